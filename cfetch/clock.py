@@ -1,0 +1,85 @@
+"""The port for time. Nothing else in cfetch asks the machine what time it is.
+
+Durations are measured on ``monotonic`` only; ``wall`` is for people and for dates that others wrote
+(``expires_at``, ``Retry-After``). ``VirtualClock`` and ``run_virtual`` are public so that users' tests need
+not sleep either.
+"""
+
+import asyncio
+import selectors
+import time
+from collections.abc import Coroutine
+from typing import Any, Protocol, TypeVar
+
+__all__ = ["Clock", "SystemClock", "VirtualClock", "run_virtual"]
+
+T = TypeVar("T")
+
+
+class Clock(Protocol):
+    """What the rooms may ask of time. All values are seconds."""
+
+    def monotonic(self) -> float:
+        """Seconds on a clock that never jumps; only differences mean anything."""
+
+    def wall(self) -> float:
+        """Seconds since 1970-01-01 UTC; may jump."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Suspend the calling task."""
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    monotonic = staticmethod(time.monotonic)
+    wall = staticmethod(time.time)
+    sleep = staticmethod(asyncio.sleep)
+
+
+class VirtualClock:
+    """Reads the virtual time of the loop that ``run_virtual`` made; ``wall`` starts at ``epoch``."""
+
+    def __init__(self, epoch: float = 1_800_000_000.0) -> None:
+        self._epoch = epoch
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def wall(self) -> float:
+        return self._epoch + self.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class _JumpingSelector(selectors.SelectSelector):
+    """Where a real selector would wait, moves the loop's time forward instead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if ready or timeout == 0:
+            return ready
+        if timeout is None:  # every task waits for an event that no timer will bring
+            raise RuntimeError("deadlock: nothing is scheduled and virtual time cannot pass")
+        self.now += timeout
+        return ready
+
+
+class _VirtualLoop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self._jumping = _JumpingSelector()
+        super().__init__(self._jumping)
+
+    def time(self) -> float:
+        return self._jumping.now
+
+
+def run_virtual(main: Coroutine[Any, Any, T]) -> T:
+    """Run ``main`` to its end on virtual time: sleeps and timers cost nothing, order is deterministic."""
+    with asyncio.Runner(loop_factory=_VirtualLoop) as runner:
+        return runner.run(main)

@@ -1,0 +1,151 @@
+"""Every error that cfetch raises, in one tree.
+
+The type says whose fault it is, whether trying again can help, and the exit code::
+
+    CfetchError
+    ├── UsageError              the caller's    never retried   exit 2
+    │   ├── ConfigError             an option, a key or a value
+    │   └── ManifestError           rows of a manifest, all of them at once
+    ├── SourceError             the server's    per entry       exit 1
+    │   ├── Refused                 permanent: 404, wrong size, broken protocol
+    │   ├── Expired                 the link is over: refresh it, then try again at once
+    │   ├── Throttled               429, 503: slow down; may say for how long
+    │   ├── Transient               resets, time-outs, 5xx: try again later
+    │   └── Corrupt                 arrived whole, but hash or size say it is another file
+    ├── LocalFault              this machine's  ends the run    exit 3
+    └── Interrupted             a person or a supervisor        exit 130, 143
+
+Anything else that escapes is a bug in cfetch: exit 70.
+"""
+
+from typing import ClassVar, NamedTuple
+
+__all__ = [
+    "CfetchError",
+    "ConfigError",
+    "Corrupt",
+    "Expired",
+    "Interrupted",
+    "LocalFault",
+    "ManifestError",
+    "Problem",
+    "Refused",
+    "SourceError",
+    "Throttled",
+    "Transient",
+    "UsageError",
+]
+
+
+class CfetchError(Exception):
+    """The root. ``str(error)`` is one sentence for a person and never holds a secret."""
+
+    exit_code: ClassVar[int] = 70
+    retryable: ClassVar[bool] = False
+    kind: ClassVar[str] = "bug"
+
+    @property
+    def message(self) -> str:
+        """What happened, to what, and what to do next."""
+        return str(self)
+
+
+class UsageError(CfetchError):
+    """The caller asked for something that cannot be done; nothing was downloaded."""
+
+    exit_code = 2
+    kind = "usage"
+
+
+class ConfigError(UsageError):
+    """An option has an unknown name or a value out of its range. Names the key, the value and the range."""
+
+    kind = "config"
+
+
+class Problem(NamedTuple):
+    """One fault of a manifest. ``line`` is 1-based; 0 means the document as a whole."""
+
+    line: int
+    message: str
+
+
+class ManifestError(UsageError):
+    """A manifest has faults. All of them are named at once, up to a cap on how many are kept."""
+
+    kind = "manifest"
+
+    def __init__(self, source: str, problems: tuple[Problem, ...], total: int) -> None:
+        self.source = source
+        self.problems = problems
+        self.total = total
+        shown = "\n".join(f"  {source}:{p.line}: {p.message}" if p.line else f"  {source}: {p.message}" for p in problems)
+        more = f"\n  … and {total - len(problems)} more" if total > len(problems) else ""
+        count = "1 fault" if total == 1 else f"{total} faults"
+        super().__init__(f"{source} has {count}; nothing was downloaded:\n{shown}{more}")
+
+
+class SourceError(CfetchError):
+    """One entry's source failed. ``http_status`` is the reply's, where there was one."""
+
+    exit_code = 1
+    kind = "source"
+
+    def __init__(self, message: str, *, http_status: int | None = None) -> None:
+        super().__init__(message)
+        self.http_status = http_status
+
+
+class Refused(SourceError):
+    """The reply is wrong for good: asking again would bring the same."""
+
+    kind = "refused"
+
+
+class Expired(SourceError):
+    """The link is over or revoked; a fresh one may work at once."""
+
+    kind = "expired"
+    retryable = True
+
+
+class Throttled(SourceError):
+    """The server asks us to slow down; ``retry_after_s`` is its wish, where it gave one."""
+
+    kind = "throttled"
+    retryable = True
+
+    def __init__(self, message: str, *, http_status: int | None = None, retry_after_s: float | None = None) -> None:
+        super().__init__(message, http_status=http_status)
+        self.retry_after_s = retry_after_s
+
+
+class Transient(SourceError):
+    """A reset, a time-out, a 5xx: the next try may work."""
+
+    kind = "transient"
+    retryable = True
+
+
+class Corrupt(SourceError):
+    """The bytes arrived, but their hash or number is not the manifest's; they were discarded."""
+
+    kind = "corrupt"
+    retryable = True
+
+
+class LocalFault(CfetchError):
+    """This machine cannot take the files: disk full, no permission, read-only. The cause is named."""
+
+    exit_code = 3
+    kind = "local"
+
+
+class Interrupted(CfetchError):
+    """A signal ended the run. Parts stay for the next one."""
+
+    kind = "interrupted"
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(f"interrupted by signal {signal_number}; run the same command to go on")
+        self.signal_number = signal_number

@@ -1,0 +1,285 @@
+"""The typed facts that the engine emits: the only thing that dashboard, metrics, tracing and logs read.
+
+Times ``t_s`` and ``…_s`` are seconds since the run's start on the monotonic clock, sizes are bytes, rates
+bytes per second. No event carries a URL, a header or a token. ``id`` is the entry's index in its manifest.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+__all__ = [
+    "ActiveAttempt",
+    "AttemptRecord",
+    "AttemptStarted",
+    "BaselineView",
+    "EntryFinished",
+    "Event",
+    "FallbackTriggered",
+    "FileRecord",
+    "Listener",
+    "Progress",
+    "RetryScheduled",
+    "RunFinished",
+    "RunStarted",
+    "RunStopping",
+    "StragglerCancelled",
+    "StragglerCancelling",
+    "StragglerCheck",
+    "Summary",
+    "UrlRefreshed",
+    "fan_out",
+]
+
+Status = Literal["done", "skipped", "failed", "cancelled"]
+Outcome = Literal["done", "straggler", "stalled", "error", "expired", "lost"]
+State = Literal["ok", "slow", "straggler", "retrying", "last try"]
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Something that happened at ``t_s``."""
+
+    t_s: float
+
+
+class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One try at one entry, as the metrics file tells it. ``samples`` are (seconds, bytes so far)."""
+
+    n: int
+    start_s: float
+    first_byte_s: float | None
+    end_s: float
+    from_byte: int
+    bytes: int
+    http_status: int | None
+    outcome: Outcome
+    error: str | None
+    peer: str | None
+    median_bps: float | None
+    expected_s: float | None
+    samples: list[tuple[float, int]]
+
+
+class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry's whole story: a line of the metrics file (``cfetch.file/1``)."""
+
+    schema: str = "cfetch.file/1"
+    instant: str
+    id: int
+    offset: int
+    path: str
+    host: str
+    size_bytes: int | None
+    bytes: int
+    status: Status
+    verified: str
+    volume: str
+    queued_s: float
+    start_s: float
+    end_s: float
+    rate_bps: float
+    stragglers: int
+    attempts: list[AttemptRecord]
+    error_kind: str | None = None
+    error: str | None = None
+
+
+class RunStarted(Event, frozen=True, kw_only=True):
+    """The plan is frozen and the workers start. ``settings`` holds no secrets."""
+
+    instant: str
+    wall_start: str
+    version: str
+    host: str
+    files: int
+    bytes_known: int
+    sizes_unknown: int
+    concurrency: int
+    destination: str
+    settings: dict[str, object]
+
+
+class AttemptStarted(Event, frozen=True, kw_only=True):
+    """A request is about to be sent; ``n`` counts from 1."""
+
+    id: int
+    n: int
+    path: str
+    host: str
+    size_bytes: int | None
+    from_byte: int
+
+
+class BaselineView(msgspec.Struct, frozen=True, kw_only=True):
+    """What normal speed is, and whether enough entries have finished to say so."""
+
+    median_bps: float | None
+    finished: int
+    required: int
+
+
+class ActiveAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt under way. ``expected_s`` is the limit after which it counts as a straggler, where known."""
+
+    id: int
+    path: str
+    host: str
+    size_bytes: int | None
+    bytes: int
+    rate_bps: float
+    elapsed_s: float
+    expected_s: float | None
+    n: int
+    state: State
+
+
+class Progress(Event, frozen=True, kw_only=True):
+    """The run's numbers at a moment; sent a few times a second."""
+
+    done: int
+    skipped: int
+    failed: int
+    retries: int
+    bytes_done: int
+    bytes_active: int
+    bytes_wasted: int
+    active: list[ActiveAttempt]
+    waiting: int
+    baseline: BaselineView
+    stragglers: int
+    sequential: bool
+
+
+class StragglerCheck(Event, frozen=True, kw_only=True):
+    """A look at all attempts that found stragglers."""
+
+    active_downloads: int
+    completed_downloads: int
+    stragglers: list[int]
+    median_bps: float
+
+
+class StragglerCancelling(Event, frozen=True, kw_only=True):
+    """An attempt has taken longer than ``expected_s`` and is about to be cancelled."""
+
+    id: int
+    offset: int
+    path: str
+    elapsed_s: float
+    expected_s: float
+
+
+class StragglerCancelled(Event, frozen=True, kw_only=True):
+    """The attempt is over. ``completed`` is true when its last byte arrived while it was being cancelled."""
+
+    id: int
+    offset: int
+    path: str
+    size_bytes: int | None
+    elapsed_s: float
+    attempt: int
+    kept_bytes: int
+    completed: bool
+
+
+class UrlRefreshed(Event, frozen=True, kw_only=True):
+    """An entry got a fresh link. ``url`` is redacted."""
+
+    id: int
+    offset: int
+    url: str
+    reason: Literal["expired", "straggler"]
+
+
+class FallbackTriggered(Event, frozen=True, kw_only=True):
+    """So many stragglers that new entries now run one at a time."""
+
+    stragglers: int
+    threshold: int
+
+
+class RetryScheduled(Event, frozen=True, kw_only=True):
+    """An attempt failed and another will start after ``delay_s``."""
+
+    id: int
+    path: str
+    n: int
+    delay_s: float
+    error_kind: str
+    error: str
+
+
+class EntryFinished(Event, frozen=True, kw_only=True):
+    """An entry is done, skipped, failed or cancelled; its whole story."""
+
+    record: FileRecord
+
+
+class RunStopping(Event, frozen=True, kw_only=True):
+    """No new entry starts; attempts under way are being closed. ``reason`` is for a person."""
+
+    reason: str
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``cfetch download --json`` prints (``cfetch.summary/1``)."""
+
+    class Files(msgspec.Struct, frozen=True, kw_only=True):
+        total: int
+        done: int
+        skipped: int
+        failed: int
+
+    class Bytes(msgspec.Struct, frozen=True, kw_only=True):
+        total: int
+        fetched: int
+        wasted: int
+
+    class Stragglers(msgspec.Struct, frozen=True, kw_only=True):
+        detected: int
+        cancelled: int
+        hedged: int
+
+    class Fallback(msgspec.Struct, frozen=True, kw_only=True):
+        triggered: bool
+        restored: bool
+
+    class Failure(msgspec.Struct, frozen=True, kw_only=True):
+        id: int
+        path: str
+        kind: str
+        message: str
+
+    schema: str = "cfetch.summary/1"
+    instant: str
+    status: Literal["completed", "partial", "failed", "interrupted"]
+    exit_code: int
+    files: Files
+    bytes: Bytes
+    elapsed_s: float
+    rate_bps: float
+    retries: int
+    stragglers: Stragglers
+    fallback: Fallback
+    failures: list[Failure]
+    metrics: str | None
+
+
+class RunFinished(Event, frozen=True, kw_only=True):
+    """The run is over and everything is on disk."""
+
+    summary: Summary
+
+
+Listener = Callable[[Event], None]
+
+
+def fan_out(*listeners: Listener) -> Listener:
+    """One listener that tells all of them, in order."""
+
+    def tell(event: Event) -> None:
+        for listener in listeners:
+            listener(event)
+
+    return tell

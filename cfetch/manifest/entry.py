@@ -1,0 +1,94 @@
+"""What a manifest is made of: entries, and safe relative paths as a type."""
+
+import os
+import unicodedata
+from typing import NewType
+
+import msgspec
+
+from cfetch.secret import SecretText, SecretUrl, printable
+
+__all__ = ["Digest", "Entry", "SafePath", "UnsafePathError", "collision_key", "safe_path"]
+
+SafePath = NewType("SafePath", str)
+"""A relative path with forward slashes that ``safe_path`` has checked; no other function makes one."""
+
+MAX_COMPONENT_BYTES = 255  # NAME_MAX of ext4, xfs, btrfs, apfs
+MAX_PATH_BYTES = 4000  # PATH_MAX is 4096 with the NUL; the rest is for the destination's own name when shown
+
+
+class UnsafePathError(ValueError):
+    """A path that a manifest may not name; the message says why."""
+
+
+def safe_path(text: str) -> SafePath:
+    """Check a manifest's path. It is refused, never repaired: repaired names collide and surprise.
+
+    Raises:
+        UnsafePathError: absolute, climbing, empty or dotted components, a backslash, a drive, a tilde, control
+            or invisible characters, over-long names, or cfetch's own state directory.
+    """
+    if not text:
+        raise UnsafePathError("the path is empty")
+    shown = printable(text, 120)
+    if text[0] == "/":
+        raise UnsafePathError(f"{shown!r} is absolute")
+    if "\\" in text:
+        raise UnsafePathError(f"{shown!r} holds a backslash")
+    if text[0] == "~" or text[1:2] == ":":
+        raise UnsafePathError(f"{shown!r} begins like a home directory or a drive")
+    if not text.isascii() or not text.isprintable():
+        _check_characters(text, shown)
+    parts = text.split("/")
+    if "" in parts or "." in parts or ".." in parts:
+        raise UnsafePathError(f"{shown!r} has an empty, '.' or '..' component")
+    if len(text) > MAX_COMPONENT_BYTES or not text.isascii():
+        if any(len(os.fsencode(part)) > MAX_COMPONENT_BYTES for part in parts):
+            raise UnsafePathError(f"{shown!r} has a component longer than {MAX_COMPONENT_BYTES} bytes")
+        if len(os.fsencode(text)) > MAX_PATH_BYTES:
+            raise UnsafePathError(f"{shown!r} is longer than {MAX_PATH_BYTES} bytes")
+    if parts[0].casefold() == ".cfetch":
+        raise UnsafePathError(f"{shown!r} lies in cfetch's own state directory")
+    return SafePath(text)
+
+
+def _check_characters(text: str, shown: str) -> None:
+    if printable(text, len(text) + 1) != text:
+        raise UnsafePathError(f"{shown!r} holds control or invisible characters")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UnsafePathError(f"{shown!r} is not valid Unicode") from None
+
+
+def collision_key(path: str) -> str:
+    """Two paths with one key would be one file on a case-folding or normalising file system."""
+    return path.casefold() if path.isascii() else unicodedata.normalize("NFC", path).casefold()
+
+
+class Digest(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A stated hash: ``algorithm`` as hashlib names it, ``hex`` in lower case."""
+
+    algorithm: str
+    hex: str
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """One file of a manifest, validated.
+
+    ``id`` is its index in the manifest, the only identity; ``offset`` is its position in the result (bytes or
+    rows) and two entries may share one. ``size_bytes`` None is unknown. ``expires_at`` is seconds since 1970.
+    """
+
+    id: int
+    url: SecretUrl
+    path: SafePath
+    size_bytes: int | None = None
+    offset: int = 0
+    digest: Digest | None = None
+    expires_at: float | None = None
+    batch: str | None = None
+    headers: tuple[tuple[str, SecretText], ...] = ()
+    mirrors: tuple[SecretUrl, ...] = ()
+    line: int = 0
+    chunk: int | None = None  # index of a result chunk, for entries of a SQL statement's reply

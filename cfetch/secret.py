@@ -1,0 +1,72 @@
+"""URLs and tokens that cannot be printed by accident.
+
+A presigned URL is a password with a path in front. ``str``, ``repr`` and ``format`` of these types show what
+is safe to show; only ``reveal`` gives the text, and only the wire and the plan file call it.
+"""
+
+import re
+from urllib.parse import urlsplit
+
+import msgspec
+
+__all__ = ["SecretText", "SecretUrl", "printable"]
+
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]")
+
+
+def printable(text: str, limit: int = 200) -> str:
+    """``text`` for a person's screen: controls, escapes and bidi overrides spelled out, at most ``limit`` long.
+
+    >>> printable("a\\x1b[31mb")
+    'a\\\\x1b[31mb'
+    """
+    if len(text) > limit:
+        keep = limit - 1
+        text = f"{text[: keep // 2]}…{text[len(text) - (keep - keep // 2) :]}"
+    if text.isascii() and text.isprintable():
+        return text
+    return _UNPRINTABLE.sub(lambda m: m.group().encode("unicode_escape").decode("ascii"), text)
+
+
+class SecretText(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A token, a header value, a password."""
+
+    value: str
+
+    def reveal(self) -> str:
+        """The text itself; for the wire only."""
+        return self.value
+
+    def __str__(self) -> str:
+        return "<redacted>"
+
+    __repr__ = __str__
+
+
+class SecretUrl(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A URL whose query and userinfo stay unseen, and which is sent exactly as it was written."""
+
+    value: str
+
+    def reveal(self) -> str:
+        """The URL itself; for the wire and the sealed plan file only."""
+        return self.value
+
+    def origin(self) -> str:
+        """``scheme://host:port`` in lower case with the default port spelled out; two URLs share secrets only
+        when these are equal."""
+        parts = urlsplit(self.value)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
+        return f"{parts.scheme.lower()}://{(parts.hostname or '').lower()}:{port}"
+
+    def host(self) -> str:
+        """``host`` or ``host:port``, without userinfo; the unit of per-host limits."""
+        return urlsplit(self.value).netloc.rpartition("@")[2].lower()
+
+    def __str__(self) -> str:
+        parts = urlsplit(self.value)
+        tail = parts.path.rsplit("/", 1)[-1]
+        query = f"?<redacted {parts.query.count('&') + 1} keys>" if parts.query else ""
+        return printable(f"{parts.scheme}://{self.host()}/{'…/' if parts.path.count('/') > 1 else ''}{tail}{query}")
+
+    __repr__ = __str__

@@ -11,6 +11,7 @@ The type says whose fault it is, whether trying again can help, and the exit cod
     │   ├── Expired                 the link is over: refresh it, then try again at once
     │   ├── Throttled               429, 503: slow down; may say for how long
     │   ├── Transient               resets, time-outs, 5xx: try again later
+    │   ├── Straggling              far slower than the rest: broken off, goes on elsewhere
     │   └── Corrupt                 arrived whole, but hash or size say it is another file
     ├── LocalFault              this machine's  ends the run    exit 3
     └── Interrupted             a person or a supervisor        exit 130, 143
@@ -31,6 +32,7 @@ __all__ = [
     "Problem",
     "Refused",
     "SourceError",
+    "Straggling",
     "Throttled",
     "Transient",
     "UsageError",
@@ -79,7 +81,9 @@ class ManifestError(UsageError):
         self.source = source
         self.problems = problems
         self.total = total
-        shown = "\n".join(f"  {source}:{p.line}: {p.message}" if p.line else f"  {source}: {p.message}" for p in problems)
+        shown = "\n".join(
+            f"  {source}:{p.line}: {p.message}" if p.line else f"  {source}: {p.message}" for p in problems
+        )
         more = f"\n  … and {total - len(problems)} more" if total > len(problems) else ""
         count = "1 fault" if total == 1 else f"{total} faults"
         super().__init__(f"{source} has {count}; nothing was downloaded:\n{shown}{more}")
@@ -115,7 +119,9 @@ class Throttled(SourceError):
     kind = "throttled"
     retryable = True
 
-    def __init__(self, message: str, *, http_status: int | None = None, retry_after_s: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, http_status: int | None = None, retry_after_s: float | None = None
+    ) -> None:
         super().__init__(message, http_status=http_status)
         self.retry_after_s = retry_after_s
 
@@ -124,6 +130,13 @@ class Transient(SourceError):
     """A reset, a time-out, a 5xx: the next try may work."""
 
     kind = "transient"
+    retryable = True
+
+
+class Straggling(SourceError):
+    """The attempt was far slower than the others; it costs no try, and a fresh connection takes over."""
+
+    kind = "straggler"
     retryable = True
 
 

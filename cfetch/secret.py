@@ -11,7 +11,9 @@ import msgspec
 
 __all__ = ["SecretText", "SecretUrl", "printable"]
 
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]")
+_UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]"
+)
 
 
 def printable(text: str, limit: int = 200) -> str:
@@ -67,6 +69,8 @@ class SecretUrl(msgspec.Struct, frozen=True, array_like=True, gc=False):
         parts = urlsplit(self.value)
         tail = parts.path.rsplit("/", 1)[-1]
         query = f"?<redacted {parts.query.count('&') + 1} keys>" if parts.query else ""
-        return printable(f"{parts.scheme}://{self.host()}/{'…/' if parts.path.count('/') > 1 else ''}{tail}{query}")
+        return printable(
+            f"{parts.scheme}://{self.host()}/{'…/' if parts.path.count('/') > 1 else ''}{tail}{query}"
+        )
 
     __repr__ = __str__

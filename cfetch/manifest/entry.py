@@ -1,6 +1,5 @@
 """What a manifest is made of: entries, and safe relative paths as a type."""
 
-import os
 import unicodedata
 from typing import NewType
 
@@ -25,8 +24,8 @@ def safe_path(text: str) -> SafePath:
     """Check a manifest's path. It is refused, never repaired: repaired names collide and surprise.
 
     Raises:
-        UnsafePathError: absolute, climbing, empty or dotted components, a backslash, a drive, a tilde, control
-            or invisible characters, over-long names, or cfetch's own state directory.
+        UnsafePathError: absolute, climbing, empty or dotted components, a backslash, a drive, a tilde,
+            control or invisible characters, over-long names, or cfetch's own state directory.
     """
     if not text:
         raise UnsafePathError("the path is empty")
@@ -43,9 +42,9 @@ def safe_path(text: str) -> SafePath:
     if "" in parts or "." in parts or ".." in parts:
         raise UnsafePathError(f"{shown!r} has an empty, '.' or '..' component")
     if len(text) > MAX_COMPONENT_BYTES or not text.isascii():
-        if any(len(os.fsencode(part)) > MAX_COMPONENT_BYTES for part in parts):
+        if any(len(part.encode()) > MAX_COMPONENT_BYTES for part in parts):
             raise UnsafePathError(f"{shown!r} has a component longer than {MAX_COMPONENT_BYTES} bytes")
-        if len(os.fsencode(text)) > MAX_PATH_BYTES:
+        if len(text.encode()) > MAX_PATH_BYTES:
             raise UnsafePathError(f"{shown!r} is longer than {MAX_PATH_BYTES} bytes")
     if parts[0].casefold() == ".cfetch":
         raise UnsafePathError(f"{shown!r} lies in cfetch's own state directory")
@@ -73,7 +72,7 @@ class Digest(msgspec.Struct, frozen=True, array_like=True, gc=False):
     hex: str
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     """One file of a manifest, validated.
 
     ``id`` is its index in the manifest, the only identity; ``offset`` is its position in the result (bytes or

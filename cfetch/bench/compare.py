@@ -1,0 +1,125 @@
+"""Three runs of the real command on one seeded workload: no faults, faults, faults and mitigation.
+
+Each run has an origin of its own in another process, its own empty folder, and default settings but for the
+scenario's. All figures come from the metrics file that the run wrote, and from outside of it: wall and CPU
+time of the process, and the files compared with what the origin served.
+"""
+
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from cfetch.bench.check import count_right
+from cfetch.bench.child import Outcome, run_child
+from cfetch.bench.faults import Fault, fault_for
+from cfetch.bench.process import OriginProcess
+from cfetch.bench.scenario import Scenario
+from cfetch.errors import LocalFault
+from cfetch.events import FileRecord
+from cfetch.report.bench_document import Figures
+from cfetch.report.metrics import read_metrics
+from cfetch.report.waste import wasted_bytes
+
+__all__ = ["CFETCH", "compare", "false_alarms", "figures"]
+
+CFETCH = (sys.executable, "-m", "cfetch")
+LIMIT_S = 600.0  # a run that takes longer than any scenario's slowest file hangs
+FINISHES = 1000  # points of the picture that the document keeps; no terminal shows more
+
+Name = Literal["ideal", "none", "mitigated"]
+_RUNS: tuple[tuple[Name, bool, tuple[str, ...]], ...] = (
+    ("ideal", False, ()),
+    ("none", True, ("--no-mitigation",)),
+    ("mitigated", True, ()),
+)
+_HOLD_BACK = {"slow", "stall", "delay"}
+
+
+def compare(scenario: Scenario, folder: Path, say: Callable[[str], None]) -> list[Figures]:
+    """Run all three, one after the other. ``folder`` holds one run's files at a time.
+
+    Raises:
+        LocalFault: a run did not get as far as downloading; quotes what it said.
+    """
+    results: list[Figures] = []
+    for name, faulty, flags in _RUNS:
+        say(f"{name}: {len(scenario.names):,} files, {len(scenario.faults) if faulty else 0} of them faulty")
+        with tempfile.TemporaryDirectory(prefix="cfetch-bench-", dir=folder) as inner:
+            result = _run(scenario, Path(inner), name, faulty, flags)
+        ideal_s = results[0].wall_s if results else result.wall_s
+        results.append(msgspec.structs.replace(result, slowdown=result.wall_s / ideal_s))
+        say(f"{name}: {result.wall_s:.2f} s")
+    return results
+
+
+def _run(scenario: Scenario, folder: Path, name: Name, faulty: bool, flags: Sequence[str]) -> Figures:
+    manifest, to, metrics = folder / "manifest.json", folder / "files", folder / "metrics.jsonl"
+    with OriginProcess(scenario.spec(faulty=faulty)) as origin:
+        manifest.write_bytes(scenario.manifest(origin.url))
+        paths = [str(manifest), "--to", str(to), "--metrics", str(metrics)]
+        command = [*CFETCH, "download", *paths, "--json", "--quiet", *scenario.arguments(), *flags]
+        outcome = run_child(command, limit_s=LIMIT_S)
+    if outcome.exit_code not in {0, 1}:
+        how = (
+            f"did not end within {LIMIT_S:.0f} s"
+            if outcome.killed
+            else f"ended with code {outcome.exit_code}"
+        )
+        raise LocalFault(f"the {name!r} run of cfetch {how}; it said: {outcome.error or 'nothing'}")
+    records = [record for run in read_metrics([metrics]) for record in run.files]
+    right = count_right(to, scenario.names, scenario.files)
+    return figures(name, outcome, records, len(scenario.names) - right, scenario.faults if faulty else {})
+
+
+def figures(
+    name: Name,
+    outcome: Outcome,
+    records: Sequence[FileRecord],
+    wrong: int,
+    faults: Mapping[str, tuple[Fault, ...]],
+) -> Figures:
+    """One run's numbers; ``slowdown`` is 1 until the ideal run is known."""
+    done = [record for record in records if record.status == "done"]
+    elapsed = np.array([record.end_s - record.start_s for record in done] or [0.0])
+    p50, p95, p99, longest = np.percentile(elapsed, (50, 95, 99, 100)).tolist()
+    return Figures(
+        name=name,
+        wall_s=outcome.wall_s,
+        cpu_s=outcome.cpu_s,
+        exit_code=outcome.exit_code,
+        done=len(done),
+        failed=sum(record.status == "failed" for record in records),
+        wrong=wrong,
+        p50_s=p50,
+        p95_s=p95,
+        p99_s=p99,
+        max_s=longest,
+        mitigations=sum(attempt.outcome == "straggler" for record in records for attempt in record.attempts),
+        false_alarms=false_alarms(records, faults),
+        retries=sum(max(0, len(record.attempts) - 1) for record in records),
+        wasted_bytes=sum(map(wasted_bytes, records)),
+        slowdown=1.0,
+        finishes_s=_thinned(sorted(record.end_s for record in done)),
+    )
+
+
+def false_alarms(records: Sequence[FileRecord], faults: Mapping[str, tuple[Fault, ...]]) -> int:
+    """Cancelled attempts to which the origin had given all it could."""
+    alarms = 0
+    for record in records:
+        for attempt in record.attempts:
+            if attempt.outcome == "straggler":
+                fault = fault_for(faults.get(record.path), attempt.n)
+                alarms += fault is None or fault.kind not in _HOLD_BACK
+    return alarms
+
+
+def _thinned(values: list[float]) -> list[float]:
+    if len(values) <= FINISHES:
+        return values
+    return [values[round(index)] for index in np.linspace(0, len(values) - 1, FINISHES)]

@@ -1,0 +1,103 @@
+"""How the origin misbehaves, and to which files: exactly as many as asked for, the same for the same seed.
+
+A file has a script: each fault of it covers the file's next ``first`` requests, and what comes after the
+last one is served well. A fraction is drawn exactly (``round(fraction * n)`` files, no coin per file): a coin
+that lands heads once too often makes two waves of stragglers and doubles the time of a bench.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from cfetch.errors import ConfigError
+
+__all__ = ["KINDS", "Fault", "FaultRule", "Kind", "Script", "draw", "fault_for"]
+
+Kind = Literal["slow", "stall", "delay", "status", "reset", "truncate"]
+
+KINDS: Mapping[Kind, str] = {
+    "slow": "rate_bps",
+    "stall": "after_bytes",
+    "delay": "delay_s",
+    "status": "status",
+    "reset": "after_bytes",
+    "truncate": "after_bytes",
+}
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One way to misbehave, for the next ``first`` GET requests of a file (0: for ever).
+
+    slow: the body at ``rate_bps``, evenly. stall: nothing more after ``after_bytes`` of body. delay:
+    ``delay_s`` before the headers. status: that reply instead, with ``retry_after_s`` as Retry-After where
+    given. reset: RST after ``after_bytes``. truncate: a plain close after ``after_bytes``. The last byte of a
+    body never gets through a stall, reset or truncate, however small the file is.
+
+    Raises:
+        ConfigError: the field that ``kind`` needs is missing or out of its range.
+    """
+
+    kind: Kind
+    first: int = 1
+    rate_bps: float | None = None
+    after_bytes: int | None = None
+    delay_s: float | None = None
+    status: int | None = None
+    retry_after_s: int | None = None
+
+    def __post_init__(self) -> None:
+        needed = KINDS[self.kind]
+        value = getattr(self, needed)
+        if value is None:
+            raise ConfigError(f"a fault of kind {self.kind!r} needs {needed!r}")
+        low, high = (300, 599) if needed == "status" else (1e-9, 1e12) if needed == "rate_bps" else (0, 1e15)
+        if not low <= value <= high:
+            raise ConfigError(
+                f"{needed!r} of a fault of kind {self.kind!r} is {value}, not between {low:g} and {high:g}"
+            )
+        if self.first < 0:
+            raise ConfigError(f"'first' of a fault is {self.first}; it counts requests, and 0 means all")
+
+
+Script = Fault | Sequence[Fault]
+
+
+class FaultRule(msgspec.Struct, frozen=True, kw_only=True):
+    """``fault`` for exactly ``round(fraction * n)`` of n files."""
+
+    fraction: float
+    fault: Fault
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.fraction <= 1:
+            raise ConfigError(f"'fraction' of a fault is {self.fraction}, not between 0 and 1")
+
+
+def draw(names: Sequence[str], rules: Sequence[FaultRule], seed: int) -> dict[str, tuple[Fault, ...]]:
+    """Which file gets which fault; no file gets two.
+
+    Raises:
+        ConfigError: the fractions together ask for more files than there are.
+    """
+    counts = [round(rule.fraction * len(names)) for rule in rules]
+    if sum(counts) > len(names):
+        raise ConfigError(
+            f"the 'fraction's of all faults ask for {sum(counts)} files, but there are {len(names)}"
+        )
+    chosen = iter(random.Random(seed).sample(names, sum(counts)))  # noqa: S311 - reproducible, not secret
+    return {
+        next(chosen): (rule.fault,) for rule, count in zip(rules, counts, strict=True) for _ in range(count)
+    }
+
+
+def fault_for(script: Script | None, n: int) -> Fault | None:
+    """The fault that the ``n``-th request (from 1) of a file meets."""
+    if script is None:
+        return None
+    for fault in (script,) if isinstance(script, Fault) else script:
+        if fault.first == 0 or n <= fault.first:
+            return fault
+        n -= fault.first
+    return None

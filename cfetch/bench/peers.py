@@ -1,0 +1,136 @@
+"""cfetch beside the tools that people use today, on the same scenario, each with the options stated here.
+
+Nothing is tuned in secret: every contender gets the scenario's connections and otherwise the options that a
+careful user would give it for bulk work. curl and aria2 run a second time with the speed limits that their
+manuals offer against slow transfers, set by hand for files of this size; the others have none.
+"""
+
+import random
+import re
+import shutil
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from cfetch import __version__
+from cfetch.bench.check import count_right
+from cfetch.bench.child import run_child
+from cfetch.bench.compare import CFETCH
+from cfetch.bench.process import OriginProcess
+from cfetch.bench.scenario import Scenario
+from cfetch.report.bench_document import Contender, Trial
+
+__all__ = ["PEERS", "Peer", "installed", "race"]
+
+_CURL = "curl -sS --fail -Z --parallel-max {C} --parallel-immediate --output-dir {O} -K {K}"
+_ARIA2 = (
+    "aria2c -q --no-conf -i {L} -d {O} -j{C} -x1 -s1 --file-allocation=none"
+    " --auto-file-renaming=false --allow-overwrite=true"
+)
+
+
+class Peer(NamedTuple):
+    """A tool and its command line; ``{C}`` stands for the connections, the other letters for files."""
+
+    name: str
+    command: str
+
+
+PEERS = (
+    Peer("curl -Z", _CURL),
+    Peer("curl -Z, limits by hand", f"{_CURL} --speed-limit 65536 --speed-time 3 --retry 5"),
+    Peer("aria2", _ARIA2),
+    Peer("aria2, limit by hand", f"{_ARIA2} --lowest-speed-limit=64K -m5"),
+    Peer("wget2", "wget2 -q --no-config --no-robots --max-threads={C} -i {L} -P {O}"),
+    Peer(
+        "rclone",
+        "rclone copy --config= --http-url {U} :http: {O} --files-from-raw {N} --no-traverse"
+        " --transfers {C} --checkers {C} --multi-thread-streams 0 --ignore-times",
+    ),
+)
+
+
+def installed() -> list[Peer]:
+    """Those of ``PEERS`` that are on this machine's PATH."""
+    return [peer for peer in PEERS if shutil.which(peer.command.split()[0])]
+
+
+def race(
+    scenario: Scenario,
+    peers: Sequence[Peer],
+    folder: Path,
+    *,
+    rounds: int,
+    limit_s: float,
+    say: Callable[[str], None],
+) -> list[Contender]:
+    """Run cfetch and every peer, ``rounds`` times in turn and in another order each time.
+
+    Fastest first; those that did not bring every file whole come last, however fast they were. Every trial has an origin of its own, with the scenario's faults, and an empty folder.
+    """
+    entrants = [
+        Peer("cfetch", f"cfetch download {{M}} --to {{O}} --quiet {' '.join(scenario.arguments())}"),
+        *peers,
+    ]
+    trials: dict[str, list[Trial]] = {peer.name: [] for peer in entrants}
+    order = random.Random(scenario.seed)  # noqa: S311 - reproducible, not secret
+    for number in range(rounds):
+        for peer in order.sample(entrants, len(entrants)):
+            say(f"round {number + 1} of {rounds}: {peer.name}")
+            with tempfile.TemporaryDirectory(prefix="cfetch-bench-", dir=folder) as inner:
+                trials[peer.name].append(_trial(scenario, peer, Path(inner), limit_s))
+    contenders = [_contender(peer, scenario, trials[peer.name]) for peer in entrants]
+    whole = len(scenario.names)
+    return sorted(contenders, key=lambda one: (min(trial.right for trial in one.trials) < whole, one.wall_s))
+
+
+def _trial(scenario: Scenario, peer: Peer, folder: Path, limit_s: float) -> Trial:
+    output = folder / "O"
+    output.mkdir()
+    with OriginProcess(scenario.spec(faulty=True)) as origin:
+        letters = _inputs(scenario, origin.url, folder)
+        words = [word.format(**letters) for word in peer.command.split()]
+        outcome = run_child([*CFETCH, *words[1:]] if peer.name == "cfetch" else words, limit_s=limit_s)
+    return Trial(
+        wall_s=outcome.wall_s,
+        cpu_s=outcome.cpu_s,
+        exit_code=outcome.exit_code,
+        killed=outcome.killed,
+        right=count_right(output, scenario.names, scenario.files),
+    )
+
+
+def _inputs(scenario: Scenario, url: str, folder: Path) -> dict[str, str]:
+    """Write every tool's list of the same files in the same order; the letters of the command lines."""
+    names = scenario.names
+    texts = {
+        "L": "".join(f"{url}{name}\n" for name in names),
+        "K": "".join(f'url="{url}{name}"\noutput="{name}"\n' for name in names),
+        "N": "".join(f"{name}\n" for name in names),
+        "M": scenario.manifest(url).decode(),
+    }
+    for letter, text in texts.items():
+        (folder / letter).write_text(text)
+    paths = {letter: str(folder / letter) for letter in (*texts, "O")}
+    return {**paths, "U": url, "C": str(scenario.concurrency)}
+
+
+def _contender(peer: Peer, scenario: Scenario, trials: list[Trial]) -> Contender:
+    letters = {letter: letter for letter in "LKNMOU"}
+    return Contender(
+        name=peer.name,
+        version=__version__ if peer.name == "cfetch" else _version(peer.command.split()[0]),
+        command=peer.command.format(**letters, C=scenario.concurrency),
+        wall_s=statistics.median(trial.wall_s for trial in trials),
+        cpu_s=statistics.median(trial.cpu_s for trial in trials),
+        trials=trials,
+    )
+
+
+def _version(program: str) -> str:
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)  # noqa: S603
+    match = re.search(r"\d+\.\d+(?:\.\d+)*", done.stdout)
+    return match.group() if match else "unknown"

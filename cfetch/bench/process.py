@@ -1,0 +1,66 @@
+"""An origin in a process of its own, so that its cost is not the client's."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import TracebackType
+
+from cfetch.bench.spec import OriginSpec
+from cfetch.errors import LocalFault
+
+__all__ = ["OriginProcess"]
+
+EXIT_GRACE_S = 5.0  # it leaves within a turn of its loop; after this it hangs and is killed
+
+
+class OriginProcess:
+    """Runs while its ``with`` block does; ``url`` ends with a slash. A killed parent takes it along.
+
+    Raises:
+        LocalFault: it did not start.
+    """
+
+    def __init__(self, spec: OriginSpec) -> None:
+        self._spec = spec
+        self.url = ""
+        self._process: subprocess.Popen[bytes]
+
+    @property
+    def pid(self) -> int:
+        """The origin's process id."""
+        return self._process.pid
+
+    def __enter__(self) -> "OriginProcess":
+        with tempfile.TemporaryDirectory(prefix="cfetch-origin-") as folder:
+            path = Path(folder, "spec.json")
+            self._spec.write(path)
+            command = [sys.executable, "-m", "cfetch.bench.origin", "--spec", str(path), "--port", "0"]
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - our own module
+            assert self._process.stdout is not None
+            line = self._process.stdout.readline()
+        if not line:
+            code = self._close()
+            raise LocalFault(
+                f"the bench's origin ended with exit code {code} before it was ready; see stderr above"
+            )
+        self.url = json.loads(line)["url"]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+
+    def _close(self) -> int:
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.close()
+        process.stdout.close()
+        try:
+            return process.wait(EXIT_GRACE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait()

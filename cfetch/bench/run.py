@@ -1,0 +1,79 @@
+"""`cfetch bench` as one call: options in, a ``Comparison`` out."""
+
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from cfetch import __version__
+from cfetch.bench.compare import compare
+from cfetch.bench.peers import installed, race
+from cfetch.bench.scenario import Scenario
+from cfetch.bench.scenario_file import find_scenario
+from cfetch.errors import LocalFault
+from cfetch.report.bench_document import Comparison, Machine
+
+__all__ = ["BenchOptions", "run"]
+
+ROUNDS = 3  # the fewest with a median that one bad run cannot move
+LIMIT_S = 120.0  # twice the slowest file of the scenarios that come with cfetch
+QUICK_LIMIT_S = 20.0
+
+
+class BenchOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What to run. ``scenario`` None is ``stragglers``, or ``stragglers-quick`` when ``quick``.
+
+    ``peers`` also runs other tools, three rounds or, when ``quick``, one. Files go below ``folder``, by
+    default the system's temporary one.
+    """
+
+    scenario: str | None = None
+    quick: bool = False
+    peers: bool = False
+    folder: Path | None = None
+
+
+def run(options: BenchOptions, say: Callable[[str], None] = lambda _: None) -> Comparison:
+    """Run the bench; ``say`` gets a line for a person before each step.
+
+    Raises:
+        ConfigError: no such scenario, or a wrong one.
+        LocalFault: no room for the files, or a run that did not get as far as downloading.
+    """
+    scenario = find_scenario(options.scenario or ("stragglers-quick" if options.quick else "stragglers"))
+    folder = options.folder or Path(tempfile.gettempdir())
+    _check_room(scenario, folder)
+    contenders = []
+    runs = compare(scenario, folder, say)
+    if options.peers:
+        rounds, limit_s = (1, QUICK_LIMIT_S) if options.quick else (ROUNDS, LIMIT_S)
+        contenders = race(scenario, installed(), folder, rounds=rounds, limit_s=limit_s, say=say)
+    return Comparison(
+        version=__version__,
+        machine=Machine(
+            python=platform.python_version(), platform=platform.platform(), cpus=os.cpu_count() or 1
+        ),
+        scenario=scenario.name,
+        description=scenario.description,
+        seed=scenario.seed,
+        concurrency=scenario.concurrency,
+        options=scenario.options,
+        files=len(scenario.names),
+        size_bytes=scenario.size_bytes,
+        faulty=len(scenario.faults),
+        runs=runs,
+        contenders=contenders,
+    )
+
+
+def _check_room(scenario: Scenario, folder: Path) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < scenario.size_bytes:
+        raise LocalFault(
+            f"the bench needs {scenario.size_bytes:,} bytes in {folder}, which has {free:,} free; "
+            "set TMPDIR to a folder with more room"
+        )

@@ -1,0 +1,70 @@
+"""A bench's workload as a value: which files, how many at a time, which faults, and cfetch's own options.
+
+Who is faulty follows from the seed alone, and so does everything else: equal scenarios make equal manifests.
+"""
+
+import random
+from functools import cached_property
+
+import msgspec
+
+from cfetch.bench.content import Group, SyntheticSet
+from cfetch.bench.faults import Fault, FaultRule, draw
+from cfetch.bench.spec import OriginSpec
+from cfetch.config.settings import KINDS as OPTIONS
+
+__all__ = ["Scenario"]
+
+
+class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """One workload. ``options`` are those of ``cfetch download``, by name, as text."""
+
+    name: str
+    description: str = ""
+    seed: int = 0
+    concurrency: int = 16
+    groups: tuple[Group, ...]
+    rules: tuple[FaultRule, ...] = ()
+    options: dict[str, str] = {}
+
+    @property
+    def size_bytes(self) -> int:
+        """All files together."""
+        return sum(group.count * group.size_bytes for group in self.groups)
+
+    @cached_property
+    def files(self) -> SyntheticSet:
+        """Every file by name."""
+        return SyntheticSet(self.groups, self.seed)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Every name, sizes mixed, in the order of the manifest."""
+        names = list(self.files)
+        random.Random(self.seed).shuffle(names)  # noqa: S311 - reproducible, not secret
+        return names
+
+    @cached_property
+    def faults(self) -> dict[str, tuple[Fault, ...]]:
+        """Who misbehaves, and how."""
+        return draw(self.names, self.rules, self.seed)
+
+    def spec(self, *, faulty: bool) -> OriginSpec:
+        """What the origin is told."""
+        return OriginSpec(seed=self.seed, groups=self.groups, faults=self.faults if faulty else {})
+
+    def manifest(self, base_url: str) -> bytes:
+        """The native manifest: names and sizes, but no hashes, as the other tools are told none either."""
+        files = [{"url": name, "size": self.files[name].size_bytes} for name in self.names]
+        return msgspec.json.encode({"version": 1, "base_url": base_url, "files": files})
+
+    def arguments(self) -> list[str]:
+        """The flags of ``cfetch download`` that this scenario asks for."""
+        flags = ["--concurrency", str(self.concurrency)]
+        for key, text in self.options.items():
+            flag = key.replace("_", "-")
+            if OPTIONS[key].is_flag:
+                flags.append(f"--{flag}" if OPTIONS[key].parse(text) else f"--no-{flag}")
+            else:
+                flags += [f"--{flag}", text]
+        return flags

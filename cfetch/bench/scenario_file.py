@@ -1,0 +1,194 @@
+"""Scenarios are YAML files.
+
+One reads so, and only ``files`` is required::
+
+    description: what it shows, in one line
+    seed: 2
+    concurrency: 16
+    files:
+      - {count: 500, size: 1MiB}
+    faults:
+      - {kind: slow, fraction: 2%, rate: 16KiB/s, first: 1}
+    options:
+      padding: 1s
+
+A fault has ``kind`` and ``fraction``, and what its kind needs: ``rate``, ``after``, ``delay`` or ``status``.
+It may have ``first`` (how many requests of a file it covers, 0: all) and ``retry_after``. ``options`` are those
+of ``cfetch download``.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from cfetch.bench.content import Group
+from cfetch.bench.faults import KINDS, Fault, FaultRule
+from cfetch.bench.scenario import Scenario
+from cfetch.config.document import load
+from cfetch.config.settings import KINDS as OPTIONS
+from cfetch.config.units import parse_duration, parse_size, size_text
+from cfetch.errors import ConfigError
+
+__all__ = ["find_scenario", "load_scenario", "scenario_names"]
+
+MAX_FILES = 10_000_000  # names have seven digits
+# what the bench sets itself
+OURS = {"to", "state", "concurrency", "mitigation", "metrics", "json", "quiet", "dry_run"}
+_FOLDERS = (Path(__file__).parent / "scenarios", Path(__file__).parents[2] / "benchmarks" / "scenarios")
+
+
+def scenario_names() -> list[str]:
+    """Those that come with cfetch, sorted."""
+    return sorted({path.stem for folder in _FOLDERS for path in folder.glob("*.yaml")})
+
+
+def find_scenario(name_or_file: str) -> Scenario:
+    """One that comes with cfetch, by name, or any other by its file (``.yaml``, ``.yml`` or with a slash).
+
+    Raises:
+        ConfigError: there is none, or it is wrong; names the known ones, or file and key.
+    """
+    if "/" in name_or_file or name_or_file.endswith((".yaml", ".yml")):
+        return load_scenario(Path(name_or_file))
+    for folder in _FOLDERS:
+        path = folder / f"{name_or_file}.yaml"
+        if path.is_file():
+            return load_scenario(path)
+    known = ", ".join(scenario_names())
+    raise ConfigError(f"there is no scenario {name_or_file!r}; give a YAML file, or one of: {known}")
+
+
+def load_scenario(path: Path) -> Scenario:
+    """Read one file; its name is the scenario's.
+
+    Raises:
+        ConfigError: names the file and the key.
+    """
+    document = load(path)
+    try:
+        scenario = Scenario(name=path.stem, **{"groups": (), **_fields(document, _SCENARIO, "")})
+        _ = scenario.faults
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    if not scenario.groups:
+        raise ConfigError(f"{path}: 'files' is missing: name at least one {{count, size}}")
+    return scenario
+
+
+def _fields(
+    node: object, table: Mapping[str, tuple[str, Callable[[Any], object]]], where: str
+) -> dict[str, Any]:
+    """A mapping's values by field name, each read by the table's function; ``where`` is the key so far."""
+    if not isinstance(node, dict):
+        raise ConfigError(f"{where.removesuffix('.')!r} must be a mapping of {', '.join(table)}")
+    values = {}
+    for key, value in node.items():
+        if key not in table:
+            raise ConfigError(f"unknown key {f'{where}{key}'!r}; known keys: {', '.join(table)}")
+        field, read = table[key]
+        try:
+            values[field] = read(value)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ConfigError(f"{f'{where}{key}'!r} is {value!r}, but {error}") from None
+    return values
+
+
+def _whole(low: int, high: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if (
+            not isinstance(text, str)
+            or not text.isascii()
+            or not text.isdigit()
+            or not low <= int(text) <= high
+        ):
+            raise ValueError(f"must be a whole number from {low} to {high}")
+        return int(text)
+
+    return read
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("must be one line of text")
+    return value
+
+
+def _kind(text: str) -> str:
+    if text not in KINDS:
+        raise ValueError(f"must be one of {', '.join(KINDS)}")
+    return text
+
+
+def _fraction(text: str) -> float:
+    return float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
+
+
+def _rate(text: str) -> float:
+    return float(parse_size(text.removesuffix("/s")))
+
+
+def _list(value: object, key: str) -> list[object]:
+    if not isinstance(value, list):
+        raise TypeError(f"must be a list; write each of the {key} behind a dash")
+    return value
+
+
+def _groups(value: object) -> tuple[Group, ...]:
+    groups = []
+    for index, node in enumerate(_list(value, "files")):
+        fields = _fields(node, _GROUP, f"files[{index}].")
+        if fields.keys() != {"count", "size_bytes"}:
+            raise ConfigError(f"'files[{index}]' must have both count and size")
+        groups.append(Group(prefix=f"{index}-{size_text(fields['size_bytes'])}-", **fields))
+    return tuple(groups)
+
+
+def _rules(value: object) -> tuple[FaultRule, ...]:
+    rules = []
+    for index, node in enumerate(_list(value, "faults")):
+        fields = _fields(node, _FAULT, f"faults[{index}].")
+        if not {"kind", "fraction"} <= fields.keys():
+            raise ConfigError(f"'faults[{index}]' must have both kind and fraction")
+        rules.append(FaultRule(fraction=fields.pop("fraction"), fault=Fault(**fields)))
+    return tuple(rules)
+
+
+def _options(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise TypeError("must be a mapping of cfetch download's options")
+    options = {}
+    for key, text in value.items():
+        name = str(key).replace("-", "_")
+        if name not in OPTIONS or name in OURS:
+            why = "the bench sets it itself" if name in OURS else "cfetch download has no such option"
+            raise ConfigError(f"'options.{key}' cannot be set: {why}")
+        try:
+            OPTIONS[name].parse(_text(text))
+        except (ValueError, TypeError) as error:
+            raise ConfigError(f"'options.{key}' is {text!r} but {error}") from None
+        options[name] = text
+    return options
+
+
+_SCENARIO: Mapping[str, tuple[str, Callable[[Any], object]]] = {
+    "description": ("description", _text),
+    "seed": ("seed", _whole(0, 2**32)),
+    "concurrency": ("concurrency", _whole(1, 1024)),
+    "files": ("groups", _groups),
+    "faults": ("rules", _rules),
+    "options": ("options", _options),
+}
+_GROUP: Mapping[str, tuple[str, Callable[[Any], object]]] = {
+    "count": ("count", _whole(1, MAX_FILES)),
+    "size": ("size_bytes", parse_size),
+}
+_FAULT: Mapping[str, tuple[str, Callable[[Any], object]]] = {
+    "kind": ("kind", _kind),
+    "fraction": ("fraction", _fraction),
+    "first": ("first", _whole(0, 1000)),
+    "rate": ("rate_bps", _rate),
+    "after": ("after_bytes", parse_size),
+    "delay": ("delay_s", parse_duration),
+    "status": ("status", _whole(300, 599)),
+    "retry_after": ("retry_after_s", lambda text: round(parse_duration(text))),
+}

@@ -1,0 +1,62 @@
+"""``cfetch download``: the main job."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from cfetch.cli.options import with_settings
+from cfetch.config.layers import Resolved, show
+
+__all__ = ["download"]
+
+
+@with_settings
+def download(
+    *,
+    manifest: Annotated[
+        str, typer.Argument(help="A path, an http(s) URL, or - for standard input.", show_default=False)
+    ],
+    resolved: Resolved,
+    show_config: bool,
+) -> None:
+    """Download every file of a manifest: whole, verified, without stragglers.
+
+    A manifest is JSON, JSON Lines, CSV, a list of URLs, or a SQL statement's reply with external links.
+
+    Examples:
+
+      cfetch download manifest.json --to data/
+
+      cfetch download urls.txt --to data/ --concurrency 32 --padding 1s
+
+      curl -s https://example.org/list.csv | cfetch download - --to data/ --json
+    """
+    settings = resolved.settings
+    if show_config:
+        typer.echo(show(resolved))
+        return
+    import msgspec
+
+    from cfetch.download import prepare
+
+    with prepare(manifest, settings, env=os.environ) as prepared:
+        if settings.dry_run:
+            document: msgspec.Struct = prepared.preview()
+            code = 0
+        else:
+            from cfetch.dashboard.open import open_dashboard
+
+            with open_dashboard(
+                quiet=settings.quiet, log_format=settings.log_format, no_color=not settings.color
+            ) as listener:
+                document = summary = prepared.run(listener)
+            code = summary.exit_code
+    if settings.json:
+        sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+    elif settings.dry_run:
+        for name, value in msgspec.structs.asdict(document).items():
+            typer.echo(f"{name:>14}  {value}")
+    if code:
+        raise typer.Exit(code)

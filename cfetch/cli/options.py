@@ -1,0 +1,105 @@
+"""Command-line flags made from the settings table, so that a flag cannot drift from its config key.
+
+``with_settings`` gives a Typer command one parameter per setting; the command receives their texts, flags only
+where the user gave them, and lays them over file and environment.
+"""
+
+import functools
+import inspect
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cfetch.config.kinds import Kind
+from cfetch.config.layers import Resolved, resolve
+from cfetch.config.settings import KINDS, Settings
+
+__all__ = ["JsonOption", "with_settings"]
+
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+
+_PANELS = {
+    "Where": ("to", "state", "metrics"),
+    "How fast": ("concurrency", "per_host"),
+    "Stragglers": (
+        "mitigation",
+        "policy",
+        "multiplier",
+        "quantile",
+        "padding",
+        "max_stragglers",
+        "sequential_fallback",
+        "check_interval",
+    ),
+    "Errors": ("max_attempts", "retry_budget", "stall_timeout", "connect_timeout"),
+    "Fresh links": ("refresh_command", "statement_host"),
+    "Output": ("dry_run", "json", "quiet", "log_format", "color"),
+}
+_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
+_ONE_WAY = {"json", "quiet", "dry_run"}  # switches that nobody turns off on a command line
+
+
+def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Append the settings' flags, ``--config`` and ``--show-config`` to ``command(…, resolved, show_config)``."""
+    own = [
+        p for p in inspect.signature(command).parameters.values() if p.name not in ("resolved", "show_config")
+    ]
+
+    @functools.wraps(command)
+    def wrapper(**given: Any) -> None:
+        config: Path | None = given.pop("config")
+        show_config: bool = given.pop("show_config")
+        flags = {name: _as_text(value) for name in KINDS if (value := given.pop(name)) is not None}
+        file = config or (Path(os.environ["CFETCH_CONFIG"]) if os.environ.get("CFETCH_CONFIG") else None)
+        resolved: Resolved = resolve(flags=flags, env=os.environ, file=file)
+        command(**given, resolved=resolved, show_config=show_config)
+
+    parameters = [*own, *(_parameter(name, kind) for name, kind in KINDS.items()), *_config_parameters()]
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return wrapper
+
+
+def _as_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _parameter(name: str, kind: Kind) -> inspect.Parameter:
+    word = "--" + name.replace("_", "-")
+    default = getattr(Settings(), name)
+    shown = "" if default is None or kind.is_flag else f" [default: {kind.show(default)}]"
+    declarations = (word,) if not kind.is_flag or name in _ONE_WAY else (f"{word}/--no-{word[2:]}",)
+    option = typer.Option(
+        *declarations,
+        help=f"{kind.help}{shown}",
+        metavar=None if kind.is_flag else kind.metavar,
+        rich_help_panel=_PANEL_OF[name],
+        show_default=False,
+    )
+    value_type: Any = bool | None if kind.is_flag else str | None
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[value_type, option]
+    )
+
+
+def _config_parameters() -> list[inspect.Parameter]:
+    config = typer.Option(
+        "--config",
+        help="YAML file with any of these options (or CFETCH_CONFIG).",
+        metavar="FILE",
+        rich_help_panel="Configuration",
+        show_default=False,
+    )
+    show = typer.Option(
+        "--show-config",
+        help="Print every value and where it came from, then exit.",
+        rich_help_panel="Configuration",
+    )
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return [
+        inspect.Parameter("config", kind, default=None, annotation=Annotated[Path | None, config]),
+        inspect.Parameter("show_config", kind, default=False, annotation=Annotated[bool, show]),
+    ]

@@ -1,0 +1,1 @@
+"""``cfetch report``: what the metrics of past runs say."""

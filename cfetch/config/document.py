@@ -1,0 +1,66 @@
+"""One YAML file as plain mappings, lists and strings: no types are guessed, so ``NO`` and ``010`` stay text.
+
+Configuration and bench scenarios are YAML; a manifest never is.
+"""
+
+from collections.abc import Hashable
+from pathlib import Path
+
+import yaml
+
+from cfetch.errors import ConfigError
+from cfetch.secret import printable
+
+__all__ = ["MAX_DOCUMENT_BYTES", "load"]
+
+MAX_DOCUMENT_BYTES = 1 << 20  # a configuration is written by hand; a larger file is a mistake
+
+
+class _StrictLoader(yaml.BaseLoader):
+    """Strings only; refuses duplicate keys, and aliases, with which a few bytes can expand without end."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.composer.ComposerError(
+                None, None, "aliases are not allowed", self.peek_event().start_mark
+            )
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"{key.value!r} stands twice", key.start_mark
+                )
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def load(path: Path) -> dict[str, object]:
+    """The document's top-level mapping; every scalar is a ``str``, an empty document an empty mapping.
+
+    Raises:
+        ConfigError: unreadable, too large, not YAML, or not a mapping with text keys; names file and line.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_DOCUMENT_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    if len(raw) > MAX_DOCUMENT_BYTES:
+        raise ConfigError(f"{path} is larger than {MAX_DOCUMENT_BYTES} bytes; is it really a configuration?")
+    try:
+        document = yaml.load(raw.decode(), _StrictLoader)  # noqa: S506 - a BaseLoader builds only str, list and dict
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 at byte {error.start}") from None
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        raise ConfigError(f"{path}:{line}: {printable(error.problem or 'not YAML')}") from None
+    except (yaml.YAMLError, RecursionError):
+        raise ConfigError(f"{path} is not YAML that cfetch can read") from None
+    if document is None or document == "":
+        return {}
+    if not isinstance(document, dict) or not all(isinstance(key, str) for key in document):
+        raise ConfigError(f"{path} must hold `key: value` lines")
+    return document

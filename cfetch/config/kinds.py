@@ -1,0 +1,140 @@
+"""What an option's value may be: how its text is read, which range it has, and how it is shown.
+
+File, environment and flag give text, so one parser serves all three.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from cfetch.config.units import duration_text, parse_duration, parse_size, size_text
+
+__all__ = ["Kind", "choice", "count", "duration", "flag", "ratio", "size", "text"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One option's values. ``help`` is for ``--help``, ``why`` is the reason for default and range."""
+
+    metavar: str
+    read: Callable[[str], Any]
+    show: Callable[[Any], str]
+    help: str
+    why: str = ""
+    low: float | None = None
+    high: float | None = None
+    above: bool = False  # the low end itself is out of range
+    choices: tuple[str, ...] = ()
+    is_flag: bool = False
+
+    def range_text(self) -> str:
+        """The allowed values in words."""
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
+        if self.low is None:
+            return self.metavar
+        low = f"{'above' if self.above else 'from'} {self.show(self.low)}"
+        return low if self.high is None else f"{low} to {self.show(self.high)}"
+
+    def parse(self, text: str) -> Any:
+        """Raises ValueError whose text says what is allowed."""
+        value = self.read(text)
+        self.check(value)
+        return value
+
+    def check(self, value: Any) -> None:
+        """Raises ValueError if ``value`` is out of range."""
+        if self.choices and value not in self.choices:
+            raise ValueError(f"must be {self.range_text()}")
+        if self.low is None or value is None:
+            return
+        too_low = value <= self.low if self.above else value < self.low
+        if not math.isfinite(value) or too_low or (self.high is not None and value > self.high):
+            raise ValueError(f"must be {self.range_text()}")
+
+
+def _read_int(raw: str) -> int:
+    stripped = raw.strip()
+    if not stripped.isascii() or not stripped.removeprefix("-").isdigit() or len(stripped) > 18:
+        raise ValueError("must be a whole number")
+    return int(stripped)
+
+
+def _read_float(raw: str) -> float:
+    try:
+        return float(raw)
+    except ValueError:
+        raise ValueError("must be a number") from None
+
+
+_BOOLEANS = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+}
+
+
+def _read_bool(raw: str) -> bool:
+    try:
+        return _BOOLEANS[raw.strip().lower()]
+    except KeyError:
+        raise ValueError("must be true or false") from None
+
+
+def count(low: int, high: int, help_: str, why: str = "") -> Kind:
+    """A whole number."""
+    return Kind(metavar="N", read=_read_int, show=str, low=low, high=high, help=help_, why=why)
+
+
+def ratio(low: float, high: float | None, help_: str, why: str = "", *, above: bool = False) -> Kind:
+    """A number without a unit."""
+    return Kind(
+        metavar="X",
+        read=_read_float,
+        show=lambda v: f"{v:g}",
+        low=low,
+        high=high,
+        above=above,
+        help=help_,
+        why=why,
+    )
+
+
+def duration(low: float, high: float, help_: str, why: str = "", *, above: bool = False) -> Kind:
+    """Seconds, written like 30s or 5m."""
+    return Kind(
+        metavar="DURATION",
+        read=parse_duration,
+        show=duration_text,
+        low=low,
+        high=high,
+        above=above,
+        help=help_,
+        why=why,
+    )
+
+
+def size(low: int, high: int, help_: str, why: str = "") -> Kind:
+    """Bytes, written like 16MiB."""
+    return Kind(metavar="SIZE", read=parse_size, show=size_text, low=low, high=high, help=help_, why=why)
+
+
+def flag(help_: str, why: str = "") -> Kind:
+    """True or false."""
+    return Kind(metavar="", read=_read_bool, show=lambda v: str(v).lower(), help=help_, why=why, is_flag=True)
+
+
+def choice(choices: tuple[str, ...], help_: str, why: str = "") -> Kind:
+    """One of a few words."""
+    return Kind(metavar="|".join(choices), read=str.strip, show=str, choices=choices, help=help_, why=why)
+
+
+def text(metavar: str, help_: str, why: str = "") -> Kind:
+    """Anything, such as a path."""
+    return Kind(metavar=metavar, read=str, show=str, help=help_, why=why)

@@ -1,0 +1,155 @@
+"""Every option of ``cfetch download``: its name, default, range and the reason for them, in one table.
+
+The command line's flags, the keys of ``--config`` files, the ``CFETCH_…`` variables, ``--show-config`` and the
+run header of the metrics are all made from this table.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, get_type_hints
+
+from cfetch.config.kinds import Kind, choice, count, duration, flag, ratio, text
+from cfetch.config.straggler import StragglerConfig
+from cfetch.errors import ConfigError
+
+__all__ = ["KINDS", "Settings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Validated values; construct it with keywords or through ``resolve``.
+
+    Raises:
+        ConfigError: a value is out of its range; the message names the key and the range.
+    """
+
+    to: Annotated[str, text("DIR", "Where the files go.")] = "."
+    state: Annotated[str | None, text("DIR", "Where cfetch keeps its own files (default: DIR/.cfetch).")] = (
+        None
+    )
+    concurrency: Annotated[
+        int,
+        count(
+            1,
+            1024,
+            "Downloads at the same time.",
+            "16 fills a 10 Gbit/s link from object stores; see configs/",
+        ),
+    ] = 16
+    per_host: Annotated[
+        int | None, count(1, 1024, "Downloads at the same time from one host (default: no own limit).")
+    ] = None
+    mitigation: Annotated[bool, flag("Restart downloads that are far slower than the median.")] = True
+    policy: Annotated[
+        str, choice(("cloudfetch",), "How a straggler is recognised.", "the formula of the CloudFetch design")
+    ] = "cloudfetch"
+    multiplier: Annotated[
+        float,
+        ratio(
+            1,
+            1000,
+            "How many times the median's time a file may take.",
+            "50 % slower than the median",
+            above=True,
+        ),
+    ] = 1.5
+    quantile: Annotated[
+        float,
+        ratio(
+            0,
+            1,
+            "Share of started files that must be done before anyone is judged.",
+            "a stable median",
+            above=True,
+        ),
+    ] = 0.6
+    padding: Annotated[
+        float, duration(0, 3600, "Extra time every file gets.", "room for variance in small files")
+    ] = 5.0
+    max_stragglers: Annotated[
+        int,
+        count(0, 1_000_000, "Stragglers before --sequential-fallback acts.", "then the problem is systemic"),
+    ] = 10
+    sequential_fallback: Annotated[
+        bool, flag("After --max-stragglers, start one file at a time.", "a last resort; off by default")
+    ] = False
+    check_interval: Annotated[
+        float,
+        duration(0.05, 2, "How often running downloads are judged.", "checks over 5 s apart judge nobody"),
+    ] = 0.5
+    max_attempts: Annotated[
+        int, count(1, 100, "Tries per file when errors occur; cancelled stragglers do not count.")
+    ] = 5
+    retry_budget: Annotated[
+        float,
+        duration(
+            0, 86_400, "Time per file within which a failed try is repeated.", "outlives a proxy restart"
+        ),
+    ] = 300.0
+    stall_timeout: Annotated[
+        float,
+        duration(
+            0.05, 3600, "Give up a try after so long without a byte.", "as the AWS CRT and curl's usual 30 s"
+        ),
+    ] = 30.0
+    connect_timeout: Annotated[
+        float, duration(0.05, 600, "Give up connecting after so long.", "a SYN is repeated at 1, 3 and 7 s")
+    ] = 10.0
+    refresh_command: Annotated[
+        str | None,
+        text("COMMAND", "Prints a fresh link for the entry that stands as JSON on its standard input."),
+    ] = None
+    statement_host: Annotated[
+        str | None,
+        text(
+            "URL", "Workspace to ask for fresh links of a SQL statement's result; token in DATABRICKS_TOKEN."
+        ),
+    ] = None
+    metrics: Annotated[
+        str | None,
+        text(
+            "FILE",
+            "Per-file metrics: JSON Lines, or one array if FILE ends in .json (default: in the state).",
+        ),
+    ] = None
+    log_format: Annotated[
+        str, choice(("text", "json"), "How progress is written when there is no dashboard.")
+    ] = "text"
+    color: Annotated[bool, flag("Colour on a terminal; NO_COLOR works too.")] = True
+    quiet: Annotated[bool, flag("Nothing on stderr but errors.")] = False
+    json: Annotated[bool, flag("Print the summary as one JSON document on stdout.")] = False
+    dry_run: Annotated[bool, flag("Check everything, say what would be done, download nothing.")] = False
+
+    def __post_init__(self) -> None:
+        for name, kind in KINDS.items():
+            try:
+                kind.check(getattr(self, name))
+            except ValueError as error:
+                shown = getattr(self, name)
+                raise ConfigError(f"{name} is {shown!r} but {error}") from None
+
+    @property
+    def straggler(self) -> StragglerConfig:
+        """The part that the straggler room reads."""
+        return StragglerConfig(
+            enabled=self.mitigation,
+            multiplier=self.multiplier,
+            quantile=self.quantile,
+            padding_s=self.padding,
+            max_stragglers_before_fallback=self.max_stragglers,
+            sequential_fallback=self.sequential_fallback,
+        )
+
+    def public(self) -> dict[str, object]:
+        """All values for the metrics' run header; a command line may hold a token and is left out."""
+        values: dict[str, object] = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.refresh_command is not None:
+            values["refresh_command"] = "<redacted>"
+        return values
+
+
+def _kinds() -> dict[str, Kind]:
+    hints: dict[str, Any] = get_type_hints(Settings, include_extras=True)
+    return {field.name: hints[field.name].__metadata__[0] for field in fields(Settings)}
+
+
+KINDS: dict[str, Kind] = _kinds()

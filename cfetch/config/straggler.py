@@ -1,0 +1,133 @@
+"""The options of straggler mitigation, checked when they are made: a bad value never reaches a run.
+
+``StragglerConfig(...)`` takes cfetch's own names and is on by default. ``StragglerConfig.parse`` reads the
+six property names of the Databricks drivers and is off by default, as they are; unlike them it refuses a
+value that it cannot read instead of quietly using the default.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import msgspec
+
+from cfetch.errors import ConfigError
+from cfetch.secret import printable
+
+__all__ = ["PROPERTY_PREFIX", "StragglerConfig"]
+
+PROPERTY_PREFIX = "adbc.databricks.cloudfetch."
+
+
+class StragglerConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """When an attempt counts as a straggler, and when so many do that entries run one at a time.
+
+    ``multiplier``: how many times the normal duration is too long; above 1, or half of all entries would be.
+    ``quantile``: the share of known entries that must have finished first; above 0: a median needs some.
+    ``padding_s``: seconds of grace on top, which keep small files from being judged by jitter.
+    ``max_stragglers_before_fallback``: with ``sequential_fallback``, this many stragglers end parallel
+    downloads for the run; 0 means sequential from the start.
+
+    Raises:
+        ConfigError: a value is out of range or not a finite number; names the key, the value and the range.
+    """
+
+    DISABLED: ClassVar["StragglerConfig"]
+
+    enabled: bool = True
+    multiplier: float = 1.5
+    quantile: float = 0.6
+    padding_s: float = 5.0
+    max_stragglers_before_fallback: int = 10
+    sequential_fallback: bool = False
+
+    def __post_init__(self) -> None:
+        for field, limit in _LIMITS.items():
+            value = getattr(self, field)
+            if not limit.admits(value):
+                raise ConfigError(f"{field} is {value}; it must be {limit.words}")
+
+    @classmethod
+    def parse(cls, properties: Mapping[str, str] | None) -> "StragglerConfig":
+        """Read the drivers' properties. ``DISABLED``, with no other key looked at, unless they enable.
+
+        Raises:
+            ConfigError: a value cannot be read or is out of range; names the full property key.
+        """
+        given = properties or {}
+        if not _read(given, "enabled"):
+            return cls.DISABLED
+        values = {field: _read(given, field) for field in _PROPERTIES}
+        return cls(**{field: value for field, value in values.items() if value is not None})
+
+
+class _Limit(NamedTuple):
+    """The values that an option may have: a test, and the same in words."""
+
+    holds: Callable[[float], bool]
+    words: str
+
+    def admits(self, value: float) -> bool:
+        return abs(value) < math.inf and self.holds(value)
+
+
+_LIMITS = {
+    "multiplier": _Limit(lambda v: v > 1, "a finite number greater than 1.0"),
+    "quantile": _Limit(lambda v: 0 < v <= 1, "a number greater than 0.0 and at most 1.0"),
+    "padding_s": _Limit(lambda v: v >= 0, "a finite number of seconds, 0 or more"),
+    "max_stragglers_before_fallback": _Limit(lambda v: v >= 0, "a whole number, 0 or more"),
+}
+
+
+def _boolean(text: str) -> bool:
+    return {"true": True, "false": False}[text.strip().lower()]
+
+
+def _number(text: str) -> float:
+    if "_" in text:  # float() would read 1_5 as 15
+        raise ValueError(text)
+    return float(text)
+
+
+def _whole(text: str) -> int:
+    if "_" in text:
+        raise ValueError(text)
+    return int(text)
+
+
+class _Property(NamedTuple):
+    """Where a field's value stands among the drivers' properties, and how it is read."""
+
+    name: str
+    read: Callable[[str], Any]
+    form: str
+
+
+_PROPERTIES = {
+    "enabled": _Property("straggler_mitigation_enabled", _boolean, "true or false"),
+    "multiplier": _Property("straggler_multiplier", _number, _LIMITS["multiplier"].words),
+    "quantile": _Property("straggler_quantile", _number, _LIMITS["quantile"].words),
+    "padding_s": _Property("straggler_padding_seconds", _number, _LIMITS["padding_s"].words),
+    "max_stragglers_before_fallback": _Property(
+        "max_stragglers_per_query", _whole, _LIMITS["max_stragglers_before_fallback"].words
+    ),
+    "sequential_fallback": _Property("synchronous_fallback_enabled", _boolean, "true or false"),
+}
+
+
+def _read(given: Mapping[str, str], field: str) -> Any:  # noqa: ANN401 - the field's own type
+    """The value of ``field``, or None where its property is not given."""
+    name, read, form = _PROPERTIES[field]
+    text = given.get(PROPERTY_PREFIX + name)
+    if text is None:
+        return None
+    try:
+        value = read(text)
+    except (ValueError, KeyError):
+        value = None
+    if value is None or (field in _LIMITS and not _LIMITS[field].admits(value)):
+        raise ConfigError(f"{PROPERTY_PREFIX}{name} is {printable(text)!r}; it must be {form}")
+    return value
+
+
+StragglerConfig.DISABLED = StragglerConfig(enabled=False)

@@ -1,0 +1,184 @@
+"""What a log tells of a run: the start, a line now and then, trouble at once but never a flood, the end.
+
+One reduction for plain lines, JSON lines and quiet mode: they differ in how a fact is written, not in what is
+told.
+"""
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from cfetch.dashboard.closing import closing_lines
+from cfetch.dashboard.view import View
+from cfetch.events import (
+    EntryFinished,
+    Event,
+    FallbackTriggered,
+    Progress,
+    RunFinished,
+    RunStarted,
+    RunStopping,
+    StragglerCancelled,
+)
+from cfetch.report.format import duration, percent, plural, rate, size
+from cfetch.secret import printable
+
+__all__ = ["Fact", "Facts"]
+
+FIRST_PROGRESS_S = 2.0  # a short run needs none
+PROGRESS_EVERY_S = 10.0
+MAX_LINES = (
+    20  # of each kind; a log with ten thousand equal lines helps nobody, and the metrics have them all
+)
+
+
+class Fact(NamedTuple):
+    """One thing to tell: ``text`` for people, ``data`` for machines; both printable."""
+
+    t_s: float
+    name: str
+    level: Literal["info", "warning", "error"]
+    text: str
+    data: dict[str, object]
+
+
+class Facts:
+    """Turns events into facts, at the pace of a log."""
+
+    def __init__(self) -> None:
+        self.view = View()
+        self._next_progress_s = FIRST_PROGRESS_S
+        self._told = {"failed": 0, "straggler_cancelled": 0}
+
+    def of(self, event: Event) -> Iterator[Fact]:
+        """The facts that ``event`` adds: mostly none."""
+        self.view.apply(event)
+        if isinstance(event, EntryFinished):
+            if event.record.status == "failed":
+                yield from self._paced(_failed(event))
+        elif isinstance(event, Progress):
+            if event.t_s >= self._next_progress_s:
+                self._next_progress_s = event.t_s + PROGRESS_EVERY_S
+                yield self._progress(event)
+        elif isinstance(event, StragglerCancelled):
+            if not event.completed:
+                yield from self._paced(_straggler(event))
+        elif isinstance(event, FallbackTriggered):
+            yield _fallback(event)
+        elif isinstance(event, RunStarted):
+            yield _started(event)
+        elif isinstance(event, RunStopping):
+            reason = printable(event.reason)
+            text = f"stopping: {reason}; attempts under way are being closed"
+            yield Fact(event.t_s, "stopping", "warning", text, {"reason": reason})
+        elif isinstance(event, RunFinished):
+            yield _finished(event)
+
+    def _paced(self, fact: Fact) -> Iterator[Fact]:
+        self._told[fact.name] += 1
+        if self._told[fact.name] <= MAX_LINES:
+            yield fact
+        if self._told[fact.name] == MAX_LINES:
+            text = f"{fact.name.replace('_', ' ')}: counted only from here on; the metrics name all"
+            yield Fact(fact.t_s, "counted_only", fact.level, text, {"fact": fact.name})
+
+    def _progress(self, event: Progress) -> Fact:
+        view = self.view
+        files = view.run.files if view.run else 0
+        eta = view.eta
+        counters = [
+            (event.failed, f"{event.failed:,} failed"),
+            (event.retries, plural(event.retries, "retry")),
+            (view.cancelled, plural(view.cancelled, "straggler")),
+            (event.sequential, "one at a time"),
+        ]
+        text = (
+            f"{percent(view.fraction)}, {view.settled_files:,} of {files:,} files, "
+            f"{size(view.bytes_in_hand)}, {rate(view.rate_bps)}, {len(event.active)} active"
+            + (f", about {duration(eta[0])} left" if eta else "")
+            + "".join(f", {word}" for present, word in counters if present)
+        )
+        data: dict[str, object] = {
+            "files": files,
+            "done": event.done,
+            "skipped": event.skipped,
+            "failed": event.failed,
+            "retries": event.retries,
+            "stragglers": event.stragglers,
+            "active": len(event.active),
+            "waiting": event.waiting,
+            "bytes_in_hand": view.bytes_in_hand,
+            "bytes_wasted": event.bytes_wasted,
+            "rate_bps": round(view.rate_bps),
+            "eta_s": round(eta[0], 1) if eta else None,
+            "median_bps": event.baseline.median_bps,
+            "sequential": event.sequential,
+        }
+        return Fact(event.t_s, "progress", "info", text, data)
+
+
+def _started(event: RunStarted) -> Fact:
+    unknown = f" and {event.sizes_unknown:,} of unknown size" if event.sizes_unknown else ""
+    sizes = f"{size(event.bytes_known)}{unknown}"
+    destination = printable(event.destination)
+    text = f"{plural(event.files, 'file')} ({sizes}) to {destination}, {event.concurrency} at a time"
+    data: dict[str, object] = {
+        "instant": event.instant,
+        "files": event.files,
+        "bytes_known": event.bytes_known,
+        "sizes_unknown": event.sizes_unknown,
+        "concurrency": event.concurrency,
+        "destination": destination,
+    }
+    return Fact(event.t_s, "started", "info", text, data)
+
+
+def _failed(event: EntryFinished) -> Fact:
+    record = event.record
+    path, kind = printable(record.path), record.error_kind or "unknown"
+    message = printable(record.error or "no reason was recorded")
+    data: dict[str, object] = {
+        "id": record.id,
+        "path": path,
+        "kind": kind,
+        "message": message,
+        "attempts": len(record.attempts),
+    }
+    return Fact(event.t_s, "failed", "error", f"failed: {path}: {message} ({kind})", data)
+
+
+def _straggler(event: StragglerCancelled) -> Fact:
+    path = printable(event.path)
+    age = duration(event.elapsed_s)
+    text = f"straggler: {path}: attempt {event.attempt} cancelled after {age}; trying again"
+    data: dict[str, object] = {
+        "id": event.id,
+        "path": path,
+        "attempt": event.attempt,
+        "elapsed_s": event.elapsed_s,
+        "kept_bytes": event.kept_bytes,
+    }
+    return Fact(event.t_s, "straggler_cancelled", "warning", text, data)
+
+
+def _fallback(event: FallbackTriggered) -> Fact:
+    text = (
+        f"fallback: {event.stragglers} stragglers, limit {event.threshold}: one entry at a time from now on"
+    )
+    data: dict[str, object] = {"stragglers": event.stragglers, "threshold": event.threshold}
+    return Fact(event.t_s, "fallback", "warning", text, data)
+
+
+def _finished(event: RunFinished) -> Fact:
+    summary = event.summary
+    data: dict[str, object] = {
+        "status": summary.status,
+        "exit_code": summary.exit_code,
+        "files": summary.files,
+        "bytes": summary.bytes,
+        "elapsed_s": summary.elapsed_s,
+        "retries": summary.retries,
+        "stragglers": summary.stragglers,
+        "metrics": printable(summary.metrics, 1000) if summary.metrics else None,
+    }
+    level: Literal["info", "error"] = "error" if summary.exit_code else "info"
+    return Fact(event.t_s, "finished", level, "\n".join(closing_lines(summary)), data)

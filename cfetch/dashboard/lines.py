@@ -1,0 +1,60 @@
+"""Facts as lines on stderr where no terminal is: for people (plain), machines (JSON), or errors only (quiet).
+
+No escape sequences, no colours, no cursor: what a CI log or a journal can keep.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+import msgspec
+
+from cfetch.dashboard.facts import Fact, Facts
+from cfetch.events import Event, Listener
+
+__all__ = ["json_lines", "plain_lines", "quiet_lines"]
+
+
+@contextmanager
+def plain_lines(stream: TextIO) -> Iterator[Listener]:
+    """One line per fact, the run's age in front."""
+    yield _lines(stream, _plain)
+
+
+@contextmanager
+def json_lines(stream: TextIO) -> Iterator[Listener]:
+    """One JSON object per fact: ``t_s``, ``event``, ``level`` and what belongs to the event."""
+    yield _lines(stream, _json)
+
+
+@contextmanager
+def quiet_lines(stream: TextIO) -> Iterator[Listener]:
+    """Errors only; nothing at all when all goes well."""
+    yield _lines(stream, lambda fact: _plain(fact) if fact.level == "error" else None)
+
+
+def _lines(stream: TextIO, render: Callable[[Fact], str | None]) -> Listener:
+    facts = Facts()
+    alive = True
+
+    def tell(event: Event) -> None:
+        nonlocal alive
+        for fact in facts.of(event):
+            text = render(fact)
+            if text is not None and alive:
+                try:
+                    stream.write(f"{text}\n")
+                    stream.flush()
+                except (OSError, ValueError):  # a closed pipe: the download matters more than its log
+                    alive = False
+
+    return tell
+
+
+def _plain(fact: Fact) -> str:
+    return fact.text if fact.name == "finished" else f"[{fact.t_s:6.1f}s] {fact.text}"
+
+
+def _json(fact: Fact) -> str:
+    head = {"t_s": round(fact.t_s, 3), "event": fact.name, "level": fact.level}
+    return msgspec.json.encode({**head, **fact.data}).decode()

@@ -1,0 +1,89 @@
+"""The live view on a terminal: a frame for every Progress event, and a short summary in its place at the end.
+
+It has no thread and no timer of its own; the engine's Progress events, a few a second, are the frame rate.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.live import Live
+from rich.text import Text
+
+from cfetch.dashboard.closing import closing_lines
+from cfetch.dashboard.paint import frame
+from cfetch.dashboard.view import View
+from cfetch.events import Event, Listener, Progress, Summary
+
+__all__ = ["live_view"]
+
+_VERDICT_STYLES = {
+    "completed": "bold green",
+    "partial": "bold yellow",
+    "failed": "bold red",
+    "interrupted": "bold yellow",
+}
+
+
+@contextmanager
+def live_view(stream: TextIO, *, no_color: bool) -> Iterator[Listener]:
+    """Show the run on ``stream``, which must be a terminal; it is left clean whatever happens."""
+    console = Console(
+        file=stream,
+        force_terminal=True,
+        force_interactive=True,
+        no_color=no_color,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+    shown = _Shown(console)
+    try:
+        with shown.live:
+            yield shown
+    finally:
+        if shown.view.summary is not None and shown.alive:
+            _close(console, shown.view.summary)
+
+
+class _Shown:
+    def __init__(self, console: Console) -> None:
+        self.view = View()
+        self.alive = True
+        self._console = console
+        self._width = console.width
+        self.live = Live(
+            self,
+            console=console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,  # stdout is for results
+        )
+
+    def __call__(self, event: Event) -> None:
+        self.view.apply(event)
+        if isinstance(event, Progress) and self.alive:
+            try:
+                self._refresh()
+            except OSError:  # the terminal went away: the download matters more than its picture
+                self.alive = False
+
+    def _refresh(self) -> None:
+        width = self._console.width
+        if (
+            width < self._width
+        ):  # a narrower terminal has wrapped the last frame into an unknown number of lines
+            self._console.clear()
+        self._width = width
+        self.live.refresh()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from frame(self.view, options.max_width, options.size.height)
+
+
+def _close(console: Console, summary: Summary) -> None:
+    verdict, *rest = closing_lines(summary)
+    console.print(Text(verdict, _VERDICT_STYLES[summary.status]), soft_wrap=True)
+    for line in rest:
+        console.print(Text(line), soft_wrap=True)

@@ -1,0 +1,55 @@
+"""Chooses how a run is shown and opens it: a listener for as long as the run lasts."""
+
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Literal, TextIO
+
+from cfetch.dashboard.lines import json_lines, plain_lines, quiet_lines
+from cfetch.events import Listener
+
+__all__ = ["choose", "open_dashboard"]
+
+Mode = Literal["live", "plain", "json", "quiet"]
+
+
+def choose(*, quiet: bool, log_format: str, terminal: bool, environ: Mapping[str, str]) -> Mode:
+    """``live`` only where a person watches: a terminal that can move its cursor and is not a CI job's."""
+    if quiet:
+        return "quiet"
+    if log_format == "json":
+        return "json"
+    watched = (
+        terminal
+        and environ.get("TERM") not in {"", "dumb", "unknown", None}
+        and not _is_true(environ.get("CI"))
+    )
+    return "live" if watched else "plain"
+
+
+def _is_true(value: str | None) -> bool:
+    return (value or "").lower() in {"1", "true", "yes"}
+
+
+def open_dashboard(
+    *,
+    quiet: bool = False,
+    log_format: Literal["text", "json"] = "text",
+    no_color: bool = False,
+    stream: TextIO | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> AbstractContextManager[Listener]:
+    """A context manager that yields the listener to hand to the engine, and tidies the terminal at its end.
+
+    ``stream`` is stderr unless given. ``NO_COLOR`` and ``no_color`` keep the layout and drop the colours.
+    """
+    stream = sys.stderr if stream is None else stream
+    environ = os.environ if environ is None else environ
+    unicode = (stream.encoding or "").lower().startswith("utf")
+    mode = choose(quiet=quiet, log_format=log_format, terminal=stream.isatty() and unicode, environ=environ)
+    if mode == "live":
+        from cfetch.dashboard.live import live_view  # rich costs 50 ms that a log never needs
+
+        return live_view(stream, no_color=no_color or bool(environ.get("NO_COLOR")))
+    return {"plain": plain_lines, "json": json_lines, "quiet": quiet_lines}[mode](stream)

@@ -1,0 +1,150 @@
+"""One frame of the live view, as lines of styled text for a given width and height.
+
+From the top: what runs, the overall bar, the numbers, the rate of the last minute, the baseline, what was done
+about stragglers, the attempts by risk, the latest trouble. Small terminals lose the least useful first. Every
+state has a colour, a sign and a word, so that none of the three is needed.
+"""
+
+from rich.text import Text
+
+from cfetch.dashboard.rows import bar, header, row
+from cfetch.dashboard.view import Note, View, by_risk
+from cfetch.report.format import count, duration, fit, percent, plural, rate, shorten, size, sparkline
+from cfetch.secret import printable
+
+__all__ = ["frame"]
+
+TALL = 18  # lines from which on the title and the sparkline are worth their place
+SPACIOUS = 23
+
+_NOTES = {
+    "failed": ("×", "red"),
+    "straggler": ("▲", "yellow"),
+    "retry": ("↻", "magenta"),
+    "fallback": ("!", "bold yellow"),
+}
+
+
+def frame(view: View, width: int, height: int) -> list[Text]:
+    """At most ``height - 1`` lines of at most ``width`` columns: the cursor needs a line of its own."""
+    if view.progress is None or view.run is None:
+        return [_line(("connecting …", "dim"))]
+    top = _title(view, width) if height >= TALL else []
+    top += [_overall(view, width), _numbers(view)]
+    if height >= TALL:
+        top.append(_minute(view, width))
+    top += [_baseline(view), _mitigation(view, width)]
+    gap = [Text()] if height >= SPACIOUS else []
+    notes = [_note(note, width) for note in list(view.notes)[-(3 if height >= TALL else 2) :]]
+    below = [*gap, *notes] if notes else []
+    room = height - 1 - len(top) - len(gap) - len(below)
+    return [*top, *gap, *_attempts(view, width, room), *below]
+
+
+def _line(*parts: tuple[str, str]) -> Text:
+    text = Text(no_wrap=True, overflow="ellipsis")
+    for words, style in parts:
+        text.append(words, style or None)
+    return text
+
+
+def _title(view: View, width: int) -> list[Text]:
+    assert view.run is not None
+    age = duration(view.t_s)
+    word, style = ("stopping", "bold yellow") if view.stopping else ("cfetch", "bold")
+    room = max(8, width - len(f"{word} to  {age}"))
+    return [
+        _line(
+            (word, style),
+            (" to ", "dim"),
+            (fit(shorten(view.run.destination, room), room), ""),
+            (f" {age}", "dim"),
+        )
+    ]
+
+
+def _overall(view: View, width: int) -> Text:
+    eta = view.eta
+    left = f"{'~' if eta[1] else ''}{duration(eta[0])} left" if eta else "time left unknown"
+    tail = f" {percent(view.fraction):>5}  {left}"
+    filled, empty = bar(view.fraction, max(10, width - len(tail)))
+    return _line((filled, "green"), (empty, "dim"), (tail, "bold"))
+
+
+def _numbers(view: View) -> Text:
+    run, progress = view.run, view.progress
+    assert run is not None
+    assert progress is not None
+    total = f" of {size(run.bytes_known)}" if not run.sizes_unknown else ""
+    parts = [
+        (count(view.settled_files), "bold"),
+        (f" of {count(run.files)} files  ", ""),
+        (size(view.bytes_in_hand), "bold"),
+        (f"{total}  ", ""),
+        (rate(view.rate_bps), "bold cyan"),
+    ]
+    if progress.failed:
+        parts.append((f"  × {count(progress.failed)} failed", "bold red"))
+    if progress.skipped:
+        parts.append((f"  {count(progress.skipped)} already there", "dim"))
+    return _line(*parts)
+
+
+def _minute(view: View, width: int) -> Text:
+    columns = 60 if width >= 100 else 30
+    values = view.rates(columns)
+    peak = f"  peak {rate(max(values))}" if values else ""
+    return _line(("last minute ", "dim"), (f"{sparkline(values):<{columns}}", "cyan"), (peak, "dim"))
+
+
+def _baseline(view: View) -> Text:
+    assert view.progress is not None
+    baseline = view.progress.baseline
+    if baseline.finished < baseline.required or baseline.median_bps is None:
+        share = f"warming up: {count(baseline.finished)} of {count(baseline.required)} needed"
+        return _line(("baseline    ", "dim"), (share, ""), (", no straggler is called yet", "dim"))
+    return _line(
+        ("baseline    ", "dim"),
+        (f"median {rate(baseline.median_bps)}", ""),
+        (f", {count(baseline.finished)} finished, {count(baseline.required)} needed", "dim"),
+    )
+
+
+def _mitigation(view: View, width: int) -> Text:
+    progress = view.progress
+    assert progress is not None
+    found = plural(progress.stragglers, "straggler")
+    parts = [
+        ("mitigation  ", "dim"),
+        (found, "yellow" if progress.stragglers else ""),
+        (f", {count(view.cancelled)} cancelled, {plural(progress.retries, 'retry')}", ""),
+    ]
+    if progress.sequential:
+        parts.append((", FALLBACK: one at a time", "bold yellow"))
+    elif view.fallback_at:
+        parts.append((", recovered from fallback", ""))
+    elif width >= 70:
+        parts.append((", parallel", "dim"))
+    if progress.bytes_wasted:
+        parts.append((f", {size(progress.bytes_wasted)} in vain", "dim"))
+    return _line(*parts)
+
+
+def _attempts(view: View, width: int, room: int) -> list[Text]:
+    progress = view.progress
+    assert progress is not None
+    if room < 2 or not progress.active:
+        return []
+    shown = by_risk(progress.active)[: room - 1]
+    part = f"{len(shown)}/" if len(shown) < len(progress.active) else ""
+    title = f"{part}{len(progress.active)} active"
+    waiting = f", {count(progress.waiting)} waiting"
+    return [header(title, waiting, width), *(row(attempt, width) for attempt in shown)]
+
+
+def _note(note: Note, width: int) -> Text:
+    sign, style = _NOTES[note.kind]
+    name = shorten(note.path, max(16, width // 3))
+    age = f"{duration(note.t_s):>6} "
+    words = f"{name}: {printable(note.text)}" if name else printable(note.text)
+    return _line((age, "dim"), (f"{sign} ", style), (words, ""))

@@ -1,0 +1,98 @@
+"""The table of active attempts: columns that fit the width, a row for each attempt."""
+
+from typing import NamedTuple
+
+from rich.text import Text
+
+from cfetch.events import ActiveAttempt
+from cfetch.report.format import cells, duration, fit, rate, shorten, size
+
+__all__ = ["bar", "header", "row"]
+
+# sign, style: readable without colour, and without knowing the signs, since the word stands beside them
+_STATES = {
+    "ok": ("●", "green"),
+    "slow": ("▲", "yellow"),
+    "straggler": ("×", "bold red"),
+    "retrying": ("↻", "magenta"),
+    "last try": ("!", "bold yellow"),
+}
+_RATE, _TIME, _STATE, _SIZE = 10, 13, 11, 8  # "1023 KiB/s", "1m 05s/1m 30s", "× straggler", "1023 KiB"
+_TRY, _HOST = 3, 20
+
+
+class _Columns(NamedTuple):
+    name: int
+    host: int
+    size: int
+    bar: int
+    tries: int
+
+
+def _columns(width: int) -> _Columns:
+    """Wide terminals add host, try and longer bars; narrow ones drop the size."""
+    host, tries = (_HOST, _TRY) if width >= 110 else (0, 0)
+    sizes = _SIZE if width >= 72 else 0
+    bars = 16 if width >= 110 else 8 if width >= 72 else 6
+    fixed = [host, sizes, bars, _RATE, _TIME, tries, _STATE]
+    return _Columns(max(8, width - sum(fixed) - sum(1 for one in fixed if one)), host, sizes, bars, tries)
+
+
+def header(title: str, more: str, width: int) -> Text:
+    """The line above the rows; ``title`` stands where the names are, ``more`` with it where there is room."""
+    columns = _columns(width)
+    title += more if len(title + more) <= columns.name else ""
+    parts = [fit(title, columns.name)]
+    if columns.host:
+        parts.append(fit("host", columns.host))
+    if columns.size:
+        parts.append("size".rjust(columns.size))
+    parts += [fit("done", columns.bar), "rate".rjust(_RATE), fit(f"{'time':>6}/limit", _TIME)]
+    if columns.tries:
+        parts.append("try")
+    return Text(" ".join([*parts, "state"]), style="dim", no_wrap=True, overflow="crop")
+
+
+def row(attempt: ActiveAttempt, width: int) -> Text:
+    """One attempt on one line."""
+    columns = _columns(width)
+    sign, style = _STATES[attempt.state]
+    text = Text(no_wrap=True, overflow="crop")
+    text.append(f"{fit(shorten(attempt.path, columns.name), columns.name)} ")
+    if columns.host:
+        text.append(f"{fit(shorten(attempt.host, columns.host), columns.host)} ", "dim")
+    if columns.size:
+        text.append(f"{size(attempt.size_bytes) if attempt.size_bytes is not None else '?':>{columns.size}} ")
+    _append_bar(text, attempt, columns.bar, style)
+    text.append(f" {rate(attempt.rate_bps):>{_RATE}} ")
+    _append_time(text, attempt)
+    if columns.tries:
+        text.append(f" {attempt.n:>{_TRY}}", "" if attempt.n == 1 else "yellow")
+    text.append(f" {sign} {attempt.state}", style)
+    return text
+
+
+def _append_bar(text: Text, attempt: ActiveAttempt, width: int, style: str) -> None:
+    if attempt.size_bytes is None:
+        text.append(fit(size(attempt.bytes), width), style)  # how much has come is all that is known
+        return
+    filled, empty = bar(attempt.bytes / attempt.size_bytes if attempt.size_bytes else 1.0, width)
+    text.append(filled, style)
+    text.append(empty, "dim")
+
+
+def _append_time(text: Text, attempt: ActiveAttempt) -> None:
+    elapsed = f"{duration(attempt.elapsed_s):>6}"
+    if attempt.expected_s is None:
+        text.append(fit(elapsed, _TIME))
+        return
+    used = attempt.elapsed_s / attempt.expected_s
+    text.append(elapsed, "bold red" if used >= 1 else "yellow" if used >= 0.5 else "")
+    text.append(fit(f"/{duration(attempt.expected_s)}", _TIME - cells(elapsed)), "dim")
+
+
+def bar(fraction: float, width: int) -> tuple[str, str]:
+    """A bar's filled and empty parts, to half a column."""
+    halves = round(max(0.0, min(fraction, 1.0)) * 2 * width)
+    filled = "━" * (halves // 2) + ("╸" if halves % 2 else "")
+    return filled, "─" * (width - len(filled))

@@ -1,0 +1,204 @@
+"""What there is to show, reduced from events: totals, rate, time left, attempts by risk, recent trouble.
+
+Pure: no terminal, no clock; time is the events' ``t_s``. The live view paints it, plain lines quote it.
+"""
+
+from collections import deque
+from typing import Literal, NamedTuple
+
+from cfetch.events import (
+    ActiveAttempt,
+    EntryFinished,
+    Event,
+    FallbackTriggered,
+    FileRecord,
+    Progress,
+    RetryScheduled,
+    RunFinished,
+    RunStarted,
+    RunStopping,
+    StragglerCancelled,
+    Summary,
+)
+
+__all__ = ["Note", "View", "by_risk"]
+
+RATE_WINDOW_S = 5.0  # long enough to be readable, short enough to show a change
+MINUTE_S = 60
+NOTES = 3
+
+_SEVERITY = {"straggler": 3, "slow": 2, "last try": 1, "retrying": 1, "ok": 0}
+
+
+class Note(NamedTuple):
+    """Something that went wrong, or was done about it."""
+
+    t_s: float
+    kind: Literal["failed", "straggler", "retry", "fallback"]
+    path: str
+    text: str
+
+
+class View:
+    """The state of one run. Feed it every event; read it when something is to be shown."""
+
+    def __init__(self) -> None:
+        self.run: RunStarted | None = None
+        self.progress: Progress | None = None
+        self.summary: Summary | None = None
+        self.stopping: str | None = None
+        self.notes: deque[Note] = deque(maxlen=NOTES)
+        self.cancelled = 0
+        self.fallback_at: FallbackTriggered | None = None
+        self._settled_bytes = 0  # of entries that need no download: skipped or failed
+        self._recent: deque[tuple[float, int]] = deque()  # (t_s, bytes received), the last RATE_WINDOW_S
+        self._seconds: deque[float] = deque(
+            [0.0], maxlen=MINUTE_S + 1
+        )  # bytes in each second, the newest open
+        self._second = 0
+
+    def apply(self, event: Event) -> None:
+        """Take the event in."""
+        if isinstance(event, EntryFinished):
+            if event.record.status != "done":
+                self._not_downloaded(event.t_s, event.record)
+        elif isinstance(event, Progress):
+            self._measure(event)
+            self.progress = event
+        elif isinstance(event, RetryScheduled):
+            self._note_retry(event)
+        elif isinstance(event, StragglerCancelled):
+            self._note_straggler(event)
+        elif isinstance(event, FallbackTriggered):
+            self.fallback_at = event
+            text = f"{event.stragglers} stragglers, limit {event.threshold}: one entry at a time from now on"
+            self.notes.append(Note(event.t_s, "fallback", "", text))
+        elif isinstance(event, RunStarted):
+            self.run = event
+        elif isinstance(event, RunStopping):
+            self.stopping = event.reason
+        elif isinstance(event, RunFinished):
+            self.summary = event.summary
+
+    def _not_downloaded(self, t_s: float, record: FileRecord) -> None:
+        self._settled_bytes += record.size_bytes or 0
+        if record.status == "failed":
+            self.notes.append(Note(t_s, "failed", record.path, record.error or record.error_kind or "failed"))
+
+    def _note_retry(self, event: RetryScheduled) -> None:
+        last = self.notes[-1] if self.notes else None
+        if (
+            last is not None and last.kind == "retry"
+        ):  # a storm of retries must not push failures out of sight
+            self.notes.pop()
+        self.notes.append(Note(event.t_s, "retry", event.path, event.error))
+
+    def _note_straggler(self, event: StragglerCancelled) -> None:
+        if event.completed:
+            return
+        self.cancelled += 1
+        text = f"straggler, cancelled after {event.elapsed_s:.1f}s; trying again"
+        self.notes.append(Note(event.t_s, "straggler", event.path, text))
+
+    def _measure(self, event: Progress) -> None:
+        before = self._recent[-1] if self._recent else (0.0, 0)
+        received = max(before[1], event.bytes_done + event.bytes_active + event.bytes_wasted)
+        self._recent.append((event.t_s, received))
+        while len(self._recent) > 2 and self._recent[1][0] <= event.t_s - RATE_WINDOW_S:
+            self._recent.popleft()
+        gap = int(event.t_s) - self._second
+        share = (received - before[1]) / max(gap, 1)
+        for _ in range(min(gap, MINUTE_S)):
+            self._seconds.append(share)
+        self._second = int(event.t_s)
+        if gap <= 0:
+            self._seconds[-1] += share
+
+    @property
+    def t_s(self) -> float:
+        """The run's age in seconds."""
+        return self.progress.t_s if self.progress else 0.0
+
+    @property
+    def settled_files(self) -> int:
+        """Entries about which nothing remains to be done."""
+        return self.progress.done + self.progress.skipped + self.progress.failed if self.progress else 0
+
+    @property
+    def bytes_in_hand(self) -> int:
+        """Bytes of the plan that need no more download, those in flight included."""
+        return (
+            self.progress.bytes_done + self.progress.bytes_active + self._settled_bytes
+            if self.progress
+            else 0
+        )
+
+    @property
+    def fraction(self) -> float:
+        """How much of the run is done: by bytes where all sizes are known, else by files."""
+        if self.run is None:
+            return 0.0
+        if self.run.bytes_known and not self.run.sizes_unknown:
+            return min(1.0, self.bytes_in_hand / self.run.bytes_known)
+        return min(1.0, self.settled_files / self.run.files) if self.run.files else 1.0
+
+    @property
+    def rate_bps(self) -> float:
+        """Bytes per second over the last few seconds."""
+        if not self._recent:
+            return 0.0
+        (since, before), (now, received) = self._recent[0], self._recent[-1]
+        if now <= since:
+            since, before = 0.0, 0
+        return (received - before) / (now - since) if now > since else 0.0
+
+    def rates(self, columns: int) -> list[float]:
+        """Rates of the last minute, each over a ``columns``-th of it (a divisor of 60), the oldest first.
+
+        A run younger than a minute has fewer.
+        """
+        full = list(self._seconds)[:-1]  # the newest second is not over
+        span = MINUTE_S // columns
+        full = full[len(full) % span :]
+        return [sum(full[at : at + span]) / span for at in range(0, len(full), span)]
+
+    @property
+    def eta(self) -> tuple[float, bool] | None:
+        """Seconds left and whether that is a rough guess; None when there is nothing to go by.
+
+        With unknown sizes it goes by files so far. When nothing waits any more, the slowest attempt decides.
+        """
+        progress, run = self.progress, self.run
+        if progress is None or run is None or not progress.t_s:
+            return None
+        if not progress.waiting and progress.active:
+            return _tail(progress.active)
+        if run.sizes_unknown:
+            left = run.files - self.settled_files
+            return (left * progress.t_s / progress.done, True) if progress.done else None
+        rate_bps = self.rate_bps
+        return (max(0, run.bytes_known - self.bytes_in_hand) / rate_bps, False) if rate_bps > 0 else None
+
+
+def _tail(active: list[ActiveAttempt]) -> tuple[float, bool] | None:
+    left = [
+        (max(0, one.size_bytes - one.bytes) / one.rate_bps if one.rate_bps > 0 else float("inf"))
+        for one in active
+        if one.size_bytes is not None
+    ]
+    if not left or max(left) == float("inf"):
+        return None
+    return max(left), len(left) < len(active)
+
+
+def by_risk(active: list[ActiveAttempt]) -> list[ActiveAttempt]:
+    """The attempts, those nearest to or past their limit first.
+
+    Steps of a quarter of the limit, then age: rows keep their places from frame to frame.
+    """
+    return sorted(active, key=_risk)
+
+
+def _risk(attempt: ActiveAttempt) -> tuple[int, int, float, int]:
+    used = attempt.elapsed_s / attempt.expected_s if attempt.expected_s else 0.0
+    return (-_SEVERITY[attempt.state], -int(4 * used) if used >= 0.5 else 0, -attempt.elapsed_s, attempt.id)

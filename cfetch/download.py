@@ -1,0 +1,349 @@
+"""The main use case, and the one place where the rooms are wired together.
+
+``prepare`` reads and validates the manifest and freezes it into a plan; ``Prepared.run`` brings the plan to
+its end. Everything that happens is told to one listener as events; the summary is made from the same events.
+"""
+
+import asyncio
+import os
+import random
+import secrets
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from cfetch import __version__
+from cfetch.clock import Clock, SystemClock
+from cfetch.config.settings import Settings
+from cfetch.errors import CfetchError, ConfigError, Interrupted, LocalFault, SourceError, UsageError
+from cfetch.events import Event, Listener, RunFinished, RunStarted, Summary, fan_out
+from cfetch.manifest.plan import Plan, freeze
+from cfetch.manifest.sql_statement import statement_id_of
+from cfetch.placement.local import STATE_NAME, LocalVolume, local_fault
+from cfetch.report.metrics import MetricsFile
+from cfetch.report.summary import Tally
+from cfetch.report.tracing import tracing_listener
+from cfetch.secret import SecretText, SecretUrl, printable
+from cfetch.transfer.document import fetch_document, statement_chunks
+from cfetch.transfer.http import HttpTransport, Transport
+from cfetch.transfer.pool import Pool
+from cfetch.transfer.refresh import CommandRefresher, ManifestRefresher, StatementRefresher, UrlRefresher
+
+__all__ = ["Prepared", "Preview", "prepare"]
+
+HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+DISK_RESERVE_BYTES = 16 << 20  # metrics, plan and directories need room too
+
+
+class Preview(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``--dry-run`` tells (``cfetch.preview/1``): nothing was downloaded."""
+
+    schema: str = "cfetch.preview/1"
+    files: int
+    bytes_known: int
+    sizes_unknown: int
+    merged: int
+    hosts: dict[str, int]
+    destination: str
+    free_bytes: int
+
+
+@contextmanager
+def prepare(
+    manifest: str, settings: Settings, *, env: Mapping[str, str], clock: Clock | None = None
+) -> Iterator["Prepared"]:
+    """Validate everything that can be validated before the first byte is asked for.
+
+    ``manifest`` is a path, an http(s) URL, or ``-`` for standard input; ``env`` may hold DATABRICKS_TOKEN.
+
+    Raises:
+        UsageError: the manifest or a setting is wrong.
+        LocalFault: the destination cannot be written or is too small.
+    """
+    clock = clock or SystemClock()
+    instant = (
+        datetime.fromtimestamp(clock.wall(), UTC).strftime("%Y%m%dT%H%M%S%f")[:-3]
+        + "Z-"
+        + secrets.token_hex(2)
+    )
+    root = Path(settings.to).absolute()
+    state = Path(settings.state).absolute() if settings.state else root / STATE_NAME
+    with ExitStack() as stack:
+        api = _StatementApi(settings, env, clock)
+        source = stack.enter_context(_open_manifest(manifest, clock))
+        statement = statement_id_of(source)
+        plan_directory = state / "plans" / instant
+        try:
+            plan_directory.mkdir(parents=True, mode=0o700)
+        except OSError as error:
+            raise local_fault(error, f"cannot write to {state}") from None
+        stack.callback(_remove, plan_directory, state)
+        fetch_chunk = api.blocking(statement) if statement else None
+        name = "stdin" if manifest == "-" else str(SecretUrl(manifest)) if _is_url(manifest) else manifest
+        plan = stack.enter_context(
+            freeze(source, name=name, directory=plan_directory, fetch_chunk=fetch_chunk)
+        )
+        volume = LocalVolume(root, f"attempts/{instant}/0")
+        stack.callback(volume.close)
+        if plan.total_bytes + DISK_RESERVE_BYTES > volume.free_bytes():
+            raise LocalFault(
+                f"the plan's {plan.total_bytes} bytes do not fit into the {volume.free_bytes()} bytes that are free in "
+                f"{root}; nothing was downloaded"
+            )
+        yield Prepared(
+            instant, plan, volume, settings, state, clock, _Refreshing(manifest, statement, api, stack)
+        )
+
+
+class Prepared:
+    """A validated plan with its destination, ready to run."""
+
+    def __init__(
+        self,
+        instant: str,
+        plan: Plan,
+        volume: LocalVolume,
+        settings: Settings,
+        state: Path,
+        clock: Clock,
+        refreshing: "_Refreshing",
+    ) -> None:
+        self.instant = instant
+        self.plan = plan
+        self._volume = volume
+        self._settings = settings
+        self._state = state
+        self._clock = clock
+        self._refreshing = refreshing
+
+    def preview(self) -> Preview:
+        """What a run would do."""
+        counts = [0] * len(self.plan.hosts)
+        for host in self.plan.host_of:
+            counts[host] += 1
+        return Preview(
+            files=len(self.plan),
+            bytes_known=self.plan.total_bytes,
+            sizes_unknown=self.plan.sizes_unknown,
+            merged=self.plan.merged,
+            hosts={printable(host): count for host, count in zip(self.plan.hosts, counts, strict=True)},
+            destination=str(self._volume.root),
+            free_bytes=self._volume.free_bytes(),
+        )
+
+    def run(self, listener: Listener) -> Summary:
+        """Download. Never raises for what happens to entries: the summary tells it, with the exit code."""
+        metrics = MetricsFile(self._metrics_path())
+        tally = Tally()
+        tracing = tracing_listener()
+        tell = fan_out(*(one for one in (tally, metrics, tracing, listener) if one is not None))
+        try:
+            return asyncio.run(self._run(tell, tally, str(metrics.path)))
+        finally:
+            metrics.close()
+
+    def _metrics_path(self) -> Path:
+        if self._settings.metrics:
+            path = Path(self._settings.metrics).absolute()
+        else:
+            path = self._state / "metrics" / f"{self.instant}.jsonl"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise local_fault(error, f"cannot write metrics to {path}") from None
+        return path
+
+    async def _run(self, tell: Listener, tally: Tally, metrics: str) -> Summary:
+        clock, settings = self._clock, self._settings
+        start_s = clock.monotonic()
+        transport = HttpTransport(connect_timeout_s=settings.connect_timeout)
+
+        def emit(event: Event) -> None:
+            try:
+                tell(event)
+            except LocalFault as fault:  # the metrics file cannot grow any more
+                pool.fault = pool.fault or fault
+                pool.stop(str(fault))
+
+        pool = Pool(
+            self.plan,
+            settings,
+            self._volume,
+            transport,
+            instant=self.instant,
+            clock=clock,
+            jitter=random.random,
+            emit=emit,
+            refresher=self._refreshing.refresher(settings, transport, clock),
+        )
+        ended_by: list[CfetchError] = []
+        try:
+            with _signals(pool, ended_by):
+                emit(self._started(clock))
+                await pool.run()
+        finally:
+            await transport.close()
+        error = ended_by[0] if ended_by else pool.fault
+        summary = tally.summary(clock.monotonic() - start_s, error=error, metrics=metrics)
+        emit(RunFinished(t_s=clock.monotonic() - start_s, summary=summary))
+        return summary
+
+    def _started(self, clock: Clock) -> RunStarted:
+        return RunStarted(
+            t_s=0.0,
+            instant=self.instant,
+            wall_start=datetime.fromtimestamp(clock.wall(), UTC).isoformat(timespec="milliseconds"),
+            version=__version__,
+            host=socket.gethostname(),
+            files=len(self.plan),
+            bytes_known=self.plan.total_bytes,
+            sizes_unknown=self.plan.sizes_unknown,
+            concurrency=self._settings.concurrency,
+            destination=str(self._volume.root),
+            settings=self._settings.public(),
+        )
+
+
+@contextmanager
+def _signals(pool: Pool, ended_by: list[CfetchError]) -> Iterator[None]:
+    """The first SIGINT or SIGTERM ends the run in good order; the second ends the process at once."""
+    loop = asyncio.get_running_loop()
+
+    def on_signal(number: int) -> None:
+        if ended_by:
+            if sys.stderr.isatty():
+                os.write(sys.stderr.fileno(), b"\x1b[?25h\n")  # the live view had hidden the cursor
+            os._exit(128 + number)
+        ended_by.append(Interrupted(number))
+        pool.stop(f"{signal.Signals(number).name}: closing what is under way; once more to leave at once")
+
+    mine = threading.current_thread() is threading.main_thread()  # elsewhere signals are somebody else's
+    for number in HANDLED_SIGNALS if mine else ():
+        loop.add_signal_handler(number, on_signal, number)
+    try:
+        yield
+    finally:
+        for number in HANDLED_SIGNALS if mine else ():
+            loop.remove_signal_handler(number)
+
+
+def _is_url(manifest: str) -> bool:
+    return manifest.startswith(("http://", "https://"))
+
+
+@contextmanager
+def _open_manifest(manifest: str, clock: Clock) -> Iterator[BinaryIO]:
+    """The manifest as a seekable binary file."""
+    try:
+        if manifest == "-" or _is_url(manifest):
+            with tempfile.TemporaryFile() as spool:
+                if manifest == "-":
+                    shutil.copyfileobj(sys.stdin.buffer, spool)
+                else:
+                    asyncio.run(_download(SecretUrl(manifest), spool, clock))
+                spool.seek(0)
+                yield spool
+        else:
+            with open(manifest, "rb") as file:
+                if not file.seekable():
+                    raise UsageError(f"{manifest} is a pipe; give it as standard input with -")
+                yield file
+    except OSError as error:
+        raise UsageError(f"cannot read the manifest {printable(manifest)}: {error.strerror}") from None
+    except SourceError as error:
+        raise UsageError(f"cannot read the manifest {SecretUrl(manifest)}: {error}") from None
+
+
+async def _download(url: SecretUrl, sink: BinaryIO, clock: Clock) -> None:
+    transport = HttpTransport(connect_timeout_s=10.0)
+    try:
+        await fetch_document(url, sink, transport=transport, clock=clock, jitter=random.random)
+    finally:
+        await transport.close()
+
+
+class _StatementApi:
+    """Who to ask for links of a SQL statement's result, if anybody."""
+
+    def __init__(self, settings: Settings, env: Mapping[str, str], clock: Clock) -> None:
+        self._host = settings.statement_host or env.get("DATABRICKS_HOST")
+        self._token = env.get("DATABRICKS_TOKEN")
+        self._clock = clock
+        if settings.statement_host and not self._token:
+            raise ConfigError("--statement-host needs a token in the environment variable DATABRICKS_TOKEN")
+
+    def chunks(self, statement_id: str, transport: Transport) -> Callable[[int], Awaitable[bytes]] | None:
+        """How to ask; None without host and token."""
+        if not self._host or not self._token:
+            return None
+        token = SecretText(self._token)
+        return statement_chunks(
+            self._host, token, statement_id, transport=transport, clock=self._clock, jitter=random.random
+        )
+
+    def blocking(self, statement_id: str) -> Callable[[int], bytes] | None:
+        """How to ask while the manifest is read, before there is a loop."""
+        if not self._host or not self._token:
+            return None
+
+        async def ask(index: int) -> bytes:
+            transport = HttpTransport(connect_timeout_s=10.0)
+            try:
+                chunk = self.chunks(statement_id, transport)
+                assert chunk is not None
+                return await chunk(index)
+            finally:
+                await transport.close()
+
+        return lambda index: asyncio.run(ask(index))
+
+
+class _Refreshing:
+    """Which of the ways to a fresh link this run has."""
+
+    def __init__(self, manifest: str, statement_id: str | None, api: _StatementApi, stack: ExitStack) -> None:
+        self._manifest = manifest
+        self._statement_id = statement_id
+        self._api = api
+        self._stack = stack
+
+    def refresher(self, settings: Settings, transport: Transport, clock: Clock) -> UrlRefresher | None:
+        """The user's command first, then the statement's API, then the manifest's own URL."""
+        if settings.refresh_command:
+            return CommandRefresher(settings.refresh_command)
+        chunks = self._api.chunks(self._statement_id, transport) if self._statement_id else None
+        if chunks is not None:
+            return StatementRefresher(chunks)
+        if not _is_url(self._manifest):
+            return None
+        url = SecretUrl(self._manifest)
+
+        async def reread() -> Plan:
+            directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="cfetch-")))
+            with tempfile.TemporaryFile() as spool:
+                await fetch_document(url, spool, transport=transport, clock=clock, jitter=random.random)
+                return await asyncio.to_thread(freeze, spool, name=str(url), directory=directory)
+
+        refresher = ManifestRefresher(reread)
+        self._stack.callback(refresher.close)
+        return refresher
+
+
+def _remove(plan_directory: Path, state: Path) -> None:
+    """The plan file goes, and the directories that nothing else has come to live in."""
+    shutil.rmtree(plan_directory, ignore_errors=True)
+    for directory in (plan_directory.parent, state):
+        try:
+            directory.rmdir()
+        except OSError:
+            return

@@ -1,0 +1,79 @@
+"""Which entries want one and the same place on disk, found with twelve bytes a path instead of a set of them.
+
+Every path, and every directory above one, is kept as a 64-bit hash of its collision key in one of 256
+buckets. Equal hashes are only candidates: whoever asks reads the entries again and compares.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import groupby
+
+from cfetch.manifest.entry import collision_key
+
+__all__ = ["PathIndex"]
+
+BUCKETS = 256  # sorting one of them needs a 256th of the memory that sorting all would
+MAX_REMEMBERED = 4096  # directories; forgetting one costs twelve bytes when it comes again
+
+
+class PathIndex:
+    """Paths by hash.
+
+    A reference is twice the entry's index, plus one where the entry lies *beneath* that path.
+    """
+
+    def __init__(self) -> None:
+        self._hashes = [array("q") for _ in range(BUCKETS)]
+        self._references = [array("I") for _ in range(BUCKETS)]
+        self._remembered: set[str] = set()
+        self._sorted = False
+
+    def add(self, path: str, index: int) -> None:
+        """Note that entry ``index`` wants ``path``."""
+        key = collision_key(path)
+        self._put(key, 2 * index)
+        cut = key.rfind("/")
+        while cut > 0 and (directory := key[:cut]) not in self._remembered:
+            if len(self._remembered) >= MAX_REMEMBERED:
+                self._remembered.clear()
+            self._remembered.add(directory)
+            self._put(directory, 2 * index + 1)
+            cut = key.rfind("/", 0, cut)
+
+    def find(self, path: str) -> list[int]:
+        """The indexes of the entries that may have ``path``."""
+        self._sort()
+        wanted = hash(collision_key(path))
+        hashes, references = self._hashes[wanted % BUCKETS], self._references[wanted % BUCKETS]
+        found = []
+        at = bisect_left(hashes, wanted)
+        while at < len(hashes) and hashes[at] == wanted:
+            if references[at] % 2 == 0:
+                found.append(references[at] // 2)
+            at += 1
+        return found
+
+    def candidates(self) -> Iterator[tuple[list[int], list[int]]]:
+        """Groups that may collide: indexes of entries with one key, and of entries beneath that key."""
+        self._sort()
+        for hashes, references in zip(self._hashes, self._references, strict=True):
+            for _, group in groupby(zip(hashes, references, strict=True), lambda pair: pair[0]):
+                members = [reference for _, reference in group]
+                files = [reference // 2 for reference in members if reference % 2 == 0]
+                if files and len(members) > 1:
+                    yield files, [reference // 2 for reference in members if reference % 2]
+
+    def _put(self, key: str, reference: int) -> None:
+        hashed = hash(key)
+        self._hashes[hashed % BUCKETS].append(hashed)
+        self._references[hashed % BUCKETS].append(reference)
+
+    def _sort(self) -> None:
+        if self._sorted:
+            return
+        for bucket in range(BUCKETS):
+            pairs = sorted(zip(self._hashes[bucket], self._references[bucket], strict=True))
+            self._hashes[bucket] = array("q", [hashed for hashed, _ in pairs])
+            self._references[bucket] = array("I", [reference for _, reference in pairs])
+        self._sorted = True

@@ -1,0 +1,45 @@
+"""The faults of a manifest, collected so that a person corrects them all in one go.
+
+A fault of one row is added and reading goes on. A fault of the document's own grammar ends the reading: it is
+raised as ``BrokenDocumentError`` and becomes the last fault.
+"""
+
+from cfetch.errors import ManifestError, Problem
+
+__all__ = ["MAX_KEPT", "BrokenDocumentError", "Faults"]
+
+MAX_KEPT = (
+    100  # more than a person reads; all are counted, so that the message does not grow with the manifest
+)
+
+
+class BrokenDocumentError(Exception):
+    """The document cannot be read further than ``line``."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class Faults:
+    """Counts every fault and keeps the first ``MAX_KEPT``."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._kept: list[Problem] = []
+
+    def add(self, line: int, message: str) -> None:
+        """Note one fault; ``message`` holds no URL's query, no userinfo and no header value."""
+        self.total += 1
+        if len(self._kept) < MAX_KEPT:
+            self._kept.append(Problem(line, message))
+
+    def broken(self, error: BrokenDocumentError) -> None:
+        """Note where reading ended; it is always kept, for the rest of the faults are unknown after it."""
+        del self._kept[MAX_KEPT - 1 :]
+        self.add(error.line, f"{error}; what follows was not read")
+
+    def raise_if_any(self, name: str) -> None:
+        """Raises: ManifestError: with all kept faults in the order of their lines."""
+        if self.total:
+            raise ManifestError(name, tuple(sorted(self._kept, key=lambda problem: problem.line)), self.total)

@@ -1,0 +1,143 @@
+"""One check for each key that a manifest may give an entry: a JSON value in, what ``Entry`` holds out.
+
+No check repairs, and no message holds a value: a value in the wrong place may be a secret.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from datetime import datetime
+
+from cfetch.manifest.entry import Digest, SafePath, UnsafePathError, safe_path
+from cfetch.manifest.strict_json import kind_of, quoted_key
+from cfetch.secret import SecretText
+
+__all__ = [
+    "CHECKS",
+    "RESERVED_HEADERS",
+    "FieldError",
+    "Headers",
+    "checked_headers",
+    "checked_path",
+    "checked_size",
+]
+
+Headers = tuple[tuple[str, SecretText], ...]
+
+MAX_INT = 2**63 - 1  # off_t, and a file's size in every system call
+MAX_BATCH_CHARS = 200  # a batch's name stands in metrics and in one line of the dashboard
+MILLISECONDS_FROM = 100_000_000_000  # 1e11 s is the year 5138, 1e11 ms is 1973: no link's expiry is ambiguous
+
+RESERVED_HEADERS = frozenset(
+    {
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "host",
+        "if-range",
+        "range",
+        "transfer-encoding",
+    }
+)
+"""The headers that resuming, framing and verification depend on: cfetch alone sets them."""
+
+_SHA256 = re.compile(r"[0-9A-Fa-f]{64}\Z")
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}\Z")  # RFC 9110 section 5.6.2
+_NOT_IN_HEADERS = re.compile("[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
+_NOT_IN_BATCH = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+class FieldError(ValueError):
+    """A value that its key does not take; the message says what it takes."""
+
+
+def checked_size(value: object) -> int:
+    """Bytes or a position: 0 to 2**63-1, and an integer by its type, for ``true`` and ``1.0`` are slips."""
+    if type(value) is int and 0 <= value <= MAX_INT:
+        return value
+    what = "one outside of it" if type(value) is int else kind_of(value)
+    raise FieldError(f"it must be an integer from 0 to {MAX_INT}, not {what}")
+
+
+def checked_path(value: object) -> SafePath:
+    """A relative path by ``safe_path``."""
+    try:
+        return safe_path(_string(value))
+    except UnsafePathError as error:
+        raise FieldError(str(error)) from None
+
+
+def checked_headers(value: object) -> Headers:
+    """An object of header names to strings."""
+    if type(value) is not dict:
+        raise FieldError(f"it must be an object of names to strings, not {kind_of(value)}")
+    seen = set()
+    for name, text in value.items():
+        if not _TOKEN.match(name):
+            raise FieldError(f"the name {quoted_key(name)} is not a header's name")
+        folded = name.lower()
+        if folded in RESERVED_HEADERS:
+            raise FieldError(f"{name} is set by cfetch itself; remove it")
+        if folded in seen:
+            raise FieldError(f"{name} is given twice")
+        seen.add(folded)
+        if type(text) is not str:
+            raise FieldError(f"the value of {name} must be a string, not {kind_of(text)}")
+        if _NOT_IN_HEADERS.search(text):
+            raise FieldError(f"the value of {name} holds a control character")
+    return tuple((name, SecretText(text)) for name, text in value.items())
+
+
+def _string(value: object) -> str:
+    if type(value) is not str:
+        raise FieldError(f"it must be a string, not {kind_of(value)}")
+    return value
+
+
+def _sha256(value: object) -> Digest:
+    text = _string(value)
+    if not _SHA256.match(text):
+        raise FieldError(
+            f"it must be 64 hexadecimal digits, not {len(text)} characters of which some are not"
+        )
+    return Digest("sha256", text.lower())
+
+
+def _batch(value: object) -> str:
+    text = _string(value)
+    if not 1 <= len(text) <= MAX_BATCH_CHARS or _NOT_IN_BATCH.search(text):
+        raise FieldError(f"it must have 1 to {MAX_BATCH_CHARS} characters and no control character")
+    return text
+
+
+def _expires_at(value: object) -> float:
+    """ISO 8601 with a zone, or a number since 1970: seconds below 1e11, milliseconds from there on."""
+    if type(value) is str:
+        return _seconds_of(value)
+    if type(value) is not int and type(value) is not float:
+        raise FieldError(f"it must be a date and time or a number of seconds, not {kind_of(value)}")
+    if not math.isfinite(value) or not 0 <= value < MILLISECONDS_FROM * 1000:
+        raise FieldError("it is not a time since 1970, in seconds or milliseconds")
+    return float(value) if value < MILLISECONDS_FROM else value / 1000
+
+
+def _seconds_of(text: str) -> float:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise FieldError("it is not an ISO 8601 date and time such as 2026-01-01T00:00:00Z") from None
+    if moment.tzinfo is None:
+        raise FieldError("it has no time zone; add Z for UTC")
+    return moment.timestamp()
+
+
+CHECKS: dict[str, tuple[str, Callable[[object], object]]] = {
+    "size": ("size_bytes", checked_size),
+    "offset": ("offset", checked_size),
+    "path": ("path", checked_path),
+    "sha256": ("digest", _sha256),
+    "expires_at": ("expires_at", _expires_at),
+    "batch": ("batch", _batch),
+    "headers": ("headers", checked_headers),
+}
+"""A manifest's key -> the entry's field, and its check. ``url`` and ``mirrors`` need the base too."""

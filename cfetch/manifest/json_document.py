@@ -1,0 +1,169 @@
+"""The native format: one JSON document, ``{"version": 1, "base_url": …, "headers": {…}, "files": […]}``.
+
+The document is never in memory as a whole: a window slides over it, and each element of ``files`` is decoded
+as soon as the window holds it. The keys may stand in any order.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.rows import HEADER_KEYS, Document, Row, unknown_key
+from cfetch.manifest.source import MAX_ROW_CHARS, Source
+from cfetch.manifest.strict_json import DECODER, NESTED_TOO_DEEP, quoted_key
+
+__all__ = ["read_json"]
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_TOP_KEYS = (*HEADER_KEYS, "files")
+
+
+def read_json(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+    """The rows of ``files``."""
+    document.look_ahead = lambda: _find_base_url(source)
+    window = _Window(source)
+    window.expect("{")
+    seen: set[str] = set()
+    while window.peek() != "}" or seen:  # after a comma, "}" is read as a key and refused
+        line = window.line()
+        key = window.value()
+        if type(key) is not str:
+            raise BrokenDocumentError(line, "a key must be a string")
+        window.expect(":")
+        if key in seen:
+            faults.add(line, f"the key {quoted_key(key)} is given twice")
+        seen.add(key)
+        if key == "files" and window.peek() == "[":
+            yield from _elements(window)
+        else:
+            window.peek()
+            _take(key, window.value(), line, document, faults)
+        if window.peek() != ",":
+            break
+        window.expect(",")
+    window.expect("}")
+    if window.peek():
+        raise BrokenDocumentError(window.line(), "there is text after the document's end")
+    if "files" not in seen:
+        faults.add(0, "the key 'files' is missing; it holds the entries")
+
+
+def _take(key: str, value: object, line: int, document: Document, faults: Faults) -> None:
+    if key in HEADER_KEYS:
+        document.take(key, value, line, faults)
+    elif key == "files":
+        faults.add(line, "files: it must be an array")
+    else:
+        faults.add(line, unknown_key(key, _TOP_KEYS))
+
+
+def _elements(window: "_Window") -> Iterator[Row]:
+    window.expect("[")
+    if window.peek() == "]":
+        window.expect("]")
+        return
+    while True:
+        window.peek()
+        yield Row(window.line(), window.value(), "files")
+        if window.peek() != ",":
+            break
+        window.pos += 1
+    window.expect("]")
+
+
+def _find_base_url(source: Source) -> str | None:
+    """Walk the document once more for a ``base_url`` behind its entries; faults are told by the main walk."""
+    document = Document()
+    try:
+        for _ in read_json(source, document, Faults()):
+            pass
+    except BrokenDocumentError:
+        pass
+    return document.base_url
+
+
+class _Window:
+    """The part of the text that is being read. ``pos`` is where reading stands in it."""
+
+    def __init__(self, source: Source) -> None:
+        self._texts = source.texts()
+        self._text = ""
+        self._line = 1
+        self._counted = 0
+        self._dropped = 0
+        self.pos = 0
+
+    def line(self) -> int:
+        """The line, from 1, at ``pos``."""
+        self._line += self._text.count("\n", self._counted, self.pos)
+        self._counted = self.pos
+        return self._line
+
+    def peek(self) -> str:
+        """The next character that is no space, with ``pos`` on it; empty at the end."""
+        while True:
+            match = _SPACE.match(self._text, self.pos)
+            self.pos = match.end() if match else self.pos
+            if self.pos < len(self._text):
+                return self._text[self.pos]
+            if not self._more():
+                return ""
+
+    def expect(self, char: str) -> None:
+        """Step over ``char``.
+
+        Raises:
+            BrokenDocumentError: something else stands there.
+        """
+        found = self.peek()
+        if found != char:
+            what = "the document ends" if not found else "something else stands there"
+            raise self._broken(self.pos, f"expected {char!r}, but {what}")
+        self.pos += 1
+
+    def value(self) -> Any:  # noqa: ANN401 - JSON is any value
+        """Decode the value at ``pos``, where ``peek`` has put it, and step over it.
+
+        Raises:
+            BrokenDocumentError: it is not JSON, too long or nested too deeply.
+        """
+        while True:
+            try:
+                value, end = DECODER.raw_decode(self._text, self.pos)
+            except json.JSONDecodeError as error:
+                if self._too_long(len(self._text)) or not self._more():
+                    raise self._broken(error.pos, f"it is not JSON: {error.msg}") from None
+            except RecursionError:
+                raise self._broken(self.pos, NESTED_TOO_DEEP) from None
+            else:
+                if end < len(self._text) or not self._more():  # a number at the edge may go on
+                    return self._step(end, value)
+
+    def _step(self, end: int, value: object) -> object:
+        if self._too_long(end):
+            raise self._broken(self.pos, f"a value is longer than {MAX_ROW_CHARS} characters")
+        self.pos = end
+        return value
+
+    def _too_long(self, end: int) -> bool:
+        return end - self.pos > MAX_ROW_CHARS
+
+    def _more(self) -> bool:
+        """Let go of what was read, and at least double what is left, so that a long value costs no square."""
+        self.line()
+        self._text = self._text[self.pos :]
+        self._dropped += self.pos
+        self.pos = self._counted = 0
+        wanted = 2 * len(self._text) + 1
+        pieces = [self._text]
+        while wanted > 0 and (text := next(self._texts, "")):
+            pieces.append(text)
+            wanted -= len(text)
+        self._text = "".join(pieces)
+        return len(pieces) > 1
+
+    def _broken(self, pos: int, message: str) -> BrokenDocumentError:
+        line = self.line() + self._text.count("\n", self.pos, pos)
+        return BrokenDocumentError(line, f"{message} (character {self._dropped + pos + 1} of the document)")

@@ -1,0 +1,44 @@
+"""JSON Lines: on each line one object with the keys of the native format's ``files``.
+
+The first line may be a header instead: an object with ``version`` or ``base_url`` and without ``url``. It may
+have ``headers`` too, and holds for all lines.
+"""
+
+from collections.abc import Iterator
+
+from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.rows import HEADER_KEYS, Document, Row, unknown_key
+from cfetch.manifest.source import Source
+from cfetch.manifest.strict_json import decode_text
+
+__all__ = ["read_json_lines"]
+
+
+def read_json_lines(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+    """The rows; blank lines are left out, and a line that is not JSON is a fault of that line alone."""
+    first = True
+    for line, text in source.lines(faults):
+        if not text or text.isspace():
+            continue
+        try:
+            fields = decode_text(text, line)
+        except BrokenDocumentError as error:
+            faults.add(line, str(error))
+        else:
+            if first and _is_header(fields):
+                _take_header(fields, line, document, faults)
+            else:
+                yield Row(line, fields)
+        first = False
+
+
+def _is_header(fields: object) -> bool:
+    return type(fields) is dict and "url" not in fields and ("version" in fields or "base_url" in fields)
+
+
+def _take_header(fields: dict[str, object], line: int, document: Document, faults: Faults) -> None:
+    for key, value in fields.items():
+        if key in HEADER_KEYS:
+            document.take(key, value, line, faults)
+        else:
+            faults.add(line, unknown_key(key, HEADER_KEYS))

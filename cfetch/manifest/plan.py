@@ -1,0 +1,196 @@
+"""A manifest frozen: validated as a whole, sealed in a file, indexed in memory.
+
+``freeze`` reads every row once. The rules that need all entries are checked at the end: no two entries for
+one file, none that only case or Unicode form keeps apart, none that is a file where another needs a
+directory.
+"""
+
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+import msgspec
+
+from cfetch.errors import LocalFault
+from cfetch.manifest.entry import Entry, collision_key
+from cfetch.manifest.faults import Faults
+from cfetch.manifest.fields import Headers
+from cfetch.manifest.plan_file import PlanFile
+from cfetch.manifest.reading import Reading
+from cfetch.manifest.source import FetchChunk, Source
+from cfetch.secret import printable
+
+__all__ = ["Plan", "freeze"]
+
+FILE_NAME = "entries.msgpack"
+
+
+class Plan:
+    """A frozen manifest. ``plan.entry(i)`` is entry ``i``; sizes and hosts of all are in memory.
+
+    ``headers`` go with every request, ``merged`` is how many repeated entries were dropped, ``source`` is the
+    manifest's name for messages. Close it, or use it in a ``with``.
+    """
+
+    def __init__(self, file: PlanFile, *, source: str, headers: Headers, merged: int) -> None:
+        self._file = file
+        self.source = source
+        self.headers = headers
+        self.merged = merged
+        self.hosts: tuple[str, ...] = tuple(file.hosts)
+        self.digest: str = file.digest
+        self.total_bytes: int = file.total_bytes
+        self.sizes_unknown: int = file.sizes_unknown
+        self.expires_at: float | None = file.expires_at
+
+    def __len__(self) -> int:
+        return len(self._file)
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """Bytes by entry; -1 is unknown."""
+        return self._file.sizes
+
+    @property
+    def host_of(self) -> Sequence[int]:
+        """Index into ``hosts`` by entry."""
+        return self._file.host_of
+
+    def entry(self, index: int) -> Entry:
+        """Read entry ``index`` from the plan's file; a few microseconds.
+
+        Raises:
+            IndexError: there is no such entry.
+        """
+        return self._file.entry(index)
+
+    def find(self, path: str) -> int | None:
+        """The index of the entry with exactly this path."""
+        candidates = self._file.paths.find(path)
+        return next((index for index in candidates if self.entry(index).path == path), None)
+
+    def close(self) -> None:
+        """Close the plan's file, which stays."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def freeze(
+    source: BinaryIO,
+    *,
+    name: str,
+    format: str | None = None,  # noqa: A002 - the command line's word
+    directory: Path,
+    fetch_chunk: FetchChunk | None = None,
+) -> Plan:
+    """Validate a manifest and seal it in ``directory``.
+
+    Args:
+        source: a seekable binary file.
+        name: what messages call it; without secrets.
+        format: a name from ``formats.READERS``; None detects it.
+        directory: exists, and holds no other plan.
+        fetch_chunk: asks for further links of a SQL statement.
+
+    Raises:
+        ManifestError: with all faults; nothing is left in ``directory``.
+        UsageError: an unknown ``format``.
+        LocalFault: ``source`` cannot be read or ``directory`` not be written.
+    """
+    reading = Reading(Source(source, name, fetch_chunk), format)
+    files: list[PlanFile] = []
+    try:
+        file, merged = _sealed(reading, directory, files)
+        reading.faults.raise_if_any(name)
+    except BaseException as error:
+        for file in files:
+            file.discard()
+        if isinstance(error, OSError):
+            raise LocalFault(f"cannot write the plan of {name} to {directory}: {error.strerror}") from error
+        raise
+    return Plan(file, source=name, headers=reading.document.headers, merged=merged)
+
+
+def _sealed(reading: Reading, directory: Path, files: list[PlanFile]) -> tuple[PlanFile, int]:
+    """The sealed file and how many entries were merged. ``files`` gets every file opened, for cleaning up."""
+    file = PlanFile(directory / FILE_NAME)
+    files.append(file)
+    for entry in reading:
+        file.append(entry)
+    file.seal()
+    repeated = _judged(file, reading.faults)
+    if not repeated or reading.faults.total:
+        return file, 0
+    smaller = PlanFile(directory / f"{FILE_NAME}.merged")
+    files.append(smaller)
+    _copy_without(repeated, file, smaller)
+    smaller.path = smaller.path.replace(file.path)
+    file.close()
+    return smaller, len(repeated)
+
+
+def _copy_without(repeated: Sequence[int], file: PlanFile, smaller: PlanFile) -> None:
+    dropped = iter(sorted(repeated))
+    next_dropped = next(dropped, -1)
+    for index in range(len(file)):
+        if index == next_dropped:
+            next_dropped = next(dropped, -1)
+        else:
+            smaller.append(msgspec.structs.replace(file.entry(index), id=len(smaller)))
+    smaller.seal()
+
+
+def _judged(file: PlanFile, faults: Faults) -> Sequence[int]:
+    """The indexes of entries that only repeat an earlier one; real collisions become faults."""
+    repeated = array("q")
+    for same_key, beneath in file.paths.candidates():
+        by_path: dict[str, Entry] = {}
+        for index in same_key:
+            entry = file.entry(index)
+            other = by_path.setdefault(entry.path, entry)
+            if other is entry:
+                _compare_spelling(entry, by_path, faults)
+            elif _is_repeated(entry, other):
+                repeated.append(index)
+            else:
+                shown = f"{printable(entry.path)!r} is stated twice with another url, size or sha256"
+                faults.add(entry.line, f"{shown}: {_places(other, entry)}; give one of them another path")
+        _compare_directory(by_path, beneath, file, faults)
+    return repeated
+
+
+def _is_repeated(entry: Entry, other: Entry) -> bool:
+    return (entry.url, entry.size_bytes, entry.digest) == (other.url, other.size_bytes, other.digest)
+
+
+def _compare_spelling(entry: Entry, by_path: dict[str, Entry], faults: Faults) -> None:
+    other = next(iter(by_path.values()))
+    if other is not entry and collision_key(other.path) == collision_key(entry.path):
+        shown = f"{printable(other.path)!r} and {printable(entry.path)!r}"
+        faults.add(
+            entry.line, f"{shown} differ only in case or Unicode form: {_places(other, entry)}; rename one"
+        )
+
+
+def _compare_directory(by_path: dict[str, Entry], beneath: list[int], file: PlanFile, faults: Faults) -> None:
+    for index in beneath[:1]:
+        inner, outer = file.entry(index), next(iter(by_path.values()))
+        if collision_key(inner.path).startswith(collision_key(outer.path) + "/"):
+            shown = f"{printable(outer.path)!r} is a file, and a directory for {printable(inner.path)!r}"
+            faults.add(max(inner.line, outer.line), f"{shown}: {_places(outer, inner)}; rename one")
+
+
+def _places(first: Entry, second: Entry) -> str:
+    """Where two entries stand: by line, or by number where the manifest has them all on one line."""
+    if first.line != second.line:
+        return f"lines {first.line} and {second.line}"
+    return f"entries {first.id} and {second.id}, counted from 0"

@@ -1,0 +1,111 @@
+"""Entries sealed in a file, and in memory only what scheduling asks of all of them at once.
+
+The file holds msgpack records end to end, readable by its owner alone, for they hold signed URLs. In memory
+an entry takes 32 bytes: position, size, host and a hash of its path.
+"""
+
+import hashlib
+import os
+from array import array
+from pathlib import Path
+
+import msgspec
+
+from cfetch.manifest.collisions import PathIndex
+from cfetch.manifest.entry import Entry
+from cfetch.manifest.urls import host_of
+
+__all__ = ["PlanFile"]
+
+UNKNOWN_SIZE = -1
+BUFFER_BYTES = 1 << 20  # a thousand records a write
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Entry)
+
+
+class PlanFile:
+    """Append entries, ``seal``, then read any of them. Entry ``i`` is the ``i``-th appended.
+
+    Raises:
+        OSError: the file exists already or cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._file = os.fdopen(os.open(path, flags, 0o600), "r+b", buffering=BUFFER_BYTES)
+        self._digest = hashlib.sha256()
+        self._host_numbers: dict[str, int] = {}
+        self._positions = array("q", [0])
+        self.paths = PathIndex()
+        self.sizes = array("q")
+        self.host_of = array("I")
+        self.total_bytes = 0
+        self.sizes_unknown = 0
+        self.expires_at: float | None = None
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def hosts(self) -> list[str]:
+        """The hosts in the order of their first entries."""
+        return list(self._host_numbers)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what the entries state, as hex."""
+        return self._digest.hexdigest()
+
+    def append(self, entry: Entry) -> None:
+        """Write one entry; its ``id`` is its index."""
+        record = _encoder.encode(entry)
+        self._file.write(record)
+        self.paths.add(entry.path, len(self.sizes))
+        self._positions.append(self._positions[-1] + len(record))
+        self.sizes.append(UNKNOWN_SIZE if entry.size_bytes is None else entry.size_bytes)
+        self.host_of.append(self._host_numbers.setdefault(host_of(entry.url.value), len(self._host_numbers)))
+        self._digest.update(_encoder.encode(_identity(entry)))
+        self.total_bytes += entry.size_bytes or 0
+        self.sizes_unknown += entry.size_bytes is None
+        if entry.expires_at is not None:
+            self.expires_at = min(entry.expires_at, self.expires_at or entry.expires_at)
+
+    def seal(self) -> None:
+        """Nothing is appended after this; entries can be read."""
+        self._file.flush()
+
+    def entry(self, index: int) -> Entry:
+        """Read one entry.
+
+        Raises:
+            IndexError: there is no such entry.
+        """
+        if not 0 <= index < len(self.sizes):
+            raise IndexError(f"the plan has {len(self.sizes)} entries and none with index {index}")
+        start = self._positions[index]
+        return _decoder.decode(os.pread(self._file.fileno(), self._positions[index + 1] - start, start))
+
+    def close(self) -> None:
+        """Let go of the file; it stays."""
+        self._file.close()
+
+    def discard(self) -> None:
+        """Let go of the file and remove it."""
+        self.close()
+        self.path.unlink(missing_ok=True)
+
+
+def _identity(entry: Entry) -> tuple[object, ...]:
+    """What makes manifests the same: not line numbers, credentials in headers, or when links end."""
+    return (
+        entry.url,
+        entry.path,
+        entry.size_bytes,
+        entry.offset,
+        entry.digest,
+        entry.batch,
+        entry.mirrors,
+        entry.chunk,
+    )

@@ -1,0 +1,130 @@
+"""From a row, as a reader found it, to an entry: the one place where a manifest's rows become trusted.
+
+A reader only finds rows; it never judges them. ``null`` means that a key was not given.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from cfetch.manifest.entry import Entry
+from cfetch.manifest.faults import Faults
+from cfetch.manifest.fields import CHECKS, FieldError, Headers, checked_headers, checked_path
+from cfetch.manifest.strict_json import kind_of, quoted_key
+from cfetch.manifest.urls import UrlError, absolute_url, last_segment
+from cfetch.secret import SecretUrl
+
+__all__ = ["HEADER_KEYS", "KEYS", "Document", "Row", "checked_row", "unknown_key"]
+
+KEYS = ("url", *CHECKS, "mirrors")
+"""What an entry may state in every format: the keys of JSON, the columns of tables."""
+
+HEADER_KEYS = ("version", "base_url", "headers")
+"""What a document may state for all of its entries."""
+
+MAX_MIRRORS = 100  # more sources for one file are a slip, and each would be tried before the entry fails
+
+
+class Row(NamedTuple):
+    """What a reader found: ``fields`` by key, its line from 1 (0: unknown), its array's name if any."""
+
+    line: int
+    fields: object
+    array: str = ""
+    chunk: int | None = None
+
+
+@dataclass
+class Document:
+    """What holds for all entries. ``look_ahead`` finds a ``base_url`` that stands behind the entries."""
+
+    base_url: str | None = None
+    headers: Headers = ()
+    look_ahead: Callable[[], str | None] | None = None
+
+    def base(self) -> str | None:
+        """The base URL, looked for once and only when a relative URL asks for it."""
+        if self.base_url is None and self.look_ahead is not None:
+            find, self.look_ahead = self.look_ahead, None
+            self.base_url = find()
+        return self.base_url
+
+    def take(self, key: str, value: object, line: int, faults: Faults) -> None:
+        """Take one of ``HEADER_KEYS``."""
+        try:
+            if key == "version":
+                if type(value) is not int or value != 1:
+                    raise FieldError("this cfetch reads version 1")  # noqa: TRY301 - told like the others
+            elif value is None:
+                return
+            elif key == "base_url":
+                self.base_url = _url(value, None)
+            else:
+                self.headers = checked_headers(value)
+        except (FieldError, UrlError) as error:
+            faults.add(line, f"{key}: {error}")
+
+
+def unknown_key(key: str, known: tuple[str, ...]) -> str:
+    """What to say of a key that nobody knows."""
+    near = get_close_matches(key.lower(), known, 1)
+    return f"unknown key {quoted_key(key)}; " + (
+        f"is it {near[0]!r}?" if near else f"known are {', '.join(known)}"
+    )
+
+
+def checked_row(row: Row, index: int, document: Document, faults: Faults) -> Entry | None:
+    """The entry that ``row`` states; None when it has faults, which are then all in ``faults``."""
+    fields = row.fields
+    before = faults.total
+    label = f"{row.array}[{index if row.chunk is None else row.chunk}]: " if row.array else ""
+    if type(fields) is not dict:
+        faults.add(row.line, f"{label}an entry must be an object, not {kind_of(fields)}")
+        return None
+    values: dict[str, Any] = {}
+    for key, value in fields.items():
+        try:
+            if check := CHECKS.get(key):
+                if value is not None:
+                    values[check[0]] = check[1](value)
+            elif key == "url":
+                values["url"] = SecretUrl(_url(value, document))
+            elif key == "mirrors":
+                values["mirrors"] = _mirrors(value, document)
+            else:
+                faults.add(row.line, label + unknown_key(key, KEYS))
+        except (FieldError, UrlError) as error:
+            faults.add(row.line, f"{label}{key}: {error}")
+    if "url" not in fields:
+        faults.add(row.line, f"{label}url: it is missing; an entry needs one")
+    elif "url" in values and fields.get("path") is None:
+        _default_path(values, label, row.line, faults)
+    if faults.total != before:
+        return None
+    return Entry(id=index, line=row.line, chunk=row.chunk, **values)
+
+
+def _url(value: object, document: Document | None) -> str:
+    if type(value) is not str:
+        raise FieldError(f"it must be a string, not {kind_of(value)}")
+    return absolute_url(value, document.base if document else _no_base)
+
+
+def _no_base() -> None:
+    return None
+
+
+def _mirrors(value: object, document: Document) -> tuple[SecretUrl, ...]:
+    if value is None:
+        return ()
+    if type(value) is not list or len(value) > MAX_MIRRORS:
+        raise FieldError(f"it must be an array of at most {MAX_MIRRORS} URLs")
+    return tuple(SecretUrl(_url(url, document)) for url in value)
+
+
+def _default_path(values: dict[str, Any], label: str, line: int, faults: Faults) -> None:
+    try:
+        values["path"] = checked_path(last_segment(values["url"].value))
+    except (FieldError, UrlError) as error:
+        faults.add(line, f"{label}path: it is not given, and {error}; state path")

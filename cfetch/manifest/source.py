@@ -1,0 +1,112 @@
+"""The bytes of a manifest as strict UTF-8, a window at a time: memory does not grow with the manifest.
+
+Each walk over a source keeps its own position, so that one walk may look ahead of another.
+"""
+
+import codecs
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from cfetch.errors import LocalFault
+from cfetch.manifest.faults import BrokenDocumentError, Faults
+
+__all__ = ["MAX_ROW_CHARS", "FetchChunk", "Source"]
+
+FetchChunk = Callable[[int], bytes]
+"""Asks the service for the links from one chunk index on: the reply's body."""
+
+MAX_ROW_CHARS = 1 << 20  # 300 times a long presigned URL; bounds memory and the cost of a number's digits
+WINDOW_BYTES = (
+    1 << 18
+)  # large enough that a row cut in two at a window's edge is rare, small beside the columns
+HEAD_BYTES = 1 << 16  # enough to see past a document's own headers to its first entry
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a manifest comes from: a seekable file, and its ``name`` for messages.
+
+    For a SQL statement's reply also the way to its further chunks.
+    """
+
+    file: BinaryIO
+    name: str = "the manifest"
+    fetch_chunk: FetchChunk | None = None
+    window_bytes: int = WINDOW_BYTES
+
+    def read(self, position: int, size_bytes: int) -> bytes:
+        """At most ``size_bytes`` bytes from ``position``.
+
+        Raises:
+            LocalFault: the file cannot be read.
+        """
+        try:
+            self.file.seek(position)
+            return self.file.read(size_bytes)
+        except OSError as error:
+            raise LocalFault(
+                f"cannot read {self.name}: {error.strerror}; is its disk still there?"
+            ) from error
+
+    def head(self) -> str:
+        """The beginning, for detection only: what is not UTF-8 is replaced."""
+        return self.read(0, HEAD_BYTES).decode("utf-8", "replace")
+
+    def texts(self) -> Iterator[str]:
+        """The whole text in pieces.
+
+        Raises:
+            BrokenDocumentError: a byte order mark, or bytes that are not UTF-8; the message has the byte's
+            offset.
+        """
+        position, line, rest = 0, 1, b""
+        while True:
+            data = self.read(position + len(rest), self.window_bytes)
+            text, used = _decode(rest + data, position, line, final=not data)
+            if text:
+                yield text
+            if not data:
+                return
+            line += text.count("\n")
+            rest = (rest + data)[used:]
+            position += used
+
+    def lines(self, faults: Faults) -> Iterator[tuple[int, str]]:
+        """Line numbers from 1 and lines without LF or CRLF; an over-long line is a fault and left out."""
+        number, rest, skipping = 1, "", False
+        for text in self.texts():
+            *whole, rest = (rest + text).split("\n")
+            for line in whole:
+                if skipping or len(line) > MAX_ROW_CHARS:
+                    _too_long(faults, number)
+                else:
+                    yield number, line.removesuffix("\r")
+                skipping = False
+                number += 1
+            if len(rest) > MAX_ROW_CHARS:
+                rest, skipping = "", True
+        if skipping:
+            _too_long(faults, number)
+        elif rest:
+            yield number, rest.removesuffix("\r")
+
+
+def _decode(data: bytes, position: int, line: int, *, final: bool) -> tuple[str, int]:
+    try:
+        text, used = codecs.utf_8_decode(data, "strict", final)
+    except UnicodeDecodeError as error:
+        raise BrokenDocumentError(
+            line + data.count(b"\n", 0, error.start),
+            f"the byte at offset {position + error.start} is not UTF-8; save the manifest as UTF-8",
+        ) from None
+    if position == 0 and text.startswith("\ufeff"):
+        raise BrokenDocumentError(
+            1,
+            r"it begins with a byte order mark; remove it, for example with sed -i '1s/^\xEF\xBB\xBF//' FILE",
+        )
+    return text, used
+
+
+def _too_long(faults: Faults, line: int) -> None:
+    faults.add(line, f"the line is longer than {MAX_ROW_CHARS} characters; is a line break missing?")

@@ -1,0 +1,189 @@
+"""A Databricks SQL statement's reply with ``external_links``, as the API returns it; each link is an entry.
+
+A whole reply and the bare ``{"external_links": […]}`` of a chunk request both read. One reply may hold many
+links: the way goes on from the *last* link's ``next_chunk_index``, and where there is none the result ends.
+Counting on from the first link's index instead would read chunks twice.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from cfetch.manifest.entry import Entry
+from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.fields import FieldError, checked_size
+from cfetch.manifest.rows import Document, Row, checked_row
+from cfetch.manifest.source import HEAD_BYTES, Source
+from cfetch.manifest.strict_json import decode_text, kind_of
+from cfetch.secret import printable
+
+__all__ = ["parse_chunk_links", "read_sql_statement", "statement_id_of"]
+
+MAX_REPLY_BYTES = 64 << 20  # 100 GiB of chunks make a reply of some MiB; this one document is read as a whole
+MAX_NAMED = 10  # missing chunks named in a message
+
+_STATEMENT_ID = re.compile(r'"statement_id"\s*:\s*"([A-Za-z0-9_-]{1,100})"')
+_ENDINGS = {"ARROW_STREAM": ".arrow", "JSON_ARRAY": ".json", "CSV": ".csv"}
+_COMPRESSIONS = {"LZ4_FRAME": ".lz4"}
+_KEYS = {
+    "external_link": "url",
+    "byte_count": "size",
+    "row_offset": "offset",
+    "expiration": "expires_at",
+    "http_headers": "headers",
+}
+"""A link's key -> an entry's."""
+
+
+def statement_id_of(file: BinaryIO) -> str | None:
+    """The ``statement_id`` that a statement's reply begins with; None for anything else."""
+    file.seek(0)
+    head = file.read(HEAD_BYTES).decode("utf-8", "replace")
+    match = _STATEMENT_ID.search(head) if head.lstrip().startswith("{") else None
+    return match[1] if match else None
+
+
+def parse_chunk_links(data: bytes) -> tuple[Entry, ...]:
+    """The links of one reply as entries, for a refresh: match by ``chunk``, take url, headers, expires_at.
+
+    Raises:
+        ManifestError: the reply is not what the API returns; all faults at once.
+    """
+    faults = Faults()
+    entries: list[Entry] = []
+    try:
+        reply = _decoded(data, "the reply")
+        links = _Links(_ending(reply), faults)
+        rows = links.rows(reply)
+        entries = [entry for i, row in enumerate(rows) if (entry := checked_row(row, i, Document(), faults))]
+    except BrokenDocumentError as error:
+        faults.broken(error)
+    faults.raise_if_any("the reply with fresh links")
+    return tuple(entries)
+
+
+def read_sql_statement(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+    """The links with rows in them, of this reply and of those that ``source.fetch_chunk`` brings."""
+    data = source.read(0, MAX_REPLY_BYTES + 1)
+    if len(data) > MAX_REPLY_BYTES:
+        raise BrokenDocumentError(0, f"a statement's reply is longer than {MAX_REPLY_BYTES} bytes")
+    reply = _decoded(data, "the reply")
+    _check_state(reply)
+    links = _Links(_ending(reply), faults)
+    yield from links.rows(reply)
+    while (following := links.following) is not None:
+        if source.fetch_chunk is None:
+            faults.add(0, _missing(following, reply))
+            return
+        reply_of_chunk = _decoded(source.fetch_chunk(following), f"the reply for chunk {following}")
+        yield from links.rows(reply_of_chunk)
+        if following not in links.seen:
+            raise BrokenDocumentError(
+                0, f"the reply for chunk {following} holds no link of that chunk; run the statement again"
+            )
+
+
+class _Links:
+    """Follows links from reply to reply; ``following`` is the index of the next chunk to ask for."""
+
+    def __init__(self, ending: str, faults: Faults) -> None:
+        self._ending = ending
+        self._faults = faults
+        self.seen: set[int] = set()
+        self.following: int | None = None
+
+    def rows(self, reply: dict[str, Any]) -> Iterator[Row]:
+        self.following = None
+        for position, link in enumerate(_external_links(reply)):
+            label = f"external_links[{position}]"
+            try:
+                chunk, row_count, self.following = _indexes(link)
+            except FieldError as error:
+                self._faults.add(0, f"{label}: {error}")
+                continue
+            if chunk in self.seen:
+                self._faults.add(0, f"{label}: chunk {chunk} is given twice")
+            self.seen.add(chunk)
+            if row_count:
+                fields = {ours: link.get(theirs) for theirs, ours in _KEYS.items() if theirs in link}
+                yield Row(0, {**fields, "path": f"chunk-{chunk:05d}{self._ending}"}, "chunk", chunk)
+        if self.following in self.seen:
+            self._faults.add(0, f"the last link goes on with chunk {self.following}, which was already read")
+            self.following = None
+
+
+def _indexes(link: object) -> tuple[int, int, int | None]:
+    """A link's own index, its number of rows, and the index of the chunk after it."""
+    if type(link) is not dict:
+        raise FieldError(f"a link must be an object, not {kind_of(link)}")
+    found = {}
+    for key, value in (
+        ("chunk_index", link.get("chunk_index")),
+        ("row_count", link.get("row_count", 1)),
+        ("next_chunk_index", link.get("next_chunk_index") or 0),
+    ):
+        try:
+            found[key] = checked_size(value)
+        except FieldError as error:
+            raise FieldError(f"{key}: {error}") from None
+    return found["chunk_index"], found["row_count"], found["next_chunk_index"] or None
+
+
+def _decoded(data: bytes, what: str) -> dict[str, Any]:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise BrokenDocumentError(0, f"{what}: the byte at offset {error.start} is not UTF-8") from None
+    try:
+        reply = decode_text(text, 1)
+    except BrokenDocumentError as error:
+        raise BrokenDocumentError(error.line, f"{what}: {error}") from None
+    if type(reply) is not dict:
+        raise BrokenDocumentError(1, f"{what} must be an object, not {kind_of(reply)}")
+    return reply
+
+
+def _part(reply: dict[str, Any], key: str) -> dict[str, Any]:
+    """The object under ``key``; empty when not given."""
+    part = reply.get(key)
+    if part is not None and type(part) is not dict:
+        raise BrokenDocumentError(0, f"{key} must be an object, not {kind_of(part)}")
+    return part or {}
+
+
+def _check_state(reply: dict[str, Any]) -> None:
+    state = _part(reply, "status").get("state", "SUCCEEDED")
+    if state != "SUCCEEDED":
+        shown = printable(state, 40) if type(state) is str else kind_of(state)
+        raise BrokenDocumentError(0, f"the statement's state is {shown}; save the reply once it is SUCCEEDED")
+
+
+def _external_links(reply: dict[str, Any]) -> list[Any]:
+    holder = reply if "external_links" in reply else _part(reply, "result")
+    if "data_array" in holder:
+        raise BrokenDocumentError(
+            0, "the result is INLINE; run the statement with disposition EXTERNAL_LINKS"
+        )
+    links = holder.get("external_links")
+    if links is not None and type(links) is not list:
+        raise BrokenDocumentError(0, f"external_links must be an array, not {kind_of(links)}")
+    return links or []
+
+
+def _ending(reply: dict[str, Any]) -> str:
+    """The file ending of the chunks; the manifest tells what was done, the request only what was wished."""
+    manifest = _part(reply, "manifest")
+    stated = [manifest.get(key) for key in ("format", "result_compression")]
+    form, compression = (text if type(text) is str else "" for text in stated)
+    return _ENDINGS.get(form, "") + _COMPRESSIONS.get(compression, "")
+
+
+def _missing(first: int, reply: dict[str, Any]) -> str:
+    total = _part(reply, "manifest").get("total_chunk_count")
+    if type(total) is not int or total <= first:
+        named = f"the links from chunk {first} on are missing"
+    elif total == first + 1:
+        named = f"the link of chunk {first} is missing"
+    else:
+        named = f"the links of chunks {first} to {total - 1} are missing"
+    return f"{named}; set DATABRICKS_HOST and DATABRICKS_TOKEN so that they can be asked for"

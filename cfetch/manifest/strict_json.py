@@ -1,0 +1,82 @@
+"""JSON as it should be: what Python's decoder lets pass or trips over becomes a value that no check accepts.
+
+Duplicate keys (the last would win silently), ``NaN`` and ``Infinity``, and integers too long to convert
+decode to a ``Misfit``. Because nothing is raised in the middle of a row, all of its faults are told at once.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from cfetch.manifest.faults import BrokenDocumentError
+from cfetch.secret import printable
+
+__all__ = ["DECODER", "Misfit", "decode_text", "kind_of", "quoted_key"]
+
+MAX_INT_DIGITS = (
+    20  # 2**64 has 20; longer integers are out of every range here, and Python refuses 4,301 digits
+)
+NESTED_TOO_DEEP = "it is nested too deeply; a manifest needs four levels"
+
+_KINDS = {
+    str: "a string",
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number with a fraction or an exponent",
+    list: "an array",
+    dict: "an object",
+    type(None): "null",
+}
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A value that is wrong whatever the key; ``reason`` says what it is."""
+
+    reason: str
+
+
+def kind_of(value: object) -> str:
+    """What ``value`` is, in JSON's words; never the value itself, which may be a secret."""
+    return value.reason if isinstance(value, Misfit) else _KINDS.get(type(value), "another type")
+
+
+def quoted_key(key: str) -> str:
+    """``key`` in quotes if it looks like one; a URL in its place may hold a secret and is not shown."""
+    plain = len(key) <= 64 and key.replace("_", "").replace("-", "").replace(" ", "").isalnum()
+    return repr(printable(key)) if plain else f"of {len(key)} characters that is no plain word"
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | Misfit:
+    fields = dict(pairs)
+    if len(fields) == len(pairs):
+        return fields
+    keys = [key for key, _ in pairs]
+    twice = next(key for position, key in enumerate(keys) if key in keys[:position])
+    return Misfit(f"an object with the key {quoted_key(twice)} given twice")
+
+
+def _integer(text: str) -> int | Misfit:
+    return int(text) if len(text) <= MAX_INT_DIGITS else Misfit(f"an integer of {len(text)} digits")
+
+
+def _constant(text: str) -> Misfit:
+    return Misfit(f"{text}, which is not JSON")
+
+
+DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse_constant=_constant)
+
+
+def decode_text(text: str, line: int) -> Any:  # noqa: ANN401 - JSON is any value
+    """Decode one whole text.
+
+    Raises:
+        BrokenDocumentError: it is not JSON; ``line`` is where the text begins.
+    """
+    try:
+        return DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        where = line + text.count("\n", 0, error.pos)
+        raise BrokenDocumentError(where, f"it is not JSON: {error.msg} at character {error.pos}") from None
+    except RecursionError:
+        raise BrokenDocumentError(line, NESTED_TOO_DEEP) from None

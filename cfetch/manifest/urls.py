@@ -1,0 +1,111 @@
+"""URLs as a manifest may state them: absolute after joining, http or https, sent exactly as written.
+
+A signed URL breaks when it is quoted again, so nothing is repaired: what cannot be sent as it is, is refused.
+No message holds the URL.
+"""
+
+import re
+from collections.abc import Callable
+from ipaddress import IPv6Address
+from urllib.parse import unquote, urljoin
+
+__all__ = ["UrlError", "absolute_url", "host_of", "last_segment"]
+
+_ABSOLUTE = re.compile(
+    r"[Hh][Tt][Tt][Pp][Ss]?://(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?"
+    r"(?P<path>/[!\"$->@-~]*)?(?:[?#][!-~]*)?\Z"
+)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_VISIBLE = re.compile(r"[!-~]+\Z")
+_AUTHORITY = re.compile(r"[^:]+://([^/?#]*)")
+_PLAIN_RELATIVE = re.compile(r"(?!\.)[^:/?#]+(?:/(?!\.)[^/?#]*)*(?:\?[^#]+)?\Z")
+_MAX_PORT = 65535
+_REASONS = tuple(
+    (re.compile(pattern, re.DOTALL), reason)
+    for pattern, reason in (
+        (r"\Z", "it is empty"),
+        (
+            r".*[^\0-\x7f]",
+            "it holds characters outside ASCII; percent-encode them (and write the host as xn--…)",
+        ),
+        (r".*[^!-~]", "it holds whitespace or a control character; percent-encode it"),
+        (r"(?![Hh][Tt][Tt][Pp][Ss]?:)", "its scheme is not http or https"),
+        (r"[^:]+:(?!//[^/?#:])", "it has no host"),
+        (r"[^:]+://[^/?#]*@", "it holds userinfo; put the credential into headers"),
+        (r"[^:]+://[^/?#:]+:", f"its port is not between 1 and {_MAX_PORT}"),
+        (r"", "its host holds characters that no host name has"),
+    )
+)
+"""Why a URL that is not ``_ABSOLUTE`` is none; the first that matches is told."""
+
+
+class UrlError(ValueError):
+    """A URL that a manifest may not state; the message says why, without the URL."""
+
+
+def absolute_url(text: str, base_url: Callable[[], str | None]) -> str:
+    """``text`` as it stands when absolute, else joined to what ``base_url`` returns by RFC 3986 section 5.
+
+    Raises:
+        UrlError: relative without a base, another scheme, userinfo, no host, a port out of range, or
+            characters that a URL must percent-encode.
+    """
+    match = _ABSOLUTE.match(text) or _ABSOLUTE.match(text := _joined(text, base_url))
+    if match is None:
+        raise UrlError(_why_not(text))
+    port, ipv6 = match["port"], match["ipv6"]
+    if port and not 1 <= int(port) <= _MAX_PORT:
+        raise UrlError(f"its port is not between 1 and {_MAX_PORT}")
+    if ipv6:
+        _check_ipv6(ipv6)
+    return text
+
+
+def host_of(url: str) -> str:
+    """``SecretUrl.host`` of a URL that ``absolute_url`` has passed, in a tenth of the time."""
+    match = _AUTHORITY.match(url)
+    return match[1].lower() if match else ""
+
+
+def last_segment(url: str) -> str:
+    """The last segment of an absolute URL's path, percent-decoded once: a file's default name.
+
+    Raises:
+        UrlError: there is none, or it decodes to something with a slash or to bytes that are not UTF-8.
+    """
+    match = _ABSOLUTE.match(url)
+    name = (match["path"] or "").rpartition("/")[2] if match else ""
+    if "%" in name:
+        try:
+            name = unquote(name, errors="strict")
+        except UnicodeDecodeError:
+            raise UrlError("the url's last segment does not decode to UTF-8") from None
+    if not name:
+        raise UrlError("the url's path ends without a file name")
+    if "/" in name:
+        raise UrlError("the url's last segment decodes to a name with a slash")
+    return name
+
+
+def _joined(text: str, find_base: Callable[[], str | None]) -> str:
+    if _SCHEME.match(text) or not _VISIBLE.match(text):
+        raise UrlError(_why_not(text))
+    base_url = find_base()
+    if base_url is None:
+        raise UrlError("it is relative and there is no base_url; make it absolute or state base_url")
+    if _PLAIN_RELATIVE.match(text):  # the common case: a twentieth of urljoin's time, the same result
+        stem = base_url.partition("#")[0].partition("?")[0]
+        return (stem if stem.count("/") < 3 else stem.rpartition("/")[0]) + "/" + text
+    return urljoin(base_url, text)
+
+
+def _check_ipv6(text: str) -> None:
+    try:
+        IPv6Address(text)
+    except ValueError:
+        raise UrlError("its host is not an IPv6 address") from None
+
+
+def _why_not(text: str) -> str:
+    """The first reason in ``_REASONS`` that holds."""
+    return next(reason for pattern, reason in _REASONS if pattern.match(text))

@@ -1,0 +1,153 @@
+"""A directory as a volume: parts are written beside the files they become, and published by rename.
+
+Everything is opened beneath one held directory descriptor, component by component and without following
+symlinks, so no manifest, no symlink and no later move of the directory makes cfetch write elsewhere.
+"""
+
+import errno
+import os
+import stat
+from collections import OrderedDict
+from pathlib import Path
+
+from cfetch.errors import LocalFault
+from cfetch.manifest.entry import SafePath
+from cfetch.secret import printable
+
+__all__ = ["LocalVolume", "local_fault"]
+
+STATE_NAME = ".cfetch"
+MAX_OPEN_DIRECTORIES = 64  # descriptors kept for directories; well below the usual limit of 1024 in all
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def local_fault(error: OSError, what: str) -> LocalFault:
+    """The error tree's form of an ``OSError``: names the cause, what was being done, and a remedy."""
+    remedy = {
+        errno.ENOSPC: "free some space and run the same command again",
+        errno.EDQUOT: "raise the quota and run the same command again",
+        errno.EACCES: "check the permissions",
+        errno.EROFS: "the file system is mounted read-only",
+        errno.ELOOP: "a symlink stands where a directory should be",
+        errno.ENOTDIR: "a file or a symlink stands where a directory should be",
+        errno.EMFILE: "raise the limit of open files (ulimit -n) or lower --concurrency",
+    }.get(error.errno or 0)
+    cause = error.strerror or type(error).__name__
+    return LocalFault(f"{what}: {cause}{f' ({remedy})' if remedy else ''}")
+
+
+class LocalVolume:
+    """Raises LocalFault wherever the machine says no."""
+
+    def __init__(self, root: Path, staging: str) -> None:
+        """``staging`` is a directory below the state directory that this run alone writes to."""
+        self.root = root
+        self._directories: OrderedDict[str, int] = OrderedDict()
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            self._root_fd = os.open(root, _DIRECTORY & ~os.O_NOFOLLOW)
+        except OSError as error:
+            raise local_fault(error, f"cannot use {root} as a destination") from None
+        self._staging_path = f"{STATE_NAME}/{staging}"
+        try:
+            self._staging_fd = self._open_below(self._staging_path, mode=0o700)
+        except OSError as error:
+            os.close(self._root_fd)
+            raise local_fault(error, f"cannot write to {root}") from None
+
+    def free_bytes(self) -> int:
+        """Bytes that an unprivileged user may still write."""
+        usage = os.fstatvfs(self._root_fd)
+        return usage.f_bavail * usage.f_frsize
+
+    def create_part(self, name: str) -> int:
+        """A new, empty file in the staging directory; its descriptor, for writing and reading."""
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            return os.open(name, flags, 0o644, dir_fd=self._staging_fd)
+        except OSError as error:
+            raise local_fault(error, f"cannot create a part file in {self.root}") from None
+
+    def discard_part(self, name: str) -> None:
+        """Remove a part, if it is there."""
+        try:
+            os.unlink(name, dir_fd=self._staging_fd)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise local_fault(error, f"cannot remove a part file in {self.root}") from None
+
+    def publish(self, name: str, path: SafePath) -> None:
+        """Give a whole and verified part its final name, in one step; an older file there is replaced."""
+        parent, _, leaf = path.rpartition("/")
+        try:
+            os.rename(name, leaf, src_dir_fd=self._staging_fd, dst_dir_fd=self._directory(parent))
+        except OSError as error:
+            raise local_fault(error, f"cannot put {printable(path)} in place below {self.root}") from None
+
+    def existing(self, path: SafePath) -> int | None:
+        """The size of the regular file at ``path``; None if there is none. Directories are not created."""
+        parent, _, leaf = path.rpartition("/")
+        try:
+            found = os.stat(leaf, dir_fd=self._directory(parent, create=False), follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise local_fault(error, f"cannot look at {printable(path)} below {self.root}") from None
+        if stat.S_ISREG(found.st_mode):
+            return found.st_size
+        kind = "directory" if stat.S_ISDIR(found.st_mode) else "symlink or special file"
+        raise LocalFault(f"a {kind} stands at {printable(path)} below {self.root}; move it away")
+
+    def open_existing(self, path: SafePath) -> int:
+        """A descriptor for reading the file at ``path``."""
+        parent, _, leaf = path.rpartition("/")
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            return os.open(leaf, flags, dir_fd=self._directory(parent, create=False))
+        except OSError as error:
+            raise local_fault(error, f"cannot read {printable(path)} below {self.root}") from None
+
+    def close(self) -> None:
+        """Remove the staging directory, which is empty by now, and give the descriptors back."""
+        while self._directories:
+            os.close(self._directories.popitem()[1])
+        os.close(self._staging_fd)
+        path = self._staging_path
+        while path != STATE_NAME:
+            try:
+                os.rmdir(path, dir_fd=self._root_fd)
+            except OSError:
+                break  # not empty: another run, or parts that could not be removed
+            path = path.rpartition("/")[0]
+        os.close(self._root_fd)
+
+    def _directory(self, path: str, *, create: bool = True) -> int:
+        if not path:
+            return self._root_fd
+        held = self._directories.get(path)
+        if held is None:
+            held = self._open_below(path, mode=0o777, create=create)
+            self._directories[path] = held
+            if len(self._directories) > MAX_OPEN_DIRECTORIES:
+                os.close(self._directories.popitem(last=False)[1])
+        else:
+            self._directories.move_to_end(path)
+        return held
+
+    def _open_below(self, path: str, *, mode: int, create: bool = True) -> int:
+        current = os.dup(self._root_fd)
+        try:
+            for component in path.split("/"):
+                if create:
+                    try:
+                        os.mkdir(component, mode, dir_fd=current)
+                    except FileExistsError:
+                        pass
+                below = os.open(component, _DIRECTORY, dir_fd=current)
+                os.close(current)
+                current = below
+        except BaseException:
+            os.close(current)
+            raise
+        return current

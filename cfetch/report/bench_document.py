@@ -1,0 +1,90 @@
+"""A bench as a value: what `cfetch bench --json` prints (``cfetch.bench/1``).
+
+Times are seconds, sizes bytes. Wall times are taken around the whole child process, start-up included; CPU is
+its user and system time as the kernel accounts it.
+"""
+
+from typing import Literal
+
+import msgspec
+
+__all__ = ["Comparison", "Contender", "Figures", "Machine", "Trial"]
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of cfetch. ``ideal``: the origin behaves; ``none``: faults, no mitigation; ``mitigated``: both.
+
+    Percentiles are of each file's time from its first attempt to its end. ``wrong`` files are missing or
+    differ from the origin's by any byte. ``false_alarms`` are cancelled attempts that the origin did not hold
+    back. ``slowdown`` is wall against ideal. ``finishes_s`` are end times since the run's start, sorted,
+    thinned evenly when there are many; the last one is always kept.
+    """
+
+    name: Literal["ideal", "none", "mitigated"]
+    wall_s: float
+    cpu_s: float
+    exit_code: int
+    done: int
+    failed: int
+    wrong: int
+    p50_s: float
+    p95_s: float
+    p99_s: float
+    max_s: float
+    mitigations: int
+    false_alarms: int
+    retries: int
+    wasted_bytes: int
+    slowdown: float
+    finishes_s: list[float]
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of one contender. ``killed``: it was still running at the time limit. ``right`` files match."""
+
+    wall_s: float
+    cpu_s: float
+    exit_code: int
+    killed: bool
+    right: int
+
+
+class Contender(msgspec.Struct, frozen=True, kw_only=True):
+    """One tool on the scenario.
+
+    ``wall_s`` and ``cpu_s`` are medians over all trials, killed ones counted with the time they were given. In
+    ``command`` L is the list of URLs, K curl's, N that of names, M the manifest, O the output folder, U the origin.
+    """
+
+    name: str
+    version: str
+    command: str
+    wall_s: float
+    cpu_s: float
+    trials: list[Trial]
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """Where it ran; numbers of different machines do not compare."""
+
+    python: str
+    platform: str
+    cpus: int
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole bench. ``faulty`` files of ``files`` misbehave in the runs with faults."""
+
+    schema: str = "cfetch.bench/1"
+    version: str
+    machine: Machine
+    scenario: str
+    description: str
+    seed: int
+    concurrency: int
+    options: dict[str, str]
+    files: int
+    size_bytes: int
+    faulty: int
+    runs: list[Figures]
+    contenders: list[Contender]

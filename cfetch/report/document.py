@@ -1,0 +1,134 @@
+"""The report as a value: what `cfetch report --json` prints (``cfetch.report/1``).
+
+Times are seconds, sizes bytes, rates bytes per second, as in the metrics that it is made from.
+"""
+
+import msgspec
+
+__all__ = [
+    "Bin",
+    "FailureKind",
+    "HostLine",
+    "Mitigation",
+    "Mitigations",
+    "Percentiles",
+    "Report",
+    "RunLine",
+    "SlowFile",
+]
+
+
+class Percentiles(msgspec.Struct, frozen=True, kw_only=True):
+    """Percentiles by linear interpolation (numpy's default)."""
+
+    p05: float
+    p50: float
+    p95: float
+    p99: float
+
+
+class RunLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One run's headline. ``bytes`` is what came over the wire, ``wasted`` the part of it in no file."""
+
+    source: str
+    instant: str
+    wall_start: str
+    version: str
+    host: str
+    concurrency: int
+    planned: int
+    done: int
+    skipped: int
+    failed: int
+    cancelled: int
+    bytes: int
+    wasted: int
+    retries: int
+    stragglers: int
+    elapsed_s: float
+    rate_bps: float
+
+
+class SlowFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that took long from its first attempt to its end; ``why`` is what its attempts show."""
+
+    path: str
+    host: str
+    size_bytes: int | None
+    elapsed_s: float
+    rate_bps: float
+    attempts: int
+    why: str
+
+
+class HostLine(msgspec.Struct, frozen=True, kw_only=True):
+    """What one host gave for files that are done."""
+
+    host: str
+    files: int
+    bytes: int
+    rate_bps: Percentiles
+    elapsed_s: Percentiles
+    first_byte_s: Percentiles | None
+
+
+class Bin(msgspec.Struct, frozen=True, kw_only=True):
+    """Files whose rate lies in [``from_bps``, ``to_bps``)."""
+
+    from_bps: float
+    to_bps: float
+    files: int
+
+
+class Mitigation(msgspec.Struct, frozen=True, kw_only=True):
+    """One cancelled attempt.
+
+    ``projected_s`` None: it was not moving, or its size is unknown; ``finish_s`` None: the file never came.
+    """
+
+    path: str
+    attempt: int
+    rate_bps: float
+    elapsed_s: float
+    cancelled_s: float
+    projected_s: float | None
+    finish_s: float | None
+    saved_s: float | None
+    wasted_bytes: int
+
+
+class Mitigations(msgspec.Struct, frozen=True, kw_only=True):
+    """All attempts cancelled as stragglers, and in ``shown`` those with the largest effect.
+
+    ``saved_s`` sums over files, and files run side by side: it is not the time the run became shorter by.
+    """
+
+    cancelled: int
+    better: int
+    worse: int
+    unknown: int
+    saved_s: float
+    wasted_bytes: int
+    shown: list[Mitigation]
+
+
+class FailureKind(msgspec.Struct, frozen=True, kw_only=True):
+    """Failed files of one kind, with one of them as example."""
+
+    kind: str
+    files: int
+    path: str
+    message: str
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``cfetch report --json`` prints (``cfetch.report/1``)."""
+
+    schema: str = "cfetch.report/1"
+    runs: list[RunLine]
+    slowest: list[SlowFile]
+    hosts: list[HostLine]
+    hosts_total: int
+    throughput: list[Bin]
+    mitigations: Mitigations
+    failures: list[FailureKind]

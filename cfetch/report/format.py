@@ -1,0 +1,137 @@
+"""Numbers and names as people read them: `1.5 MiB`, `12.3 MiB/s`, `1m 05s`, `a/b/part-…17.arrow`.
+
+Shared by report and dashboard, so that a size looks the same everywhere. Nothing here imports rich or numpy.
+"""
+
+import math
+import unicodedata
+
+from cfetch.secret import printable
+
+__all__ = ["cells", "count", "duration", "fit", "percent", "plural", "rate", "shorten", "size", "sparkline"]
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_LEVELS = "▁▂▃▄▅▆▇█"
+UNKNOWN = "-"
+
+
+def size(size_bytes: float | None) -> str:
+    """Bytes with a binary unit, at most eight characters.
+
+    >>> size(1_572_864), size(0), size(None)
+    ('1.5 MiB', '0 B', '-')
+    """
+    if size_bytes is None or not math.isfinite(size_bytes):
+        return UNKNOWN
+    value, unit = float(size_bytes), 0
+    while round(value) >= 1024 and unit < len(_UNITS) - 1:
+        value /= 1024
+        unit += 1
+    digits = 1 if unit and value < 99.95 else 0
+    return f"{value:.{digits}f} {_UNITS[unit]}"
+
+
+def rate(rate_bps: float | None) -> str:
+    """Bytes per second: ``12.3 MiB/s``."""
+    text = size(rate_bps)
+    return text if text == UNKNOWN else f"{text}/s"
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds in the two units that matter.
+
+    >>> duration(0), duration(0.012), duration(3.21), duration(65), duration(7380), duration(273600)
+    ('0.0s', '12ms', '3.2s', '1m 05s', '2h 03m', '3d 04h')
+    """
+    if seconds is None or not math.isfinite(seconds):
+        return UNKNOWN
+    if seconds < 0:
+        return f"-{duration(-seconds)}"
+    if 0.0005 <= seconds < 0.0995:
+        return f"{seconds * 1000:.0f}ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    for long, short, step, per in (("d", "h", 3600, 24), ("h", "m", 60, 60), ("m", "s", 1, 60)):
+        if whole >= step * per:
+            big, small = divmod(whole // step, per)
+            return f"{big}{long} {small:02d}{short}"
+    return f"{whole}s"
+
+
+def count(number: int) -> str:
+    """A whole number with thousands separated: ``10,000``."""
+    return f"{number:,}"
+
+
+def plural(number: int, one: str) -> str:
+    """``1 file``, ``10,000 files``; an ending in ``y`` becomes ``ies``."""
+    many = f"{one[:-1]}ies" if one.endswith("y") else f"{one}s"
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def percent(fraction: float) -> str:
+    """A share in per cent; 100 % only when it is all of it.
+
+    >>> percent(0.9999), percent(1.0)
+    ('99 %', '100 %')
+    """
+    return f"{math.floor(max(0.0, min(fraction, 1.0)) * 100)} %"
+
+
+def cells(text: str) -> int:
+    """How many columns of a terminal ``text`` takes."""
+    if text.isascii():
+        return len(text)
+    return sum(_cell(char) for char in text)
+
+
+def _cell(char: str) -> int:
+    if unicodedata.category(char) in {"Mn", "Me", "Cf"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def shorten(path: str, width: int) -> str:
+    """``path`` printable and at most ``width`` columns wide.
+
+    Inner directories go first, then all of them, then the later middle of the name: what tells neighbours
+    apart (``part-00017``) stands before what they share (``-c000.snappy.parquet``).
+
+    >>> shorten("data/2026/06/part-00017.arrow", 24)
+    'data/…/part-00017.arrow'
+    >>> shorten("data/2026/06/part-00017-c000.arrow", 16)
+    'part-00017-c…row'
+    """
+    text = printable(path, 4096)  # the longest path there is
+    if cells(text) <= width:
+        return text
+    first, _, _ = text.partition("/")
+    _, _, name = text.rpartition("/")
+    for candidate in (f"{first}/…/{name}", f"…/{name}", name):
+        if cells(candidate) <= width:
+            return candidate
+    tail = (width - 1) // 4
+    head = width - 1 - tail
+    return f"{_take(name, head)}…{_take(name[::-1], tail)[::-1]}"[:width]
+
+
+def _take(text: str, width: int) -> str:
+    used = 0
+    for index, char in enumerate(text):
+        used += _cell(char)
+        if used > width:
+            return text[:index]
+    return text
+
+
+def fit(text: str, width: int) -> str:
+    """``text`` padded or cut to exactly ``width`` columns."""
+    kept = text if cells(text) <= width else _take(text, width)
+    return kept + " " * (width - cells(kept))
+
+
+def sparkline(values: list[float]) -> str:
+    """One column a value, full height for the largest; 0 is the lowest bar."""
+    top = max(values, default=0.0)
+    return "".join(_LEVELS[max(0, math.ceil(8 * value / top) - 1) if top > 0 else 0] for value in values)

@@ -1,0 +1,235 @@
+"""The metrics file: what became of every entry, one JSON object a line, behind a header for the run.
+
+A name that ends in ``.json`` gets one array document instead, one element a line. So both are written as a
+stream, both are read line by line in bounded memory, and a killed run leaves a file that reads but for its
+last, torn line. Formats: ``cfetch.run/1`` and ``cfetch.file/1``.
+"""
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import msgspec
+
+from cfetch.errors import LocalFault, UsageError
+from cfetch.events import EntryFinished, Event, FileRecord, RunFinished, RunStarted
+from cfetch.secret import printable
+
+__all__ = ["MetricsFile", "Run", "RunHeader", "read_metrics"]
+
+FLUSH_EVERY_S = 1.0  # what a kill -9 may cost of the record
+BUFFER_BYTES = 256 * 1024  # a write a second at 250 files/s, a few dozen at 10,000 files/s
+
+
+class RunHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """The first object of a metrics file (``cfetch.run/1``). ``settings`` holds no secrets."""
+
+    schema: str = "cfetch.run/1"
+    instant: str
+    wall_start: str
+    version: str
+    host: str
+    files: int = 0
+    bytes_known: int = 0
+    sizes_unknown: int = 0
+    concurrency: int = 0
+    destination: str = ""
+    settings: dict[str, object]
+
+
+class MetricsFile:
+    """A listener that writes ``path``, readable by its owner only; an older file of that name is replaced.
+
+    Flushed at least once a second of run time (any event's ``t_s`` counts) and when the run finishes.
+
+    Raises:
+        LocalFault: the file cannot be created or written (disk full). Raised once; later events are ignored.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._encoder = msgspec.json.Encoder()
+        self._buffer = bytearray()
+        self._array = path.suffix == ".json"
+        self._separator = b"[\n" if self._array else b""
+        self._flushed_s = 0.0
+        self._fd = self._open()
+
+    def __call__(self, event: Event) -> None:
+        """Write what the event adds."""
+        if isinstance(event, EntryFinished):
+            self._add(event.record)
+        elif isinstance(event, RunStarted):
+            self._add(_header(event))
+            self._flush()
+        if len(self._buffer) >= BUFFER_BYTES or event.t_s - self._flushed_s >= FLUSH_EVERY_S:
+            self._flush()
+            self._flushed_s = event.t_s
+        if isinstance(event, RunFinished):
+            self.close()
+
+    def close(self) -> None:
+        """Write what is left and close the file; again is harmless."""
+        if self._fd < 0:
+            return
+        if self._array:
+            self._buffer += (b"" if self._separator == b",\n" else self._separator) + b"\n]\n"
+        self._flush()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _open(self) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        try:
+            fd = os.open(self.path, flags, 0o600)
+            if stat.S_ISREG(os.fstat(fd).st_mode):
+                os.fchmod(fd, 0o600)  # an older file may have been open to others
+        except OSError as error:
+            raise self._fault(error) from None
+        return fd
+
+    def _add(self, record: msgspec.Struct) -> None:
+        buffer = self._buffer
+        if self._array:
+            buffer += self._separator
+            self._separator = b",\n"
+        self._encoder.encode_into(record, buffer, -1)
+        if not self._array:
+            buffer += b"\n"
+
+    def _flush(self) -> None:
+        if self._fd < 0:
+            self._buffer.clear()
+            return
+        try:
+            while self._buffer:
+                del self._buffer[: os.write(self._fd, self._buffer)]
+        except OSError as error:
+            os.close(self._fd)
+            self._fd = -1
+            self._buffer.clear()
+            raise self._fault(error) from None
+
+    def _fault(self, error: OSError) -> LocalFault:
+        reason = error.strerror or type(error).__name__
+        name = printable(str(self.path))
+        return LocalFault(f"cannot write the metrics file {name}: {reason}; name another with --metrics")
+
+
+def _header(started: RunStarted) -> RunHeader:
+    return RunHeader(
+        instant=started.instant,
+        wall_start=started.wall_start,
+        version=started.version,
+        host=started.host,
+        files=started.files,
+        bytes_known=started.bytes_known,
+        sizes_unknown=started.sizes_unknown,
+        concurrency=started.concurrency,
+        destination=started.destination,
+        settings=started.settings,
+    )
+
+
+class Run(NamedTuple):
+    """One recorded run. ``files`` is read as it is used; the next run's header ends it."""
+
+    source: Path
+    header: RunHeader
+    files: Iterator[FileRecord]
+
+
+def read_metrics(paths: Iterable[Path]) -> Iterator[Run]:
+    """The runs of metrics files, in order. A file may hold several runs, one after the other.
+
+    Raises:
+        UsageError: a file cannot be read or holds something else; the message names file and line.
+    """
+    for path in paths:
+        seen = 0
+
+        def number(document: RunHeader | FileRecord) -> int:
+            nonlocal seen
+            seen += isinstance(document, RunHeader)
+            return seen
+
+        empty = True
+        for _, group in groupby(_documents(path), key=number):
+            empty = False
+            yield _run(path, group)
+        if empty:
+            raise _refusal(path, 1, "the file is empty")
+
+
+def _run(path: Path, documents: Iterator[RunHeader | FileRecord]) -> Run:
+    header = next(documents)
+    if not isinstance(header, RunHeader):
+        raise _refusal(path, 1, "a run header (schema cfetch.run/1) must come first")
+    return Run(path, header, (one for one in documents if isinstance(one, FileRecord)))
+
+
+def _documents(path: Path) -> Iterator[RunHeader | FileRecord]:
+    header, record = msgspec.json.Decoder(RunHeader), msgspec.json.Decoder(FileRecord)
+    for line, text, torn in _texts(path):
+        try:
+            schema = _FILE if text.startswith(_FILE_START) else _SCHEMA.decode(text).schema
+            if schema not in {_RUN, _FILE}:
+                raise _refusal(path, line, f"the schema is {printable(schema, 60)!r}, not {_RUN} or {_FILE}")
+            yield record.decode(text) if schema == _FILE else header.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            if torn:
+                return
+            raise _refusal(path, line, str(error)) from None
+
+
+class _Schema(msgspec.Struct):
+    schema: str
+
+
+_RUN, _FILE = "cfetch.run/1", "cfetch.file/1"
+_FILE_START = b'{"schema":"cfetch.file/1"'
+_SCHEMA = msgspec.json.Decoder(_Schema)
+
+
+def _texts(path: Path) -> Iterator[tuple[int, bytes | msgspec.Raw, bool]]:
+    """Line number, one JSON object, and whether it ends the file without a line break."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(3)
+            if (
+                start[:1] == b"[" and start != b"[\n{"
+            ):  # an array that another tool wrote on one line or indented
+                for index, raw in enumerate(_whole_array(path, start + file.read())):
+                    yield index + 1, bytes(raw), False
+                return
+            file.seek(0)
+            for line, text in enumerate(file, start=1):
+                bare = text.strip().rstrip(b",")
+                if bare not in {b"", b"[", b"]"}:
+                    yield line, bare, not text.endswith(b"\n")
+    except OSError as error:
+        raise UsageError(f"cannot read metrics {printable(str(path))}: {error.strerror}") from None
+
+
+def _whole_array(path: Path, data: bytes) -> list[msgspec.Raw]:
+    try:
+        return msgspec.json.decode(data, type=list[msgspec.Raw])
+    except msgspec.DecodeError as error:
+        raise _refusal(path, 1, str(error)) from None
+
+
+def _refusal(path: Path, line: int, why: str) -> UsageError:
+    return UsageError(f"{printable(str(path))}:{line}: not cfetch metrics: {why}")

@@ -1,0 +1,129 @@
+"""From events to the run's summary and exit code. A pure function of what happened; asks nobody anything.
+
+``bytes.total`` is the sum of the plan's known sizes, ``bytes.fetched`` all that came over the wire,
+``bytes.wasted`` the part of it that is in no file at the end (`cfetch.report.waste` defines it).
+"""
+
+from typing import Literal
+
+from cfetch.errors import CfetchError, Interrupted
+from cfetch.events import (
+    EntryFinished,
+    Event,
+    FallbackTriggered,
+    FileRecord,
+    Progress,
+    RetryScheduled,
+    RunStarted,
+    StragglerCancelled,
+    Summary,
+)
+from cfetch.report.waste import received_bytes, wasted_bytes
+
+__all__ = ["Tally", "exit_code", "status"]
+
+MAX_FAILURES = 1000  # a summary is read whole by scripts; the metrics file has every failure
+
+RunStatus = Literal["completed", "partial", "failed", "interrupted"]
+
+
+def exit_code(unfinished: int, error: BaseException | None) -> int:
+    """The exit code of a run that left ``unfinished`` entries without their file and ended by ``error``.
+
+    0 all in place; 1 some are not; the error's own code (2, 3, 4) when it ended the run; 128 + signal when a
+    signal did; 70 for anything that is no ``CfetchError``.
+    """
+    if isinstance(error, Interrupted):
+        return 128 + error.signal_number
+    if isinstance(error, CfetchError):
+        return error.exit_code
+    if error is not None:
+        return 70
+    return 1 if unfinished else 0
+
+
+def status(in_place: int, unfinished: int, error: BaseException | None) -> RunStatus:
+    """One word for the run: ``completed`` is every entry in place and no error, ``failed`` none."""
+    if isinstance(error, Interrupted):
+        return "interrupted"
+    if not unfinished and error is None:
+        return "completed"
+    return "partial" if in_place else "failed"
+
+
+class Tally:
+    """A listener that counts; ``summary`` may be asked at any time."""
+
+    def __init__(self) -> None:
+        self._instant = ""
+        self._files = 0
+        self._bytes_known = 0
+        self._by_status = {"done": 0, "skipped": 0, "failed": 0, "cancelled": 0}
+        self._fetched = 0
+        self._wasted = 0
+        self._retries = 0
+        self._detected = 0
+        self._cancelled = 0
+        self._hedged = 0
+        self._triggered = False
+        self._sequential = False
+        self._restored = False
+        self._failures: list[Summary.Failure] = []
+
+    def __call__(self, event: Event) -> None:
+        """Count the event."""
+        if isinstance(event, EntryFinished):
+            self._entry(event.record)
+        elif isinstance(event, Progress):
+            self._restored = self._triggered and (self._restored or self._sequential) and not event.sequential
+            self._sequential = event.sequential
+        elif isinstance(event, RetryScheduled):
+            self._retries += 1
+        elif isinstance(event, StragglerCancelled):
+            self._cancelled += not event.completed
+        elif isinstance(event, FallbackTriggered):
+            self._triggered, self._sequential, self._restored = True, True, False
+        elif isinstance(event, RunStarted):
+            self._instant, self._files, self._bytes_known = event.instant, event.files, event.bytes_known
+
+    def _entry(self, record: FileRecord) -> None:
+        self._by_status[record.status] += 1
+        self._fetched += received_bytes(record)
+        self._wasted += wasted_bytes(record)
+        self._detected += record.stragglers
+        if len(record.attempts) > 1:
+            self._hedged += sum(attempt.outcome == "lost" for attempt in record.attempts)
+        if record.status == "failed" and len(self._failures) < MAX_FAILURES:
+            self._failures.append(
+                Summary.Failure(
+                    id=record.id,
+                    path=record.path,
+                    kind=record.error_kind or "unknown",
+                    message=record.error or "no reason was recorded",
+                )
+            )
+
+    def summary(
+        self, elapsed_s: float, *, error: BaseException | None = None, metrics: str | None = None
+    ) -> Summary:
+        """The document for ``--json``. ``error`` is what ended the run early, ``metrics`` the file's path."""
+        done, skipped = self._by_status["done"], self._by_status["skipped"]
+        unfinished = self._files - done - skipped
+        return Summary(
+            instant=self._instant,
+            status=status(done + skipped, unfinished, error),
+            exit_code=exit_code(unfinished, error),
+            files=Summary.Files(
+                total=self._files, done=done, skipped=skipped, failed=self._by_status["failed"]
+            ),
+            bytes=Summary.Bytes(total=self._bytes_known, fetched=self._fetched, wasted=self._wasted),
+            elapsed_s=elapsed_s,
+            rate_bps=self._fetched / elapsed_s if elapsed_s > 0 else 0.0,
+            retries=self._retries,
+            stragglers=Summary.Stragglers(
+                detected=self._detected, cancelled=self._cancelled, hedged=self._hedged
+            ),
+            fallback=Summary.Fallback(triggered=self._triggered, restored=self._restored),
+            failures=list(self._failures),
+            metrics=metrics,
+        )

@@ -1,0 +1,128 @@
+"""The run as an OpenTelemetry span, for processes that have configured an SDK.
+
+Span ``cfetch.download`` carries the five events of the straggler design under their original names and tags,
+so that dashboards built for that system keep working. An SDK keeps 128 events a span unless told otherwise
+(``OTEL_SPAN_EVENT_COUNT_LIMIT``); the metrics file has all of them.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from cfetch.events import (
+    Event,
+    FallbackTriggered,
+    Listener,
+    RunFinished,
+    RunStarted,
+    StragglerCancelled,
+    StragglerCancelling,
+    StragglerCheck,
+    UrlRefreshed,
+)
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span, Tracer
+
+__all__ = ["tracing_listener"]
+
+Tags = Mapping[str, str | int | float]
+
+
+def tracing_listener() -> Listener | None:
+    """A listener for this process's tracer provider, or None when no SDK is configured.
+
+    Whoever configured an SDK has imported it, so a process without one is spared the import of the API.
+    """
+    sdk: Any = sys.modules.get("opentelemetry.sdk.trace")
+    if sdk is None:
+        return None
+    from opentelemetry import trace
+
+    provider = trace.get_tracer_provider()
+    return _Tracing(provider.get_tracer("cfetch")) if isinstance(provider, sdk.TracerProvider) else None
+
+
+class _Tracing:
+    def __init__(self, tracer: "Tracer") -> None:
+        self._tracer = tracer
+        self._span: Span | None = None
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, RunStarted):
+            self._span = self._tracer.start_span("cfetch.download", attributes=_run_tags(event))
+        if self._span is None:
+            return
+        name_and_tags = _EVENTS.get(type(event))
+        if name_and_tags is not None:
+            name, tags_of = name_and_tags
+            tags = tags_of(event)
+            if tags is not None:
+                self._span.add_event(name, attributes=tags)
+        elif isinstance(event, RunFinished):
+            _finish(self._span, event)
+            self._span = None
+
+
+def _run_tags(event: RunStarted) -> Tags:
+    return {
+        "cfetch.instant": event.instant,
+        "cfetch.version": event.version,
+        "cfetch.files": event.files,
+        "cfetch.bytes_known": event.bytes_known,
+        "cfetch.concurrency": event.concurrency,
+    }
+
+
+def _finish(span: "Span", event: RunFinished) -> None:
+    from opentelemetry.trace import StatusCode
+
+    summary = event.summary
+    span.set_attribute("cfetch.status", summary.status)
+    span.set_attribute("cfetch.files_failed", summary.files.failed)
+    span.set_attribute("cfetch.bytes_fetched", summary.bytes.fetched)
+    if summary.exit_code:
+        span.set_status(StatusCode.ERROR, f"{summary.status}, exit code {summary.exit_code}")
+    span.end()
+
+
+def _check(event: StragglerCheck) -> Tags:
+    return {
+        "active_downloads": event.active_downloads,
+        "completed_downloads": event.completed_downloads,
+        "stragglers_identified": len(event.stragglers),
+    }
+
+
+def _cancelling(event: StragglerCancelling) -> Tags:
+    return {"offset": event.offset}
+
+
+def _cancelled(event: StragglerCancelled) -> Tags | None:
+    if event.completed:  # its last byte won the race: there was no cancelled download
+        return None
+    tags: dict[str, str | int | float] = {
+        "offset": event.offset,
+        "elapsed_seconds": event.elapsed_s,
+        "attempt": event.attempt,
+    }
+    if event.size_bytes is not None:
+        tags["file_size_mb"] = event.size_bytes / 1024 / 1024
+    return tags
+
+
+def _refreshed(event: UrlRefreshed) -> Tags | None:
+    return {"offset": event.offset, "sanitized_url": event.url} if event.reason == "straggler" else None
+
+
+def _fallback(event: FallbackTriggered) -> Tags:
+    return {"total_stragglers_in_query": event.stragglers, "fallback_threshold": event.threshold}
+
+
+_EVENTS: dict[type[Event], tuple[str, Callable[[Any], Tags | None]]] = {
+    StragglerCheck: ("cloudfetch.straggler_check", _check),
+    StragglerCancelling: ("cloudfetch.straggler_cancelling", _cancelling),
+    StragglerCancelled: ("cloudfetch.straggler_cancelled", _cancelled),
+    UrlRefreshed: ("cloudfetch.url_refreshed_for_straggler_retry", _refreshed),
+    FallbackTriggered: ("cloudfetch.sequential_fallback_triggered", _fallback),
+}

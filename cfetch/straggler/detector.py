@@ -1,0 +1,191 @@
+"""Says which attempts take far longer than normal; the engine tells it what starts and ends, and asks.
+
+An attempt is a straggler when ``elapsed > multiplier * size / median + padding``, once ``quantile`` of the
+known entries have finished. Known entries are those in flight, between two attempts, or finished; queued ones
+are not yet, failed ones no more. One event loop owns a detector: no method waits, so none can be interrupted
+by another; it is not for threads.
+"""
+
+import msgspec
+
+from cfetch.config.straggler import StragglerConfig
+from cfetch.straggler.baseline import RunningMedian, required
+from cfetch.straggler.fallback import Fallback, Mode
+from cfetch.straggler.metrics import AttemptMetrics
+from cfetch.straggler.stall import gap_s
+
+__all__ = ["Check", "Detector", "Flagged", "limit_s"]
+
+MAX_DOUBLINGS = 60  # patience beyond the age of the universe; keeps the power a finite number
+
+
+class Flagged(msgspec.Struct, frozen=True, gc=False):
+    """An attempt that took ``elapsed_s`` where ``expected_s`` was the limit."""
+
+    id: int
+    elapsed_s: float
+    expected_s: float
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """What one look at all attempts found, and on what grounds.
+
+    ``finished`` of ``required`` entries have finished, ``active`` attempts are in flight. ``fell_back``: this
+    check ended parallel downloads. ``gap_s`` above 0: the check came so late that nobody was judged, and the
+    lost seconds do not count for the attempts in flight.
+    """
+
+    stragglers: tuple[Flagged, ...]
+    median_bps: float | None
+    finished: int
+    required: int
+    active: int
+    fell_back: bool
+    gap_s: float
+
+
+def limit_s(config: StragglerConfig, size_bytes: int, median_bps: float, mitigations: int = 0) -> float:
+    """Seconds after which an attempt at ``size_bytes`` is a straggler.
+
+    The formula of CloudFetch, ``multiplier * size / median + padding``; each earlier rescue of the entry
+    doubles the first term, so that a file which is slow everywhere is soon left in peace.
+    """
+    patience = 2.0 ** min(mitigations, MAX_DOUBLINGS)
+    return config.multiplier * size_bytes / median_bps * patience + config.padding_s
+
+
+class Detector:
+    """The judge of one run. Times are seconds on one monotonic clock; ids are indices of the manifest.
+
+    A finished entry costs one sample of the median and one byte per id up to the largest.
+    With ``enabled`` false it still knows the baseline, but flags nobody.
+    """
+
+    def __init__(self, config: StragglerConfig) -> None:
+        self._config = config
+        self._median = RunningMedian()
+        self._fallback = Fallback(config)
+        self._active: dict[int, AttemptMetrics] = {}
+        self._paused: set[int] = set()
+        self._finished = bytearray()  # 1 at the index of each finished id
+        self._counted: set[int] = set()
+        self._checked_s: float | None = None
+        self.total_finished = 0
+
+    @property
+    def known(self) -> int:
+        """Entries in flight, between two attempts, or finished."""
+        return len(self._active) + len(self._paused) + self.total_finished
+
+    @property
+    def required(self) -> int:
+        """Entries that must have finished before anyone is judged."""
+        return required(self.known, self._config.quantile)
+
+    @property
+    def median_bps(self) -> float | None:
+        """Normal speed; None before the first sample."""
+        return self._median.value
+
+    @property
+    def total_stragglers(self) -> int:
+        """Entries that were ever flagged in this run; each counts once, however many attempts were slow."""
+        return len(self._counted)
+
+    @property
+    def sequential(self) -> bool:
+        """Whether new entries are to be started one at a time."""
+        return self._fallback.mode is Mode.SEQUENTIAL
+
+    def started(
+        self, entry_id: int, size_bytes: int | None, now_s: float, *, immune: bool, mitigations: int
+    ) -> None:
+        """A new attempt began to fetch ``size_bytes``; whatever its entry was before, it is in flight now."""
+        self.failed(entry_id)  # leaves the entry in no other state, so that it is counted once
+        self._active[entry_id] = AttemptMetrics(entry_id, size_bytes, now_s, immune, mitigations)
+
+    def sized(self, entry_id: int, size_bytes: int) -> None:
+        """The reply told how much the attempt in flight has to fetch, where the manifest did not."""
+        attempt = self._active.get(entry_id)
+        if attempt is not None:
+            self._active[entry_id] = msgspec.structs.replace(attempt, size_bytes=size_bytes)
+
+    def finished(self, entry_id: int, size_bytes: int | None, now_s: float) -> None:
+        """The attempt in flight completed and is a sample; ignored where the entry has none in flight."""
+        attempt = self._active.pop(entry_id, None)
+        if attempt is None:
+            return
+        if entry_id >= len(self._finished):
+            self._finished.extend(bytes(entry_id + 1 - len(self._finished)))
+        self._finished[entry_id] = 1
+        self.total_finished += 1
+        rate_bps = attempt.finish(now_s, size_bytes).rate_bps
+        if rate_bps:
+            self._median.add(rate_bps)
+
+    def paused(self, entry_id: int) -> None:
+        """The attempt in flight is over and another will follow after back-off: the entry stays known."""
+        if self._active.pop(entry_id, None):
+            self._paused.add(entry_id)
+
+    def failed(self, entry_id: int) -> None:
+        """The entry is given up: it is no longer known. Its samples, if it had any, stay."""
+        self._active.pop(entry_id, None)
+        self._paused.discard(entry_id)
+        if entry_id < len(self._finished) and self._finished[entry_id]:
+            self._finished[entry_id] = 0
+            self.total_finished -= 1
+
+    def expected_s(self, entry_id: int) -> float | None:
+        """The limit of the entry's attempt in flight; None where none is in force (yet).
+
+        An immune attempt has one too, for the eye: it is slow beyond it, though never flagged.
+        """
+        attempt = self._active.get(entry_id)
+        median_bps = self._baseline_bps()
+        return _limit_of(attempt, self._config, median_bps) if attempt and median_bps else None
+
+    def check(self, now_s: float) -> Check:
+        """Look at all attempts in flight; each is flagged at most once. Call at least every ``MAX_GAP_S``."""
+        lost_s = gap_s(self._checked_s, now_s)
+        self._checked_s = now_s
+        if lost_s:
+            self._active = {id_: a.forgive(now_s - lost_s, now_s) for id_, a in self._active.items()}
+        stragglers = () if lost_s else self._flag(now_s)
+        return Check(
+            stragglers=stragglers,
+            median_bps=self.median_bps,
+            finished=self.total_finished,
+            required=self.required,
+            active=len(self._active),
+            fell_back=self._fallback.observe(self.total_stragglers),
+            gap_s=lost_s,
+        )
+
+    def _baseline_bps(self) -> float | None:
+        """The median where it is in force: mitigation enabled and enough entries finished."""
+        in_force = self._config.enabled and self.total_finished >= self.required
+        return self.median_bps if in_force else None
+
+    def _flag(self, now_s: float) -> tuple[Flagged, ...]:
+        median_bps = self._baseline_bps()
+        if median_bps is None:
+            return ()
+        found = []
+        for attempt in self._active.values():
+            if attempt.immune or attempt.straggler:
+                continue
+            expected_s = _limit_of(attempt, self._config, median_bps)
+            if expected_s is not None and now_s - attempt.start_s > expected_s:
+                found.append(Flagged(attempt.id, now_s - attempt.start_s, expected_s))
+        for flagged in found:
+            self._active[flagged.id] = self._active[flagged.id].flag()
+            self._counted.add(flagged.id)
+        return tuple(found)
+
+
+def _limit_of(attempt: AttemptMetrics, config: StragglerConfig, median_bps: float) -> float | None:
+    size_bytes = attempt.size_bytes
+    if size_bytes is None or size_bytes <= 0:
+        return None
+    return limit_s(config, size_bytes, median_bps, attempt.mitigations)

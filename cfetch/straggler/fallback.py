@@ -1,0 +1,49 @@
+"""When too many entries were stragglers, the source is slow as a whole: start new entries one at a time.
+
+Only new starts are gated: what runs goes on, and so does detection. A run that fell back stays sequential to
+its end; the next run starts parallel again.
+"""
+
+from enum import Enum
+
+from cfetch.config.straggler import StragglerConfig
+
+__all__ = ["TRANSITIONS", "Count", "Fallback", "Mode"]
+
+
+class Mode(Enum):
+    """How new entries are started."""
+
+    PARALLEL = "parallel"
+    SEQUENTIAL = "sequential"
+
+
+class Count(Enum):
+    """The run's number of stragglers against the option."""
+
+    BELOW = "below"
+    REACHED = "reached"
+
+
+TRANSITIONS = {
+    (Mode.PARALLEL, Count.BELOW): Mode.PARALLEL,
+    (Mode.PARALLEL, Count.REACHED): Mode.SEQUENTIAL,
+    (Mode.SEQUENTIAL, Count.BELOW): Mode.SEQUENTIAL,
+    (Mode.SEQUENTIAL, Count.REACHED): Mode.SEQUENTIAL,
+}
+
+
+class Fallback:
+    """The mode of one run. Without ``sequential_fallback`` (or with mitigation off) it stays parallel."""
+
+    def __init__(self, config: StragglerConfig) -> None:
+        permitted = config.enabled and config.sequential_fallback
+        self._threshold = config.max_stragglers_before_fallback if permitted else None
+        self.mode = Mode.PARALLEL
+        self.observe(0)
+
+    def observe(self, stragglers: int) -> bool:
+        """Take the run's number of stragglers into account; true when this ended parallel downloads."""
+        reached = self._threshold is not None and stragglers >= self._threshold
+        before, self.mode = self.mode, TRANSITIONS[self.mode, Count.REACHED if reached else Count.BELOW]
+        return before is not self.mode

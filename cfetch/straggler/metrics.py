@@ -1,0 +1,52 @@
+"""What is known about one attempt: how much it has to fetch, when it started, when it ended.
+
+Every attempt has its own clock: the time of earlier attempts and the back-off between them never count, so a
+file that was rescued is a sample of the good attempt's speed.
+"""
+
+import msgspec
+
+__all__ = ["MIN_ELAPSED_S", "AttemptMetrics"]
+
+MIN_ELAPSED_S = 0.001  # below the timers' grain; shorter would make throughputs that no link has
+
+
+class AttemptMetrics(msgspec.Struct, frozen=True, gc=False):
+    """One attempt at one entry; times are seconds on the monotonic clock.
+
+    ``size_bytes`` is what this attempt has to fetch: the declared size, less what a resumed part holds. None
+    or 0 is allowed: such an attempt is no sample and has no limit. ``immune``: never to be flagged, as no
+    further attempt is permitted. ``mitigations``: how often this entry was rescued before. ``straggler``: it
+    was flagged.
+    """
+
+    id: int
+    size_bytes: int | None
+    start_s: float
+    immune: bool = False
+    mitigations: int = 0
+    straggler: bool = False
+    end_s: float | None = None
+
+    @property
+    def rate_bps(self) -> float | None:
+        """Size over duration (at least ``MIN_ELAPSED_S``); None while it runs, or without a size."""
+        if self.end_s is None or self.size_bytes is None or self.size_bytes <= 0:
+            return None
+        return self.size_bytes / max(self.end_s - self.start_s, MIN_ELAPSED_S)
+
+    def finish(self, end_s: float, size_bytes: int | None) -> "AttemptMetrics":
+        """The attempt, completed with the size known by now. The first end stands: a second is ignored."""
+        if self.end_s is not None:
+            return self
+        return AttemptMetrics(
+            self.id, size_bytes, self.start_s, self.immune, self.mitigations, self.straggler, end_s
+        )
+
+    def flag(self) -> "AttemptMetrics":
+        """The attempt, marked as a straggler."""
+        return msgspec.structs.replace(self, straggler=True)
+
+    def forgive(self, from_s: float, to_s: float) -> "AttemptMetrics":
+        """The attempt, started so much later as it lived between these moments."""
+        return msgspec.structs.replace(self, start_s=self.start_s + to_s - max(self.start_s, from_s))

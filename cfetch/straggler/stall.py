@@ -1,0 +1,57 @@
+"""The rules that need no baseline: an attempt that has stopped, and a check that came too late to be fair.
+
+The stall rule works from the first file on, where the median has nothing to say yet: a single file, or all
+connections stuck at once.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+__all__ = ["MAX_GAP_S", "Watched", "gap_s", "stalled"]
+
+MAX_GAP_S = 5.0  # ten of the engine's half-second ticks: a busy loop is not that late, a stopped machine is
+
+
+class Watched(Protocol):
+    """What the stall rule asks of an attempt in flight; times are seconds on the monotonic clock."""
+
+    @property
+    def id(self) -> int:
+        """The entry's id."""
+
+    @property
+    def request_s(self) -> float:
+        """When the request was sent."""
+
+    @property
+    def last_byte_s(self) -> float | None:
+        """When the reply's latest byte (head or body) arrived; None while there is no reply."""
+
+
+def stalled(
+    attempts: Iterable[Watched], now_s: float, *, stall_timeout_s: float, reply_timeout_s: float
+) -> tuple[int, ...]:
+    """The ids of the attempts that got no byte for ``stall_timeout_s``, or no reply for ``reply_timeout_s``.
+
+    Leave out those that we hold back ourselves (a full disk buffer, a rate limit): their silence is ours.
+    Exactly the time-out is not yet too long; ``math.inf`` switches a rule off.
+    """
+    return tuple(
+        attempt.id
+        for attempt in attempts
+        if (
+            now_s - attempt.request_s > reply_timeout_s
+            if attempt.last_byte_s is None
+            else now_s - attempt.last_byte_s > stall_timeout_s
+        )
+    )
+
+
+def gap_s(previous_s: float | None, now_s: float) -> float:
+    """Seconds lost between two checks where they are further apart than ``MAX_GAP_S``, else 0.
+
+    A suspended machine, a stopped process or a blocked loop looks like slow servers; whoever gets a gap
+    judges nobody in that check.
+    """
+    lost_s = 0.0 if previous_s is None else now_s - previous_s
+    return lost_s if lost_s > MAX_GAP_S else 0.0

@@ -1,0 +1,233 @@
+"""One try at one entry: ask, judge the reply, stream the body into the part.
+
+An attempt under way can be broken off from outside with a *reason*. Whether a cancellation was the monitor's
+or the whole run's is told by that reason and by the task's own count, never by an exception's type.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from enum import Enum
+
+from cfetch.clock import Clock
+from cfetch.errors import Expired, Refused, SourceError, Throttled, Transient
+from cfetch.events import AttemptRecord, Outcome
+from cfetch.manifest.entry import Digest
+from cfetch.secret import SecretUrl
+from cfetch.transfer.http import Response, Transport
+from cfetch.transfer.judge import Action, Asked, Verdict, judge
+from cfetch.transfer.part import Part
+from cfetch.transfer.retry import retry_after_s
+
+__all__ = ["BreakOff", "Running", "fetch", "outcome_of"]
+
+MAX_SAMPLES = 32  # per attempt in the metrics; enough to see a rate collapse, ~1 KiB of JSON
+FIRST_SAMPLE_GAP_S = 0.05
+
+
+class BreakOff(Enum):
+    """Why the monitor ends an attempt."""
+
+    STRAGGLER = "straggler"
+    STALLED = "stalled"
+
+
+class Running:
+    """An attempt under way: what the monitor watches and the record is made from. Times are run seconds."""
+
+    __slots__ = (
+        "_gap_s",
+        "_next_sample_s",
+        "_task",
+        "_uncancelled",
+        "expected_s",
+        "first_byte_s",
+        "from_byte",
+        "id",
+        "immune",
+        "last_byte_s",
+        "learned_size",
+        "median_bps",
+        "n",
+        "reason",
+        "received",
+        "response",
+        "samples",
+        "size_bytes",
+        "start_s",
+        "verdict",
+    )
+
+    def __init__(
+        self, entry_id: int, n: int, now_s: float, *, from_byte: int, size_bytes: int | None, immune: bool
+    ) -> None:
+        self.id = entry_id
+        self.n = n
+        self.start_s = now_s
+        self.last_byte_s: float | None = None
+        self.from_byte = from_byte
+        self.size_bytes = size_bytes
+        self.immune = immune
+        self.learned_size = False  # the manifest had none; the reply stated one
+        self.received = 0
+        self.first_byte_s: float | None = None
+        self.samples: list[tuple[float, int]] = []
+        self.response: Response | None = None
+        self.verdict: Verdict | None = None
+        self.reason: BreakOff | None = None
+        self.expected_s: float | None = None
+        self.median_bps: float | None = None
+        self._gap_s = FIRST_SAMPLE_GAP_S
+        self._next_sample_s = 0.0
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._uncancelled = task.cancelling()
+
+    @property
+    def request_s(self) -> float:
+        """For the stall rule: when the request was sent."""
+        return self.start_s
+
+    def break_off(self, reason: BreakOff) -> None:
+        """End this attempt at its next wait; its task goes on with the entry."""
+        if self.reason is None:
+            self.reason = reason
+            self._task.cancel()
+
+    def forgive(self, now_s: float) -> None:
+        """This process stood still: its silence does not count as the server's."""
+        self.last_byte_s = now_s
+
+    def was_broken_off(self) -> bool:
+        """For the handler of the cancellation: true if it was ``break_off`` and nothing else."""
+        return self.reason is not None and self._task.uncancel() <= self._uncancelled
+
+    def note(self, now_s: float, size_bytes: int) -> None:
+        """Bytes came."""
+        self.received += size_bytes
+        self.last_byte_s = now_s
+        if now_s < self._next_sample_s:
+            return
+        if self.first_byte_s is None:
+            self.first_byte_s = now_s
+        self.samples.append((round(now_s, 4), self.received))
+        if len(self.samples) >= MAX_SAMPLES:
+            del self.samples[1::2]
+            self._gap_s *= 2
+        self._next_sample_s = now_s + self._gap_s
+
+    def record(self, outcome: Outcome, error: str | None, now_s: float) -> AttemptRecord:
+        """The story of this attempt."""
+        response = self.response
+        return AttemptRecord(
+            n=self.n,
+            start_s=round(self.start_s, 6),
+            first_byte_s=None if self.first_byte_s is None else round(self.first_byte_s, 6),
+            end_s=round(now_s, 6),
+            from_byte=self.from_byte,
+            bytes=self.received,
+            http_status=None if response is None else response.status,
+            outcome=outcome,
+            error=error,
+            peer=None if response is None else response.peer,
+            median_bps=self.median_bps,
+            expected_s=self.expected_s,
+            samples=self.samples,
+        )
+
+
+async def fetch(
+    run: Running,
+    part: Part,
+    *,
+    url: SecretUrl,
+    secrets: Mapping[str, str],
+    digest: Digest | None,
+    transport: Transport,
+    clock: Clock,
+    origin_s: float,
+    fresh: bool,
+) -> None:
+    """Bring ``part`` to its end, or raise what stands in the way. ``origin_s``: the run's start on the clock.
+
+    Raises:
+        SourceError: the reply or the connection is at fault. The part keeps what may be built upon.
+        LocalFault: the disk is.
+    """
+    headers: dict[str, str] = {}
+    if part.position:
+        headers["Range"] = f"bytes={part.position}-"
+        if part.validator is not None:
+            headers["If-Range"] = part.validator
+    asked = Asked(from_byte=part.position, size_bytes=run.size_bytes, validator=part.validator)
+    response = run.response = await transport.open(url, headers, secrets, fresh=fresh)
+    try:
+        verdict = run.verdict = judge(response.status, response.headers, asked)
+        if verdict.action is not Action.ACCEPT:
+            raise _error_of(verdict, response, part, clock)
+        if verdict.from_byte != part.position:
+            part.restart()
+        run.from_byte = verdict.from_byte
+        part.validator = verdict.validator
+        if run.size_bytes is None and verdict.total_bytes is not None:
+            run.size_bytes, run.learned_size = verdict.total_bytes, True
+        end = run.size_bytes
+        read, write, note, monotonic = response.read, part.write, run.note, clock.monotonic
+        while data := await read():
+            if end is not None and part.position + len(data) > end:
+                part.restart()
+                raise Refused(f"the server sends more than the {end} bytes that were stated")
+            write(data)
+            note(monotonic() - origin_s, len(data))
+    except BaseException:
+        if run.reason is not None:
+            salvage(run, part, clock.monotonic() - origin_s)
+        response.close()
+        raise
+    check_end(run, part, digest)
+
+
+def salvage(run: Running, part: Part, now_s: float) -> None:
+    """Keep what had arrived before the attempt was broken off; it may even be the last byte."""
+    if run.response is None or run.verdict is None or run.verdict.action is not Action.ACCEPT:
+        return
+    data = run.response.buffered()
+    if data and (run.size_bytes is None or part.position + len(data) <= run.size_bytes):
+        part.write(data)
+        run.note(now_s, len(data))
+
+
+def check_end(run: Running, part: Part, digest: Digest | None) -> None:
+    """The body has ended; is that the file's end?"""
+    if run.size_bytes is not None and part.position < run.size_bytes:
+        raise Transient(f"the body ended after {part.position} of {run.size_bytes} bytes")
+    assert run.verdict is not None
+    if run.size_bytes is None and not run.verdict.framed and digest is None:
+        part.restart()
+        raise Refused(
+            "the server states no length and ends the body with the connection, so a cut would go unseen; "
+            "put the size or a hash into the manifest"
+        )
+
+
+def _error_of(verdict: Verdict, response: Response, part: Part, clock: Clock) -> SourceError:
+    status, reason = response.status, verdict.reason
+    match verdict.action:
+        case Action.REFRESH:
+            return Expired(reason, http_status=status)
+        case Action.THROTTLE:
+            asked = response.headers.getall("Retry-After", [])
+            after = retry_after_s(asked[0] if asked else None, clock.wall())
+            return Throttled(reason, http_status=status, retry_after_s=after)
+        case Action.RETRY:
+            return Transient(reason, http_status=status)
+        case Action.REFUSE_RANGE:
+            part.restart()
+            return Transient(reason, http_status=status)
+        case _:
+            return Refused(reason, http_status=status)
+
+
+def outcome_of(error: SourceError) -> Outcome:
+    """The metrics' word for an attempt that failed by itself."""
+    return "expired" if isinstance(error, Expired) else "error"

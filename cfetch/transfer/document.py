@@ -1,0 +1,106 @@
+"""Small documents over HTTP: a manifest given as a URL, and the SQL statement API's lists of fresh links."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from io import BytesIO
+from typing import BinaryIO
+
+from cfetch.clock import Clock
+from cfetch.errors import ConfigError, Refused, SourceError, Transient
+from cfetch.secret import SecretText, SecretUrl
+from cfetch.transfer.http import Transport
+from cfetch.transfer.judge import Action, Asked, judge
+from cfetch.transfer.retry import Limits, Spent, next_step
+
+__all__ = ["MAX_MANIFEST_BYTES", "fetch_document", "statement_chunks"]
+
+MAX_MANIFEST_BYTES = 16 << 30  # 30 million presigned links; a larger manifest belongs on disk
+MAX_REPLY_BYTES = 64 << 20
+LIMITS = Limits(max_attempts=5, retry_budget_s=60.0)
+_STATEMENT_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
+
+
+async def fetch_document(
+    url: SecretUrl,
+    sink: BinaryIO,
+    *,
+    transport: Transport,
+    clock: Clock,
+    jitter: Callable[[], float],
+    secrets: Mapping[str, str] | None = None,
+    max_bytes: int = MAX_MANIFEST_BYTES,
+) -> None:
+    """Write the whole body to ``sink``, which can be truncated and starts empty.
+
+    Raises:
+        SourceError: it cannot be had; transient faults were tried again.
+    """
+    start_s, errors = clock.monotonic(), 0
+    while True:
+        try:
+            await _fetch_once(url, sink, transport, secrets or {}, max_bytes)
+            return
+        except SourceError as error:
+            errors += 1
+            spent = Spent(errors, 0, clock.monotonic() - start_s)
+            step = next_step(error, spent, LIMITS, jitter=jitter(), can_refresh=False)
+            if step.delay_s is None:
+                raise
+            await clock.sleep(step.delay_s)
+
+
+async def _fetch_once(
+    url: SecretUrl, sink: BinaryIO, transport: Transport, secrets: Mapping[str, str], max_bytes: int
+) -> None:
+    sink.seek(0)
+    sink.truncate()
+    response = await transport.open(url, {}, secrets, fresh=False)
+    try:
+        verdict = judge(response.status, response.headers, Asked())
+        if verdict.action in (Action.RETRY, Action.THROTTLE):
+            raise Transient(verdict.reason, http_status=response.status)
+        if verdict.action is not Action.ACCEPT:
+            raise Refused(verdict.reason, http_status=response.status)
+        size = 0
+        while data := await response.read():
+            size += len(data)
+            if size > max_bytes:
+                raise Refused(f"the document is longer than {max_bytes} bytes")
+            sink.write(data)
+    except BaseException:
+        response.close()
+        raise
+
+
+def statement_chunks(
+    host: str,
+    token: SecretText,
+    statement_id: str,
+    *,
+    transport: Transport,
+    clock: Clock,
+    jitter: Callable[[], float],
+) -> Callable[[int], Awaitable[bytes]]:
+    """A function that asks the SQL statement API for the links from a chunk index on; gives the reply's body.
+
+    ``GET /api/2.0/sql/statements/{id}/result/chunks/{index}``. The token goes to that host only.
+    """
+    if not _STATEMENT_ID.fullmatch(statement_id):
+        raise ConfigError("the manifest's statement_id is not one; cfetch will not build a URL from it")
+    base = host if "://" in host else f"https://{host}"
+
+    async def chunk(index: int) -> bytes:
+        url = SecretUrl(f"{base.rstrip('/')}/api/2.0/sql/statements/{statement_id}/result/chunks/{index}")
+        body = BytesIO()
+        await fetch_document(
+            url,
+            body,
+            transport=transport,
+            clock=clock,
+            jitter=jitter,
+            secrets={"Authorization": f"Bearer {token.reveal()}"},
+            max_bytes=MAX_REPLY_BYTES,
+        )
+        return body.getvalue()
+
+    return chunk

@@ -1,0 +1,169 @@
+"""The adapter to aiohttp, and the only place where its exceptions are seen.
+
+Two lanes: ``pooled`` connections for ordinary attempts, and ``fresh`` ones, never from a pool and with a new
+DNS lookup, for an attempt that replaces a straggler: a slow connection that goes back to a pool would be met
+again (Amazon S3 performance guidelines, "Timeouts and retries for latency-sensitive applications").
+
+aiohttp's defaults that would do harm are set here: total time-out 300 s, no read time-out, URLs re-quoted
+(which breaks signatures), bodies decoded, cookies kept, redirects followed with secrets.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from typing import Protocol
+
+import aiohttp
+import yarl
+
+from cfetch import __version__
+from cfetch.errors import Refused, SourceError, Transient
+from cfetch.secret import SecretUrl
+from cfetch.transfer.judge import Headers
+from cfetch.transfer.redirect import REDIRECTS, next_hop
+
+__all__ = ["HttpTransport", "Response", "Transport"]
+
+READ_BUFFER_BYTES = 256 << 10  # per connection; large enough that a fast stream is not paused at each read
+MAX_HEADER_BYTES = 16 << 10  # one header line; h11's limit, twice nginx's
+OWN_HEADERS = {"User-Agent": f"cfetch/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
+
+
+class Response(Protocol):
+    """A reply whose body is still to be read."""
+
+    status: int
+    headers: Headers
+    peer: str | None
+
+    async def read(self) -> bytes:
+        """The next bytes, or ``b""`` at the end. Raises SourceError."""
+
+    def buffered(self) -> bytes:
+        """What has arrived but was not read; never waits."""
+
+    def close(self) -> None:
+        """Break off: the connection is not used again. Harmless after the end."""
+
+
+class Transport(Protocol):
+    """Where bytes come from; the fake one of the tests runs on virtual time."""
+
+    async def open(
+        self, url: SecretUrl, headers: Mapping[str, str], secrets: Mapping[str, str], *, fresh: bool
+    ) -> Response:
+        """Ask for ``url``. ``secrets`` are headers for its own origin only. Raises SourceError."""
+
+    async def close(self) -> None:
+        """Give every connection back."""
+
+
+class HttpTransport:
+    """See the module. Make it inside a running loop."""
+
+    def __init__(self, *, connect_timeout_s: float) -> None:
+        # The monitor breaks off silent attempts, so aiohttp's own read time-out stays off.
+        timeout = aiohttp.ClientTimeout(
+            total=None, connect=None, sock_connect=connect_timeout_s, sock_read=None
+        )
+        self._pooled = _session(aiohttp.TCPConnector(limit=0, ttl_dns_cache=60), timeout)
+        self._fresh = _session(aiohttp.TCPConnector(limit=0, force_close=True, use_dns_cache=False), timeout)
+
+    async def open(
+        self, url: SecretUrl, headers: Mapping[str, str], secrets: Mapping[str, str], *, fresh: bool
+    ) -> Response:
+        """See ``Transport``."""
+        session = self._fresh if fresh else self._pooled
+        seen: list[SecretUrl] = []
+        while True:
+            try:
+                reply = await session.get(
+                    yarl.URL(url.reveal(), encoded=True),
+                    headers={**headers, **secrets} if secrets else headers,
+                    allow_redirects=False,
+                )
+            except (aiohttp.ClientError, OSError, ValueError) as error:
+                raise map_error(error) from None
+            if reply.status not in REDIRECTS:
+                return _Reply(reply)
+            seen.append(url)
+            reply.close()
+            target = next_hop(url, reply.headers, seen)
+            if secrets and target.origin() != url.origin():
+                secrets = {}
+            url = target
+
+    async def close(self) -> None:
+        """See ``Transport``."""
+        await self._pooled.close()
+        await self._fresh.close()
+
+
+def _session(connector: aiohttp.TCPConnector, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=connector,
+        timeout=timeout,
+        headers=OWN_HEADERS,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        requote_redirect_url=False,
+        trust_env=False,
+        read_bufsize=READ_BUFFER_BYTES,
+        max_line_size=MAX_HEADER_BYTES,
+        max_field_size=MAX_HEADER_BYTES,
+    )
+
+
+class _Reply:
+    __slots__ = ("_reply", "headers", "peer", "status")
+
+    def __init__(self, reply: aiohttp.ClientResponse) -> None:
+        self._reply = reply
+        self.status = reply.status
+        self.headers: Headers = reply.headers
+        transport = reply.connection.transport if reply.connection is not None else None
+        name = transport.get_extra_info("peername") if transport is not None else None
+        self.peer = f"{name[0]}:{name[1]}" if name else None
+
+    async def read(self) -> bytes:
+        try:
+            return await self._reply.content.readany()
+        except (aiohttp.ClientError, OSError) as error:
+            raise map_error(error) from None
+
+    def buffered(self) -> bytes:
+        with contextlib.suppress(
+            Exception
+        ):  # a salvage: whatever is wrong with the stream, there is then less of it
+            return self._reply.content.read_nowait(-1)
+        return b""
+
+    def close(self) -> None:
+        self._reply.close()
+
+
+def map_error(error: BaseException) -> SourceError:
+    """Our form of a foreign error. Its own text is never used: it may hold the whole URL or the headers."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
+        return Refused("the server's TLS certificate or handshake was not accepted")
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return Transient("the host's name could not be resolved")
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return Transient("connecting took too long")
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return Transient(f"cannot connect: {_cause(error.os_error)}")
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return Transient("the server closed the connection")
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return Transient("the body was cut off or is malformed")
+    if isinstance(error, aiohttp.ClientResponseError):
+        return Transient("the reply is not proper HTTP")
+    if isinstance(error, aiohttp.InvalidURL | ValueError):
+        return Refused("the URL cannot be used")
+    if isinstance(error, OSError | asyncio.TimeoutError):
+        return Transient(f"the connection broke: {_cause(error)}")
+    return Transient(f"the transfer failed ({type(error).__name__})")
+
+
+def _cause(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or type(error).__name__

@@ -1,0 +1,101 @@
+"""One entry in a worker's hands: its part, its tries, and in the end its record. Mutable, owned by one task."""
+
+from cfetch.errors import CfetchError
+from cfetch.events import AttemptRecord, FileRecord, Status
+from cfetch.manifest.entry import Entry
+from cfetch.secret import SecretText, SecretUrl
+from cfetch.transfer.part import Part
+from cfetch.transfer.refresh import Link
+
+__all__ = ["MAX_MITIGATIONS", "Job"]
+
+MAX_MITIGATIONS = (
+    2  # a third slow connection in a row is the file's nature; the bar has risen four-fold by then
+)
+
+
+class Job:
+    """``errors`` counts failed tries; ``mitigations`` cancelled stragglers, which cost no try."""
+
+    __slots__ = (
+        "attempts",
+        "entry",
+        "errors",
+        "expires_at",
+        "fresh",
+        "gave_up",
+        "headers",
+        "host",
+        "mitigations",
+        "part",
+        "queued_s",
+        "refreshes",
+        "start_s",
+        "url",
+        "verified",
+    )
+
+    def __init__(self, entry: Entry, part: Part, *, host: str, now_s: float, queued_s: float) -> None:
+        self.entry = entry
+        self.part = part
+        self.host = host
+        self.queued_s = queued_s
+        self.start_s = now_s
+        self.url: SecretUrl = entry.url
+        self.headers: tuple[tuple[str, SecretText], ...] = entry.headers
+        self.expires_at = entry.expires_at
+        self.errors = 0
+        self.mitigations = 0
+        self.refreshes = 0
+        self.fresh = False
+        self.verified = "none"
+        self.gave_up = ""  # the limit that ended the tries, in words
+        self.attempts: list[AttemptRecord] = []
+
+    def take(self, link: Link, *, counts: bool) -> None:
+        """Use a fresh link from now on; ``counts`` if the server had refused the old one."""
+        self.url, self.expires_at = link.url, link.expires_at
+        self.headers = link.headers or self.headers
+        self.refreshes += counts
+
+    def is_last_try(self, max_attempts: int) -> bool:
+        """Whether a cancellation now could cost the file: such an attempt is immune."""
+        return self.errors >= max_attempts - 1 or self.mitigations >= MAX_MITIGATIONS
+
+    def may_resume(self) -> bool:
+        """Whether bytes of another reply may follow the part's: one strong validator, or a hash to prove it."""
+        return self.part.validator is not None or self.entry.digest is not None
+
+    def record(
+        self,
+        status: Status,
+        *,
+        instant: str,
+        volume: str,
+        now_s: float,
+        kept_bytes: int,
+        error: CfetchError | None = None,
+    ) -> FileRecord:
+        """The entry's whole story. ``kept_bytes`` stay on the volume."""
+        entry = self.entry
+        elapsed_s = now_s - self.start_s
+        return FileRecord(
+            instant=instant,
+            id=entry.id,
+            offset=entry.offset,
+            path=entry.path,
+            host=self.host,
+            size_bytes=entry.size_bytes,
+            bytes=kept_bytes,
+            status=status,
+            verified=self.verified,
+            volume=volume,
+            queued_s=round(self.queued_s, 6),
+            start_s=round(self.start_s, 6),
+            end_s=round(now_s, 6),
+            rate_bps=round(kept_bytes / max(elapsed_s, 0.001), 1),
+            stragglers=self.mitigations,
+            attempts=self.attempts,
+            error_kind=None if error is None else error.kind,
+            error=None if error is None else f"{error}; {self.gave_up}" if self.gave_up else str(error),
+        )

@@ -1,0 +1,167 @@
+"""What a reply means for the attempt that asked: a pure function from values to one verdict.
+
+The rules, in the order in which they are asked (RFC 9110 names in brackets):
+
+1. Two different values of a header that may stand once: nobody can know which is true. REFUSE.
+2. The status decides the class; see ``STATUS`` below. 200 and 206 go on to the rules that follow.
+3. An encoded body was not asked for, and is never decoded: REFUSE, or REFUSE_RANGE for a part of one.
+4. 206 without having asked for a range: REFUSE. With one [14.4]: Content-Range must be there, be a single
+   byte range, start where we asked, end where its object ends, and agree with the manifest on the total;
+   and the ETag must be the part's. If not: REFUSE_RANGE, that is, forget the part and ask for the whole.
+5. 200 to a range [14.2] means that the server has another version or no ranges: ACCEPT from byte 0.
+6. A length that contradicts the manifest: REFUSE before a byte is read.
+7. A body that ends with the connection, without length or chunks, may be cut without a trace: it is
+   ``framed=False``, and only a size or a hash of the manifest can vouch for it.
+
+Only a strong validator (an ETag without ``W/`` [13.1.5]) may join bytes of two replies.
+"""
+
+import re
+from collections.abc import Mapping
+from enum import Enum
+from typing import Protocol
+
+import msgspec
+
+__all__ = ["Action", "Asked", "Headers", "Verdict", "judge"]
+
+
+class Action(Enum):
+    """What the attempt has to do."""
+
+    ACCEPT = "accept"
+    REFUSE_RANGE = "refuse range"  # drop the part, ask again for the whole
+    REFUSE = "refuse"  # this source is wrong for good
+    RETRY = "retry"
+    THROTTLE = "throttle"
+    REFRESH = "refresh"  # the link is over
+
+
+class Headers(Protocol):
+    """Case-insensitive reply headers that may repeat."""
+
+    def getall(self, key: str, default: list[str], /) -> list[str]:
+        """All values of a header, in order."""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The request, as far as its answer is judged by it."""
+
+    from_byte: int = 0
+    size_bytes: int | None = None
+    validator: str | None = None  # the strong ETag under which the part's bytes came
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """``from_byte``: where the body begins; ``body_bytes``: its stated length; ``total_bytes``: the object's.
+
+    ``framed`` is false for a body that only the end of the connection ends. ``reason`` is for a person.
+    """
+
+    action: Action
+    reason: str = ""
+    from_byte: int = 0
+    body_bytes: int | None = None
+    total_bytes: int | None = None
+    validator: str | None = None
+    framed: bool = True
+
+
+STATUS: Mapping[int, Action] = {
+    401: Action.REFRESH,  # clouds answer 401 or 403 for a signature that is over
+    403: Action.REFRESH,
+    408: Action.RETRY,
+    421: Action.RETRY,
+    425: Action.RETRY,
+    429: Action.THROTTLE,
+    501: Action.REFUSE,
+    503: Action.THROTTLE,
+    505: Action.REFUSE,
+}
+SINGLETONS = ("Content-Length", "Content-Range", "Content-Encoding", "ETag")
+MAX_LENGTH = 2**63 - 1
+_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19}|\*)", re.ASCII)
+_STRONG_ETAG = re.compile(r'"[\x21\x23-\x7e\x80-\xff]*"')
+
+
+def judge(status: int, headers: Headers, asked: Asked) -> Verdict:
+    """See the module's rules."""
+    if status not in (200, 206):
+        return _by_status(status, asked)
+    values: list[str | None] = []
+    for name in SINGLETONS:
+        found = headers.getall(name, [])
+        if len(found) > 1 and len(set(found)) > 1:
+            return _refuse(f"the reply has {len(found)} different {name} headers")
+        values.append(found[0] if found else None)
+    length_text, range_text, encoding, etag = values
+    length: int | None = None
+    if length_text is not None:
+        if not (length_text.isascii() and length_text.isdigit()) or len(length_text) > 19:
+            return _refuse("the reply's Content-Length is not a number")
+        length = int(length_text)
+    framed = length is not None or bool(headers.getall("Transfer-Encoding", []))
+    validator = etag if etag is not None and _STRONG_ETAG.fullmatch(etag) else None
+    if encoding is not None and encoding.lower() != "identity":
+        action = Action.REFUSE_RANGE if asked.from_byte else Action.REFUSE
+        return Verdict(action=action, reason="the reply is encoded although identity was asked for")
+    if status == 206:
+        return _partial(asked, range_text, length, etag, validator, framed)
+    if length is not None and asked.size_bytes is not None and length != asked.size_bytes:
+        return _refuse(f"the server has {length} bytes where the manifest says {asked.size_bytes}")
+    return Verdict(
+        action=Action.ACCEPT, body_bytes=length, total_bytes=length, validator=validator, framed=framed
+    )
+
+
+def _by_status(status: int, asked: Asked) -> Verdict:
+    if status == 416 and asked.from_byte:
+        return Verdict(action=Action.REFUSE_RANGE, reason="HTTP 416: the server has no such range")
+    action = STATUS.get(status)
+    if action is None:
+        action = Action.RETRY if 500 <= status <= 599 else Action.REFUSE
+    return Verdict(action=action, reason=f"HTTP {status}")
+
+
+def _partial(
+    asked: Asked,
+    range_text: str | None,
+    length: int | None,
+    etag: str | None,
+    validator: str | None,
+    framed: bool,
+) -> Verdict:
+    if not asked.from_byte:
+        return _refuse("HTTP 206 although the whole file was asked for")
+    match = _RANGE.fullmatch(range_text or "")
+    if match is None:
+        return _refuse_range("HTTP 206 without a readable Content-Range")
+    first, last = int(match[1]), int(match[2])
+    total = None if match[3] == "*" else int(match[3])
+    if first != asked.from_byte:
+        return _refuse_range(f"asked for byte {asked.from_byte}, got byte {first}")
+    if last < first or last > MAX_LENGTH or (total is not None and last != total - 1):
+        return _refuse_range("the reply's Content-Range does not end where the file ends")
+    if asked.size_bytes is not None and last + 1 != asked.size_bytes:
+        return _refuse_range("the reply's Content-Range contradicts the manifest's size")
+    if asked.validator is not None and etag is not None and etag != asked.validator:
+        return _refuse_range("the file changed on the server between two tries")
+    body = last - first + 1
+    if length is not None and length != body:
+        return _refuse_range("Content-Length and Content-Range contradict each other")
+    return Verdict(
+        action=Action.ACCEPT,
+        from_byte=first,
+        body_bytes=body,
+        total_bytes=last + 1,
+        validator=validator or asked.validator,
+        framed=framed,
+    )
+
+
+def _refuse(reason: str) -> Verdict:
+    return Verdict(action=Action.REFUSE, reason=reason)
+
+
+def _refuse_range(reason: str) -> Verdict:
+    return Verdict(action=Action.REFUSE_RANGE, reason=reason)

@@ -1,0 +1,195 @@
+"""Watches the attempts under way: breaks off stragglers and silent ones, and tells how the run goes.
+
+The decisions are the straggler room's; this task asks at each tick and carries the answers out.
+"""
+
+from cfetch.clock import Clock
+from cfetch.config.settings import Settings
+from cfetch.events import (
+    ActiveAttempt,
+    BaselineView,
+    FallbackTriggered,
+    FileRecord,
+    Listener,
+    Progress,
+    State,
+    StragglerCancelling,
+    StragglerCheck,
+)
+from cfetch.manifest.entry import Entry
+from cfetch.straggler.detector import Check, Detector
+from cfetch.straggler.stall import stalled
+from cfetch.transfer.attempt import BreakOff, Running
+from cfetch.transfer.schedule import Schedule
+
+__all__ = ["Monitor"]
+
+PROGRESS_S = 0.25  # four times a second reads as live
+
+
+class Monitor:
+    """``active`` maps entry ids to the attempts under way; the pool keeps it, and reports each record."""
+
+    def __init__(
+        self,
+        detector: Detector,
+        schedule: Schedule,
+        settings: Settings,
+        clock: Clock,
+        origin_s: float,
+        emit: Listener,
+    ) -> None:
+        self._detector = detector
+        self._schedule = schedule
+        self._settings = settings
+        self._clock = clock
+        self._origin_s = origin_s
+        self._emit = emit
+        self._speeds: dict[int, tuple[int, float, int, float]] = {}  # id -> (n, t, bytes, rate)
+        self.active: dict[int, tuple[Running, Entry, str]] = {}
+        self.ended = {"done": 0, "skipped": 0, "failed": 0, "cancelled": 0}
+        self.bytes_done = 0
+        self.bytes_wasted = 0
+        self.retries = 0
+
+    def ended_with(self, record: FileRecord) -> None:
+        """Count an entry that has come to its end."""
+        self.ended[record.status] += 1
+        if record.status in ("done", "skipped"):
+            self.bytes_done += record.bytes
+        if record.attempts:
+            self.bytes_wasted += max(0, sum(attempt.bytes for attempt in record.attempts) - record.bytes)
+
+    async def watch(self) -> None:
+        """Judge the attempts under way, tick after tick, until cancelled."""
+        if self._detector.sequential:
+            self._emit(FallbackTriggered(t_s=self._now(), stragglers=0, threshold=0))
+        while True:
+            await self._clock.sleep(self._settings.check_interval)
+            self.check()
+
+    def check(self) -> None:
+        """One look at all attempts under way."""
+        now_s = self._now()
+        for run, _, _ in self.active.values():
+            if run.learned_size:
+                run.learned_size = False
+                self._detector.sized(run.id, (run.size_bytes or 0) - run.from_byte)
+        check = self._detector.check(now_s)
+        if check.gap_s:  # this process stood still, the servers did not
+            for run, _, _ in self.active.values():
+                run.forgive(now_s)
+        elif check.stragglers:
+            self._break_off(check, now_s)
+        timeout_s = self._settings.stall_timeout
+        runs = [run for run, _, _ in self.active.values()]
+        for entry_id in stalled(runs, now_s, stall_timeout_s=timeout_s, reply_timeout_s=timeout_s):
+            self.active[entry_id][0].break_off(BreakOff.STALLED)
+        if check.fell_back:
+            threshold = self._settings.max_stragglers
+            self._emit(
+                FallbackTriggered(t_s=now_s, stragglers=self._detector.total_stragglers, threshold=threshold)
+            )
+
+    def _break_off(self, check: Check, now_s: float) -> None:
+        assert check.median_bps is not None
+        self._emit(
+            StragglerCheck(
+                t_s=now_s,
+                active_downloads=check.active,
+                completed_downloads=check.finished,
+                stragglers=[flagged.id for flagged in check.stragglers],
+                median_bps=check.median_bps,
+            )
+        )
+        for flagged in check.stragglers:
+            run, entry, _ = self.active[flagged.id]
+            run.expected_s = round(flagged.expected_s, 4)
+            run.median_bps = check.median_bps
+            self._emit(
+                StragglerCancelling(
+                    t_s=now_s,
+                    id=entry.id,
+                    offset=entry.offset,
+                    path=entry.path,
+                    elapsed_s=flagged.elapsed_s,
+                    expected_s=flagged.expected_s,
+                )
+            )
+            run.break_off(BreakOff.STRAGGLER)
+
+    async def tick(self) -> None:
+        """Report the run's numbers, a few times a second, until cancelled."""
+        while True:
+            self.report()
+            await self._clock.sleep(PROGRESS_S)
+
+    def report(self) -> None:
+        """Report the run's numbers as they are now."""
+        now_s = self._now()
+        active = [self._view(run, entry, host, now_s) for run, entry, host in self.active.values()]
+        self._speeds = {id_: speed for id_, speed in self._speeds.items() if id_ in self.active}
+        detector = self._detector
+        self._emit(
+            Progress(
+                t_s=now_s,
+                done=self.ended["done"],
+                skipped=self.ended["skipped"],
+                failed=self.ended["failed"],
+                retries=self.retries,
+                bytes_done=self.bytes_done,
+                bytes_active=sum(view.bytes for view in active),
+                bytes_wasted=self.bytes_wasted,
+                active=active,
+                waiting=self._schedule.waiting,
+                baseline=BaselineView(
+                    median_bps=detector.median_bps,
+                    finished=detector.total_finished,
+                    required=detector.required,
+                ),
+                stragglers=detector.total_stragglers,
+                sequential=detector.sequential,
+            )
+        )
+
+    def _view(self, run: Running, entry: Entry, host: str, now_s: float) -> ActiveAttempt:
+        elapsed_s = now_s - run.start_s
+        expected_s = self._detector.expected_s(run.id)
+        return ActiveAttempt(
+            id=run.id,
+            path=entry.path,
+            host=host,
+            size_bytes=run.size_bytes,
+            bytes=run.from_byte + run.received,
+            rate_bps=self._speed(run, now_s),
+            elapsed_s=elapsed_s,
+            expected_s=expected_s,
+            n=run.n,
+            state=_state(run, elapsed_s, expected_s),
+        )
+
+    def _speed(self, run: Running, now_s: float) -> float:
+        """Bytes per second, smoothed over about a second of reports."""
+        n, then_s, then_bytes, rate_bps = self._speeds.get(run.id, (0, 0.0, 0, 0.0))
+        if n != run.n:
+            then_s, then_bytes, rate_bps = run.start_s, 0, 0.0
+        if now_s > then_s:
+            latest_bps = (run.received - then_bytes) / (now_s - then_s)
+            rate_bps = latest_bps if n != run.n else 0.7 * rate_bps + 0.3 * latest_bps
+        self._speeds[run.id] = (run.n, now_s, run.received, rate_bps)
+        return rate_bps
+
+    def _now(self) -> float:
+        return self._clock.monotonic() - self._origin_s
+
+
+def _state(run: Running, elapsed_s: float, expected_s: float | None) -> State:
+    if run.reason is not None:
+        return "straggler"
+    if expected_s is not None and run.size_bytes:
+        wanted = run.size_bytes - run.from_byte
+        if elapsed_s * wanted > expected_s * max(run.received, 1) and elapsed_s > expected_s / 4:
+            return "slow"  # at this pace it will exceed its limit
+    if run.immune:
+        return "last try"
+    return "retrying" if run.n > 1 else "ok"

@@ -1,0 +1,86 @@
+"""When to try again: pure arithmetic over values; the random number is passed in.
+
+Back-off is "full jitter": uniform between 0 and min(cap, base x 2^n) (AWS Architecture Blog, "Exponential
+Backoff and Jitter", 2015), so that clients which failed together do not come back together.
+"""
+
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+
+import msgspec
+
+from cfetch.errors import Corrupt, Expired, SourceError, Straggling, Throttled
+
+__all__ = ["Limits", "Spent", "Step", "backoff_s", "next_step", "retry_after_s"]
+
+BASE_S = 0.5  # two quick tries fit into the time a proxy takes to fail over
+CAP_S = 32.0  # as the CloudFetch driver: longer waits outlive presigned links
+MAX_REFRESHES = 3  # a link that is refused three times fresh is revoked, not late
+
+
+class Limits(msgspec.Struct, frozen=True, gc=False):
+    """What one entry may spend: ``max_attempts`` failed tries, ``retry_budget_s`` seconds since its start."""
+
+    max_attempts: int
+    retry_budget_s: float
+
+
+class Spent(msgspec.Struct, frozen=True, gc=False):
+    """What it has spent, the failed try in hand included."""
+
+    errors: int
+    refreshes: int
+    elapsed_s: float
+
+
+class Step(msgspec.Struct, frozen=True, gc=False):
+    """``delay_s`` None means give up, and ``reason`` says which limit was reached."""
+
+    delay_s: float | None
+    refresh: bool = False
+    reason: str = ""
+
+
+def backoff_s(errors: int, jitter: float) -> float:
+    """Seconds to wait after the ``errors``-th failure (from 1); ``jitter`` is uniform in [0, 1)."""
+    return jitter * min(CAP_S, BASE_S * 2.0 ** min(errors - 1, 16))
+
+
+def retry_after_s(text: str | None, wall_s: float) -> float | None:
+    """Seconds that a Retry-After header (RFC 9110 10.2.3) asks for; None if absent or unreadable."""
+    if text is None:
+        return None
+    stripped = text.strip()
+    if stripped.isascii() and stripped.isdigit() and len(stripped) <= 9:
+        return float(stripped)
+    try:
+        date = parsedate_to_datetime(stripped)
+    except (ValueError, IndexError, OverflowError):
+        return None
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=UTC)
+    return max(0.0, date.timestamp() - wall_s)
+
+
+def next_step(error: SourceError, spent: Spent, limits: Limits, *, jitter: float, can_refresh: bool) -> Step:
+    """What follows a failed try."""
+    if isinstance(error, Straggling):
+        return Step(0.0)
+    if isinstance(error, Expired):
+        if not can_refresh:
+            return Step(None, reason="the link is refused or over and cfetch knows no way to get a fresh one")
+        if spent.refreshes >= MAX_REFRESHES:
+            return Step(None, reason=f"refused after {MAX_REFRESHES} fresh links")
+        return Step(0.0, refresh=True)
+    if not error.retryable:
+        return Step(None)
+    if isinstance(error, Corrupt) and spent.errors > 1:
+        return Step(None, reason="it was fetched anew and is still wrong")
+    if spent.errors >= limits.max_attempts:
+        return Step(None, reason=f"gave up after {spent.errors} tries")
+    delay = backoff_s(spent.errors, jitter)
+    if isinstance(error, Throttled) and error.retry_after_s is not None:
+        delay = max(delay, error.retry_after_s)
+    if spent.elapsed_s + delay > limits.retry_budget_s:
+        return Step(None, reason=f"the next try would exceed the retry budget of {limits.retry_budget_s:g} s")
+    return Step(delay)

@@ -1,0 +1,244 @@
+"""A made-up run as a stream of events, to look at the dashboard and to test it.
+
+Run it in a terminal: `python -m tests.dashboard.replay [--files N] [--speed X] [--hostile] [--unknown]`.
+"""
+
+import argparse
+import random
+import time
+from pathlib import Path
+
+from cfetch import events as ev
+from cfetch.dashboard.open import open_dashboard
+from cfetch.report.metrics import MetricsFile
+from cfetch.report.summary import Tally
+
+TICK_S = 0.25
+MIB = 1024 * 1024
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\n[bold]x[/bold]:smile:"
+
+
+class Simulation:
+    """Sixteen connections at about 12 MiB/s each, a few stragglers, a few failures, expiring links."""
+
+    def __init__(self, files=400, concurrency=16, seed=1, hostile="", unknown=False, straggling=0.03):
+        self.random = random.Random(seed)
+        self.sizes = [int(self.random.lognormvariate(2.5, 0.8) * MIB) for _ in range(files)]
+        self.files, self.concurrency, self.hostile, self.unknown = files, concurrency, hostile, unknown
+        self.straggling = straggling
+        self.queue = list(range(files))[::-1]
+        self.active = {}
+        self.counts = {"done": 0, "skipped": 0, "failed": 0}
+        self.retries = self.wasted = self.bytes_done = self.stragglers = 0
+        self.rates = []
+        self.attempts = {}
+        self.fallback = False
+
+    def path(self, id_):
+        return f"warehouse/sales/2026/region={id_ % 7}/{self.hostile}part-{id_:05d}-c000.arrow"
+
+    def host(self, id_):
+        return f"bucket-{id_ % 3}.s3.example.net"
+
+    def events(self):
+        yield ev.RunStarted(
+            t_s=0.0,
+            instant="20261121T013800123",
+            wall_start="2026-11-21T01:38:00Z",
+            version="0.1.0",
+            host="worker-1",
+            files=self.files,
+            bytes_known=0 if self.unknown else sum(self.sizes),
+            sizes_unknown=self.files if self.unknown else 0,
+            concurrency=self.concurrency,
+            destination=f"/data/{self.hostile}lake/landing",
+            settings={"multiplier": 1.5, "quantile": 0.6, "padding_s": 1.0},
+        )
+        t_s = 0.0
+        while self.queue or self.active:
+            t_s += TICK_S
+            yield from self.step(t_s)
+            yield self.progress(t_s)
+
+    def step(self, t_s):
+        while self.queue and len(self.active) < self.concurrency:
+            yield from self.start(self.queue.pop(), t_s, 1, 0)
+        for id_ in list(self.active):
+            one = self.active[id_]
+            one["bytes"] = min(
+                self.sizes[id_], one["bytes"] + int(one["rate"] * TICK_S * self.random.uniform(0.6, 1.4))
+            )
+            one["samples"].append((t_s, one["bytes"] - one["from"]))
+            if one["bytes"] >= self.sizes[id_]:
+                yield self.finish(id_, t_s, "done")
+            elif one["doomed"] and t_s - one["start"] > 1:
+                yield from self.break_off(id_, t_s)
+            elif self.limit(id_) is not None and t_s - one["start"] > self.limit(id_) and one["n"] < 3:
+                yield from self.cancel(id_, t_s)
+
+    def start(self, id_, t_s, n, from_byte):
+        slow = self.random.random() < self.straggling and n == 1
+        self.active[id_] = {
+            "start": t_s, "n": n, "bytes": from_byte, "from": from_byte, "samples": [],
+            "rate": 16 * 1024 * self.random.uniform(5, 60) if slow else 12 * MIB * self.random.uniform(0.6, 1.4),
+            "doomed": self.random.random() < 0.02,
+        }  # fmt: skip
+        yield ev.AttemptStarted(
+            t_s=t_s,
+            id=id_,
+            n=n,
+            path=self.path(id_),
+            host=self.host(id_),
+            size_bytes=self.size(id_),
+            from_byte=from_byte,
+        )
+
+    def size(self, id_):
+        return None if self.unknown else self.sizes[id_]
+
+    def median(self):
+        return sorted(self.rates)[len(self.rates) // 2] if len(self.rates) >= self.required() else None
+
+    def required(self):
+        return min(60, self.files * 6 // 10)
+
+    def limit(self, id_):
+        median = self.median()
+        return None if median is None or self.unknown else 1.5 * self.sizes[id_] / median + 1.0
+
+    def record_attempt(self, id_, t_s, outcome, error=None):
+        one = self.active[id_]
+        self.attempts.setdefault(id_, []).append(
+            ev.AttemptRecord(
+                n=one["n"], start_s=one["start"], first_byte_s=one["start"] + 0.05, end_s=t_s, from_byte=one["from"],
+                bytes=one["bytes"] - one["from"], http_status=200, outcome=outcome, error=error, peer="10.0.0.1:443",
+                median_bps=self.median(), expected_s=self.limit(id_), samples=one["samples"],
+            )
+        )  # fmt: skip
+
+    def finish(self, id_, t_s, status, error=None):
+        if status == "done":
+            self.record_attempt(id_, t_s, "done")
+        one = self.active.pop(id_)
+        self.counts[status] += 1
+        bytes_ = self.sizes[id_] if status == "done" else 0
+        self.bytes_done += bytes_
+        attempts = self.attempts.pop(id_)
+        elapsed = max(t_s - one["start"], 0.01)
+        if status == "done":
+            self.rates.append((one["bytes"] - one["from"]) / elapsed)
+        return ev.EntryFinished(
+            t_s=t_s,
+            record=ev.FileRecord(
+                instant="20261121T013800123", id=id_, offset=id_, path=self.path(id_), host=self.host(id_),
+                size_bytes=self.size(id_), bytes=bytes_, status=status, verified="size", volume="/data/lake",
+                queued_s=0.0, start_s=attempts[0].start_s, end_s=t_s, rate_bps=bytes_ / elapsed,
+                stragglers=sum(a.outcome == "straggler" for a in attempts), attempts=attempts,
+                error_kind="refused" if error else None, error=error,
+            ),
+        )  # fmt: skip
+
+    def break_off(self, id_, t_s):
+        one = self.active[id_]
+        if self.random.random() < 0.3:
+            error = f"HTTP 404 from {self.host(id_)}{self.hostile}: the object does not exist"
+            self.record_attempt(id_, t_s, "error", error)
+            self.wasted += one["bytes"]
+            yield self.finish(id_, t_s, "failed", error)
+            return
+        error = f"HTTP 503 from {self.host(id_)}: slow down{self.hostile}"
+        self.record_attempt(id_, t_s, "error", error)
+        self.retries += 1
+        yield ev.RetryScheduled(
+            t_s=t_s,
+            id=id_,
+            path=self.path(id_),
+            n=one["n"] + 1,
+            delay_s=0.5,
+            error_kind="throttled",
+            error=error,
+        )
+        yield from self.start(id_, t_s, one["n"] + 1, one["bytes"])
+
+    def cancel(self, id_, t_s):
+        one = self.active[id_]
+        elapsed_s, expected_s = t_s - one["start"], self.limit(id_)
+        self.stragglers += 1
+        yield ev.StragglerCheck(
+            t_s=t_s, active_downloads=len(self.active), completed_downloads=len(self.rates), stragglers=[id_],
+            median_bps=self.median(),
+        )  # fmt: skip
+        yield ev.StragglerCancelling(
+            t_s=t_s, id=id_, offset=id_, path=self.path(id_), elapsed_s=elapsed_s, expected_s=expected_s
+        )
+        self.record_attempt(id_, t_s, "straggler")
+        yield ev.StragglerCancelled(
+            t_s=t_s, id=id_, offset=id_, path=self.path(id_), size_bytes=self.size(id_), elapsed_s=elapsed_s,
+            attempt=one["n"], kept_bytes=one["bytes"], completed=False,
+        )  # fmt: skip
+        if self.stragglers == 12 and not self.fallback:
+            self.fallback = True
+            yield ev.FallbackTriggered(t_s=t_s, stragglers=12, threshold=10)
+        yield from self.start(id_, t_s, one["n"] + 1, one["bytes"])
+
+    def progress(self, t_s):
+        return ev.Progress(
+            t_s=t_s, **self.counts, retries=self.retries, bytes_done=self.bytes_done,
+            bytes_active=sum(one["bytes"] for one in self.active.values()), bytes_wasted=self.wasted,
+            active=[self.view(id_, one, t_s) for id_, one in self.active.items()], waiting=len(self.queue),
+            baseline=ev.BaselineView(median_bps=self.median(), finished=len(self.rates), required=self.required()),
+            stragglers=self.stragglers, sequential=self.fallback and len(self.queue) > self.files // 4,
+        )  # fmt: skip
+
+    def view(self, id_, one, t_s):
+        elapsed_s, expected_s = t_s - one["start"], self.limit(id_)
+        used = elapsed_s / expected_s if expected_s else 0
+        state = "last try" if one["n"] == 3 else "straggler" if used >= 1 else "slow" if used > 0.6 else "ok"
+        return ev.ActiveAttempt(
+            id=id_, path=self.path(id_), host=self.host(id_), size_bytes=self.size(id_), bytes=one["bytes"],
+            rate_bps=(one["bytes"] - one["from"]) / elapsed_s if elapsed_s else 0.0, elapsed_s=elapsed_s,
+            expected_s=expected_s, n=one["n"], state=state,
+        )  # fmt: skip
+
+
+def stream(metrics=None, **options):
+    """All events of a simulated run, the last one with the summary that the real tally makes of them."""
+    tally, t_s = Tally(), 0.0
+    for event in Simulation(**options).events():
+        tally(event)
+        t_s = event.t_s
+        yield event
+    yield ev.RunFinished(t_s=t_s, summary=tally.summary(t_s, metrics=metrics))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--files", type=int, default=400)
+    parser.add_argument("--speed", type=float, default=1.0)
+    parser.add_argument("--until", type=float, default=float("inf"))
+    parser.add_argument("--hostile", action="store_true")
+    parser.add_argument("--unknown", action="store_true")
+    parser.add_argument("--straggling", type=float, default=0.03)
+    parser.add_argument("--log-format", default="text")
+    parser.add_argument("--metrics")
+    args = parser.parse_args()
+    listeners = [MetricsFile(Path(args.metrics))] if args.metrics else []
+    events = stream(
+        metrics=args.metrics,
+        files=args.files,
+        hostile=HOSTILE if args.hostile else "",
+        unknown=args.unknown,
+        straggling=args.straggling,
+    )
+    with open_dashboard(log_format=args.log_format) as show:
+        tell = ev.fan_out(show, *listeners)
+        for event in events:
+            tell(event)
+            if isinstance(event, ev.Progress):
+                if event.t_s >= args.until:
+                    time.sleep(600)
+                time.sleep(TICK_S / args.speed)
+
+
+if __name__ == "__main__":
+    main()

@@ -69,7 +69,8 @@ def race(
 ) -> list[Contender]:
     """Run cfetch and every peer, ``rounds`` times in turn and in another order each time.
 
-    Fastest first; those that did not bring every file whole come last, however fast they were. Every trial has an origin of its own, with the scenario's faults, and an empty folder.
+    Fastest first; those that did not bring every file whole come last, however fast they were. Every trial
+    has an origin of its own, with the scenario's faults, and an empty folder.
     """
     entrants = [
         Peer("cfetch", f"cfetch download {{M}} --to {{O}} --quiet {' '.join(scenario.arguments())}"),

@@ -13,8 +13,8 @@ One reads so, and only ``files`` is required::
       padding: 1s
 
 A fault has ``kind`` and ``fraction``, and what its kind needs: ``rate``, ``after``, ``delay`` or ``status``.
-It may have ``first`` (how many requests of a file it covers, 0: all) and ``retry_after``. ``options`` are those
-of ``cfetch download``.
+It may have ``first`` (how many requests of a file it covers, 0: all) and ``retry_after``. ``options`` are
+those of ``cfetch download``.
 """
 
 from collections.abc import Callable, Mapping

@@ -103,6 +103,8 @@ class _Window:
 
     def peek(self) -> str:
         """The next character that is no space, with ``pos`` on it; empty at the end."""
+        if self.pos < len(self._text) and (char := self._text[self.pos]) > " ":
+            return char
         while True:
             match = _SPACE.match(self._text, self.pos)
             self.pos = match.end() if match else self.pos

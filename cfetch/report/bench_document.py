@@ -52,8 +52,9 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 class Contender(msgspec.Struct, frozen=True, kw_only=True):
     """One tool on the scenario.
 
-    ``wall_s`` and ``cpu_s`` are medians over all trials, killed ones counted with the time they were given. In
-    ``command`` L is the list of URLs, K curl's, N that of names, M the manifest, O the output folder, U the origin.
+    ``wall_s`` and ``cpu_s`` are medians over all trials, killed ones counted with the time they were given.
+    In ``command`` L is the list of URLs, K curl's, N that of names, M the manifest, O the output folder and U
+    the origin.
     """
 
     name: str

@@ -1,0 +1,137 @@
+"""A bench for a person's terminal: when files finished in each run, side by side, then the numbers.
+
+The picture has one line a run on one time axis. A column's height is how many files finished in it (as a
+logarithm, so that one late file still shows); dots are time in which nothing finished and the job waited.
+Green are the first 95 % of the files, yellow those up to 99 %, red the rest: the tail is what is red.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable
+from itertools import pairwise
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cfetch.report.bench_document import Comparison, Contender, Figures
+from cfetch.report.format import count, duration, plural, size
+
+__all__ = ["picture", "view"]
+
+WIDTH = 62  # of the axis; with names and times a line has at most 80 columns
+_LEVELS = "▁▂▃▄▅▆▇█"
+_NAMES = {"ideal": "no faults", "none": "faults", "mitigated": "mitigated"}
+
+
+def view(comparison: Comparison) -> RenderableType:
+    """Everything, for ``Console.print``."""
+    parts: list[RenderableType] = [_heading(comparison), Text(), *picture(comparison.runs), Text()]
+    parts.append(_table(comparison))
+    if comparison.contenders:
+        parts += [Text(), _contenders(comparison), *_commands(comparison.contenders)]
+    return Group(*parts)
+
+
+def picture(runs: list[Figures]) -> list[Text]:
+    """One line a run and the axis. Equal columns are equal times in all lines."""
+    span_s = max((run.finishes_s[-1] for run in runs if run.finishes_s), default=0.0) or 1.0
+    axis = Text(f"{'':10}0{duration(span_s):>{WIDTH - 1}}", style="dim")
+    return [_strip(run, span_s) for run in runs] + [axis]
+
+
+def _strip(run: Figures, span_s: float) -> Text:
+    line = Text(f"{_NAMES[run.name]:<10}")
+    columns = _columns(run.finishes_s, span_s)
+    top = max(columns, default=0)
+    seen, total = 0, len(run.finishes_s)
+    for number in columns:
+        seen += number
+        style = "green" if seen <= 0.95 * total else "yellow" if seen <= 0.99 * total else "red"
+        line.append(
+            _level(number, top), style=style if number else "dim red" if seen > 0.95 * total else "dim"
+        )
+    line.append(" " * (WIDTH - len(columns)))
+    line.append(f" {duration(run.wall_s):>7}", style="bold")
+    return line
+
+
+def _columns(finishes_s: list[float], span_s: float) -> list[int]:
+    """How many finished in each of the columns that the run reached."""
+    if not finishes_s:
+        return []
+    used = max(1, math.ceil(WIDTH * finishes_s[-1] / span_s))
+    edges = [span_s * (column + 1) / WIDTH for column in range(used - 1)]
+    marks = [0, *(bisect_right(finishes_s, edge) for edge in edges), len(finishes_s)]
+    return [right - left for left, right in pairwise(marks)]
+
+
+def _level(number: int, top: int) -> str:
+    if not number:
+        return "·"
+    return _LEVELS[math.ceil(len(_LEVELS) * math.log1p(number) / math.log1p(top)) - 1]
+
+
+def _heading(comparison: Comparison) -> Text:
+    machine = comparison.machine
+    options = "".join(f", {key} {value}" for key, value in comparison.options.items())
+    workload = (
+        f"{plural(comparison.files, 'file')}, {size(comparison.size_bytes)}, {comparison.faulty} faulty, "
+        f"{plural(comparison.concurrency, 'connection')}{options}; seed {comparison.seed}; "
+        f"cfetch {comparison.version}, Python {machine.python}, {plural(machine.cpus, 'CPU')}"
+    )
+    description = f": {comparison.description}" if comparison.description else ""
+    return Text.assemble((comparison.scenario, "bold"), description, "\n", (workload, "dim"))
+
+
+_ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
+    ("wall", lambda run: f"{run.wall_s:.2f} s"),
+    ("slowdown against no faults", lambda run: f"{run.slowdown:.1f}x"),
+    ("time per file, p50", lambda run: duration(run.p50_s)),
+    ("                 p95", lambda run: duration(run.p95_s)),
+    ("                 p99", lambda run: duration(run.p99_s)),
+    ("                 max", lambda run: duration(run.max_s)),
+    ("mitigations", lambda run: count(run.mitigations)),
+    ("false alarms", lambda run: count(run.false_alarms)),
+    ("retries", lambda run: count(run.retries)),
+    ("bytes fetched twice", lambda run: size(run.wasted_bytes)),
+    ("CPU", lambda run: f"{run.cpu_s:.2f} s"),
+)
+
+
+def _table(comparison: Comparison) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("")
+    for run in comparison.runs:
+        table.add_column(_NAMES[run.name], justify="right")
+    for label, cell in _ROWS:
+        table.add_row(label, *map(cell, comparison.runs))
+    table.add_row("files done", *(_done(run) for run in comparison.runs))
+    return table
+
+
+def _done(run: Figures) -> Text:
+    bad = [f"{count(run.failed)} failed"] * bool(run.failed) + [f"{count(run.wrong)} wrong"] * bool(run.wrong)
+    return Text(", ".join([count(run.done), *bad]), style="bold red" if bad else "")
+
+
+def _contenders(comparison: Comparison) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for label in ("", "version", "wall, median", "all walls", "CPU", "files whole"):
+        table.add_column(label, justify="left" if label in {"", "version"} else "right")
+    for one in comparison.contenders:
+        walls = " ".join(f"{'>' * trial.killed}{trial.wall_s:.1f}" for trial in one.trials)
+        killed = any(trial.killed for trial in one.trials)
+        right = min(trial.right for trial in one.trials)
+        whole = Text(
+            f"{count(right)}/{count(comparison.files)}", style="bold red" if right < comparison.files else ""
+        )
+        wall = f"{'killed, >' if killed else ''}{one.wall_s:.2f} s"
+        name = Text(one.name, style="bold" if one.name == "cfetch" else "")
+        table.add_row(name, one.version, wall, walls, f"{one.cpu_s:.2f} s", whole)
+    return table
+
+
+def _commands(contenders: list[Contender]) -> list[Text]:
+    """What each was started with: a comparison without it is worth nothing."""
+    return [Text()] + [Text(one.command, style="dim", overflow="fold") for one in contenders]

@@ -16,6 +16,7 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import socket
 import struct
 import sys
@@ -37,6 +38,7 @@ PIECE_BYTES = 256 << 10  # one write; also the most that a connection holds beyo
 TURN_BYTES = 1 << 20  # a fast reader gets this much before the other connections have their turn
 JOIN_BYTES = 64 << 10  # head and body go in one system call up to here; copying more costs more than the call
 HEAD_LIMIT_BYTES = 64 << 10  # a longer head is an attack or a bug, not a request
+FIRST_BYTES = 1024  # of a throttled body go at once: a client sees it begin; more would beautify its rate
 TICK_S = 0.05  # how often a throttled body is written to: even enough for any rate estimate
 BACKLOG = 4096  # connections that wait to be accepted; clients open all of theirs at once
 
@@ -304,12 +306,13 @@ class _Connection(asyncio.Protocol):
         if body is None or body.rate_bps is None:
             return
         tick_bytes = body.rate_bps * TICK_S
-        due = body.rate_bps * (self._loop.time() - body.since) + tick_bytes - body.sent
+        due = body.rate_bps * (self._loop.time() - body.since) + min(FIRST_BYTES, tick_bytes) - body.sent
         if due > 4 * tick_bytes:  # a client that paused is not owed a burst afterwards
             body.since += (due - tick_bytes) / body.rate_bps
             due = tick_bytes
         if not self._send(int(due)):
-            self._timer = self._loop.call_later(TICK_S, self._drip)
+            wait_s = min(TICK_S, max(1, body.cut - body.pos) / body.rate_bps)  # a small file ends on time too
+            self._timer = self._loop.call_later(wait_s, self._drip)
 
     def _end(self, body: _Body) -> None:
         self._body = None
@@ -365,6 +368,9 @@ def main() -> None:
     )
     parser.add_argument("--port", type=int, default=0, help="0: a free one")
     args = parser.parse_args()
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C is for the bench, which closes the pipe when it is done
     asyncio.run(_serve(OriginSpec.read(args.spec), args.port))
 
 

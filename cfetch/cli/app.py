@@ -42,11 +42,11 @@ def root(
 
 
 def _verbs() -> None:
-    bench = None
+    from cfetch.cli.bench import bench
     from cfetch.cli.download import download
-    report = None
+    from cfetch.cli.report import report
 
-    for verb in (download,):
+    for verb in (download, bench, report):
         app.command(rich_help_panel=None, no_args_is_help=verb is not bench)(verb)
 
 

@@ -1,1 +1,40 @@
 """``cfetch report``: what the metrics of past runs say."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cfetch.cli.options import JsonOption
+
+__all__ = ["report"]
+
+
+def report(
+    *,
+    metrics: Annotated[
+        list[Path], typer.Argument(help="Metrics files of one or several runs.", metavar="METRICS...", show_default=False)
+    ],
+    json: JsonOption = False,
+) -> None:
+    """Slowest files, percentiles per host, throughputs, and what each mitigation saved or cost.
+
+    Examples:
+
+      cfetch report data/.cfetch/metrics/*.jsonl
+
+      cfetch report run.jsonl --json | jq .mitigations
+    """
+    import msgspec
+
+    from cfetch.report.analyse import analyse
+    from cfetch.report.metrics import read_metrics
+
+    found = analyse(read_metrics(metrics))
+    if json:
+        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+        return
+    from cfetch.report.tables import show, tables
+
+    show(tables(found))

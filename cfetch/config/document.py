@@ -11,7 +11,7 @@ import yaml
 from cfetch.errors import ConfigError
 from cfetch.secret import printable
 
-__all__ = ["MAX_DOCUMENT_BYTES", "load"]
+__all__ = ["MAX_DOCUMENT_BYTES", "load", "quoted"]
 
 MAX_DOCUMENT_BYTES = 1 << 20  # a configuration is written by hand; a larger file is a mistake
 
@@ -21,14 +21,15 @@ class _StrictLoader(yaml.BaseLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            raise yaml.composer.ComposerError(
-                None, None, "aliases are not allowed", self.peek_event().start_mark
-            )
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]  # the stubs lack it
+            raise yaml.composer.ComposerError(None, None, "aliases are not allowed", mark)
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
         seen: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be a word", key.start_mark)
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"{key.value!r} stands twice", key.start_mark
@@ -64,3 +65,12 @@ def load(path: Path) -> dict[str, object]:
     if not isinstance(document, dict) or not all(isinstance(key, str) for key in document):
         raise ConfigError(f"{path} must hold `key: value` lines")
     return document
+
+
+def quoted(text: str) -> str:
+    """``text`` as a scalar on one line that ``load`` reads back."""
+    style = None if text.isprintable() else '"'
+    dumped = yaml.dump(
+        text, Dumper=yaml.SafeDumper, default_style=style, width=float("inf"), allow_unicode=True
+    )
+    return dumped.removesuffix("...\n").rstrip("\n")

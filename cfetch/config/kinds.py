@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cfetch.config.units import duration_text, parse_duration, parse_size, size_text
+from cfetch.config.units import duration_text, parse_duration
 
-__all__ = ["Kind", "choice", "count", "duration", "flag", "ratio", "size", "text"]
+__all__ = ["Kind", "choice", "count", "duration", "flag", "ratio", "text"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +63,15 @@ def _read_int(raw: str) -> int:
 
 def _read_float(raw: str) -> float:
     try:
+        if not raw.isascii() or "_" in raw:  # float() would read 1_5 as 15
+            raise ValueError(raw)
         return float(raw)
     except ValueError:
         raise ValueError("must be a number") from None
+
+
+def _show_float(value: float) -> str:
+    return repr(value).removesuffix(".0")
 
 
 _BOOLEANS = {
@@ -97,7 +103,7 @@ def ratio(low: float, high: float | None, help_: str, why: str = "", *, above: b
     return Kind(
         metavar="X",
         read=_read_float,
-        show=lambda v: f"{v:g}",
+        show=_show_float,
         low=low,
         high=high,
         above=above,
@@ -118,11 +124,6 @@ def duration(low: float, high: float, help_: str, why: str = "", *, above: bool 
         help=help_,
         why=why,
     )
-
-
-def size(low: int, high: int, help_: str, why: str = "") -> Kind:
-    """Bytes, written like 16MiB."""
-    return Kind(metavar="SIZE", read=parse_size, show=size_text, low=low, high=high, help=help_, why=why)
 
 
 def flag(help_: str, why: str = "") -> Kind:

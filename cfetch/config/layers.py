@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from cfetch.config.document import load
+from cfetch.config.document import load, quoted
 from cfetch.config.settings import KINDS, Settings
 from cfetch.errors import ConfigError
 from cfetch.secret import printable
@@ -82,10 +82,11 @@ def show(resolved: Resolved) -> str:
     lines = []
     for name, kind in KINDS.items():
         value = getattr(resolved.settings, name)
-        if name == "refresh_command" and value is not None:
-            text, value = "'<redacted>'", None
+        if value is None:
+            shown = f"# {name}: not set"
+        elif name == "refresh_command":  # may hold a token
+            shown = f"# {name}: <redacted>"
         else:
-            text = "" if value is None else kind.show(value)
-        shown = f"{name}: {text}" if value is not None else f"# {name}: {text or 'not set'}"
-        lines.append(f"{shown:<40}  # {resolved.origins[name]}")
+            shown = f"{name}: {quoted(value) if isinstance(value, str) else kind.show(value)}"
+        lines.append(f"{shown:<40}  # {printable(resolved.origins[name])}")
     return "\n".join(lines)

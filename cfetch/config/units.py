@@ -1,19 +1,18 @@
-"""Text to numbers and back: sizes, durations and rates as people write them.
+"""Text to numbers and back: sizes and durations as people write them.
 
 ``16MiB`` and ``16M`` are 16 x 1024^2 bytes, ``16MB`` is 16 x 1000^2; ``1m30s`` is 90 seconds, a bare number
-of a duration is seconds; ``10MiB/s`` is a rate.
+of a duration is seconds.
 """
 
-import math
 import re
+from decimal import Decimal
 
 __all__ = ["duration_text", "parse_duration", "parse_size", "size_text"]
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(i?b?)", re.IGNORECASE | re.ASCII)
-_DURATION = re.compile(
-    r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?", re.ASCII
-)
-_NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+_DIGITS = r"(\d{1,18}(?:\.\d{1,40})?)"  # below 2^63; more is a slip of the finger
+_SIZE = re.compile(_DIGITS + r"\s*(?:([kmgtp])(i?b?)|b?)", re.IGNORECASE | re.ASCII)
+_DURATION = re.compile(rf"(?:{_DIGITS}h)?(?:{_DIGITS}m)?(?:{_DIGITS}s)?(?:{_DIGITS}ms)?", re.ASCII)
+_NUMBER = re.compile(_DIGITS, re.ASCII)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 
@@ -23,8 +22,8 @@ def parse_size(text: str) -> int:
     if match is None:
         raise ValueError("not a size; write it like 64KiB, 16MiB or 1000000")
     number, power, unit = match.groups()
-    base = 1000 if power and unit.lower() == "b" else 1024
-    return round(float(number) * float(base ** _POWERS[power.lower()]))
+    base = 1000 if unit and unit.lower() == "b" else 1024
+    return round(Decimal(number) * base ** _POWERS[(power or "").lower()])
 
 
 def parse_duration(text: str) -> float:
@@ -40,7 +39,7 @@ def parse_duration(text: str) -> float:
 
 
 def size_text(size_bytes: int) -> str:
-    """The shortest exact spelling that ``parse_size`` reads back."""
+    """The shortest exact spelling that ``parse_size`` reads back, for sizes below 10^18 bytes."""
     for letter in "PTGMK":
         unit = 1024 ** _POWERS[letter.lower()]
         if size_bytes and size_bytes % unit == 0:
@@ -50,7 +49,7 @@ def size_text(size_bytes: int) -> str:
 
 def duration_text(seconds: float) -> str:
     """An exact spelling that ``parse_duration`` reads back."""
-    if math.isclose(seconds, round(seconds)) and seconds >= 60 and round(seconds) % 60 == 0:
-        minutes = round(seconds) // 60
-        return f"{minutes // 60}h" if minutes % 60 == 0 else f"{minutes}m"
-    return f"{seconds:g}s" if float(f"{seconds:g}") == seconds else f"{seconds!r}s"
+    for letter, unit in (("h", 3600), ("m", 60)):
+        if seconds and seconds % unit == 0:
+            return f"{seconds // unit:.0f}{letter}"
+    return f"{Decimal(repr(seconds)):f}".removesuffix(".0") + "s"

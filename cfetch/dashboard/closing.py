@@ -13,14 +13,18 @@ SHOWN_FAILURES = 10  # the rest is in the metrics file
 _HEADLINES = {"completed": "done", "partial": "partly done", "failed": "failed", "interrupted": "interrupted"}
 
 
-def closing_lines(summary: Summary) -> list[str]:
-    """The summary as lines for a person, the verdict first. All of it printable."""
+def closing_lines(summary: Summary, stopped: str | None = None) -> list[str]:
+    """The summary as lines for a person, the verdict first; ``stopped`` is why the run ended early.
+
+    All of it printable.
+    """
     in_place = summary.files.done + summary.files.skipped
     verdict = (
         f"{_HEADLINES[summary.status]}: {in_place:,} of {plural(summary.files.total, 'file')} in place, "
         f"{size(summary.bytes.fetched)} in {duration(summary.elapsed_s)} ({rate(summary.rate_bps)})"
     )
-    return [verdict, *_events(summary), *_failures(summary), *_pointers(summary)]
+    why = [f"  stopped: {printable(stopped)}"] if stopped else []
+    return [verdict, *why, *_events(summary), *_failures(summary), *_pointers(summary)]
 
 
 def _events(summary: Summary) -> list[str]:

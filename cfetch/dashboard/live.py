@@ -44,7 +44,7 @@ def live_view(stream: TextIO, *, no_color: bool) -> Iterator[Listener]:
             yield shown
     finally:
         if shown.view.summary is not None and shown.alive:
-            _close(console, shown.view.summary)
+            _close(console, shown.view.summary, shown.view.stopping)
 
 
 class _Shown:
@@ -82,8 +82,8 @@ class _Shown:
         yield from frame(self.view, options.max_width, options.size.height)
 
 
-def _close(console: Console, summary: Summary) -> None:
-    verdict, *rest = closing_lines(summary)
+def _close(console: Console, summary: Summary, stopped: str | None) -> None:
+    verdict, *rest = closing_lines(summary, stopped)
     console.print(Text(verdict, _VERDICT_STYLES[summary.status]), soft_wrap=True)
     for line in rest:
         console.print(Text(line), soft_wrap=True)

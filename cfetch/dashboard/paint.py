@@ -1,8 +1,8 @@
 """One frame of the live view, as lines of styled text for a given width and height.
 
-From the top: what runs, the overall bar, the numbers, the rate of the last minute, the baseline, what was done
-about stragglers, the attempts by risk, the latest trouble. Small terminals lose the least useful first. Every
-state has a colour, a sign and a word, so that none of the three is needed.
+From the top: what runs, the overall bar, the numbers, the rate of the last minute, the baseline, what was
+done about stragglers, the attempts by risk, the latest trouble. Small terminals lose the least useful first.
+Every state has a colour, a sign and a word, so that none of the three is needed.
 """
 
 from rich.text import Text

@@ -50,7 +50,8 @@ class View:
         self.notes: deque[Note] = deque(maxlen=NOTES)
         self.cancelled = 0
         self.fallback_at: FallbackTriggered | None = None
-        self._settled_bytes = 0  # of entries that need no download: skipped or failed
+        self._skipped_bytes = 0  # in Progress.bytes_done, but not received
+        self._lost_bytes = 0  # of entries that failed: nothing more will come
         self._recent: deque[tuple[float, int]] = deque()  # (t_s, bytes received), the last RATE_WINDOW_S
         self._seconds: deque[float] = deque(
             [0.0], maxlen=MINUTE_S + 1
@@ -81,7 +82,10 @@ class View:
             self.summary = event.summary
 
     def _not_downloaded(self, t_s: float, record: FileRecord) -> None:
-        self._settled_bytes += record.size_bytes or 0
+        if record.status == "skipped":
+            self._skipped_bytes += record.bytes
+            return
+        self._lost_bytes += record.size_bytes or 0
         if record.status == "failed":
             self.notes.append(Note(t_s, "failed", record.path, record.error or record.error_kind or "failed"))
 
@@ -102,7 +106,8 @@ class View:
 
     def _measure(self, event: Progress) -> None:
         before = self._recent[-1] if self._recent else (0.0, 0)
-        received = max(before[1], event.bytes_done + event.bytes_active + event.bytes_wasted)
+        total = event.bytes_done + event.bytes_active + event.bytes_wasted - self._skipped_bytes
+        received = max(before[1], total)  # an entry that waits for its retry is not active
         self._recent.append((event.t_s, received))
         while len(self._recent) > 2 and self._recent[1][0] <= event.t_s - RATE_WINDOW_S:
             self._recent.popleft()
@@ -126,12 +131,8 @@ class View:
 
     @property
     def bytes_in_hand(self) -> int:
-        """Bytes of the plan that need no more download, those in flight included."""
-        return (
-            self.progress.bytes_done + self.progress.bytes_active + self._settled_bytes
-            if self.progress
-            else 0
-        )
+        """Bytes of the plan that are here, those of attempts under way included."""
+        return self.progress.bytes_done + self.progress.bytes_active if self.progress else 0
 
     @property
     def fraction(self) -> float:
@@ -139,7 +140,7 @@ class View:
         if self.run is None:
             return 0.0
         if self.run.bytes_known and not self.run.sizes_unknown:
-            return min(1.0, self.bytes_in_hand / self.run.bytes_known)
+            return min(1.0, (self.bytes_in_hand + self._lost_bytes) / self.run.bytes_known)
         return min(1.0, self.settled_files / self.run.files) if self.run.files else 1.0
 
     @property
@@ -176,8 +177,8 @@ class View:
         if run.sizes_unknown:
             left = run.files - self.settled_files
             return (left * progress.t_s / progress.done, True) if progress.done else None
-        rate_bps = self.rate_bps
-        return (max(0, run.bytes_known - self.bytes_in_hand) / rate_bps, False) if rate_bps > 0 else None
+        left_bytes = max(0, run.bytes_known - self.bytes_in_hand - self._lost_bytes)
+        return (left_bytes / self.rate_bps, False) if self.rate_bps > 0 else None
 
 
 def _tail(active: list[ActiveAttempt]) -> tuple[float, bool] | None:

@@ -5,7 +5,7 @@ buckets. Equal hashes are only candidates: whoever asks reads the entries again 
 """
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import groupby
 
@@ -42,27 +42,24 @@ class PathIndex:
             cut = key.rfind("/", 0, cut)
 
     def find(self, path: str) -> list[int]:
-        """The indexes of the entries that may have ``path``."""
+        """The indexes of the entries that may have ``path``, or lie beneath it."""
         self._sort()
         wanted = hash(collision_key(path))
         hashes, references = self._hashes[wanted % BUCKETS], self._references[wanted % BUCKETS]
-        found = []
-        at = bisect_left(hashes, wanted)
-        while at < len(hashes) and hashes[at] == wanted:
-            if references[at] % 2 == 0:
-                found.append(references[at] // 2)
-            at += 1
-        return found
+        first, end = bisect_left(hashes, wanted), bisect_right(hashes, wanted)
+        return [reference // 2 for reference in references[first:end]]
 
     def candidates(self) -> Iterator[tuple[list[int], list[int]]]:
         """Groups that may collide: indexes of entries with one key, and of entries beneath that key."""
         self._sort()
         for hashes, references in zip(self._hashes, self._references, strict=True):
             for _, group in groupby(zip(hashes, references, strict=True), lambda pair: pair[0]):
-                members = [reference for _, reference in group]
-                files = [reference // 2 for reference in members if reference % 2 == 0]
-                if files and len(members) > 1:
-                    yield files, [reference // 2 for reference in members if reference % 2]
+                files: list[int] = []
+                beneath: list[int] = []
+                for _, reference in group:
+                    (beneath if reference % 2 else files).append(reference // 2)
+                if len(files) > 1 or (files and beneath):
+                    yield files, beneath
 
     def _put(self, key: str, reference: int) -> None:
         hashed = hash(key)
@@ -73,7 +70,8 @@ class PathIndex:
         if self._sorted:
             return
         for bucket in range(BUCKETS):
-            pairs = sorted(zip(self._hashes[bucket], self._references[bucket], strict=True))
-            self._hashes[bucket] = array("q", [hashed for hashed, _ in pairs])
-            self._references[bucket] = array("I", [reference for _, reference in pairs])
+            pairs = zip(self._hashes[bucket], self._references[bucket], strict=True)
+            joined = sorted(hashed << 32 | reference for hashed, reference in pairs)  # a third of tuples' memory
+            self._hashes[bucket] = array("q", [number >> 32 for number in joined])
+            self._references[bucket] = array("I", [number & 0xFFFFFFFF for number in joined])
         self._sorted = True

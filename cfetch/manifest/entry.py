@@ -61,8 +61,13 @@ def _check_characters(text: str, shown: str) -> None:
 
 
 def collision_key(path: str) -> str:
-    """Two paths with one key would be one file on a case-folding or normalising file system."""
-    return path.casefold() if path.isascii() else unicodedata.normalize("NFC", path).casefold()
+    """Two paths with one key would be one file on a case-folding or normalising file system.
+
+    The canonical caseless match of the Unicode Standard, section 3.13, D145.
+    """
+    if path.isascii():
+        return path.lower()
+    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", path).casefold())
 
 
 class Digest(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -97,9 +97,7 @@ def _string(value: object) -> str:
 def _sha256(value: object) -> Digest:
     text = _string(value)
     if not _SHA256.match(text):
-        raise FieldError(
-            f"it must be 64 hexadecimal digits, not {len(text)} characters of which some are not"
-        )
+        raise FieldError("it must be 64 hexadecimal digits")
     return Digest("sha256", text.lower())
 
 

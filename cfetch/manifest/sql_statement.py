@@ -20,7 +20,6 @@ from cfetch.secret import printable
 __all__ = ["parse_chunk_links", "read_sql_statement", "statement_id_of"]
 
 MAX_REPLY_BYTES = 64 << 20  # 100 GiB of chunks make a reply of some MiB; this one document is read as a whole
-MAX_NAMED = 10  # missing chunks named in a message
 
 _STATEMENT_ID = re.compile(r'"statement_id"\s*:\s*"([A-Za-z0-9_-]{1,100})"')
 _ENDINGS = {"ARROW_STREAM": ".arrow", "JSON_ARRAY": ".json", "CSV": ".csv"}
@@ -116,17 +115,16 @@ def _indexes(link: object) -> tuple[int, int, int | None]:
     """A link's own index, its number of rows, and the index of the chunk after it."""
     if type(link) is not dict:
         raise FieldError(f"a link must be an object, not {kind_of(link)}")
-    found = {}
-    for key, value in (
-        ("chunk_index", link.get("chunk_index")),
-        ("row_count", link.get("row_count", 1)),
-        ("next_chunk_index", link.get("next_chunk_index") or 0),
-    ):
-        try:
-            found[key] = checked_size(value)
-        except FieldError as error:
-            raise FieldError(f"{key}: {error}") from None
-    return found["chunk_index"], found["row_count"], found["next_chunk_index"] or None
+    row_count = _index(link, "row_count") if "row_count" in link else 1
+    following = _index(link, "next_chunk_index") if link.get("next_chunk_index") is not None else None
+    return _index(link, "chunk_index"), row_count, following
+
+
+def _index(link: dict[str, Any], key: str) -> int:
+    try:
+        return checked_size(link.get(key))
+    except FieldError as error:
+        raise FieldError(f"{key}: {error}") from None
 
 
 def _decoded(data: bytes, what: str) -> dict[str, Any]:

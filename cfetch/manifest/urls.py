@@ -32,7 +32,7 @@ _REASONS = tuple(
         (r"(?![Hh][Tt][Tt][Pp][Ss]?:)", "its scheme is not http or https"),
         (r"[^:]+:(?!//[^/?#:])", "it has no host"),
         (r"[^:]+://[^/?#]*@", "it holds userinfo; put the credential into headers"),
-        (r"[^:]+://[^/?#:]+:", f"its port is not between 1 and {_MAX_PORT}"),
+        (r"[^:]+://(?:\[[^]]*]|[^/?#:[]+):", f"its port is not between 1 and {_MAX_PORT}"),
         (r"", "its host holds characters that no host name has"),
     )
 )

@@ -86,17 +86,22 @@ class LocalVolume:
             raise local_fault(error, f"cannot put {printable(path)} in place below {self.root}") from None
 
     def existing(self, path: SafePath) -> int | None:
-        """The size of the regular file at ``path``; None if there is none. Directories are not created."""
+        """The size of the regular file at ``path``; None if there is none. Directories are not created.
+
+        A symlink counts as none: it is not followed, and ``publish`` replaces it.
+        """
         parent, _, leaf = path.rpartition("/")
         try:
             found = os.stat(leaf, dir_fd=self._directory(parent, create=False), follow_symlinks=False)
-        except (FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
             return None
         except OSError as error:
             raise local_fault(error, f"cannot look at {printable(path)} below {self.root}") from None
         if stat.S_ISREG(found.st_mode):
             return found.st_size
-        kind = "directory" if stat.S_ISDIR(found.st_mode) else "symlink or special file"
+        if stat.S_ISLNK(found.st_mode):
+            return None
+        kind = "directory" if stat.S_ISDIR(found.st_mode) else "special file"
         raise LocalFault(f"a {kind} stands at {printable(path)} below {self.root}; move it away")
 
     def open_existing(self, path: SafePath) -> int:

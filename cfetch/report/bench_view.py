@@ -19,9 +19,10 @@ from cfetch.report.format import count, duration, plural, size
 
 __all__ = ["picture", "view"]
 
-WIDTH = 62  # of the axis; with names and times a line has at most 80 columns
+NAME_WIDTH = 14
+WIDTH = 58  # of the axis; with name and time a line has 80 columns
 _LEVELS = "▁▂▃▄▅▆▇█"
-_NAMES = {"ideal": "no faults", "none": "faults", "mitigated": "mitigated"}
+_NAMES = {"ideal": "ideal", "none": "no mitigation", "mitigated": "mitigated"}
 
 
 def view(comparison: Comparison) -> RenderableType:
@@ -36,12 +37,12 @@ def view(comparison: Comparison) -> RenderableType:
 def picture(runs: list[Figures]) -> list[Text]:
     """One line a run and the axis. Equal columns are equal times in all lines."""
     span_s = max((run.finishes_s[-1] for run in runs if run.finishes_s), default=0.0) or 1.0
-    axis = Text(f"{'':10}0{duration(span_s):>{WIDTH - 1}}", style="dim")
+    axis = Text(f"{'':{NAME_WIDTH}}0{duration(span_s):>{WIDTH - 1}}", style="dim")
     return [_strip(run, span_s) for run in runs] + [axis]
 
 
 def _strip(run: Figures, span_s: float) -> Text:
-    line = Text(f"{_NAMES[run.name]:<10}")
+    line = Text(f"{_NAMES[run.name]:<{NAME_WIDTH}}")
     columns = _columns(run.finishes_s, span_s)
     top = max(columns, default=0)
     seen, total = 0, len(run.finishes_s)
@@ -60,7 +61,7 @@ def _columns(finishes_s: list[float], span_s: float) -> list[int]:
     """How many finished in each of the columns that the run reached."""
     if not finishes_s:
         return []
-    used = max(1, math.ceil(WIDTH * finishes_s[-1] / span_s))
+    used = min(WIDTH, max(1, math.ceil(WIDTH * finishes_s[-1] / span_s)))
     edges = [span_s * (column + 1) / WIDTH for column in range(used - 1)]
     marks = [0, *(bisect_right(finishes_s, edge) for edge in edges), len(finishes_s)]
     return [right - left for left, right in pairwise(marks)]
@@ -86,7 +87,7 @@ def _heading(comparison: Comparison) -> Text:
 
 _ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("wall", lambda run: f"{run.wall_s:.2f} s"),
-    ("slowdown against no faults", lambda run: f"{run.slowdown:.1f}x"),
+    ("slowdown against ideal", lambda run: f"{run.slowdown:.1f}x"),
     ("time per file, p50", lambda run: duration(run.p50_s)),
     ("                 p95", lambda run: duration(run.p95_s)),
     ("                 p99", lambda run: duration(run.p99_s)),

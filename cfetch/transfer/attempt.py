@@ -67,7 +67,9 @@ class Running:
         self.from_byte = from_byte
         self.size_bytes = size_bytes
         self.immune = immune
-        self.learned_size = False  # the manifest had none; the reply stated one
+        self.learned_size = (
+            False  # the reply told more of what is to be fetched than was known
+        )
         self.received = 0
         self.first_byte_s: float | None = None
         self.samples: list[tuple[float, int]] = []
@@ -95,7 +97,7 @@ class Running:
             self._task.cancel()
 
     def forgive(self, now_s: float) -> None:
-        """This process stood still: its silence does not count as the server's."""
+        """Our own process stood still: its silence does not count as the server's."""
         self.last_byte_s = now_s
 
     def was_broken_off(self) -> bool:
@@ -167,6 +169,7 @@ async def fetch(
             raise _error_of(verdict, response, part, clock)
         if verdict.from_byte != part.position:
             part.restart()
+            run.learned_size = True  # it has the whole file to fetch after all
         run.from_byte = verdict.from_byte
         part.validator = verdict.validator
         if run.size_bytes is None and verdict.total_bytes is not None:
@@ -180,9 +183,11 @@ async def fetch(
             write(data)
             note(monotonic() - origin_s, len(data))
     except BaseException:
-        if run.reason is not None:
-            salvage(run, part, clock.monotonic() - origin_s)
-        response.close()
+        try:
+            if run.reason is not None:
+                salvage(run, part, clock.monotonic() - origin_s)
+        finally:
+            response.close()
         raise
     check_end(run, part, digest)
 

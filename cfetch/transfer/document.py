@@ -61,6 +61,8 @@ async def _fetch_once(
             raise Transient(verdict.reason, http_status=response.status)
         if verdict.action is not Action.ACCEPT:
             raise Refused(verdict.reason, http_status=response.status)
+        if not verdict.framed:
+            raise Refused("the server states no length, so a document that was cut short would go unseen")
         size = 0
         while data := await response.read():
             size += len(data)

@@ -8,13 +8,17 @@ aiohttp's defaults that would do harm are set here: total time-out 300 s, no rea
 (which breaks signatures), bodies decoded, cookies kept, redirects followed with secrets.
 """
 
-import asyncio
 import contextlib
+import errno
+import os
+import ssl
 from collections.abc import Mapping
 from typing import Protocol
 
 import aiohttp
 import yarl
+from aiohttp.connector import Connection
+from aiohttp.http import HttpProcessingError
 
 from cfetch import __version__
 from cfetch.errors import Refused, SourceError, Transient
@@ -27,6 +31,7 @@ __all__ = ["HttpTransport", "Response", "Transport"]
 READ_BUFFER_BYTES = 256 << 10  # per connection; large enough that a fast stream is not paused at each read
 MAX_HEADER_BYTES = 16 << 10  # one header line; h11's limit, twice nginx's
 OWN_HEADERS = {"User-Agent": f"cfetch/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
+FOREIGN = (aiohttp.ClientError, HttpProcessingError, OSError, ValueError)
 
 
 class Response(Protocol):
@@ -82,7 +87,7 @@ class HttpTransport:
                     headers={**headers, **secrets} if secrets else headers,
                     allow_redirects=False,
                 )
-            except (aiohttp.ClientError, OSError, ValueError) as error:
+            except FOREIGN as error:
                 raise map_error(error) from None
             if reply.status not in REDIRECTS:
                 return _Reply(reply)
@@ -102,6 +107,7 @@ class HttpTransport:
 def _session(connector: aiohttp.TCPConnector, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         connector=connector,
+        response_class=_NamedPeer,
         timeout=timeout,
         headers=OWN_HEADERS,
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -114,6 +120,18 @@ def _session(connector: aiohttp.TCPConnector, timeout: aiohttp.ClientTimeout) ->
     )
 
 
+class _NamedPeer(aiohttp.ClientResponse):
+    """Remembers who answered: a short reply has given its connection back before anyone can ask."""
+
+    peer: str | None = None
+
+    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
+        name = connection.transport.get_extra_info("peername") if connection.transport is not None else None
+        if name:
+            self.peer = f"{name[0]}:{name[1]}"
+        return await super().start(connection)
+
+
 class _Reply:
     __slots__ = ("_reply", "headers", "peer", "status")
 
@@ -121,14 +139,12 @@ class _Reply:
         self._reply = reply
         self.status = reply.status
         self.headers: Headers = reply.headers
-        transport = reply.connection.transport if reply.connection is not None else None
-        name = transport.get_extra_info("peername") if transport is not None else None
-        self.peer = f"{name[0]}:{name[1]}" if name else None
+        self.peer = reply.peer if isinstance(reply, _NamedPeer) else None
 
     async def read(self) -> bytes:
         try:
             return await self._reply.content.readany()
-        except (aiohttp.ClientError, OSError) as error:
+        except FOREIGN as error:
             raise map_error(error) from None
 
     def buffered(self) -> bytes:
@@ -142,28 +158,29 @@ class _Reply:
         self._reply.close()
 
 
-def map_error(error: BaseException) -> SourceError:
+_MEANINGS: tuple[tuple[type[BaseException], type[SourceError], str], ...] = (  # the first that fits
+    (aiohttp.ClientConnectorCertificateError, Refused, "the server's TLS certificate was not accepted"),
+    (aiohttp.ClientConnectorSSLError, Transient, "the TLS handshake failed"),
+    (aiohttp.ClientConnectorDNSError, Transient, "the host's name could not be resolved"),
+    (aiohttp.ConnectionTimeoutError, Transient, "connecting took too long"),
+    (aiohttp.ClientConnectorError, Transient, "cannot connect: {cause}"),
+    (aiohttp.ServerDisconnectedError, Transient, "the server closed the connection"),
+    (aiohttp.ClientPayloadError, Transient, "the body was cut off or is malformed"),
+    (aiohttp.ClientResponseError, Transient, "the reply is not proper HTTP"),
+    (HttpProcessingError, Transient, "the body is not proper HTTP"),
+    (OSError, Transient, "the connection broke: {cause}"),
+    (ValueError, Refused, "the URL or a header cannot be sent"),
+    (Exception, Transient, "the transfer failed ({cause})"),
+)
+
+
+def map_error(error: Exception) -> SourceError:
     """Our form of a foreign error. Its own text is never used: it may hold the whole URL or the headers."""
-    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
-        return Refused("the server's TLS certificate or handshake was not accepted")
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return Transient("the host's name could not be resolved")
-    if isinstance(error, aiohttp.ConnectionTimeoutError):
-        return Transient("connecting took too long")
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return Transient(f"cannot connect: {_cause(error.os_error)}")
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        return Transient("the server closed the connection")
-    if isinstance(error, aiohttp.ClientPayloadError):
-        return Transient("the body was cut off or is malformed")
-    if isinstance(error, aiohttp.ClientResponseError):
-        return Transient("the reply is not proper HTTP")
-    if isinstance(error, aiohttp.InvalidURL | ValueError):
-        return Refused("the URL cannot be used")
-    if isinstance(error, OSError | asyncio.TimeoutError):
-        return Transient(f"the connection broke: {_cause(error)}")
-    return Transient(f"the transfer failed ({type(error).__name__})")
+    kind, text = next((kind, text) for type_, kind, text in _MEANINGS if isinstance(error, type_))
+    return kind(text.format(cause=_cause(error)))
 
 
-def _cause(error: BaseException) -> str:
-    return getattr(error, "strerror", None) or type(error).__name__
+def _cause(error: Exception) -> str:
+    """The system's words for an error number; the name of anything else."""
+    number = error.errno if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) else None
+    return os.strerror(number) if number and number in errno.errorcode else type(error).__name__

@@ -1,6 +1,6 @@
-"""One entry in a worker's hands: its part, its tries, and in the end its record. Mutable, owned by one task."""
+"""One entry in a worker's hands: its part, its tries, in the end its record. Mutable, owned by one task."""
 
-from cfetch.errors import CfetchError
+from cfetch.errors import CfetchError, Corrupt, Expired, SourceError, Straggling
 from cfetch.events import AttemptRecord, FileRecord, Status
 from cfetch.manifest.entry import Entry
 from cfetch.secret import SecretText, SecretUrl
@@ -15,10 +15,14 @@ MAX_MITIGATIONS = (
 
 
 class Job:
-    """``errors`` counts failed tries; ``mitigations`` cancelled stragglers, which cost no try."""
+    """``errors`` counts failed tries, ``corrupt`` those that brought wrong bytes.
+
+    ``mitigations`` counts cancelled stragglers, which cost no try.
+    """
 
     __slots__ = (
         "attempts",
+        "corrupt",
         "entry",
         "errors",
         "expires_at",
@@ -45,6 +49,7 @@ class Job:
         self.headers: tuple[tuple[str, SecretText], ...] = entry.headers
         self.expires_at = entry.expires_at
         self.errors = 0
+        self.corrupt = 0
         self.mitigations = 0
         self.refreshes = 0
         self.fresh = False
@@ -58,12 +63,17 @@ class Job:
         self.headers = link.headers or self.headers
         self.refreshes += counts
 
+    def count(self, error: SourceError) -> None:
+        """A try has failed. Stragglers and links that are over have limits of their own."""
+        self.errors += not isinstance(error, Straggling | Expired)
+        self.corrupt += isinstance(error, Corrupt)
+
     def is_last_try(self, max_attempts: int) -> bool:
         """Whether a cancellation now could cost the file: such an attempt is immune."""
         return self.errors >= max_attempts - 1 or self.mitigations >= MAX_MITIGATIONS
 
     def may_resume(self) -> bool:
-        """Whether bytes of another reply may follow the part's: one strong validator, or a hash to prove it."""
+        """Whether bytes of another reply may follow the part's: a strong validator, or a hash to prove it."""
         return self.part.validator is not None or self.entry.digest is not None
 
     def record(

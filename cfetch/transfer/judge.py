@@ -4,10 +4,12 @@ The rules, in the order in which they are asked (RFC 9110 names in brackets):
 
 1. Two different values of a header that may stand once: nobody can know which is true. REFUSE.
 2. The status decides the class; see ``STATUS`` below. 200 and 206 go on to the rules that follow.
-3. An encoded body was not asked for, and is never decoded: REFUSE, or REFUSE_RANGE for a part of one.
+3. An encoded body was not asked for, and is never decoded: REFUSE, or REFUSE_RANGE for a part of one. So is
+   a Transfer-Encoding other than ``chunked`` alone, which no client undoes.
 4. 206 without having asked for a range: REFUSE. With one [14.4]: Content-Range must be there, be a single
    byte range, start where we asked, end where its object ends, and agree with the manifest on the total;
-   and the ETag must be the part's. If not: REFUSE_RANGE, that is, forget the part and ask for the whole.
+   and the ETag [15.3.7] must be the part's. If not: REFUSE_RANGE, that is, forget the part and ask for the
+   whole.
 5. 200 to a range [14.2] means that the server has another version or no ranges: ACCEPT from byte 0.
 6. A length that contradicts the manifest: REFUSE before a byte is read.
 7. A body that ends with the connection, without length or chunks, may be cut without a trace: it is
@@ -80,7 +82,7 @@ STATUS: Mapping[int, Action] = {
 }
 SINGLETONS = ("Content-Length", "Content-Range", "Content-Encoding", "ETag")
 MAX_LENGTH = 2**63 - 1
-_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19}|\*)", re.ASCII)
+_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19}|\*)", re.ASCII | re.IGNORECASE)
 _STRONG_ETAG = re.compile(r'"[\x21\x23-\x7e\x80-\xff]*"')
 
 
@@ -100,7 +102,10 @@ def judge(status: int, headers: Headers, asked: Asked) -> Verdict:
         if not (length_text.isascii() and length_text.isdigit()) or len(length_text) > 19:
             return _refuse("the reply's Content-Length is not a number")
         length = int(length_text)
-    framed = length is not None or bool(headers.getall("Transfer-Encoding", []))
+    transfer = headers.getall("Transfer-Encoding", [])
+    if transfer and [value.strip().lower() for value in transfer] != ["chunked"]:
+        return _refuse("the reply has a Transfer-Encoding that was not asked for")
+    framed = length is not None or bool(transfer)
     validator = etag if etag is not None and _STRONG_ETAG.fullmatch(etag) else None
     if encoding is not None and encoding.lower() != "identity":
         action = Action.REFUSE_RANGE if asked.from_byte else Action.REFUSE
@@ -144,7 +149,7 @@ def _partial(
         return _refuse_range("the reply's Content-Range does not end where the file ends")
     if asked.size_bytes is not None and last + 1 != asked.size_bytes:
         return _refuse_range("the reply's Content-Range contradicts the manifest's size")
-    if asked.validator is not None and etag is not None and etag != asked.validator:
+    if asked.validator is not None and etag != asked.validator:
         return _refuse_range("the file changed on the server between two tries")
     body = last - first + 1
     if length is not None and length != body:
@@ -154,7 +159,7 @@ def _partial(
         from_byte=first,
         body_bytes=body,
         total_bytes=last + 1,
-        validator=validator or asked.validator,
+        validator=validator,
         framed=framed,
     )
 

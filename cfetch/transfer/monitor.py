@@ -72,9 +72,9 @@ class Monitor:
         """One look at all attempts under way."""
         now_s = self._now()
         for run, _, _ in self.active.values():
-            if run.learned_size:
+            if run.learned_size and run.size_bytes is not None:
                 run.learned_size = False
-                self._detector.sized(run.id, (run.size_bytes or 0) - run.from_byte)
+                self._detector.sized(run.id, run.size_bytes - run.from_byte)
         check = self._detector.check(now_s)
         if check.gap_s:  # this process stood still, the servers did not
             for run, _, _ in self.active.values():

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from cfetch.clock import Clock
 from cfetch.config.settings import Settings
-from cfetch.errors import CfetchError, Corrupt, Expired, LocalFault, SourceError, Straggling, Transient
+from cfetch.errors import CfetchError, Corrupt, LocalFault, SourceError, Straggling, Transient
 from cfetch.events import (
     AttemptStarted,
     EntryFinished,
@@ -38,6 +38,10 @@ from cfetch.transfer.schedule import Schedule
 __all__ = ["Pool"]
 
 EXPIRY_MARGIN_S = 60.0  # a link is renewed this long before its end; a request must not outlive it on the way
+NEEDS_FRESH = (None, 421)  # the connection failed, or leads to a server that does not serve this host
+MIN_TAIL_BYTES = (
+    64 << 10
+)  # a shorter rest of a resumed file tells the server's latency, not its speed
 
 
 class Pool:
@@ -107,7 +111,7 @@ class Pool:
         return self._clock.monotonic() - self._origin_s
 
     async def _work(self) -> None:
-        while (index := await self._next()) is not None:
+        while not self._stopping and (index := await self._next()) is not None:
             try:
                 if self._detector.sequential:
                     async with self._one_at_a_time:
@@ -145,7 +149,6 @@ class Pool:
                 part.publish(entry.path)
                 self._finish(job, "done", kept_bytes=part.position)
             else:
-                self._detector.failed(entry.id)
                 self._finish(job, "failed", error=error)
         except asyncio.CancelledError:
             self._finish(job, "cancelled")
@@ -163,25 +166,27 @@ class Pool:
             return None
         if entry.size_bytes is not None and size != entry.size_bytes:
             return None
+        await self._clock.sleep(0)  # a plan that is wholly there must not block signals and the dashboard
         if entry.digest is None:
-            await self._clock.sleep(0)  # a plan that is wholly there must not block signals and the dashboard
             return "size"
         algorithm = entry.digest.algorithm
-        found = await asyncio.to_thread(hash_and_close, self._volume.open_existing(entry.path), algorithm)
+        found = await hash_and_close(self._volume.open_existing(entry.path), algorithm, entry.path)
         return algorithm if found == entry.digest.hex else None
 
     async def _try_until_done(self, job: Job) -> SourceError | None:
         """None when the part is whole and verified, else why it cannot be had."""
         must_refresh = False
         while True:
-            error = await self._refresh(job, must=must_refresh) or await self._try_once(job)
+            error = await self._refresh(job, must=must_refresh)
+            if error is None:
+                must_refresh = False
+                error = await self._try_once(job)
             if error is None:
                 return None
-            if not isinstance(error, Straggling | Expired):
-                job.errors += 1
+            job.count(error)
             step = next_step(
                 error,
-                Spent(job.errors, job.refreshes, self._now() - job.start_s),
+                Spent(job.errors, job.refreshes, self._now() - job.start_s, job.corrupt),
                 self._limits,
                 jitter=self._jitter(),
                 can_refresh=self._refresher is not None,
@@ -191,7 +196,7 @@ class Pool:
                 return error
             if not job.may_resume():
                 job.part.restart()
-            must_refresh = step.refresh
+            must_refresh = must_refresh or step.refresh
             if not isinstance(error, Straggling):
                 self._announce_retry(job, error, step.delay_s)
                 await self._clock.sleep(step.delay_s)
@@ -243,7 +248,7 @@ class Pool:
             return self._broken_off(job, run)
         except SourceError as error:
             self._end(job, run, outcome_of(error), str(error))
-            job.fresh = job.fresh or error.http_status is None
+            job.fresh = job.fresh or error.http_status in NEEDS_FRESH
             return error
         except LocalFault as fault:
             self._end(job, run, "error", str(fault))
@@ -274,7 +279,8 @@ class Pool:
         now_s = self._now()
         del self._monitor.active[run.id]
         if outcome == "done":
-            self._detector.finished(run.id, run.received, now_s)
+            tail = run.from_byte > 0 and run.received < MIN_TAIL_BYTES
+            self._detector.finished(run.id, None if tail else run.received, now_s)
         else:
             self._detector.paused(run.id)
         job.attempts.append(run.record(outcome, error, now_s))
@@ -344,5 +350,7 @@ class Pool:
             kept_bytes=kept_bytes,
             error=error,
         )
+        if status in ("failed", "cancelled"):
+            self._detector.failed(job.entry.id)
         self._monitor.ended_with(record)
         self._emit(EntryFinished(t_s=record.end_s, record=record))

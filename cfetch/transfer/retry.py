@@ -26,11 +26,12 @@ class Limits(msgspec.Struct, frozen=True, gc=False):
 
 
 class Spent(msgspec.Struct, frozen=True, gc=False):
-    """What it has spent, the failed try in hand included."""
+    """What it has spent, the failed try in hand included; ``corrupt`` errors brought wrong bytes."""
 
     errors: int
     refreshes: int
     elapsed_s: float
+    corrupt: int = 0
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
@@ -51,8 +52,8 @@ def retry_after_s(text: str | None, wall_s: float) -> float | None:
     if text is None:
         return None
     stripped = text.strip()
-    if stripped.isascii() and stripped.isdigit() and len(stripped) <= 9:
-        return float(stripped)
+    if stripped.isascii() and stripped.isdigit():
+        return float(stripped)  # a number beyond all floats is infinity, and over every budget
     try:
         date = parsedate_to_datetime(stripped)
     except (ValueError, IndexError, OverflowError):
@@ -74,7 +75,7 @@ def next_step(error: SourceError, spent: Spent, limits: Limits, *, jitter: float
         return Step(0.0, refresh=True)
     if not error.retryable:
         return Step(None)
-    if isinstance(error, Corrupt) and spent.errors > 1:
+    if isinstance(error, Corrupt) and spent.corrupt > 1:
         return Step(None, reason="it was fetched anew and is still wrong")
     if spent.errors >= limits.max_attempts:
         return Step(None, reason=f"gave up after {spent.errors} tries")

@@ -1,0 +1,146 @@
+"""`scripts/demo`: real files of this machine, a server that holds some of them back, and cfetch at work.
+
+Everything is local. The server paces ordinary connections so that the job takes about ten seconds and there
+is something to watch; eight larger files crawl at first, a few connections break, one is refused.
+"""
+
+import os
+import random
+import shlex
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from stat import S_ISREG
+from urllib.parse import quote
+
+import msgspec
+
+from cfetch.bench.compare import CFETCH
+from cfetch.bench.content import RealFile
+from cfetch.bench.faults import Fault, FaultRule, draw
+from cfetch.bench.process import OriginProcess
+from cfetch.bench.spec import OriginSpec
+from cfetch.manifest.entry import UnsafePathError, collision_key, safe_path
+
+__all__ = ["main"]
+
+ROOTS = (Path(sysconfig.get_path("stdlib")), Path("/usr/share"), Path("/usr/lib"))
+MIN_BYTES, MAX_BYTES = 1 << 10, 2 << 20  # below, there is nothing to watch; above, one file takes too long
+MAX_FILES, TOTAL_BYTES = 300, 120 << 20
+LOOK_AT = 5_000  # files of each root; a machine may have millions and the demo should start at once
+CONNECTIONS = 16
+SECONDS = 9.0  # what the whole should take when nothing is wrong
+STRAGGLERS = 8
+LARGE_BYTES = 256 << 10  # at a straggler's 16 KiB/s a smaller file would be done before anyone notices
+SEED = 2
+
+
+def main() -> int:
+    """Run the demo; the exit code is that of ``cfetch download``."""
+    folder = Path(tempfile.mkdtemp(prefix="cfetch-demo-"))
+    files = pick_files()
+    sizes = {name: path.stat().st_size for name, path in files.items()}
+    total = sum(sizes.values())
+    spec = OriginSpec(
+        files={name: str(path) for name, path in files.items()},
+        faults=_faults(sizes),
+        pace_bps=min(4 << 20, max(256 << 10, total / CONNECTIONS / SECONDS)),
+    )
+    print(f"{len(files)} real files, {total >> 20} MiB; {STRAGGLERS} of them will crawl at 16 KiB/s.\n")
+    with OriginProcess(spec) as origin:
+        (folder / "manifest.json").write_bytes(_manifest(origin.url, files, sizes))
+        code = _download(folder)
+    _epilogue(folder)
+    return code
+
+
+def pick_files() -> dict[str, Path]:
+    """Up to 300 files, half of them large, by the name that they get; never more than 120 MiB in all."""
+    found = [candidate for root in ROOTS for candidate in islice(_candidates(root), LOOK_AT)]
+    random.Random(SEED).shuffle(found)  # noqa: S311 - a demo
+    large = [candidate for candidate in found if candidate[2] >= LARGE_BYTES]
+    small = [candidate for candidate in found if candidate[2] < LARGE_BYTES]
+    picked: dict[str, Path] = {}
+    seen: set[str] = set()
+    left = TOTAL_BYTES
+    for name, path, size in large[: MAX_FILES // 2] + small:
+        if len(picked) < MAX_FILES and size <= left and collision_key(name) not in seen:
+            picked[name] = path
+            seen.add(collision_key(name))
+            left -= size
+    return picked
+
+
+def _candidates(root: Path) -> Iterator[tuple[str, Path, int]]:
+    """Readable regular files with a name that a manifest may have, and their sizes."""
+    for folder, _, names in os.walk(root):
+        for name in names:
+            path = f"{folder}/{name}"
+            short = os.path.relpath(path, root.parent)
+            try:
+                safe_path(short)
+                status = os.lstat(path)
+            except (OSError, UnsafePathError):
+                continue
+            if (
+                S_ISREG(status.st_mode)
+                and MIN_BYTES <= status.st_size <= MAX_BYTES
+                and os.access(path, os.R_OK)
+            ):
+                yield short, Path(path), status.st_size
+
+
+def _faults(sizes: dict[str, int]) -> dict[str, tuple[Fault, ...]]:
+    large = sorted(name for name, size in sizes.items() if size >= LARGE_BYTES)
+    number = max(1, len(large))
+    rules = [
+        FaultRule(fraction=min(0.5, STRAGGLERS / number), fault=Fault(kind="slow", rate_bps=16 << 10)),
+        FaultRule(fraction=min(0.2, 3 / number), fault=Fault(kind="reset", after_bytes=100_000)),
+        FaultRule(fraction=min(0.1, 1 / number), fault=Fault(kind="status", status=503, retry_after_s=1)),
+    ]
+    return draw(large, rules, SEED)
+
+
+def _manifest(url: str, files: dict[str, Path], sizes: dict[str, int]) -> bytes:
+    names = sorted(files)
+    random.Random(SEED).shuffle(names)  # noqa: S311 - a demo
+    rows = [
+        {"url": quote(name), "path": name, "size": sizes[name], "sha256": RealFile.at(files[name]).sha256()}
+        for name in names
+    ]
+    return msgspec.json.encode({"version": 1, "base_url": url, "files": rows})
+
+
+def _download(folder: Path) -> int:
+    paths = [
+        str(folder / "manifest.json"),
+        "--to",
+        str(folder / "files"),
+        "--metrics",
+        str(folder / "metrics.jsonl"),
+    ]
+    command = [*CFETCH, "download", *paths, "--concurrency", str(CONNECTIONS), "--padding", "1s"]
+    with subprocess.Popen(command) as process:  # noqa: S603 - our own command
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:  # the child got it too and knows what to do
+                continue
+
+
+def _epilogue(folder: Path) -> None:
+    installed = Path(sys.executable).with_name("cfetch")
+    command = shlex.quote(str(installed)) if installed.exists() else "cfetch"
+    print(f"\nEverything is in {folder}: manifest.json, files/, metrics.jsonl. To look further:")
+    print(f"  {command} report {folder}/metrics.jsonl")
+    print(f"  {command} bench --simulate-stragglers --quick")
+    print(f"  {command} download {folder}/manifest.json --to {folder}/files   # nothing left to fetch")
+    print(f"  rm -r {folder}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

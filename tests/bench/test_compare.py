@@ -1,0 +1,172 @@
+"""The figures of a run, what counts as a false alarm, and the whole bench once on a small workload."""
+
+import msgspec
+import pytest
+
+from cfetch.bench.check import count_right
+from cfetch.bench.child import Outcome
+from cfetch.bench.compare import FINISHES, false_alarms, figures
+from cfetch.bench.content import Group, SyntheticSet, pieces
+from cfetch.bench.faults import Fault
+from cfetch.bench.run import BenchOptions, run
+from cfetch.errors import ConfigError, LocalFault
+from cfetch.events import AttemptRecord, FileRecord
+from cfetch.report.bench_document import Comparison
+
+OUTCOME = Outcome(wall_s=3.0, cpu_s=1.5, exit_code=0, killed=False, output=b"", error="")
+SLOW = (Fault(kind="slow", rate_bps=1),)
+
+
+def attempt(n, outcome="done", got=100, from_byte=0):
+    return AttemptRecord(
+        n=n,
+        start_s=0,
+        first_byte_s=0,
+        end_s=1,
+        from_byte=from_byte,
+        bytes=got,
+        http_status=200,
+        outcome=outcome,
+        error=None,
+        peer=None,
+        median_bps=None,
+        expected_s=None,
+        samples=[],
+    )
+
+
+def record(index, *attempts, start=0.0, end=1.0, status="done"):
+    return FileRecord(
+        instant="i",
+        id=index,
+        offset=index,
+        path=f"f{index}",
+        host="h",
+        size_bytes=100,
+        bytes=100,
+        status=status,
+        verified="size",
+        volume="v",
+        queued_s=0,
+        start_s=start,
+        end_s=end,
+        rate_bps=1.0,
+        stragglers=0,
+        attempts=list(attempts) or [attempt(1)],
+    )
+
+
+def test_times_are_from_first_attempt_to_end():
+    """Waiting in the queue is not a file's time; percentiles are numpy's; finishes are sorted."""
+    records = [record(i, start=10.0 - i, end=10.0) for i in range(1, 5)] + [
+        record(9, end=5.0, status="failed")
+    ]
+    result = figures("none", OUTCOME, records, 0, {})
+    assert (result.p50_s, result.max_s) == (2.5, 4.0)
+    assert result.p95_s == pytest.approx(3.85)
+    assert (result.done, result.failed) == (4, 1)
+    assert result.finishes_s == [10.0] * 4
+    assert (result.wall_s, result.cpu_s) == (3.0, 1.5)
+
+
+def test_mitigations_retries_and_bytes_fetched_twice():
+    """Cancelled attempts are counted, and only the bytes that were not kept are waste."""
+    kept = record(1, attempt(1, "straggler", got=40), attempt(2, got=60, from_byte=40))
+    thrown = record(2, attempt(1, "straggler", got=40), attempt(2, got=100))
+    failed_once = record(3, attempt(1, "error", got=0), attempt(2))
+    result = figures("mitigated", OUTCOME, [kept, thrown, failed_once], 1, {"f1": SLOW, "f2": SLOW})
+    assert (result.mitigations, result.retries, result.wasted_bytes, result.wrong) == (2, 3, 40, 1)
+    assert result.false_alarms == 0
+
+
+@pytest.mark.parametrize(
+    ("script", "outcomes", "alarms"),
+    [
+        (SLOW, ["straggler", "done"], 0),
+        (SLOW, ["straggler", "straggler", "done"], 1),
+        (None, ["straggler", "done"], 1),
+        ((Fault(kind="reset", after_bytes=1),), ["straggler", "done"], 1),
+        ((Fault(kind="stall", after_bytes=1),), ["straggler", "done"], 0),
+        ((Fault(kind="delay", delay_s=1),), ["straggler", "done"], 0),
+        (None, ["error", "done"], 0),
+    ],
+)
+def test_a_false_alarm_is_a_cancel_that_the_origin_gave_no_cause_for(script, outcomes, alarms):
+    """Attempt by attempt: a second cancel of a file that was slow only once is false."""
+    entry = record(1, *(attempt(n, outcome) for n, outcome in enumerate(outcomes, 1)))
+    assert false_alarms([entry], {} if script is None else {"f1": script}) == alarms
+
+
+def test_many_finishes_are_thinned_but_the_last_stays():
+    """The document stays small and the tail stays true."""
+    records = [record(i, end=float(i)) for i in range(5000)]
+    finishes = figures("ideal", OUTCOME, records, 0, {}).finishes_s
+    assert len(finishes) == FINISHES
+    assert (finishes[0], finishes[-1]) == (0.0, 4999.0)
+
+
+def test_a_run_in_which_nothing_arrived_has_figures_too():
+    """No file, no percentile, no crash."""
+    result = figures("none", OUTCOME, [], 3, {})
+    assert (result.done, result.wrong, result.max_s, result.finishes_s) == (0, 3, 0.0, [])
+
+
+def test_count_right_sees_missing_short_long_and_altered_files(tmp_path):
+    """Only files that are the same to the last byte count."""
+    files = SyntheticSet((Group("g-", 6, 3000),), seed=1)
+    names = list(files)
+    for name in names:
+        (tmp_path / name).write_bytes(b"".join(pieces(files[name])))
+    assert count_right(tmp_path, names, files) == 6
+    (tmp_path / names[0]).unlink()
+    (tmp_path / names[1]).write_bytes((tmp_path / names[1]).read_bytes()[:-1])
+    (tmp_path / names[2]).write_bytes((tmp_path / names[2]).read_bytes() + b"x")
+    (tmp_path / names[3]).write_bytes(b"x" + (tmp_path / names[3]).read_bytes()[1:])
+    assert count_right(tmp_path, names, files) == 2
+
+
+def test_the_whole_bench_on_a_small_workload(tmp_path):
+    """Three real runs: every file right in each, mitigation only where it was on, and a document that reads back."""
+    scenario = tmp_path / "small.yaml"
+    scenario.write_text(
+        "files: [{count: 40, size: 16KiB}]\n"
+        "faults: [{kind: slow, fraction: 5%, rate: 6KiB}]\n"
+        "options: {padding: 200ms}\n"
+    )
+    said = []
+    result = run(BenchOptions(scenario=str(scenario), folder=tmp_path), said.append)
+    ideal, none, mitigated = result.runs
+    assert [one.name for one in result.runs] == ["ideal", "none", "mitigated"]
+    assert [(one.done, one.failed, one.wrong, one.exit_code) for one in result.runs] == [(40, 0, 0, 0)] * 3
+    assert (ideal.slowdown, ideal.false_alarms, none.mitigations) == (1.0, ideal.mitigations, 0)
+    assert mitigated.mitigations >= 1
+    assert (result.faulty, result.files, result.contenders) == (2, 40, [])
+    assert msgspec.json.decode(msgspec.json.encode(result), type=Comparison) == result
+    assert any("2 of them faulty" in line for line in said)
+    assert list(tmp_path.iterdir()) == [scenario], "the bench left files behind"
+
+
+def test_a_run_that_does_not_download_says_why(tmp_path, monkeypatch):
+    """The child's own words are in the error."""
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text("files: [{count: 1, size: 1KiB}]")
+    monkeypatch.setattr("cfetch.bench.compare.CFETCH", ("python3", "-c", "raise SystemExit('no luck')"))
+    monkeypatch.setattr(
+        "cfetch.bench.compare.run_child", lambda *_, **__: OUTCOME._replace(exit_code=3, error="no luck")
+    )
+    with pytest.raises(LocalFault, match="'ideal' run of cfetch ended with code 3.*no luck"):
+        run(BenchOptions(scenario=str(scenario), folder=tmp_path))
+
+
+def test_too_little_room_is_said_before_anything_runs(tmp_path):
+    """A workload larger than the disk is refused, with both numbers."""
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text("files: [{count: 10000000, size: 10TiB}]")
+    with pytest.raises(LocalFault, match=r"the bench needs [\d,]+ bytes in"):
+        run(BenchOptions(scenario=str(scenario), folder=tmp_path))
+
+
+def test_an_unknown_scenario_is_a_usage_error():
+    """It is refused before anything starts."""
+    with pytest.raises(ConfigError, match="no scenario 'x'"):
+        run(BenchOptions(scenario="x"))

@@ -1,0 +1,202 @@
+"""A frozen plan: sealed, exact, and free of collisions."""
+
+import json
+import stat
+
+import pytest
+
+from cfetch.errors import LocalFault, ManifestError
+from cfetch.manifest import freeze
+from cfetch.manifest.collisions import PathIndex
+
+SHA_A, SHA_B = "a" * 64, "b" * 64
+
+
+def document(*files):
+    return '{"files":[\n' + ",\n".join(json.dumps(file) for file in files) + "\n]}"
+
+
+def entry(path, **fields):
+    return {"url": f"http://h/{len(path)}", "path": path, **fields}
+
+
+def test_columns(frozen):
+    """Sizes, hosts, totals and the earliest expiry are there without reading an entry."""
+    plan = frozen(
+        document(
+            {"url": "http://B/a", "size": 5, "expires_at": 200},
+            {"url": "http://a:81/b?x@y/z", "expires_at": 100},
+            {"url": "http://b?q=/c", "path": "c", "size": 0},
+        )
+    )
+    assert list(plan.sizes) == [5, -1, 0]
+    assert plan.hosts == ("b", "a:81")
+    assert list(plan.host_of) == [0, 1, 0]
+    assert (plan.total_bytes, plan.sizes_unknown, plan.expires_at) == (5, 1, 100.0)
+    assert [plan.hosts[plan.host_of[i]] for i in range(3)] == [plan.entry(i).url.host() for i in range(3)]
+
+
+def test_entries_are_numbered(frozen):
+    """An entry's id is its index, and there is none beyond the last."""
+    plan = frozen(document(entry("a"), entry("b")))
+    assert [plan.entry(i).id for i in range(2)] == [0, 1]
+    for index in (-1, 2):
+        with pytest.raises(IndexError, match="2 entries"):
+            plan.entry(index)
+
+
+def test_sealed(tmp_path):
+    """The plan's file is readable by its owner alone, and stays when the plan is closed."""
+    manifest = tmp_path / "m.txt"
+    manifest.write_text("http://h/a?sig=1\n")
+    with manifest.open("rb") as file, freeze(file, name="m.txt", directory=tmp_path):
+        pass
+    (sealed,) = tmp_path.glob("*.msgpack*")
+    assert stat.S_IMODE(sealed.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("text", ["nope\n", "http://h/a?1\nhttp://h/a?2\n", "http://h/a\nhttp://h/a\nnope\n"])
+def test_faults_leave_nothing(tmp_path, text):
+    """A manifest with faults leaves no file behind."""
+    manifest = tmp_path / "m.txt"
+    manifest.write_text(text)
+    plans = tmp_path / "plans"
+    plans.mkdir()
+    with manifest.open("rb") as file, pytest.raises(ManifestError):
+        freeze(file, name="m.txt", directory=plans)
+    assert list(plans.iterdir()) == []
+
+
+def test_plan_that_cannot_be_written(tmp_path, frozen):
+    """A missing directory, or one that holds a plan, is a local fault that names both; the old plan stays."""
+    manifest = tmp_path / "m.txt"
+    manifest.write_text("http://h/a\n")
+    with manifest.open("rb") as file:
+        with pytest.raises(LocalFault, match=r"the plan of m\.txt to .*missing: No such file"):
+            freeze(file, name="m.txt", directory=tmp_path / "missing")
+        with freeze(file, name="m.txt", directory=tmp_path) as plan:
+            with pytest.raises(LocalFault, match="exists"):
+                freeze(file, name="m.txt", directory=tmp_path)
+            assert plan.entry(0).path == "a"
+        assert (tmp_path / "entries.msgpack").exists()
+
+
+def test_identical_entries_are_merged(frozen, tmp_path):
+    """Entries alike in url, size and hash are one; the rest keep their order and get new numbers."""
+    twin = entry("a", size=1, sha256=SHA_A)
+    plan = frozen(document(twin, entry("b/x"), {**twin, "batch": "other"}, entry("c"), twin))
+    assert plan.merged == 2
+    assert [(plan.entry(i).id, plan.entry(i).path) for i in range(len(plan))] == [
+        (0, "a"),
+        (1, "b/x"),
+        (2, "c"),
+    ]
+    assert (plan.total_bytes, list(plan.sizes), plan.find("c")) == (1, [1, -1, -1], 2)
+    assert plan.digest == frozen(document(twin, entry("b/x"), entry("c"))).digest
+    assert [path.name for path in tmp_path.glob("plan0/*")] == ["entries.msgpack"]
+
+
+@pytest.mark.parametrize(
+    "change", [{"url": "http://h/other"}, {"size": 2}, {"size": None}, {"sha256": SHA_B}, {"sha256": None}]
+)
+def test_one_path_for_two_files(error_of, change):
+    """Two entries for one path that differ are a fault that names both lines."""
+    twin = entry("a", size=1, sha256=SHA_A)
+    error = error_of(document(twin, entry("b"), {**twin, **change}))
+    assert [problem.line for problem in error.problems] == [4]
+    assert "'a' is stated twice" in error.problems[0].message
+    assert "lines 2 and 4" in error.problems[0].message
+
+
+@pytest.mark.parametrize(("one", "two"), [("A/b", "a/B"), ("caf\u00e9", "cafe\u0301"), ("STRASSE", "straße")])
+def test_spelling(error_of, one, two):
+    """Paths that case or Unicode form alone keeps apart are a fault, for some disks make them one file."""
+    error = error_of(document(entry(one), entry(two)))
+    assert error.total == 1
+    assert "differ only in case or Unicode form: lines 2 and 3" in error.problems[0].message
+
+
+@pytest.mark.parametrize(
+    ("paths", "lines"),
+    [(["a", "a/b"], "2 and 3"), (["x/a/b/c/d", "q", "x/a/b"], "4 and 2"), (["A", "b", "a/c"], "2 and 4")],
+)
+def test_file_where_a_directory_is_needed(error_of, paths, lines):
+    """A path that is a file and a directory is a fault that names both entries."""
+    error = error_of(document(*map(entry, paths)))
+    assert error.total == 1
+    assert f"a directory for {max(paths, key=len)!r}" in error.problems[0].message
+    assert f"lines {lines}" in error.problems[0].message
+
+
+def test_alike_but_apart(frozen):
+    """A common prefix is no collision."""
+    assert len(frozen(document(*map(entry, ["a", "ab", "a.b", "b/a", "b/ab", "bb/a"])))) == 6
+
+
+def test_one_line_documents_name_entries(error_of):
+    """Where all entries stand on one line, the message tells their numbers."""
+    text = json.dumps({"files": [entry("b"), entry("a"), entry("a", size=1)]})
+    assert "entries 1 and 2, counted from 0" in error_of(text).problems[0].message
+
+
+def test_collisions_are_told_with_the_other_faults(error_of):
+    """A collision does not hide behind a bad row."""
+    error = error_of("http://h/a?1\nnope\nhttp://h/a?2\n", "m.txt")
+    assert [problem.line for problem in error.problems] == [2, 3]
+
+
+def test_collisions_far_apart(error_of):
+    """Collisions are found among many entries and directories, wherever they stand."""
+    paths = [f"d{i % 5000}/f{i}" for i in range(12_000)]
+    error = error_of(document(*map(entry, [*paths, "d4321", paths[3] + "/x", "D77/f77"])))
+    assert [problem.line for problem in error.problems] == [12_002, 12_003, 12_004]
+
+
+def test_find(frozen):
+    """An entry is found by its exact path alone."""
+    plan = frozen(document(*(entry(f"d{i % 7}/f{i}") for i in range(1000))))
+    assert [plan.find(f"d{i % 7}/f{i}") for i in range(1000)] == list(range(1000))
+    assert [plan.find(path) for path in ("d1", "D1/F1", "d1/f2", "")] == [None] * 4
+
+
+def test_find_after_merging(frozen):
+    """Finding works in a plan from which repeated entries were dropped."""
+    files = [entry(f"f{i}") for i in range(2000)]
+    plan = frozen(document(*files, files[7]))
+    assert plan.merged == 1
+    assert [plan.find(f"f{i}") for i in range(2000)] == list(range(2000))
+
+
+def test_directories_are_kept_once():
+    """A directory costs memory once, not once for each entry in it."""
+    paths = PathIndex()
+    for i in range(1000):
+        paths.add(f"d/e/{i}", i)
+    paths.add("d", 1000)
+    assert list(paths.candidates()) == [([1000], [0])]
+
+
+def test_digest(frozen):
+    """The digest is of what is stated: layout, expiry and headers do not change it, the rest does."""
+    base = entry("a", size=1)
+    same = frozen(document(base)).digest
+    other = json.dumps({**base, "expires_at": 5, "headers": {"Y": "v"}})
+    text = f'{{"version":1,\n\n"headers":{{"X":"v"}},"files":[{other}]}}'
+    assert frozen(text).digest == same
+    for change in (
+        {"url": "http://h/?q"},
+        {"size": 2},
+        {"path": "b"},
+        {"offset": 1},
+        {"sha256": SHA_A},
+        {"batch": "b"},
+    ):
+        assert frozen(document({**base, **change})).digest != same
+    assert frozen(document(base, entry("b"))).digest != frozen(document(entry("b"), base)).digest
+
+
+def test_repr_shows_no_secret(frozen):
+    """An entry and a plan's headers can be printed."""
+    text = '{"headers":{"X":"CANARY"},"files":[{"url":"http://h/a?CANARY","headers":{"Y":"CANARY"}}]}'
+    plan = frozen(text)
+    assert "CANARY" not in f"{plan.entry(0)!r} {plan.headers!r} {plan!r}"

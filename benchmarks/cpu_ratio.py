@@ -1,9 +1,8 @@
 """What cfetch costs beyond a bare aiohttp loop: CPU time of both on clean sets, metrics on, in turn.
 
 Prints, for 500 files of 1 MiB and 5,000 of 16 KiB, the median CPU seconds of each (user + system of the
-process, as the kernel accounts it) and their ratio: with start-up, and less the start-up
-measured on an empty manifest.
-Every file is compared with what was served. Usage::
+process, as the kernel accounts it) and their ratio: with start-up, and less the start-up measured on an empty
+manifest. Every file is compared with what was served. Usage::
 
     python benchmarks/cpu_ratio.py [--rounds 7] [--folder /dev/shm] [-- OPTIONS OF cfetch download]
 """
@@ -15,14 +14,13 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from static_server import static_server
+
 from cfetch.bench.check import count_right
 from cfetch.bench.child import run_child
 from cfetch.bench.compare import CFETCH
 from cfetch.bench.scenario import Scenario
 from cfetch.bench.scenario_file import find_scenario
-
-sys.path.insert(0, str(Path(__file__).parent))
-from static_server import static_server
 
 SETS = ("clean-1m", "clean-16k")
 LIMIT_S = 300.0

@@ -47,7 +47,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def faults(self) -> dict[str, tuple[Fault, ...]]:
         """Who misbehaves, and how."""
-        return draw(self.names, self.rules, self.seed)
+        return draw(self.names, self.rules, self.seed) if self.rules else {}
 
     def spec(self, *, faulty: bool) -> OriginSpec:
         """What the origin is told."""

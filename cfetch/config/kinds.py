@@ -37,13 +37,13 @@ class Kind:
         low = f"{'above' if self.above else 'from'} {self.show(self.low)}"
         return low if self.high is None else f"{low} to {self.show(self.high)}"
 
-    def parse(self, text: str) -> Any:
+    def parse(self, text: str) -> Any:  # noqa: ANN401 - each option has its own type
         """Raises ValueError whose text says what is allowed."""
         value = self.read(text)
         self.check(value)
         return value
 
-    def check(self, value: Any) -> None:
+    def check(self, value: Any) -> None:  # noqa: ANN401 - see parse
         """Raises ValueError if ``value`` is out of range."""
         if self.choices and value not in self.choices:
             raise ValueError(f"must be {self.range_text()}")
@@ -63,9 +63,7 @@ def _read_int(raw: str) -> int:
 
 def _read_float(raw: str) -> float:
     try:
-        if not raw.isascii() or "_" in raw:  # float() would read 1_5 as 15
-            raise ValueError(raw)
-        return float(raw)
+        return float(raw.replace("_", "?"))  # float() would read 1_5 as 15
     except ValueError:
         raise ValueError("must be a number") from None
 

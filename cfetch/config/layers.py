@@ -1,4 +1,4 @@
-"""Four layers, each over the one before: default < file < environment < flag. The origin of every value is kept."""
+"""Four layers, each over the one before: default < file < environment < flag; origins are kept."""
 
 import difflib
 from collections.abc import Mapping
@@ -6,7 +6,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from cfetch.config.document import load, quoted
 from cfetch.config.settings import KINDS, Settings
 from cfetch.errors import ConfigError
 from cfetch.secret import printable
@@ -36,7 +35,7 @@ def resolve(*, flags: Mapping[str, str], env: Mapping[str, str], file: Path | No
     problems: list[str] = []
     for origin, layer in _layers(flags, env, file, problems):
         for key, raw in layer.items():
-            name, where = key, origin(key)
+            name, where = key, printable(origin(key))
             if name not in KINDS:
                 problems.append(f"{where}: unknown key {printable(key)!r}{_nearest(key)}")
                 continue
@@ -58,6 +57,8 @@ def _layers(
 ) -> list[tuple[Any, Mapping[str, object]]]:
     layers: list[tuple[Any, Mapping[str, object]]] = []
     if file is not None:
+        from cfetch.config.document import load  # a run without a file does not wait for yaml
+
         layers.append((lambda _: str(file), load(file)))
     mine: dict[str, object] = {}
     for variable, raw in env.items():
@@ -79,6 +80,8 @@ def _nearest(key: str) -> str:
 
 def show(resolved: Resolved) -> str:
     """YAML that ``--config`` reads back, with each value's origin as a comment."""
+    from cfetch.config.document import quoted
+
     lines = []
     for name, kind in KINDS.items():
         value = getattr(resolved.settings, name)
@@ -88,5 +91,5 @@ def show(resolved: Resolved) -> str:
             shown = f"# {name}: <redacted>"
         else:
             shown = f"{name}: {quoted(value) if isinstance(value, str) else kind.show(value)}"
-        lines.append(f"{shown:<40}  # {printable(resolved.origins[name])}")
+        lines.append(f"{shown:<40}  # {resolved.origins[name]}")
     return "\n".join(lines)

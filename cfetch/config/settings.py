@@ -1,7 +1,7 @@
 """Every option of ``cfetch download``: its name, default, range and the reason for them, in one table.
 
-The command line's flags, the keys of ``--config`` files, the ``CFETCH_…`` variables, ``--show-config`` and the
-run header of the metrics are all made from this table.
+The command line's flags, the keys of ``--config`` files, the ``CFETCH_…`` variables, ``--show-config`` and
+the run header of the metrics are all made from this table.
 """
 
 from dataclasses import dataclass, fields

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 __all__ = ["duration_text", "parse_duration", "parse_size", "size_text"]
 
-_DIGITS = r"(\d{1,18}(?:\.\d{1,40})?)"  # below 2^63; more is a slip of the finger
+_DIGITS = r"(\d{1,18}(?:\.\d+)?)"  # below 2^63; more is a slip of the finger
 _SIZE = re.compile(_DIGITS + r"\s*(?:([kmgtp])(i?b?)|b?)", re.IGNORECASE | re.ASCII)
 _DURATION = re.compile(rf"(?:{_DIGITS}h)?(?:{_DIGITS}m)?(?:{_DIGITS}s)?(?:{_DIGITS}ms)?", re.ASCII)
 _NUMBER = re.compile(_DIGITS, re.ASCII)
@@ -23,7 +23,8 @@ def parse_size(text: str) -> int:
         raise ValueError("not a size; write it like 64KiB, 16MiB or 1000000")
     number, power, unit = match.groups()
     base = 1000 if unit and unit.lower() == "b" else 1024
-    return round(Decimal(number) * base ** _POWERS[(power or "").lower()])
+    factor: int = base ** _POWERS[(power or "").lower()]
+    return round(Decimal(number) * factor)
 
 
 def parse_duration(text: str) -> float:

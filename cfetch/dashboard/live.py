@@ -4,7 +4,7 @@ It has no thread and no timer of its own; the engine's Progress events, a few a 
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -39,12 +39,14 @@ def live_view(stream: TextIO, *, no_color: bool) -> Iterator[Listener]:
         highlight=False,
     )
     shown = _Shown(console)
+    shown.live.start()
     try:
-        with shown.live:
-            yield shown
+        yield shown
     finally:
-        if shown.view.summary is not None and shown.alive:
-            _close(console, shown.view.summary, shown.view.stopping)
+        with suppress(OSError):  # a terminal that went away has nothing left to tidy
+            shown.live.stop()
+            if shown.view.summary is not None:
+                _close(console, shown.view.summary, shown.view.stopping)
 
 
 class _Shown:

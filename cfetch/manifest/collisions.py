@@ -71,7 +71,9 @@ class PathIndex:
             return
         for bucket in range(BUCKETS):
             pairs = zip(self._hashes[bucket], self._references[bucket], strict=True)
-            joined = sorted(hashed << 32 | reference for hashed, reference in pairs)  # a third of tuples' memory
-            self._hashes[bucket] = array("q", [number >> 32 for number in joined])
-            self._references[bucket] = array("I", [number & 0xFFFFFFFF for number in joined])
+            joined = sorted(
+                hashed << 32 | reference for hashed, reference in pairs
+            )  # a third of tuples' memory
+            self._hashes[bucket] = array("q", (number >> 32 for number in joined))
+            self._references[bucket] = array("I", (number & 0xFFFFFFFF for number in joined))
         self._sorted = True

@@ -57,7 +57,7 @@ def reader_for(source: Source, name: str | None) -> Reader:
 def detected(source: Source) -> str:
     """The name of the format that ``source`` seems to have."""
     head = source.head().lstrip("\ufeff \t\r\n")
-    ending = _ENDINGS.get(PurePosixPath(source.name).suffix.lower(), "")
+    ending = _ENDINGS.get(PurePosixPath(source.name.partition("?")[0]).suffix.lower(), "")
     if head.startswith("{"):
         return _json_kind(head, ending)
     if head.startswith("["):

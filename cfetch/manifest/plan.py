@@ -13,7 +13,6 @@ from typing import BinaryIO, Self
 
 import msgspec
 
-from cfetch.errors import LocalFault
 from cfetch.manifest.entry import Entry, collision_key
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import Headers
@@ -111,11 +110,9 @@ def freeze(
     try:
         file, merged = _sealed(reading, directory, files)
         reading.faults.raise_if_any(name)
-    except BaseException as error:
+    except BaseException:
         for file in files:
             file.discard()
-        if isinstance(error, OSError):
-            raise LocalFault(f"cannot write the plan of {name} to {directory}: {error.strerror}") from error
         raise
     return Plan(file, source=name, headers=reading.document.headers, merged=merged)
 
@@ -133,8 +130,7 @@ def _sealed(reading: Reading, directory: Path, files: list[PlanFile]) -> tuple[P
     smaller = PlanFile(directory / f"{FILE_NAME}.merged")
     files.append(smaller)
     _copy_without(repeated, file, smaller)
-    smaller.path = smaller.path.replace(file.path)
-    file.close()
+    smaller.take_place_of(file)
     return smaller, len(repeated)
 
 

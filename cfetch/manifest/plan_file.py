@@ -7,10 +7,13 @@ an entry takes 32 bytes: position, size, host and a hash of its path.
 import hashlib
 import os
 from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
+from cfetch.errors import LocalFault
 from cfetch.manifest.collisions import PathIndex
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.urls import host_of
@@ -28,13 +31,14 @@ class PlanFile:
     """Append entries, ``seal``, then read any of them. Entry ``i`` is the ``i``-th appended.
 
     Raises:
-        OSError: the file exists already or cannot be written.
+        LocalFault: the file exists already or cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._file = os.fdopen(os.open(path, flags, 0o600), "r+b", buffering=BUFFER_BYTES)
+        with self._writing():
+            self._file = os.fdopen(os.open(path, flags, 0o600), "r+b", buffering=BUFFER_BYTES)
         self._digest = hashlib.sha256()
         self._host_numbers: dict[str, int] = {}
         self._positions = array("q", [0])
@@ -61,7 +65,10 @@ class PlanFile:
     def append(self, entry: Entry) -> None:
         """Write one entry; its ``id`` is its index."""
         record = _encoder.encode(entry)
-        self._file.write(record)
+        try:  # inline: a context manager here would cost a tenth of the whole
+            self._file.write(record)
+        except OSError as error:
+            raise self._fault(error) from error
         self.paths.add(entry.path, len(self.sizes))
         self._positions.append(self._positions[-1] + len(record))
         self.sizes.append(UNKNOWN_SIZE if entry.size_bytes is None else entry.size_bytes)
@@ -74,7 +81,8 @@ class PlanFile:
 
     def seal(self) -> None:
         """Nothing is appended after this; entries can be read."""
-        self._file.flush()
+        with self._writing():
+            self._file.flush()
 
     def entry(self, index: int) -> Entry:
         """Read one entry.
@@ -87,14 +95,31 @@ class PlanFile:
         start = self._positions[index]
         return _decoder.decode(os.pread(self._file.fileno(), self._positions[index + 1] - start, start))
 
+    def take_place_of(self, other: "PlanFile") -> None:
+        """Move this file over the other one's, which is closed."""
+        with self._writing():
+            self.path = self.path.replace(other.path)
+        other.close()
+
     def close(self) -> None:
         """Let go of the file; it stays."""
         self._file.close()
 
     def discard(self) -> None:
         """Let go of the file and remove it."""
-        self.close()
+        with suppress(OSError):  # a full disk refuses the last flush too
+            self.close()
         self.path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise self._fault(error) from error
+
+    def _fault(self, error: OSError) -> LocalFault:
+        return LocalFault(f"cannot write the plan to {self.path}: {error.strerror}")
 
 
 def _identity(entry: Entry) -> tuple[object, ...]:

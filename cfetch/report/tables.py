@@ -51,7 +51,7 @@ def _heading(words: str, remark: str = "") -> Text:
 
 
 def _grid(columns: str, rows: Iterable[Row], width: int) -> Iterator[Text]:
-    """A header and a line for each row. ``>`` aligns a column to the right; the first one takes what is left."""
+    """A header and a line for each row. ``>`` aligns a column right; the first one gives way."""
     names = columns.split("|")
     body = [[cell if isinstance(cell, tuple) else (cell, "") for cell in row] for row in rows]
     head = [(name.removeprefix(">"), "dim") for name in names]
@@ -173,8 +173,8 @@ def _mitigations(report: Report, width: int) -> Iterator[Text]:
 def _balance(sums: Mitigations) -> tuple[str, str]:
     verb = "saved" if sums.saved_s >= 0 else "lost"
     return (
-        f"{plural(sums.cancelled, 'attempt')} cancelled: {sums.better:,} better, {sums.worse:,} worse, "
-        f"{sums.unknown:,} unknown",
+        (f"{plural(sums.cancelled, 'attempt')} cancelled: {sums.better:,} better, {sums.worse:,} worse, "
+        f"{sums.unknown:,} unknown"),
         f"{verb} {duration(abs(sums.saved_s))} summed over the files, {size(sums.wasted_bytes)} in vain",
     )
 

@@ -126,14 +126,14 @@ def test_count_right_sees_missing_short_long_and_altered_files(tmp_path):
 
 
 def test_the_whole_bench_on_a_small_workload(tmp_path):
-    """Three real runs: every file right in each, mitigation only where it was on, and a document that reads back."""
+    """Three real runs: every file right in each, mitigation only where it was on; the document reads back."""
     scenario = tmp_path / "small.yaml"
     scenario.write_text(
         "files: [{count: 40, size: 16KiB}]\n"
         "faults: [{kind: slow, fraction: 5%, rate: 6KiB}]\n"
         "options: {padding: 200ms}\n"
     )
-    said = []
+    said: list[str] = []
     result = run(BenchOptions(scenario=str(scenario), folder=tmp_path), said.append)
     ideal, none, mitigated = result.runs
     assert [one.name for one in result.runs] == ["ideal", "none", "mitigated"]
@@ -150,18 +150,17 @@ def test_a_run_that_does_not_download_says_why(tmp_path, monkeypatch):
     """The child's own words are in the error."""
     scenario = tmp_path / "s.yaml"
     scenario.write_text("files: [{count: 1, size: 1KiB}]")
-    monkeypatch.setattr("cfetch.bench.compare.CFETCH", ("python3", "-c", "raise SystemExit('no luck')"))
     monkeypatch.setattr(
         "cfetch.bench.compare.run_child", lambda *_, **__: OUTCOME._replace(exit_code=3, error="no luck")
     )
-    with pytest.raises(LocalFault, match="'ideal' run of cfetch ended with code 3.*no luck"):
+    with pytest.raises(LocalFault, match=r"'ideal' run of cfetch ended with code 3.*no luck"):
         run(BenchOptions(scenario=str(scenario), folder=tmp_path))
 
 
 def test_too_little_room_is_said_before_anything_runs(tmp_path):
     """A workload larger than the disk is refused, with both numbers."""
     scenario = tmp_path / "s.yaml"
-    scenario.write_text("files: [{count: 10000000, size: 10TiB}]")
+    scenario.write_text("files: [{count: 2, size: 8000PiB}]")
     with pytest.raises(LocalFault, match=r"the bench needs [\d,]+ bytes in"):
         run(BenchOptions(scenario=str(scenario), folder=tmp_path))
 

@@ -116,7 +116,7 @@ def test_a_wrong_scenario_is_refused_by_file_and_key(written, text, message):
 
 def test_a_name_that_no_scenario_has(tmp_path):
     """The known ones are listed; a file that is not there is named."""
-    with pytest.raises(ConfigError, match="no scenario 'nope'.*clean-16k.*stragglers"):
+    with pytest.raises(ConfigError, match=r"no scenario 'nope'.*clean-16k.*stragglers"):
         find_scenario("nope")
     with pytest.raises(ConfigError, match=r"gone\.yaml"):
         find_scenario(str(tmp_path / "gone.yaml"))

@@ -79,10 +79,14 @@ class Simulation:
     def start(self, id_, t_s, n, from_byte):
         slow = self.random.random() < self.straggling and n == 1
         self.active[id_] = {
-            "start": t_s, "n": n, "bytes": from_byte, "from": from_byte, "samples": [],
-            "rate": 16 * 1024 * self.random.uniform(5, 60) if slow else 12 * MIB * self.random.uniform(0.6, 1.4),
+            "start": t_s,
+            "n": n,
+            "bytes": from_byte,
+            "from": from_byte,
+            "samples": [],
+            "rate": self.random.uniform(0.1, 1.0) * MIB if slow else self.random.uniform(7, 17) * MIB,
             "doomed": self.random.random() < 0.02,
-        }  # fmt: skip
+        }
         yield ev.AttemptStarted(
             t_s=t_s,
             id=id_,
@@ -110,11 +114,21 @@ class Simulation:
         one = self.active[id_]
         self.attempts.setdefault(id_, []).append(
             ev.AttemptRecord(
-                n=one["n"], start_s=one["start"], first_byte_s=one["start"] + 0.05, end_s=t_s, from_byte=one["from"],
-                bytes=one["bytes"] - one["from"], http_status=200, outcome=outcome, error=error, peer="10.0.0.1:443",
-                median_bps=self.median(), expected_s=self.limit(id_), samples=one["samples"],
+                n=one["n"],
+                start_s=one["start"],
+                first_byte_s=one["start"] + 0.05,
+                end_s=t_s,
+                from_byte=one["from"],
+                bytes=one["bytes"] - one["from"],
+                http_status=200,
+                outcome=outcome,
+                error=error,
+                peer="10.0.0.1:443",
+                median_bps=self.median(),
+                expected_s=self.limit(id_),
+                samples=one["samples"],
             )
-        )  # fmt: skip
+        )
 
     def finish(self, id_, t_s, status, error=None):
         if status == "done":
@@ -130,13 +144,26 @@ class Simulation:
         return ev.EntryFinished(
             t_s=t_s,
             record=ev.FileRecord(
-                instant="20261121T013800123", id=id_, offset=id_, path=self.path(id_), host=self.host(id_),
-                size_bytes=self.size(id_), bytes=bytes_, status=status, verified="size", volume="/data/lake",
-                queued_s=0.0, start_s=attempts[0].start_s, end_s=t_s, rate_bps=bytes_ / elapsed,
-                stragglers=sum(a.outcome == "straggler" for a in attempts), attempts=attempts,
-                error_kind="refused" if error else None, error=error,
+                instant="20261121T013800123",
+                id=id_,
+                offset=id_,
+                path=self.path(id_),
+                host=self.host(id_),
+                size_bytes=self.size(id_),
+                bytes=bytes_,
+                status=status,
+                verified="size",
+                volume="/data/lake",
+                queued_s=0.0,
+                start_s=attempts[0].start_s,
+                end_s=t_s,
+                rate_bps=bytes_ / elapsed,
+                stragglers=sum(a.outcome == "straggler" for a in attempts),
+                attempts=attempts,
+                error_kind="refused" if error else None,
+                error=error,
             ),
-        )  # fmt: skip
+        )
 
     def break_off(self, id_, t_s):
         one = self.active[id_]
@@ -165,17 +192,27 @@ class Simulation:
         elapsed_s, expected_s = t_s - one["start"], self.limit(id_)
         self.stragglers += 1
         yield ev.StragglerCheck(
-            t_s=t_s, active_downloads=len(self.active), completed_downloads=len(self.rates), stragglers=[id_],
+            t_s=t_s,
+            active_downloads=len(self.active),
+            completed_downloads=len(self.rates),
+            stragglers=[id_],
             median_bps=self.median(),
-        )  # fmt: skip
+        )
         yield ev.StragglerCancelling(
             t_s=t_s, id=id_, offset=id_, path=self.path(id_), elapsed_s=elapsed_s, expected_s=expected_s
         )
         self.record_attempt(id_, t_s, "straggler")
         yield ev.StragglerCancelled(
-            t_s=t_s, id=id_, offset=id_, path=self.path(id_), size_bytes=self.size(id_), elapsed_s=elapsed_s,
-            attempt=one["n"], kept_bytes=one["bytes"], completed=False,
-        )  # fmt: skip
+            t_s=t_s,
+            id=id_,
+            offset=id_,
+            path=self.path(id_),
+            size_bytes=self.size(id_),
+            elapsed_s=elapsed_s,
+            attempt=one["n"],
+            kept_bytes=one["bytes"],
+            completed=False,
+        )
         if self.stragglers == 12 and not self.fallback:
             self.fallback = True
             yield ev.FallbackTriggered(t_s=t_s, stragglers=12, threshold=10)
@@ -183,22 +220,37 @@ class Simulation:
 
     def progress(self, t_s):
         return ev.Progress(
-            t_s=t_s, **self.counts, retries=self.retries, bytes_done=self.bytes_done,
-            bytes_active=sum(one["bytes"] for one in self.active.values()), bytes_wasted=self.wasted,
-            active=[self.view(id_, one, t_s) for id_, one in self.active.items()], waiting=len(self.queue),
-            baseline=ev.BaselineView(median_bps=self.median(), finished=len(self.rates), required=self.required()),
-            stragglers=self.stragglers, sequential=self.fallback and len(self.queue) > self.files // 4,
-        )  # fmt: skip
+            t_s=t_s,
+            **self.counts,
+            retries=self.retries,
+            bytes_done=self.bytes_done,
+            bytes_active=sum(one["bytes"] for one in self.active.values()),
+            bytes_wasted=self.wasted,
+            active=[self.view(id_, one, t_s) for id_, one in self.active.items()],
+            waiting=len(self.queue),
+            baseline=ev.BaselineView(
+                median_bps=self.median(), finished=len(self.rates), required=self.required()
+            ),
+            stragglers=self.stragglers,
+            sequential=self.fallback and len(self.queue) > self.files // 4,
+        )
 
     def view(self, id_, one, t_s):
         elapsed_s, expected_s = t_s - one["start"], self.limit(id_)
         used = elapsed_s / expected_s if expected_s else 0
         state = "last try" if one["n"] == 3 else "straggler" if used >= 1 else "slow" if used > 0.6 else "ok"
         return ev.ActiveAttempt(
-            id=id_, path=self.path(id_), host=self.host(id_), size_bytes=self.size(id_), bytes=one["bytes"],
-            rate_bps=(one["bytes"] - one["from"]) / elapsed_s if elapsed_s else 0.0, elapsed_s=elapsed_s,
-            expected_s=expected_s, n=one["n"], state=state,
-        )  # fmt: skip
+            id=id_,
+            path=self.path(id_),
+            host=self.host(id_),
+            size_bytes=self.size(id_),
+            bytes=one["bytes"],
+            rate_bps=(one["bytes"] - one["from"]) / elapsed_s if elapsed_s else 0.0,
+            elapsed_s=elapsed_s,
+            expected_s=expected_s,
+            n=one["n"],
+            state=state,
+        )
 
 
 def stream(metrics=None, **options):

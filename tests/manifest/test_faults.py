@@ -366,7 +366,7 @@ def test_not_a_number(error_of, literal):
 @pytest.mark.parametrize("name", ["m.json", "m.jsonl", "m.txt", "m.csv"])
 def test_huge_row(error_of, name):
     """A row over the cap is a fault; in line formats the lines after it are still read."""
-    row = '{"url":"http://h/' + "a" * MAX_ROW_CHARS + '"}'
+    row = '{"url":"http://h/' + "a" * 2 * MAX_ROW_CHARS + '"}'
     text = {"m.json": '{"files":[\n' + row + "]}", "m.csv": f"url\n{row}\nhttp://h/a b"}.get(
         name, f"{row}\nnope"
     )

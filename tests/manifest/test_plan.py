@@ -1,7 +1,10 @@
 """A frozen plan: sealed, exact, and free of collisions."""
 
+import io
 import json
+import os
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -68,17 +71,39 @@ def test_faults_leave_nothing(tmp_path, text):
 
 
 def test_plan_that_cannot_be_written(tmp_path, frozen):
-    """A missing directory, or one that holds a plan, is a local fault that names both; the old plan stays."""
+    """A missing directory, or one that holds a plan, is a local fault that names it; the old plan stays."""
     manifest = tmp_path / "m.txt"
     manifest.write_text("http://h/a\n")
     with manifest.open("rb") as file:
-        with pytest.raises(LocalFault, match=r"the plan of m\.txt to .*missing: No such file"):
+        with pytest.raises(LocalFault, match=r"the plan to .*missing/entries\.msgpack: No such file"):
             freeze(file, name="m.txt", directory=tmp_path / "missing")
         with freeze(file, name="m.txt", directory=tmp_path) as plan:
             with pytest.raises(LocalFault, match="exists"):
                 freeze(file, name="m.txt", directory=tmp_path)
             assert plan.entry(0).path == "a"
         assert (tmp_path / "entries.msgpack").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_full_disk(tmp_path, monkeypatch):
+    """A full disk is a local fault that names the plan's file."""
+    full = os.open("/dev/full", os.O_RDWR)
+    monkeypatch.setattr(os, "open", lambda *_: full)
+    with pytest.raises(LocalFault, match="No space left"):
+        freeze(io.BytesIO(b"http://h/a\n"), name="m.txt", directory=tmp_path)
+
+
+def test_errors_of_the_service_are_passed_on(tmp_path):
+    """What goes wrong while asking for further chunks is not taken for a fault of the disk."""
+
+    def fetch_chunk(_):
+        raise ConnectionResetError
+
+    link = {"chunk_index": 0, "external_link": "http://h/0", "next_chunk_index": 1}
+    reply = json.dumps({"external_links": [link]}).encode()
+    with pytest.raises(ConnectionResetError):
+        freeze(io.BytesIO(reply), name="m", directory=tmp_path, fetch_chunk=fetch_chunk)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_identical_entries_are_merged(frozen, tmp_path):
@@ -147,9 +172,9 @@ def test_collisions_are_told_with_the_other_faults(error_of):
 
 def test_collisions_far_apart(error_of):
     """Collisions are found among many entries and directories, wherever they stand."""
-    paths = [f"d{i % 5000}/f{i}" for i in range(12_000)]
-    error = error_of(document(*map(entry, [*paths, "d4321", paths[3] + "/x", "D77/f77"])))
-    assert [problem.line for problem in error.problems] == [12_002, 12_003, 12_004]
+    paths = [f"d{i % 5000}/f{i}" for i in range(35_000)]
+    error = error_of(document(*map(entry, [*paths, "d4321", paths[-1] + "/x", "D77/f77"])))
+    assert [problem.line for problem in error.problems] == [35_002, 35_003, 35_004]
 
 
 def test_find(frozen):

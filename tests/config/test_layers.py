@@ -1,0 +1,161 @@
+"""Default < file < environment < flag, with the origin of every value, and all faults named at once."""
+
+import pytest
+
+from cfetch.config.layers import resolve, show
+from cfetch.config.settings import KINDS, Settings
+from cfetch.errors import ConfigError
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Writes a configuration file and gives its path."""
+
+    def write(text):
+        path = tmp_path / "my.yaml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_without_anything_given_all_is_default():
+    """No layer, no change; other programs' variables are not looked at."""
+    resolved = resolve(flags={}, env={"PADDING": "9s", "PATH": "/bin"})
+    assert resolved.settings == Settings()
+    assert set(resolved.origins.values()) == {"default"}
+    assert resolved.origins.keys() == KINDS.keys()
+
+
+def test_each_layer_beats_the_one_before(config):
+    """With one value in all layers, taking layers away from the top shows each in turn, and its origin."""
+    file = config("padding: 1s\n")
+    env = {"CFETCH_PADDING": "2s"}
+    flags = {"padding": "3s"}
+    seen = [
+        resolve(flags=flags, env=env, file=file),
+        resolve(flags={}, env=env, file=file),
+        resolve(flags={}, env={}, file=file),
+        resolve(flags={}, env={}),
+    ]
+    assert [one.settings.padding for one in seen] == [3, 2, 1, 5]
+    assert [one.origins["padding"] for one in seen] == ["--padding", "CFETCH_PADDING", str(file), "default"]
+
+
+def test_layers_do_not_touch_each_others_keys(config):
+    """A flag for one key leaves the file's and the environment's other keys in force."""
+    resolved = resolve(
+        flags={"max_stragglers": "3"}, env={"CFETCH_QUANTILE": "0.5"}, file=config("multiplier: 2\n")
+    )
+    settings = resolved.settings
+    assert (settings.max_stragglers, settings.quantile, settings.multiplier) == (3, 0.5, 2)
+    assert resolved.origins["max_stragglers"] == "--max-stragglers"
+
+
+def test_unknown_key_names_the_nearest(config):
+    """A slip of the finger gets the right word, wherever it stands."""
+    with pytest.raises(ConfigError) as caught:
+        resolve(flags={}, env={"CFETCH_QUANTIL": "1"}, file=config("max-stragglers: 3\n"))
+    said = str(caught.value)
+    assert "my.yaml: unknown key 'max-stragglers'; did you mean 'max_stragglers'?" in said
+    assert "CFETCH_QUANTIL: unknown key 'quantil'; did you mean 'quantile'?" in said
+
+
+def test_key_that_resembles_nothing_gets_the_list():
+    """Where no word is near, all of them are named."""
+    with pytest.raises(ConfigError, match="unknown key 'xyzzy'; known keys: to, state, concurrency"):
+        resolve(flags={}, env={"CFETCH_XYZZY": "1"})
+
+
+def test_all_problems_are_told_at_once(config):
+    """Faults of file, environment and flags come in one message, a line each."""
+    with pytest.raises(ConfigError) as caught:
+        resolve(
+            flags={"quantile": "2"},
+            env={"CFETCH_PADDING": "soon"},
+            file=config("concurrency: 0\nnonsense_key: 1\nto: [a, b]\n"),
+        )
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 5
+    assert lines[0].endswith("my.yaml: concurrency is '0' but must be from 1 to 1024")
+    assert "to must be a single value" in lines[2]
+    assert (
+        lines[3]
+        == "CFETCH_PADDING: padding is 'soon' but not a duration; write it like 500ms, 30s, 5m or 1h30m"
+    )
+    assert lines[4] == "--quantile: quantile is '2' but must be above 0 to 1"
+
+
+@pytest.mark.parametrize("variable", ["CFETCH_padding", "CFETCH_Padding"])
+def test_environment_is_upper_case(variable):
+    """A variable that no other machine would set is an error, not a silent no-op."""
+    with pytest.raises(ConfigError, match="write it in upper case"):
+        resolve(flags={}, env={variable: "1s"})
+
+
+def test_variable_that_names_the_file_is_no_key():
+    """CFETCH_CONFIG belongs to the command line."""
+    assert resolve(flags={}, env={"CFETCH_CONFIG": "x.yaml"}).settings == Settings()
+
+
+def test_control_characters_of_a_value_are_not_printed():
+    """An error message cannot move the cursor of the terminal that it is read on."""
+    with pytest.raises(ConfigError) as caught:
+        resolve(flags={}, env={"CFETCH_PADDING": "\x1b[2J", "CFETCH_\x1b]0;X": "1"})
+    assert "\x1b" not in str(caught.value)
+
+
+ODD = {
+    "to": "a dir/with #hash: and 'quotes'\n\x1b[31m",
+    "state": "*star",
+    "metrics": "- dash.json",
+    "statement_host": "https://example.org",
+    "concurrency": "7",
+    "per_host": "3",
+    "multiplier": "1.2345678901",
+    "quantile": "0.00001",
+    "padding": "0.00001",
+    "retry_budget": "1h30m",
+    "stall_timeout": "61.0000001",
+    "mitigation": "no",
+    "sequential_fallback": "yes",
+    "log_format": "json",
+    "dry_run": "on",
+}
+
+
+def test_shown_configuration_reads_back(config):
+    """What --show-config prints, given as --config, means the same values, exactly."""
+    resolved = resolve(flags={}, env={f"CFETCH_{key.upper()}": text for key, text in ODD.items()})
+    again = resolve(flags={}, env={}, file=config(show(resolved)))
+    assert again.settings == resolved.settings
+    assert again.settings.padding == 0.00001
+
+
+def test_shown_defaults_read_back(config):
+    """The same without anything set: what has no value is a comment."""
+    assert resolve(flags={}, env={}, file=config(show(resolve(flags={}, env={})))).settings == Settings()
+
+
+def test_origin_of_every_value_is_shown(tmp_path):
+    """One line per option, its origin behind it; a strange file name stays on its line."""
+    file = tmp_path / "line\nbreak.yaml"
+    file.write_text("padding: 1s\n")
+    lines = show(resolve(flags={"quantile": "0.5"}, env={"CFETCH_JSON": "true"}, file=file)).splitlines()
+    assert [line.removeprefix("# ").split(":")[0] for line in lines] == list(KINDS)
+    of = dict(zip(KINDS, lines, strict=True))
+    assert of["padding"].startswith("padding: 1s ")
+    assert of["padding"].endswith(r"line\nbreak.yaml")
+    assert of["quantile"].endswith("  # --quantile")
+    assert of["json"].endswith("  # CFETCH_JSON")
+    assert of["state"].split() == ["#", "state:", "not", "set", "#", "default"]
+
+
+def test_refresh_command_is_never_shown(config):
+    """It may hold a token: --show-config tells only that there is one, and errors do not quote it."""
+    shown = show(resolve(flags={}, env={"CFETCH_REFRESH_COMMAND": "sign --token s3cret"}))
+    assert "s3cret" not in shown
+    assert "refresh_command: <redacted>" in shown
+    with pytest.raises(ConfigError) as caught:
+        resolve(flags={}, env={"CFETCH_REFRESH_COMAND": "s3cret"}, file=config("refresh_command: [s3cret]\n"))
+    assert "s3cret" not in str(caught.value)

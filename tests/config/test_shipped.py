@@ -1,0 +1,46 @@
+"""The files in configs/: each loads, says what it claims to say, and gives reasons."""
+
+from pathlib import Path
+
+import pytest
+
+from cfetch.config.document import load
+from cfetch.config.layers import resolve
+from cfetch.config.settings import KINDS, Settings
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+CLOUDS = ["aws-s3", "azure-blob", "gcs"]
+
+
+def test_the_shipped_files_are_these():
+    """A new file gets its line here, and with it its tests."""
+    assert sorted(path.stem for path in CONFIGS.iterdir()) == sorted(["default", *CLOUDS])
+
+
+def test_default_states_exactly_the_defaults():
+    """Every option that has a default stands in default.yaml with that value, every other as a comment."""
+    path = CONFIGS / "default.yaml"
+    given = load(path)
+    assert {name for name in KINDS if getattr(Settings(), name) is not None} == given.keys()
+    assert resolve(flags={}, env={}, file=path).settings == Settings()
+    for name in KINDS.keys() - given.keys():
+        assert f"\n# {name}: " in path.read_text()
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_cloud_file_changes_only_what_it_names(cloud):
+    """A cloud's file is valid, and each of its values differs from the default: the rest would be noise."""
+    path = CONFIGS / f"{cloud}.yaml"
+    settings = resolve(flags={}, env={}, file=path).settings
+    changed = {name for name in KINDS if getattr(settings, name) != getattr(Settings(), name)}
+    assert changed == load(path).keys()
+    assert "padding" in changed
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_cloud_file_tells_fact_from_judgement(cloud):
+    """Every value's comment says what is documented and what is our own opinion."""
+    paragraphs = (CONFIGS / f"{cloud}.yaml").read_text().split("\n\n")
+    valued = [text for text in paragraphs if any(not line.startswith("#") for line in text.splitlines())]
+    assert len(valued) >= 2
+    assert all("Documented: " in text or "Judgement: " in text for text in valued)

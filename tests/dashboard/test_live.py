@@ -1,0 +1,206 @@
+"""The live view: what frames look like, that they fit, and that no name can drive the terminal."""
+
+import fcntl
+import io
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+from rich.console import Console, Group
+
+from cfetch.dashboard.live import live_view
+from cfetch.dashboard.paint import frame
+from cfetch.dashboard.view import View
+from cfetch.events import Progress, RunStopping
+from cfetch.report.format import cells
+from tests.dashboard.replay import HOSTILE, stream
+from tests.report.records import active, attempt, finished, progress, record, retry, started
+
+FRAMES = Path(__file__).parent / "frames"
+SIZES = [(80, 24), (120, 40), (60, 15)]
+
+
+def view(until_s=float("inf"), **options):
+    shown = View()
+    for event in stream(**options):
+        shown.apply(event)
+        if isinstance(event, Progress) and event.t_s >= until_s:
+            break
+    return shown
+
+
+def text(shown, width, height):
+    """What the terminal shows, cut at its right edge as it does."""
+    console = Console(file=io.StringIO(), width=width, height=height, force_terminal=False)
+    console.print(Group(*frame(shown, width, height)))
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize(("name", "until_s"), [("warming-up", 3.0), ("midway", 16.0)])
+def test_frames_look_as_agreed(name, until_s, width, height):
+    """The picture of a known run is the one on file; set CFETCH_WRITE_FRAMES=1 to agree on a new one."""
+    shown = text(view(until_s, straggling=0.1), width, height)
+    path = FRAMES / f"{name}-{width}x{height}.txt"
+    if os.environ.get("CFETCH_WRITE_FRAMES"):
+        path.write_text(shown)
+    assert shown == path.read_text()
+
+
+@pytest.mark.parametrize("hostile", ["", HOSTILE, "日本語のとても長いファイル名" * 5])
+@pytest.mark.parametrize("unknown", [False, True])
+@pytest.mark.parametrize(("width", "height"), [*SIZES, (40, 8), (200, 60)])
+def test_every_frame_fits(width, height, unknown, hostile):
+    """Never more lines than the terminal has, nor wider; the last line stays free for the cursor."""
+    shown = View()
+    for event in stream(files=120, straggling=0.1, unknown=unknown, hostile=hostile):
+        shown.apply(event)
+        if isinstance(event, Progress):
+            lines = text(shown, width, height).splitlines()
+            assert len(lines) < height
+            assert max(cells(line) for line in lines) <= width
+
+
+def test_all_that_matters_is_in_the_frame():
+    """Totals, baseline, mitigation, fallback, stop, states in words, and the last trouble."""
+    shown = View()
+    states = ["ok", "slow", "straggler", "retrying", "last try"]
+    failed = record(9, 9, attempt(), status="failed", error="HTTP 404")
+    attempts = [active(i, state=state) for i, state in enumerate(states)]
+    last = progress(
+        9.0, failed=1, skipped=1, retries=1, stragglers=4, sequential=True, active=attempts, waiting=7
+    )
+    for event in (started(20, 9000), *finished(failed), retry(), RunStopping(t_s=8.0, reason="SIGINT"), last):
+        shown.apply(event)
+    words = text(shown, 120, 40)
+    for state in states:
+        assert f" {state}" in words
+    for fact in ("stopping", "2 of 20 files", "× 1 failed", "1 already there", "4 stragglers", "1 retry"):
+        assert fact in words
+    for fact in (
+        "FALLBACK: one at a time",
+        "warming up: 0 of 6 needed",
+        "5 active, 7 waiting",
+        "HTTP 404",
+        "HTTP 500",
+    ):
+        assert fact in words
+
+
+def test_before_the_first_progress_there_is_a_line():
+    """An empty screen would look like a hang."""
+    assert text(View(), 80, 24) == "connecting …\n"
+
+
+REPLAY = [
+    sys.executable,
+    "-m",
+    "tests.dashboard.replay",
+    "--files",
+    "60",
+    "--speed",
+    "1000",
+    "--straggling",
+    "0.3",
+]
+SEQUENCE = re.compile(
+    rb"\x1b\[[0-9;?]*[A-Za-z]|\x1b.|[\x00-\x09\x0b-\x1a\x1c-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xaa-\xae]"
+)
+
+
+def on_a_terminal(*arguments, width=80, height=24, **environ):
+    """What the replay writes to a terminal of that size."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+    env = {
+        k: v for k, v in os.environ.items() if k not in {"CI", "NO_COLOR", "COLUMNS", "LINES", "FORCE_COLOR"}
+    }
+    env |= {"TERM": "xterm-256color", "PYTHONUTF8": "1", **environ}
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(
+        [*REPLAY, *arguments], stdin=slave, stdout=slave, stderr=slave, env=env, cwd=root
+    ) as child:
+        os.close(slave)
+        written = bytearray()
+        while True:
+            try:
+                data = os.read(master, 65536)
+            except OSError:  # the child has closed its side
+                break
+            if not data:
+                break
+            written += data
+    os.close(master)
+    assert child.returncode == 0
+    return bytes(written)
+
+
+def test_hostile_names_bring_no_escape_sequence_of_their_own():
+    """On a real terminal, hostile names cause no control sequence that harmless names do not cause."""
+    harmless, hostile = on_a_terminal(), on_a_terminal("--hostile")
+    assert b"owned" in hostile or b"smile" in hostile
+    assert set(SEQUENCE.findall(hostile)) <= set(SEQUENCE.findall(harmless))
+
+
+def test_the_view_gives_way_to_the_summary():
+    """The cursor is hidden meanwhile and back at the end; the last words are the closing lines."""
+    written = on_a_terminal()
+    assert written.index(b"\x1b[?25l") < written.rindex(b"\x1b[?25h")
+    assert b"60 of 60 files in place" in written[written.rindex(b"\x1b[?25h") :]
+
+
+def test_without_colours_the_layout_stays():
+    """NO_COLOR drops the colours; cursor movement and words stay."""
+    written = on_a_terminal(NO_COLOR="1")
+    assert not re.search(rb"\x1b\[[0-9;]*3[0-7]m", written)
+    assert b"\x1b[2K" in written
+
+
+def test_a_terminal_that_goes_away_does_not_end_the_run():
+    """A write error stops the picture, not the download."""
+
+    class Gone(io.StringIO):
+        encoding = "utf-8"
+        gone = False
+
+        def write(self, text_):
+            if self.gone:
+                raise OSError(5, "Input/output error")
+            return super().write(text_)
+
+    stream_ = Gone()
+    try:
+        with live_view(stream_, no_color=False) as tell:
+            tell(started())
+            tell(progress(0.25))
+            stream_.gone = True
+            tell(progress(0.5))
+            tell(progress(0.75))
+            stream_.gone = False
+    except OSError:
+        pytest.fail("the error reached the engine")
+
+
+def test_a_terminal_that_is_gone_at_the_end_is_no_error_either():
+    """Leaving the view on a dead terminal raises nothing."""
+
+    class Gone(io.StringIO):
+        encoding = "utf-8"
+        gone = False
+
+        def write(self, text_):
+            if self.gone:
+                raise OSError(5, "Input/output error")
+            return super().write(text_)
+
+    stream_ = Gone()
+    with live_view(stream_, no_color=False) as tell:
+        for event in stream(files=3):
+            tell(event)
+        stream_.gone = True

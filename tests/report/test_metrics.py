@@ -1,0 +1,163 @@
+"""The metrics file, written and read back."""
+
+import errno
+import json
+import os
+import stat
+
+import pytest
+
+from cfetch.errors import LocalFault, UsageError
+from cfetch.events import RunFinished
+from cfetch.report.metrics import MetricsFile, read_metrics
+from cfetch.report.summary import Tally
+from tests.report.records import attempt, finished, progress, record, started
+
+RECORDS = [record(0, 100, attempt(samples=[(0.5, 50), (1.0, 100)])), record(1, 7, status="skipped")]
+
+
+def write(path, *events):
+    with MetricsFile(path) as metrics:
+        for event in events:
+            metrics(event)
+    return path
+
+
+def read(path):
+    return [(run.header.instant, list(run.files)) for run in read_metrics([path])]
+
+
+@pytest.mark.parametrize("name", ["m.jsonl", "m.json"])
+def test_what_is_written_is_read_back(tmp_path, name):
+    """Both forms give back the header and every record."""
+    path = write(tmp_path / name, started(2), *finished(*RECORDS))
+    assert read(path) == [("i1", RECORDS)]
+
+
+def test_lines_follow_the_documented_order_of_schemas(tmp_path):
+    """The header is the first line, then one line per entry, each naming its schema."""
+    path = write(tmp_path / "m.jsonl", started(2), *finished(*RECORDS))
+    schemas = [json.loads(line)["schema"] for line in path.read_text().splitlines()]
+    assert schemas == ["cfetch.run/1", "cfetch.file/1", "cfetch.file/1"]
+
+
+@pytest.mark.parametrize("events", [(), (started(0),), (started(1), *finished(RECORDS[0]))])
+def test_the_array_document_is_valid_json_at_any_length(tmp_path, events):
+    """A .json file is one JSON array, also when there was nothing to write."""
+    path = write(tmp_path / "m.json", *events)
+    assert len(json.loads(path.read_text())) == len(events)
+
+
+def test_only_the_owner_may_read(tmp_path):
+    """The file is 0600 even where an older one was open to all."""
+    path = tmp_path / "m.jsonl"
+    path.write_text("old")
+    path.chmod(0o666)
+    write(path, started())
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert "old" not in path.read_text()
+
+
+def test_a_second_of_run_time_flushes(tmp_path):
+    """What happened up to a second ago is on disk while the run goes on."""
+    path = tmp_path / "m.jsonl"
+    with MetricsFile(path) as metrics:
+        metrics(started(2))
+        metrics(finished(record(0, 100, attempt(end_s=0.5)))[0])
+        before = len(path.read_text().splitlines())
+        metrics(progress(1.25))
+        after = len(path.read_text().splitlines())
+    assert (before, after) == (1, 2)
+
+
+def test_the_end_of_the_run_closes_the_file(tmp_path):
+    """RunFinished completes the document; closing again is harmless."""
+    metrics = MetricsFile(tmp_path / "m.json")
+    metrics(started())
+    metrics(RunFinished(t_s=1.0, summary=Tally().summary(1.0)))
+    metrics.close()
+    assert len(json.loads(metrics.path.read_text())) == 1
+
+
+@pytest.mark.parametrize("name", ["m.jsonl", "m.json"])
+@pytest.mark.parametrize("cut", [1, 5, 60])
+def test_a_torn_last_line_is_dropped(tmp_path, name, cut):
+    """A file that a kill cut short reads up to its last whole line."""
+    path = write(tmp_path / name, started(2), *finished(*RECORDS))
+    whole = path.read_bytes().removesuffix(b"]\n").rstrip()
+    path.write_bytes(whole[:-cut])
+    assert read(path) == [("i1", RECORDS[:1])]
+
+
+def test_a_torn_line_in_the_middle_is_refused(tmp_path):
+    """Only the last line may be torn: elsewhere it is named with file and line."""
+    path = write(tmp_path / "m.jsonl", started(2), *finished(*RECORDS))
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + lines[1][:-20] + b"\n" + lines[2])
+    with pytest.raises(UsageError, match=r"m\.jsonl:2: not cfetch metrics"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"schema": "other/1"}\n', '{"a": 1}\n', "hello\n", "[1, 2]", "", "[", '{"schema":"cfetch.file/1"}\n'],
+)
+def test_other_files_are_refused(tmp_path, text):
+    """What is not a metrics file is a usage error that names the file."""
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=r"x\.json:1: not cfetch metrics"):
+        read(path)
+
+
+def test_a_missing_file_is_a_usage_error(tmp_path):
+    """A path that cannot be read is named with the reason."""
+    with pytest.raises(UsageError, match=r"gone\.jsonl: No such file"):
+        read(tmp_path / "gone.jsonl")
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_arrays_that_other_tools_rewrote_are_read(tmp_path, indent):
+    """A document that went through another JSON tool still reads."""
+    path = write(tmp_path / "m.json", started(2), *finished(*RECORDS))
+    path.write_text(json.dumps(json.loads(path.read_text()), indent=indent))
+    assert read(path) == [("i1", RECORDS)]
+
+
+def test_one_file_may_hold_several_runs(tmp_path):
+    """Files that were put one after the other read as so many runs."""
+    one = write(tmp_path / "1.jsonl", started(1), *finished(RECORDS[0])).read_text()
+    two = write(tmp_path / "2.jsonl", started(1, instant="i2"), *finished(RECORDS[1])).read_text()
+    both = tmp_path / "both.jsonl"
+    both.write_text(one + two)
+    assert read(both) == [("i1", [RECORDS[0]]), ("i2", [RECORDS[1]])]
+
+
+def test_runs_that_are_not_read_are_passed_over(tmp_path):
+    """Asking for the next run skips what was not read of the last one."""
+    path = write(tmp_path / "m.jsonl", started(2), *finished(*RECORDS))
+    assert [run.header.files for run in read_metrics([path, path])] == [2, 2]
+
+
+def test_a_full_disk_is_a_local_fault_told_once(tmp_path, monkeypatch):
+    """A write that fails ends the record with one named error; later events and closing say no more."""
+    metrics = MetricsFile(tmp_path / "m.jsonl")
+    real = os.write
+
+    def full(fd, data):
+        if fd == metrics._fd:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(fd, data)
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(LocalFault, match=r"m\.jsonl: No space left on device"):
+        metrics(started())
+    metrics(progress(5.0))
+    metrics(finished(RECORDS[0])[0])
+    metrics.close()
+
+
+def test_a_file_that_cannot_be_made_is_a_local_fault(tmp_path):
+    """The name and the reason are in the message."""
+    with pytest.raises(LocalFault, match=r"no/m\.jsonl: No such file or directory"):
+        MetricsFile(tmp_path / "no" / "m.jsonl")

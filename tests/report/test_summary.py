@@ -1,0 +1,143 @@
+"""From events to summary and exit code."""
+
+import pytest
+
+from cfetch.errors import CfetchError, Interrupted, LocalFault, UsageError
+from cfetch.events import FallbackTriggered
+from cfetch.report.summary import MAX_FAILURES, Tally, exit_code, status
+from cfetch.report.waste import wasted_by_attempt, wasted_bytes
+from tests.report.records import attempt, cancelled, finished, progress, record, retry, started
+
+
+class HeldError(CfetchError):
+    exit_code = 4
+
+
+@pytest.mark.parametrize(
+    ("unfinished", "error", "code"),
+    [
+        (0, None, 0),
+        (1, None, 1),
+        (0, UsageError("x"), 2),
+        (3, LocalFault("x"), 3),
+        (3, HeldError("x"), 4),
+        (3, Interrupted(2), 130),
+        (0, Interrupted(15), 143),
+        (3, ValueError("x"), 70),
+    ],
+)
+def test_exit_codes(unfinished, error, code):
+    """The exit code follows the documented list."""
+    assert exit_code(unfinished, error) == code
+
+
+@pytest.mark.parametrize(
+    ("in_place", "unfinished", "error", "word"),
+    [
+        (0, 0, None, "completed"),
+        (5, 0, None, "completed"),
+        (5, 1, None, "partial"),
+        (0, 1, None, "failed"),
+        (5, 0, LocalFault("x"), "partial"),
+        (0, 0, LocalFault("x"), "failed"),
+        (5, 0, Interrupted(2), "interrupted"),
+    ],
+)
+def test_status(in_place, unfinished, error, word):
+    """One word for the run: an error is never called completed."""
+    assert status(in_place, unfinished, error) == word
+
+
+def tally(*events):
+    counted = Tally()
+    for event in events:
+        counted(event)
+    return counted
+
+
+def test_a_clean_run():
+    """All entries done or skipped: counts, bytes, rate, exit 0."""
+    summary = tally(
+        started(2, 150), *finished(record(0, 100, attempt()), record(1, 50, status="skipped"))
+    ).summary(2.0, metrics="m.jsonl")
+    assert (summary.status, summary.exit_code, summary.metrics) == ("completed", 0, "m.jsonl")
+    assert (summary.files.total, summary.files.done, summary.files.skipped) == (2, 1, 1)
+    assert (summary.bytes.total, summary.bytes.fetched, summary.bytes.wasted) == (150, 100, 0)
+    assert summary.rate_bps == 50.0
+
+
+def test_failures_are_named_and_capped():
+    """Each failure has kind and message; the count goes on where the list ends."""
+    many = [
+        record(
+            i, 9, attempt(size=0, outcome="error"), status="failed", error_kind="refused", error="HTTP 404"
+        )
+        for i in range(MAX_FAILURES + 5)
+    ]
+    summary = tally(started(len(many)), *finished(*many)).summary(1.0)
+    assert (summary.status, summary.exit_code, summary.files.failed) == ("failed", 1, MAX_FAILURES + 5)
+    assert len(summary.failures) == MAX_FAILURES
+    assert (summary.failures[3].id, summary.failures[3].kind, summary.failures[3].message) == (
+        3,
+        "refused",
+        "HTTP 404",
+    )
+
+
+def test_entries_that_never_ended_count_as_unfinished():
+    """A plan of which nothing is heard is not completed."""
+    assert tally(started(3)).summary(1.0).exit_code == 1
+
+
+def test_mitigation_counters():
+    """Stragglers come from the records, the rest from events; a won race is none."""
+    hedged = record(1, 100, attempt(1, outcome="lost", size=40), attempt(2))
+    slow = record(0, 100, attempt(1, outcome="straggler", size=30), attempt(2, from_byte=30, size=70))
+    summary = tally(
+        started(2), retry(), cancelled(), cancelled(completed=True), *finished(slow, hedged)
+    ).summary(1.0)
+    assert summary.retries == 1
+    assert (summary.stragglers.detected, summary.stragglers.cancelled, summary.stragglers.hedged) == (1, 1, 1)
+    assert (summary.bytes.fetched, summary.bytes.wasted) == (240, 40)
+
+
+def test_fallback_is_restored_when_progress_says_parallel_again():
+    """The way back is seen in Progress, not assumed."""
+    fell = [
+        started(),
+        FallbackTriggered(t_s=1.0, stragglers=10, threshold=10),
+        progress(2.0, sequential=True),
+    ]
+    during, after = tally(*fell).summary(3.0), tally(*fell, progress(3.0)).summary(3.0)
+    again = tally(*fell, progress(3.0), progress(4.0, sequential=True)).summary(4.0)
+    assert (during.fallback.triggered, during.fallback.restored) == (True, False)
+    assert (after.fallback.triggered, after.fallback.restored) == (True, True)
+    assert again.fallback.restored is False
+    assert tally(started(), progress(1.0)).summary(1.0).fallback.restored is False
+
+
+@pytest.mark.parametrize(
+    ("attempts", "on_disk", "wasted"),
+    [
+        ([attempt()], 100, [0]),
+        ([attempt(size=30), attempt(from_byte=30, size=70)], 100, [0, 0]),
+        ([attempt(size=30), attempt(from_byte=0, size=100)], 100, [30, 0]),
+        ([attempt(size=60), attempt(from_byte=40, size=60)], 100, [20, 0]),
+        (
+            [attempt(size=30), attempt(from_byte=30, size=20), attempt(from_byte=0, size=100)],
+            100,
+            [30, 20, 0],
+        ),
+        ([attempt(from_byte=90, size=10)], 100, [0]),
+        ([attempt(size=100, outcome="lost"), attempt(size=100)], 100, [100, 0]),
+        ([attempt(size=100), attempt(size=80, outcome="lost")], 100, [0, 80]),
+        ([attempt(size=40, outcome="error")], 40, [0]),
+        ([attempt(size=40, outcome="error")], 0, [40]),
+        ([], 0, []),
+    ],
+)
+def test_waste_is_what_stands_in_no_file(attempts, on_disk, wasted):
+    """Resumed bytes are kept, overwritten and discarded ones wasted, whatever the order of attempts."""
+    one = record(0, 100, *attempts, bytes_=on_disk)
+    assert wasted_by_attempt(one) == wasted
+    assert wasted_bytes(one) == sum(wasted)

@@ -1,0 +1,81 @@
+"""A report on a terminal."""
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from cfetch.report.analyse import analyse
+from cfetch.report.format import cells
+from cfetch.report.metrics import Run, RunHeader
+from cfetch.report.tables import show, tables
+from tests.dashboard.replay import HOSTILE, stream
+from tests.report.records import attempt, record
+
+HEADER = RunHeader(
+    instant="i1", wall_start="2026-01-01", version="0", host="w", settings={}, files=400, concurrency=16
+)
+
+
+def shown(width=80, header=HEADER, records=None):
+    files = records if records is not None else recorded()
+    console = Console(file=io.StringIO(), width=width, force_terminal=False)
+    console.print(tables(analyse([Run(Path("m.jsonl"), header, iter(files))])))
+    return console.file.getvalue()
+
+
+def recorded(**options):
+    return [event.record for event in stream(straggling=0.08, **options) if hasattr(event, "record")]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_line_is_wider_than_the_terminal(width):
+    """Every table fits; long names give way."""
+    lines = shown(width).splitlines()
+    assert max(cells(line) for line in lines) <= width
+    assert len(lines) > 40
+
+
+def test_every_part_is_there():
+    """Headline, slowest, hosts, throughput, mitigations and failures each have their heading."""
+    text = shown()
+    failed = record(1, 9, attempt(), status="failed", error_kind="refused", error="HTTP 404")
+    text += shown(records=[failed])
+    for heading in ("run i1", "slowest files", "hosts", "throughput", "mitigations", "failures"):
+        assert f"\n{heading}" in f"\n{text}"
+    assert "a/1: HTTP 404" in text
+
+
+def test_a_mitigation_shows_what_it_saved():
+    """The row of a cancelled attempt has its projected and its real finish and the difference."""
+    slow = attempt(1, 0.0, 10.0, size=100, outcome="straggler", samples=[(5.0, 50), (10.0, 100)])
+    text = shown(records=[record(0, 1000, slow, attempt(2, 10.0, 12.0, from_byte=100, size=900))])
+    (row,) = [line for line in text.splitlines() if line.startswith("a/0") and "+" in line]
+    assert row.split() == ["a/0", "1", "10s", "10", "B/s", "1m", "40s", "12s", "+1m", "28s", "0", "B"]
+
+
+def test_parts_without_content_are_left_out():
+    """An empty run shows its headline and nothing else."""
+    text = shown(records=[])
+    assert text.startswith("run i1")
+    assert len(text.splitlines()) == 2
+
+
+def test_hostile_names_are_printed_harmless():
+    """Escapes, controls and markup in names, hosts and messages do not reach the terminal as such."""
+    hostile = recorded(hostile=HOSTILE, files=80)
+    failed = record(
+        1, 9, attempt(), status="failed", error_kind=HOSTILE, error=HOSTILE, host=HOSTILE, path=HOSTILE
+    )
+    done = record(2, 9, attempt(), host=HOSTILE)
+    header = RunHeader(instant=HOSTILE, wall_start=HOSTILE, version="0", host=HOSTILE, settings={})
+    text = shown(200, header, [*hostile, failed, done])
+    assert not set(text) & set("\x1b\x07\x9b\u202e")
+    assert "[bold]x[/bold]:smile:" in text
+
+
+def test_show_prints_on_stdout(capsys):
+    """The tables are the command's result, so they go to stdout; markup in them is text."""
+    show("done [bold]x[/bold]")
+    assert capsys.readouterr() == ("done [bold]x[/bold]\n", "")

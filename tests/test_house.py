@@ -1,0 +1,185 @@
+"""The rules of the house that no linter knows: sizes, public names, fast help, one table of options."""
+
+import ast
+import importlib
+import inspect
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cfetch.cli import options
+from cfetch.cli.download import download
+from cfetch.config.document import load
+from cfetch.config.settings import KINDS
+
+ROOT = Path(__file__).parents[1]
+MODULES = sorted((ROOT / "cfetch").rglob("*.py"))
+NAMES = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in MODULES]
+NOT_OURS = {".git", ".hypothesis", ".venv", "__pycache__", "demo-run", "dist"}
+
+
+def run_cfetch(*arguments, cwd):
+    """The command as a user without any settings runs it."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith("CFETCH_")}
+    env |= {"PYTHONPATH": str(ROOT), "COLUMNS": "200", "TERM": "dumb"}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_modules_were_found():
+    """The tests below look at the real package."""
+    assert {"cfetch", "cfetch.download", "cfetch.straggler.detector"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=NAMES)
+def test_no_file_or_function_is_too_long(path):
+    """A file that needs a table of contents is two files: at most 500 lines, and 60 for a function."""
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 500
+    long = [
+        f"{node.name}: {lines} lines"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := (node.end_lineno or 0) - node.lineno + 1) > 60
+    ]
+    assert long == []
+
+
+@pytest.mark.parametrize(("path", "name"), [*zip(MODULES, NAMES, strict=True)], ids=NAMES)
+def test_module_says_what_it_is_and_what_it_offers(path, name):
+    """A docstring, and a sorted ``__all__`` of names that exist: constants, then classes, then the rest."""
+    module = importlib.import_module(name)
+    if path.name == "__init__.py" and not path.read_text(encoding="utf-8"):
+        return
+    assert module.__doc__
+    if path.name == "__init__.py" and not hasattr(module, "__all__"):
+        assert [node for node in ast.parse(path.read_text()).body if not isinstance(node, ast.Expr)] == []
+        return
+    public = module.__all__
+    assert public == sorted(set(public), key=lambda one: (not one.isupper(), not one[0].isupper(), one))
+    assert [one for one in public if not hasattr(module, one)] == []
+
+
+def test_nothing_names_a_package_registry():
+    """Where packages come from is the machine's business, not the project's."""
+    hosts = re.compile(
+        rb"py" + rb"pi\.|python" + rb"hosted|index-" + rb"url|arti" + rb"factory", re.IGNORECASE
+    )
+    texts = {path: path.read_bytes() for path in project_files()}
+    assert ROOT / "pyproject.toml" in texts
+    assert [str(path) for path, text in texts.items() if hosts.search(text)] == []
+
+
+def project_files():
+    """Every file but those that tools make."""
+    for folder, below, files in os.walk(ROOT):
+        below[:] = [one for one in below if one not in NOT_OURS and not one.endswith(("_cache", ".egg-info"))]
+        yield from (Path(folder, file) for file in files)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["download", "--help"]], ids=" ".join)
+def test_help_waits_for_no_heavy_library(arguments, tmp_path):
+    """What only a run needs is imported by a run: help answers at once."""
+    code = (
+        f"import sys; sys.argv = ['cfetch', *{arguments!r}]\n"
+        "from cfetch.__main__ import main\n"
+        "try:\n    main()\n"
+        "except SystemExit as end:\n    assert not end.code, end.code\n"
+        "import json; print(json.dumps(sorted(sys.modules)), file=sys.stderr)\n"
+    )
+    done = run_cfetch("-c", code, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    loaded = set(json.loads(done.stderr))
+    assert "cfetch.cli.app" in loaded
+    heavy = {
+        "aiohttp",
+        "asyncio",
+        "numpy",
+        "opentelemetry",
+        "rich.live",
+        "rich.progress",
+        "yaml",
+        "yarl",
+    }
+    assert loaded & heavy == set()
+
+
+def test_every_setting_has_a_flag_and_a_panel():
+    """The table of options is the command line: neither lacks what the other has; help has a place for all."""
+    parameters = inspect.signature(download).parameters
+    given = {name: parameters[name].annotation.__metadata__[0] for name in KINDS}
+    flags = {name: (option.default, *option.param_decls)[0].split("/")[0] for name, option in given.items()}
+    assert flags == {name: "--" + name.replace("_", "-") for name in KINDS}
+    assert parameters.keys() - KINDS.keys() == {"manifest", "config", "show_config"}
+    assert options._PANEL_OF.keys() == KINDS.keys()
+    assert sum(len(names) for names in options._PANELS.values()) == len(KINDS)
+
+
+def test_show_config_reads_back_through_the_command_line(tmp_path):
+    """Its output, given as --config, shows the same values; only their origin has changed."""
+    flags = ["--to", "a #b: c", "--padding", "10ms", "--quantile", "0.12345678", "--no-mitigation", "--json"]
+    first = run_cfetch("-m", "cfetch", "download", "x", *flags, "--show-config", cwd=tmp_path)
+    assert (first.returncode, first.stderr) == (0, "")
+    assert re.search(r"^padding: 0\.01s +# --padding$", first.stdout, re.MULTILINE)
+    (tmp_path / "one.yaml").write_text(first.stdout)
+    second = run_cfetch(
+        "-m", "cfetch", "download", "x", "--config", "one.yaml", "--show-config", cwd=tmp_path
+    )
+    (tmp_path / "two.yaml").write_text(second.stdout)
+    shown = load(tmp_path / "one.yaml")
+    assert load(tmp_path / "two.yaml") == shown
+    assert (shown["to"], shown["mitigation"], shown["json"]) == ("a #b: c", "false", "true")
+    assert re.search(r"^padding: 0\.01s +# one\.yaml$", second.stdout, re.MULTILINE)
+
+
+@pytest.fixture
+def bare_machine(tmp_path):
+    """Runs a copy of scripts/setup, in a folder with a space, with nothing on PATH but this one python3."""
+
+    def run(python3):
+        project, tools = tmp_path / "a project", tmp_path / "bin"
+        (project / "scripts").mkdir(parents=True)
+        tools.mkdir()
+        for name in ("scripts/setup", "pyproject.toml"):
+            shutil.copy(ROOT / name, project / name)
+        for tool in ("cat", "cksum", "dirname"):
+            (tools / tool).symlink_to(shutil.which(tool))
+        if python3 is not None:
+            (tools / "python3").write_text(f"#!/bin/sh\n{python3}\n")
+            (tools / "python3").chmod(0o755)
+        return subprocess.run(
+            ["/bin/sh", project / "scripts/setup"],
+            cwd=tmp_path, env={"PATH": str(tools)}, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("python3", "said"),
+    [
+        (None, "no Python 3.11 or newer on PATH"),
+        ("exit 1", "no Python 3.11 or newer on PATH"),
+        ('case "$2" in *ensurepip*) exit 1;; esac', "apt-get install python3-venv"),
+    ],
+    ids=["none", "too old", "no ensurepip"],
+)
+def test_setup_says_what_the_machine_lacks(bare_machine, python3, said):
+    """Without a usable Python, set-up ends at once with one line that tells what to install."""
+    done = bare_machine(python3)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,183 @@
+"""Run a pool over a fake transport on virtual time, and look at what came of it."""
+
+import asyncio
+import hashlib
+import itertools
+import os
+
+from cfetch.clock import VirtualClock, run_virtual
+from cfetch.config.settings import Settings
+from cfetch.events import AttemptStarted, EntryFinished, Progress, StragglerCancelled, StragglerCancelling
+from cfetch.manifest.entry import Digest, Entry, safe_path
+from cfetch.placement.local import LocalVolume
+from cfetch.secret import SecretText, SecretUrl
+from cfetch.transfer.pool import Pool
+from tests.transfer.fake import FakeTransport
+
+__all__ = ["ListPlan", "Outcome", "drive", "entries_for", "entry_of", "tree"]
+
+KIB = 1024
+_FOLDERS = itertools.count()
+
+
+class ListPlan:
+    """A plan in memory; no headers for all unless given."""
+
+    def __init__(self, entries, headers=()):
+        self._entries = entries
+        self.headers = headers
+        hosts = [entry.url.host() for entry in entries]
+        self.hosts = tuple(dict.fromkeys(hosts))
+        self.host_of = [self.hosts.index(host) for host in hosts]
+        self.sizes = [-1 if e.size_bytes is None else e.size_bytes for e in entries]
+
+    def __len__(self):
+        return len(self._entries)
+
+    def entry(self, index):
+        return self._entries[index]
+
+
+def entry_of(number, path, body, *, size=True, digest=False, host="origin.test", query="", **more):
+    """An entry whose manifest states ``body``'s size and hash where asked to."""
+    known = {}
+    if size is not False:
+        known["size_bytes"] = len(body) if size is True else size
+    if digest:
+        known["digest"] = Digest("sha256", hashlib.sha256(body).hexdigest())
+    if "headers" in more:
+        more["headers"] = tuple((k, SecretText(v)) for k, v in more["headers"].items())
+    return Entry(
+        id=number,
+        path=safe_path(path),
+        url=SecretUrl(f"http://{host}/{path}{query}"),
+        **known,
+        **more,
+    )
+
+
+def entries_for(scripts, **how):
+    """One entry per script, in order, after the body of its last reply."""
+    return [entry_of(i, path, _last(script).body, **how) for i, (path, script) in enumerate(scripts.items())]
+
+
+def _last(script):
+    return script[-1] if isinstance(script, list) else script
+
+
+class Outcome:
+    """What a run left behind: ``records`` and ``events``, the ``tree`` of files, ``parts``, ``tasks``, time."""
+
+    def __init__(self, root, events, transport, pool):
+        self.root = root
+        self.events = events
+        self.transport = transport
+        self.pool = pool
+        self.elapsed_s = 0.0
+        self.tasks = set()
+        self.parts = []
+        self.tree = {}
+
+    def of(self, kind):
+        """The events of one kind."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def all_records(self):
+        return [event.record for event in self.of(EntryFinished)]
+
+    @property
+    def records(self):
+        return {record.path: record for record in self.all_records}
+
+    @property
+    def statuses(self):
+        return [self.records[path].status for path in sorted(self.records)]
+
+    @property
+    def flagged(self):
+        """The ids that were found to be stragglers, in order."""
+        return [event.id for event in self.of(StragglerCancelling)]
+
+    @property
+    def cancelled(self):
+        return self.of(StragglerCancelled)
+
+    @property
+    def started(self):
+        return self.of(AttemptStarted)
+
+    @property
+    def last_progress(self):
+        return self.of(Progress)[-1]
+
+
+def tree(root):
+    """Every file below ``root`` but cfetch's own, by relative path."""
+    found = {}
+    for folder, names, files in os.walk(root):
+        if ".cfetch" in names:
+            names.remove(".cfetch")
+        for name in files:
+            full = os.path.join(folder, name)
+            with open(full, "rb") as file:
+                found[os.path.relpath(full, root)] = file.read()
+    return found
+
+
+def drive(
+    tmp_path,
+    scripts,
+    entries=None,
+    *,
+    stop_at=None,
+    refresher=None,
+    clock=None,
+    jitter=lambda: 0.5,
+    listener=None,
+    headers=(),
+    before=None,
+    **settings,
+):
+    """Run to the end (or until ``stop_at``); ``before(root)`` may put files in place first."""
+    root = tmp_path / f"run{next(_FOLDERS)}"
+    root.mkdir()
+    if before is not None:
+        before(root)
+    transport = FakeTransport(scripts)
+    plan = ListPlan(entries_for(scripts) if entries is None else entries, headers)
+    events = []
+
+    def emit(event):
+        events.append(event)
+        if listener is not None:
+            listener(event)
+
+    async def main():
+        volume = LocalVolume(root, "attempts/i/0")
+        pool = Pool(
+            plan,
+            Settings(**settings),
+            volume,
+            transport,
+            instant="i",
+            clock=clock or VirtualClock(),
+            jitter=jitter,
+            emit=emit,
+            refresher=refresher,
+        )
+        outcome = Outcome(root, events, transport, pool)
+        loop = asyncio.get_running_loop()
+        if stop_at is not None:
+            loop.call_later(stop_at, pool.stop, "the test says so")
+        try:
+            await pool.run()
+        finally:
+            outcome.elapsed_s = loop.time()
+            outcome.tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            outcome.parts = [str(p) for p in (root / ".cfetch").rglob("*") if p.is_file()]
+            volume.close()
+        outcome.tree = tree(root)
+        return outcome
+
+    return run_virtual(main())

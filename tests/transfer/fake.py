@@ -1,0 +1,186 @@
+"""A transport without a network: scripted replies on virtual time, deterministic to the last byte.
+
+A path's script is a list of ``Reply``; the n-th request gets the n-th, and the last one repeats.
+"""
+
+import asyncio
+import re
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from multidict import CIMultiDict
+
+from cfetch.errors import Transient
+
+__all__ = ["FakeTransport", "Opened", "Reply"]
+
+STUCK_S = 1e9
+
+
+@dataclass(frozen=True)
+class Reply:
+    """``body`` is the whole object on the server; ``rate_bps`` None sends it at once after ``latency_s``.
+
+    After ``cut`` bytes of the reply comes ``then``: "stall" for ever, "reset", or "end" like a normal end.
+    ``framing`` is how the end is told: "length", "chunked" or "close". ``at_s``: the body's pieces arrive at
+    these times after the head instead, in equal shares.
+    """
+
+    body: bytes = b""
+    status: int = 200
+    latency_s: float = 0.0
+    rate_bps: float | None = None
+    at_s: tuple[float, ...] = ()
+    cut: int | None = None
+    then: str = "end"
+    etag: str | None = '"v1"'
+    ranges: bool = True
+    framing: str = "length"
+    headers: dict[str, str] = field(default_factory=dict)
+    error: Exception | None = None
+
+
+@dataclass
+class Opened:
+    """A request as it was made. ``range`` and ``if_range`` are header texts; ``t_s`` is virtual time."""
+
+    path: str
+    n: int
+    url: str
+    range: str | None
+    if_range: str | None
+    secrets: dict[str, str]
+    fresh: bool
+    t_s: float
+    response: "FakeResponse | None" = None
+
+
+class FakeTransport:
+    """Keeps the pool's ``Transport`` protocol; ``opens`` lists all requests, ``most`` is the peak of open ones."""
+
+    def __init__(self, scripts):
+        self.scripts = {k: [v] if isinstance(v, Reply) else list(v) for k, v in scripts.items()}
+        self.opens: list[Opened] = []
+        self.open_now: set[int] = set()
+        self.most = 0
+
+    async def open(self, url, headers, secrets, *, fresh):
+        path = urlsplit(url.reveal()).path[1:]
+        n = len(self.of(path)) + 1
+        now = asyncio.get_running_loop().time()
+        asked = Opened(
+            path,
+            n,
+            url.reveal(),
+            headers.get("Range"),
+            headers.get("If-Range"),
+            dict(secrets),
+            fresh,
+            now,
+        )
+        self.opens.append(asked)
+        script = self.scripts[path]
+        reply = script[min(n, len(script)) - 1]
+        self.open_now.add(id(asked))
+        self.most = max(self.most, len(self.open_now))
+        try:
+            await asyncio.sleep(reply.latency_s)
+        except asyncio.CancelledError:
+            self.open_now.discard(id(asked))
+            raise
+        if reply.error is not None:
+            self.open_now.discard(id(asked))
+            raise reply.error
+        asked.response = FakeResponse(reply, asked, lambda: self.open_now.discard(id(asked)))
+        return asked.response
+
+    def of(self, path):
+        """The requests for one path, in order."""
+        return [asked for asked in self.opens if asked.path == path]
+
+    def left_open(self):
+        """The paths whose responses were neither read to their end nor closed."""
+        return [a.path for a in self.opens if a.response is not None and not a.response.over]
+
+    async def close(self):
+        """Nothing to give back."""
+
+
+class FakeResponse:
+    """One reply on its way."""
+
+    def __init__(self, reply, asked, on_over):
+        self.peer = "192.0.2.1:80"
+        self.over = False
+        self._on_over = on_over
+        self.status, start = _slice(reply, asked)
+        self._data = reply.body[start:] if self.status in (200, 206) else b""
+        self.headers = _headers(reply, self.status, start, len(self._data))
+        self._then = reply.then if reply.cut is not None else "end"
+        if reply.cut is not None:
+            self._data = self._data[: reply.cut]
+        now = asyncio.get_running_loop().time()
+        self._arrivals = [(now + t, piece) for t, piece in _pieces(reply, self._data)]
+
+    async def read(self):
+        if not self._arrivals:
+            return await self._end()
+        wait_s = self._arrivals[0][0] - asyncio.get_running_loop().time()
+        if wait_s > 0:
+            await asyncio.sleep(wait_s)
+        return self.buffered() or await self.read()
+
+    def buffered(self):
+        now = asyncio.get_running_loop().time() + 1e-9
+        arrived = [piece for t, piece in self._arrivals if t <= now]
+        del self._arrivals[: len(arrived)]
+        return b"".join(arrived)
+
+    def close(self):
+        self.over = True
+        self._on_over()
+
+    async def _end(self):
+        if self._then == "stall":
+            await asyncio.sleep(STUCK_S)
+        self.close()
+        if self._then == "reset":
+            raise Transient("the connection broke: Connection reset by peer")
+        return b""
+
+
+def _slice(reply, asked):
+    match = re.fullmatch(r"bytes=(\d+)-", asked.range or "")
+    if reply.status != 200 or match is None or not reply.ranges:
+        return reply.status, 0
+    if asked.if_range is not None and asked.if_range != reply.etag:
+        return 200, 0
+    start = int(match[1])
+    return (206, start) if start < len(reply.body) else (416, 0)
+
+
+def _headers(reply, status, start, length):
+    headers = CIMultiDict(reply.headers)
+    if reply.etag is not None and status in (200, 206):
+        headers.setdefault("ETag", reply.etag)
+    if status == 206:
+        headers["Content-Range"] = f"bytes {start}-{len(reply.body) - 1}/{len(reply.body)}"
+    if reply.framing == "length":
+        headers.setdefault("Content-Length", str(length))
+    elif reply.framing == "chunked":
+        headers["Transfer-Encoding"] = "chunked"
+    return headers
+
+
+def _pieces(reply, data):
+    if reply.at_s:
+        share = -(-len(data) // len(reply.at_s))
+        return [(t, data[i * share : (i + 1) * share]) for i, t in enumerate(reply.at_s)]
+    if not data:
+        return []
+    if reply.rate_bps is None:
+        return [(0.0, data)]
+    share = max(1, -(-len(data) // 20))
+    return [
+        (min(i + share, len(data)) / reply.rate_bps, data[i : i + share]) for i in range(0, len(data), share)
+    ]

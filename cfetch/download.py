@@ -60,11 +60,17 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def prepare(
-    manifest: str, settings: Settings, *, env: Mapping[str, str], clock: Clock | None = None
+    manifest: str,
+    settings: Settings,
+    *,
+    env: Mapping[str, str],
+    clock: Clock | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Iterator["Prepared"]:
     """Validate everything that can be validated before the first byte is asked for.
 
-    ``manifest`` is a path, an http(s) URL, or ``-`` for standard input; ``env`` may hold DATABRICKS_TOKEN.
+    ``manifest`` is a path, an http(s) URL, or ``-`` for standard input; ``env`` may hold DATABRICKS_TOKEN;
+    ``progress`` is told how many entries have been read.
 
     Raises:
         UsageError: the manifest or a setting is wrong.
@@ -91,7 +97,7 @@ def prepare(
         fetch_chunk = api.blocking(statement) if statement else None
         name = "stdin" if manifest == "-" else str(SecretUrl(manifest)) if _is_url(manifest) else manifest
         plan = stack.enter_context(
-            freeze(source, name=name, directory=plan_directory, fetch_chunk=fetch_chunk)
+            freeze(source, name=name, directory=plan_directory, fetch_chunk=fetch_chunk, progress=progress)
         )
         volume = LocalVolume(root, f"attempts/{instant}/0")
         stack.callback(volume.close)

@@ -41,9 +41,9 @@ class Peer(NamedTuple):
 
 PEERS = (
     Peer("curl -Z", _CURL),
-    Peer("curl -Z, limits by hand", f"{_CURL} --speed-limit 65536 --speed-time 3 --retry 5"),
+    Peer("curl -Z, tuned", f"{_CURL} --speed-limit 65536 --speed-time 3 --retry 5"),
     Peer("aria2", _ARIA2),
-    Peer("aria2, limit by hand", f"{_ARIA2} --lowest-speed-limit=64K -m5"),
+    Peer("aria2, tuned", f"{_ARIA2} --lowest-speed-limit=64K -m5"),
     Peer("wget2", "wget2 -q --no-config --no-robots --max-threads={C} -i {L} -P {O}"),
     Peer(
         "rclone",

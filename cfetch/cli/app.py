@@ -62,7 +62,15 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except Exception as bug:  # noqa: BLE001 - the last line of defence; its text may hold a secret, so only places are shown
-        print(f"cfetch: a bug in cfetch, {type(bug).__name__}, at:", file=sys.stderr)
-        for frame in traceback.extract_tb(bug.__traceback__):
-            print(f"  {frame.filename}:{frame.lineno} in {frame.name}", file=sys.stderr)
+        _tell_places(bug)
         sys.exit(CfetchError.exit_code)
+
+
+def _tell_places(bug: BaseException) -> None:
+    if isinstance(bug, BaseExceptionGroup):
+        for inner in bug.exceptions:
+            _tell_places(inner)
+        return
+    print(f"cfetch: a bug in cfetch, {type(bug).__name__}, at:", file=sys.stderr)
+    for frame in traceback.extract_tb(bug.__traceback__):
+        print(f"  {frame.filename}:{frame.lineno} in {frame.name}", file=sys.stderr)

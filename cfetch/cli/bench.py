@@ -16,12 +16,16 @@ def bench(
         bool, typer.Option("--simulate-stragglers", help="Run the scenario `stragglers` (the default).")
     ] = False,
     scenario: Annotated[
-        str | None, typer.Option(help="A scenario's name, or a YAML file.", metavar="NAME|FILE", show_default=False)
+        str | None,
+        typer.Option(help="A scenario's name, or a YAML file.", metavar="NAME|FILE", show_default=False),
     ] = None,
     peers: Annotated[
-        bool, typer.Option("--peers", help="Also run curl, aria2c, wget2 and rclone, those that are installed.")
+        bool,
+        typer.Option("--peers", help="Also run curl, aria2c, wget2 and rclone, those that are installed."),
     ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="A small set that ends within a minute; for CI.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small set that ends within a minute; for CI.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Compare, on one seeded workload: no stragglers, stragglers left alone, stragglers mitigated.

@@ -39,15 +39,15 @@ def download(
         return
     import msgspec
 
+    from cfetch.dashboard.open import open_dashboard, reading_lines
     from cfetch.download import prepare
 
-    with prepare(manifest, settings, env=os.environ) as prepared:
+    told = reading_lines(manifest.partition("?")[0], quiet=settings.quiet)
+    with prepare(manifest, settings, env=os.environ, progress=told) as prepared:
         if settings.dry_run:
             document: msgspec.Struct = prepared.preview()
             code = 0
         else:
-            from cfetch.dashboard.open import open_dashboard
-
             with open_dashboard(
                 quiet=settings.quiet, log_format=settings.log_format, no_color=not settings.color
             ) as listener:

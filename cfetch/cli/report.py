@@ -14,7 +14,10 @@ __all__ = ["report"]
 def report(
     *,
     metrics: Annotated[
-        list[Path], typer.Argument(help="Metrics files of one or several runs.", metavar="METRICS...", show_default=False)
+        list[Path],
+        typer.Argument(
+            help="Metrics files of one or several runs.", metavar="METRICS...", show_default=False
+        ),
     ],
     json: JsonOption = False,
 ) -> None:

@@ -2,14 +2,19 @@
 
 import os
 import sys
-from collections.abc import Mapping
+
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Literal, TextIO
 
+from cfetch.clock import SystemClock
 from cfetch.dashboard.lines import json_lines, plain_lines, quiet_lines
 from cfetch.events import Listener
+from cfetch.secret import printable
 
-__all__ = ["choose", "open_dashboard"]
+__all__ = ["choose", "open_dashboard", "reading_lines"]
+
+READING_EVERY_S = 2.0  # a manifest that is read in less needs no word
 
 Mode = Literal["live", "plain", "json", "quiet"]
 
@@ -35,7 +40,7 @@ def _is_true(value: str | None) -> bool:
 def open_dashboard(
     *,
     quiet: bool = False,
-    log_format: Literal["text", "json"] = "text",
+    log_format: str = "text",
     no_color: bool = False,
     stream: TextIO | None = None,
     environ: Mapping[str, str] | None = None,
@@ -53,3 +58,17 @@ def open_dashboard(
 
         return live_view(stream, no_color=no_color or bool(environ.get("NO_COLOR")))
     return {"plain": plain_lines, "json": json_lines, "quiet": quiet_lines}[mode](stream)
+
+
+def reading_lines(name: str, *, quiet: bool = False, stream: TextIO | None = None) -> Callable[[int], None]:
+    """A function to be told how many entries of manifest ``name`` were read: a line every two seconds."""
+    stream = sys.stderr if stream is None else stream
+    told_s = SystemClock.monotonic()
+
+    def tell(entries: int) -> None:
+        nonlocal told_s
+        if not quiet and SystemClock.monotonic() - told_s >= READING_EVERY_S:
+            told_s = SystemClock.monotonic()
+            print(f"reading {printable(name)}: {entries:,} entries", file=stream, flush=True)
+
+    return tell

@@ -136,8 +136,7 @@ def _attempts(view: View, width: int, room: int) -> list[Text]:
     if room < 2 or not progress.active:
         return []
     shown = by_risk(progress.active)[: room - 1]
-    part = f"{len(shown)}/" if len(shown) < len(progress.active) else ""
-    title = f"{part}{len(progress.active)} active"
+    title = f"{len(progress.active)} active"
     waiting = f", {count(progress.waiting)} waiting"
     return [header(title, waiting, width), *(row(attempt, width) for attempt in shown)]
 

@@ -3,6 +3,7 @@
 Pure: no terminal, no clock; time is the events' ``t_s``. The live view paints it, plain lines quote it.
 """
 
+import math
 from collections import deque
 from typing import Literal, NamedTuple
 
@@ -173,7 +174,7 @@ class View:
         if progress is None or run is None or not progress.t_s:
             return None
         if not progress.waiting and progress.active:
-            return _tail(progress.active)
+            return _tail(progress.active, progress.baseline.median_bps)
         if run.sizes_unknown:
             left = run.files - self.settled_files
             return (left * progress.t_s / progress.done, True) if progress.done else None
@@ -181,15 +182,25 @@ class View:
         return (left_bytes / self.rate_bps, False) if self.rate_bps > 0 else None
 
 
-def _tail(active: list[ActiveAttempt]) -> tuple[float, bool] | None:
-    left = [
-        (max(0, one.size_bytes - one.bytes) / one.rate_bps if one.rate_bps > 0 else float("inf"))
-        for one in active
-        if one.size_bytes is not None
-    ]
-    if not left or max(left) == float("inf"):
-        return None
-    return max(left), len(left) < len(active)
+def _tail(active: list[ActiveAttempt], median_bps: float | None) -> tuple[float, bool] | None:
+    longest, rough = 0.0, False
+    for one in active:
+        if one.size_bytes is None:
+            rough = True
+            continue
+        left = max(0, one.size_bytes - one.bytes) / one.rate_bps if one.rate_bps > 0 else math.inf
+        afresh = _afresh(one, one.size_bytes, median_bps)
+        left, rough = (afresh, True) if afresh < left else (left, rough)
+        longest = max(longest, left)
+    return (longest, rough) if 0 < longest < math.inf else None
+
+
+def _afresh(attempt: ActiveAttempt, size_bytes: int, median_bps: float | None) -> float:
+    """Seconds if it is broken off at its limit and then runs normally; infinite where that will not happen."""
+    limit_s = attempt.expected_s
+    if not median_bps or limit_s is None or attempt.state == "last try" or attempt.elapsed_s > 1.5 * limit_s:
+        return math.inf
+    return max(0.0, limit_s - attempt.elapsed_s) + size_bytes / median_bps
 
 
 def by_risk(active: list[ActiveAttempt]) -> list[ActiveAttempt]:

@@ -88,7 +88,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False
     url: SecretUrl
     path: SafePath
     size_bytes: int | None = None
-    offset: int = 0
+    offset: int | None = None
     digest: Digest | None = None
     expires_at: float | None = None
     batch: str | None = None
@@ -96,3 +96,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False
     mirrors: tuple[SecretUrl, ...] = ()
     line: int = 0
     chunk: int | None = None  # index of a result chunk, for entries of a SQL statement's reply
+
+    @property
+    def position(self) -> int:
+        """``offset``, or the entry's number where the manifest states none."""
+        return self.id if self.offset is None else self.offset

@@ -6,7 +6,7 @@ directory.
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -24,6 +24,7 @@ from cfetch.secret import printable
 __all__ = ["Plan", "freeze"]
 
 FILE_NAME = "entries.msgpack"
+PROGRESS_ENTRIES = 10_000  # about a tenth of a second
 
 
 class Plan:
@@ -90,6 +91,7 @@ def freeze(
     format: str | None = None,  # noqa: A002 - the command line's word
     directory: Path,
     fetch_chunk: FetchChunk | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Plan:
     """Validate a manifest and seal it in ``directory``.
 
@@ -99,6 +101,7 @@ def freeze(
         format: a name from ``formats.READERS``; None detects it.
         directory: exists, and holds no other plan.
         fetch_chunk: asks for further links of a SQL statement.
+        progress: is told the number of entries read so far, every ``PROGRESS_ENTRIES``.
 
     Raises:
         ManifestError: with all faults; nothing is left in ``directory``.
@@ -108,7 +111,7 @@ def freeze(
     reading = Reading(Source(source, name, fetch_chunk), format)
     files: list[PlanFile] = []
     try:
-        file, merged = _sealed(reading, directory, files)
+        file, merged = _sealed(reading, directory, files, progress)
         reading.faults.raise_if_any(name)
     except BaseException:
         for file in files:
@@ -117,12 +120,16 @@ def freeze(
     return Plan(file, source=name, headers=reading.document.headers, merged=merged)
 
 
-def _sealed(reading: Reading, directory: Path, files: list[PlanFile]) -> tuple[PlanFile, int]:
+def _sealed(
+    reading: Reading, directory: Path, files: list[PlanFile], progress: Callable[[int], None] | None
+) -> tuple[PlanFile, int]:
     """The sealed file and how many entries were merged. ``files`` gets every file opened, for cleaning up."""
     file = PlanFile(directory / FILE_NAME)
     files.append(file)
     for entry in reading:
         file.append(entry)
+        if progress is not None and len(file) % PROGRESS_ENTRIES == 0:
+            progress(len(file))
     file.seal()
     repeated = _judged(file, reading.faults)
     if not repeated or reading.faults.total:

@@ -60,7 +60,8 @@ class _RunCount:
         self.status[record.status] += 1
         self.bytes += received_bytes(record)
         self.wasted += wasted_bytes(record)
-        self.retries += max(0, len(record.attempts) - 1)
+        if len(record.attempts) > 1:
+            self.retries += sum(one.outcome not in {"straggler", "lost"} for one in record.attempts[:-1])
         self.stragglers += record.stragglers
         self.elapsed_s = max(self.elapsed_s, record.end_s)
 

@@ -118,18 +118,21 @@ def _done(run: Figures) -> Text:
 
 def _contenders(comparison: Comparison) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for label in ("", "version", "wall, median", "all walls", "CPU", "files whole"):
-        table.add_column(label, justify="left" if label in {"", "version"} else "right")
+    for label in ("", "version", "wall, median", "all rounds", "CPU", "whole"):
+        table.add_column(label, justify="left" if label in {"", "version"} else "right", no_wrap=True)
     for one in comparison.contenders:
-        walls = " ".join(f"{'>' * trial.killed}{trial.wall_s:.1f}" for trial in one.trials)
-        killed = any(trial.killed for trial in one.trials)
+        walls = [trial.wall_s for trial in one.trials]
+        killed = "killed, >" * any(trial.killed for trial in one.trials)
         right = min(trial.right for trial in one.trials)
-        whole = Text(
-            f"{count(right)}/{count(comparison.files)}", style="bold red" if right < comparison.files else ""
+        whole = f"{count(right)}/{count(comparison.files)}"
+        table.add_row(
+            Text(one.name, style="bold" if one.name == "cfetch" else ""),
+            one.version,
+            f"{killed}{one.wall_s:.2f} s",
+            f"{min(walls):.1f}-{max(walls):.1f}",
+            f"{one.cpu_s:.2f} s",
+            Text(whole, style="bold red" if right < comparison.files else ""),
         )
-        wall = f"{'killed, >' if killed else ''}{one.wall_s:.2f} s"
-        name = Text(one.name, style="bold" if one.name == "cfetch" else "")
-        table.add_row(name, one.version, wall, walls, f"{one.cpu_s:.2f} s", whole)
     return table
 
 

@@ -28,7 +28,10 @@ class Percentiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One run's headline. ``bytes`` is what came over the wire, ``wasted`` the part of it in no file."""
+    """One run's headline. ``bytes`` is what came over the wire, ``wasted`` the part of it in no file.
+
+    ``retries`` are attempts after a failed one; cancelled stragglers are in ``stragglers``.
+    """
 
     source: str
     instant: str

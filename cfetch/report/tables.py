@@ -173,8 +173,10 @@ def _mitigations(report: Report, width: int) -> Iterator[Text]:
 def _balance(sums: Mitigations) -> tuple[str, str]:
     verb = "saved" if sums.saved_s >= 0 else "lost"
     return (
-        (f"{plural(sums.cancelled, 'attempt')} cancelled: {sums.better:,} better, {sums.worse:,} worse, "
-        f"{sums.unknown:,} unknown"),
+        (
+            f"{plural(sums.cancelled, 'attempt')} cancelled: {sums.better:,} better, {sums.worse:,} worse, "
+            f"{sums.unknown:,} unknown"
+        ),
         f"{verb} {duration(abs(sums.saved_s))} summed over the files, {size(sums.wasted_bytes)} in vain",
     )
 

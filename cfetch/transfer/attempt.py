@@ -67,9 +67,7 @@ class Running:
         self.from_byte = from_byte
         self.size_bytes = size_bytes
         self.immune = immune
-        self.learned_size = (
-            False  # the reply told more of what is to be fetched than was known
-        )
+        self.learned_size = False  # the reply told more of what is to be fetched than was known
         self.received = 0
         self.first_byte_s: float | None = None
         self.samples: list[tuple[float, int]] = []

@@ -92,7 +92,7 @@ class Job:
         return FileRecord(
             instant=instant,
             id=entry.id,
-            offset=entry.offset,
+            offset=entry.position,
             path=entry.path,
             host=self.host,
             size_bytes=entry.size_bytes,

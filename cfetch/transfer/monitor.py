@@ -110,7 +110,7 @@ class Monitor:
                 StragglerCancelling(
                     t_s=now_s,
                     id=entry.id,
-                    offset=entry.offset,
+                    offset=entry.position,
                     path=entry.path,
                     elapsed_s=flagged.elapsed_s,
                     expected_s=flagged.expected_s,

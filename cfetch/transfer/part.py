@@ -14,9 +14,7 @@ from cfetch.secret import printable
 __all__ = ["Part", "hash_and_close"]
 
 READ_BYTES = 1 << 20
-READS_PER_TURN = (
-    16  # 16 MiB, 10 ms: the hop to a thread costs nothing beside it, and a stop is prompt
-)
+READS_PER_TURN = 16  # 16 MiB, 10 ms: the hop to a thread costs nothing beside it, and a stop is prompt
 
 
 class _Hash(Protocol):

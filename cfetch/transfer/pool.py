@@ -39,9 +39,7 @@ __all__ = ["Pool"]
 
 EXPIRY_MARGIN_S = 60.0  # a link is renewed this long before its end; a request must not outlive it on the way
 NEEDS_FRESH = (None, 421)  # the connection failed, or leads to a server that does not serve this host
-MIN_TAIL_BYTES = (
-    64 << 10
-)  # a shorter rest of a resumed file tells the server's latency, not its speed
+MIN_TAIL_BYTES = 64 << 10  # a shorter rest of a resumed file tells the server's latency, not its speed
 
 
 class Pool:
@@ -215,7 +213,7 @@ class Pool:
             UrlRefreshed(
                 t_s=self._now(),
                 id=job.entry.id,
-                offset=job.entry.offset,
+                offset=job.entry.position,
                 url=str(link.url),
                 reason="straggler" if job.attempts and job.attempts[-1].outcome == "straggler" else "expired",
             )
@@ -309,7 +307,7 @@ class Pool:
                 StragglerCancelled(
                     t_s=self._now(),
                     id=entry.id,
-                    offset=entry.offset,
+                    offset=entry.position,
                     path=entry.path,
                     size_bytes=entry.size_bytes,
                     elapsed_s=self._now() - run.start_s,

@@ -96,7 +96,7 @@ class CommandRefresher:
 
     async def refresh(self, entry: Entry, stale: SecretUrl) -> Link:
         """See ``UrlRefresher``."""
-        asked = {"id": entry.id, "path": entry.path, "offset": entry.offset, "url": stale.reveal()}
+        asked = {"id": entry.id, "path": entry.path, "offset": entry.position, "url": stale.reveal()}
         async with self._slots:
             try:
                 child = await asyncio.create_subprocess_exec(

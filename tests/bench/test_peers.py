@@ -81,4 +81,4 @@ def test_each_installed_peer_brings_every_file(peer, scenario, tmp_path):
 def test_only_installed_tools_run(monkeypatch):
     """A machine with curl alone runs both of curl's lines and nothing else."""
     monkeypatch.setattr(shutil, "which", lambda name: "/bin/curl" if name == "curl" else None)
-    assert [peer.name for peer in installed()] == ["curl -Z", "curl -Z, limits by hand"]
+    assert [peer.name for peer in installed()] == ["curl -Z", "curl -Z, tuned"]

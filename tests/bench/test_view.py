@@ -125,3 +125,4 @@ def test_contenders_with_their_commands_and_their_faults():
     assert "killed, >20.00 s" in text
     assert "498/500" in text
     assert "tool -x O" in text
+    assert max(map(len, text.splitlines())) <= 80

@@ -198,7 +198,7 @@ def test_closing_words_of_a_bad_run():
     events = [started(30), *failures(30)]
     lines = closing_lines(ended(*events).summary)
     assert lines[0].startswith("failed: 0 of 30 files in place")
-    assert lines[1:3] == ["  30 files failed:", "    a/0: HTTP 404 (refused)"]
+    assert lines[2:4] == ["  30 files failed:", "    a/0: HTTP 404 (refused)"]
     assert f"    and {30 - SHOWN_FAILURES} more" in lines
 
 

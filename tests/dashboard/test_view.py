@@ -3,7 +3,7 @@
 import pytest
 
 from cfetch.dashboard.view import View, by_risk
-from cfetch.events import FallbackTriggered, RunStopping
+from cfetch.events import BaselineView, FallbackTriggered, RunStopping
 from tests.report.records import active, attempt, cancelled, finished, progress, record, retry, started
 
 
@@ -103,6 +103,15 @@ def test_at_the_tail_the_slowest_attempt_decides():
     assert shown.eta == (90.0, False)
     shown.apply(progress(6.0, active=[fast, active(1, rate_bps=0.0)]))
     assert shown.eta is None
+
+
+def test_a_straggler_at_the_tail_is_expected_to_start_afresh():
+    """Past or near its limit it will be broken off: the time left is the rest of the limit and a normal run."""
+    slow = active(1, rate_bps=1.0, elapsed_s=8.0, expected_s=10.0)
+    baseline = BaselineView(median_bps=500.0, finished=9, required=6)
+    assert view(started(9, 10_000), progress(5.0, active=[slow], baseline=baseline)).eta == (4.0, True)
+    last_try = active(1, rate_bps=1.0, elapsed_s=8.0, expected_s=10.0, state="last try")
+    assert view(started(9, 10_000), progress(5.0, active=[last_try], baseline=baseline)).eta == (900.0, False)
 
 
 def test_nothing_is_known_at_first():

@@ -91,7 +91,7 @@ def test_round_trip(files):
         for number, file in enumerate(stated):
             entry = plan.entry(number)
             assert (entry.id, entry.url.reveal(), entry.path) == (number, file["url"], file["path"])
-            assert (entry.size_bytes, entry.offset) == (file.get("size"), file.get("offset", 0))
+            assert (entry.size_bytes, entry.offset) == (file.get("size"), file.get("offset"))
             assert (entry.digest.hex if entry.digest else None) == file.get("sha256")
             assert (entry.expires_at, entry.batch) == (file.get("expires_at"), file.get("batch"))
             assert {name: value.reveal() for name, value in entry.headers} == file.get("headers", {})

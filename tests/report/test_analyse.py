@@ -127,11 +127,20 @@ def test_the_headline_counts_the_run():
     files = [
         record(0, 100, attempt(1, size=40, outcome="error"), attempt(2, 1.0, 4.0)),
         record(1, 10, status="skipped"),
+        record(
+            3,
+            10,
+            attempt(size=4, outcome="straggler"),
+            attempt(2, from_byte=4, size=6),
+            status="cancelled",
+            bytes_=10,
+        ),
         record(2, 10, attempt(size=0), status="failed"),
     ]
     (run,) = report(*files).runs
-    assert (run.planned, run.done, run.skipped, run.failed) == (3, 1, 1, 1)
-    assert (run.bytes, run.wasted, run.retries, run.elapsed_s, run.rate_bps) == (140, 40, 1, 4.0, 35.0)
+    assert (run.planned, run.done, run.skipped, run.failed, run.cancelled) == (3, 1, 1, 1, 1)
+    assert (run.bytes, run.wasted, run.retries, run.stragglers) == (150, 40, 1, 1)
+    assert (run.elapsed_s, run.rate_bps) == (4.0, 37.5)
 
 
 def test_a_run_without_files_gives_an_empty_report():

@@ -8,6 +8,7 @@ import random
 import pytest
 
 from cfetch.errors import Transient
+from cfetch.events import RunStopping
 from tests.transfer.drive import drive, entry_of
 from tests.transfer.fake import Reply
 
@@ -123,15 +124,6 @@ def plant(root, files):
 
 def test_stopped_twice_is_stopped_once(tmp_path):
     """The second call does nothing and tells nothing."""
-    from cfetch.events import RunStopping
-
-    pools = []
-
-    def listener(event):
-        if isinstance(event, RunStopping):
-            pools.append(event)
-
-    scripts = {"a": Reply(body=b"x" * 100, rate_bps=10.0)}
-    outcome = drive(tmp_path, scripts, stop_at=0.5, listener=listener)
+    outcome = drive(tmp_path, {"a": Reply(body=b"x" * 100, rate_bps=10.0)}, stop_at=0.5)
     outcome.pool.stop("again")
     assert len(outcome.of(RunStopping)) == 1

@@ -16,7 +16,10 @@ __all__ = ["download"]
 def download(
     *,
     manifest: Annotated[
-        str, typer.Argument(help="A path, an http(s) URL, or - for standard input.", show_default=False)
+        str,
+        typer.Argument(
+            help="A path, an http(s) URL, or - for standard input.", metavar="MANIFEST", show_default=False
+        ),
     ],
     resolved: Resolved,
     show_config: bool,

@@ -70,7 +70,7 @@ def _as_text(value: object) -> str:
 def _parameter(name: str, kind: Kind) -> inspect.Parameter:
     word = "--" + name.replace("_", "-")
     default = getattr(Settings(), name)
-    shown = "" if default is None or kind.is_flag else f" [default: {kind.show(default)}]"
+    shown = "" if default is None or kind.is_flag else f" (default: {kind.show(default)})"
     declarations = (word,) if not kind.is_flag or name in _ONE_WAY else (f"{word}/--no-{word[2:]}",)
     option = typer.Option(
         *declarations,

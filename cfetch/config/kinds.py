@@ -34,8 +34,11 @@ class Kind:
             return f"one of {', '.join(self.choices)}"
         if self.low is None:
             return self.metavar
-        low = f"{'above' if self.above else 'from'} {self.show(self.low)}"
-        return low if self.high is None else f"{low} to {self.show(self.high)}"
+        if self.high is None:
+            return f"{'above' if self.above else 'at least'} {self.show(self.low)}"
+        if self.above:
+            return f"above {self.show(self.low)} and at most {self.show(self.high)}"
+        return f"from {self.show(self.low)} to {self.show(self.high)}"
 
     def parse(self, text: str) -> Any:  # noqa: ANN401 - each option has its own type
         """Raises ValueError whose text says what is allowed."""

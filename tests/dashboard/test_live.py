@@ -93,6 +93,19 @@ def test_all_that_matters_is_in_the_frame():
         assert fact in words
 
 
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_a_hostile_message_is_printable_in_the_frame(width, height):
+    """A server's words beside a failed file are shown with their controls spelled out."""
+    shown = View()
+    failed = record(9, 9, attempt(), status="failed", error=HOSTILE, path=HOSTILE)
+    for event in (started(destination=HOSTILE), *finished(failed), RunStopping(t_s=1.0, reason=HOSTILE)):
+        shown.apply(event)
+    shown.apply(progress(2.0, active=[active(path=HOSTILE, host=HOSTILE)]))
+    words = "".join(line.plain for line in frame(shown, width, height))
+    assert not set(words) & set("\x1b\x07\x9b\u202e\n")
+    assert "\\x1b" in words
+
+
 def test_before_the_first_progress_there_is_a_line():
     """An empty screen would look like a hang."""
     assert text(View(), 80, 24) == "connecting …\n"

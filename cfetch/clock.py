@@ -44,12 +44,15 @@ class VirtualClock:
         self._epoch = epoch
 
     def monotonic(self) -> float:
+        """Seconds of virtual time since the loop began."""
         return asyncio.get_running_loop().time()
 
     def wall(self) -> float:
+        """``epoch`` plus virtual time."""
         return self._epoch + self.monotonic()
 
     async def sleep(self, seconds: float) -> None:
+        """Let others run, then jump."""
         await asyncio.sleep(seconds)
 
 

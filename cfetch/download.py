@@ -101,13 +101,23 @@ def prepare(
         )
         volume = LocalVolume(root, f"attempts/{instant}/0")
         stack.callback(volume.close)
-        if plan.total_bytes + DISK_RESERVE_BYTES > volume.free_bytes():
-            raise LocalFault(
-                f"the plan's {plan.total_bytes} bytes do not fit into the {volume.free_bytes()} bytes that are free in "
-                f"{root}; nothing was downloaded"
-            )
+        _check_room(plan, volume)
         yield Prepared(
             instant, plan, volume, settings, state, clock, _Refreshing(manifest, statement, api, stack)
+        )
+
+
+def _check_room(plan: Plan, volume: LocalVolume) -> None:
+    """Raise LocalFault unless what is not in place yet fits; looks at the files only where it must."""
+    free_bytes = max(0, volume.free_bytes() - DISK_RESERVE_BYTES)
+    if plan.total_bytes <= free_bytes:
+        return
+    sizes = ((entry.size_bytes or 0, entry.path) for entry in map(plan.entry, range(len(plan))))
+    missing_bytes = sum(size for size, path in sizes if volume.existing(path) != size)
+    if missing_bytes > free_bytes:
+        raise LocalFault(
+            f"the plan needs {missing_bytes} more bytes, and {volume.root} has room for "
+            f"{free_bytes}; nothing was downloaded"
         )
 
 
@@ -154,7 +164,7 @@ class Prepared:
         tracing = tracing_listener()
         tell = fan_out(*(one for one in (tally, metrics, tracing, listener) if one is not None))
         try:
-            return asyncio.run(self._run(tell, tally, str(metrics.path)))
+            return asyncio.run(self._run(tell, tally, metrics))
         finally:
             metrics.close()
 
@@ -169,7 +179,7 @@ class Prepared:
             raise local_fault(error, f"cannot write metrics to {path}") from None
         return path
 
-    async def _run(self, tell: Listener, tally: Tally, metrics: str) -> Summary:
+    async def _run(self, tell: Listener, tally: Tally, metrics: MetricsFile) -> Summary:
         clock, settings = self._clock, self._settings
         start_s = clock.monotonic()
         transport = HttpTransport(connect_timeout_s=settings.connect_timeout)
@@ -199,8 +209,12 @@ class Prepared:
                 await pool.run()
         finally:
             await transport.close()
+        try:
+            metrics.close()
+        except LocalFault as fault:  # its last lines did not fit: said in the summary, not after it
+            pool.fault = pool.fault or fault
         error = ended_by[0] if ended_by else pool.fault
-        summary = tally.summary(clock.monotonic() - start_s, error=error, metrics=metrics)
+        summary = tally.summary(clock.monotonic() - start_s, error=error, metrics=str(metrics.path))
         emit(RunFinished(t_s=clock.monotonic() - start_s, summary=summary))
         return summary
 
@@ -250,24 +264,25 @@ def _is_url(manifest: str) -> bool:
 @contextmanager
 def _open_manifest(manifest: str, clock: Clock) -> Iterator[BinaryIO]:
     """The manifest as a seekable binary file."""
-    try:
-        if manifest == "-" or _is_url(manifest):
-            with tempfile.TemporaryFile() as spool:
+    with ExitStack() as stack:
+        try:
+            if manifest == "-" or _is_url(manifest):
+                file: BinaryIO = stack.enter_context(tempfile.TemporaryFile())
                 if manifest == "-":
-                    shutil.copyfileobj(sys.stdin.buffer, spool)
+                    shutil.copyfileobj(sys.stdin.buffer, file)
                 else:
-                    asyncio.run(_download(SecretUrl(manifest), spool, clock))
-                spool.seek(0)
-                yield spool
-        else:
-            with open(manifest, "rb") as file:
+                    asyncio.run(_download(SecretUrl(manifest), file, clock))
+                file.seek(0)
+            else:
+                file = stack.enter_context(Path(manifest).open("rb"))
                 if not file.seekable():
                     raise UsageError(f"{manifest} is a pipe; give it as standard input with -")
-                yield file
-    except OSError as error:
-        raise UsageError(f"cannot read the manifest {printable(manifest)}: {error.strerror}") from None
-    except SourceError as error:
-        raise UsageError(f"cannot read the manifest {SecretUrl(manifest)}: {error}") from None
+        except OSError as error:
+            shown = str(SecretUrl(manifest)) if _is_url(manifest) else printable(manifest)
+            raise UsageError(f"cannot read the manifest {shown}: {error.strerror}") from None
+        except SourceError as error:
+            raise UsageError(f"cannot read the manifest {SecretUrl(manifest)}: {error}") from None
+        yield file
 
 
 async def _download(url: SecretUrl, sink: BinaryIO, clock: Clock) -> None:

@@ -148,7 +148,7 @@ class Corrupt(SourceError):
 
 
 class LocalFault(CfetchError):
-    """This machine cannot take the files: disk full, no permission, read-only. The cause is named."""
+    """The machine cannot take the files: disk full, no permission, read-only. The cause is named."""
 
     exit_code = 3
     kind = "local"

@@ -12,16 +12,12 @@ import msgspec
 __all__ = ["SecretText", "SecretUrl", "printable"]
 
 _UNPRINTABLE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]"
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\U000e0000-\U000e007f]"
 )
 
 
 def printable(text: str, limit: int = 200) -> str:
-    """``text`` for a person's screen: controls, escapes and bidi overrides spelled out, at most ``limit`` long.
-
-    >>> printable("a\\x1b[31mb")
-    'a\\\\x1b[31mb'
-    """
+    """``text`` for a person's screen: controls and bidi overrides spelled out, shortened to ``limit``."""
     if len(text) > limit:
         keep = limit - 1
         text = f"{text[: keep // 2]}…{text[len(text) - (keep - keep // 2) :]}"
@@ -55,8 +51,10 @@ class SecretUrl(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self.value
 
     def origin(self) -> str:
-        """``scheme://host:port`` in lower case with the default port spelled out; two URLs share secrets only
-        when these are equal."""
+        """``scheme://host:port`` in lower case, the default port spelled out.
+
+        Two URLs share secrets only when these are equal.
+        """
         parts = urlsplit(self.value)
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
         return f"{parts.scheme.lower()}://{(parts.hostname or '').lower()}:{port}"

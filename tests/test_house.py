@@ -118,7 +118,7 @@ def test_help_waits_for_no_heavy_library(arguments, tmp_path):
 
 
 def test_every_setting_has_a_flag_and_a_panel():
-    """The table of options is the command line: neither lacks what the other has; help has a place for all."""
+    """The table of options is the command line: neither lacks what the other has; help has room for all."""
     parameters = inspect.signature(download).parameters
     given = {name: parameters[name].annotation.__metadata__[0] for name in KINDS}
     flags = {name: (option.default, *option.param_decls)[0].split("/")[0] for name, option in given.items()}

@@ -23,7 +23,7 @@ from cfetch.errors import LocalFault
 from cfetch.events import FileRecord
 from cfetch.report.bench_document import Figures
 from cfetch.report.metrics import read_metrics
-from cfetch.report.waste import wasted_bytes
+from cfetch.waste import wasted_bytes
 
 __all__ = ["CFETCH", "compare", "false_alarms", "figures"]
 

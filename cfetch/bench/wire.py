@@ -15,7 +15,7 @@ _VERSIONS = ("HTTP/1.1", "HTTP/1.0")
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 
-class BadRequest(Exception):  # noqa: N818 - the protocol's own name for it
+class BadRequest(Exception):
     """The request head is not HTTP/1."""
 
 

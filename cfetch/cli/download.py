@@ -44,8 +44,10 @@ def download(
 
     from cfetch.dashboard.open import open_dashboard, reading_lines
     from cfetch.download import prepare
+    from cfetch.secret import SecretUrl
 
-    told = reading_lines(manifest.partition("?")[0], quiet=settings.quiet)
+    shown = str(SecretUrl(manifest)) if "://" in manifest else manifest
+    told = reading_lines(shown, quiet=settings.quiet)
     with prepare(manifest, settings, env=os.environ, progress=told) as prepared:
         if settings.dry_run:
             document: msgspec.Struct = prepared.preview()

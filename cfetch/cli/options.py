@@ -1,7 +1,7 @@
 """Command-line flags made from the settings table, so that a flag cannot drift from its config key.
 
-``with_settings`` gives a Typer command one parameter per setting; the command receives their texts, flags only
-where the user gave them, and lays them over file and environment.
+``with_settings`` gives a Typer command one parameter per setting; what the user gave is laid over file and
+environment, and the command receives the result.
 """
 
 import functools
@@ -43,13 +43,12 @@ _ONE_WAY = {"json", "quiet", "dry_run"}  # switches that nobody turns off on a c
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Append the settings' flags, ``--config`` and ``--show-config`` to ``command(…, resolved, show_config)``."""
-    own = [
-        p for p in inspect.signature(command).parameters.values() if p.name not in ("resolved", "show_config")
-    ]
+    """Append flags for all settings, --config and --show-config to ``command(…, resolved, show_config)``."""
+    made = ("resolved", "show_config")
+    own = [p for p in inspect.signature(command).parameters.values() if p.name not in made]
 
     @functools.wraps(command)
-    def wrapper(**given: Any) -> None:
+    def wrapper(**given: Any) -> None:  # noqa: ANN401 - whatever Typer parsed
         config: Path | None = given.pop("config")
         show_config: bool = given.pop("show_config")
         flags = {name: _as_text(value) for name in KINDS if (value := given.pop(name)) is not None}

@@ -4,13 +4,14 @@ File, environment and flag give text, so one parser serves all three.
 """
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from cfetch.config.units import duration_text, parse_duration
 
-__all__ = ["Kind", "choice", "count", "duration", "flag", "ratio", "text"]
+__all__ = ["Kind", "choice", "count", "duration", "flag", "origin", "ratio", "text"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,3 +141,14 @@ def choice(choices: tuple[str, ...], help_: str, why: str = "") -> Kind:
 def text(metavar: str, help_: str, why: str = "") -> Kind:
     """Anything, such as a path."""
     return Kind(metavar=metavar, read=str, show=str, help=help_, why=why)
+
+
+def origin(help_: str, why: str = "") -> Kind:
+    """A host or ``https://host``: nothing that could hold a password."""
+    return Kind(metavar="HOST", read=_read_origin, show=str, help=help_, why=why)
+
+
+def _read_origin(raw: str) -> str:
+    if not re.fullmatch(r"(https?://)?[A-Za-z0-9.-]+(:\d{1,5})?/?", raw.strip(), re.ASCII):
+        raise ValueError("must be a host or https://host, without user, path or query")
+    return raw.strip()

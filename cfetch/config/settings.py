@@ -7,7 +7,7 @@ the run header of the metrics are all made from this table.
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, get_type_hints
 
-from cfetch.config.kinds import Kind, choice, count, duration, flag, ratio, text
+from cfetch.config.kinds import Kind, choice, count, duration, flag, origin, ratio, text
 from cfetch.config.straggler import StragglerConfig
 from cfetch.errors import ConfigError
 
@@ -100,9 +100,7 @@ class Settings:
     ] = None
     statement_host: Annotated[
         str | None,
-        text(
-            "URL", "Workspace to ask for fresh links of a SQL statement's result; token in DATABRICKS_TOKEN."
-        ),
+        origin("Workspace to ask for fresh links of a SQL statement's result; token in DATABRICKS_TOKEN."),
     ] = None
     metrics: Annotated[
         str | None,

@@ -161,9 +161,7 @@ def _straggler(event: StragglerCancelled) -> Fact:
 
 
 def _fallback(event: FallbackTriggered) -> Fact:
-    text = (
-        f"fallback: {event.stragglers} stragglers, limit {event.threshold}: one entry at a time from now on"
-    )
+    text = f"fallback: {event.stragglers} of at most {event.threshold} stragglers: one entry at a time now"
     data: dict[str, object] = {"stragglers": event.stragglers, "threshold": event.threshold}
     return Fact(event.t_s, "fallback", "warning", text, data)
 

@@ -2,7 +2,6 @@
 
 import os
 import sys
-
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Literal, TextIO

@@ -196,7 +196,7 @@ def _tail(active: list[ActiveAttempt], median_bps: float | None) -> tuple[float,
 
 
 def _afresh(attempt: ActiveAttempt, size_bytes: int, median_bps: float | None) -> float:
-    """Seconds if it is broken off at its limit and then runs normally; infinite where that will not happen."""
+    """Seconds if it is broken off at its limit and then runs normally; infinite where it will not be."""
     limit_s = attempt.expected_s
     if not median_bps or limit_s is None or attempt.state == "last try" or attempt.elapsed_s > 1.5 * limit_s:
         return math.inf

@@ -55,7 +55,7 @@ class Document:
         try:
             if key == "version":
                 if type(value) is not int or value != 1:
-                    raise FieldError("this cfetch reads version 1")  # noqa: TRY301 - told like the others
+                    raise FieldError("this cfetch reads version 1")
             elif value is None:
                 return
             elif key == "base_url":

@@ -8,6 +8,7 @@ import errno
 import os
 import stat
 from collections import OrderedDict
+from contextlib import suppress
 from pathlib import Path
 
 from cfetch.errors import LocalFault
@@ -145,10 +146,8 @@ class LocalVolume:
         try:
             for component in path.split("/"):
                 if create:
-                    try:
+                    with suppress(FileExistsError):
                         os.mkdir(component, mode, dir_fd=current)
-                    except FileExistsError:
-                        pass
                 below = os.open(component, _DIRECTORY, dir_fd=current)
                 os.close(current)
                 current = below

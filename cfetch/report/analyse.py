@@ -25,7 +25,7 @@ from cfetch.report.document import (
 )
 from cfetch.report.metrics import Run, RunHeader
 from cfetch.report.verdict import slow_file, verdicts
-from cfetch.report.waste import received_bytes, wasted_bytes
+from cfetch.waste import received_bytes, wasted_bytes
 
 __all__ = ["analyse"]
 

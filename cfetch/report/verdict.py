@@ -7,7 +7,7 @@ cancelled attempt's projection, so that the savings of one file add up and nothi
 
 from cfetch.events import AttemptRecord, FileRecord
 from cfetch.report.document import Mitigation, SlowFile
-from cfetch.report.waste import wasted_by_attempt
+from cfetch.waste import wasted_by_attempt
 
 __all__ = ["running_rate_bps", "slow_file", "verdicts"]
 

@@ -201,7 +201,7 @@ def salvage(run: Running, part: Part, now_s: float) -> None:
 
 
 def check_end(run: Running, part: Part, digest: Digest | None) -> None:
-    """The body has ended; is that the file's end?"""
+    """Raise unless the end of the body is the end of the file."""
     if run.size_bytes is not None and part.position < run.size_bytes:
         raise Transient(f"the body ended after {part.position} of {run.size_bytes} bytes")
     assert run.verdict is not None

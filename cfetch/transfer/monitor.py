@@ -21,6 +21,7 @@ from cfetch.straggler.detector import Check, Detector
 from cfetch.straggler.stall import stalled
 from cfetch.transfer.attempt import BreakOff, Running
 from cfetch.transfer.schedule import Schedule
+from cfetch.waste import wasted_bytes
 
 __all__ = ["Monitor"]
 
@@ -57,8 +58,7 @@ class Monitor:
         self.ended[record.status] += 1
         if record.status in ("done", "skipped"):
             self.bytes_done += record.bytes
-        if record.attempts:
-            self.bytes_wasted += max(0, sum(attempt.bytes for attempt in record.attempts) - record.bytes)
+        self.bytes_wasted += wasted_bytes(record)
 
     async def watch(self) -> None:
         """Judge the attempts under way, tick after tick, until cancelled."""

@@ -12,9 +12,9 @@ from typing import Protocol
 import msgspec
 
 from cfetch.errors import ManifestError, Refused, Transient
-from cfetch.manifest.sql_statement import parse_chunk_links
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
+from cfetch.manifest.sql_statement import parse_chunk_links
 from cfetch.secret import SecretText, SecretUrl
 
 __all__ = ["CommandRefresher", "Link", "ManifestRefresher", "StatementRefresher", "UrlRefresher"]
@@ -137,7 +137,7 @@ def _checked(text: str) -> SecretUrl:
 
 
 class StatementRefresher:
-    """Asks the SQL statement API for the chunk's link again: ``fetch_chunk(index)`` gets the reply's bytes."""
+    """Asks the SQL statement API for a chunk's link again; ``fetch_chunk(index)`` brings the reply."""
 
     def __init__(self, fetch_chunk: Callable[[int], Awaitable[bytes]]) -> None:
         self._fetch_chunk = fetch_chunk

@@ -35,7 +35,7 @@ class Schedule:
         self.waiting = len(order)
 
     def take(self) -> int | None:
-        """The next entry that may start; None if all have started or every host with entries is at its cap."""
+        """The next entry that may start; None if there is none left, or only for hosts at their cap."""
         if not self._ready:
             return None
         _, lane = self._ready[0]
@@ -67,7 +67,7 @@ class Schedule:
 
 
 def _by_host(order: "array[int]", host_of: Sequence[int]) -> "list[array[int]]":
-    queues: list["array[int]"] = [array("I") for _ in range(max(host_of, default=-1) + 1)]
+    queues: list[array[int]] = [array("I") for _ in range(max(host_of, default=-1) + 1)]
     for index in order:
         queues[host_of[index]].append(index)
     return queues

@@ -82,7 +82,7 @@ def test_default_is_valid_and_reads_back_from_its_own_text(name):
 def test_range_text_is_in_the_units_in_which_people_write():
     """Help and errors speak of 24h, not of 86400."""
     assert KINDS["retry_budget"].range_text() == "from 0s to 24h"
-    assert KINDS["multiplier"].range_text() == "above 1 to 1000"
+    assert KINDS["multiplier"].range_text() == "above 1 and at most 1000"
     assert KINDS["log_format"].range_text() == "one of text, json"
 
 

@@ -238,7 +238,11 @@ class Simulation:
     def view(self, id_, one, t_s):
         elapsed_s, expected_s = t_s - one["start"], self.limit(id_)
         used = elapsed_s / expected_s if expected_s else 0
-        state = "last try" if one["n"] == 3 else "straggler" if used >= 1 else "slow" if used > 0.6 else "ok"
+        state: ev.State = "ok"
+        if one["n"] == 3:
+            state = "last try"
+        elif used > 0.6:
+            state = "straggler" if used >= 1 else "slow"
         return ev.ActiveAttempt(
             id=id_,
             path=self.path(id_),

@@ -37,9 +37,10 @@ def view(until_s=float("inf"), **options):
 
 def text(shown, width, height):
     """What the terminal shows, cut at its right edge as it does."""
-    console = Console(file=io.StringIO(), width=width, height=height, force_terminal=False)
+    out = io.StringIO()
+    console = Console(file=out, width=width, height=height, force_terminal=False)
     console.print(Group(*frame(shown, width, height)))
-    return console.file.getvalue()
+    return out.getvalue()
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)

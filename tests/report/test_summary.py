@@ -5,7 +5,7 @@ import pytest
 from cfetch.errors import CfetchError, Interrupted, LocalFault, UsageError
 from cfetch.events import FallbackTriggered
 from cfetch.report.summary import MAX_FAILURES, Tally, exit_code, status
-from cfetch.report.waste import wasted_by_attempt, wasted_bytes
+from cfetch.waste import wasted_by_attempt, wasted_bytes
 from tests.report.records import attempt, cancelled, finished, progress, record, retry, started
 
 

@@ -20,9 +20,10 @@ HEADER = RunHeader(
 
 def shown(width=80, header=HEADER, records=None):
     files = records if records is not None else recorded()
-    console = Console(file=io.StringIO(), width=width, force_terminal=False)
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=False)
     console.print(tables(analyse([Run(Path("m.jsonl"), header, iter(files))])))
-    return console.file.getvalue()
+    return out.getvalue()
 
 
 def recorded(**options):

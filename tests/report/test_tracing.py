@@ -28,6 +28,7 @@ def spans(monkeypatch):
 
 def run(*events, error=None):
     tell = tracing_listener()
+    assert tell is not None
     tally = Tally()
     for event in (started(files=0), *events):
         tally(event)

@@ -79,7 +79,9 @@ def test_87_a_full_disk_names_cause_and_remedy(volume, monkeypatch):
     full = os.open("/dev/full", os.O_WRONLY)
     os.dup2(full, part._fd)
     os.close(full)
-    with pytest.raises(LocalFault, match="cannot write deep/name: No space left on device \\(free some space"):
+    with pytest.raises(
+        LocalFault, match="cannot write deep/name: No space left on device \\(free some space"
+    ):
         part.write(DATA)
     part.discard()
 
@@ -175,7 +177,9 @@ def test_69_a_symlink_on_the_way_is_refused(volume, root, tmp_path, path):
     part = part_of(volume, path)
     part.write(DATA)
     for act in (volume.existing, volume.open_existing, part.publish):
-        with pytest.raises(LocalFault, match="a symlink stands where a directory should be|ENOTDIR|Not a directory"):
+        with pytest.raises(
+            LocalFault, match="a symlink stands where a directory should be|ENOTDIR|Not a directory"
+        ):
             act(safe_path(path))
     part.discard()
     assert list(outside.iterdir()) == []
@@ -261,7 +265,9 @@ def test_the_destination_that_cannot_be(tmp_path):
         LocalVolume(tmp_path / "file", "attempts/i/0")
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EMFILE, errno.EIO])
+@pytest.mark.parametrize(
+    "number", [errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EMFILE, errno.EIO]
+)
 def test_every_local_fault_names_its_cause(number):
     """In the system's words, with a remedy where there is one."""
     text = str(local_fault(OSError(number, os.strerror(number)), "cannot write a"))
@@ -281,7 +287,7 @@ async def test_the_hash_of_a_file_in_place(tmp_path, size):
 
 
 async def test_91_a_disk_that_cannot_read_back(tmp_path):
-    """EISDIR stands for EIO here: a local fault, not a bug."""
+    """A descriptor that refuses to be read: a local fault, not a bug."""
     fd = os.open(tmp_path / "x", os.O_WRONLY | os.O_CREAT)
     with pytest.raises(LocalFault, match="cannot read a"):
         await hash_and_close(fd, "md5", safe_path("a"))

@@ -216,4 +216,6 @@ async def test_the_users_command_gets_the_entry_as_json():
     """On its standard input, with the stale URL."""
     entry = entry_of(4, "a", BODY, query="?" + CANARY)
     command = """python3 -c 'import json,sys; print(json.load(sys.stdin)["url"] + "x")'"""
-    assert (await CommandRefresher(command).refresh(entry, entry.url)).url.reveal() == entry.url.reveal() + "x"
+    assert (
+        await CommandRefresher(command).refresh(entry, entry.url)
+    ).url.reveal() == entry.url.reveal() + "x"

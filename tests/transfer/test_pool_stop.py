@@ -19,7 +19,9 @@ def script_of(rng, body):
     """One to three replies, most of them bad, then a good one or none."""
     kinds = (
         lambda: Reply(body=body, rate_bps=rng.uniform(500, 20_000)),
-        lambda: Reply(body=body, cut=rng.randrange(len(body) + 1), then=rng.choice(["stall", "reset", "end"])),
+        lambda: Reply(
+            body=body, cut=rng.randrange(len(body) + 1), then=rng.choice(["stall", "reset", "end"])
+        ),
         lambda: Reply(body=body, latency_s=rng.uniform(0, 8)),
         lambda: Reply(body=body, status=rng.choice([403, 404, 416, 500, 503, 206])),
         lambda: Reply(body=body[::-1], etag=rng.choice(['"v2"', None]), rate_bps=5000.0),
@@ -93,9 +95,7 @@ def test_stopped_at_a_random_moment(tmp_path, seed):
     for _ in range(RUNS_PER_SEED):
         bodies, scripts, entries, settings = scene(rng)
         stop_at = rng.choice([0.0, rng.uniform(0, 1), rng.uniform(0, 20)])
-        outcome = drive(
-            tmp_path, scripts, entries, stop_at=stop_at, jitter=rng.random, **settings
-        )
+        outcome = drive(tmp_path, scripts, entries, stop_at=stop_at, jitter=rng.random, **settings)
         check(outcome, bodies, entries)
         assert outcome.elapsed_s <= max(stop_at, 1e-9) + 1e-6
 

@@ -18,9 +18,7 @@ SMALL = bytes(range(256)) * 64
 def after(*latencies_s, body=SMALL):
     """One file per group: a number is its latency always, a list that of one request after the other."""
     return {
-        f"{i}": [
-            Reply(body=body, latency_s=s) for s in (latency if isinstance(latency, list) else [latency])
-        ]
+        f"{i}": [Reply(body=body, latency_s=s) for s in (latency if isinstance(latency, list) else [latency])]
         for i, latency in enumerate(latencies_s)
     }
 

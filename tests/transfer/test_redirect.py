@@ -13,7 +13,9 @@ START = SecretUrl("https://a.test/dir/x?sig=CANARY")
 
 
 def hop(location, url=START, seen=None):
-    headers = CIMultiDict([("Location", one) for one in ([location] if isinstance(location, str) else location)])
+    headers = CIMultiDict(
+        [("Location", one) for one in ([location] if isinstance(location, str) else location)]
+    )
     return next_hop(url, headers, [url] if seen is None else seen).reveal()
 
 

@@ -22,7 +22,10 @@ def test_42_p21_retry_after(text, seconds):
     assert retry_after_s(text, NOW) == seconds
 
 
-@given(st.text(max_size=60) | st.from_regex(r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{1,5} \d\d:\d\d:\d\d [+-]?\w{3,5}"))
+@given(
+    st.text(max_size=60)
+    | st.from_regex(r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{1,5} \d\d:\d\d:\d\d [+-]?\w{3,5}")
+)
 @example("9" * 5000)
 @example("Mon, 01 Jan 0001 00:00:00 +2359")
 @example("Fri, 31 Dec 9999 23:59:59 -2359")
@@ -78,7 +81,9 @@ def test_43_beyond_the_budget_is_the_end(error, spent):
     assert step(error, **spent).reason == "the next try would exceed the retry budget of 100 s"
 
 
-@pytest.mark.parametrize(("refreshes", "can_refresh", "words"), [(3, True, "3 fresh links"), (0, False, "no way")])
+@pytest.mark.parametrize(
+    ("refreshes", "can_refresh", "words"), [(3, True, "3 fresh links"), (0, False, "no way")]
+)
 def test_46_when_a_link_is_over_for_good(refreshes, can_refresh, words):
     """After three fresh ones, or when nobody can bring one."""
     assert words in step(Expired("x"), refreshes=refreshes, can_refresh=can_refresh).reason

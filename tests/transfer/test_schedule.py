@@ -53,7 +53,9 @@ def test_the_model(entries, per_host, rng):
         return (sizes[index] >= 0, -sizes[index], index)
 
     while waiting or running:
-        places = [i for i in waiting if per_host is None or sum(hosts[j] == hosts[i] for j in running) < per_host]
+        places = [
+            i for i in waiting if per_host is None or sum(hosts[j] == hosts[i] for j in running) < per_host
+        ]
         if places and (not running or rng.random() < 0.6):
             taken = schedule.take()
             assert taken in places

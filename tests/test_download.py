@@ -1,0 +1,315 @@
+"""``cfetch download`` as a real process against a real origin: streams, exit codes, signals, re-runs, secrets."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cfetch.bench.content import Synthetic
+from cfetch.bench.faults import Fault
+from cfetch.bench.origin import Origin
+from cfetch.config.settings import Settings
+from cfetch.download import prepare
+from cfetch.errors import LocalFault
+from cfetch.placement.local import LocalVolume
+from cfetch.report.metrics import MetricsFile
+from tests.transfer.drive import tree
+
+CANARY = "CANARY0123456789"
+FILES = {f"d/{i}.bin": Synthetic(f"d/{i}.bin", 1000 * i) for i in range(6)}
+
+
+@dataclass
+class Ended:
+    """How the process ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def summary(self):
+        """stdout as exactly one JSON document."""
+        return json.loads(self.out)
+
+
+async def started(*words, env=None, stdin=None):
+    clean = {k: v for k, v in os.environ.items() if not k.upper().startswith(("CFETCH_", "DATABRICKS_"))}
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "cfetch", "download", *map(str, words)),
+        stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=clean | (env or {}),
+        cwd=Path(__file__).parent.parent,
+    )
+
+
+async def ended(child, stdin=None):
+    out, err = await asyncio.wait_for(child.communicate(stdin), 60)
+    found = Ended(child.returncode, out.decode(), err.decode())
+    assert "Traceback" not in found.err
+    return found
+
+
+async def run(*words, stdin=None, **how):
+    return await ended(await started(*words, stdin=stdin, **how), stdin)
+
+
+def manifest_of(origin, files=FILES, *, digest=True, query="", **more):
+    rows = [
+        {"url": name + query, "path": name, "size": content.size_bytes}
+        | ({"sha256": content.sha256()} if digest else {})
+        for name, content in files.items()
+    ]
+    return json.dumps({"version": 1, "base_url": origin.url, "files": rows, **more}).encode()
+
+
+def whole(files=FILES):
+    return {name: bytes(content.read(0, content.size_bytes)) for name, content in files.items()}
+
+
+def left_over(root):
+    """cfetch's own files that are neither metrics nor an empty directory."""
+    return [str(p) for p in (root / ".cfetch").rglob("*") if p.is_file() and p.parent.name != "metrics"]
+
+
+async def test_a_job_and_its_repetition(tmp_path):
+    """All files, exit 0, one JSON document; run again nothing is fetched; a file gone bad is replaced."""
+    to = tmp_path / "to"
+    async with Origin(FILES) as origin:
+        path = tmp_path / "m.json"
+        path.write_bytes(manifest_of(origin))
+        first = await run(path, "--to", to, "--json")
+        assert first.code == 0
+        assert tree(to) == whole()
+        assert first.summary["schema"] == "cfetch.summary/1"
+        assert first.summary["files"] == {"total": 6, "done": 6, "skipped": 0, "failed": 0}
+        assert first.summary["bytes"] == {"total": 15_000, "fetched": 15_000, "wasted": 0}
+        lines = [json.loads(line) for line in Path(first.summary["metrics"]).read_text().splitlines()]
+        assert [line["schema"] for line in lines] == ["cfetch.run/1"] + ["cfetch.file/1"] * 6
+
+        asked = len(origin.requests)
+        (to / "d/3.bin").write_bytes(b"x" * 3000)
+        second = await run(path, "--to", to, "--json", "--quiet", "--metrics", tmp_path / "x.json")
+        assert [r.path for r in origin.requests[asked:]] == ["d/3.bin"]
+    assert second.summary["files"] == {"total": 6, "done": 1, "skipped": 5, "failed": 0}
+    assert second.err == ""
+    assert [line["schema"] for line in json.loads((tmp_path / "x.json").read_text())][:2] == [
+        "cfetch.run/1",
+        "cfetch.file/1",
+    ]
+    assert tree(to) == whole()
+    assert left_over(to) == []
+
+
+async def test_some_entries_fail(tmp_path):
+    """Exit 1; the others are done; the failures are named on stderr, in the summary and without secrets."""
+    to = tmp_path / "to"
+    names = list(FILES)
+    faults = {
+        names[1]: Fault(kind="status", status=404, first=0),
+        names[2]: Fault(kind="status", status=403, first=0),
+        names[3]: Fault(kind="reset", after_bytes=10),
+    }
+    async with Origin(FILES, faults) as origin:
+        data = manifest_of(origin, query=f"?sig={CANARY}", headers={"Authorization": CANARY})
+        found = await run("-", "--to", to, "--json", stdin=data)
+        assert {r.headers["authorization"] for r in origin.requests} == {CANARY}
+        assert {r.query for r in origin.requests} == {f"sig={CANARY}"}
+    assert found.code == found.summary["exit_code"] == 1
+    assert found.summary["status"] == "partial"
+    assert {f["path"]: f["kind"] for f in found.summary["failures"]} == {
+        names[1]: "refused",
+        names[2]: "expired",
+    }
+    assert names[1] in found.err
+    assert names[2] in found.err
+    assert tree(to) == {k: v for k, v in whole().items() if k not in names[1:3]}
+    kept = "".join(p.read_text(errors="replace") for p in (to / ".cfetch").rglob("*") if p.is_file())
+    assert CANARY not in found.out + found.err + kept
+    assert left_over(to) == []
+
+
+async def test_a_manifest_over_http_that_signs_anew(tmp_path):
+    """Its refused links are renewed by reading it again; its own URL stays secret."""
+    to = tmp_path / "to"
+    name = next(iter(FILES))
+    async with Origin(FILES, {name: Fault(kind="status", status=403)}) as files:
+        served = {"m.json": manifest_of(files, query="?n=1")}
+        async with Origin(served) as manifests:
+            child = await started(f"{manifests.url}m.json?sig={CANARY}", "--to", to, "--json")
+            while not manifests.requests:  # the first reading; what is read again has other links
+                await asyncio.sleep(0.01)
+            served["m.json"] = manifest_of(files, query="?n=2")
+            found = await ended(child)
+            assert len(manifests.requests) == 2
+        assert [r.query for r in files.requests if r.path == name] == ["n=1", "n=2"]
+    assert found.code == 0
+    assert tree(to) == whole()
+    assert CANARY not in found.out + found.err
+
+
+async def test_a_dry_run_asks_for_nothing(tmp_path):
+    """It tells what would be done, in JSON too."""
+    async with Origin(FILES) as origin:
+        found = await run("-", "--to", tmp_path, "--dry-run", "--json", stdin=manifest_of(origin))
+        assert origin.requests == []
+    assert found.code == 0
+    assert (found.summary["schema"], found.summary["files"]) == ("cfetch.preview/1", 6)
+    assert tree(tmp_path) == {}
+    assert left_over(tmp_path) == []
+
+
+async def test_every_fault_of_a_manifest_is_named(tmp_path):
+    """With its line; exit 2; nothing is downloaded, not even the good row; no secret is quoted."""
+    async with Origin(FILES) as origin:
+        rows = [
+            {"url": f"{origin.url}d/1.bin?sig={CANARY}"},
+            {"url": f"http://u:{CANARY}@h/x"},
+            {"url": f"{origin.url}y?sig={CANARY}", "path": "../y"},
+            {"url": f"{origin.url}z?sig={CANARY}", "path": "z", "size": -1},
+        ]
+        path = tmp_path / "m.jsonl"
+        path.write_text("\n".join(map(json.dumps, rows)))
+        found = await run(path, "--to", tmp_path / "to", "--json")
+        assert origin.requests == []
+    assert (found.code, found.out) == (2, "")
+    assert [f"{path}:{n}:" in found.err for n in (1, 2, 3, 4)] == [False, True, True, True]
+    assert CANARY not in found.err
+    assert not list((tmp_path / "to").rglob("*"))
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["/no/such/file"], "cannot read the manifest /no/such/file"),
+    (["-", "--concurrency", "0"], "concurrency"),
+    (["-", "--no-such-option"], "no-such-option"),
+])  # fmt: skip
+async def test_exit_2_says_what_is_wrong(tmp_path, words, said):
+    """One message on stderr, nothing on stdout, no secret."""
+    found = await run(*words, "--to", tmp_path, "--json", stdin=b"")
+    assert (found.code, found.out) == (2, "")
+    assert said in found.err
+
+
+async def test_a_manifest_that_cannot_be_had(tmp_path):
+    """Exit 2 with the server's status and a redacted URL."""
+    async with Origin({}) as origin:
+        found = await run(f"{origin.url}m.json?sig={CANARY}", "--to", tmp_path)
+    assert found.code == 2
+    assert "m.json?<redacted 1 keys>: HTTP 404" in found.err
+    assert CANARY not in found.err
+
+
+async def test_a_metrics_file_that_cannot_grow(tmp_path):
+    """Exit 3 before the first request: a run that cannot be accounted for is not begun."""
+    async with Origin(FILES) as origin:
+        found = await run("-", "--to", tmp_path, "--metrics", "/dev/full", stdin=manifest_of(origin))
+        assert origin.requests == []
+    assert found.code == 3
+    assert "No space left on device" in found.err
+
+
+async def test_exit_3_is_this_machine(tmp_path):
+    """A directory where a file should be: named with a remedy, the summary still told, nothing left."""
+    (tmp_path / "d/5.bin").mkdir(parents=True)
+    async with Origin(FILES) as origin:
+        found = await run("-", "--to", tmp_path, "--json", "--concurrency", "1", stdin=manifest_of(origin))
+    assert found.code == found.summary["exit_code"] == 3
+    assert "d/5.bin" in found.err
+    assert left_over(tmp_path) == []
+
+
+SLOW = {f"{i}": Synthetic(f"{i}", 200_000) for i in range(4)}
+
+
+async def under_way(to, origin, *more):
+    """A process whose downloads have all begun, and crawl."""
+    child = await started("-", "--to", to, "--json", "--no-mitigation", *more, stdin=b"")
+    child.stdin.write(manifest_of(origin, SLOW))
+    child.stdin.close()
+    while len(list((to / ".cfetch").rglob("0000*"))) < len(SLOW):
+        await asyncio.sleep(0.02)
+        assert child.returncode is None
+    return child
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+async def test_a_signal_ends_the_run_in_good_order(tmp_path, number, code):
+    """The report is written, no part is left, and the next run goes on."""
+    async with Origin(SLOW, pace_bps=1000) as origin:
+        child = await under_way(tmp_path, origin)
+        child.send_signal(number)
+        found = await ended(child)
+    assert found.code == found.summary["exit_code"] == code
+    assert found.summary["status"] == "interrupted"
+    metrics = [json.loads(line) for line in Path(found.summary["metrics"]).read_text().splitlines()]
+    assert [line["status"] for line in metrics[1:]] == ["cancelled"] * 4
+    assert (tree(tmp_path), left_over(tmp_path)) == ({}, [])
+    async with Origin(SLOW) as origin:
+        again = await run("-", "--to", tmp_path, stdin=manifest_of(origin, SLOW))
+    assert (again.code, tree(tmp_path)) == (0, whole(SLOW))
+
+
+async def test_a_second_signal_ends_it_at_once(tmp_path):
+    """Both sent together: no report, no final file, and no traceback."""
+    async with Origin(SLOW, pace_bps=1000) as origin:
+        child = await under_way(tmp_path, origin)
+        os.kill(child.pid, signal.SIGSTOP)  # so that both wait for it together
+        child.send_signal(signal.SIGINT)
+        child.send_signal(signal.SIGTERM)
+        os.kill(child.pid, signal.SIGCONT)
+        found = await ended(child)
+    assert found.code in (130, 143)
+    assert found.out == ""
+    assert tree(tmp_path) == {}
+
+
+@pytest.fixture
+def in_place(tmp_path):
+    """A manifest of one entry whose file is in place already, and the settings to run it."""
+    (tmp_path / "to").mkdir()
+    (tmp_path / "to/a").write_bytes(b"0123456789")
+    path = tmp_path / "m.json"
+    path.write_text('{"version": 1, "files": [{"url": "http://nobody.test/a", "size": 10}]}')
+    return str(path), Settings(to=str(tmp_path / "to"))
+
+
+@pytest.mark.parametrize(("free", "size", "fits"), [(0, 10, True), (0, 11, False), (1 << 40, 11, True)])
+def test_only_what_is_missing_needs_room(in_place, monkeypatch, free, size, fits):
+    """A full disk does not stop a run over a tree that is whole."""
+    path, settings = in_place
+    Path(path).write_text(Path(path).read_text().replace("10", str(size)))
+    monkeypatch.setattr(LocalVolume, "free_bytes", lambda _: free)
+    with nullcontext() if fits else pytest.raises(LocalFault, match="11 more bytes"):
+        with prepare(path, settings, env={}) as prepared:
+            assert prepared.preview().files == 1
+
+
+def test_an_error_of_the_run_is_not_taken_for_the_manifests(in_place):
+    """What is raised while the manifest is open comes out as it is."""
+    path, settings = in_place
+    with pytest.raises(BrokenPipeError), prepare(path, settings, env={}):
+        raise BrokenPipeError
+
+
+def test_metrics_whose_last_lines_do_not_fit_are_a_local_fault(in_place, monkeypatch):
+    """The files are in place, yet the run's account is not: exit 3, in the summary too."""
+
+    class Full(MetricsFile):
+        def close(self):
+            if self._fd >= 0:
+                super().close()
+                raise LocalFault("cannot write the metrics file")
+
+    monkeypatch.setattr("cfetch.download.MetricsFile", Full)
+    path, settings = in_place
+    with prepare(path, settings, env={}) as prepared:
+        summary = prepared.run(lambda _: None)
+    assert (summary.exit_code, summary.files.skipped) == (3, 1)

@@ -1,4 +1,4 @@
-"""``cfetch download`` as a real process against a real origin: streams, exit codes, signals, re-runs, secrets."""
+"""``cfetch download`` as a real process against a real origin: exit codes, signals, re-runs, secrets."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ class Ended:
 
     @property
     def summary(self):
-        """stdout as exactly one JSON document."""
+        """Standard output, which is exactly one JSON document."""
         return json.loads(self.out)
 
 
@@ -76,7 +76,7 @@ def whole(files=FILES):
 
 
 def left_over(root):
-    """cfetch's own files that are neither metrics nor an empty directory."""
+    """Our own files that are neither metrics nor an empty directory."""
     return [str(p) for p in (root / ".cfetch").rglob("*") if p.is_file() and p.parent.name != "metrics"]
 
 
@@ -226,6 +226,24 @@ async def test_exit_3_is_this_machine(tmp_path):
     assert left_over(tmp_path) == []
 
 
+async def test_99_no_more_descriptors_end_the_run(tmp_path):
+    """Exit 3 with the remedy, before any entry is blamed for it; nothing half stays."""
+    files = {f"{i}": Synthetic(f"{i}", 100_000) for i in range(60)}
+    command = 'ulimit -n 30; exec "$0" -m cfetch download - --concurrency 60 --json --to "$1"'
+    async with Origin(files, pace_bps=50_000) as origin:
+        child = await asyncio.create_subprocess_exec(
+            *("sh", "-c", command, sys.executable, tmp_path),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=Path(__file__).parent.parent,
+        )
+        found = await ended(child, manifest_of(origin, files))
+    assert found.code == 3
+    assert "Too many open files (raise the limit of open files" in found.err
+    assert (tree(tmp_path), left_over(tmp_path)) == ({}, [])
+
+
 SLOW = {f"{i}": Synthetic(f"{i}", 200_000) for i in range(4)}
 
 
@@ -287,9 +305,9 @@ def test_only_what_is_missing_needs_room(in_place, monkeypatch, free, size, fits
     path, settings = in_place
     Path(path).write_text(Path(path).read_text().replace("10", str(size)))
     monkeypatch.setattr(LocalVolume, "free_bytes", lambda _: free)
-    with nullcontext() if fits else pytest.raises(LocalFault, match="11 more bytes"):
-        with prepare(path, settings, env={}) as prepared:
-            assert prepared.preview().files == 1
+    refused = nullcontext() if fits else pytest.raises(LocalFault, match="11 more bytes")
+    with refused, prepare(path, settings, env={}) as prepared:
+        assert prepared.preview().files == 1
 
 
 def test_an_error_of_the_run_is_not_taken_for_the_manifests(in_place):

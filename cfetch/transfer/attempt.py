@@ -231,6 +231,8 @@ def _error_of(verdict: Verdict, response: Response, part: Part, clock: Clock) ->
             return Refused(reason, http_status=status)
 
 
-def outcome_of(error: SourceError) -> Outcome:
-    """The metrics' word for an attempt that failed by itself."""
+def outcome_of(error: SourceError | None) -> Outcome:
+    """The metrics' word for an attempt that came to its end by itself."""
+    if error is None:
+        return "done"
     return "expired" if isinstance(error, Expired) else "error"

@@ -21,7 +21,8 @@ from aiohttp.connector import Connection
 from aiohttp.http import HttpProcessingError
 
 from cfetch import __version__
-from cfetch.errors import Refused, SourceError, Transient
+from cfetch.errors import CfetchError, Refused, SourceError, Transient
+from cfetch.placement.local import local_fault
 from cfetch.secret import SecretUrl
 from cfetch.transfer.judge import Headers
 from cfetch.transfer.redirect import REDIRECTS, next_hop
@@ -174,8 +175,10 @@ _MEANINGS: tuple[tuple[type[BaseException], type[SourceError], str], ...] = (  #
 )
 
 
-def map_error(error: Exception) -> SourceError:
+def map_error(error: Exception) -> CfetchError:
     """Our form of a foreign error. Its own text is never used: it may hold the whole URL or the headers."""
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return local_fault(error, "cannot open a connection")
     kind, text = next((kind, text) for type_, kind, text in _MEANINGS if isinstance(error, type_))
     return kind(text.format(cause=_cause(error)))
 

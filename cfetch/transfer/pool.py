@@ -84,8 +84,6 @@ class Pool:
         count = min(self._settings.concurrency, len(self._plan))
         async with asyncio.TaskGroup() as group:
             self._workers = [group.create_task(self._work(), name=f"worker {n}") for n in range(count)]
-            if self._stopping:  # asked to before there was anything to stop
-                self._cancel_workers()
             watching = [group.create_task(self._monitor.watch()), group.create_task(self._monitor.tick())]
             if self._workers:
                 await asyncio.wait(self._workers)
@@ -99,9 +97,6 @@ class Pool:
             return
         self._stopping = True
         self._emit(RunStopping(t_s=self._now(), reason=reason))
-        self._cancel_workers()
-
-    def _cancel_workers(self) -> None:
         for worker in self._workers:
             worker.cancel()
 
@@ -175,7 +170,9 @@ class Pool:
         """None when the part is whole and verified, else why it cannot be had."""
         must_refresh = False
         while True:
-            error = await self._refresh(job, must=must_refresh)
+            error = None
+            if must_refresh or self._is_due(job):
+                error = await self._refresh(job, must=must_refresh)
             if error is None:
                 must_refresh = False
                 error = await self._try_once(job)
@@ -199,10 +196,13 @@ class Pool:
                 self._announce_retry(job, error, step.delay_s)
                 await self._clock.sleep(step.delay_s)
 
+    def _is_due(self, job: Job) -> bool:
+        """Whether the job's link is about to end."""
+        return job.expires_at is not None and self._clock.wall() + EXPIRY_MARGIN_S >= job.expires_at
+
     async def _refresh(self, job: Job, *, must: bool) -> SourceError | None:
-        """Get a fresh link if the job must have one, or if its own is about to end and one can be had."""
-        due = must or (job.expires_at is not None and self._clock.wall() + EXPIRY_MARGIN_S >= job.expires_at)
-        if self._refresher is None or not due:
+        """Get a fresh link where one can be had; without ``must``, failing to is no error."""
+        if self._refresher is None:
             return None
         try:
             link = await self._refresher.refresh(job.entry, job.url)
@@ -244,9 +244,10 @@ class Pool:
                 self._end(job, run, "error", "interrupted")
                 raise
             return self._broken_off(job, run)
-        except SourceError as error:
-            self._end(job, run, outcome_of(error), str(error))
-            job.fresh = job.fresh or error.http_status in NEEDS_FRESH
+        except SourceError as failure:
+            error = self._unless_whole(job, run, failure)
+            self._end(job, run, outcome_of(error), None if error is None else str(error))
+            job.fresh = job.fresh or failure.http_status in NEEDS_FRESH
             return error
         except LocalFault as fault:
             self._end(job, run, "error", str(fault))
@@ -283,21 +284,24 @@ class Pool:
             self._detector.paused(run.id)
         job.attempts.append(run.record(outcome, error, now_s))
 
+    def _unless_whole(self, job: Job, run: Running, failure: SourceError) -> SourceError | None:
+        """What stays of ``failure``: None if the last byte had come before, and the file is whole after all."""
+        entry, part = job.entry, job.part
+        if run.size_bytes is None or part.position != run.size_bytes or not run.received:
+            return failure
+        try:
+            job.verified = part.verify(entry.size_bytes, entry.digest)
+        except Corrupt as corrupt:
+            return corrupt
+        return None
+
     def _broken_off(self, job: Job, run: Running) -> SourceError | None:
-        """The monitor ended the attempt. If its last byte had come by then, the file is whole after all."""
+        """The monitor ended the attempt."""
         entry, part = job.entry, job.part
         straggler = run.reason is BreakOff.STRAGGLER
-        error: SourceError | None
-        if run.size_bytes is not None and part.position == run.size_bytes and run.received:
-            try:
-                job.verified = part.verify(entry.size_bytes, entry.digest)
-                error = None
-            except Corrupt as corrupt:
-                error = corrupt
-        elif straggler:
-            error = Straggling("far slower than the other files")
-        else:
-            error = Transient(f"no byte for {self._settings.stall_timeout:g} s")
+        silent = Transient(f"no byte for {self._settings.stall_timeout:g} s")
+        slow = Straggling("far slower than the other files")
+        error = self._unless_whole(job, run, slow if straggler else silent)
         job.fresh = True
         word: Outcome = "straggler" if straggler else "stalled"
         self._end(job, run, word if error else "done", None if error is None else str(error))

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from cfetch.errors import ManifestError, Refused, Transient
+from cfetch.errors import ManifestError, Refused, Transient, UsageError
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.sql_statement import parse_chunk_links
@@ -50,7 +50,10 @@ class ManifestRefresher:
         async with self._lock:
             link = self._find(entry)
             if link is None or link.url == stale:
-                previous, self._latest = self._latest, await self._reread()
+                try:
+                    previous, self._latest = self._latest, await self._reread()
+                except UsageError:  # an error page, or half a manifest: its publisher may be at work on it
+                    raise Transient("the manifest, read again, has faults") from None
                 if previous is not None:
                     previous.close()
                 link = self._find(entry)

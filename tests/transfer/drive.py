@@ -4,10 +4,11 @@ import asyncio
 import hashlib
 import itertools
 import os
+from typing import Any
 
 from cfetch.clock import VirtualClock, run_virtual
 from cfetch.config.settings import Settings
-from cfetch.events import AttemptStarted, EntryFinished, Progress, StragglerCancelled, StragglerCancelling
+from cfetch.events import AttemptStarted, EntryFinished, Event, Progress, StragglerCancelled, StragglerCancelling
 from cfetch.manifest.entry import Digest, Entry, safe_path
 from cfetch.placement.local import LocalVolume
 from cfetch.secret import SecretText, SecretUrl
@@ -40,7 +41,7 @@ class ListPlan:
 
 def entry_of(number, path, body, *, size=True, digest=False, host="origin.test", query="", **more):
     """An entry whose manifest states ``body``'s size and hash where asked to."""
-    known = {}
+    known: dict[str, Any] = {}
     if size is not False:
         known["size_bytes"] = len(body) if size is True else size
     if digest:
@@ -66,7 +67,7 @@ def _last(script):
 
 
 class Outcome:
-    """What a run left behind: ``records`` and ``events``, the ``tree`` of files, ``parts``, ``tasks``, time."""
+    """What a run left behind: ``events`` and records, the ``tree`` of files, ``parts``, ``tasks``."""
 
     def __init__(self, root, events, transport, pool):
         self.root = root
@@ -131,6 +132,8 @@ def drive(
     entries=None,
     *,
     stop_at=None,
+    stop_on=(),
+    stop_first=False,
     refresher=None,
     clock=None,
     jitter=lambda: 0.5,
@@ -139,19 +142,25 @@ def drive(
     before=None,
     **settings,
 ):
-    """Run to the end (or until ``stop_at``); ``before(root)`` may put files in place first."""
+    """Run to the end, until ``stop_at`` or the first event of a kind of ``stop_on``.
+
+    ``before(root)`` may put files in place first.
+    """
     root = tmp_path / f"run{next(_FOLDERS)}"
     root.mkdir()
     if before is not None:
         before(root)
     transport = FakeTransport(scripts)
-    plan = ListPlan(entries_for(scripts) if entries is None else entries, headers)
-    events = []
+    plan: Any = ListPlan(entries_for(scripts) if entries is None else entries, headers)
+    events: list[Event] = []
+    pools: list[Pool] = []
 
     def emit(event):
         events.append(event)
         if listener is not None:
             listener(event)
+        if isinstance(event, stop_on):
+            pools[0].stop("the test says so")
 
     async def main():
         volume = LocalVolume(root, "attempts/i/0")
@@ -166,8 +175,11 @@ def drive(
             emit=emit,
             refresher=refresher,
         )
+        pools.append(pool)
         outcome = Outcome(root, events, transport, pool)
         loop = asyncio.get_running_loop()
+        if stop_first:
+            pool.stop("the test says so")
         if stop_at is not None:
             loop.call_later(stop_at, pool.stop, "the test says so")
         try:

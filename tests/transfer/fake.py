@@ -56,7 +56,7 @@ class Opened:
 
 
 class FakeTransport:
-    """Keeps the pool's ``Transport`` protocol; ``opens`` lists all requests, ``most`` is the peak of open ones."""
+    """Keeps the pool's ``Transport`` protocol; ``opens`` lists all requests; ``most`` were open at once."""
 
     def __init__(self, scripts):
         self.scripts = {k: [v] if isinstance(v, Reply) else list(v) for k, v in scripts.items()}
@@ -119,6 +119,7 @@ class FakeResponse:
         self._then = reply.then if reply.cut is not None else "end"
         if reply.cut is not None:
             self._data = self._data[: reply.cut]
+        self._whole_by_length = self.headers.get("Content-Length") == str(len(self._data))
         now = asyncio.get_running_loop().time()
         self._arrivals = [(now + t, piece) for t, piece in _pieces(reply, self._data)]
 
@@ -134,6 +135,8 @@ class FakeResponse:
         now = asyncio.get_running_loop().time() + 1e-9
         arrived = [piece for t, piece in self._arrivals if t <= now]
         del self._arrivals[: len(arrived)]
+        if self._whole_by_length and not self._arrivals:
+            self.close()  # as a real one: the last byte of a stated length is the end
         return b"".join(arrived)
 
     def close(self):

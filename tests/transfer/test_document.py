@@ -30,7 +30,8 @@ def document(script, **how):
 
 
 @pytest.mark.parametrize("bad", [
-    Reply(body=BODY, cut=500, then="reset"), Reply(status=503), Reply(status=500), Reply(error=Transient("x")),
+    Reply(body=BODY, cut=500, then="reset"), Reply(status=503), Reply(status=500),
+    Reply(error=Transient("x")),
 ])  # fmt: skip
 def test_a_transient_fault_is_repeated_from_the_start(bad):
     """What had arrived of the first try is not kept in front of the second."""
@@ -40,7 +41,8 @@ def test_a_transient_fault_is_repeated_from_the_start(bad):
 
 
 @pytest.mark.parametrize(("reply", "words"), [
-    (Reply(status=404), "HTTP 404"), (Reply(status=403), "HTTP 403"), (Reply(body=BODY, framing="close"), "no length"),
+    (Reply(status=404), "HTTP 404"), (Reply(status=403), "HTTP 403"),
+    (Reply(body=BODY, framing="close"), "no length"),
     (Reply(body=BODY, headers={"Content-Encoding": "gzip"}), "encoded"),
 ])  # fmt: skip
 def test_what_would_be_wrong_for_good_is_refused_at_once(reply, words):

@@ -1,8 +1,10 @@
-"""The adapter to aiohttp on the wire: requests as written, hostile replies, redirects, errors without secrets."""
+"""The adapter to aiohttp on the wire: requests as written, hostile replies, redirects, errors."""
 
 import asyncio
 import contextlib
+import errno
 import inspect
+import os
 import ssl
 from unittest.mock import Mock
 
@@ -12,7 +14,7 @@ import trustme
 from aiohttp import client_exceptions, http_exceptions
 from aioresponses import aioresponses
 
-from cfetch.errors import Refused, SourceError, Transient
+from cfetch.errors import LocalFault, Refused, SourceError, Transient
 from cfetch.secret import SecretUrl
 from cfetch.transfer.http import HttpTransport, map_error
 from tests.transfer.raw_server import RawServer, reply
@@ -41,7 +43,8 @@ async def get(transport, url, headers=(), secrets=(), *, fresh=False):
 
 
 @pytest.mark.parametrize("target", [
-    "a?X-Amz-Credential=x%2F2026%2Fs3&t=2026-01-01T00%3A00%3A00Z&s=a+b%2Bc==", "a%2Fb/%7Ec/~d/%c3%a9", "a/../b/./c",
+    "a?X-Amz-Credential=x%2F2026%2Fs3&t=2026-01-01T00%3A00%3A00Z&s=a+b%2Bc==", "a%2Fb/%7Ec/~d/%c3%a9",
+    "a/../b/./c",
     "a//b", "a?q=[]|{}^`", "a?x=1&x=2&&=", "a;b=1,c=2?d;e", "%25%2525", "a?u=http://h/p?z", "a:b@c",
 ])  # fmt: skip
 @pytest.mark.parametrize("fresh", [False, True])
@@ -110,9 +113,9 @@ OK = b"HTTP/1.1 200 OK\r\n"
     ("6 chunks end early", OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", "close"),
     ("6 reset within chunks", OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", "reset"),
     ("7 chunk size is no number", OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n", "keep"),
-    ("7 chunk size is huge", OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n" + b"f" * 40 + b"\r\n", "keep"),
+    ("7 chunk size is huge", OK + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 40 + b"\r\nabc", "keep"),
     ("8 two lengths", OK + b"Content-Length: 3\r\nContent-Length: 5\r\n\r\nabc", "keep"),
-    ("9 length and chunks", OK + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", "keep"),
+    ("9 length and chunks", OK + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "keep"),
     ("10 negative length", OK + b"Content-Length: -3\r\n\r\nabc", "keep"),
     ("10 overflowing length", OK + b"Content-Length: " + b"9" * 40 + b"\r\n\r\nabc", "keep"),
     ("30 endless header", OK + b"X-A: " + b"a" * 70_000 + b"\r\n\r\n", "keep"),
@@ -125,7 +128,7 @@ OK = b"HTTP/1.1 200 OK\r\n"
     ("status is no number", b"HTTP/1.1 OK\r\n\r\n", "keep"),
 ])  # fmt: skip
 async def test_broken_replies_are_our_errors(transport, number, data, then):
-    """Whatever the bytes: a transient error of ours before or within the body, with neither URL nor foreign text."""
+    """Whatever the bytes: a transient error of ours, with neither URL nor foreign text."""
     async with RawServer(data, then=then) as server:
         try:
             _, body, error = await get(transport, f"{server.url}a?sig={CANARY}", secrets={"X-Key": CANARY})
@@ -150,7 +153,7 @@ async def test_11_bytes_after_the_body_do_not_reach_the_next_request(transport):
 
 
 async def test_5_aiohttp_takes_a_reset_for_the_end_of_a_body_without_length(transport):
-    """A fact of the library that the judge's ``framed`` stands against; if this fails, the library got better."""
+    """A fact that the judge's ``framed`` stands against; if this fails, the library got better."""
     async with RawServer(OK + b"\r\nhalf of it", then="reset") as server:
         response, body, error = await get(transport, server.url)
     assert (body, error) == (b"half of it", None)
@@ -185,7 +188,7 @@ async def test_57_a_redirect_to_another_origin_drops_the_headers(transport, stat
     """Only the range goes along; the same origin keeps its headers."""
     async with RawServer(reply(b"x")) as target:
         moves = [
-            reply(b"", f"Location: /two?s=%3A", status=status),
+            reply(b"", "Location: /two?s=%3A", status=status),
             reply(b"", f"Location: {target.url}y?t=%2F+", status=status),
         ]
         async with RawServer(*moves) as start:
@@ -304,7 +307,8 @@ def made(kind):
     info = Mock(real_url=secret)
     for args in [
         (key, OSError(104, secret)), (key, ssl.SSLCertVerificationError(1, secret)), (info, ()),
-        (secret.encode(), secret, 1, 1), (b"a", b"b", secret, 1), (secret.encode(), 1), (secret,), (1, secret), (),
+        (secret.encode(), secret, 1, 1), (b"a", b"b", secret, 1), (secret.encode(), 1),
+        (secret,), (1, secret), (),
         (secret, key, OSError(104, secret)),
     ]:  # fmt: skip
         with contextlib.suppress(TypeError, AttributeError):
@@ -339,11 +343,19 @@ def test_106_every_foreign_error_has_our_form(kind):
     foreign = made(kind)
     ours = map_error(foreign)
     assert CANARY not in repr(ours) + str(ours)
-    permanent = issubclass(kind, (ValueError, aiohttp.ClientConnectorCertificateError)) and not (
-        kind is ssl.SSLCertVerificationError
-    )
+    permanent = issubclass(kind, (ValueError, aiohttp.ClientConnectorCertificateError))
+    permanent = permanent and kind is not ssl.SSLCertVerificationError  # the client raises the other one
     assert isinstance(ours, Refused if permanent else Transient)
     assert str(ours)[0].islower()
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_99_no_more_descriptors_is_no_fault_of_the_server(number):
+    """It ends the run with a remedy, instead of failing one entry after the other."""
+    key = Mock(host=CANARY, port=1, ssl=None)
+    ours = map_error(aiohttp.ClientConnectorError(key, OSError(number, os.strerror(number))))
+    assert isinstance(ours, LocalFault)
+    assert str(ours).startswith("cannot open a connection: Too many open files")
 
 
 async def test_every_foreign_error_is_caught_where_it_is_raised(transport, monkeypatch):

@@ -125,7 +125,7 @@ VALUES = st.one_of(
     st.sampled_from([WHOLE, UNKNOWN, REST, HASHED]),
 )
 def test_any_reply_gets_a_verdict_and_an_accepted_one_fits(status, headers, asked):
-    """Never an exception; never bytes from elsewhere or beyond the stated size; no foreign text in the reason."""
+    """Never an exception, never bytes from elsewhere, no foreign text in the reason."""
     verdict = judge(status, CIMultiDict(headers), asked)
     if verdict.action is A:
         assert verdict.from_byte == (asked.from_byte if status == 206 else 0)

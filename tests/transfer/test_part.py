@@ -1,5 +1,6 @@
 """Parts and the volume below them: short writes, full disks, symlinks, names."""
 
+import asyncio
 import errno
 import hashlib
 import os
@@ -64,7 +65,7 @@ def test_76_part_names_have_one_length(volume, root, number, path):
 def test_88_short_writes_are_completed(volume, monkeypatch):
     """A system call that takes three bytes at a time loses none."""
     real = os.write
-    monkeypatch.setattr(part_module.os, "write", lambda fd, data: real(fd, bytes(data)[:3]))
+    monkeypatch.setattr(os, "write", lambda fd, data: real(fd, bytes(data)[:3]))
     part = part_of(volume)
     part.write(DATA)
     assert part.position == len(DATA)
@@ -80,7 +81,7 @@ def test_87_a_full_disk_names_cause_and_remedy(volume, monkeypatch):
     os.dup2(full, part._fd)
     os.close(full)
     with pytest.raises(
-        LocalFault, match="cannot write deep/name: No space left on device \\(free some space"
+        LocalFault, match=r"cannot write deep/name: No space left on device \(free some space"
     ):
         part.write(DATA)
     part.discard()
@@ -95,7 +96,7 @@ def test_87_a_disk_that_is_full_when_the_file_is_closed(volume, root, monkeypatc
         real(fd)
         raise OSError(errno.ENOSPC, "x")
 
-    monkeypatch.setattr(part_module.os, "close", close)
+    monkeypatch.setattr(os, "close", close)
     with pytest.raises(LocalFault, match="cannot write a"):
         part.publish(safe_path("a"))
     monkeypatch.undo()
@@ -177,9 +178,7 @@ def test_69_a_symlink_on_the_way_is_refused(volume, root, tmp_path, path):
     part = part_of(volume, path)
     part.write(DATA)
     for act in (volume.existing, volume.open_existing, part.publish):
-        with pytest.raises(
-            LocalFault, match="a symlink stands where a directory should be|ENOTDIR|Not a directory"
-        ):
+        with pytest.raises(LocalFault, match="a symlink stands where a directory should be"):
             act(safe_path(path))
     part.discard()
     assert list(outside.iterdir()) == []
@@ -261,7 +260,7 @@ def test_more_directories_than_descriptors_are_held(volume, root):
 def test_the_destination_that_cannot_be(tmp_path):
     """A file where the directory should be."""
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(LocalFault, match="cannot use .*file as a destination"):
+    with pytest.raises(LocalFault, match=r"cannot use .*file as a destination"):
         LocalVolume(tmp_path / "file", "attempts/i/0")
 
 
@@ -282,6 +281,21 @@ async def test_the_hash_of_a_file_in_place(tmp_path, size):
     (tmp_path / "a").write_bytes(data[:size])
     fd = os.open(tmp_path / "a", os.O_RDONLY)
     assert await hash_and_close(fd, "sha256", safe_path("a")) == hashlib.sha256(data[:size]).hexdigest()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
+
+
+async def test_a_hash_under_way_can_be_stopped(tmp_path, monkeypatch):
+    """Between two turns, with the descriptor given back: a stop need not wait for a huge file."""
+    monkeypatch.setattr(part_module, "READS_PER_TURN", 1)
+    with open(tmp_path / "a", "wb") as file:
+        file.truncate(1 << 34)
+    fd = os.open(tmp_path / "a", os.O_RDONLY)
+    task = asyncio.create_task(hash_and_close(fd, "sha256", safe_path("a")))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(fd)
 

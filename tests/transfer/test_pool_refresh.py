@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from cfetch.clock import VirtualClock, run_virtual
-from cfetch.errors import Refused, Transient
+from cfetch.errors import ManifestError, Problem, Refused, Transient
 from cfetch.events import UrlRefreshed
 from cfetch.secret import SecretText, SecretUrl
 from cfetch.transfer.refresh import CommandRefresher, Link, ManifestRefresher
@@ -79,6 +79,14 @@ def test_a_renewal_before_the_end_that_fails_costs_nothing(tmp_path):
     outcome = one(tmp_path, Reply(body=BODY), Refresher(Transient("busy")), NOW + 5)
     assert outcome.statuses == ["done"]
     assert outcome.last_progress.retries == 0
+
+
+def test_a_fresh_link_is_not_renewed_for_another_reason(tmp_path):
+    """A 503 after the refresh is a 503: the link stays."""
+    refresher = Refresher()
+    outcome = one(tmp_path, [Reply(status=403), Reply(status=503), Reply(body=BODY)], refresher)
+    assert len(refresher.stale) == 1
+    assert outcome.statuses == ["done"]
 
 
 def test_three_fresh_links_are_the_limit(tmp_path):
@@ -170,6 +178,19 @@ def test_one_reading_of_the_manifest_serves_all_that_wait(tmp_path):
     assert outcome.statuses == ["done"] * 12
     assert (again.reads, again.closed) == (1, 1)
     assert outcome.elapsed_s == pytest.approx(1.0)
+
+
+def test_a_manifest_that_cannot_be_read_again_does_not_end_the_run(tmp_path):
+    """An error page in its place costs tries of the entries that wait for it, nothing else."""
+    entries = [entry_of(0, "a", BODY), entry_of(1, "b", BODY)]
+
+    async def reread():
+        raise ManifestError("m", (Problem(1, "not JSON"),), 1)
+
+    scripts = {"a": Reply(status=403), "b": Reply(body=BODY)}
+    outcome = drive(tmp_path, scripts, entries, refresher=ManifestRefresher(reread))
+    assert outcome.statuses == ["failed", "done"]
+    assert outcome.records["a"].error == "the manifest, read again, has faults; gave up after 5 tries"
 
 
 @pytest.mark.parametrize(("change", "words"), [

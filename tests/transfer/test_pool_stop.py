@@ -8,7 +8,7 @@ import random
 import pytest
 
 from cfetch.errors import Transient
-from cfetch.events import RunStopping
+from cfetch.events import FallbackTriggered, RunStopping, StragglerCancelling, StragglerCheck
 from tests.transfer.drive import drive, entry_of
 from tests.transfer.fake import Reply
 
@@ -102,7 +102,7 @@ def test_stopped_at_a_random_moment(tmp_path, seed):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_left_to_itself_it_converges(tmp_path, seed):
-    """Every entry ends with exactly one record; a second run over the same tree completes what good servers have."""
+    """Every entry ends with exactly one record; a second run, with good servers, completes the tree."""
     rng = random.Random(1000 + seed)
     for _ in range(5):
         bodies, scripts, entries, settings = scene(rng)
@@ -120,6 +120,25 @@ def plant(root, files):
     for path, data in files.items():
         (root / path).parent.mkdir(exist_ok=True)
         (root / path).write_bytes(data)
+
+
+@pytest.mark.parametrize("moment", [StragglerCheck, StragglerCancelling, FallbackTriggered])
+def test_stopped_in_the_very_check_that_breaks_stragglers_off(tmp_path, moment):
+    """Whichever cancellation comes first, the run's own wins: nothing is tried again."""
+    scripts = {str(i): Reply(body=b"x", latency_s=0.1 if i < 7 else 50.0) for i in range(10)}
+    outcome = drive(
+        tmp_path, scripts, stop_on=moment, padding=1.0, max_stragglers=1, sequential_fallback=True
+    )
+    assert outcome.elapsed_s == pytest.approx(1.5)
+    assert outcome.statuses == ["done"] * 7 + ["cancelled"] * 3
+    assert len(outcome.transport.opens) == 10
+    assert (outcome.tasks, outcome.parts) == (set(), [])
+
+
+def test_stopped_before_it_began(tmp_path):
+    """Nothing is started; the run returns."""
+    outcome = drive(tmp_path, {"a": Reply(body=b"x")}, stop_first=True)
+    assert (outcome.transport.opens, outcome.all_records, outcome.tree) == ([], [], {})
 
 
 def test_stopped_twice_is_stopped_once(tmp_path):

@@ -4,6 +4,8 @@ E2, E3 and E12 of the original could not fail: they looked before the first chec
 control, the same scene with one value changed, that does flag.
 """
 
+from itertools import pairwise
+
 import pytest
 
 from cfetch.clock import VirtualClock
@@ -48,7 +50,7 @@ def test_e1_one_of_ten_hangs(tmp_path):
 
 @pytest.mark.parametrize(("padding", "flagged"), [(1.0, []), (0.2, [8, 9])])
 def test_e2_normal_spread_is_left_alone(tmp_path, padding, flagged):
-    """Files that are slower than the median but within their limit at a check that can judge are not touched."""
+    """Files slower than the median but within their limit, at a check that can judge, are not touched."""
     scripts = after(*[0.05] * 8, [0.9, 0.05], [0.9, 0.05])
     outcome = driven(tmp_path, scripts, check_interval=0.5, padding=padding)
     assert outcome.flagged == flagged
@@ -89,7 +91,7 @@ def test_e4_new_starts_are_gated_and_running_ones_go_on(tmp_path):
     late = sorted(a.start_s for r in outcome.all_records for a in r.attempts if a.start_s > 6.1)
     assert done(outcome)
     assert len(outcome.of(FallbackTriggered)) == 1
-    assert all(b - a >= 0.04 for a, b in zip(late, late[1:], strict=False))
+    assert all(b - a >= 0.04 for a, b in pairwise(late))
 
 
 def test_e5_sequential_from_the_start(tmp_path):
@@ -185,6 +187,16 @@ def test_x4_a_rescued_file_is_a_sample_of_its_good_try_only(tmp_path):
     good = Reply(body=MIB, latency_s=0.4)
     outcome = driven(tmp_path, {"a": [stuck, good]}, stall_timeout=7.9, check_interval=0.5)
     assert outcome.last_progress.baseline.median_bps == pytest.approx(len(MIB) / 0.4)
+
+
+@pytest.mark.parametrize(("rest", "is_sample"), [(99, False), (64 << 10, True)])
+def test_the_short_rest_of_a_resumed_file_is_no_sample(tmp_path, rest, is_sample):
+    """A hundred bytes after a second of latency tell nothing of the server's speed."""
+    broken = Reply(body=MIB, cut=len(MIB) - rest, then="reset")
+    outcome = driven(tmp_path, {"a": [broken, Reply(body=MIB, latency_s=1.0)]})
+    baseline = outcome.last_progress.baseline
+    assert baseline.finished == 1
+    assert baseline.median_bps == (pytest.approx(rest) if is_sample else None)
 
 
 @pytest.mark.parametrize("framing", ["length", "chunked"])

@@ -35,8 +35,10 @@ def test_targets_are_joined_and_never_quoted_again(location, target):
 
 @pytest.mark.parametrize(("location", "words"), [
     ([], "nowhere"), (["/y", "/z"], "several places"),
-    ("file:///etc/passwd", "not a plain"), ("ftp://b.test/y", "not a plain"), ("gopher://b.test", "not a plain"),
-    ("javascript:1", "not a plain"), ("https://u:p@b.test/y", "not a plain"), ("https://:80/y", "not a plain"),
+    ("file:///etc/passwd", "not a plain"), ("ftp://b.test/y", "not a plain"),
+    ("gopher://b.test", "not a plain"),
+    ("javascript:1", "not a plain"), ("https://u:p@b.test/y", "not a plain"),
+    ("https://:80/y", "not a plain"),
     ("https://b.test:99999/y", "not a plain"), ("https://[::1/y", "not a plain"), ("/a b", "not a plain"),
     ("/a\x1b[31m", "not a plain"), ("/\u202e", "not a plain"), ("http://a.test/dir/x", "from https to http"),
     ("/dir/x?sig=CANARY", "in a circle"),

@@ -44,10 +44,11 @@ def test_a_full_host_gives_way_and_comes_back():
     st.randoms(use_true_random=False),
 )
 def test_the_model(entries, per_host, rng):
-    """Each start is the first by (unknown, largest, position) of all hosts with a free place; none is left out."""
+    """Each start is the first by rank of all hosts with a free place; none is left out."""
     sizes, hosts = [e[0] for e in entries], [e[1] for e in entries]
     schedule = Schedule(sizes, hosts, per_host)
-    waiting, running = set(range(len(entries))), []
+    waiting: set[int] = set(range(len(entries)))
+    running: list[int] = []
 
     def rank(index):
         return (sizes[index] >= 0, -sizes[index], index)

@@ -8,12 +8,14 @@ not sleep either.
 import asyncio
 import selectors
 import time
-from collections.abc import Coroutine
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from typing import Any, Protocol, TypeVar, TypeVarTuple, Unpack
 
 __all__ = ["Clock", "SystemClock", "VirtualClock", "run_virtual"]
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class Clock(Protocol):
@@ -62,11 +64,14 @@ class _JumpingSelector(selectors.SelectSelector):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
+        self.threads_at_work = 0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
         if ready or timeout == 0:
             return ready
+        if self.threads_at_work:  # a thread's work takes no virtual time, and its end wakes the selector
+            return super().select(None)
         if timeout is None:  # every task waits for an event that no timer will bring
             raise RuntimeError("deadlock: nothing is scheduled and virtual time cannot pass")
         self.now += timeout
@@ -80,6 +85,17 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._jumping.now
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]
+    ) -> "asyncio.Future[T]":
+        self._jumping.threads_at_work += 1
+        future = super().run_in_executor(executor, func, *args)
+        future.add_done_callback(self._thread_ended)
+        return future
+
+    def _thread_ended(self, _: object) -> None:
+        self._jumping.threads_at_work -= 1
 
 
 def run_virtual(main: Coroutine[Any, Any, T]) -> T:

@@ -88,6 +88,8 @@ def prepare(
         api = _StatementApi(settings, env, clock)
         source = stack.enter_context(_open_manifest(manifest, clock))
         statement = statement_id_of(source)
+        volume = LocalVolume(root, f"attempts/{instant}/0")  # before the plan: it refuses a symlink as state
+        stack.callback(volume.close)
         plan_directory = state / "plans" / instant
         try:
             plan_directory.mkdir(parents=True, mode=0o700)
@@ -99,8 +101,6 @@ def prepare(
         plan = stack.enter_context(
             freeze(source, name=name, directory=plan_directory, fetch_chunk=fetch_chunk, progress=progress)
         )
-        volume = LocalVolume(root, f"attempts/{instant}/0")
-        stack.callback(volume.close)
         _check_room(plan, volume)
         yield Prepared(
             instant, plan, volume, settings, state, clock, _Refreshing(manifest, statement, api, stack)

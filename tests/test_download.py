@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -308,6 +308,27 @@ def test_only_what_is_missing_needs_room(in_place, monkeypatch, free, size, fits
     refused = nullcontext() if fits else pytest.raises(LocalFault, match="11 more bytes")
     with refused, prepare(path, settings, env={}) as prepared:
         assert prepared.preview().files == 1
+
+
+def test_69_a_symlink_as_state_directory_is_refused_before_anything_is_written(in_place, tmp_path):
+    """Not even the plan is written behind it."""
+    path, settings = in_place
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "to/.cfetch").symlink_to(tmp_path / "elsewhere")
+    before = (tmp_path / "elsewhere").stat().st_mtime_ns
+    with pytest.raises(LocalFault, match="cannot write to"), prepare(path, settings, env={}):
+        pass
+    assert (tmp_path / "elsewhere").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("state", [None, "state"])
+def test_nothing_is_left_of_a_plan_that_was_only_prepared(in_place, tmp_path, state):
+    """Neither below the destination nor in a state directory of its own."""
+    path, settings = in_place
+    settings = replace(settings, state=state and str(tmp_path / state))
+    with prepare(path, settings, env={}):
+        assert (tmp_path / "to/.cfetch").exists()
+    assert {p.name for p in tmp_path.rglob("*")} == {"to", "a", "m.json"}
 
 
 def test_an_error_of_the_run_is_not_taken_for_the_manifests(in_place):

@@ -44,9 +44,12 @@ def root(
 def _verbs() -> None:
     from cfetch.cli.bench import bench
     from cfetch.cli.download import download
+    from cfetch.cli.manifest import app as manifest
     from cfetch.cli.report import report
+    from cfetch.cli.verify import verify
 
-    for verb in (download, bench, report):
+    app.add_typer(manifest, name="manifest")
+    for verb in (download, bench, report, verify):
         app.command(rich_help_panel=None, no_args_is_help=verb is not bench)(verb)
 
 

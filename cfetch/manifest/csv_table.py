@@ -12,9 +12,10 @@ from cfetch.manifest.rows import KEYS, Document, Row, unknown_key
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import Misfit, decode_text
 
-__all__ = ["read_csv"]
+__all__ = ["json_cell", "read_csv"]
 
 _NUMBER = re.compile(r"[0-9]{1,20}\Z")
+_DECIMAL = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,30})?(?:e[+-]?[0-9]{1,3})?\Z")
 
 
 def read_csv(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
@@ -71,11 +72,14 @@ def _columns_are_known(columns: list[str], faults: Faults) -> bool:
 def _value(column: str, cell: str) -> object:
     if column in ("size", "offset"):
         return int(cell) if _NUMBER.match(cell) else Misfit("a cell that is not all digits")
-    if column == "expires_at" and _NUMBER.match(cell):
-        return int(cell)
-    if column in ("headers", "mirrors"):
-        try:
-            return decode_text(cell, 0)
-        except BrokenDocumentError:
-            return Misfit("a cell that is not JSON")
-    return cell
+    if column == "expires_at" and _DECIMAL.match(cell):
+        return float(cell)
+    return json_cell(cell) if column in ("headers", "mirrors") else cell
+
+
+def json_cell(cell: str) -> object:
+    """The value that a cell's JSON holds."""
+    try:
+        return decode_text(cell, 0)
+    except BrokenDocumentError:
+        return Misfit("a cell that is not JSON")

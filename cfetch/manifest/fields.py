@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 
+from cfetch.manifest.digests import HEX_DIGITS
 from cfetch.manifest.entry import Digest, SafePath, UnsafePathError, safe_path
 from cfetch.manifest.strict_json import kind_of, quoted_key
 from cfetch.secret import SecretText
@@ -41,7 +42,7 @@ RESERVED_HEADERS = frozenset(
 )
 """The headers that resuming, framing and verification depend on: cfetch alone sets them."""
 
-_SHA256 = re.compile(r"[0-9A-Fa-f]{64}\Z")
+_HEX = re.compile(r"[0-9A-Fa-f]+\Z")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}\Z")  # RFC 9110 section 5.6.2
 _NOT_IN_HEADERS = re.compile("[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
 _NOT_IN_BATCH = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -94,11 +95,16 @@ def _string(value: object) -> str:
     return value
 
 
-def _sha256(value: object) -> Digest:
-    text = _string(value)
-    if not _SHA256.match(text):
-        raise FieldError("it must be 64 hexadecimal digits")
-    return Digest("sha256", text.lower())
+def _hex_of(algorithm: str) -> Callable[[object], Digest]:
+    digits = HEX_DIGITS[algorithm]
+
+    def checked_hex(value: object) -> Digest:
+        text = _string(value)
+        if len(text) != digits or not _HEX.match(text):
+            raise FieldError(f"it must be {digits} hexadecimal digits")
+        return Digest(algorithm, text.lower())
+
+    return checked_hex
 
 
 def _batch(value: object) -> str:
@@ -133,9 +139,12 @@ CHECKS: dict[str, tuple[str, Callable[[object], object]]] = {
     "size": ("size_bytes", checked_size),
     "offset": ("offset", checked_size),
     "path": ("path", checked_path),
-    "sha256": ("digest", _sha256),
+    **{algorithm: ("digest", _hex_of(algorithm)) for algorithm in HEX_DIGITS},
     "expires_at": ("expires_at", _expires_at),
     "batch": ("batch", _batch),
     "headers": ("headers", checked_headers),
 }
-"""A manifest's key -> the entry's field, and its check. ``url`` and ``mirrors`` need the base too."""
+"""A manifest's key -> the entry's field, and its check. ``url`` and ``mirrors`` need the base too.
+
+Of several hashes the strongest stays.
+"""

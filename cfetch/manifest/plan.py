@@ -13,6 +13,7 @@ from typing import BinaryIO, Self
 
 import msgspec
 
+from cfetch.manifest.compressed import decompressed
 from cfetch.manifest.entry import Entry, collision_key
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import Headers
@@ -92,6 +93,7 @@ def freeze(
     directory: Path,
     fetch_chunk: FetchChunk | None = None,
     progress: Callable[[int], None] | None = None,
+    base_url: str | None = None,
 ) -> Plan:
     """Validate a manifest and seal it in ``directory``.
 
@@ -102,16 +104,18 @@ def freeze(
         directory: exists, and holds no other plan.
         fetch_chunk: asks for further links of a SQL statement.
         progress: is told the number of entries read so far, every ``PROGRESS_ENTRIES``.
+        base_url: what relative URLs are joined to; outweighs the document's own.
 
     Raises:
         ManifestError: with all faults; nothing is left in ``directory``.
-        UsageError: an unknown ``format``.
+        UsageError: an unknown ``format``, a ``base_url`` that is none, a library that the format needs.
         LocalFault: ``source`` cannot be read or ``directory`` not be written.
     """
-    reading = Reading(Source(source, name, fetch_chunk), format)
     files: list[PlanFile] = []
     try:
-        file, merged = _sealed(reading, directory, files, progress)
+        with decompressed(source, name) as plain:
+            reading = Reading(Source(plain, name, fetch_chunk), format, base_url)
+            file, merged = _sealed(reading, directory, files, progress)
         reading.faults.raise_if_any(name)
     except BaseException:
         for file in files:
@@ -165,7 +169,7 @@ def _judged(file: PlanFile, faults: Faults) -> Sequence[int]:
             elif _is_repeated(entry, other):
                 repeated.append(index)
             else:
-                shown = f"{printable(entry.path)!r} is stated twice with another url, size or sha256"
+                shown = f"{printable(entry.path)!r} is stated twice with another url, size or hash"
                 faults.add(entry.line, f"{shown}: {_places(other, entry)}; give one of them another path")
         _compare_directory(by_path, beneath, file, faults)
     return repeated

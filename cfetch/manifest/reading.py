@@ -3,13 +3,16 @@
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from cfetch.errors import UsageError
+from cfetch.manifest.compressed import decompressed
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats import reader_for
 from cfetch.manifest.rows import Document, checked_row
 from cfetch.manifest.source import FetchChunk, Source
+from cfetch.manifest.urls import UrlError, absolute_url
 
-__all__ = ["Reading", "read_entries"]
+__all__ = ["Reading", "checked_base_url", "read_entries"]
 
 
 class Reading:
@@ -18,10 +21,11 @@ class Reading:
     ``document`` is complete after the walk.
     """
 
-    def __init__(self, source: Source, format: str | None) -> None:  # noqa: A002 - the public word
+    def __init__(self, source: Source, format: str | None, base_url: str | None = None) -> None:  # noqa: A002 - the public word
+        """Raises: UsageError: an unknown format, or a ``base_url`` that is none."""
         self._source = source
         self._reader = reader_for(source, format)
-        self.document = Document()
+        self.document = Document(given_base_url=None if base_url is None else checked_base_url(base_url))
         self.faults = Faults()
 
     def __iter__(self) -> Iterator[Entry]:
@@ -40,6 +44,7 @@ def read_entries(
     name: str,
     format: str | None = None,  # noqa: A002
     fetch_chunk: FetchChunk | None = None,
+    base_url: str | None = None,
 ) -> Iterator[Entry]:
     """The entries of a manifest, one by one, without the checks that need all of them (see ``freeze``).
 
@@ -48,12 +53,29 @@ def read_entries(
         name: what messages call it; without secrets.
         format: a name from ``formats.READERS``; None detects it.
         fetch_chunk: asks for further links of a SQL statement.
+        base_url: what relative URLs are joined to; outweighs the document's own.
 
     Raises:
         ManifestError: after the last entry, with all faults.
-        UsageError: an unknown ``format``.
+        UsageError: an unknown ``format``, a ``base_url`` that is none, a library that the format needs.
         LocalFault: ``source`` cannot be read.
     """
-    reading = Reading(Source(source, name, fetch_chunk), format)
-    yield from reading
+    with decompressed(source, name) as plain:
+        reading = Reading(Source(plain, name, fetch_chunk), format, base_url)
+        yield from reading
     reading.faults.raise_if_any(name)
+
+
+def checked_base_url(text: str) -> str:
+    """A base as the caller gives it: absolute, and with a slash at its end, or its last word would go.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    try:
+        url = absolute_url(text, lambda: None)
+    except UrlError as error:
+        raise UsageError(f"the base URL is none: {error}") from None
+    if not url.endswith("/") or "?" in url or "#" in url:
+        raise UsageError("the base URL must end with a slash, as https://example.org/data/ does")
+    return url

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from cfetch.manifest.entry import Entry
+from cfetch.manifest.digests import needs_library, stronger
+from cfetch.manifest.entry import Digest, Entry
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import CHECKS, FieldError, Headers, checked_headers, checked_path
 from cfetch.manifest.strict_json import kind_of, quoted_key
@@ -37,14 +38,21 @@ class Row(NamedTuple):
 
 @dataclass
 class Document:
-    """What holds for all entries. ``look_ahead`` finds a ``base_url`` that stands behind the entries."""
+    """What holds for all entries.
+
+    ``given_base_url`` is the caller's and outweighs the document's own. ``look_ahead`` finds a ``base_url``
+    that stands behind the entries.
+    """
 
     base_url: str | None = None
     headers: Headers = ()
     look_ahead: Callable[[], str | None] | None = None
+    given_base_url: str | None = None
 
     def base(self) -> str | None:
         """The base URL, looked for once and only when a relative URL asks for it."""
+        if self.given_base_url is not None:
+            return self.given_base_url
         if self.base_url is None and self.look_ahead is not None:
             find, self.look_ahead = self.look_ahead, None
             self.base_url = find()
@@ -87,7 +95,10 @@ def checked_row(row: Row, index: int, document: Document, faults: Faults) -> Ent
         try:
             if check := CHECKS.get(key):
                 if value is not None:
-                    values[check[0]] = check[1](value)
+                    name, checked = check[0], check[1](value)
+                    values[name] = (
+                        stronger(values.get(name), checked) if isinstance(checked, Digest) else checked
+                    )
             elif key == "url":
                 values["url"] = SecretUrl(_url(value, document))
             elif key == "mirrors":
@@ -100,6 +111,8 @@ def checked_row(row: Row, index: int, document: Document, faults: Faults) -> Ent
         faults.add(row.line, f"{label}url: it is missing; an entry needs one")
     elif "url" in values and fields.get("path") is None:
         _default_path(values, label, row.line, faults)
+    if "digest" in values and (missing := needs_library(values["digest"].algorithm)):
+        faults.add(row.line, label + missing)
     if faults.total != before:
         return None
     return Entry(id=index, line=row.line, chunk=row.chunk, **values)

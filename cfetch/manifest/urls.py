@@ -7,9 +7,9 @@ No message holds the URL.
 import re
 from collections.abc import Callable
 from ipaddress import IPv6Address
-from urllib.parse import unquote, urljoin
+from urllib.parse import quote, unquote, urljoin
 
-__all__ = ["UrlError", "absolute_url", "host_of", "last_segment"]
+__all__ = ["UrlError", "absolute_url", "host_of", "last_segment", "relative_url"]
 
 _ABSOLUTE = re.compile(
     r"[Hh][Tt][Tt][Pp][Ss]?://(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?"
@@ -85,6 +85,15 @@ def last_segment(url: str) -> str:
     if "/" in name:
         raise UrlError("the url's last segment decodes to a name with a slash")
     return name
+
+
+def relative_url(path: str) -> str:
+    """A file's name as a URL beneath a base: RFC 3986 section 4.2, and a colon is no scheme's.
+
+    >>> relative_url("a b/50%:ü")
+    'a%20b/50%25%3A%C3%BC'
+    """
+    return quote(path, safe="/~!$&'()*+,;=@")
 
 
 def _joined(text: str, find_base: Callable[[], str | None]) -> str:

@@ -115,12 +115,12 @@ class LocalVolume:
             raise local_fault(error, f"cannot read {printable(path)} below {self.root}") from None
 
     def close(self) -> None:
-        """Remove the staging directory, which is empty by now, and give the descriptors back."""
+        """Remove our directories where nothing else lives in them, and give the descriptors back."""
         while self._directories:
             os.close(self._directories.popitem()[1])
         os.close(self._staging_fd)
         path = self._staging_path
-        while path != STATE_NAME:
+        while path:
             try:
                 os.rmdir(path, dir_fd=self._root_fd)
             except OSError:

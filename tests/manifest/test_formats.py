@@ -154,7 +154,7 @@ def test_detection(name, content, kind):
 def test_format_by_name(frozen):
     """A stated format is used whatever the content looks like; an unknown one is told with the known ones."""
     assert frozen("http://h/url,x\n", "m.csv", format="urls").entry(0).path == "url,x"
-    with pytest.raises(UsageError, match="'yaml'; known are csv, databricks-sql, json, jsonl, urls"):
+    with pytest.raises(UsageError, match="'yaml'; known are aria2, bagit, csv"):
         frozen("", format="yaml")
 
 

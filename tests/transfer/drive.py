@@ -8,7 +8,14 @@ from typing import Any
 
 from cfetch.clock import VirtualClock, run_virtual
 from cfetch.config.settings import Settings
-from cfetch.events import AttemptStarted, EntryFinished, Event, Progress, StragglerCancelled, StragglerCancelling
+from cfetch.events import (
+    AttemptStarted,
+    EntryFinished,
+    Event,
+    Progress,
+    StragglerCancelled,
+    StragglerCancelling,
+)
 from cfetch.manifest.entry import Digest, Entry, safe_path
 from cfetch.placement.local import LocalVolume
 from cfetch.secret import SecretText, SecretUrl

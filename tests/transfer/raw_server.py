@@ -19,7 +19,7 @@ class RawServer:
     """Answers the n-th request with the n-th of ``replies`` (the last repeats), then does ``then``.
 
     "keep" waits for the next request, "close" ends politely, "reset" sends RST. ``heads`` are the request
-    heads as they came, ``connections`` how many were accepted.
+    heads as they came, ``connections`` how many were accepted, ``ended`` how many of these are over.
     """
 
     def __init__(self, *replies, then="keep", ssl=None):
@@ -28,6 +28,7 @@ class RawServer:
         self.ssl = ssl
         self.heads = []
         self.connections = 0
+        self.ended = 0
 
     async def __aenter__(self):
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self.ssl)
@@ -60,6 +61,7 @@ class RawServer:
         except (asyncio.IncompleteReadError, OSError):  # the client has gone
             return
         finally:
+            self.ended += 1
             writer.transport.abort() if self.then == "reset" else writer.close()
 
     def line(self, n=0):

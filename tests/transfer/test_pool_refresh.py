@@ -180,6 +180,16 @@ def test_one_reading_of_the_manifest_serves_all_that_wait(tmp_path):
     assert outcome.elapsed_s == pytest.approx(1.0)
 
 
+def test_an_older_reading_is_closed(tmp_path):
+    """Each reading replaces the one before it: a long run does not collect plans."""
+    entry = entry_of(0, "a", BODY)
+    again = Rereading([entry])
+    script = {"a": [Reply(status=403), Reply(status=403), Reply(body=BODY)]}
+    outcome = drive(tmp_path, script, [entry], refresher=ManifestRefresher(again))
+    assert outcome.statuses == ["done"]
+    assert (again.reads, again.closed) == (2, 1)
+
+
 def test_a_manifest_that_cannot_be_read_again_does_not_end_the_run(tmp_path):
     """An error page in its place costs tries of the entries that wait for it, nothing else."""
     entries = [entry_of(0, "a", BODY), entry_of(1, "b", BODY)]

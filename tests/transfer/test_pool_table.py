@@ -4,12 +4,14 @@ E2, E3 and E12 of the original could not fail: they looked before the first chec
 control, the same scene with one value changed, that does flag.
 """
 
+import asyncio
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from cfetch.clock import VirtualClock
-from cfetch.events import FallbackTriggered, Progress
+from cfetch.events import Event, FallbackTriggered, Progress
 from tests.transfer.drive import drive, entries_for, entry_of
 from tests.transfer.fake import Reply
 
@@ -275,6 +277,34 @@ def test_x12_a_file_that_is_slow_everywhere_is_left_in_peace(tmp_path):
     assert third.end_s - third.start_s == pytest.approx(30.0)
     assert outcome.records["9"].stragglers == 2
     assert outcome.last_progress.stragglers == 1  # an entry counts once
+
+
+def test_x14_a_machine_that_stood_still_blames_nobody(tmp_path):
+    """A minute of suspension, or of a blocking disk, counts neither as slowness nor as silence."""
+    scripts = after(*[0.05] * 9) | {"9": Reply(body=SMALL, at_s=(1.0, 65.0))}
+    stood: list[Event] = []
+
+    def listener(event):
+        if isinstance(event, Progress) and event.t_s > 1.2 and not stood:
+            stood.append(event)
+            loop: Any = asyncio.get_running_loop()
+            loop._jumping.now += 60
+
+    outcome = driven(
+        tmp_path, scripts, listener=listener, check_interval=0.5, padding=8.0, stall_timeout=30.0
+    )
+    assert stood
+    assert outcome.flagged == []
+    assert [a.outcome for a in outcome.records["9"].attempts] == ["done"]
+
+
+def test_a_size_that_only_the_reply_states_is_judged_by(tmp_path):
+    """The manifest has none, Content-Length does: it has a limit like the others."""
+    scripts = after(*[0.05] * 9) | {"9": [Reply(body=SMALL, rate_bps=len(SMALL) / 40), Reply(body=SMALL)]}
+    entries = [*entries_for(after(*[0.05] * 9)), entry_of(9, "9", SMALL, size=False)]
+    outcome = driven(tmp_path, scripts, entries=entries)
+    assert outcome.flagged == [9]
+    assert outcome.tree["9"] == SMALL
 
 
 @pytest.mark.parametrize(("arrives_s", "completed"), [(2.0, True), (2.001, False)])

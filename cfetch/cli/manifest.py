@@ -1,0 +1,141 @@
+"""``cfetch manifest build|check|convert``: make manifests, look into them, turn them into other formats."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cfetch.cli.options import JsonOption
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Make manifests from URL lists and directories, check them, convert them.", no_args_is_help=True
+)
+
+Manifest = Annotated[
+    str,
+    typer.Argument(
+        help="A path, an http(s) URL, or - for standard input.", metavar="MANIFEST", show_default=False
+    ),
+]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        help="What relative URLs are joined to; ends with a slash.", metavar="URL", show_default=False
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Write here instead of stdout.", metavar="FILE", show_default=False),
+]
+
+
+@app.command(no_args_is_help=True)
+def check(*, manifest: Manifest, base_url: BaseUrl = None, json: JsonOption = False) -> None:
+    """Name all faults of a manifest with their lines, or tell what it holds. Nothing is downloaded.
+
+    The exit code is 0 without faults and 2 with some.
+
+    Examples:
+
+      cfetch manifest check manifest.json
+
+      cfetch manifest check SHA256SUMS --base-url https://example.org/data/
+    """
+    import msgspec
+
+    from cfetch.dashboard.open import reading_lines
+    from cfetch.errors import ManifestError
+    from cfetch.manifests import check as checked
+
+    try:
+        found = checked(manifest, base_url=base_url, progress=reading_lines(manifest.partition("?")[0]))
+    except ManifestError as error:
+        if json:
+            faults = [{"line": line, "message": message} for line, message in error.problems]
+            document = {"schema": "cfetch.manifest/1", "faults": error.total, "first_faults": faults}
+            sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+        raise
+    if json:
+        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+        return
+    for name, value in msgspec.structs.asdict(found).items():
+        typer.echo(f"{name:>14}  {value}")
+
+
+@app.command(no_args_is_help=True)
+def convert(
+    *,
+    manifest: Manifest,
+    to_format: Annotated[
+        str,
+        typer.Option(
+            help="aria2, csv, curl, json, jsonl, sha256sum or urls.", metavar="FORMAT", show_default=False
+        ),
+    ],
+    base_url: BaseUrl = None,
+    output: Output = None,
+) -> None:
+    """Write a manifest in another format; what that format has no place for is named on stderr.
+
+    Examples:
+
+      cfetch manifest convert manifest.json --to-format aria2 -o list.txt
+
+      cfetch manifest convert list.meta4 --to-format json | cfetch download - --to data/
+
+      cfetch manifest convert manifest.json --to-format curl -o all.conf && curl --parallel --config all.conf
+    """
+    from cfetch.dashboard.open import reading_lines
+    from cfetch.manifests import convert as converted
+
+    told = reading_lines(manifest.partition("?")[0])
+    lost = converted(manifest, to_format, output, base_url=base_url, progress=told)
+    if lost:
+        print(
+            f"cfetch: {to_format} has no place for some of it; left out: {'; '.join(lost)}", file=sys.stderr
+        )
+
+
+@app.command(no_args_is_help=True)
+def build(
+    *,
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A directory, or a list of URLs (a path, an http(s) URL, or - for standard input).",
+            metavar="SOURCE",
+            show_default=False,
+        ),
+    ],
+    base_url: BaseUrl = None,
+    probe: Annotated[bool, typer.Option(help="Ask the servers for sizes that a list lacks.")] = True,
+    output: Output = None,
+) -> None:
+    """Make a manifest (JSON) from a list of URLs, or from a directory.
+
+    A list's files get the sizes that their servers state. A directory's files get sizes and SHA-256, and URLs
+    relative to the base URL. The exit code is 1 if some of a list's files cannot be had.
+
+    Examples:
+
+      cfetch manifest build urls.txt -o manifest.json
+
+      cfetch manifest build data/ --base-url https://example.org/data/ -o manifest.json
+    """
+    from cfetch.build import build_from_list, build_from_tree
+    from cfetch.dashboard.bar import progress_bar
+
+    def tell(line: str) -> None:
+        print(f"cfetch: {line}", file=sys.stderr)
+
+    if source != "-" and Path(source).is_dir():
+        with progress_bar("hashing") as advance:
+            build_from_tree(Path(source), output, base_url=base_url, advance=advance, tell=tell)
+        return
+    with progress_bar("asking for sizes") as advance:
+        failed = build_from_list(source, output, base_url=base_url, probing=probe, advance=advance, tell=tell)
+    if failed:
+        raise typer.Exit(1)

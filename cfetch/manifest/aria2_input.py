@@ -1,0 +1,106 @@
+"""Input files of ``aria2c -i``: a line of URLs of one file, tab separated, then its options, each indented.
+
+Read are ``out``, ``dir``, ``checksum``, ``header``, ``referer`` and ``user-agent``. What else a request would
+need (a password, cookies, a client's certificate) is refused; all other options tune aria2 and are left out.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from cfetch.manifest.faults import Faults
+from cfetch.manifest.rows import Document, Row
+from cfetch.manifest.source import Source
+from cfetch.manifest.urls import UrlError, last_segment
+
+__all__ = ["CHECKSUM_TYPES", "looks_like_aria2", "read_aria2_input"]
+
+CHECKSUM_TYPES = {"md5": "md5", "sha-1": "sha1", "sha-256": "sha256", "sha-512": "sha512"}
+"""aria2's name of a hash -> ours."""
+
+_INDENTED = re.compile(r"^(?:https?://\S+)(?:\t\S+)*[ \t]*\r?\n[ \t]+[a-z0-9][a-z0-9-]*=", re.MULTILINE)
+_MIRRORS = re.compile(r"^https?://\S+\t+[a-z]+://\S+", re.MULTILINE)
+_OPTION = re.compile(r"[ \t]+(?P<name>[a-z0-9-]+)=[ \t]*(?P<value>.*?)[ \t]*\Z")
+_REQUEST_HEADERS = {"referer": "Referer", "user-agent": "User-Agent"}
+_NEEDED = frozenset({"certificate", "http-passwd", "http-user", "load-cookies", "private-key"})
+
+
+def looks_like_aria2(head: str) -> bool:
+    """Whether a text has an indented option after a URL, or a line of several URLs."""
+    return _INDENTED.search(head) is not None or _MIRRORS.search(head) is not None
+
+
+@dataclass
+class _Download:
+    """A line of URLs and the options that followed it."""
+
+    line: int
+    urls: list[str]
+    options: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def read_aria2_input(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+    """The rows; each has the line of its URLs."""
+    download: _Download | None = None
+    for line, text in source.lines(faults):
+        if not text or text.isspace() or text[0] == "#":
+            continue
+        if text[0] not in " \t":
+            if download is not None:
+                yield _row(download, faults)
+            download = _Download(line, [url for url in text.rstrip(" \t").split("\t") if url])
+        elif download is None:
+            faults.add(line, "an option stands before the first URL")
+        else:
+            _take_option(download, line, text, faults)
+    if download is not None:
+        yield _row(download, faults)
+
+
+def _take_option(download: _Download, line: int, text: str, faults: Faults) -> None:
+    match = _OPTION.match(text)
+    if match is None:
+        faults.add(line, "it is not an option: a name, = and a value are expected after the blanks")
+        return
+    name, value = match["name"], match["value"]
+    if name in _NEEDED:
+        faults.add(line, f"{name}: cfetch has no such option; state what the request needs as a header")
+    elif name == "header":
+        key, colon, content = value.partition(":")
+        if not colon or not key:
+            faults.add(line, "header: it must be NAME: VALUE")
+        else:
+            _put(download.headers, key.strip(), content.strip(" \t"), "header", line, faults)
+    elif name in _REQUEST_HEADERS:
+        _put(download.headers, _REQUEST_HEADERS[name], value, name, line, faults)
+    elif name in ("out", "dir", "checksum"):
+        _put(download.options, name, value, name, line, faults)
+
+
+def _put(into: dict[str, str], key: str, value: str, option: str, line: int, faults: Faults) -> None:
+    if key in into:
+        faults.add(line, f"{option}: it is given twice")
+    into[key] = value
+
+
+def _row(download: _Download, faults: Faults) -> Row:
+    url, *mirrors = download.urls
+    fields: dict[str, object] = {"url": url, "mirrors": mirrors, "headers": download.headers}
+    path = download.options.get("out")
+    if directory := download.options.get("dir"):
+        try:
+            path = f"{directory.rstrip('/')}/{path or last_segment(url)}"
+        except UrlError as error:
+            faults.add(download.line, f"out: it is not given, and {error}")
+    if path is not None:
+        fields["path"] = path
+    if (checksum := download.options.get("checksum")) is not None:
+        kind, _, digits = checksum.partition("=")
+        algorithm = CHECKSUM_TYPES.get(kind.lower())
+        if algorithm is None:
+            known = ", ".join(CHECKSUM_TYPES)
+            faults.add(download.line, f"checksum: cfetch knows {known}, each as TYPE=HEX")
+        else:
+            fields[algorithm] = digits
+    return Row(download.line, fields)

@@ -1,0 +1,45 @@
+"""BagIt's ``fetch.txt`` (RFC 8493, section 2.2.3): on each line ``URL LENGTH FILEPATH``.
+
+``-`` is an unknown length. Only CR, LF and % are percent-encoded in a path; spaces belong to it.
+"""
+
+import re
+from collections.abc import Iterator
+
+from cfetch.manifest.faults import Faults
+from cfetch.manifest.rows import Document, Row
+from cfetch.manifest.source import Source
+from cfetch.manifest.strict_json import Misfit
+
+__all__ = ["is_fetch_line", "read_bagit_fetch"]
+
+_LINE = re.compile(r"(?P<url>\S+)[ \t]+(?P<length>\S+)[ \t]+(?P<path>.*\S.*)\Z")
+_LENGTH = re.compile(r"[0-9]{1,20}\Z")
+_ENCODED = re.compile("%(0[Dd]|0[Aa]|25)")
+
+
+def is_fetch_line(line: str) -> bool:
+    """Whether a line looks like one of these; in no other format does a length follow a URL after blanks."""
+    match = _LINE.match(line)
+    return (
+        match is not None and "://" in match["url"] and (match["length"] == "-" or match["length"].isdigit())
+    )
+
+
+def read_bagit_fetch(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+    """The rows: ``url``, ``path``, and ``size`` where it is stated."""
+    for line, text in source.lines(faults):
+        if not text or text.isspace():
+            continue
+        match = _LINE.match(text)
+        if match is None:
+            faults.add(line, "it is not a line of fetch.txt: a URL, its length or -, and a path")
+            continue
+        path = _ENCODED.sub(lambda found: chr(int(found[1], 16)), match["path"])
+        yield Row(line, {"url": match["url"], "size": _size(match["length"]), "path": path})
+
+
+def _size(text: str) -> int | Misfit | None:
+    if text == "-":
+        return None
+    return int(text) if _LENGTH.match(text) else Misfit("a length that is not all digits")

@@ -1,0 +1,57 @@
+"""Lists as ``sha256sum`` and its kin write them: a hash and a file's name a line, the URL from ``base_url``.
+
+GNU lines are ``HASH  NAME`` (``HASH *NAME`` in binary mode), the algorithm told by the hash's length; BSD
+lines are ``SHA256 (NAME) = HASH``. A line that begins with a backslash has its name escaped. ``./`` before a
+name is left out, for ``find`` writes it. Blank lines and those that begin with ``#`` are left out, as by
+``sha256sum --check``.
+"""
+
+import re
+from collections.abc import Iterator
+
+from cfetch.manifest.digests import HEX_DIGITS
+from cfetch.manifest.faults import Faults
+from cfetch.manifest.rows import Document, Row
+from cfetch.manifest.source import Source
+from cfetch.manifest.urls import relative_url
+
+__all__ = ["is_checksum_line", "read_checksum_list"]
+
+_GNU = re.compile(r"(?P<escaped>\\?)(?P<hex>[0-9A-Fa-f]{32,128}) [ *](?P<name>.+)\Z")
+_BSD = re.compile(r"(?P<escaped>\\?)(?P<tag>[A-Z0-9]{3,8}) \((?P<name>.+)\) = (?P<hex>[0-9A-Fa-f]+)\Z")
+_BY_LENGTH = {HEX_DIGITS[name]: name for name in ("md5", "sha1", "sha256", "sha512")}
+_ESCAPE = re.compile(r"\\([\\nr])")
+_ESCAPED = {"\\": "\\", "n": "\n", "r": "\r"}
+
+
+def is_checksum_line(line: str) -> bool:
+    """Whether a line looks like one of these; no line of another format does."""
+    match = _BSD.match(line) or _GNU.match(line)
+    return match is not None and _algorithm(match) is not None
+
+
+def read_checksum_list(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+    """The rows: ``url``, ``path`` and the hash."""
+    for line, text in source.lines(faults):
+        if not text or text[0] == "#":
+            continue
+        match = _BSD.match(text) or _GNU.match(text)
+        algorithm = _algorithm(match) if match else None
+        if match is None or algorithm is None:
+            faults.add(
+                line,
+                "it is not a line of a checksum list: a hash, two spaces and a name, or SHA256 (name) = hash",
+            )
+            continue
+        name = match["name"]
+        if match["escaped"]:
+            name = _ESCAPE.sub(lambda found: _ESCAPED[found[1]], name)
+        name = name.removeprefix("./")
+        yield Row(line, {"url": relative_url(name), "path": name, algorithm: match["hex"]})
+
+
+def _algorithm(match: re.Match[str]) -> str | None:
+    tag = match.groupdict().get("tag")
+    if tag is None:
+        return _BY_LENGTH.get(len(match["hex"]))
+    return tag.lower() if tag.lower() in HEX_DIGITS else None

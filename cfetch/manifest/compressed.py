@@ -1,0 +1,95 @@
+"""gzip and zstd around a manifest of any format, known by their first bytes, undone into a temporary file.
+
+A small file can claim to hold any number of bytes, so both their number and their ratio to what was read are
+limited.
+"""
+
+import gzip
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+from cfetch.errors import LocalFault, ManifestError, Problem, UsageError
+from cfetch.manifest.digests import missing_library
+
+__all__ = ["ENDINGS", "decompressed"]
+
+ENDINGS = (".gz", ".zst", ".zstd")
+
+MAX_BYTES = 16 << 30  # 30 million presigned links, and as long as a manifest over http may be
+MAX_RATIO = 200  # lists of URLs that differ in a number alone come to 50
+FREE_BYTES = 64 << 20  # before the ratio counts: a short list may be one line a thousand times
+CHUNK_BYTES = 1 << 20
+
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
+
+@contextmanager
+def decompressed(source: BinaryIO, name: str) -> Iterator[BinaryIO]:
+    """``source`` itself, or a temporary file with what it holds; a seekable binary file either way.
+
+    Raises:
+        ManifestError: it is cut short, broken or grows beyond the limits.
+        UsageError: the library for zstd is not installed.
+        LocalFault: it cannot be read or the temporary file cannot be written.
+    """
+    try:
+        source.seek(0)
+        start = source.read(4)
+        source.seek(0)
+    except OSError as error:
+        raise LocalFault(f"cannot read {name}: {error.strerror}; is its disk still there?") from error
+    if not start.startswith(_GZIP) and start != _ZSTD:
+        yield source
+        return
+    with tempfile.TemporaryFile() as plain:
+        _copy(source, plain, name, is_zstd=start == _ZSTD)
+        yield plain
+
+
+def _copy(source: BinaryIO, plain: BinaryIO, name: str, *, is_zstd: bool) -> None:
+    opened, own_errors = _opened(source, is_zstd=is_zstd)
+    size = 0
+    try:
+        while chunk := opened.read(CHUNK_BYTES):
+            size += len(chunk)
+            if size > min(MAX_BYTES, max(FREE_BYTES, MAX_RATIO * source.tell())):
+                raise _broken(
+                    name,
+                    f"it holds more than {MAX_BYTES} bytes or {MAX_RATIO} times its own size; "
+                    "decompress it yourself if you trust it",
+                )
+            plain.write(chunk)
+        plain.seek(0)
+    except EOFError:
+        raise _broken(name, "the compressed data ends too early") from None
+    except own_errors as error:
+        raise _broken(name, f"the compressed data is broken ({type(error).__name__})") from None
+    except OSError as error:
+        raise LocalFault(f"cannot decompress {name} into a temporary file: {error.strerror}") from error
+
+
+def _opened(source: BinaryIO, *, is_zstd: bool) -> tuple[Any, tuple[type[Exception], ...]]:
+    """A file of the decompressed bytes, and the errors that tell of broken data."""
+    if not is_zstd:
+        return gzip.GzipFile(fileobj=source, mode="rb"), (gzip.BadGzipFile, zlib.error)
+    zstd = _zstd()
+    return zstd.ZstdFile(source), (zstd.ZstdError,)
+
+
+def _zstd() -> Any:  # noqa: ANN401 - one of two modules with one interface (PEP 784)
+    try:
+        from compression import zstd  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        try:
+            from backports import zstd  # type: ignore[no-redef,unused-ignore]
+        except ImportError:
+            raise UsageError(missing_library("zstd", "backports.zstd", "zstd")) from None
+    return zstd
+
+
+def _broken(name: str, message: str) -> ManifestError:
+    return ManifestError(name, (Problem(0, message),), 1)

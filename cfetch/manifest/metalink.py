@@ -1,0 +1,171 @@
+"""Metalink 4 (RFC 5854): each ``file`` with its size, hashes and sources, the best source by priority first.
+
+The document is parsed as it streams by, so that memory does not grow with it. Document types and entities are
+refused. Hashes of pieces, torrents and sources that are not http are left out.
+"""
+
+import re
+import xml.sax
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from cfetch.errors import UsageError
+from cfetch.manifest.digests import missing_library
+from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.rows import MAX_MIRRORS, Document, Row
+from cfetch.manifest.source import MAX_ROW_CHARS, Source
+from cfetch.manifest.strict_json import Misfit
+
+__all__ = ["read_metalink"]
+
+NAMESPACE = "urn:ietf:params:xml:ns:metalink"
+MAX_DEPTH = 32  # Metalink has five levels; elements of other namespaces have a few of their own
+LAST_PRIORITY = 999_999  # section 4.2.16.1: what a source without a priority has
+
+_ALGORITHMS = {"sha-512": "sha512", "sha-256": "sha256", "sha-1": "sha1", "md5": "md5"}
+"""The registry's name of a hash (RFC 5854 refers to IANA's "Hash Function Textual Names") -> ours."""
+
+_NUMBER = re.compile(r"[0-9]{1,20}\Z")
+_HTTP = re.compile(r"https?:", re.IGNORECASE)
+
+
+def read_metalink(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+    """The rows, each with the line of its ``file`` element.
+
+    Raises:
+        UsageError: the library defusedxml is not installed.
+    """
+    try:
+        from defusedxml import DefusedXmlException
+        from defusedxml.expatreader import DefusedExpatParser
+    except ImportError:
+        raise UsageError(missing_library("Metalink", "defusedxml", "metalink")) from None
+    parser = DefusedExpatParser(namespaceHandling=1, forbid_dtd=True)
+    files = _Files(parser, faults)
+    parser.setContentHandler(files)
+    try:
+        for text in source.texts():
+            files.fed_chars += len(text)
+            parser.feed(text)
+            files.check_length()
+            yield from files.taken()
+        parser.close()
+    except DefusedXmlException:
+        message = "it declares a document type or an entity, which a Metalink does not need"
+        raise BrokenDocumentError(_line(parser), message) from None
+    except xml.sax.SAXParseException as error:
+        raise BrokenDocumentError(
+            error.getLineNumber() or 0, f"it is not XML: {error.getMessage()}"
+        ) from None
+    yield from files.taken()
+    if not files.seen_root:
+        raise BrokenDocumentError(0, "it is empty")
+
+
+def _line(parser: Any) -> int:  # noqa: ANN401 - a foreign, untyped parser
+    number: int | None = parser.getLineNumber()
+    return number or 0
+
+
+@dataclass
+class _File:
+    line: int
+    name: str | None
+    sizes: list[str] = field(default_factory=list)
+    hashes: list[tuple[str, str]] = field(default_factory=list)
+    urls: list[tuple[int, str]] = field(default_factory=list)
+
+
+class _Files(xml.sax.ContentHandler):
+    """Collects the file at hand; ``taken`` hands over those that are complete."""
+
+    def __init__(self, parser: Any, faults: Faults) -> None:  # noqa: ANN401
+        super().__init__()
+        self._parser = parser
+        self._faults = faults
+        self._path: list[str] = []
+        self._text: list[str] = []
+        self._text_chars = 0
+        self._attribute: str | None = None
+        self._file: _File | None = None
+        self._rows: list[Row] = []
+        self._heard_at = 0
+        self.fed_chars = 0
+        self.seen_root = False
+
+    def taken(self) -> list[Row]:
+        rows, self._rows = self._rows, []
+        return rows
+
+    def check_length(self) -> None:
+        """A tag or comment that does not end would be held in memory as a whole."""
+        if self.fed_chars - self._heard_at > MAX_ROW_CHARS:
+            raise self._broken(f"a tag, a comment or a text is longer than {MAX_ROW_CHARS} characters")
+
+    def startElementNS(self, name: Any, qname: Any, attrs: Any) -> None:  # noqa: ANN401, ARG002, N802 - the SAX interface
+        self._heard_at = self.fed_chars
+        space, local = name
+        tag = local if space == NAMESPACE else f"other:{local}"
+        if not self.seen_root and tag != "metalink":
+            raise self._broken(f"its root is not a metalink element of {NAMESPACE} (version 4)")
+        self.seen_root = True
+        self._path.append(tag)
+        if len(self._path) > MAX_DEPTH:
+            raise self._broken(f"its elements are nested more than {MAX_DEPTH} deep")
+        self._text, self._text_chars = [], 0
+        if self._path == ["metalink", "file"]:
+            self._file = _File(_line(self._parser), attrs.get((None, "name")))
+        wanted = {"hash": "type", "url": "priority"}.get(tag)
+        self._attribute = attrs.get((None, wanted)) if wanted else None
+
+    def characters(self, content: str) -> None:
+        self._heard_at = self.fed_chars
+        self._text.append(content)
+        self._text_chars += len(content)
+        if self._text_chars > MAX_ROW_CHARS:
+            raise self._broken(f"a text is longer than {MAX_ROW_CHARS} characters")
+
+    def endElementNS(self, name: Any, qname: Any) -> None:  # noqa: ANN401, ARG002, N802 - the SAX interface
+        self._heard_at = self.fed_chars
+        if self._file is not None and self._path[:2] == ["metalink", "file"]:
+            if len(self._path) == 2:
+                self._rows.append(_row(self._file, self._faults))
+                self._file = None
+            elif len(self._path) == 3:
+                self._take(self._file, self._path[2], "".join(self._text).strip())
+        self._path.pop()
+        self._text, self._text_chars = [], 0
+
+    def _take(self, file: _File, tag: str, text: str) -> None:
+        if tag == "size":
+            file.sizes.append(text)
+        elif tag == "hash" and self._attribute is not None:
+            file.hashes.append((self._attribute.lower(), text))
+        elif tag == "url":
+            priority = self._attribute
+            if priority is not None and not (_NUMBER.match(priority) and 1 <= int(priority) <= LAST_PRIORITY):
+                self._faults.add(_line(self._parser), f"priority: it must be from 1 to {LAST_PRIORITY}")
+            file.urls.append((int(priority) if priority and _NUMBER.match(priority) else LAST_PRIORITY, text))
+
+    def _broken(self, message: str) -> BrokenDocumentError:
+        return BrokenDocumentError(_line(self._parser), message)
+
+
+def _row(file: _File, faults: Faults) -> Row:
+    ordered = [url for _, url in sorted(file.urls, key=lambda pair: pair[0])]
+    usable = [url for url in ordered if _HTTP.match(url)] or ordered[:1]
+    fields: dict[str, object] = {"path": file.name if file.name is not None else Misfit("a missing name")}
+    if usable:
+        fields |= {"url": usable[0], "mirrors": usable[1 : MAX_MIRRORS + 1]}
+    if file.sizes:
+        number = file.sizes[0]
+        fields["size"] = int(number) if _NUMBER.match(number) else Misfit("a text that is not all digits")
+        if len(file.sizes) > 1:
+            faults.add(file.line, "size: it is given twice")
+    for kind, digits in file.hashes:
+        if algorithm := _ALGORITHMS.get(kind):
+            fields[algorithm] = digits
+    if file.hashes and not fields.keys() & set(_ALGORITHMS.values()):
+        faults.add(file.line, f"hash: none is of a type that cfetch knows: {', '.join(_ALGORITHMS)}")
+    return Row(file.line, fields)

@@ -1,0 +1,225 @@
+"""Manifests written, in cfetch's own formats, and in other tools', so that people can compare and leave.
+
+Writing takes two walks: ``survey`` sees what the entries state, so that a target can tell what it has no
+place for (``left_out``) before it writes a line.
+"""
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import NamedTuple, TextIO
+
+import msgspec
+
+from cfetch.errors import UsageError
+from cfetch.manifest.aria2_input import CHECKSUM_TYPES
+from cfetch.manifest.entry import Entry
+from cfetch.manifest.fields import Headers
+from cfetch.manifest.rows import KEYS
+from cfetch.manifest.urls import UrlError, last_segment
+from cfetch.secret import printable
+
+__all__ = ["TARGETS", "Survey", "Target", "left_out", "survey"]
+
+_LAST_ISO_S = 253_402_300_800.0  # the year 10000, which ISO 8601 and Python do not have
+_ARIA2_TYPES = {ours: theirs for theirs, ours in CHECKSUM_TYPES.items()}
+
+
+@dataclass
+class Survey:
+    """What the entries of a manifest state: how many each key, and whether there is a secret among it.
+
+    ``base_url`` is for entries whose URLs are relative; json alone has a place for it.
+    """
+
+    headers: Headers
+    base_url: str | None = None
+    files: int = 0
+    stated: Counter[str] = field(default_factory=Counter)
+    has_secrets: bool = False
+
+
+class Target(NamedTuple):
+    """A format to write. ``holds`` are the native keys that it has a place for.
+
+    ``needs`` is a key without which an entry cannot be written at all.
+    """
+
+    write: Callable[[Iterable[Entry], Survey, TextIO], None]
+    holds: frozenset[str]
+    needs: str | None = None
+
+
+def survey(entries: Iterable[Entry], headers: Headers) -> Survey:
+    """Walk over the entries; ``headers`` are those of the document."""
+    found = Survey(headers, has_secrets=bool(headers))
+    for entry in entries:
+        found.files += 1
+        stated = _fields(entry, headers)
+        if entry.path == _default_path(entry):
+            del stated["path"]
+        found.stated.update(stated.keys())
+        if entry.chunk is not None:
+            found.stated["chunk"] += 1
+        urls = (entry.url, *entry.mirrors)
+        found.has_secrets |= bool(entry.headers) or any("?" in url.value for url in urls)
+    return found
+
+
+def left_out(found: Survey, target: Target) -> list[str]:
+    """What ``target`` has no place for, a phrase each: ``size of 3 files``."""
+    lost = []
+    if target.needs is not None and (without := found.files - found.stated[target.needs]):
+        lost.append(f"{_files(without)} without {target.needs}")
+    places = (*KEYS, "chunk")
+    lost += [
+        f"{key} of {_files(found.stated[key])}"
+        for key in places
+        if key not in target.holds and found.stated[key]
+    ]
+    return lost
+
+
+def _files(number: int) -> str:
+    return "1 file" if number == 1 else f"{number:,} files"
+
+
+def _default_path(entry: Entry) -> str | None:
+    try:
+        return last_segment(entry.url.value)
+    except UrlError:
+        return None
+
+
+def _fields(entry: Entry, headers: Headers) -> dict[str, object]:
+    """What the entry states by the native keys, and ``headers`` of the document with its own."""
+    fields: dict[str, object] = {"url": entry.url.reveal(), "path": entry.path}
+    if entry.size_bytes is not None:
+        fields["size"] = entry.size_bytes
+    if entry.offset is not None:
+        fields["offset"] = entry.offset
+    if entry.digest is not None:
+        fields[entry.digest.algorithm] = entry.digest.hex
+    if entry.expires_at is not None:
+        fields["expires_at"] = _moment(entry.expires_at)
+    if entry.batch is not None:
+        fields["batch"] = entry.batch
+    merged = _merged(headers, entry.headers)
+    if merged:
+        fields["headers"] = merged
+    if entry.mirrors:
+        fields["mirrors"] = [mirror.reveal() for mirror in entry.mirrors]
+    return fields
+
+
+def _merged(headers: Headers, own: Headers) -> dict[str, str]:
+    """The document's headers and the entry's, of which the entry's win whatever their case."""
+    taken = {name.lower() for name, _ in own}
+    rest = [(name, value) for name, value in headers if name.lower() not in taken]
+    return {name: value.reveal() for name, value in (*rest, *own)}
+
+
+def _moment(seconds: float) -> str | float:
+    if seconds.is_integer() and seconds < _LAST_ISO_S:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return seconds
+
+
+def _write_json(entries: Iterable[Entry], found: Survey, out: TextIO) -> None:
+    top: dict[str, object] = {"version": 1}
+    if found.base_url is not None:
+        top["base_url"] = found.base_url
+    if found.headers:
+        top["headers"] = _merged(found.headers, ())
+    out.write(_json(top)[:-1] + ',"files":[')
+    for position, entry in enumerate(entries):
+        out.write((",\n" if position else "\n") + _json(_fields(entry, ())))
+    out.write("\n]}\n")
+
+
+def _write_json_lines(entries: Iterable[Entry], found: Survey, out: TextIO) -> None:
+    if found.headers:
+        out.write(_json({"version": 1, "headers": _merged(found.headers, ())}) + "\n")
+    for entry in entries:
+        out.write(_json(_fields(entry, ())) + "\n")
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _write_csv(entries: Iterable[Entry], found: Survey, out: TextIO) -> None:
+    columns = [key for key in KEYS if key in ("url", "path") or found.stated[key]]
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow(columns)
+    for entry in entries:
+        fields = _fields(entry, found.headers)
+        table.writerow([_cell(fields.get(column)) for column in columns])
+
+
+def _cell(value: object) -> object:
+    return json.dumps(value) if isinstance(value, dict | list) else value
+
+
+def _write_urls(entries: Iterable[Entry], found: Survey, out: TextIO) -> None:  # noqa: ARG001 - a writer
+    for entry in entries:
+        out.write(entry.url.reveal() + "\n")
+
+
+def _write_aria2(entries: Iterable[Entry], found: Survey, out: TextIO) -> None:
+    for entry in entries:
+        if entry.path != entry.path.strip():
+            raise UsageError(
+                f"aria2 drops the blanks around the name {printable(entry.path)!r}; rename it, or use json"
+            )
+        out.write("\t".join(url.reveal() for url in (entry.url, *entry.mirrors)))
+        out.write(f"\n  out={entry.path}\n")
+        if entry.digest is not None and (kind := _ARIA2_TYPES.get(entry.digest.algorithm)):
+            out.write(f"  checksum={kind}={entry.digest.hex}\n")
+        for name, value in _merged(found.headers, entry.headers).items():
+            out.write(f"  header={name}: {value}\n")
+
+
+def _write_curl(entries: Iterable[Entry], found: Survey, out: TextIO) -> None:
+    """A file for ``curl --config``; ``next`` keeps one entry's headers from another's request."""
+    for position, entry in enumerate(entries):
+        path = entry.path if entry.path != "-" else "./-"  # the dash alone would be stdout
+        out.write("next\n" if position else "")
+        out.write(f"url = {_curl_quoted(entry.url.reveal())}\noutput = {_curl_quoted(path)}\n")
+        for name, value in _merged(found.headers, entry.headers).items():
+            line = f"{name}: {value}" if value.strip() else f"{name};"  # "NAME:" would remove the header
+            out.write(f"header = {_curl_quoted(line)}\n")
+        out.write("globoff\npath-as-is\ncreate-dirs\nfail\nlocation\n")
+
+
+def _curl_quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t") + '"'
+
+
+def _write_checksums(entries: Iterable[Entry], found: Survey, out: TextIO) -> None:  # noqa: ARG001 - a writer
+    for entry in _with_sha256(entries):
+        assert entry.digest is not None
+        path = entry.path if entry.path != "-" else "./-"  # the dash alone would be stdin
+        out.write(f"{entry.digest.hex}  {path}\n")
+
+
+def _with_sha256(entries: Iterable[Entry]) -> Iterator[Entry]:
+    return (entry for entry in entries if entry.digest is not None and entry.digest.algorithm == "sha256")
+
+
+_ALL = frozenset(KEYS)
+_BASE = frozenset({"url", "path"})
+
+TARGETS: dict[str, Target] = {
+    "aria2": Target(_write_aria2, _BASE | {"mirrors", "headers"} | _ARIA2_TYPES.keys()),
+    "csv": Target(_write_csv, _ALL),
+    "curl": Target(_write_curl, _BASE | {"headers"}),
+    "json": Target(_write_json, _ALL),
+    "jsonl": Target(_write_json_lines, _ALL),
+    "sha256sum": Target(_write_checksums, frozenset({"path", "sha256"}), needs="sha256"),
+    "urls": Target(_write_urls, frozenset({"url"})),
+}
+"""The formats that cfetch writes."""

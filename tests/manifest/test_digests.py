@@ -1,0 +1,93 @@
+"""The hashes a manifest may state: known answers, which one counts, and what a missing library says."""
+
+import json
+
+import pytest
+
+from cfetch.errors import ManifestError, UsageError
+from cfetch.manifest import digests
+from cfetch.manifest.digests import HEX_DIGITS, needs_library, new_hash, stronger
+from cfetch.manifest.entry import Digest
+
+OF_DIGITS = {  # of b"123456789", from the algorithms' own standards or reference programs
+    "md5": "25f9e794323b453885f5181f1b624d0b",
+    "sha1": "f7c3bc1d808e04732adf679965ccc34ca7ae3441",
+    "sha256": "15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225",
+    "sha512": (
+        "d9e6762dd1c8eaf6d61b3c6192fc408d4d6d5f1176d0c29169bc24e71c3f274a"
+        "d27fcd5811b313d681f7e55ec02d73d499c95455b6b5bb503acf574fba8ffe85"
+    ),
+    "crc32c": "e3069283",
+    "blake3": "b7d65b48420d1033cb2595293263b6f72eabee20d55e699d0df1973b3c9deed1",
+}
+
+
+@pytest.fixture
+def no_libraries(monkeypatch):
+    """As if no extra were installed."""
+    monkeypatch.setattr(digests, "find_spec", lambda _: None)
+    needs_library.cache_clear()
+    yield
+    needs_library.cache_clear()
+
+
+def entry_of(**hashes):
+    return json.dumps({"files": [{"url": "http://h/a", **hashes}]})
+
+
+@pytest.mark.parametrize("algorithm", HEX_DIGITS)
+def test_known_answers(algorithm):
+    """Each algorithm gives its published check value, however the bytes are cut."""
+    running = new_hash(algorithm)
+    running.update(b"1234")
+    running.update(b"56789")
+    assert running.hexdigest() == OF_DIGITS[algorithm]
+    assert len(running.hexdigest()) == HEX_DIGITS[algorithm]
+
+
+@pytest.mark.parametrize("algorithm", HEX_DIGITS)
+def test_every_key_is_read(frozen, algorithm):
+    """A hash is stated under its own key, in either case."""
+    digest = frozen(entry_of(**{algorithm: OF_DIGITS[algorithm].upper()})).entry(0).digest
+    assert digest == Digest(algorithm, OF_DIGITS[algorithm])
+
+
+@pytest.mark.parametrize("algorithm", HEX_DIGITS)
+@pytest.mark.parametrize(
+    "spoil", [lambda t: t[1:], lambda t: t + "0", lambda t: "g" + t[1:], lambda t: t + "\n"]
+)
+def test_wrong_length_or_letter(error_of, algorithm, spoil):
+    """Anything but the algorithm's number of hexadecimal digits is a fault that names the key."""
+    message = error_of(entry_of(**{algorithm: spoil(OF_DIGITS[algorithm])})).problems[0].message
+    assert f"{algorithm}: it must be {HEX_DIGITS[algorithm]} hexadecimal digits" in message
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_strongest_counts(frozen, order):
+    """Of several hashes the strongest is used, whatever their order."""
+    stated = dict(list(OF_DIGITS.items())[::order])
+    assert frozen(entry_of(**stated)).entry(0).digest.algorithm == "sha512"
+    del stated["sha512"], stated["sha256"]
+    assert frozen(entry_of(**stated)).entry(0).digest.algorithm == "blake3"
+    assert stronger(Digest("md5", ""), Digest("crc32c", "")).algorithm == "md5"
+
+
+@pytest.mark.parametrize("algorithm", ["crc32c", "blake3"])
+def test_missing_library(no_libraries, error_of, algorithm):
+    """A hash that only a missing library computes is a fault that says what to install."""
+    message = error_of(entry_of(**{algorithm: OF_DIGITS[algorithm]})).problems[0].message
+    assert "pip install 'cfetch[hashes]'" in message
+    with pytest.raises(UsageError, match=r"cfetch\[hashes\]"):
+        new_hash(algorithm)
+
+
+def test_missing_library_is_not_asked_for(no_libraries, frozen):
+    """Where a stronger hash is stated too, the library is not needed."""
+    plan = frozen(entry_of(**OF_DIGITS))
+    assert plan.entry(0).digest.algorithm == "sha512"
+
+
+def test_bad_weak_hash_beside_a_good_one(frozen):
+    """A fault in a hash that does not count is still a fault."""
+    with pytest.raises(ManifestError, match="md5"):
+        frozen(entry_of(sha256="0" * 64, md5="xyz"))

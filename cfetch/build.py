@@ -6,6 +6,7 @@ A list's files get the sizes that their servers state; a tree's files get sizes 
 import asyncio
 import os
 import random
+import threading
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -25,7 +26,7 @@ from cfetch.manifest.urls import relative_url
 from cfetch.manifest.writing import TARGETS, Survey, survey
 from cfetch.placement.local import local_fault
 from cfetch.placement.output import opened_output
-from cfetch.placement.tree import ReadOnlyTree
+from cfetch.placement.tree import ReadOnlyTree, Stopped
 from cfetch.probe import probed_size
 from cfetch.secret import SecretUrl, printable
 from cfetch.transfer.http import HttpTransport, Transport
@@ -146,23 +147,36 @@ def _hashed(tree: ReadOnlyTree, advance: Advance) -> Iterator[Entry]:
     threads = min(32, (os.cpu_count() or 1) + 4)
     waiting: deque[Future[Entry]] = deque()
     executor = ThreadPoolExecutor(threads)
+    stop = threading.Event()
+
+    def read(size_bytes: int) -> None:
+        if stop.is_set():
+            raise Stopped
+        advance(0, size_bytes)
+
     try:
         for number, found in enumerate(found for found in tree.walk() if found.is_file):
             if len(waiting) >= 4 * threads:
-                yield waiting.popleft().result()
-            waiting.append(executor.submit(_entry, tree, number, found.path, advance))
+                yield _done(waiting.popleft(), advance)
+            waiting.append(executor.submit(_entry, tree, number, found.path, read))
         while waiting:
-            yield waiting.popleft().result()
+            yield _done(waiting.popleft(), advance)
     finally:
+        stop.set()
         executor.shutdown(cancel_futures=True)
 
 
-def _entry(tree: ReadOnlyTree, number: int, path: str, advance: Advance) -> Entry:
+def _done(future: Future[Entry], advance: Advance) -> Entry:
+    entry = future.result()
+    advance(1, 0)
+    return entry
+
+
+def _entry(tree: ReadOnlyTree, number: int, path: str, read: Callable[[int], None]) -> Entry:
     try:
-        digits, size_bytes = tree.hash_of(path, "sha256", lambda read: advance(0, read))
+        digits, size_bytes = tree.hash_of(path, "sha256", read)
     except OSError as error:
         raise local_fault(error, f"cannot read {printable(path)} below {printable(str(tree.root))}") from None
-    advance(1, 0)
     return Entry(
         id=number,
         url=SecretUrl(relative_url(path)),

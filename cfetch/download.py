@@ -188,8 +188,7 @@ class Prepared:
             try:
                 tell(event)
             except LocalFault as fault:  # the metrics file cannot grow any more
-                pool.fault = pool.fault or fault
-                pool.stop(str(fault))
+                pool.fail(fault)
 
         pool = Pool(
             self.plan,

@@ -1,6 +1,7 @@
 """``cfetch manifest check`` and ``convert``: what a manifest holds, and the same in another format."""
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -19,7 +20,10 @@ Progress = Callable[[int], None]
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a manifest without faults holds (``cfetch.manifest/1``)."""
+    """What a manifest without faults holds (``cfetch.manifest/1``).
+
+    ``expires_at`` is when the first link ends; ``digest`` is the same for manifests that state the same.
+    """
 
     schema: str = "cfetch.manifest/1"
     files: int
@@ -28,7 +32,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     without_hash: int
     merged: int
     hosts: dict[str, int]
-    expires_at: float | None
+    expires_at: str | None
     digest: str
 
 
@@ -50,7 +54,7 @@ def check(manifest: str, *, base_url: str | None, progress: Progress | None = No
             without_hash=sum(entry.digest is None for entry in _entries(plan)),
             merged=plan.merged,
             hosts={printable(host): number for host, number in zip(plan.hosts, files, strict=True)},
-            expires_at=plan.expires_at,
+            expires_at=None if plan.expires_at is None else _moment(plan.expires_at),
             digest=plan.digest,
         )
 
@@ -81,6 +85,13 @@ def convert(
         with opened_output(output, private=found.has_secrets) as out:
             target.write(_entries(plan), found, out)
         return left_out(found, target)
+
+
+def _moment(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError):  # beyond the year 9999
+        return f"{seconds:.0f} s after 1970"
 
 
 def _entries(plan: Plan) -> Iterator[Entry]:

@@ -8,7 +8,7 @@ import errno
 import os
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +19,7 @@ import msgspec
 from cfetch.intake import frozen, is_url
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
-from cfetch.placement.tree import ReadOnlyTree
+from cfetch.placement.tree import ReadOnlyTree, Stopped
 
 __all__ = ["Difference", "Verification", "verification"]
 
@@ -40,10 +40,6 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
-class Stopped(Exception):
-    """The walk was left early."""
-
-
 class Verification:
     """One comparison. Iterate ``differences`` to its end; the counts are complete then.
 
@@ -62,10 +58,11 @@ class Verification:
         self._ignored = ignored
         self._stop = threading.Event()
 
-    def differences(self, advance: Callable[[int, int], None]) -> Iterator[Difference]:
+    def differences(self, advance: Callable[[int, int], None]) -> Generator[Difference, None, None]:
         """First the entries in their order, then what the manifest does not name.
 
-        ``advance`` is told the files and bytes that are done, from any thread.
+        ``advance`` is told the files and bytes that are done, from any thread. Closing the generator ends the
+        threads.
 
         Raises:
             LocalFault: a directory cannot be read.

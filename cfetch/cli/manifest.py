@@ -14,6 +14,8 @@ app = typer.Typer(
     help="Make manifests from URL lists and directories, check them, convert them.", no_args_is_help=True
 )
 
+SHOWN_HOSTS = 10  # in the text; --json has all of them
+
 Manifest = Annotated[
     str,
     typer.Argument(
@@ -61,8 +63,10 @@ def check(*, manifest: Manifest, base_url: BaseUrl = None, json: JsonOption = Fa
     if json:
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
         return
-    for name, value in msgspec.structs.asdict(found).items():
-        typer.echo(f"{name:>14}  {value}")
+    hosts = ", ".join(f"{host} ({files})" for host, files in list(found.hosts.items())[:SHOWN_HOSTS])
+    more = f" and {len(found.hosts) - SHOWN_HOSTS} more" if len(found.hosts) > SHOWN_HOSTS else ""
+    for name, value in (msgspec.structs.asdict(found) | {"hosts": hosts + more}).items():
+        typer.echo(f"{name:>14}  {'-' if value is None else value}")
 
 
 @app.command(no_args_is_help=True)

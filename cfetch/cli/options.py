@@ -22,7 +22,7 @@ __all__ = ["JsonOption", "with_settings"]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 _PANELS = {
-    "Where": ("to", "state", "metrics"),
+    "Where": ("to", "state", "metrics", "durability"),
     "How fast": ("concurrency", "per_host"),
     "Stragglers": (
         "mitigation",

@@ -102,6 +102,14 @@ class Settings:
         str | None,
         origin("Workspace to ask for fresh links of a SQL statement's result; token in DATABRICKS_TOKEN."),
     ] = None
+    durability: Annotated[
+        str,
+        choice(
+            ("power", "crash"),
+            "What a finished file survives: a power cut, or only the death of cfetch.",
+            "flushed in groups, a few times a second",
+        ),
+    ] = "power"
     metrics: Annotated[
         str | None,
         text(

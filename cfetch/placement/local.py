@@ -13,6 +13,15 @@ from pathlib import Path
 
 from cfetch.errors import LocalFault
 from cfetch.manifest.entry import SafePath
+from cfetch.placement.flush import flush_file_system
+from cfetch.placement.leftovers import (
+    NOTE_SUFFIX,
+    Leftover,
+    dead_runs,
+    forget_owner,
+    sweep,
+    write_owner,
+)
 from cfetch.secret import printable
 
 __all__ = ["LocalVolume", "local_fault"]
@@ -41,7 +50,7 @@ class LocalVolume:
     """Raises LocalFault wherever the machine says no."""
 
     def __init__(self, root: Path, staging: str) -> None:
-        """``staging`` is a directory below the state directory that this run alone writes to."""
+        """``staging`` is ``attempts/<instant>/<epoch>``: this run alone writes there."""
         self.root = root
         self._directories: OrderedDict[str, int] = OrderedDict()
         try:
@@ -50,8 +59,11 @@ class LocalVolume:
         except OSError as error:
             raise local_fault(error, f"cannot use {root} as a destination") from None
         self._staging_path = f"{STATE_NAME}/{staging}"
+        attempts, self._instant, _ = staging.split("/")
         try:
             self._staging_fd = self._open_below(self._staging_path, mode=0o700)
+            self._attempts_fd = self._open_below(f"{STATE_NAME}/{attempts}", mode=0o700)
+            write_owner(self._attempts_fd, self._instant)
         except OSError as error:
             os.close(self._root_fd)
             raise local_fault(error, f"cannot write to {root}") from None
@@ -60,6 +72,55 @@ class LocalVolume:
         """Bytes that an unprivileged user may still write."""
         usage = os.fstatvfs(self._root_fd)
         return usage.f_bavail * usage.f_frsize
+
+    def flush(self) -> None:
+        """Make every byte and name written so far survive a power cut; one flush of the whole file system.
+
+        Raises:
+            LocalFault: some could not be written; what was written since the last flush must not be trusted.
+        """
+        try:
+            flush_file_system(self._root_fd)
+        except OSError as error:
+            raise local_fault(error, f"cannot make what was written to {self.root} durable") from None
+
+    def leftovers(self) -> list[Leftover]:
+        """Parts of dead runs that have notes; everything else that those left is removed."""
+        found: list[Leftover] = []
+        for run, parts in dead_runs(self._attempts_fd, self._instant):
+            found += parts
+            sweep(self._attempts_fd, run, {part.name for part in parts})
+        return found
+
+    def adopt_part(self, leftover: Leftover, name: str) -> int:
+        """Take a dead run's part, with its note, into this run; its descriptor, for reading and writing."""
+        try:
+            for suffix in ("", NOTE_SUFFIX):
+                source = f"{leftover.run}/{leftover.name}{suffix}"
+                os.rename(source, name + suffix, src_dir_fd=self._attempts_fd, dst_dir_fd=self._staging_fd)
+            flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+            return os.open(name, flags, dir_fd=self._staging_fd)
+        except OSError as error:
+            raise local_fault(error, f"cannot go on with a part file in {self.root}") from None
+
+    def note_part(self, name: str, note: bytes) -> None:
+        """Put a note beside a part."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            descriptor = os.open(name + NOTE_SUFFIX, flags, 0o600, dir_fd=self._staging_fd)
+            try:
+                os.write(
+                    descriptor, note
+                )  # torn by a full disk or a crash it is no note, and the part debris
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise local_fault(error, f"cannot note a part file in {self.root}") from None
+
+    def forget_note(self, name: str) -> None:
+        """Take the note away: the part has been given up or published."""
+        with suppress(FileNotFoundError):
+            os.unlink(name + NOTE_SUFFIX, dir_fd=self._staging_fd)
 
     def create_part(self, name: str) -> int:
         """A new, empty file in the staging directory; its descriptor, for writing and reading."""
@@ -118,7 +179,10 @@ class LocalVolume:
         """Remove our directories where nothing else lives in them, and give the descriptors back."""
         while self._directories:
             os.close(self._directories.popitem()[1])
+        if not any(os.scandir(self._staging_fd)):  # parts that a later run may use need their owner's name
+            forget_owner(self._attempts_fd, self._instant)
         os.close(self._staging_fd)
+        os.close(self._attempts_fd)
         path = self._staging_path
         while path:
             try:

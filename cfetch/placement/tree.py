@@ -16,13 +16,17 @@ from cfetch.manifest.digests import new_hash
 from cfetch.placement.local import STATE_NAME, local_fault
 from cfetch.secret import printable
 
-__all__ = ["Found", "ReadOnlyTree"]
+__all__ = ["Found", "ReadOnlyTree", "Stopped"]
 
 READ_BYTES = 1 << 20
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = (
     os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 )  # a pipe in a file's place must not hang us
+
+
+class Stopped(Exception):
+    """Nobody waits for the hash any more: raised by a function that is told what was read, to end the reading."""
 
 
 class Found(NamedTuple):

@@ -2,14 +2,17 @@
 
 import asyncio
 import contextlib
-import hashlib
 import os
-from typing import Protocol
 
-from cfetch.errors import Corrupt
+import msgspec
+
+from cfetch.errors import Corrupt, LocalFault
+from cfetch.manifest.digests import Hash, new_hash
 from cfetch.manifest.entry import Digest, Entry, SafePath
+from cfetch.placement.leftovers import Leftover, boot_id
 from cfetch.placement.local import LocalVolume, local_fault
 from cfetch.secret import printable
+from cfetch.transfer.resume import WORTH_KEEPING_BYTES, Note, identity, note_for
 
 __all__ = ["Part", "hash_and_close"]
 
@@ -17,17 +20,15 @@ READ_BYTES = 1 << 20
 READS_PER_TURN = 16  # 16 MiB, 10 ms: the hop to a thread costs nothing beside it, and a stop is prompt
 
 
-class _Hash(Protocol):
-    def update(self, data: bytes, /) -> None: ...
-    def hexdigest(self) -> str: ...
-
-
 async def hash_and_close(descriptor: int, algorithm: str, path: SafePath) -> str:
-    """The hex digest of an open file, which is closed afterwards; can be cancelled.
+    """The hex digest of an open file, which is closed afterwards; can be cancelled. Raises LocalFault."""
+    running = new_hash(algorithm)
+    await _read_and_close(descriptor, running, path)
+    return running.hexdigest()
 
-    Small files are read here and now: a thread would cost more than they do. Raises LocalFault.
-    """
-    running = hashlib.new(algorithm, usedforsecurity=False)
+
+async def _read_and_close(descriptor: int, running: Hash, path: SafePath) -> None:
+    """Small files are read here and now: a thread would cost more than they do."""
 
     def read(times: int) -> bool:
         for _ in range(times):
@@ -44,7 +45,6 @@ async def hash_and_close(descriptor: int, algorithm: str, path: SafePath) -> str
                 more = await asyncio.to_thread(read, READS_PER_TURN)
         except OSError as error:
             raise local_fault(error, f"cannot read {printable(path)}") from None
-    return running.hexdigest()
 
 
 class Part:
@@ -54,21 +54,21 @@ class Part:
     under which they came: only bytes of the same ETag may follow them.
     """
 
-    __slots__ = ("_algorithm", "_fd", "_hash", "_made", "_name", "_path", "_volume", "position", "validator")
+    __slots__ = ("_entry", "_fd", "_hash", "_made", "_name", "_noted", "_volume", "position", "validator")
 
     def __init__(self, volume: LocalVolume, entry: Entry) -> None:
         self._volume = volume
         self._name = f"{entry.id:012x}"  # fixed length: no manifest can make it too long
-        self._path = entry.path
+        self._entry = entry
         self._fd = -1
         self._made = False  # a file of ours stands in the staging directory
-        self._algorithm = entry.digest.algorithm if entry.digest else None
-        self._hash: _Hash | None = self._new_hash()
+        self._noted = False  # and a note beside it, so that a later run may go on with it
+        self._hash = self._new_hash()
         self.position = 0
         self.validator: str | None = None
 
-    def _new_hash(self) -> _Hash | None:
-        return hashlib.new(self._algorithm, usedforsecurity=False) if self._algorithm else None
+    def _new_hash(self) -> Hash | None:
+        return new_hash(self._entry.digest.algorithm) if self._entry.digest else None
 
     def write(self, data: bytes) -> None:
         """Append. Raises LocalFault when the disk does not take it."""
@@ -79,20 +79,45 @@ class Part:
             while written < len(data):  # a nearly full disk takes a part of it first
                 written += os.write(self._fd, memoryview(data)[written:])
         except OSError as error:
-            raise local_fault(error, f"cannot write {printable(self._path)}") from None
+            raise local_fault(error, f"cannot write {printable(self._entry.path)}") from None
         if self._hash is not None:
             self._hash.update(data)
         self.position += len(data)
+        if self.position > WORTH_KEEPING_BYTES and not self._noted:
+            self._note()
+
+    def _note(self) -> None:
+        """Tell later runs what this is, if they could go on with it at all."""
+        if self.validator is None and self._entry.digest is None:
+            return
+        note = note_for(self._entry, self.validator, boot_id())
+        self._volume.note_part(self._name, msgspec.json.encode(note))
+        self._noted = True
+
+    def _forget_note(self) -> None:
+        if self._noted:
+            self._noted = False
+            self._volume.forget_note(self._name)
+
+    async def adopt(self, leftover: Leftover, note: Note) -> None:
+        """Go on with a dead run's part that ``fits``. Raises LocalFault."""
+        self._fd = self._volume.adopt_part(leftover, self._name)
+        self._made = self._noted = True
+        if self._hash is not None:
+            await _read_and_close(os.dup(self._fd), self._hash, self._entry.path)
+        self.position = os.lseek(self._fd, 0, os.SEEK_END)
+        self.validator = note.validator if note.identity == identity(self._entry.url) else None
 
     def restart(self) -> None:
         """Forget the bytes."""
         if self.position == 0:
             return
+        self._forget_note()
         try:
             os.ftruncate(self._fd, 0)
             os.lseek(self._fd, 0, os.SEEK_SET)
         except OSError as error:
-            raise local_fault(error, f"cannot restart {printable(self._path)}") from None
+            raise local_fault(error, f"cannot restart {printable(self._entry.path)}") from None
         self.position = 0
         self.validator = None
         self._hash = self._new_hash()
@@ -114,22 +139,39 @@ class Part:
             raise Corrupt(f"the {digest.algorithm} of the bytes is not the manifest's")
         return digest.algorithm
 
-    def publish(self, path: SafePath) -> None:
-        """Give the verified part its final name."""
+    def close(self) -> None:
+        """No more bytes will come. Raises LocalFault: a network file system tells only now that it is full."""
         if self._fd < 0:
-            self._create()
+            return
+        descriptor, self._fd = self._fd, -1
         try:
-            self._close()
-        except OSError as error:  # where a network file system tells that it is full
-            raise local_fault(error, f"cannot write {printable(self._path)}") from None
-        self._volume.publish(self._name, path)
+            os.close(descriptor)
+        except OSError as error:
+            raise local_fault(error, f"cannot write {printable(self._entry.path)}") from None
+
+    def publish(self) -> None:
+        """Give the verified part its final name."""
+        if not self._made:
+            self._create()
+        self.close()
+        self._volume.publish(self._name, self._entry.path)
         self._made = False
+        self._forget_note()
+
+    def leave(self) -> int:
+        """Keep what a later run can go on with and remove the rest; the number of bytes kept."""
+        if not self._noted:
+            self.discard()
+            return 0
+        with contextlib.suppress(LocalFault):  # whoever goes on looks at what is really there
+            self.close()
+        return self.position
 
     def discard(self) -> None:
         """Remove what is there; harmless after ``publish``."""
-        if self._fd >= 0:
-            with contextlib.suppress(OSError):  # whether its bytes could be kept no longer matters
-                self._close()
+        with contextlib.suppress(LocalFault):  # whether its bytes could be kept no longer matters
+            self.close()
+        self._forget_note()
         if self._made:
             self._volume.discard_part(self._name)
             self._made = False
@@ -137,7 +179,3 @@ class Part:
     def _create(self) -> None:
         self._fd = self._volume.create_part(self._name)
         self._made = True
-
-    def _close(self) -> None:
-        descriptor, self._fd = self._fd, -1
-        os.close(descriptor)

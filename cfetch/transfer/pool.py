@@ -6,7 +6,8 @@ task group: when ``run`` returns nothing of it is left, whatever happened.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from cfetch.clock import Clock
 from cfetch.config.settings import Settings
@@ -24,14 +25,17 @@ from cfetch.events import (
 )
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
+from cfetch.placement.leftovers import Leftover, boot_id
 from cfetch.placement.local import LocalVolume
 from cfetch.straggler.detector import Detector
 from cfetch.transfer.attempt import BreakOff, Running, fetch, outcome_of
+from cfetch.transfer.committer import Committer
 from cfetch.transfer.http import Transport
 from cfetch.transfer.job import Job
 from cfetch.transfer.monitor import Monitor
 from cfetch.transfer.part import Part, hash_and_close
 from cfetch.transfer.refresh import UrlRefresher
+from cfetch.transfer.resume import Note, fits, read_note
 from cfetch.transfer.retry import Limits, Spent, next_step
 from cfetch.transfer.schedule import Schedule
 
@@ -67,6 +71,8 @@ class Pool:
         self._jitter = jitter
         self._emit = emit
         self._refresher = refresher
+        self._committer = Committer(volume, clock, durable=settings.durability == "power")
+        self._leftovers = _noted(volume.leftovers())
         self._limits = Limits(settings.max_attempts, settings.retry_budget)
         self._schedule = Schedule(plan.sizes, plan.host_of, settings.per_host)
         self._detector = Detector(settings.straggler)
@@ -85,11 +91,19 @@ class Pool:
         async with asyncio.TaskGroup() as group:
             self._workers = [group.create_task(self._work(), name=f"worker {n}") for n in range(count)]
             watching = [group.create_task(self._monitor.watch()), group.create_task(self._monitor.tick())]
+            committing = group.create_task(self._committer.run())
             if self._workers:
                 await asyncio.wait(self._workers)
+            self._committer.drain()
+            await asyncio.wait([committing])
             for task in watching:
                 task.cancel()
         self._monitor.report()
+
+    def fail(self, fault: LocalFault) -> None:
+        """This machine cannot go on; the first fault is the run's."""
+        self.fault = self.fault or fault
+        self.stop(str(fault))
 
     def stop(self, reason: str) -> None:
         """Start nothing new and close what is under way; ``run`` returns soon after."""
@@ -112,8 +126,7 @@ class Pool:
                 else:
                     await self._bring(index)
             except LocalFault as fault:
-                self.fault = self.fault or fault
-                self.stop(str(fault))
+                self.fail(fault)
             finally:
                 self._schedule.release(index)
                 self._place_freed.set()
@@ -137,20 +150,40 @@ class Pool:
                 job.verified = found
                 self._finish(job, "skipped", kept_bytes=entry.size_bytes or 0)
                 return
+            await self._go_on_with_leftover(job)
             error = await self._try_until_done(job)
             if error is None:
-                part.publish(entry.path)
-                self._finish(job, "done", kept_bytes=part.position)
+                self._committer.add(part, partial(self._committed, job))
             else:
-                self._finish(job, "failed", error=error)
+                self._finish(job, "failed", kept_bytes=part.leave(), error=error)
         except asyncio.CancelledError:
-            self._finish(job, "cancelled")
+            self._finish(job, "cancelled", kept_bytes=part.leave())
             raise
         except LocalFault as fault:
-            self._finish(job, "failed", error=fault)
+            self._finish(job, "failed", kept_bytes=part.leave(), error=fault)
             raise
-        finally:
+        except BaseException:
             part.discard()
+            raise
+        await self._committer.room()
+
+    def _committed(self, job: Job, fault: LocalFault | None) -> None:
+        """The part has its final name, or cannot get it."""
+        if fault is None:
+            self._finish(job, "done", kept_bytes=job.part.position)
+            return
+        self._finish(job, "failed", error=fault)
+        self.fail(fault)
+
+    async def _go_on_with_leftover(self, job: Job) -> None:
+        """Take over what a dead run has left of this entry, if it fits."""
+        leftover, note = self._leftovers.pop(job.entry.path, (None, None))
+        if (
+            leftover is not None
+            and note is not None
+            and fits(note, job.entry, leftover.size_bytes, boot_id())
+        ):
+            await job.part.adopt(leftover, note)
 
     async def _already_there(self, entry: Entry) -> str | None:
         """What vouches for the file that stands under the entry's name already; None if nothing does."""
@@ -356,3 +389,13 @@ class Pool:
             self._detector.failed(job.entry.id)
         self._monitor.ended_with(record)
         self._emit(EntryFinished(t_s=record.end_s, record=record))
+
+
+def _noted(leftovers: Iterable[Leftover]) -> dict[str, tuple[Leftover, Note]]:
+    """By path, those parts whose notes can be read; of several for one path the longest."""
+    found: dict[str, tuple[Leftover, Note]] = {}
+    for leftover in sorted(leftovers, key=lambda one: one.size_bytes):
+        note = read_note(leftover.note)
+        if note is not None:
+            found[note.path] = (leftover, note)
+    return found

@@ -14,7 +14,7 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-CHECKED = {zstd.CompressionParameter.checksum_flag: 1}  # as the command zstd writes
+CHECKED = {int(zstd.CompressionParameter.checksum_flag): 1}  # as the command zstd writes
 PACK = {"gzip": gzip.compress, "zstd": lambda data: zstd.compress(data, options=CHECKED)}
 METALINK = (
     b'<metalink xmlns="urn:ietf:params:xml:ns:metalink"><file name="a"><url>http://h/a</url></file>'
@@ -111,6 +111,6 @@ def test_no_room(monkeypatch):
         def write(self, data):
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(compressed.tempfile, "TemporaryFile", Full)
+    monkeypatch.setattr("tempfile.TemporaryFile", Full)
     with pytest.raises(LocalFault, match="No space left"):
         list(read_entries(io.BytesIO(gzip.compress(LIST)), name="-"))

@@ -73,6 +73,29 @@ PIECES = st.sampled_from(
             b'{"files":[{"url":"http://h/',
             b'"expires_at":"2026',
         ),
+        *(
+            b'<metalink xmlns="urn:ietf:params:xml:ns:metalink">',
+            b'<file name="a">',
+            b"<url>http://h/a</url>",
+            b"<size>",
+            b"</size>",
+            b"</file>",
+            b"</metalink>",
+            b"<!DOCTYPE a [",
+            b"&a;",
+        ),
+        *(
+            b"\t",
+            b"  out=",
+            b"  checksum=sha-256=",
+            b"ab" * 32,
+            b"  ",
+            b" *a\n",
+            b"MD5 (a) = ",
+            b"TsvHttpData-1.0\n",
+            b"http://h/a 5 data/a\n",
+        ),
+        *(b"PAR1", b"\x1f\x8b\x08\x00", b"\x28\xb5\x2f\xfd"),
     ]
 )
 

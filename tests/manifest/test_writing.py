@@ -152,7 +152,7 @@ def test_url_list_holds_urls(document):
 
 def curl_config(text):
     """Read a configuration as curl's manual says: an option a line, ``next`` between requests."""
-    requests = [[]]
+    requests: list[list[tuple[str, str]]] = [[]]
     for line in text.splitlines():
         if line == "next":
             requests.append([])

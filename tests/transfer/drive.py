@@ -173,7 +173,7 @@ def drive(
         volume = LocalVolume(root, "attempts/i/0")
         pool = Pool(
             plan,
-            Settings(**settings),
+            Settings(**{"durability": "crash", **settings}),  # group commit has tests of its own
             volume,
             transport,
             instant="i",
@@ -194,7 +194,9 @@ def drive(
         finally:
             outcome.elapsed_s = loop.time()
             outcome.tasks = asyncio.all_tasks() - {asyncio.current_task()}
-            outcome.parts = [str(p) for p in (root / ".cfetch").rglob("*") if p.is_file()]
+            outcome.parts = [
+                str(p) for p in (root / ".cfetch").rglob("*") if p.is_file() and p.name != "owner.json"
+            ]
             volume.close()
         outcome.tree = tree(root)
         return outcome

@@ -1,0 +1,113 @@
+"""Gives verified parts their final names, in an order that survives a power cut.
+
+Durable (``--durability power``): parts are flushed, then renamed, and the renames are flushed before anything
+vouches for them (Pillai et al., OSDI 2014: neither order nor rename is durable by itself). A flush costs a disk
+milliseconds however many files it covers, so parts are published in groups: one flush makes a group's bytes
+durable and, with them, the names of the group before. Workers do not wait for it.
+
+Not durable (``crash``): renamed at once. A killed process loses nothing by that; a power cut may.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from cfetch.clock import Clock
+from cfetch.errors import LocalFault
+from cfetch.placement.local import LocalVolume
+from cfetch.transfer.part import Part
+
+__all__ = ["Committer"]
+
+GROUP_S = 0.2  # what a file waits at most for others; four or five flushes a second
+MAX_PENDING_FILES = (
+    512  # memory and what a power cut may cost; a flush of so many small files takes well under 1 s
+)
+MAX_PENDING_BYTES = (
+    256 << 20
+)  # the kernel's own limit for unwritten pages is usually higher; ours bounds a flush
+
+Ended = Callable[[LocalFault | None], None]
+"""Told once per part: None when it has its final name, else why it has not."""
+
+
+class _Pending(NamedTuple):
+    part: Part
+    ended: Ended
+
+
+class Committer:
+    """Publishes parts. ``run`` is its task; ``drain`` ends it when every part has its name and all is flushed."""
+
+    def __init__(self, volume: LocalVolume, clock: Clock, *, durable: bool) -> None:
+        self._volume = volume
+        self._clock = clock
+        self._durable = durable
+        self._pending: list[_Pending] = []
+        self._pending_bytes = 0
+        self._work = asyncio.Event()
+        self._room = asyncio.Event()
+        self._draining = False
+        self._names_to_flush = False
+
+    def add(self, part: Part, ended: Ended) -> None:
+        """Take over a verified part."""
+        if not self._durable:
+            _publish(part, ended)
+            return
+        self._pending.append(_Pending(part, ended))
+        self._pending_bytes += part.position
+        self._work.set()
+
+    async def room(self) -> None:
+        """Wait while too much is pending."""
+        while len(self._pending) >= MAX_PENDING_FILES or self._pending_bytes >= MAX_PENDING_BYTES:
+            self._room.clear()
+            await self._room.wait()
+
+    async def run(self) -> None:
+        """Publish group after group, until drained."""
+        while True:
+            if not self._pending:
+                if self._draining:
+                    break
+                self._work.clear()
+                await self._work.wait()
+            if not self._draining:
+                await self._clock.sleep(GROUP_S)
+            group, self._pending, self._pending_bytes = self._pending, [], 0
+            self._room.set()
+            await self._publish_group(group)
+        if self._names_to_flush:
+            await asyncio.to_thread(self._volume.flush)
+
+    def drain(self) -> None:
+        """Nothing more will come: publish what is pending, then end ``run``."""
+        self._draining = True
+        self._work.set()
+
+    async def _publish_group(self, group: list[_Pending]) -> None:
+        if not group:
+            return
+        try:
+            for pending in group:
+                pending.part.close()
+            await asyncio.to_thread(self._volume.flush)
+        except LocalFault as fault:  # the bytes may be lost although they were written: never publish them
+            for pending in group:
+                pending.part.discard()
+                pending.ended(fault)
+            return
+        for pending in group:
+            _publish(*pending)
+        self._names_to_flush = True
+
+
+def _publish(part: Part, ended: Ended) -> None:
+    try:
+        part.publish()
+    except LocalFault as fault:
+        part.discard()
+        ended(fault)
+    else:
+        ended(None)

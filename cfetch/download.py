@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -25,7 +25,7 @@ import msgspec
 from cfetch import __version__
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.settings import Settings
-from cfetch.errors import CfetchError, ConfigError, Interrupted, LocalFault, SourceError, UsageError
+from cfetch.errors import Blocked, CfetchError, ConfigError, Interrupted, LocalFault, SourceError, UsageError
 from cfetch.events import Event, Listener, RunFinished, RunStarted, Summary, fan_out
 from cfetch.manifest.plan import Plan, freeze
 from cfetch.manifest.sql_statement import statement_id_of
@@ -50,6 +50,7 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: str = "cfetch.preview/1"
     files: int
+    in_place: int
     bytes_known: int
     sizes_unknown: int
     merged: int
@@ -116,8 +117,9 @@ def _check_room(plan: Plan, volume: LocalVolume) -> None:
     missing_bytes = sum(size for size, path in sizes if volume.existing(path) != size)
     if missing_bytes > free_bytes:
         raise LocalFault(
-            f"the plan needs {missing_bytes} more bytes, and {volume.root} has room for "
-            f"{free_bytes}; nothing was downloaded"
+            f"the plan needs {missing_bytes:,} more bytes, and {volume.root} has room for {free_bytes:,} (a "
+            f"reserve of {DISK_RESERVE_BYTES:,} set aside); free some space or choose another --to. "
+            "Nothing was downloaded"
         )
 
 
@@ -149,6 +151,7 @@ class Prepared:
             counts[host] += 1
         return Preview(
             files=len(self.plan),
+            in_place=self._in_place(),
             bytes_known=self.plan.total_bytes,
             sizes_unknown=self.plan.sizes_unknown,
             merged=self.plan.merged,
@@ -156,6 +159,19 @@ class Prepared:
             destination=str(self._volume.root),
             free_bytes=self._volume.free_bytes(),
         )
+
+    def _in_place(self) -> int:
+        """Files that stand at the destination with the stated size; hashes are not looked at."""
+        found = 0
+        for index, size_bytes in enumerate(self.plan.sizes):
+            with suppress(Blocked):
+                found += size_bytes >= 0 and self._volume.existing(self.plan.entry(index).path) == size_bytes
+        return found
+
+    def _sweep_plans(self) -> None:
+        """The plans of runs that died hold signed links and are of no more use."""
+        for instant in self._volume.dead_instants:
+            shutil.rmtree(self._state / "plans" / instant, ignore_errors=True)
 
     def run(self, listener: Listener) -> Summary:
         """Download. Never raises for what happens to entries: the summary tells it, with the exit code."""
@@ -175,8 +191,17 @@ class Prepared:
             path = self._state / "metrics" / f"{self.instant}.jsonl"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_file():
+                with path.open("rb") as file:
+                    head = file.read(200)
+                if head and b'"cfetch.run/1"' not in head:
+                    raise ConfigError(f"metrics is {path}, which holds something else; name another file")
         except OSError as error:
             raise local_fault(error, f"cannot write metrics to {path}") from None
+        if path.is_relative_to(self._volume.root):
+            target = str(path.relative_to(self._volume.root))
+            if self.plan.find(target) is not None:
+                raise ConfigError(f"metrics is {path}, where the manifest wants a file; name another file")
         return path
 
     async def _run(self, tell: Listener, tally: Tally, metrics: MetricsFile) -> Summary:
@@ -201,6 +226,7 @@ class Prepared:
             emit=emit,
             refresher=self._refreshing.refresher(settings, transport, clock),
         )
+        self._sweep_plans()
         ended_by: list[CfetchError] = []
         try:
             with _signals(pool, ended_by):

@@ -13,6 +13,7 @@ The type says whose fault it is, whether trying again can help, and the exit cod
     │   ├── Transient               resets, time-outs, 5xx: try again later
     │   ├── Straggling              far slower than the rest: broken off, goes on elsewhere
     │   └── Corrupt                 arrived whole, but hash or size say it is another file
+    ├── Blocked                 this machine's  per entry       exit 1: something stands in its place
     ├── LocalFault              this machine's  ends the run    exit 3
     └── Interrupted             a person or a supervisor        exit 130, 143
 
@@ -22,6 +23,7 @@ Anything else that escapes is a bug in cfetch: exit 70.
 from typing import ClassVar, NamedTuple
 
 __all__ = [
+    "Blocked",
     "CfetchError",
     "ConfigError",
     "Corrupt",
@@ -145,6 +147,13 @@ class Corrupt(SourceError):
 
     kind = "corrupt"
     retryable = True
+
+
+class Blocked(CfetchError):
+    """A directory, a symlink or a special file stands where an entry's file or directory should be."""
+
+    exit_code = 1
+    kind = "blocked"
 
 
 class LocalFault(CfetchError):

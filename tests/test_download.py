@@ -216,14 +216,27 @@ async def test_a_metrics_file_that_cannot_grow(tmp_path):
     assert "No space left on device" in found.err
 
 
-async def test_exit_3_is_this_machine(tmp_path):
-    """A directory where a file should be: named with a remedy, the summary still told, nothing left."""
+async def test_a_place_that_is_taken_fails_one_entry(tmp_path):
+    """A directory where a file should be: named with a remedy; the others are fetched, nothing is left."""
     (tmp_path / "d/5.bin").mkdir(parents=True)
     async with Origin(FILES) as origin:
         found = await run("-", "--to", tmp_path, "--json", "--concurrency", "1", stdin=manifest_of(origin))
-    assert found.code == found.summary["exit_code"] == 3
-    assert "d/5.bin" in found.err
+    assert found.code == found.summary["exit_code"] == 1
+    assert found.summary["files"]["done"] == len(FILES) - 1
+    assert "d/5.bin: a directory stands in its place; move it away" in found.err
     assert left_over(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["manifest", "d/5.bin"])
+async def test_metrics_never_replace_something_else(tmp_path, name):
+    """Neither the manifest, nor a file that the manifest wants."""
+    async with Origin(FILES) as origin:
+        (tmp_path / "manifest").write_bytes(manifest_of(origin))
+        where = {"--to": tmp_path, "--metrics": tmp_path / name}
+        found = await run(tmp_path / "manifest", *(word for pair in where.items() for word in pair))
+    assert (found.code, origin.requests) == (2, [])
+    assert "name another file" in found.err
+    assert (tmp_path / "manifest").read_bytes() == manifest_of(origin)
 
 
 async def test_99_no_more_descriptors_end_the_run(tmp_path):

@@ -411,11 +411,13 @@ def test_passing_faults_are_tried_again():
     assert (found, len(transport.asked)) == (9, 4)
 
 
-@pytest.mark.parametrize("status", [404, 403, 410, 416, 301])
-def test_lasting_faults_are_not(status):
-    """A file that is not there is not asked for again."""
+@pytest.mark.parametrize(
+    "reply", [*map(Reply, (404, 403, 410, 416, 301)), Reply(416, Content_Range="bytes */5")], ids=range(6)
+)
+def test_lasting_faults_are_not(reply):
+    """A file that is not there, or that contradicts itself, is not asked for again."""
     with pytest.raises(Refused):
-        size_by(Reply(status))
+        size_by(reply)
 
 
 def test_silence_gives_up():

@@ -186,6 +186,12 @@ def test_quick_compares_sizes_alone(tree, manifest):
     assert compared(manifest, tree, quick=True)[0] == [("wrong size", "a.bin")]
 
 
+def test_quick_follows_no_link(tree, manifest):
+    """A link to a file of the right size is no file, by size alone too."""
+    link_file(tree)
+    assert compared(manifest, tree, quick=True)[0] == [("not regular", "a.bin")]
+
+
 def test_what_vouches(tree, tmp_path):
     """A file without a hash is vouched for by its size, without a size by nothing, and the counts say so."""
     files = [entry_of(path, content) for path, content in CONTENT.items()]

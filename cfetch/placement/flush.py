@@ -14,7 +14,7 @@ def _syncfs() -> Any:  # noqa: ANN401 - a C function, or None where there is non
 
 
 def flush_file_system(descriptor: int) -> None:
-    """Write all unwritten bytes and names of the file system that ``descriptor`` lies on, and wait for the disk.
+    """Write all unwritten bytes and names of the file system of ``descriptor``, and wait for the disk.
 
     ``syncfs(2)`` reports write errors since Linux 5.8. Where there is none, everything is flushed (``sync``).
 

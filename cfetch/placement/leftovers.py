@@ -1,7 +1,7 @@
 """What runs that died have left in the staging area: parts to go on with, and debris.
 
-Each run's directory holds ``owner.json``: host, boot and process. A directory is a dead run's if its process is
-gone or its machine has restarted since. One of another host is left alone: nothing here can tell.
+Each run's directory holds ``owner.json``: host, boot and process. It is a dead run's if its process is gone
+or its machine has restarted since. One of another host is left alone: nothing here can tell.
 """
 
 import os
@@ -64,7 +64,7 @@ def boot_id() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """When that process started; None if there is none. Tells a process from a later one of the same number."""
+    """When that process started; None if there is none. Tells it from a later one of the same number."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
     except OSError:
@@ -117,9 +117,10 @@ def sweep(attempts: int, run: str, keep: set[str]) -> None:
     with suppress(OSError):
         descriptor = os.open(run, _DIRECTORY, dir_fd=attempts)
         try:
-            for name in os.listdir(descriptor):
-                if name not in kept:
-                    os.unlink(name, dir_fd=descriptor)
+            with os.scandir(descriptor) as entries:
+                debris = [entry.name for entry in entries if entry.name not in kept]
+            for name in debris:
+                os.unlink(name, dir_fd=descriptor)
         finally:
             os.close(descriptor)
         if not keep:

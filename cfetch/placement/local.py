@@ -1,7 +1,8 @@
 """A directory as a volume: parts are written beside the files they become, and published by rename.
 
 Everything is opened beneath one held directory descriptor, component by component and without following
-symlinks, so no manifest, no symlink and no later move of the directory makes cfetch write elsewhere.
+symlinks, so no manifest, no symlink and no later move of the directory makes cfetch write elsewhere. Names
+are UTF-8 whatever the locale says.
 """
 
 import errno
@@ -11,7 +12,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
 
-from cfetch.errors import LocalFault
+from cfetch.errors import Blocked, LocalFault
 from cfetch.manifest.entry import SafePath
 from cfetch.placement.flush import flush_file_system
 from cfetch.placement.leftovers import (
@@ -29,6 +30,21 @@ __all__ = ["LocalVolume", "local_fault"]
 STATE_NAME = ".cfetch"
 MAX_OPEN_DIRECTORIES = 64  # descriptors kept for directories; well below the usual limit of 1024 in all
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+_OBSTACLES = {
+    errno.EISDIR: "a directory stands in its place",
+    errno.EEXIST: "a directory stands in its place",
+    errno.ENOTEMPTY: "a directory stands in its place",
+    errno.ENOTDIR: "a file or a symlink stands where one of its directories should be",
+    errno.ELOOP: "a symlink stands where one of its directories should be",
+}
+
+
+def _obstacle(error: OSError, path: SafePath) -> Blocked | None:
+    """What stands in the way of this one path; None where the machine as a whole says no."""
+    what = _OBSTACLES.get(error.errno or 0)
+    return Blocked(f"{what} ({printable(path)}); move it away") if what else None
 
 
 def local_fault(error: OSError, what: str) -> LocalFault:
@@ -53,6 +69,8 @@ class LocalVolume:
         """``staging`` is ``attempts/<instant>/<epoch>``: this run alone writes there."""
         self.root = root
         self._directories: OrderedDict[str, int] = OrderedDict()
+        self._made_root = not root.exists()
+        self.dead_instants: set[str] = set()  # runs whose process is gone, once ``leftovers`` has looked
         try:
             root.mkdir(parents=True, exist_ok=True)
             self._root_fd = os.open(root, _DIRECTORY & ~os.O_NOFOLLOW)
@@ -90,6 +108,7 @@ class LocalVolume:
         for run, parts in dead_runs(self._attempts_fd, self._instant):
             found += parts
             sweep(self._attempts_fd, run, {part.name for part in parts})
+            self.dead_instants.add(run.partition("/")[0])
         return found
 
     def adopt_part(self, leftover: Leftover, name: str) -> int:
@@ -143,9 +162,11 @@ class LocalVolume:
         """Give a whole and verified part its final name, in one step; an older file there is replaced."""
         parent, _, leaf = path.rpartition("/")
         try:
-            os.rename(name, leaf, src_dir_fd=self._staging_fd, dst_dir_fd=self._directory(parent))
+            os.rename(name, leaf.encode(), src_dir_fd=self._staging_fd, dst_dir_fd=self._directory(parent))
         except OSError as error:
-            raise local_fault(error, f"cannot put {printable(path)} in place below {self.root}") from None
+            raise _obstacle(error, path) or local_fault(
+                error, f"cannot put {printable(path)} in place"
+            ) from None
 
     def existing(self, path: SafePath) -> int | None:
         """The size of the regular file at ``path``; None if there is none. Directories are not created.
@@ -154,32 +175,36 @@ class LocalVolume:
         """
         parent, _, leaf = path.rpartition("/")
         try:
-            found = os.stat(leaf, dir_fd=self._directory(parent, create=False), follow_symlinks=False)
+            found = os.stat(
+                leaf.encode(), dir_fd=self._directory(parent, create=False), follow_symlinks=False
+            )
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise local_fault(error, f"cannot look at {printable(path)} below {self.root}") from None
+            raise _obstacle(error, path) or local_fault(error, f"cannot look at {printable(path)}") from None
         if stat.S_ISREG(found.st_mode):
             return found.st_size
         if stat.S_ISLNK(found.st_mode):
             return None
         kind = "directory" if stat.S_ISDIR(found.st_mode) else "special file"
-        raise LocalFault(f"a {kind} stands at {printable(path)} below {self.root}; move it away")
+        raise Blocked(f"a {kind} stands in its place; move it away")
 
     def open_existing(self, path: SafePath) -> int:
         """A descriptor for reading the file at ``path``."""
         parent, _, leaf = path.rpartition("/")
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            return os.open(leaf, flags, dir_fd=self._directory(parent, create=False))
+            return os.open(leaf.encode(), flags, dir_fd=self._directory(parent, create=False))
         except OSError as error:
-            raise local_fault(error, f"cannot read {printable(path)} below {self.root}") from None
+            raise _obstacle(error, path) or local_fault(error, f"cannot read {printable(path)}") from None
 
     def close(self) -> None:
         """Remove our directories where nothing else lives in them, and give the descriptors back."""
         while self._directories:
             os.close(self._directories.popitem()[1])
-        if not any(os.scandir(self._staging_fd)):  # parts that a later run may use need their owner's name
+        with os.scandir(self._staging_fd) as left:
+            is_empty = not any(left)
+        if is_empty:  # else parts are left that a later run may use, and need their owner's name
             forget_owner(self._attempts_fd, self._instant)
         os.close(self._staging_fd)
         os.close(self._attempts_fd)
@@ -191,6 +216,9 @@ class LocalVolume:
                 break  # not empty: another run, or parts that could not be removed
             path = path.rpartition("/")[0]
         os.close(self._root_fd)
+        if self._made_root:
+            with suppress(OSError):  # not empty: it was worth making
+                self.root.rmdir()
 
     def _directory(self, path: str, *, create: bool = True) -> int:
         if not path:
@@ -211,8 +239,8 @@ class LocalVolume:
             for component in path.split("/"):
                 if create:
                     with suppress(FileExistsError):
-                        os.mkdir(component, mode, dir_fd=current)
-                below = os.open(component, _DIRECTORY, dir_fd=current)
+                        os.mkdir(component.encode(), mode, dir_fd=current)
+                below = os.open(component.encode(), _DIRECTORY, dir_fd=current)
                 os.close(current)
                 current = below
         except BaseException:

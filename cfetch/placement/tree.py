@@ -26,7 +26,7 @@ _FILE = (
 
 
 class Stopped(Exception):
-    """Nobody waits for the hash any more: raised by a function that is told what was read, to end the reading."""
+    """Nobody waits for the hash any more; a function that is told what was read raises it."""
 
 
 class Found(NamedTuple):

@@ -1,7 +1,7 @@
 """Gives verified parts their final names, in an order that survives a power cut.
 
 Durable (``--durability power``): parts are flushed, then renamed, and the renames are flushed before anything
-vouches for them (Pillai et al., OSDI 2014: neither order nor rename is durable by itself). A flush costs a disk
+vouches for them (Pillai et al., OSDI 2014: neither order nor rename is durable by itself). A flush costs
 milliseconds however many files it covers, so parts are published in groups: one flush makes a group's bytes
 durable and, with them, the names of the group before. Workers do not wait for it.
 
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from cfetch.clock import Clock
-from cfetch.errors import LocalFault
+from cfetch.errors import Blocked, CfetchError, LocalFault
 from cfetch.placement.local import LocalVolume
 from cfetch.transfer.part import Part
 
@@ -27,7 +27,7 @@ MAX_PENDING_BYTES = (
     256 << 20
 )  # the kernel's own limit for unwritten pages is usually higher; ours bounds a flush
 
-Ended = Callable[[LocalFault | None], None]
+Ended = Callable[[CfetchError | None], None]
 """Told once per part: None when it has its final name, else why it has not."""
 
 
@@ -37,7 +37,7 @@ class _Pending(NamedTuple):
 
 
 class Committer:
-    """Publishes parts. ``run`` is its task; ``drain`` ends it when every part has its name and all is flushed."""
+    """Publishes parts. ``run`` is its task; after ``drain`` it ends when all is named and flushed."""
 
     def __init__(self, volume: LocalVolume, clock: Clock, *, durable: bool) -> None:
         self._volume = volume
@@ -106,8 +106,8 @@ class Committer:
 def _publish(part: Part, ended: Ended) -> None:
     try:
         part.publish()
-    except LocalFault as fault:
+    except (Blocked, LocalFault) as error:
         part.discard()
-        ended(fault)
+        ended(error)
     else:
         ended(None)

@@ -160,7 +160,11 @@ class _Reply:
 
 
 _MEANINGS: tuple[tuple[type[BaseException], type[SourceError], str], ...] = (  # the first that fits
-    (aiohttp.ClientConnectorCertificateError, Refused, "the server's TLS certificate was not accepted"),
+    (
+        aiohttp.ClientConnectorCertificateError,
+        Refused,
+        "the server's TLS certificate is not accepted: {cause}",
+    ),
     (aiohttp.ClientConnectorSSLError, Transient, "the TLS handshake failed"),
     (aiohttp.ClientConnectorDNSError, Transient, "the host's name could not be resolved"),
     (aiohttp.ConnectionTimeoutError, Transient, "connecting took too long"),
@@ -175,6 +179,17 @@ _MEANINGS: tuple[tuple[type[BaseException], type[SourceError], str], ...] = (  #
 )
 
 
+_CERTIFICATE_FAULTS: dict[int | None, str] = {  # OpenSSL's X509_V_ERR_… numbers
+    9: "it is not valid yet",
+    10: "it has expired",
+    18: "it is self-signed; if that is right, name its CA in SSL_CERT_FILE",
+    19: "its CA is not known; if that is right, name it in SSL_CERT_FILE",
+    20: "its CA is not known; if that is right, name it in SSL_CERT_FILE",
+    62: "it is for another host name",
+    64: "it is for another address",
+}
+
+
 def map_error(error: Exception) -> CfetchError:
     """Our form of a foreign error. Its own text is never used: it may hold the whole URL or the headers."""
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
@@ -184,6 +199,9 @@ def map_error(error: Exception) -> CfetchError:
 
 
 def _cause(error: Exception) -> str:
-    """The system's words for an error number; the name of anything else."""
+    """The system's words for an error number, ours for a certificate; the name of anything else."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        code = getattr(error.certificate_error, "verify_code", None)
+        return _CERTIFICATE_FAULTS.get(code, "it cannot be verified")
     number = error.errno if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) else None
     return os.strerror(number) if number and number in errno.errorcode else type(error).__name__

@@ -140,7 +140,7 @@ class Part:
         return digest.algorithm
 
     def close(self) -> None:
-        """No more bytes will come. Raises LocalFault: a network file system tells only now that it is full."""
+        """No more bytes will come. Raises LocalFault: a network file system may tell now that it is full."""
         if self._fd < 0:
             return
         descriptor, self._fd = self._fd, -1

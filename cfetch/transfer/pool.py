@@ -11,7 +11,7 @@ from functools import partial
 
 from cfetch.clock import Clock
 from cfetch.config.settings import Settings
-from cfetch.errors import CfetchError, Corrupt, LocalFault, SourceError, Straggling, Transient
+from cfetch.errors import Blocked, CfetchError, Corrupt, LocalFault, SourceError, Straggling, Transient
 from cfetch.events import (
     AttemptStarted,
     EntryFinished,
@@ -101,7 +101,7 @@ class Pool:
         self._monitor.report()
 
     def fail(self, fault: LocalFault) -> None:
-        """This machine cannot go on; the first fault is the run's."""
+        """End the run: the machine cannot go on. The first fault is the run's."""
         self.fault = self.fault or fault
         self.stop(str(fault))
 
@@ -159,6 +159,8 @@ class Pool:
         except asyncio.CancelledError:
             self._finish(job, "cancelled", kept_bytes=part.leave())
             raise
+        except Blocked as blocked:
+            self._finish(job, "failed", kept_bytes=part.leave(), error=blocked)
         except LocalFault as fault:
             self._finish(job, "failed", kept_bytes=part.leave(), error=fault)
             raise
@@ -167,13 +169,14 @@ class Pool:
             raise
         await self._committer.room()
 
-    def _committed(self, job: Job, fault: LocalFault | None) -> None:
+    def _committed(self, job: Job, error: CfetchError | None) -> None:
         """The part has its final name, or cannot get it."""
-        if fault is None:
+        if error is None:
             self._finish(job, "done", kept_bytes=job.part.position)
             return
-        self._finish(job, "failed", error=fault)
-        self.fail(fault)
+        self._finish(job, "failed", error=error)
+        if isinstance(error, LocalFault):
+            self.fail(error)
 
     async def _go_on_with_leftover(self, job: Job) -> None:
         """Take over what a dead run has left of this entry, if it fits."""
@@ -318,7 +321,7 @@ class Pool:
         job.attempts.append(run.record(outcome, error, now_s))
 
     def _unless_whole(self, job: Job, run: Running, failure: SourceError) -> SourceError | None:
-        """What stays of ``failure``: None if the last byte had come before, and the file is whole after all."""
+        """What stays of ``failure``: None if the last byte had come, and the file is whole after all."""
         entry, part = job.entry, job.part
         if run.size_bytes is None or part.position != run.size_bytes or not run.received:
             return failure

@@ -1,8 +1,8 @@
 """What a part of an earlier run may still be good for: pure.
 
 Beside a part that is worth keeping lies a note: which file it belongs to, and the strong ETag under which its
-bytes came. A later run may go on with it if its own entry is the same file. A link that was signed anew names the
-same file, so signatures do not count; the note holds a hash of the rest, never the URL.
+bytes came. A later run may go on with it if its own entry is the same file. A link that was signed anew still
+names that file, so signatures do not count; the note holds a hash of the rest, never the URL.
 """
 
 import hashlib
@@ -19,34 +19,14 @@ WORTH_KEEPING_BYTES = (
     1 << 20
 )  # less is fetched again in 0.1 s at 100 Mbit/s; a note for each file would cost more
 
-_SIGNATURES = frozenset(
-    # Azure's shared access signatures
-    (
-        "sv",
-        "ss",
-        "srt",
-        "sp",
-        "se",
-        "st",
-        "spr",
-        "sig",
-        "sip",
-        "sr",
-        "skoid",
-        "sktid",
-        "skt",
-        "ske",
-        "sks",
-        "skv",
-    )
-    # CloudFront and the older query signatures of S3 and GCS
-    + ("expires", "signature", "key-pair-id", "policy", "awsaccesskeyid", "googleaccessid", "token")
-)
+_AZURE = "sv ss srt sp se st spr sig sip sr skoid sktid skt ske sks skv"  # shared access signatures
+_OLDER = "expires signature key-pair-id policy awsaccesskeyid googleaccessid token"  # CloudFront, S3 v2, GCS v2
+_SIGNATURES = frozenset(f"{_AZURE} {_OLDER}".split())
 _SIGNATURE_PREFIXES = ("x-amz-", "x-goog-")
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What lies beside a part (``cfetch.part/1``). ``boot_id`` tells whether the machine has restarted since."""
+    """What lies beside a part (``cfetch.part/1``). ``boot_id`` tells whether the machine has restarted."""
 
     schema: str = "cfetch.part/1"
     path: str

@@ -113,6 +113,19 @@ def test_hostile(error_of, text, word):
     assert "root:" not in str(error)
 
 
+def test_document_type_alone(error_of):
+    """A document type is refused even where it declares nothing."""
+    text = SAMPLE.replace("<metalink", "<!DOCTYPE metalink>\n<metalink", 1)
+    assert "document type" in error_of(text, "m.meta4").problems[0].message
+
+
+def test_foreign_element_inside_a_source(frozen):
+    """What stands in an element of another namespace is no text of ours."""
+    inner = '<x:i xmlns:x="urn:other">http://evil.example/</x:i>'
+    entry = frozen(file(f"<url>{inner}http://h/a</url><size>{inner}5</size>"), "-").entry(0)
+    assert (entry.url.reveal(), entry.mirrors, entry.size_bytes) == ("http://h/a", (), 5)
+
+
 def test_too_many_sources(frozen):
     """Of very many sources the best hundred and one are kept."""
     urls = "".join(f'<url priority="{200 - i}">http://h/{i}</url>' for i in range(150))

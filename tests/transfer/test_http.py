@@ -266,7 +266,7 @@ async def test_62_certificate_errors_are_permanent(transport, authority, case):
     issuer = authority if case == "wrong host" else trustme.CA()
     name = "other.test" if case == "wrong host" else "127.0.0.1"
     async with RawServer(reply(b"x"), ssl=serving(issuer, name)) as server:
-        with pytest.raises(Refused, match="certificate was not accepted"):
+        with pytest.raises(Refused, match="certificate is not accepted"):
             await get(transport, f"{server.url}?sig={CANARY}")
     assert server.heads == []
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.errors import LocalFault, Transient
+from cfetch.errors import Transient
 from cfetch.events import AttemptStarted, EntryFinished, RetryScheduled
 from tests.transfer.drive import drive, entries_for, entry_of
 from tests.transfer.fake import Reply
@@ -270,8 +270,8 @@ def test_what_nothing_vouches_for_is_fetched_again(tmp_path):
 
 
 @pytest.mark.parametrize("path", ["d", "link/a", "file/a"])
-def test_a_place_that_cannot_be_taken_ends_the_run_before_its_request(tmp_path, path):
-    """A directory at the name, a symlink or a file where a directory should be (69, 70, 90)."""
+def test_a_place_that_is_taken_fails_that_entry_before_its_request(tmp_path, path):
+    """A directory at the name, a symlink or a file where a directory should be (69, 70); the others go on."""
     outside = tmp_path / "outside"
     outside.mkdir()
 
@@ -280,27 +280,33 @@ def test_a_place_that_cannot_be_taken_ends_the_run_before_its_request(tmp_path, 
         (root / "link").symlink_to(outside)
         (root / "file").write_bytes(b"x")
 
-    outcome = drive(tmp_path, {path: Reply(body=BODY)}, before=before)
-    assert isinstance(outcome.pool.fault, LocalFault)
-    assert path.partition("/")[0] in str(outcome.pool.fault)
-    assert (outcome.transport.opens, outcome.parts) == ([], [])
-    assert list(outside.iterdir()) == []
+    outcome = drive(tmp_path, {path: Reply(body=BODY), "other": Reply(body=BODY)}, before=before)
+    assert outcome.pool.fault is None
+    assert {p: (r.status, r.error_kind) for p, r in outcome.records.items()} == {
+        path: ("failed", "blocked"),
+        "other": ("done", None),
+    }
+    assert [a.path for a in outcome.transport.opens] == ["other"]
+    assert (outcome.parts, list(outside.iterdir())) == ([], [])
 
 
-def test_a_directory_made_meanwhile_ends_the_run_without_a_part(tmp_path):
-    """Publishing fails, the part goes, nothing else is started."""
+@pytest.mark.parametrize("durability", ["power", "crash"])
+def test_a_directory_made_meanwhile_fails_that_entry_without_a_part(tmp_path, durability):
+    """Publishing fails, the part goes, the others go on."""
     scripts = {"a": Reply(body=BODY, latency_s=1.0), "b": Reply(body=BODY)}
     roots: list[Path] = []
 
     def listener(event):
-        if isinstance(event, AttemptStarted):
+        if isinstance(event, AttemptStarted) and event.path == "a":
             (roots[0] / event.path).mkdir()
 
-    outcome = drive(tmp_path, scripts, listener=listener, before=roots.append, concurrency=1)
-    assert "cannot put a in place" in str(outcome.pool.fault)
+    how = {"concurrency": 1, "durability": durability}
+    outcome = drive(tmp_path, scripts, listener=listener, before=roots.append, **how)
     assert outcome.parts == []
-    assert [e.record.status for e in outcome.of(EntryFinished)] == ["failed"]
-    assert [a.path for a in outcome.transport.opens] == ["a"]
+    assert {p: (r.status, r.error_kind) for p, r in outcome.records.items()} == {
+        "a": ("failed", "blocked"),
+        "b": ("done", None),
+    }
 
 
 def test_a_bug_in_a_worker_cancels_everything_and_surfaces(tmp_path):

@@ -1,0 +1,142 @@
+"""Publishing in groups: what is flushed before what, and what happens when the disk says no."""
+
+import pytest
+
+from cfetch.clock import VirtualClock, run_virtual
+from cfetch.errors import Blocked, LocalFault
+from cfetch.transfer import committer as module
+from cfetch.transfer.committer import Committer
+
+
+class Volume:
+    """Notes each flush; ``fails`` are the numbers of the flushes that cannot be done."""
+
+    def __init__(self, log, fails=()):
+        self.log = log
+        self.fails = fails
+        self.flushes = 0
+
+    def flush(self):
+        self.flushes += 1
+        self.log.append("flush")
+        if self.flushes in self.fails:
+            raise LocalFault("the disk is broken")
+
+
+class Part:
+    """A verified part that notes what is done with it."""
+
+    def __init__(self, name, log, position=10, error=None):
+        self.name, self.log, self.position, self.error = name, log, position, error
+
+    def close(self):
+        self.log.append(f"close {self.name}")
+
+    def publish(self):
+        if self.error:
+            raise self.error
+        self.log.append(f"publish {self.name}")
+
+    def discard(self):
+        self.log.append(f"discard {self.name}")
+
+
+def commit(steps, *, durable=True, fails=()):
+    """Run ``steps(committer, part)``, drain, and tell in which order things happened."""
+    log = []
+
+    async def main():
+        import asyncio
+
+        committer = Committer(Volume(log, fails), VirtualClock(), durable=durable)
+        task = asyncio.create_task(committer.run())
+
+        def add(name, **how):
+            committer.add(Part(name, log, **how), lambda error: log.append(f"ended {name} {error}"))
+
+        await steps(committer, add)
+        committer.drain()
+        await task
+
+    run_virtual(main())
+    return log
+
+
+async def two(committer, add):
+    add("a")
+    add("b")
+
+
+def test_bytes_are_flushed_before_names_and_names_at_last():
+    """No name is given to bytes that a power cut could take away, and no run ends before its names are safe."""
+    assert commit(two) == [
+        "close a",
+        "close b",
+        "flush",
+        "publish a",
+        "ended a None",
+        "publish b",
+        "ended b None",
+        "flush",
+    ]
+
+
+def test_without_durability_names_are_given_at_once():
+    """The death of the process alone loses nothing that was written."""
+    assert commit(two, durable=False) == ["publish a", "ended a None", "publish b", "ended b None"]
+
+
+def test_a_group_that_cannot_be_flushed_is_never_published():
+    """What the disk could not take may read right today and wrong tomorrow; a second flush may lie."""
+    log = commit(two, fails=[1])
+    assert [step for step in log if step.startswith("publish")] == []
+    assert log[-4:] == ["discard a", "ended a the disk is broken", "discard b", "ended b the disk is broken"]
+    assert log.count("flush") == 1
+
+
+def test_the_last_flush_may_fail_too():
+    """Then the run has a fault although every file has its name."""
+    with pytest.raises(LocalFault):
+        commit(two, fails=[2])
+
+
+def test_a_place_that_is_taken_is_told_and_the_others_go_on():
+    """One obstacle is no reason to keep the group back."""
+
+    async def steps(committer, add):
+        add("a", error=Blocked("a directory stands in its place"))
+        add("b")
+
+    log = commit(steps)
+    assert "ended a a directory stands in its place" in log
+    assert "discard a" in log
+    assert "ended b None" in log
+
+
+def test_many_files_cost_few_flushes():
+    """Files that end within one group's time share a flush."""
+
+    async def steps(committer, add):
+        for number in range(100):
+            add(str(number))
+            await VirtualClock().sleep(0.01)
+
+    assert commit(steps).count("flush") <= 1.0 / module.GROUP_S + 3
+
+
+@pytest.mark.parametrize("position", [10, module.MAX_PENDING_BYTES])
+def test_too_much_pending_makes_workers_wait(position):
+    """By number and by bytes; a flush lets them go on."""
+    waited = []
+
+    async def steps(committer, add):
+        clock = VirtualClock()
+        for number in range(module.MAX_PENDING_FILES if position == 10 else 1):
+            assert not waited
+            add(str(number), position=position)
+        before_s = clock.monotonic()
+        await committer.room()
+        waited.append(clock.monotonic() - before_s)
+
+    commit(steps)
+    assert waited == [pytest.approx(module.GROUP_S)]

@@ -1,0 +1,86 @@
+"""Which part of an earlier run an entry may go on with."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cfetch.manifest.entry import Digest, Entry, safe_path
+from cfetch.secret import SecretUrl
+from cfetch.transfer.resume import fits, identity, note_for, read_note
+
+URL = "https://bucket.example.org/a/part-0?v=1&X-Amz-Signature=abc&X-Amz-Date=1"
+HEX = "0" * 64
+
+
+def entry(url=URL, *, path="a", size=100, digest=None):
+    return Entry(id=0, url=SecretUrl(url), path=safe_path(path), size_bytes=size, digest=digest)
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (URL.replace("abc", "other"), True),
+        (URL.replace("X-Amz-Date=1", "X-Amz-Expires=900"), True),
+        (URL.replace("https://bucket.example.org", "HTTPS://BUCKET.example.org:443"), True),
+        (URL.replace("v=1", "v=2"), False),
+        (URL.replace("part-0", "part-1"), False),
+        (URL.replace("https", "http"), False),
+        (URL.replace("bucket.example.org", "bucket.example.org:8443"), False),
+        ("https://bucket.example.org/a/part-0?v=1&se=2026&sp=r&sig=%2Fx", True),
+    ],
+)
+def test_identity_is_the_object_not_the_signature(other, same):
+    """A link signed anew is the same object; another version, path or origin is not."""
+    assert (identity(SecretUrl(other)) == identity(SecretUrl(URL))) is same
+
+
+def test_a_note_tells_nothing_about_the_link():
+    """Neither host nor query stands in it."""
+    note = note_for(entry("https://CANARY-host/CANARY?sig=CANARY"), '"v"', "boot")
+    assert "canary" not in repr(note).lower()
+
+
+SHA = Digest("sha256", HEX)
+
+
+@pytest.mark.parametrize(
+    ("noted", "now", "change", "good"),
+    [
+        ({}, {}, {}, True),
+        ({}, {"url": URL.replace("abc", "new")}, {}, True),
+        ({}, {"url": URL.replace("v=1", "v=2")}, {}, False),
+        ({}, {"path": "b"}, {}, False),
+        ({}, {"size": 101}, {}, False),
+        ({}, {"size": None}, {}, False),
+        ({}, {"digest": SHA}, {}, False),
+        ({}, {}, {"validator": None}, False),
+        ({}, {}, {"boot_id": "before"}, False),
+        ({}, {}, {"part_bytes": 101}, False),
+        ({}, {}, {"part_bytes": 100}, True),
+        ({"digest": SHA}, {"digest": SHA}, {"validator": None, "boot_id": "before"}, True),
+        ({"digest": SHA}, {"digest": SHA, "url": URL.replace("v=1", "v=2")}, {}, True),
+        ({"digest": SHA}, {"digest": Digest("sha256", "1" * 64)}, {}, False),
+        ({"digest": SHA}, {"digest": SHA}, {"part_bytes": 101}, False),
+        ({"size": None}, {"size": None}, {"part_bytes": 10**9}, True),
+    ],
+)
+def test_what_fits(noted, now, change, good):
+    """A hash proves the whole in the end; without one only a strong ETag of the same object, on the same boot."""
+    how = {"validator": '"v"', "boot_id": "now", "part_bytes": 50} | change
+    note = note_for(entry(**noted), how["validator"], how["boot_id"])
+    assert fits(note, entry(**now), how["part_bytes"], "now") is good
+
+
+@given(st.binary(max_size=300))
+def test_garbage_is_no_note(data):
+    """A torn or foreign file beside a part never raises."""
+    assert read_note(data) is None
+
+
+@pytest.mark.parametrize("schema", ["cfetch.part/2", ""])
+def test_a_later_format_is_no_note(schema):
+    """What this version does not know it does not use."""
+    import msgspec
+
+    note = msgspec.structs.replace(note_for(entry(), '"v"', "boot"), schema=schema)
+    assert read_note(msgspec.json.encode(note)) is None

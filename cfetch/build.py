@@ -9,7 +9,7 @@ import random
 import threading
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -142,7 +142,7 @@ def _check_names(tree: ReadOnlyTree, tell: Tell) -> None:
     faults.raise_if_any(printable(str(tree.root)))
 
 
-def _hashed(tree: ReadOnlyTree, advance: Advance) -> Iterator[Entry]:
+def _hashed(tree: ReadOnlyTree, advance: Advance) -> Generator[Entry, None, None]:
     """An entry for each file, in the order of the walk, hashed a few files ahead in threads."""
     threads = min(32, (os.cpu_count() or 1) + 4)
     waiting: deque[Future[Entry]] = deque()

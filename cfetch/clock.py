@@ -10,7 +10,7 @@ import selectors
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
-from typing import Any, Protocol, TypeVar, TypeVarTuple, Unpack
+from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 __all__ = ["Clock", "SystemClock", "VirtualClock", "run_virtual"]
 
@@ -92,7 +92,7 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
         return self._jumping.now
 
     def run_in_executor(
-        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]
+        self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> "asyncio.Future[T]":
         self._jumping.threads_at_work += 1
         future = super().run_in_executor(executor, func, *args)

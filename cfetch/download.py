@@ -18,15 +18,15 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
 from cfetch import __version__
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.settings import Settings
-from cfetch.errors import Blocked, CfetchError, ConfigError, Interrupted, LocalFault, SourceError, UsageError
+from cfetch.errors import Blocked, CfetchError, ConfigError, Interrupted, LocalFault
 from cfetch.events import Event, Listener, RunFinished, RunStarted, Summary, fan_out
+from cfetch.intake import is_url, open_manifest, shown_name
 from cfetch.manifest.plan import Plan, freeze
 from cfetch.manifest.sql_statement import statement_id_of
 from cfetch.placement.local import STATE_NAME, LocalVolume, local_fault
@@ -42,6 +42,7 @@ from cfetch.transfer.refresh import CommandRefresher, ManifestRefresher, Stateme
 __all__ = ["Prepared", "Preview", "prepare"]
 
 HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+MANY_HOSTS = 256  # an idle connection is kept for 15 s, and 1,024 descriptors are a usual limit
 DISK_RESERVE_BYTES = 16 << 20  # metrics, plan and directories need room too
 
 
@@ -87,7 +88,7 @@ def prepare(
     state = Path(settings.state).absolute() if settings.state else root / STATE_NAME
     with ExitStack() as stack:
         api = _StatementApi(settings, env, clock)
-        source = stack.enter_context(_open_manifest(manifest, clock))
+        source = stack.enter_context(open_manifest(manifest, clock))
         statement = statement_id_of(source)
         volume = LocalVolume(root, f"attempts/{instant}/0")  # before the plan: it refuses a symlink as state
         stack.callback(volume.close)
@@ -98,9 +99,14 @@ def prepare(
             raise local_fault(error, f"cannot write to {state}") from None
         stack.callback(_remove, plan_directory, state)
         fetch_chunk = api.blocking(statement) if statement else None
-        name = "stdin" if manifest == "-" else str(SecretUrl(manifest)) if _is_url(manifest) else manifest
         plan = stack.enter_context(
-            freeze(source, name=name, directory=plan_directory, fetch_chunk=fetch_chunk, progress=progress)
+            freeze(
+                source,
+                name=shown_name(manifest),
+                directory=plan_directory,
+                fetch_chunk=fetch_chunk,
+                progress=progress,
+            )
         )
         _check_room(plan, volume)
         yield Prepared(
@@ -207,7 +213,9 @@ class Prepared:
     async def _run(self, tell: Listener, tally: Tally, metrics: MetricsFile) -> Summary:
         clock, settings = self._clock, self._settings
         start_s = clock.monotonic()
-        transport = HttpTransport(connect_timeout_s=settings.connect_timeout)
+        transport = HttpTransport(
+            connect_timeout_s=settings.connect_timeout, keep_alive=len(self.plan.hosts) <= MANY_HOSTS
+        )
 
         def emit(event: Event) -> None:
             try:
@@ -264,58 +272,21 @@ def _signals(pool: Pool, ended_by: list[CfetchError]) -> Iterator[None]:
     """The first SIGINT or SIGTERM ends the run in good order; the second ends the process at once."""
     loop = asyncio.get_running_loop()
 
-    def on_signal(number: int) -> None:
+    def on_signal(number: int, _frame: object) -> None:
         if ended_by:
             if sys.stderr.isatty():
                 os.write(sys.stderr.fileno(), b"\x1b[?25h\n")  # the live view had hidden the cursor
             os._exit(128 + number)
         ended_by.append(Interrupted(number))
-        pool.stop(f"{signal.Signals(number).name}: closing what is under way; once more to leave at once")
+        loop.call_soon_threadsafe(
+            pool.stop,
+            f"{signal.Signals(number).name}: closing what is under way; once more to leave at once",
+        )
 
     mine = threading.current_thread() is threading.main_thread()  # elsewhere signals are somebody else's
     for number in HANDLED_SIGNALS if mine else ():
-        loop.add_signal_handler(number, on_signal, number)
-    try:
-        yield
-    finally:
-        for number in HANDLED_SIGNALS if mine else ():
-            loop.remove_signal_handler(number)
-
-
-def _is_url(manifest: str) -> bool:
-    return manifest.startswith(("http://", "https://"))
-
-
-@contextmanager
-def _open_manifest(manifest: str, clock: Clock) -> Iterator[BinaryIO]:
-    """The manifest as a seekable binary file."""
-    with ExitStack() as stack:
-        try:
-            if manifest == "-" or _is_url(manifest):
-                file: BinaryIO = stack.enter_context(tempfile.TemporaryFile())
-                if manifest == "-":
-                    shutil.copyfileobj(sys.stdin.buffer, file)
-                else:
-                    asyncio.run(_download(SecretUrl(manifest), file, clock))
-                file.seek(0)
-            else:
-                file = stack.enter_context(Path(manifest).open("rb"))
-                if not file.seekable():
-                    raise UsageError(f"{manifest} is a pipe; give it as standard input with -")
-        except OSError as error:
-            shown = str(SecretUrl(manifest)) if _is_url(manifest) else printable(manifest)
-            raise UsageError(f"cannot read the manifest {shown}: {error.strerror}") from None
-        except SourceError as error:
-            raise UsageError(f"cannot read the manifest {SecretUrl(manifest)}: {error}") from None
-        yield file
-
-
-async def _download(url: SecretUrl, sink: BinaryIO, clock: Clock) -> None:
-    transport = HttpTransport(connect_timeout_s=10.0)
-    try:
-        await fetch_document(url, sink, transport=transport, clock=clock, jitter=random.random)
-    finally:
-        await transport.close()
+        signal.signal(number, on_signal)  # stays to the end: closing may wait for a slow resolver's thread
+    yield
 
 
 class _StatementApi:
@@ -369,18 +340,20 @@ class _Refreshing:
             return CommandRefresher(settings.refresh_command)
         chunks = self._api.chunks(self._statement_id, transport) if self._statement_id else None
         if chunks is not None:
-            return StatementRefresher(chunks)
-        if not _is_url(self._manifest):
+            return StatementRefresher(chunks, clock)
+        if not is_url(self._manifest):
             return None
         url = SecretUrl(self._manifest)
 
         async def reread() -> Plan:
-            directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="cfetch-")))
-            with tempfile.TemporaryFile() as spool:
-                await fetch_document(url, spool, transport=transport, clock=clock, jitter=random.random)
-                return await asyncio.to_thread(freeze, spool, name=str(url), directory=directory)
+            try:
+                with tempfile.TemporaryDirectory(prefix="cfetch-") as name, tempfile.TemporaryFile() as spool:
+                    await fetch_document(url, spool, transport=transport, clock=clock, jitter=random.random)
+                    return await asyncio.to_thread(freeze, spool, name=str(url), directory=Path(name))
+            except OSError as error:
+                raise local_fault(error, "cannot keep the manifest that was read again") from None
 
-        refresher = ManifestRefresher(reread)
+        refresher = ManifestRefresher(reread, clock)
         self._stack.callback(refresher.close)
         return refresher
 

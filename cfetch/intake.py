@@ -24,14 +24,14 @@ CONNECT_TIMEOUT_S = 10.0
 
 def is_url(manifest: str) -> bool:
     """Whether it is to be fetched."""
-    return manifest.startswith(("http://", "https://"))
+    return manifest.lower().startswith(("http://", "https://"))
 
 
 def shown_name(manifest: str) -> str:
     """What messages call it, without secrets."""
     if manifest == "-":
         return "stdin"
-    return str(SecretUrl(manifest)) if is_url(manifest) else printable(manifest)
+    return str(SecretUrl(manifest)) if "://" in manifest else printable(manifest)
 
 
 @contextmanager
@@ -65,10 +65,10 @@ def _opened(manifest: str) -> BinaryIO:
     try:
         file = Path(manifest).open("rb")  # noqa: SIM115 - handed over to a with
     except OSError as error:
-        raise UsageError(f"cannot read the manifest {printable(manifest)}: {error.strerror}") from None
+        raise UsageError(f"cannot read the manifest {shown_name(manifest)}: {error.strerror}") from None
     if not file.seekable():
         file.close()
-        raise UsageError(f"{printable(manifest)} is a pipe; give it as standard input with -")
+        raise UsageError(f"{shown_name(manifest)} is a pipe; give it as standard input with -")
     return file
 
 

@@ -64,9 +64,13 @@ class SecretUrl(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return urlsplit(self.value).netloc.rpartition("@")[2].lower()
 
     def __str__(self) -> str:
-        parts = urlsplit(self.value)
+        try:
+            parts = urlsplit(self.value)
+        except ValueError:  # a message about a URL that is none must not fail for it
+            return "<a URL that cannot be read>"
         tail = parts.path.rsplit("/", 1)[-1]
-        query = f"?<redacted {parts.query.count('&') + 1} keys>" if parts.query else ""
+        keys = parts.query.count("&") + 1
+        query = f"?<redacted {keys} key{'s' * (keys > 1)}>" if parts.query else ""
         return printable(
             f"{parts.scheme}://{self.host()}/{'…/' if parts.path.count('/') > 1 else ''}{tail}{query}"
         )

@@ -203,7 +203,7 @@ async def test_a_manifest_that_cannot_be_had(tmp_path):
     async with Origin({}) as origin:
         found = await run(f"{origin.url}m.json?sig={CANARY}", "--to", tmp_path)
     assert found.code == 2
-    assert "m.json?<redacted 1 keys>: HTTP 404" in found.err
+    assert "m.json?<redacted 1 key>: HTTP 404" in found.err
     assert CANARY not in found.err
 
 

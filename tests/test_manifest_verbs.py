@@ -10,6 +10,7 @@ import pty
 import stat
 import subprocess
 import sys
+import threading
 from array import array
 from contextlib import suppress
 from pathlib import Path
@@ -19,14 +20,14 @@ from multidict import CIMultiDict
 
 from cfetch.bench.faults import Fault
 from cfetch.bench.origin import Origin
-from cfetch.build import PROBES, UNKNOWN, build_from_list, build_from_tree, probe
+from cfetch.build import PROBES, UNKNOWN, _hashed, build_from_list, build_from_tree, probe
 from cfetch.clock import VirtualClock, run_virtual
 from cfetch.errors import LocalFault, ManifestError, Refused, Transient, UsageError
 from cfetch.intake import open_manifest
 from cfetch.manifest import Digest, freeze
 from cfetch.manifests import check, convert
 from cfetch.placement.output import opened_output
-from cfetch.placement.tree import ReadOnlyTree
+from cfetch.placement.tree import Found, ReadOnlyTree, Stopped
 from cfetch.probe import TIMEOUT_S, probed_size
 from cfetch.secret import SecretUrl
 
@@ -262,6 +263,33 @@ def test_build_refuses_a_base_without_slash(tree, tmp_path):
     """The base is checked before anything is hashed."""
     with pytest.raises(UsageError, match="slash"):
         build_from_tree(tree, tmp_path / "m.json", base_url="http://h/d", advance=silent, tell=silent)
+
+
+def test_leaving_a_build_ends_its_threads(tmp_path):
+    """When the build is broken off, a thread in the middle of a large file ends at its next read."""
+    begun, ended = threading.Event(), []
+
+    class Endless(ReadOnlyTree):
+        def walk(self):
+            yield from (Found("a", is_file=True), Found("b", is_file=True))
+
+        def hash_of(self, path, algorithm, read):
+            if path == "b":
+                begun.set()
+                try:
+                    for _ in range(10**9):
+                        read(1)
+                except Stopped:
+                    ended.append(path)
+                    raise
+            return "ab" * 32, 1
+
+    with Endless(tmp_path) as tree:
+        entries = _hashed(tree, silent)
+        next(entries)
+        assert begun.wait(30)
+        entries.close()
+    assert ended == ["b"]
 
 
 def test_build_of_a_file_that_goes_away(tree, tmp_path, monkeypatch):

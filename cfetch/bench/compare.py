@@ -23,6 +23,7 @@ from cfetch.errors import LocalFault
 from cfetch.events import FileRecord
 from cfetch.report.bench_document import Figures
 from cfetch.report.metrics import read_metrics
+from cfetch.report.verdict import retries
 from cfetch.waste import wasted_bytes
 
 __all__ = ["CFETCH", "compare", "false_alarms", "figures"]
@@ -101,7 +102,7 @@ def figures(
         max_s=longest,
         mitigations=sum(attempt.outcome == "straggler" for record in records for attempt in record.attempts),
         false_alarms=false_alarms(records, faults),
-        retries=sum(max(0, len(record.attempts) - 1) for record in records),
+        retries=sum(map(retries, records)),
         wasted_bytes=sum(map(wasted_bytes, records)),
         slowdown=1.0,
         finishes_s=_thinned(sorted(record.end_s for record in done)),

@@ -7,6 +7,7 @@ is something to watch; eight larger files crawl at first, a few connections brea
 import os
 import random
 import shlex
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -42,6 +43,16 @@ SEED = 2
 def main() -> int:
     """Run the demo; the exit code is that of ``cfetch download``."""
     folder = Path(tempfile.mkdtemp(prefix="cfetch-demo-"))
+    try:
+        code = _run(folder)
+    except KeyboardInterrupt:  # before the download had begun
+        shutil.rmtree(folder)
+        return 130
+    print("\n".join(epilogue(folder, code)))
+    return code
+
+
+def _run(folder: Path) -> int:
     files = pick_files()
     sizes = {name: path.stat().st_size for name, path in files.items()}
     total = sum(sizes.values())
@@ -53,9 +64,7 @@ def main() -> int:
     print(f"{len(files)} real files, {total >> 20} MiB; {STRAGGLERS} of them will crawl at 16 KiB/s.\n")
     with OriginProcess(spec) as origin:
         (folder / "manifest.json").write_bytes(_manifest(origin.url, files, sizes))
-        code = _download(folder)
-    _epilogue(folder)
-    return code
+        return _download(folder)
 
 
 def pick_files() -> dict[str, Path]:
@@ -132,14 +141,28 @@ def _download(folder: Path) -> int:
                 continue
 
 
-def _epilogue(folder: Path) -> None:
+def epilogue(folder: Path, code: int) -> list[str]:
+    """What to do next, as commands that work where they are printed. The demo's server is gone by then."""
     installed = Path(sys.executable).with_name("cfetch")
-    command = shlex.quote(str(installed)) if installed.exists() else "cfetch"
-    print(f"\nEverything is in {folder}: manifest.json, files/, metrics.jsonl. To look further:")
-    print(f"  {command} report {folder}/metrics.jsonl")
-    print(f"  {command} bench --simulate-stragglers --quick")
-    print(f"  {command} download {folder}/manifest.json --to {folder}/files   # nothing left to fetch")
-    print(f"  rm -r {folder}")
+    command = (
+        shlex.quote(str(installed)) if installed.exists() else f"{shlex.quote(sys.executable)} -m cfetch"
+    )
+    manifest, to, metrics = (
+        shlex.quote(str(folder / one)) for one in ("manifest.json", "files", "metrics.jsonl")
+    )
+    commands = [
+        (f"{command} report {metrics}", (folder / "metrics.jsonl").exists()),
+        (f"{command} bench --simulate-stragglers --quick", True),
+        (f"{command} download {manifest} --to {to}  # nothing left to fetch", code == 0),
+        (f"rm -r {shlex.quote(str(folder))}", True),
+    ]
+    ended = (
+        ""
+        if code == 0
+        else "Not all files came, and the demo's server has gone; run it again to see the end.\n"
+    )
+    head = f"\n{ended}Everything is in {folder}: {', '.join(sorted(one.name for one in folder.iterdir()))}."
+    return [f"{head} To look further:", *(f"  {text}" for text, works in commands if works)]
 
 
 if __name__ == "__main__":

@@ -4,21 +4,41 @@
 70 a bug in cfetch. Errors are one message on stderr, never a traceback.
 """
 
-import os
+import signal
 import sys
 import traceback
 from typing import Annotated
 
 import typer
+from typer.core import TyperArgument, TyperCommand
 
 from cfetch import __version__
+from cfetch.cli.streams import ReaderGone, guard, settle
 from cfetch.errors import CfetchError
 
 __all__ = ["app", "main"]
 
+_EPILOG = """\
+Examples:
+
+  cfetch download manifest.json --to data/
+
+  cfetch bench --simulate-stragglers --quick
+
+More of them: cfetch COMMAND --help
+
+Exit codes:
+    0  all files are in place
+    1  some failed; stderr and the metrics name them
+    2  usage, configuration or manifest is wrong; nothing was downloaded
+    3  this machine: disk full, no permission, nowhere to write the result
+  130  interrupted (143: terminated); the same command goes on
+   70  a bug in cfetch"""
+
 app = typer.Typer(
     name="cfetch",
     help="Download a very large set of files whole, verified and without stragglers.",
+    epilog=_EPILOG,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -41,6 +61,13 @@ def root(
     """Download a very large set of files whole, verified and without stragglers."""
 
 
+class _Command(TyperCommand):
+    def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """``[OPTIONS] MANIFEST``: the manuals' way, where Typer writes ``{MANIFEST}``."""
+        arguments = [one for one in self.get_params(ctx) if isinstance(one, TyperArgument)]
+        return ["[OPTIONS]", *(one.make_metavar(ctx) for one in arguments)]
+
+
 def _verbs() -> None:
     from cfetch.cli.bench import bench
     from cfetch.cli.download import download
@@ -51,22 +78,32 @@ def _verbs() -> None:
     app.add_typer(manifest, name="manifest")
     for verb in (download, bench, report, verify):
         app.command(rich_help_panel=None, no_args_is_help=verb is not bench)(verb)
+    for command in (*app.registered_commands, *manifest.registered_commands):
+        command.cls = _Command
 
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    guard()
     _verbs()
+    sys.exit(_ended())
+
+
+def _ended() -> int:
     try:
-        app()
+        try:
+            app()
+        except SystemExit as end:
+            settle()
+            return end.code if isinstance(end.code, int) else 0
     except CfetchError as error:
         print(f"cfetch: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except BrokenPipeError:  # the reader of stdout has gone; nothing more can be said
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        return error.exit_code
+    except ReaderGone:
+        return 128 + signal.SIGPIPE
     except Exception as bug:  # noqa: BLE001 - the last line of defence; its text may hold a secret, so only places are shown
         _tell_places(bug)
-        sys.exit(CfetchError.exit_code)
+    return CfetchError.exit_code
 
 
 def _tell_places(bug: BaseException) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cfetch.cli.options import with_settings
+from cfetch.cli.options import config_document, with_settings
 from cfetch.config.layers import Resolved, show
 
 __all__ = ["download"]
@@ -15,12 +15,13 @@ __all__ = ["download"]
 @with_settings
 def download(
     *,
+    ctx: typer.Context,
     manifest: Annotated[
-        str,
+        str | None,
         typer.Argument(
             help="A path, an http(s) URL, or - for standard input.", metavar="MANIFEST", show_default=False
         ),
-    ],
+    ] = None,
     resolved: Resolved,
     show_config: bool,
 ) -> None:
@@ -38,8 +39,10 @@ def download(
     """
     settings = resolved.settings
     if show_config:
-        typer.echo(show(resolved))
+        typer.echo(config_document(resolved) if settings.json else show(resolved))
         return
+    if manifest is None:
+        ctx.fail("Missing argument 'MANIFEST'.")
     import msgspec
 
     from cfetch.dashboard.open import open_dashboard, reading_lines
@@ -61,7 +64,8 @@ def download(
     if settings.json:
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
     elif settings.dry_run:
-        for name, value in msgspec.structs.asdict(document).items():
-            typer.echo(f"{name:>14}  {value}")
+        from cfetch.dashboard.preview import preview_lines
+
+        typer.echo("\n".join(preview_lines(**msgspec.structs.asdict(document))))
     if code:
         raise typer.Exit(code)

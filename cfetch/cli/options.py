@@ -17,23 +17,16 @@ from cfetch.config.kinds import Kind
 from cfetch.config.layers import Resolved, resolve
 from cfetch.config.settings import KINDS, Settings
 
-__all__ = ["JsonOption", "with_settings"]
+__all__ = ["JsonOption", "config_document", "with_settings"]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 _PANELS = {
     "Where": ("to", "state", "metrics", "durability"),
     "How fast": ("concurrency", "per_host"),
-    "Stragglers": (
-        "mitigation",
-        "policy",
-        "multiplier",
-        "quantile",
-        "padding",
-        "max_stragglers",
-        "sequential_fallback",
-        "check_interval",
-    ),
+    # apart from the other switches: two long names and a value leave no room in 80 columns
+    "Mitigation": ("mitigation", "sequential_fallback"),
+    "Stragglers": ("policy", "multiplier", "quantile", "padding", "max_stragglers", "check_interval"),
     "Errors": ("max_attempts", "retry_budget", "stall_timeout", "connect_timeout"),
     "Fresh links": ("refresh_command", "statement_host"),
     "Output": ("dry_run", "json", "quiet", "log_format", "color"),
@@ -60,6 +53,15 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return wrapper
+
+
+def config_document(resolved: Resolved) -> bytes:
+    """``--show-config --json``: every value and its origin (``cfetch.config/1``), secrets redacted."""
+    import msgspec
+
+    values = resolved.settings.public()
+    settings = {name: {"value": values[name], "origin": resolved.origins[name]} for name in KINDS}
+    return msgspec.json.encode({"schema": "cfetch.config/1", "settings": settings})
 
 
 def _as_text(value: object) -> str:

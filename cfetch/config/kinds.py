@@ -5,13 +5,14 @@ File, environment and flag give text, so one parser serves all three.
 
 import math
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from cfetch.config.units import duration_text, parse_duration
 
-__all__ = ["Kind", "choice", "count", "duration", "flag", "origin", "ratio", "text"]
+__all__ = ["Kind", "choice", "command", "count", "duration", "flag", "origin", "ratio", "text"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +142,21 @@ def choice(choices: tuple[str, ...], help_: str, why: str = "") -> Kind:
 def text(metavar: str, help_: str, why: str = "") -> Kind:
     """Anything, such as a path."""
     return Kind(metavar=metavar, read=str, show=str, help=help_, why=why)
+
+
+def command(help_: str, why: str = "") -> Kind:
+    """A program with its arguments, quoted like in a shell."""
+    return Kind(metavar="COMMAND", read=_read_command, show=str, help=help_, why=why)
+
+
+def _read_command(raw: str) -> str:
+    try:
+        words = shlex.split(raw)
+    except ValueError as error:
+        raise ValueError(f"cannot be split into words: {str(error).lower()}") from None
+    if not words:
+        raise ValueError("must name a program")
+    return raw
 
 
 def origin(help_: str, why: str = "") -> Kind:

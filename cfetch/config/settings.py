@@ -7,7 +7,7 @@ the run header of the metrics are all made from this table.
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, get_type_hints
 
-from cfetch.config.kinds import Kind, choice, count, duration, flag, origin, ratio, text
+from cfetch.config.kinds import Kind, choice, command, count, duration, flag, origin, ratio, text
 from cfetch.config.straggler import StragglerConfig
 from cfetch.errors import ConfigError
 
@@ -96,7 +96,7 @@ class Settings:
     ] = 10.0
     refresh_command: Annotated[
         str | None,
-        text("COMMAND", "Prints a fresh link for the entry that stands as JSON on its standard input."),
+        command("Prints a fresh link for the entry that stands as JSON on its standard input."),
     ] = None
     statement_host: Annotated[
         str | None,

@@ -1,30 +1,57 @@
 """The last words of a run: what was done, what went wrong and why, where to look, what to run next."""
 
-import shlex
+from shlex import quote
+from signal import Signals
 
+from cfetch.errors import LocalFault
 from cfetch.events import Summary
 from cfetch.report.format import duration, plural, rate, size
 from cfetch.secret import printable
 
-__all__ = ["closing_lines"]
+__all__ = ["closing_line", "closing_lines"]
 
 SHOWN_FAILURES = 10  # the rest is in the metrics file
 
 _HEADLINES = {"completed": "done", "partial": "partly done", "failed": "failed", "interrupted": "interrupted"}
 
 
-def closing_lines(summary: Summary, stopped: str | None = None) -> list[str]:
-    """The summary as lines for a person, the verdict first; ``stopped`` is why the run ended early.
+def closing_lines(summary: Summary, stopping: str | None = None, *, failures_told: int = 0) -> list[str]:
+    """The summary as lines for a person, the verdict first; all of it printable.
 
-    All of it printable.
+    ``stopping`` is why the run ended early, ``failures_told`` how many failures stand above these lines.
     """
-    in_place = summary.files.done + summary.files.skipped
-    verdict = (
-        f"{_HEADLINES[summary.status]}: {in_place:,} of {plural(summary.files.total, 'file')} in place, "
-        f"{size(summary.bytes.fetched)} in {duration(summary.elapsed_s)} ({rate(summary.rate_bps)})"
-    )
-    why = [f"  stopped: {printable(stopped)}"] if stopped else []
-    return [verdict, *why, *_events(summary), *_failures(summary), *_pointers(summary)]
+    if summary.status == "completed" and not summary.files.total:
+        return ["done: the manifest has no entries"]
+    received = f"{size(summary.bytes.fetched)} in {duration(summary.elapsed_s)} ({rate(summary.rate_bps)})"
+    if not summary.bytes.fetched:
+        received = f"nothing received in {duration(summary.elapsed_s)}"
+    why = [f"  {reason}"] if (reason := _stopped(summary, stopping)) else []
+    failures = _failures_above(summary, failures_told) if failures_told else _failures(summary)
+    head = f"{_HEADLINES[summary.status]}: {_in_place(summary)}, {received}"
+    return [head, *why, *_events(summary), *failures, *_pointers(summary)]
+
+
+def closing_line(summary: Summary, stopping: str | None = None) -> str:
+    """The same in one line, for a log of errors only."""
+    failed = f"{summary.files.failed:,} of {plural(summary.files.total, 'file')} failed"
+    parts = [
+        _stopped(summary, stopping),
+        failed if summary.files.failed else _in_place(summary),
+        f"metrics: {printable(summary.metrics, 1000)}" if summary.metrics else "",
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+def _in_place(summary: Summary) -> str:
+    files = summary.files
+    return f"{files.done + files.skipped:,} of {plural(files.total, 'file')} in place"
+
+
+def _stopped(summary: Summary, stopping: str | None) -> str:
+    """What ended the run early, without what was said while it was ending."""
+    if summary.status == "interrupted":
+        return f"stopped by {Signals(summary.exit_code - 128).name}"
+    return f"stopped: {printable(stopping)}" if stopping else ""
 
 
 def _events(summary: Summary) -> list[str]:
@@ -56,14 +83,16 @@ def _failures(summary: Summary) -> list[str]:
     return [*lines, f"    and {more:,} more"] if more > 0 else lines
 
 
+def _failures_above(summary: Summary, told: int) -> list[str]:
+    which = "named above" if told == summary.files.failed else f"{told:,} of them named above"
+    return [f"  {plural(summary.files.failed, 'file')} failed, {which}"]
+
+
 def _pointers(summary: Summary) -> list[str]:
-    if summary.metrics is None:
-        return ["  next: the same command goes on where this run stopped"] if summary.exit_code else []
-    metrics = printable(shlex.quote(summary.metrics), 1000)
-    if summary.status == "completed":
-        advice = f"cfetch report {metrics}"
-    elif summary.status != "interrupted" and summary.files.failed:
-        advice = f"the same command with --failed-from {metrics} tries only what failed"
+    again = "the same command goes on: files in place are skipped"
+    if summary.exit_code:
+        then = f"once the cause is gone, {again}" if summary.exit_code == LocalFault.exit_code else again
     else:
-        advice = "the same command goes on where this run stopped"
-    return [f"  metrics: {printable(summary.metrics, 1000)}", f"  next: {advice}"]
+        then = f"cfetch report {printable(quote(summary.metrics), 1000)}" if summary.metrics else ""
+    named = [f"  metrics: {printable(summary.metrics, 1000)}"] if summary.metrics else []
+    return [*named, f"  next: {then}"] if then else named

@@ -19,16 +19,14 @@ from cfetch.events import (
     RunStopping,
     StragglerCancelled,
 )
-from cfetch.report.format import duration, percent, plural, rate, size
+from cfetch.report.format import duration, percent, plural, rate, size, sizes
 from cfetch.secret import printable
 
 __all__ = ["Fact", "Facts"]
 
 FIRST_PROGRESS_S = 2.0  # a short run needs none
 PROGRESS_EVERY_S = 10.0
-MAX_LINES = (
-    20  # of each kind; a log with ten thousand equal lines helps nobody, and the metrics have them all
-)
+MAX_LINES = 20  # of each kind; ten thousand equal lines help nobody, and the metrics have them all
 
 
 class Fact(NamedTuple):
@@ -68,10 +66,9 @@ class Facts:
             yield _started(event)
         elif isinstance(event, RunStopping):
             reason = printable(event.reason)
-            text = f"stopping: {reason}; attempts under way are being closed"
-            yield Fact(event.t_s, "stopping", "warning", text, {"reason": reason})
+            yield Fact(event.t_s, "stopping", "warning", f"stopping: {reason}", {"reason": reason})
         elif isinstance(event, RunFinished):
-            yield _finished(event)
+            yield self._finished(event)
 
     def _paced(self, fact: Fact) -> Iterator[Fact]:
         self._told[fact.name] += 1
@@ -115,12 +112,28 @@ class Facts:
         }
         return Fact(event.t_s, "progress", "info", text, data)
 
+    def _finished(self, event: RunFinished) -> Fact:
+        summary = event.summary
+        data: dict[str, object] = {
+            "status": summary.status,
+            "exit_code": summary.exit_code,
+            "files": summary.files,
+            "bytes": summary.bytes,
+            "elapsed_s": summary.elapsed_s,
+            "retries": summary.retries,
+            "stragglers": summary.stragglers,
+            "metrics": printable(summary.metrics, 1000) if summary.metrics else None,
+        }
+        told = min(self._told["failed"], MAX_LINES)
+        text = "\n".join(closing_lines(summary, self.view.stopping, failures_told=told))
+        level: Literal["info", "error"] = "error" if summary.exit_code else "info"
+        return Fact(event.t_s, "finished", level, text, data)
+
 
 def _started(event: RunStarted) -> Fact:
-    unknown = f" and {event.sizes_unknown:,} of unknown size" if event.sizes_unknown else ""
-    sizes = f"{size(event.bytes_known)}{unknown}"
     destination = printable(event.destination)
-    text = f"{plural(event.files, 'file')} ({sizes}) to {destination}, {event.concurrency} at a time"
+    known = sizes(event.bytes_known, event.sizes_unknown, event.files)
+    text = f"{plural(event.files, 'file')} ({known}) to {destination}, {event.concurrency} at a time"
     data: dict[str, object] = {
         "instant": event.instant,
         "files": event.files,
@@ -164,19 +177,3 @@ def _fallback(event: FallbackTriggered) -> Fact:
     text = f"fallback: {event.stragglers} of at most {event.threshold} stragglers: one entry at a time now"
     data: dict[str, object] = {"stragglers": event.stragglers, "threshold": event.threshold}
     return Fact(event.t_s, "fallback", "warning", text, data)
-
-
-def _finished(event: RunFinished) -> Fact:
-    summary = event.summary
-    data: dict[str, object] = {
-        "status": summary.status,
-        "exit_code": summary.exit_code,
-        "files": summary.files,
-        "bytes": summary.bytes,
-        "elapsed_s": summary.elapsed_s,
-        "retries": summary.retries,
-        "stragglers": summary.stragglers,
-        "metrics": printable(summary.metrics, 1000) if summary.metrics else None,
-    }
-    level: Literal["info", "error"] = "error" if summary.exit_code else "info"
-    return Fact(event.t_s, "finished", level, "\n".join(closing_lines(summary)), data)

@@ -9,7 +9,9 @@ from typing import TextIO
 
 import msgspec
 
+from cfetch.dashboard.closing import closing_line
 from cfetch.dashboard.facts import Fact, Facts
+from cfetch.dashboard.view import View
 from cfetch.events import Event, Listener
 
 __all__ = ["json_lines", "plain_lines", "quiet_lines"]
@@ -29,18 +31,18 @@ def json_lines(stream: TextIO) -> Iterator[Listener]:
 
 @contextmanager
 def quiet_lines(stream: TextIO) -> Iterator[Listener]:
-    """Errors only; nothing at all when all goes well."""
-    yield _lines(stream, lambda fact: _plain(fact) if fact.level == "error" else None)
+    """Errors only, and where to look for more; nothing at all when all goes well."""
+    yield _lines(stream, _quiet)
 
 
-def _lines(stream: TextIO, render: Callable[[Fact], str | None]) -> Listener:
+def _lines(stream: TextIO, render: Callable[[Fact, View], str | None]) -> Listener:
     facts = Facts()
     alive = True
 
     def tell(event: Event) -> None:
         nonlocal alive
         for fact in facts.of(event):
-            text = render(fact)
+            text = render(fact, facts.view)
             if text is not None and alive:
                 try:
                     stream.write(f"{text}\n")
@@ -51,10 +53,16 @@ def _lines(stream: TextIO, render: Callable[[Fact], str | None]) -> Listener:
     return tell
 
 
-def _plain(fact: Fact) -> str:
+def _plain(fact: Fact, _view: View) -> str:
     return fact.text if fact.name == "finished" else f"[{fact.t_s:6.1f}s] {fact.text}"
 
 
-def _json(fact: Fact) -> str:
+def _quiet(fact: Fact, view: View) -> str | None:
+    if fact.level != "error":
+        return None
+    return closing_line(view.summary, view.stopping) if view.summary else _plain(fact, view)
+
+
+def _json(fact: Fact, _view: View) -> str:
     head = {"t_s": round(fact.t_s, 3), "event": fact.name, "level": fact.level}
     return msgspec.json.encode({**head, **fact.data}).decode()

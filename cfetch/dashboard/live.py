@@ -1,11 +1,12 @@
 """The live view on a terminal: a frame for every Progress event, and a short summary in its place at the end.
 
 It has no thread and no timer of its own; the engine's Progress events, a few a second, are the frame rate.
+A terminal that does not keep up misses frames; no download waits for it.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TextIO
+from typing import IO, TextIO, cast
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
@@ -13,6 +14,7 @@ from rich.text import Text
 
 from cfetch.dashboard.closing import closing_lines
 from cfetch.dashboard.paint import frame
+from cfetch.dashboard.terminal import Terminal
 from cfetch.dashboard.view import View
 from cfetch.events import Event, Listener, Progress, Summary
 
@@ -29,8 +31,9 @@ _VERDICT_STYLES = {
 @contextmanager
 def live_view(stream: TextIO, *, no_color: bool) -> Iterator[Listener]:
     """Show the run on ``stream``, which must be a terminal; it is left clean whatever happens."""
+    terminal = Terminal(stream)
     console = Console(
-        file=stream,
+        file=cast("IO[str]", terminal),
         force_terminal=True,
         force_interactive=True,
         no_color=no_color,
@@ -38,22 +41,26 @@ def live_view(stream: TextIO, *, no_color: bool) -> Iterator[Listener]:
         emoji=False,
         highlight=False,
     )
-    shown = _Shown(console)
-    shown.live.start()
+    shown = _Shown(console, terminal)
     try:
+        with suppress(OSError):  # a terminal that went away has nothing to show and nothing to tidy
+            shown.live.start()
         yield shown
     finally:
-        with suppress(OSError):  # a terminal that went away has nothing left to tidy
+        with suppress(OSError):
             shown.live.stop()
             if shown.view.summary is not None:
                 _close(console, shown.view.summary, shown.view.stopping)
+        with suppress(OSError):
+            terminal.close()
 
 
 class _Shown:
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, terminal: Terminal) -> None:
         self.view = View()
         self.alive = True
         self._console = console
+        self._terminal = terminal
         self._width = console.width
         self.live = Live(
             self,
@@ -72,10 +79,10 @@ class _Shown:
                 self.alive = False
 
     def _refresh(self) -> None:
+        if not self._terminal.ready():
+            return
         width = self._console.width
-        if (
-            width < self._width
-        ):  # a narrower terminal has wrapped the last frame into an unknown number of lines
+        if width < self._width:  # a narrower terminal has wrapped the last frame, nobody knows how often
             self._console.clear()
         self._width = width
         self.live.refresh()

@@ -71,7 +71,7 @@ def collision_key(path: str) -> str:
 
 
 class Digest(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A stated hash: ``algorithm`` as hashlib names it, ``hex`` in lower case."""
+    """A stated hash: ``algorithm`` is one of ``digests.HEX_DIGITS``, ``hex`` in lower case."""
 
     algorithm: str
     hex: str

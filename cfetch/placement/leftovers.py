@@ -1,13 +1,14 @@
 """What runs that died have left in the staging area: parts to go on with, and debris.
 
-Each run's directory holds ``owner.json``: host, boot and process. It is a dead run's if its process is gone
-or its machine has restarted since. One of another host is left alone: nothing here can tell.
+Each run holds a lock on the ``owner.json`` of its directory as long as it lives. Whose lock can be had is
+dead, if it ran on this machine; one of another host is left alone, as locks may not reach so far.
 """
 
+import fcntl
 import os
 import socket
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -29,16 +30,16 @@ __all__ = [
 OWNER_NAME = "owner.json"
 NOTE_SUFFIX = ".note"
 MAX_FILE_BYTES = 16 << 10
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """Who writes to a staging directory. ``started`` is the process's start in clock ticks since boot."""
+    """Who writes to a staging directory; ``pid`` is for people."""
 
     host: str
     boot_id: str
     pid: int
-    started: str
 
 
 class Leftover(NamedTuple):
@@ -52,40 +53,24 @@ class Leftover(NamedTuple):
 
 def this_owner() -> Owner:
     """The running process."""
-    pid = os.getpid()
-    return Owner(host=socket.gethostname(), boot_id=boot_id(), pid=pid, started=_started(pid) or "")
+    return Owner(host=socket.gethostname(), boot_id=boot_id(), pid=os.getpid())
 
 
 def boot_id() -> str:
     """Changes when the machine restarts."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    return "unknown"  # never equal to another run's: see ``_is_dead``
+    return f"unknown {os.getpid()}"  # as good as another boot: nothing is taken for flushed
 
 
-def _started(pid: int) -> str | None:
-    """When that process started; None if there is none. Tells it from a later one of the same number."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
-    except OSError:
-        return None
-    return text.rpartition(")")[2].split()[19]
-
-
-def _is_dead(owner: Owner, me: Owner, started: Callable[[int], str | None]) -> bool:
-    if owner.host != me.host or "unknown" in (owner.boot_id, me.boot_id):
-        return False
-    return owner.boot_id != me.boot_id or started(owner.pid) != owner.started
-
-
-def write_owner(attempts: int, instant: str) -> None:
-    """Put this process's name into its instant's directory below the held ``attempts``."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+def write_owner(attempts: int, instant: str) -> int:
+    """Put this process's name into its instant's directory; the open, locked descriptor says it lives."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(f"{instant}/{OWNER_NAME}", flags, 0o600, dir_fd=attempts)
-    try:
-        os.write(descriptor, msgspec.json.encode(this_owner()))
-    finally:
-        os.close(descriptor)
+    with suppress(OSError):  # a file system without locks: then no run here is ever taken for dead
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.write(descriptor, msgspec.json.encode(this_owner()))
+    return descriptor
 
 
 def forget_owner(attempts: int, instant: str) -> None:
@@ -97,18 +82,30 @@ def forget_owner(attempts: int, instant: str) -> None:
 def dead_runs(attempts: int, mine: str) -> Iterator[tuple[str, list[Leftover]]]:
     """Each dead run's directories (``instant/epoch``) below the held ``attempts``, with their noted parts.
 
-    Everything else in such a directory is debris. What cannot be read is passed over.
+    Everything else in such a directory is debris. What cannot be read is passed over. The run's lock is held
+    while the caller works on what is yielded, so that two later runs do not both.
     """
-    me = this_owner()
     for instant in _subdirectories(attempts, "."):
         if instant == mine:
             continue
         with suppress(OSError, msgspec.MsgspecError):
-            owner = msgspec.json.decode(_read(attempts, f"{instant}/{OWNER_NAME}"), type=Owner)
-            if _is_dead(owner, me, _started):
-                for epoch in _subdirectories(attempts, instant):
-                    run = f"{instant}/{epoch}"
-                    yield run, list(_parts(attempts, run))
+            lock = os.open(f"{instant}/{OWNER_NAME}", _FILE, dir_fd=attempts)
+            try:
+                owner = msgspec.json.decode(os.read(lock, MAX_FILE_BYTES), type=Owner)
+                if owner.host == socket.gethostname() and _can_be_had(lock):
+                    for epoch in _subdirectories(attempts, instant):
+                        run = f"{instant}/{epoch}"
+                        yield run, list(_parts(attempts, run))
+            finally:
+                os.close(lock)
+
+
+def _can_be_had(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # held, or no locks here: nothing is known, so it lives
+        return False
+    return True
 
 
 def sweep(attempts: int, run: str, keep: set[str]) -> None:
@@ -158,7 +155,7 @@ def _parts(staging_root: int, run: str) -> Iterator[Leftover]:
 
 
 def _read(directory: int, name: str) -> bytes:
-    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    descriptor = os.open(name, _FILE, dir_fd=directory)
     try:
         return os.read(descriptor, MAX_FILE_BYTES)
     finally:

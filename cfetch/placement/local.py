@@ -81,7 +81,7 @@ class LocalVolume:
         try:
             self._staging_fd = self._open_below(self._staging_path, mode=0o700)
             self._attempts_fd = self._open_below(f"{STATE_NAME}/{attempts}", mode=0o700)
-            write_owner(self._attempts_fd, self._instant)
+            self._owner_fd = write_owner(self._attempts_fd, self._instant)
         except OSError as error:
             os.close(self._root_fd)
             raise local_fault(error, f"cannot write to {root}") from None
@@ -111,14 +111,19 @@ class LocalVolume:
             self.dead_instants.add(run.partition("/")[0])
         return found
 
-    def adopt_part(self, leftover: Leftover, name: str) -> int:
-        """Take a dead run's part, with its note, into this run; its descriptor, for reading and writing."""
+    def adopt_part(self, leftover: Leftover, name: str) -> int | None:
+        """Take a dead run's part, with its note, into this run; its descriptor, for reading and writing.
+
+        None: another run was faster.
+        """
         try:
             for suffix in ("", NOTE_SUFFIX):
                 source = f"{leftover.run}/{leftover.name}{suffix}"
                 os.rename(source, name + suffix, src_dir_fd=self._attempts_fd, dst_dir_fd=self._staging_fd)
             flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
             return os.open(name, flags, dir_fd=self._staging_fd)
+        except FileNotFoundError:
+            return None
         except OSError as error:
             raise local_fault(error, f"cannot go on with a part file in {self.root}") from None
 
@@ -207,6 +212,9 @@ class LocalVolume:
         if is_empty:  # else parts are left that a later run may use, and need their owner's name
             forget_owner(self._attempts_fd, self._instant)
         os.close(self._staging_fd)
+        if self.dead_instants:
+            self.leftovers()  # their directories, where this run has taken over the last part
+        os.close(self._owner_fd)
         os.close(self._attempts_fd)
         path = self._staging_path
         while path:

@@ -24,7 +24,7 @@ from cfetch.report.document import (
     RunLine,
 )
 from cfetch.report.metrics import Run, RunHeader
-from cfetch.report.verdict import slow_file, verdicts
+from cfetch.report.verdict import retries, slow_file, verdicts
 from cfetch.waste import received_bytes, wasted_bytes
 
 __all__ = ["analyse"]
@@ -60,8 +60,7 @@ class _RunCount:
         self.status[record.status] += 1
         self.bytes += received_bytes(record)
         self.wasted += wasted_bytes(record)
-        if len(record.attempts) > 1:
-            self.retries += sum(one.outcome not in {"straggler", "lost"} for one in record.attempts[:-1])
+        self.retries += retries(record)
         self.stragglers += record.stragglers
         self.elapsed_s = max(self.elapsed_s, record.end_s)
 
@@ -74,6 +73,7 @@ class _RunCount:
             host=header.host,
             concurrency=header.concurrency,
             planned=header.files,
+            complete=sum(self.status.values()) >= header.files,
             **self.status,
             bytes=self.bytes,
             wasted=self.wasted,

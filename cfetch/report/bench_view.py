@@ -2,7 +2,7 @@
 
 The picture has one line a run on one time axis. A column's height is how many files finished in it (as a
 logarithm, so that one late file still shows); dots are time in which nothing finished and the job waited.
-Green are the first 95 % of the files, yellow those up to 99 %, red the rest: the tail is what is red.
+Green is the time that the ideal run took, yellow up to twice that, red what comes later: the tail is red.
 """
 
 import math
@@ -22,6 +22,10 @@ __all__ = ["picture", "view"]
 NAME_WIDTH = 14
 WIDTH = 58  # of the axis; with name and time a line has 80 columns
 _LEVELS = "▁▂▃▄▅▆▇█"
+_LEGEND = (
+    "files finished over time, up to the slowest run's last: █ most, ▁ few, · none;",
+    "green: within the ideal run's time, yellow: up to twice that, red: later",
+)
 _NAMES = {"ideal": "ideal", "none": "no mitigation", "mitigated": "mitigated"}
 
 
@@ -35,23 +39,25 @@ def view(comparison: Comparison) -> RenderableType:
 
 
 def picture(runs: list[Figures]) -> list[Text]:
-    """One line a run and the axis. Equal columns are equal times in all lines."""
-    span_s = max((run.finishes_s[-1] for run in runs if run.finishes_s), default=0.0) or 1.0
-    axis = Text(f"{'':{NAME_WIDTH}}0{duration(span_s):>{WIDTH - 1}}", style="dim")
-    return [_strip(run, span_s) for run in runs] + [axis]
+    """One line a run, the axis and a legend. Equal columns are equal times in all lines."""
+    ends_s = {run.name: run.finishes_s[-1] for run in runs if run.finishes_s}
+    span_s = max(ends_s.values(), default=0.0) or 1.0
+    ideal_s = ends_s.get("ideal", span_s)
+    axis = f"{'':{NAME_WIDTH}}0{duration(span_s):>{WIDTH - 1}}"
+    return [
+        *(_strip(run, span_s, ideal_s) for run in runs),
+        *(Text(line, style="dim", no_wrap=True) for line in (axis, *_LEGEND)),
+    ]
 
 
-def _strip(run: Figures, span_s: float) -> Text:
+def _strip(run: Figures, span_s: float, ideal_s: float) -> Text:
     line = Text(f"{_NAMES[run.name]:<{NAME_WIDTH}}")
     columns = _columns(run.finishes_s, span_s)
     top = max(columns, default=0)
-    seen, total = 0, len(run.finishes_s)
-    for number in columns:
-        seen += number
-        style = "green" if seen <= 0.95 * total else "yellow" if seen <= 0.99 * total else "red"
-        line.append(
-            _level(number, top), style=style if number else "dim red" if seen > 0.95 * total else "dim"
-        )
+    for position, number in enumerate(columns):
+        since_s = span_s * position / WIDTH
+        style = "green" if since_s < ideal_s else "yellow" if since_s < 2 * ideal_s else "red"
+        line.append(_level(number, top), style=style if number else f"dim {style}")
     line.append(" " * (WIDTH - len(columns)))
     line.append(f" {duration(run.wall_s):>7}", style="bold")
     return line

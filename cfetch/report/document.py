@@ -30,7 +30,8 @@ class Percentiles(msgspec.Struct, frozen=True, kw_only=True):
 class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     """One run's headline. ``bytes`` is what came over the wire, ``wasted`` the part of it in no file.
 
-    ``retries`` are attempts after a failed one; cancelled stragglers are in ``stragglers``.
+    ``retries`` are attempts after a failed one; cancelled stragglers are in ``stragglers``. Not ``complete``:
+    some of the ``planned`` files have no record, for the run was stopped or still goes on.
     """
 
     source: str
@@ -40,6 +41,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     concurrency: int
     planned: int
+    complete: bool
     done: int
     skipped: int
     failed: int
@@ -53,8 +55,12 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SlowFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that took long from its first attempt to its end; ``why`` is what its attempts show."""
+    """A file that took long from its first attempt to its end; ``why`` is what its attempts show.
 
+    ``instant`` names the run.
+    """
+
+    instant: str
     path: str
     host: str
     size_bytes: int | None

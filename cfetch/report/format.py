@@ -8,7 +8,19 @@ import unicodedata
 
 from cfetch.secret import printable
 
-__all__ = ["cells", "count", "duration", "fit", "percent", "plural", "rate", "shorten", "size", "sparkline"]
+__all__ = [
+    "cells",
+    "count",
+    "duration",
+    "fit",
+    "percent",
+    "plural",
+    "rate",
+    "shorten",
+    "size",
+    "sizes",
+    "sparkline",
+]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _LEVELS = "▁▂▃▄▅▆▇█"
@@ -29,6 +41,19 @@ def size(size_bytes: float | None) -> str:
         unit += 1
     digits = 1 if unit and value < 99.95 else 0
     return f"{value:.{digits}f} {_UNITS[unit]}"
+
+
+def sizes(bytes_known: int, sizes_unknown: int, files: int) -> str:
+    """All files together, as far as their sizes are known.
+
+    >>> sizes(2048, 0, 3), sizes(2048, 1, 3), sizes(0, 3, 3)
+    ('2.0 KiB', '2.0 KiB and 1 of unknown size', 'sizes unknown')
+    """
+    if not sizes_unknown:
+        return size(bytes_known)
+    if sizes_unknown == files:
+        return "size unknown" if files == 1 else "sizes unknown"
+    return f"{size(bytes_known)} and {sizes_unknown:,} of unknown size"
 
 
 def rate(rate_bps: float | None) -> str:

@@ -166,12 +166,8 @@ def read_metrics(paths: Iterable[Path]) -> Iterator[Run]:
             seen += isinstance(document, RunHeader)
             return seen
 
-        empty = True
         for _, group in groupby(_documents(path), key=number):
-            empty = False
             yield _run(path, group)
-        if empty:
-            raise _refusal(path, 1, "the file is empty")
 
 
 def _run(path: Path, documents: Iterator[RunHeader | FileRecord]) -> Run:
@@ -183,16 +179,20 @@ def _run(path: Path, documents: Iterator[RunHeader | FileRecord]) -> Run:
 
 def _documents(path: Path) -> Iterator[RunHeader | FileRecord]:
     header, record = msgspec.json.Decoder(RunHeader), msgspec.json.Decoder(FileRecord)
+    found = False
     for line, text, torn in _texts(path):
         try:
             schema = _FILE if text.startswith(_FILE_START) else _SCHEMA.decode(text).schema
             if schema not in {_RUN, _FILE}:
                 raise _refusal(path, line, f"the schema is {printable(schema, 60)!r}, not {_RUN} or {_FILE}")
             yield record.decode(text) if schema == _FILE else header.decode(text)
+            found = True
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            if torn:
+            if torn and found:
                 return
             raise _refusal(path, line, str(error)) from None
+    if not found:
+        raise _refusal(path, 1, "there is no run in it")
 
 
 class _Schema(msgspec.Struct):
@@ -221,7 +221,7 @@ def _texts(path: Path) -> Iterator[tuple[int, bytes | msgspec.Raw, bool]]:
                 if bare not in {b"", b"[", b"]"}:
                     yield line, bare, not text.endswith(b"\n")
     except OSError as error:
-        raise UsageError(f"cannot read metrics {printable(str(path))}: {error.strerror}") from None
+        raise UsageError(f"{printable(str(path))}: cannot read the metrics: {error.strerror}") from None
 
 
 def _whole_array(path: Path, data: bytes) -> list[msgspec.Raw]:

@@ -67,18 +67,26 @@ def _grid(columns: str, rows: Iterable[Row], width: int) -> Iterator[Text]:
 
 
 def _runs(report: Report, _width: int) -> Iterator[Text]:
-    for run in report.runs:
+    for number, run in enumerate(report.runs, start=1):
         where = f"{printable(run.wall_start, 40)} on {printable(run.host, 60)}"
-        yield _heading(f"run {printable(run.instant, 40)}", where)
+        yield _heading(f"run {f'{number}: ' * _several(report)}{printable(run.instant, 40)}", where)
         for line in _headline(run):
             yield Text(f"  {line}")
 
 
+def _several(report: Report) -> bool:
+    return len(report.runs) > 1
+
+
 def _headline(run: RunLine) -> Iterator[str]:
+    received = f"{size(run.bytes)} received ({rate(run.rate_bps)})" if run.bytes else "nothing received"
     yield (
-        f"{run.done:,} of {plural(run.planned, 'file')} in {duration(run.elapsed_s)}, "
-        f"{size(run.bytes)} received ({rate(run.rate_bps)}), {run.concurrency} at a time"
+        f"{run.done + run.skipped:,} of {plural(run.planned, 'file')} in place after "
+        f"{duration(run.elapsed_s)}, {received}, {run.concurrency} at a time"
     )
+    if not run.complete:
+        left = run.planned - run.done - run.skipped - run.failed - run.cancelled
+        yield f"incomplete: {plural(left, 'file')} without a record; the run was stopped or still goes on"
     rest = [
         (run.skipped, f"{run.skipped:,} already there"),
         (run.failed, f"{run.failed:,} failed"),
@@ -96,9 +104,11 @@ def _slowest(report: Report, width: int) -> Iterator[Text]:
     if not report.slowest:
         return
     yield _heading("slowest files", "from the first attempt to the end")
+    numbers = {run.instant: str(number) for number, run in enumerate(report.runs, start=1)}
     rows: list[Row] = [
         (
             file.path,
+            *([numbers.get(file.instant, "?")] if _several(report) else []),
             size(file.size_bytes),
             duration(file.elapsed_s),
             rate(file.rate_bps),
@@ -107,7 +117,8 @@ def _slowest(report: Report, width: int) -> Iterator[Text]:
         )
         for file in report.slowest
     ]
-    yield from _grid("file|>size|>time|>rate|>tries|why", rows, width)
+    run = "|>run" if _several(report) else ""
+    yield from _grid(f"file{run}|>size|>time|>rate|>tries|why", rows, width)
 
 
 def _hosts(report: Report, _width: int) -> Iterator[Text]:

@@ -9,12 +9,13 @@ from cfetch.events import AttemptRecord, FileRecord
 from cfetch.report.document import Mitigation, SlowFile
 from cfetch.waste import wasted_by_attempt
 
-__all__ = ["running_rate_bps", "slow_file", "verdicts"]
+__all__ = ["retries", "running_rate_bps", "slow_file", "verdicts"]
 
 
 def slow_file(record: FileRecord) -> SlowFile:
     """The line of a slow file. It must have at least one attempt."""
     return SlowFile(
+        instant=record.instant,
         path=record.path,
         host=record.host,
         size_bytes=record.size_bytes,
@@ -49,6 +50,13 @@ _REASONS = (
     ("expired", "link expired"),
     ("error", "error"),
 )
+
+
+def retries(record: FileRecord) -> int:
+    """Attempts that followed a failed one; a cancelled straggler's and a hedge's successor are none."""
+    if len(record.attempts) < 2:  # nearly every entry
+        return 0
+    return sum(one.outcome not in {"straggler", "lost"} for one in record.attempts[:-1])
 
 
 def running_rate_bps(attempt: AttemptRecord) -> float:

@@ -159,7 +159,12 @@ async def fetch(
         headers["Range"] = f"bytes={part.position}-"
         if part.validator is not None:
             headers["If-Range"] = part.validator
-    asked = Asked(from_byte=part.position, size_bytes=run.size_bytes, validator=part.validator)
+    asked = Asked(
+        from_byte=part.position,
+        size_bytes=run.size_bytes,
+        total_bytes=part.total_bytes,
+        validator=part.validator,
+    )
     response = run.response = await transport.open(url, headers, secrets, fresh=fresh)
     try:
         verdict = run.verdict = judge(response.status, response.headers, asked)
@@ -170,6 +175,7 @@ async def fetch(
             run.learned_size = True  # it has the whole file to fetch after all
         run.from_byte = verdict.from_byte
         part.validator = verdict.validator
+        part.total_bytes = verdict.total_bytes or part.total_bytes
         if run.size_bytes is None and verdict.total_bytes is not None:
             run.size_bytes, run.learned_size = verdict.total_bytes, True
         end = run.size_bytes

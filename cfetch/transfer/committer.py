@@ -55,6 +55,12 @@ class Committer:
         if not self._durable:
             _publish(part, ended)
             return
+        try:
+            part.close()  # hundreds may be pending, and descriptors are few
+        except LocalFault as fault:
+            part.discard()
+            ended(fault)
+            return
         self._pending.append(_Pending(part, ended))
         self._pending_bytes += part.position
         self._work.set()
@@ -90,8 +96,6 @@ class Committer:
         if not group:
             return
         try:
-            for pending in group:
-                pending.part.close()
             await asyncio.to_thread(self._volume.flush)
         except LocalFault as fault:  # the bytes may be lost although they were written: never publish them
             for pending in group:

@@ -1,9 +1,10 @@
 """Small documents over HTTP: a manifest given as a URL, and the SQL statement API's lists of fresh links."""
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from io import BytesIO
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from cfetch.clock import Clock
 from cfetch.errors import ConfigError, Refused, SourceError, Transient
@@ -16,7 +17,9 @@ __all__ = ["MAX_MANIFEST_BYTES", "fetch_document", "statement_chunks"]
 
 MAX_MANIFEST_BYTES = 16 << 30  # 30 million presigned links; a larger manifest belongs on disk
 MAX_REPLY_BYTES = 64 << 20
+SILENCE_S = 30.0  # no monitor watches a document
 LIMITS = Limits(max_attempts=5, retry_budget_s=60.0)
+T = TypeVar("T")
 _STATEMENT_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
@@ -49,12 +52,20 @@ async def fetch_document(
             await clock.sleep(step.delay_s)
 
 
+async def _in_time(step: Awaitable[T]) -> T:
+    try:
+        async with asyncio.timeout(SILENCE_S):
+            return await step
+    except TimeoutError:
+        raise Transient(f"no byte for {SILENCE_S:g} s") from None
+
+
 async def _fetch_once(
     url: SecretUrl, sink: BinaryIO, transport: Transport, secrets: Mapping[str, str], max_bytes: int
 ) -> None:
     sink.seek(0)
     sink.truncate()
-    response = await transport.open(url, {}, secrets, fresh=False)
+    response = await _in_time(transport.open(url, {}, secrets, fresh=False))
     try:
         verdict = judge(response.status, response.headers, Asked())
         if verdict.action in (Action.RETRY, Action.THROTTLE):
@@ -64,7 +75,7 @@ async def _fetch_once(
         if not verdict.framed:
             raise Refused("the server states no length, so a document that was cut short would go unseen")
         size = 0
-        while data := await response.read():
+        while data := await _in_time(response.read()):
             size += len(data)
             if size > max_bytes:
                 raise Refused(f"the document is longer than {max_bytes} bytes")

@@ -9,6 +9,7 @@ from cfetch.transfer.refresh import Link
 
 __all__ = ["MAX_MITIGATIONS", "Job"]
 
+MIN_PROGRESS_BYTES = 64 << 10  # a try that brings less is no progress
 MAX_MITIGATIONS = (
     2  # a third slow connection in a row is the file's nature; the bar has risen four-fold by then
 )
@@ -22,6 +23,7 @@ class Job:
 
     __slots__ = (
         "attempts",
+        "best_bytes",
         "corrupt",
         "entry",
         "errors",
@@ -32,6 +34,7 @@ class Job:
         "host",
         "mitigations",
         "part",
+        "progress_s",
         "queued_s",
         "refreshes",
         "start_s",
@@ -44,7 +47,8 @@ class Job:
         self.part = part
         self.host = host
         self.queued_s = queued_s
-        self.start_s = now_s
+        self.start_s = self.progress_s = now_s
+        self.best_bytes = 0
         self.url: SecretUrl = entry.url
         self.headers: tuple[tuple[str, SecretText], ...] = entry.headers
         self.expires_at = entry.expires_at
@@ -63,6 +67,11 @@ class Job:
         self.headers = link.headers or self.headers
         self.refreshes += counts
 
+    def note_progress(self, now_s: float) -> None:
+        """Bytes that will be built upon, and more of them than ever: the limits begin anew."""
+        if self.may_resume() and self.part.position >= self.best_bytes + MIN_PROGRESS_BYTES:
+            self.best_bytes, self.progress_s, self.errors = self.part.position, now_s, 0
+
     def count(self, error: SourceError) -> None:
         """A try has failed. Stragglers and links that are over have limits of their own."""
         self.errors += not isinstance(error, Straggling | Expired)
@@ -70,7 +79,7 @@ class Job:
 
     def is_last_try(self, max_attempts: int) -> bool:
         """Whether a cancellation now could cost the file: such an attempt is immune."""
-        return self.errors >= max_attempts - 1 or self.mitigations >= MAX_MITIGATIONS
+        return 0 < self.errors >= max_attempts - 1 or self.mitigations >= MAX_MITIGATIONS
 
     def may_resume(self) -> bool:
         """Whether bytes of another reply may follow the part's: a strong validator, or a hash to prove it."""

@@ -51,6 +51,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     from_byte: int = 0
     size_bytes: int | None = None
+    total_bytes: int | None = None  # what the reply stated that the part came from
     validator: str | None = None  # the strong ETag under which the part's bytes came
 
 
@@ -147,7 +148,10 @@ def _partial(
         return _refuse_range(f"asked for byte {asked.from_byte}, got byte {first}")
     if last < first or last > MAX_LENGTH or (total is not None and last != total - 1):
         return _refuse_range("the reply's Content-Range does not end where the file ends")
-    if asked.size_bytes is not None and last + 1 != asked.size_bytes:
+    known = asked.total_bytes if asked.size_bytes is None else asked.size_bytes
+    if total is None and known is None:
+        return _refuse_range("the reply does not say where the file ends")
+    if known is not None and last + 1 != known:
         return _refuse_range("the reply's Content-Range contradicts the manifest's size")
     if asked.validator is not None and etag != asked.validator:
         return _refuse_range("the file changed on the server between two tries")

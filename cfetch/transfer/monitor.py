@@ -49,6 +49,7 @@ class Monitor:
         self._speeds: dict[int, tuple[int, float, int, float]] = {}  # id -> (n, t, bytes, rate)
         self.active: dict[int, tuple[Running, Entry, str]] = {}
         self.ended = {"done": 0, "skipped": 0, "failed": 0, "cancelled": 0}
+        self._checked_s = 0.0
         self.bytes_done = 0
         self.bytes_wasted = 0
         self.retries = 0
@@ -76,7 +77,7 @@ class Monitor:
                 run.learned_size = False
                 self._detector.sized(run.id, run.size_bytes - run.from_byte)
         check = self._detector.check(now_s)
-        if check.gap_s:  # this process stood still, the servers did not
+        if check.gap_s or self._came_late(now_s):  # this process stood still, the servers did not
             for run, _, _ in self.active.values():
                 run.forgive(now_s)
         elif check.stragglers:
@@ -90,6 +91,11 @@ class Monitor:
             self._emit(
                 FallbackTriggered(t_s=now_s, stragglers=self._detector.total_stragglers, threshold=threshold)
             )
+
+    def _came_late(self, now_s: float) -> bool:
+        """Whether so much of the stall time-out has gone by unwatched that silence proves nothing."""
+        late_s, self._checked_s = now_s - self._checked_s, now_s
+        return late_s > max(self._settings.stall_timeout / 2, 2 * self._settings.check_interval)
 
     def _break_off(self, check: Check, now_s: float) -> None:
         assert check.median_bps is not None

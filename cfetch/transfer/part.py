@@ -54,7 +54,18 @@ class Part:
     under which they came: only bytes of the same ETag may follow them.
     """
 
-    __slots__ = ("_entry", "_fd", "_hash", "_made", "_name", "_noted", "_volume", "position", "validator")
+    __slots__ = (
+        "_entry",
+        "_fd",
+        "_hash",
+        "_made",
+        "_name",
+        "_noted",
+        "_volume",
+        "position",
+        "total_bytes",
+        "validator",
+    )
 
     def __init__(self, volume: LocalVolume, entry: Entry) -> None:
         self._volume = volume
@@ -66,6 +77,7 @@ class Part:
         self._hash = self._new_hash()
         self.position = 0
         self.validator: str | None = None
+        self.total_bytes: int | None = None  # as the reply stated from which the bytes came
 
     def _new_hash(self) -> Hash | None:
         return new_hash(self._entry.digest.algorithm) if self._entry.digest else None
@@ -101,7 +113,10 @@ class Part:
 
     async def adopt(self, leftover: Leftover, note: Note) -> None:
         """Go on with a dead run's part that ``fits``. Raises LocalFault."""
-        self._fd = self._volume.adopt_part(leftover, self._name)
+        descriptor = self._volume.adopt_part(leftover, self._name)
+        if descriptor is None:
+            return
+        self._fd = descriptor
         self._made = self._noted = True
         if self._hash is not None:
             await _read_and_close(os.dup(self._fd), self._hash, self._entry.path)

@@ -6,6 +6,7 @@ task group: when ``run`` returns nothing of it is left, whatever happened.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -34,7 +35,7 @@ from cfetch.transfer.http import Transport
 from cfetch.transfer.job import Job
 from cfetch.transfer.monitor import Monitor
 from cfetch.transfer.part import Part, hash_and_close
-from cfetch.transfer.refresh import UrlRefresher
+from cfetch.transfer.refresh import Link, UrlRefresher
 from cfetch.transfer.resume import Note, fits, read_note
 from cfetch.transfer.retry import Limits, Spent, next_step
 from cfetch.transfer.schedule import Schedule
@@ -76,7 +77,7 @@ class Pool:
         self._limits = Limits(settings.max_attempts, settings.retry_budget)
         self._schedule = Schedule(plan.sizes, plan.host_of, settings.per_host)
         self._detector = Detector(settings.straggler)
-        self._place_freed = asyncio.Event()
+        self._idle: deque[asyncio.Future[None]] = deque()  # workers that wait for a host to have a place
         self._one_at_a_time = asyncio.Lock()
         self._workers: list[asyncio.Task[None]] = []
         self._plan_headers = {name: value.reveal() for name, value in plan.headers}
@@ -129,15 +130,26 @@ class Pool:
                 self.fail(fault)
             finally:
                 self._schedule.release(index)
-                self._place_freed.set()
+                self._wake_one()
 
     async def _next(self) -> int | None:
         while True:
             index = self._schedule.take()
-            if index is not None or not self._schedule.waiting:
+            if index is not None:
                 return index
-            self._place_freed.clear()  # every host with entries is at its cap
-            await self._place_freed.wait()
+            if not self._schedule.waiting:
+                self._wake_one()  # each tells the next that it is over
+                return None
+            waiter = asyncio.get_running_loop().create_future()  # every host with entries is at its cap
+            self._idle.append(waiter)
+            await waiter
+
+    def _wake_one(self) -> None:
+        while self._idle:
+            waiter = self._idle.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
 
     async def _bring(self, index: int) -> None:
         entry = self._plan.entry(index)
@@ -214,10 +226,11 @@ class Pool:
                 error = await self._try_once(job)
             if error is None:
                 return None
+            job.note_progress(self._now())
             job.count(error)
             step = next_step(
                 error,
-                Spent(job.errors, job.refreshes, self._now() - job.start_s, job.corrupt),
+                Spent(job.errors, job.refreshes, self._now() - job.progress_s, job.corrupt),
                 self._limits,
                 jitter=self._jitter(),
                 can_refresh=self._refresher is not None,
@@ -241,7 +254,9 @@ class Pool:
         if self._refresher is None:
             return None
         try:
-            link = await self._refresher.refresh(job.entry, job.url)
+            headers = tuple((dict(self._plan.headers) | dict(job.headers)).items())
+            stale = Link(job.url, job.expires_at, headers)
+            link = await self._refresher.refresh(job.entry, stale)
         except SourceError as error:
             return error if must else None  # the old link may still do: clocks differ
         job.take(link, counts=must)

@@ -5,12 +5,16 @@ a source is asked once (single flight), and its answer serves all of them.
 """
 
 import asyncio
+import math
+import os
 import shlex
+import signal
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 import msgspec
 
+from cfetch.clock import Clock
 from cfetch.errors import ManifestError, Refused, Transient, UsageError
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
@@ -19,6 +23,7 @@ from cfetch.secret import SecretText, SecretUrl
 
 __all__ = ["CommandRefresher", "Link", "ManifestRefresher", "StatementRefresher", "UrlRefresher"]
 
+REREAD_S = 30.0  # what a manifest said half a minute ago holds: N refused links cost one reading, not N
 COMMAND_TIMEOUT_S = 60.0  # a signing helper that takes longer hangs
 
 
@@ -29,37 +34,46 @@ class Link(msgspec.Struct, frozen=True):
     expires_at: float | None = None
     headers: tuple[tuple[str, SecretText], ...] = ()
 
+    def is_used_up(self, stale: "Link", wall_s: float) -> bool:
+        """Whether it says the same as ``stale``, or is over itself."""
+        over = self.expires_at is not None and self.expires_at <= wall_s
+        return over or (self.url == stale.url and dict(self.headers) == dict(stale.headers))
+
 
 class UrlRefresher(Protocol):
     """Where fresh links come from."""
 
-    async def refresh(self, entry: Entry, stale: SecretUrl) -> Link:
+    async def refresh(self, entry: Entry, stale: Link) -> Link:
         """A link for ``entry`` other than ``stale``, which no longer works. Raises SourceError."""
 
 
 class ManifestRefresher:
     """Reads the manifest again; its publisher signs anew on each request."""
 
-    def __init__(self, reread: Callable[[], Awaitable[Plan]]) -> None:
+    def __init__(self, reread: Callable[[], Awaitable[Plan]], clock: Clock) -> None:
+        self._clock = clock
+        self._read_s = -math.inf
         self._reread = reread
         self._latest: Plan | None = None
         self._lock = asyncio.Lock()
 
-    async def refresh(self, entry: Entry, stale: SecretUrl) -> Link:
+    async def refresh(self, entry: Entry, stale: Link) -> Link:
         """See ``UrlRefresher``."""
         async with self._lock:
             link = self._find(entry)
-            if link is None or link.url == stale:
+            used_up = link is None or link.is_used_up(stale, self._clock.wall())
+            if used_up and self._clock.monotonic() >= self._read_s + REREAD_S:
                 try:
                     previous, self._latest = self._latest, await self._reread()
                 except UsageError:  # an error page, or half a manifest: its publisher may be at work on it
                     raise Transient("the manifest, read again, has faults") from None
                 if previous is not None:
                     previous.close()
+                self._read_s = self._clock.monotonic()
                 link = self._find(entry)
         if link is None:
             raise Refused("the manifest, read again, no longer has this entry")
-        if link.url == stale:
+        if link.is_used_up(stale, self._clock.wall()):
             raise Refused("the manifest, read again, still has the same refused link")
         return link
 
@@ -72,7 +86,8 @@ class ManifestRefresher:
         found = self._latest.entry(index)
         if (found.size_bytes, found.digest) != (entry.size_bytes, entry.digest):
             raise Refused("the manifest, read again, states another size or hash for this entry")
-        return Link(found.url, found.expires_at, found.headers)
+        headers = tuple((dict(self._latest.headers) | dict(found.headers)).items())
+        return Link(found.url, found.expires_at, headers)
 
     def close(self) -> None:
         """Give the re-read plan's file back."""
@@ -97,13 +112,16 @@ class CommandRefresher:
         self._words: Sequence[str] = shlex.split(command)
         self._slots = asyncio.Semaphore(4)  # helpers run at once; signing is cheap, starting processes is not
 
-    async def refresh(self, entry: Entry, stale: SecretUrl) -> Link:
+    async def refresh(self, entry: Entry, stale: Link) -> Link:
         """See ``UrlRefresher``."""
-        asked = {"id": entry.id, "path": entry.path, "offset": entry.position, "url": stale.reveal()}
+        asked = {"id": entry.id, "path": entry.path, "offset": entry.position, "url": stale.url.reveal()}
         async with self._slots:
             try:
                 child = await asyncio.create_subprocess_exec(
-                    *self._words, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+                    *self._words,
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    start_new_session=True,
                 )
             except OSError as error:
                 raise Refused(f"the refresh command cannot be started: {error.strerror}") from None
@@ -114,7 +132,7 @@ class CommandRefresher:
                 raise Transient(f"the refresh command took longer than {COMMAND_TIMEOUT_S:g} s") from None
             finally:
                 if child.returncode is None:
-                    child.kill()
+                    os.killpg(child.pid, signal.SIGKILL)
                     await child.wait()
         if child.returncode != 0:
             raise Refused(f"the refresh command ended with exit code {child.returncode}")
@@ -142,18 +160,19 @@ def _checked(text: str) -> SecretUrl:
 class StatementRefresher:
     """Asks the SQL statement API for a chunk's link again; ``fetch_chunk(index)`` brings the reply."""
 
-    def __init__(self, fetch_chunk: Callable[[int], Awaitable[bytes]]) -> None:
+    def __init__(self, fetch_chunk: Callable[[int], Awaitable[bytes]], clock: Clock) -> None:
         self._fetch_chunk = fetch_chunk
+        self._clock = clock
         self._links: dict[int, Link] = {}
         self._lock = asyncio.Lock()
 
-    async def refresh(self, entry: Entry, stale: SecretUrl) -> Link:
+    async def refresh(self, entry: Entry, stale: Link) -> Link:
         """See ``UrlRefresher``."""
         if entry.chunk is None:
             raise Refused("this entry is not a chunk of a SQL statement's result")
         async with self._lock:
             link = self._links.pop(entry.chunk, None)
-            if link is None or link.url == stale:
+            if link is None or link.is_used_up(stale, self._clock.wall()):
                 try:
                     fresh = parse_chunk_links(await self._fetch_chunk(entry.chunk))
                 except ManifestError:

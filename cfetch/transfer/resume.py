@@ -20,7 +20,9 @@ WORTH_KEEPING_BYTES = (
 )  # less is fetched again in 0.1 s at 100 Mbit/s; a note for each file would cost more
 
 _AZURE = "sv ss srt sp se st spr sig sip sr skoid sktid skt ske sks skv"  # shared access signatures
-_OLDER = "expires signature key-pair-id policy awsaccesskeyid googleaccessid token"  # CloudFront, S3 v2, GCS v2
+_OLDER = (
+    "expires signature key-pair-id policy awsaccesskeyid googleaccessid token"  # CloudFront, S3 v2, GCS v2
+)
 _SIGNATURES = frozenset(f"{_AZURE} {_OLDER}".split())
 _SIGNATURE_PREFIXES = ("x-amz-", "x-goog-")
 

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import termios
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from rich.console import Console, Group
 
 from cfetch.dashboard.live import live_view
 from cfetch.dashboard.paint import frame
+from cfetch.dashboard.terminal import Terminal
 from cfetch.dashboard.view import View
 from cfetch.events import Progress, RunStopping
 from cfetch.report.format import cells
@@ -176,45 +178,74 @@ def test_without_colours_the_layout_stays():
     assert b"\x1b[2K" in written
 
 
-def test_a_terminal_that_goes_away_does_not_end_the_run():
-    """A write error stops the picture, not the download."""
-
-    class Gone(io.StringIO):
-        encoding = "utf-8"
-        gone = False
-
-        def write(self, text_):
-            if self.gone:
-                raise OSError(5, "Input/output error")
-            return super().write(text_)
-
-    stream_ = Gone()
-    try:
-        with live_view(stream_, no_color=False) as tell:
-            tell(started())
-            tell(progress(0.25))
-            stream_.gone = True
-            tell(progress(0.5))
-            tell(progress(0.75))
-            stream_.gone = False
-    except OSError:
-        pytest.fail("the error reached the engine")
+@pytest.fixture
+def terminal():
+    """Both ends of a terminal: the one that shows, and the one that a program writes to."""
+    master, slave = pty.openpty()
+    with open(slave, "w") as stream_:
+        yield master, stream_
+    with suppress(OSError):
+        os.close(master)
 
 
-def test_a_terminal_that_is_gone_at_the_end_is_no_error_either():
-    """Leaving the view on a dead terminal raises nothing."""
-
-    class Gone(io.StringIO):
-        encoding = "utf-8"
-        gone = False
-
-        def write(self, text_):
-            if self.gone:
-                raise OSError(5, "Input/output error")
-            return super().write(text_)
-
-    stream_ = Gone()
+def test_a_terminal_that_goes_away_does_not_end_the_run(terminal):
+    """A write error stops the picture, not the download; the end raises nothing either."""
+    master, stream_ = terminal
     with live_view(stream_, no_color=False) as tell:
+        tell(started())
+        tell(progress(0.25))
+        os.close(master)
         for event in stream(files=3):
             tell(event)
-        stream_.gone = True
+
+
+def test_a_terminal_that_is_gone_at_the_start_is_no_error_either(terminal):
+    """The run goes on without a picture."""
+    master, stream_ = terminal
+    os.close(master)
+    with live_view(stream_, no_color=False) as tell:
+        tell(started())
+        tell(progress(0.25))
+
+
+def test_a_terminal_that_is_not_read_holds_up_nobody():
+    """Far more frames than it has room for: the run ends all the same."""
+    master, slave = pty.openpty()
+    env = os.environ | {"TERM": "xterm", "CI": "", "PYTHONUTF8": "1"}
+    command = [*REPLAY, "--files", "400"]
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=env, cwd=root) as child:
+        try:
+            assert child.wait(60) == 0
+        finally:
+            child.kill()
+            os.close(slave)
+            os.close(master)
+
+
+def test_a_terminal_that_was_stopped_goes_on_where_it_was(terminal):
+    """After Ctrl-S nothing is lost of what was begun, and no frame is due; after Ctrl-Q it comes out."""
+    master, stream_ = terminal
+    screen = Terminal(stream_)
+    termios.tcflow(stream_.fileno(), termios.TCOOFF)
+    screen.write("begun")
+    assert not screen.ready()
+    termios.tcflow(stream_.fileno(), termios.TCOON)
+    assert screen.ready()
+    assert os.read(master, 100) == b"begun"
+    screen.close()
+
+
+def test_a_stopped_terminal_misses_frames_not_the_last_words(terminal):
+    """While it is stopped frames are left out, so that what follows is the present, not the past."""
+    master, stream_ = terminal
+    with live_view(stream_, no_color=False) as tell:
+        tell(started(9000))
+        termios.tcflow(stream_.fileno(), termios.TCOOFF)
+        for done in range(1000, 9000):
+            tell(progress(done / 4, done=done))
+        termios.tcflow(stream_.fileno(), termios.TCOON)
+        tell(progress(9999.0, done=8999))
+    shown = os.read(master, 65536)
+    assert b"8,999" in shown
+    assert b"5,000" not in shown

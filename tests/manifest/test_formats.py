@@ -137,7 +137,7 @@ def test_url_list(frozen):
         ("m.json", '{"external_links":[]}', "databricks-sql"),
         ("-", '{"result":{"external_links":[]}}', "databricks-sql"),
         ("m.csv", "anything", "csv"),
-        ("https://h/…/m.csv?<redacted 1 keys>", "anything", "csv"),
+        ("https://h/…/m.csv?<redacted 1 key>", "anything", "csv"),
         ("-", '"url","size"\r\nx', "csv"),
         ("-", "http://h/a,url\n", "csv"),
         ("-", "http://h/a\n", "urls"),

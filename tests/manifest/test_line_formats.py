@@ -187,7 +187,7 @@ def test_tsv_http_data(frozen):
     ("line", "word"),
     [
         ("http://h/a\tx", "size"),
-        ("http://h/a\t1\tnot base64", "md5"),
+        ("http://h/a\t1\tnot base64", "a cell that is not base64"),
         ("http://h/a\t1\tYWI=", "md5: it must be 32"),
         ("http://h/a\t1\té", "md5"),
         ("http://h/a\t1\t\tmore", "4 cells"),

@@ -23,10 +23,6 @@ def left(root, instant, owner, files):
     return directory
 
 
-def dead(**change):
-    return msgspec.structs.replace(ME, **change)
-
-
 @pytest.fixture
 def volume(tmp_path):
     """The volume of a run that starts now."""
@@ -52,40 +48,57 @@ FILES = {
 @pytest.mark.parametrize(
     ("owner", "is_dead"),
     [
-        (dead(started="1"), True),  # the number was given to another process
-        (dead(pid=2**22 + 1), True),  # beyond the largest process number
-        (dead(boot_id="an earlier one"), True),
-        (ME, False),
-        (dead(host="elsewhere", started="1"), False),
-        (dead(boot_id="unknown", started="1"), False),
+        (ME, True),
+        (msgspec.structs.replace(ME, boot_id="an earlier one"), True),
+        (msgspec.structs.replace(ME, host="elsewhere"), False),
         (b"{torn", False),
+        (b"", False),
         (None, False),
     ],
 )
 def test_only_the_dead_are_touched(tmp_path, volume, owner, is_dead):
-    """A live run, another machine's, and whatever cannot be read stay as they are."""
+    """Another machine's run, and whatever cannot be read, stay as they are."""
     directory = left(tmp_path, "then", owner, FILES)
-    found = volume().leftovers()
+    now = volume()
+    found = now.leftovers()
     assert [(one.run, one.name, one.size_bytes, one.note) for one in found] == (
         [("then/0", "000000000001", 4, b"note")] if is_dead else []
     )
-    assert sorted(os.listdir(directory)) == sorted(
-        ["000000000001", "000000000001.note"] if is_dead else list(FILES)
-    )
-    assert volume().dead_instants == ({"then"} if is_dead else set())
+    kept = ["000000000001", "000000000001.note"] if is_dead else list(FILES)
+    assert sorted(path.name for path in directory.iterdir()) == sorted(kept)
+    assert now.dead_instants == ({"then"} if is_dead else set())
+
+
+def test_a_live_run_is_not_touched(tmp_path, volume):
+    """Whatever its process number looks like from here: it holds its lock."""
+    living = LocalVolume(tmp_path, "attempts/then/0")
+    os.close(living.create_part("000000000001"))
+    living.note_part("000000000001", b"note")
+    assert volume().leftovers() == []
+    living.close()
+    assert len(LocalVolume(tmp_path, "attempts/later/0").leftovers()) == 1
+
+
+def test_a_part_that_another_run_took_is_nobodys_loss(tmp_path, volume):
+    """Of two runs that find it, one goes on with it and the other begins anew."""
+    left(tmp_path, "then", ME, FILES)
+    now = volume()
+    leftover = now.leftovers()[0]
+    assert now.adopt_part(leftover, "00000000000a") is not None
+    assert now.adopt_part(leftover, "00000000000b") is None
 
 
 def test_a_dead_run_without_parts_is_gone_afterwards(tmp_path, volume):
     """Nothing of it stays, not even its name."""
-    left(tmp_path, "then", dead(started="1"), {"000000000002": b"no note"})
+    left(tmp_path, "then", ME, {"000000000002": b"no note"})
     assert volume().leftovers() == []
-    assert os.listdir(tmp_path / ".cfetch/attempts") == ["now"]
+    assert [path.name for path in (tmp_path / ".cfetch/attempts").iterdir()] == ["now"]
 
 
 def test_links_in_a_dead_run_are_not_parts(tmp_path, volume):
     """Neither a symlink nor a second name of another file is ever written to."""
     (tmp_path / "precious").write_bytes(b"precious")
-    directory = left(tmp_path, "then", dead(started="1"), {"a.note": b"", "b.note": b""})
+    directory = left(tmp_path, "then", ME, {"a.note": b"", "b.note": b""})
     (directory / "a").symlink_to(tmp_path / "precious")
     os.link(tmp_path / "precious", directory / "b")
     assert volume().leftovers() == []
@@ -94,9 +107,10 @@ def test_links_in_a_dead_run_are_not_parts(tmp_path, volume):
 
 def test_an_adopted_part_is_this_runs_own(tmp_path, volume):
     """It moves with its note, and can be read and written."""
-    left(tmp_path, "then", dead(started="1"), FILES)
+    left(tmp_path, "then", ME, FILES)
     now = volume()
     descriptor = now.adopt_part(now.leftovers()[0], "00000000000a")
+    assert descriptor is not None
     os.lseek(descriptor, 0, os.SEEK_END)
     os.write(descriptor, b"s")
     os.close(descriptor)

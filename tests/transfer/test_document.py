@@ -5,12 +5,12 @@ import json
 
 import pytest
 
-from cfetch.clock import VirtualClock, run_virtual
+from cfetch.clock import SystemClock, VirtualClock, run_virtual
 from cfetch.errors import ConfigError, Expired, Refused, Transient
 from cfetch.manifest.entry import Entry, safe_path
 from cfetch.secret import SecretText, SecretUrl
 from cfetch.transfer.document import fetch_document, statement_chunks
-from cfetch.transfer.refresh import StatementRefresher
+from cfetch.transfer.refresh import Link, StatementRefresher
 from tests.transfer.fake import FakeTransport, Reply
 
 BODY = b'{"files": []}' * 100
@@ -92,8 +92,8 @@ def refreshed(entries, *replies):
             clock=VirtualClock(),
             jitter=lambda: 0.5,
         )
-        refresher = StatementRefresher(fetch)
-        return [(await refresher.refresh(entry, entry.url)).url.reveal() for entry in entries]
+        refresher = StatementRefresher(fetch, SystemClock())
+        return [(await refresher.refresh(entry, Link(entry.url))).url.reveal() for entry in entries]
 
     return run_virtual(main()), transport
 

@@ -153,6 +153,18 @@ async def test_11_bytes_after_the_body_do_not_reach_the_next_request(transport):
     assert server.connections == 2
 
 
+async def test_11_a_reply_that_came_before_its_question_is_nobodys_answer(transport):
+    """It waits on an idle connection; taken for the next answer it would shift every file by one."""
+    async with RawServer(reply(b"first"), reply(b"second"), reply(b"third")) as server:
+        assert (await get(transport, server.url))[1] == b"first"
+        writer = next(iter(server._open.values()))
+        writer.write(reply(b"stray"))
+        await writer.drain()
+        await asyncio.sleep(0.05)
+        assert (await get(transport, server.url))[1] == b"second"
+    assert server.connections == 2
+
+
 async def test_5_aiohttp_takes_a_reset_for_the_end_of_a_body_without_length(transport):
     """A fact that the judge's ``framed`` stands against; if this fails, the library got better."""
     async with RawServer(OK + b"\r\nhalf of it", then="reset") as server:

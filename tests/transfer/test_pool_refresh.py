@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from cfetch.clock import VirtualClock, run_virtual
+from cfetch.clock import SystemClock, VirtualClock, run_virtual
 from cfetch.errors import ManifestError, Problem, Refused, Transient
 from cfetch.events import UrlRefreshed
 from cfetch.secret import SecretText, SecretUrl
-from cfetch.transfer.refresh import CommandRefresher, Link, ManifestRefresher
+from cfetch.transfer.refresh import REREAD_S, CommandRefresher, Link, ManifestRefresher
 from tests.transfer.drive import ListPlan, drive, entry_of
 from tests.transfer.fake import Reply
 
@@ -27,7 +27,7 @@ class Refresher:
         self.headers = headers
 
     async def refresh(self, entry, stale):
-        self.stale.append(stale.reveal())
+        self.stale.append(stale.url.reveal())
         if self.errors:
             raise self.errors.pop(0)
         url = SecretUrl(f"http://origin.test/{entry.path}?{CANARY}&n={len(self.stale)}")
@@ -152,8 +152,8 @@ class Rereading:
 
 
 class _Reread(ListPlan):
-    def __init__(self, owner, entries):
-        super().__init__(entries)
+    def __init__(self, owner, entries, headers=()):
+        super().__init__(entries, headers)
         self.owner = owner
 
     def find(self, path):
@@ -172,7 +172,7 @@ def test_one_reading_of_the_manifest_serves_all_that_wait(tmp_path):
     entries = [entry_of(i, f"f{i}", BODY) for i in range(12)]
     again = Rereading(entries)
     scripts = {e.path: [Reply(status=403), Reply(body=BODY)] for e in entries}
-    refresher = ManifestRefresher(again)
+    refresher = ManifestRefresher(again, VirtualClock())
     outcome = drive(tmp_path, scripts, entries, refresher=refresher, concurrency=12)
     refresher.close()
     assert outcome.statuses == ["done"] * 12
@@ -184,10 +184,65 @@ def test_an_older_reading_is_closed(tmp_path):
     """Each reading replaces the one before it: a long run does not collect plans."""
     entry = entry_of(0, "a", BODY)
     again = Rereading([entry])
-    script = {"a": [Reply(status=403), Reply(status=403), Reply(body=BODY)]}
-    outcome = drive(tmp_path, script, [entry], refresher=ManifestRefresher(again))
+    script = {"a": [Reply(status=403), Reply(status=403, latency_s=REREAD_S + 1), Reply(body=BODY)]}
+    long = {"stall_timeout": 100.0}
+    outcome = drive(tmp_path, script, [entry], refresher=ManifestRefresher(again, VirtualClock()), **long)
     assert outcome.statuses == ["done"]
     assert (again.reads, again.closed) == (2, 1)
+
+
+def test_links_that_stay_refused_cost_one_reading_not_one_each(tmp_path):
+    """The publisher returns the same links; a thousand entries must not fetch the manifest a thousand times."""
+    entries = [entry_of(i, str(i), BODY) for i in range(50)]
+    reads, owner = [], Rereading([])
+
+    async def reread():
+        reads.append(1)
+        return _Reread(owner, entries)
+
+    scripts = {entry.path: Reply(status=403) for entry in entries}
+    outcome = drive(tmp_path, scripts, entries, refresher=ManifestRefresher(reread, VirtualClock()))
+    assert set(outcome.statuses) == {"failed"}
+    assert len(reads) == 1
+
+
+def test_a_new_token_for_the_same_url_is_a_fresh_link(tmp_path):
+    """Some publishers sign in a header, of the entry or of the whole document."""
+    entry, owner = entry_of(0, "a", BODY), Rereading([])
+
+    async def reread():
+        return _Reread(owner, [entry], (("Authorization", SecretText("new")),))
+
+    outcome = drive(
+        tmp_path,
+        {"a": [Reply(status=401), Reply(body=BODY)]},
+        [entry],
+        headers=(("Authorization", SecretText("old")),),
+        refresher=ManifestRefresher(reread, VirtualClock()),
+    )
+    assert outcome.statuses == ["done"]
+    assert [asked.secrets["Authorization"] for asked in outcome.transport.opens] == ["old", "new"]
+
+
+def test_links_that_are_over_are_not_handed_out(tmp_path):
+    """What an earlier reading brought may have ended since."""
+    entry = entry_of(0, "a", BODY)
+    over = entry_of(0, "a", BODY, query="?old", expires_at=NOW + 40)
+    fresh = entry_of(0, "a", BODY, query="?new", expires_at=NOW + 9000)
+    plans = [_Reread(Rereading([]), [over]), _Reread(Rereading([]), [fresh])]
+
+    async def main():
+        async def reread():
+            return plans.pop(0)
+
+        clock = VirtualClock()
+        refresher = ManifestRefresher(reread, clock)
+        first = await refresher.refresh(entry, Link(entry.url))
+        await clock.sleep(50)
+        second = await refresher.refresh(entry, Link(entry.url))
+        return first.url, second.url
+
+    assert run_virtual(main()) == (over.url, fresh.url)
 
 
 def test_a_manifest_that_cannot_be_read_again_does_not_end_the_run(tmp_path):
@@ -198,7 +253,7 @@ def test_a_manifest_that_cannot_be_read_again_does_not_end_the_run(tmp_path):
         raise ManifestError("m", (Problem(1, "not JSON"),), 1)
 
     scripts = {"a": Reply(status=403), "b": Reply(body=BODY)}
-    outcome = drive(tmp_path, scripts, entries, refresher=ManifestRefresher(reread))
+    outcome = drive(tmp_path, scripts, entries, refresher=ManifestRefresher(reread, VirtualClock()))
     assert outcome.statuses == ["failed", "done"]
     assert outcome.records["a"].error == "the manifest, read again, has faults; gave up after 5 tries"
 
@@ -218,7 +273,7 @@ def test_a_manifest_read_again_must_mean_the_same_entry(change, words):
 
     async def main():
         with pytest.raises(Refused, match=words):
-            await ManifestRefresher(reread).refresh(entry, entry.url)
+            await ManifestRefresher(reread, SystemClock()).refresh(entry, Link(entry.url))
 
     run_virtual(main())
 
@@ -236,10 +291,10 @@ async def test_the_users_command(command, expected):
     """A URL or an object is taken; anything else is named without quoting it."""
     entry = entry_of(0, "a", BODY, query="?" + CANARY)
     if isinstance(expected, Link):
-        assert await CommandRefresher(command).refresh(entry, entry.url) == expected
+        assert await CommandRefresher(command).refresh(entry, Link(entry.url)) == expected
     else:
         with pytest.raises(Refused, match=expected) as caught:
-            await CommandRefresher(command).refresh(entry, entry.url)
+            await CommandRefresher(command).refresh(entry, Link(entry.url))
         assert "CANARY" not in str(caught.value)
 
 
@@ -248,5 +303,5 @@ async def test_the_users_command_gets_the_entry_as_json():
     entry = entry_of(4, "a", BODY, query="?" + CANARY)
     command = """python3 -c 'import json,sys; print(json.load(sys.stdin)["url"] + "x")'"""
     assert (
-        await CommandRefresher(command).refresh(entry, entry.url)
+        await CommandRefresher(command).refresh(entry, Link(entry.url))
     ).url.reveal() == entry.url.reveal() + "x"

@@ -65,7 +65,7 @@ SHA = Digest("sha256", HEX)
     ],
 )
 def test_what_fits(noted, now, change, good):
-    """A hash proves the whole in the end; without one only a strong ETag of the same object, on the same boot."""
+    """A hash proves the whole in the end; without one, a strong ETag of the same object on the same boot."""
     how = {"validator": '"v"', "boot_id": "now", "part_bytes": 50} | change
     note = note_for(entry(**noted), how["validator"], how["boot_id"])
     assert fits(note, entry(**now), how["part_bytes"], "now") is good

@@ -1,0 +1,92 @@
+"""The three standard streams, made safe before anything uses them.
+
+A result that cannot be written is an error with a name, whatever library was writing it; a reader of stderr
+that has gone never ends a run; a stream that was closed by the caller is not taken by the next file opened.
+"""
+
+import errno
+import io
+import os
+import select
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+from cfetch.errors import LocalFault
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+__all__ = ["ReaderGone", "guard", "settle"]
+
+
+class ReaderGone(Exception):
+    """Nobody reads stdout any more, as behind ``| head -1``: nothing more needs to be said."""
+
+
+class _Result(io.FileIO):
+    """Stdout. The first write that fails raises what the caller is to be told; later ones are swallowed."""
+
+    _lost = False
+
+    def write(self, data: "ReadableBuffer", /) -> int:
+        if self._lost:
+            return memoryview(data).nbytes
+        try:
+            while (written := super().write(data)) is None:  # another process made the pipe non-blocking
+                select.select((), (self,), ())
+            return written
+        except OSError as error:
+            self._lost = True
+            if error.errno == errno.EPIPE:
+                raise ReaderGone from None
+            raise LocalFault(f"cannot write the result to stdout: {error.strerror}") from None
+
+
+class _Words(io.FileIO):
+    """Stderr. What cannot be written is lost: the job matters more than what is said about it."""
+
+    def write(self, data: "ReadableBuffer", /) -> int:
+        try:
+            written = super().write(data)
+        except OSError:
+            written = None
+        return memoryview(data).nbytes if written is None else written
+
+
+def guard() -> None:
+    """Replace this process's streams; those that a test or an embedding program has set stay."""
+    for fd, wrong_way in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        _occupy(fd, wrong_way)  # a closed stream stays one: using it says "Bad file descriptor"
+    if sys.stdin is None:
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115 - as long as the process
+    if sys.stdout is sys.__stdout__:
+        sys.stdout = _text(_Result(1, "w", closefd=False), sys.stdout)
+    if sys.stderr is sys.__stderr__:
+        sys.stderr = _text(_Words(2, "w", closefd=False), sys.stderr, errors="backslashreplace")
+
+
+def settle() -> None:
+    """Write what stdout still holds: the interpreter's own last flush could only complain.
+
+    Raises:
+        LocalFault: it cannot be written.
+        ReaderGone: nobody reads it.
+    """
+    sys.stdout.flush()
+
+
+def _occupy(fd: int, flags: int) -> None:
+    try:
+        os.fstat(fd)
+    except OSError:
+        os.open(os.devnull, flags)  # takes the lowest number that is free: this one
+
+
+def _text(raw: io.FileIO, like: TextIO | None, errors: str | None = None) -> TextIO:
+    """A text stream over ``raw`` that behaves as ``like`` did; ``like`` is None if it was closed."""
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=like.encoding if like else "utf-8",
+        errors=errors or (like.errors if like else None),
+        line_buffering=raw.isatty() or errors is not None,
+    )

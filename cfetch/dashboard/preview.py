@@ -1,0 +1,44 @@
+"""What ``--dry-run`` tells a person: how much there is to fetch, from where, and whether it fits."""
+
+from collections.abc import Mapping
+
+from cfetch.report.format import count, plural, size, sizes
+from cfetch.secret import printable
+
+__all__ = ["preview_lines"]
+
+SHOWN_HOSTS = 10  # --json has all of them
+
+
+def preview_lines(
+    *,
+    files: int,
+    in_place: int,
+    bytes_known: int,
+    sizes_unknown: int,
+    merged: int,
+    hosts: Mapping[str, int],
+    destination: str,
+    free_bytes: int,
+    schema: str = "",  # noqa: ARG001 - the document's, and nothing for a person
+) -> list[str]:
+    """The preview as lines, all of them printable."""
+    merging = f" ({plural(merged, 'repeated entry')} merged)" if merged else ""
+    rows = [
+        ("files", f"{count(files)}{merging}, {count(in_place)} in place already"),
+        ("size", sizes(bytes_known, sizes_unknown, files)),
+        ("from", _hosts(hosts)),
+        ("to", printable(destination, 1000)),
+        ("free there", size(free_bytes)),
+    ]
+    told = [f"{name:>10}  {words}" for name, words in rows] if files else ["the manifest has no entries"]
+    return [*told, "nothing was downloaded"]
+
+
+def _hosts(hosts: Mapping[str, int]) -> str:
+    most = sorted(hosts.items(), key=lambda item: -item[1])
+    named = [f"{printable(host)} ({count(files)})" for host, files in most[:SHOWN_HOSTS]]
+    rest = most[SHOWN_HOSTS:]
+    if rest:
+        named.append(f"and {plural(len(rest), 'more host')} ({count(sum(files for _, files in rest))})")
+    return ", ".join(named)

@@ -123,7 +123,7 @@ def test_every_setting_has_a_flag_and_a_panel():
     given = {name: parameters[name].annotation.__metadata__[0] for name in KINDS}
     flags = {name: (option.default, *option.param_decls)[0].split("/")[0] for name, option in given.items()}
     assert flags == {name: "--" + name.replace("_", "-") for name in KINDS}
-    assert parameters.keys() - KINDS.keys() == {"manifest", "config", "show_config"}
+    assert parameters.keys() - KINDS.keys() == {"ctx", "manifest", "config", "show_config"}
     assert options._PANEL_OF.keys() == KINDS.keys()
     assert sum(len(names) for names in options._PANELS.values()) == len(KINDS)
 
@@ -183,3 +183,12 @@ def test_setup_says_what_the_machine_lacks(bare_machine, python3, said):
     assert done.returncode == 1
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_setup_says_how_long_it_takes_and_keeps_pip_out_of_a_log(bare_machine, tmp_path):
+    """Off a terminal pip is told to be quiet, and someone who waits has been told for how long."""
+    pip = r'printf "#!/bin/sh\necho \"\$*\" >>../pip\n" >.venv/bin/python; /bin/chmod +x .venv/bin/python'
+    done = bare_machine(f'case "$*" in *"-m venv"*) /bin/mkdir -p .venv/bin; {pip};; esac')
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "about a minute" in done.stderr
+    assert "-m pip install --quiet" in (tmp_path / "pip").read_text()

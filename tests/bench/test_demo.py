@@ -1,6 +1,10 @@
 """The demo's choice of files."""
 
+import shlex
+import subprocess
 from pathlib import Path
+
+import pytest
 
 from cfetch.bench import demo
 from cfetch.manifest.entry import collision_key, safe_path
@@ -36,3 +40,47 @@ def test_its_faults_hit_large_files_only_and_need_few():
     assert all(name.startswith("l") for name in drawn)
     assert sum(script[0].kind == "slow" for script in drawn.values()) == 8
     assert demo._faults({"only": 1 << 20}) == {}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A demo's folder at a place that a shell must be told carefully."""
+    place = tmp_path / "a b$c"
+    place.mkdir()
+    (place / "manifest.json").write_text('{"version": 1, "files": []}')
+    return place
+
+
+def test_after_an_interrupt_only_what_works_is_offered(folder):
+    """No second download, for the server has gone, and no report without metrics."""
+    text = "\n".join(demo.epilogue(folder, 130))
+    assert "nothing left to fetch" not in text
+    assert " report " not in text
+    assert " download " not in text
+    assert "run it again" in text
+    assert "manifest.json." in text
+
+
+def test_the_commands_it_offers_work_as_they_are_printed(folder):
+    """Pasted into a shell, with a folder whose name needs quoting."""
+    (folder / "files").mkdir()
+    (folder / "metrics.jsonl").write_text(
+        '{"schema":"cfetch.run/1","instant":"i","wall_start":"w","version":"0","host":"h","settings":{}}\n'
+    )
+    commands = [line for line in demo.epilogue(folder, 0) if line.startswith("  ") and "bench" not in line]
+    assert [shlex.split(line, comments=True)[-3:-1] for line in commands if "--to" in line] != []
+    for command in commands:
+        subprocess.run(command, shell=True, check=True, capture_output=True, cwd=Path(__file__).parents[2])
+    assert not folder.exists()
+
+
+def test_an_interrupt_before_the_download_leaves_nothing(tmp_path, monkeypatch):
+    """No traceback and no folder."""
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "pick_files", interrupted)
+    monkeypatch.setattr(demo.tempfile, "tempdir", str(tmp_path))
+    assert demo.main() == 130
+    assert list(tmp_path.iterdir()) == []

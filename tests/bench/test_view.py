@@ -63,17 +63,36 @@ def shown(runs, contenders=()):
 
 def test_the_tail_is_long_only_where_the_job_waited():
     """The unmitigated line runs to the end of the axis through dots; the others end early."""
-    ideal, none, mitigated, _ = (line.plain for line in picture(RUNS))
+    ideal, none, mitigated, *_ = (line.plain for line in picture(RUNS))
     assert none.count("·") == WIDTH - 2
     assert "·" not in ideal
     assert mitigated.count("·") <= 2
 
 
+def colours(line):
+    """The colours of a line's columns in their order, each once."""
+    return list(dict.fromkeys(str(span.style).removeprefix("dim ") for span in line.spans[:-1]))
+
+
 def test_one_late_file_is_seen_and_red():
     """A single file after thousands still has a column, in red."""
-    line = picture([one_run("none", [0.01] * 9999 + [10.0])])[0]
+    line = picture([RUNS[0], one_run("none", [0.01] * 9999 + [10.0])])[1]
     last = line.plain.rindex("▁")
     assert any(span.start <= last < span.end and "red" in str(span.style) for span in line.spans)
+
+
+def test_colours_tell_how_late_it_is_against_the_ideal_run():
+    """Nothing is wrong in the ideal run, up to its last column; others warn up to twice its time."""
+    ideal, none, mitigated = picture([RUNS[0], one_run("none", [5.0]), one_run("mitigated", [1.5])])[:3]
+    assert (colours(ideal), colours(mitigated)) == (["green"], ["green", "yellow"])
+    assert colours(none) == ["green", "yellow", "red"]
+
+
+def test_a_legend_explains_the_picture():
+    """Every sign and colour that may appear, and where the axis ends."""
+    legend = " ".join(line.plain for line in picture(RUNS)[-2:])
+    for word in ("█", "▁", "·", "green", "yellow", "red", "slowest run's last"):
+        assert word in legend
 
 
 @pytest.mark.parametrize("last", [0.001, 1.0, 1.1, 3.3, 63.0, 1e6])

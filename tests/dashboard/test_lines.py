@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from cfetch.dashboard.closing import SHOWN_FAILURES, closing_lines
+from cfetch.dashboard.closing import SHOWN_FAILURES, closing_line, closing_lines
 from cfetch.dashboard.facts import MAX_LINES
 from cfetch.dashboard.lines import json_lines, plain_lines, quiet_lines
 from cfetch.dashboard.open import choose, open_dashboard
-from cfetch.errors import Interrupted
+from cfetch.errors import Interrupted, LocalFault
 from cfetch.events import FallbackTriggered, RunFinished, RunStopping
 from cfetch.report.summary import Tally
 from tests.dashboard.replay import HOSTILE, stream
@@ -91,12 +91,36 @@ def test_quiet_is_silent_when_all_goes_well():
     assert written(quiet_lines, *events, ended(started(), *done)) == []
 
 
-def test_quiet_names_failures_and_the_way_on():
-    """Each failure, then the closing words with the command that tries again."""
-    events = [started(), *failures(1)]
+def test_quiet_names_failures_once_and_ends_with_one_line():
+    """Each failure as it happens, then how many there were and where all is told."""
+    events = [started(20), *failures(2)]
     told = written(quiet_lines, *events, ended(*events))
-    assert told[0].endswith("failed: a/0: HTTP 404 (refused)")
-    assert told[-1] == "  next: the same command with --failed-from m.jsonl tries only what failed"
+    assert [line.split("] ")[-1] for line in told] == [
+        "failed: a/0: HTTP 404 (refused)",
+        "failed: a/1: HTTP 404 (refused)",
+        "2 of 20 files failed; metrics: m.jsonl",
+    ]
+
+
+def test_quiet_names_what_ended_the_run():
+    """The cause is an error of its own, whether or not an entry failed by it."""
+    stop = RunStopping(t_s=1.0, reason="disk full")
+    told = written(quiet_lines, started(20), stop, ended(started(20), error=LocalFault("x")))
+    assert told == ["stopped: disk full; 0 of 20 files in place; metrics: m.jsonl"]
+    assert closing_line(ended(started(20), error=Interrupted(15), metrics=None).summary, "SIGTERM: x") == (
+        "stopped by SIGTERM; 0 of 20 files in place"
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(2, "2 files failed, named above"), (30, "30 files failed, 20 of them named above")]
+)
+def test_plain_lines_name_a_failure_once(number, words):
+    """The closing words only count what was told as it happened."""
+    events = [started(30), *failures(number)]
+    told = written(plain_lines, *events, ended(*events))
+    assert sum("a/1: HTTP 404" in line for line in told) == 1
+    assert f"  {words}" in told
 
 
 def test_json_lines_are_one_object_each():
@@ -202,12 +226,48 @@ def test_closing_words_of_a_bad_run():
     assert f"    and {30 - SHOWN_FAILURES} more" in lines
 
 
-def test_closing_words_of_an_interrupted_run():
-    """Why it stopped and that the same command goes on."""
-    lines = closing_lines(ended(started(3), error=Interrupted(2), metrics="m m.jsonl").summary, "SIGINT")
-    assert lines[0].startswith("interrupted: 0 of 3 files")
-    assert lines[1:] == [
-        "  stopped: SIGINT",
+@pytest.mark.parametrize(("number", "name"), [(2, "SIGINT"), (15, "SIGTERM")])
+def test_closing_words_of_an_interrupted_run(number, name):
+    """Which signal stopped it, not what was said meanwhile; and that the same command goes on."""
+    summary = ended(started(3), error=Interrupted(number), metrics="m m.jsonl").summary
+    lines = closing_lines(summary, f"{name}: closing what is under way; once more to leave at once")
+    assert lines == [
+        "interrupted: 0 of 3 files in place, nothing received in 5.0s",
+        f"  stopped by {name}",
         "  metrics: m m.jsonl",
-        "  next: the same command goes on where this run stopped",
+        "  next: the same command goes on: files in place are skipped",
     ]
+
+
+def test_closing_words_after_a_local_fault():
+    """The cause, and that it must go before the same command can go on."""
+    lines = closing_lines(ended(started(3), error=LocalFault("x")).summary, "disk full")
+    assert lines[1] == "  stopped: disk full"
+    assert lines[-1] == "  next: once the cause is gone, the same command goes on: files in place are skipped"
+
+
+def test_the_way_on_names_no_option():
+    """After failures the same command is all it takes."""
+    events = [started(1), *failures(1)]
+    for metrics in ("m.jsonl", None):
+        lines = closing_lines(ended(*events, metrics=metrics).summary)
+        assert lines[-1] == "  next: the same command goes on: files in place are skipped"
+
+
+def test_closing_words_of_an_empty_plan():
+    """Nothing was done, so there is no rate to tell and no report to look at."""
+    assert closing_lines(ended(started(0, 0)).summary) == ["done: the manifest has no entries"]
+
+
+@pytest.mark.parametrize(
+    ("known", "unknown", "words"),
+    [
+        (2048, 0, "20 files (2.0 KiB)"),
+        (2048, 3, "20 files (2.0 KiB and 3 of unknown size)"),
+        (0, 20, "20 files (sizes unknown)"),
+    ],
+)
+def test_the_first_line_tells_sizes_as_far_as_they_are_known(known, unknown, words):
+    """A sum of nothing is not told as 0 bytes."""
+    (line,) = written(plain_lines, started(20, known, sizes_unknown=unknown))
+    assert f" {words} to /data" in line

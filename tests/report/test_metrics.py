@@ -110,10 +110,25 @@ def test_other_files_are_refused(tmp_path, text):
         read(path)
 
 
-def test_a_missing_file_is_a_usage_error(tmp_path):
-    """A path that cannot be read is named with the reason."""
-    with pytest.raises(UsageError, match=r"gone\.jsonl: No such file"):
-        read(tmp_path / "gone.jsonl")
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("", "there is no run"), ("hello", "JSON is malformed"), ('{"schema":"cfetch.run/1","ins', "truncated")],
+)
+def test_a_file_is_not_called_empty_when_it_is_something_else(tmp_path, text, why):
+    """The reason fits what is in it, also where the first line is all there is and has no end."""
+    path = tmp_path / "x.jsonl"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=rf"x\.jsonl:1: not cfetch metrics: .*{why}"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("gone.jsonl", "No such file or directory"), ("", "Is a directory")]
+)
+def test_a_file_that_cannot_be_read_is_a_usage_error(tmp_path, name, why):
+    """The path comes first, as in every refusal, then the reason."""
+    with pytest.raises(UsageError, match=rf"{name}: cannot read the metrics: {why}"):
+        read(tmp_path / name)
 
 
 @pytest.mark.parametrize("indent", [None, 2])

@@ -3,6 +3,7 @@
 import io
 from pathlib import Path
 
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -61,6 +62,40 @@ def test_parts_without_content_are_left_out():
     text = shown(records=[])
     assert text.startswith("run i1")
     assert len(text.splitlines()) == 2
+
+
+def test_files_that_were_in_place_count_as_such():
+    """A run that found everything in place did not do nothing of it."""
+    text = shown(records=[record(i, status="skipped") for i in range(400)])
+    assert "400 of 400 files in place after 0.0s, nothing received, 16 at a time" in text
+    assert "400 already there" in text
+    assert "incomplete" not in text
+
+
+def test_a_run_that_was_killed_is_incomplete():
+    """Fewer records than planned files: said in the headline."""
+    text = shown(records=[record(0, 9, attempt()), record(1, status="failed"), record(2, status="cancelled")])
+    assert "  incomplete: 397 files without a record; the run was stopped or still goes on\n" in text
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_of_several_runs_the_slowest_files_name_theirs(width):
+    """Runs have numbers in the headline, and each slow file has its run's."""
+    runs = [
+        Run(
+            Path("m"),
+            msgspec.structs.replace(HEADER, instant=f"i{i}"),
+            iter([record(i, 9, one, instant=f"i{i}")]),
+        )
+        for i, one in ((1, attempt(end_s=2.0)), (2, attempt(end_s=9.0)))
+    ]
+    out = io.StringIO()
+    Console(file=out, width=width, force_terminal=False).print(tables(analyse(runs)))
+    lines = out.getvalue().splitlines()
+    assert [line.split("  ")[0] for line in lines if line.startswith("run ")] == ["run 1: i1", "run 2: i2"]
+    at = next(i for i, line in enumerate(lines) if line.startswith("slowest"))
+    assert lines[at + 1].split()[:2] == ["file", "run"]
+    assert [line.split()[:2] for line in lines[at + 2 : at + 4]] == [["a/2", "2"], ["a/1", "1"]]
 
 
 def test_hostile_names_are_printed_harmless():

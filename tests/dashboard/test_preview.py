@@ -1,0 +1,54 @@
+"""What a dry run tells a person."""
+
+from cfetch.dashboard.preview import SHOWN_HOSTS, preview_lines
+from tests.dashboard.replay import HOSTILE
+
+PREVIEW = {
+    "files": 20,
+    "in_place": 5,
+    "bytes_known": 3 << 20,
+    "sizes_unknown": 2,
+    "merged": 0,
+    "hosts": {"a.example": 7, "b.example": 13},
+    "destination": "/data",
+    "free_bytes": 5 << 30,
+}
+
+
+def test_a_preview_in_words():
+    """How much, from where, where to, and that nothing happened yet; the busiest host first."""
+    assert preview_lines(**PREVIEW) == [
+        "     files  20, 5 in place already",
+        "      size  3.0 MiB and 2 of unknown size",
+        "      from  b.example (13), a.example (7)",
+        "        to  /data",
+        "free there  5.0 GiB",
+        "nothing was downloaded",
+    ]
+
+
+def test_repeated_entries_are_told():
+    """A manifest that names a file twice has fewer files than rows."""
+    assert "20 (1 repeated entry merged), 5" in preview_lines(**PREVIEW | {"merged": 1})[0]
+
+
+def test_many_hosts_are_counted():
+    """The largest are named, the rest is a number of hosts and of files."""
+    hosts = {f"h{i:02}": 100 - i for i in range(SHOWN_HOSTS + 3)}
+    line = preview_lines(**PREVIEW | {"hosts": hosts})[2]
+    assert "h09 (91), and 3 more hosts (267)" in line
+    assert "h10" not in line
+
+
+def test_an_empty_manifest():
+    """There is nothing to tell of it but that."""
+    assert preview_lines(**PREVIEW | {"files": 0}) == [
+        "the manifest has no entries",
+        "nothing was downloaded",
+    ]
+
+
+def test_hostile_names_are_printable():
+    """Neither a host nor a directory can drive the terminal."""
+    words = "".join(preview_lines(**PREVIEW | {"hosts": {HOSTILE: 1}, "destination": HOSTILE}))
+    assert not set(words) & set("\x1b\x07\x9b\u202e\n")

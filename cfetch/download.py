@@ -106,6 +106,7 @@ def prepare(
                 directory=plan_directory,
                 fetch_chunk=fetch_chunk,
                 progress=progress,
+                base_url=settings.base_url,
             )
         )
         _check_room(plan, volume)
@@ -349,7 +350,13 @@ class _Refreshing:
             try:
                 with tempfile.TemporaryDirectory(prefix="cfetch-") as name, tempfile.TemporaryFile() as spool:
                     await fetch_document(url, spool, transport=transport, clock=clock, jitter=random.random)
-                    return await asyncio.to_thread(freeze, spool, name=str(url), directory=Path(name))
+                    return await asyncio.to_thread(
+                        freeze,
+                        spool,
+                        name=str(url),
+                        directory=Path(name),
+                        base_url=settings.base_url,
+                    )
             except OSError as error:
                 raise local_fault(error, "cannot keep the manifest that was read again") from None
 

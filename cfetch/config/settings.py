@@ -23,6 +23,9 @@ class Settings:
     """
 
     to: Annotated[str, text("DIR", "Where the files go.")] = "."
+    base_url: Annotated[
+        str | None, text("URL", "What the manifest's relative URLs are relative to; ends in a slash.")
+    ] = None
     state: Annotated[str | None, text("DIR", "Where cfetch keeps its own files (default: DIR/.cfetch).")] = (
         None
     )

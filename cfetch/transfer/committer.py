@@ -10,9 +10,9 @@ Not durable (``crash``): renamed at once. A killed process loses nothing by that
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
-from cfetch.clock import Clock
 from cfetch.errors import Blocked, CfetchError, LocalFault
 from cfetch.placement.local import LocalVolume
 from cfetch.transfer.part import Part
@@ -20,9 +20,8 @@ from cfetch.transfer.part import Part
 __all__ = ["Committer"]
 
 GROUP_S = 0.2  # what a file waits at most for others; four or five flushes a second
-MAX_PENDING_FILES = (
-    512  # memory and what a power cut may cost; a flush of so many small files takes well under 1 s
-)
+GROUP_FILES = 1024  # a flush of so many small files takes well under a second, and so do their names
+MAX_PENDING_FILES = 4096  # memory, some 3 KiB each; only a disk that is slower than the network comes here
 MAX_PENDING_BYTES = (
     256 << 20
 )  # the kernel's own limit for unwritten pages is usually higher; ours bounds a flush
@@ -39,13 +38,13 @@ class _Pending(NamedTuple):
 class Committer:
     """Publishes parts. ``run`` is its task; after ``drain`` it ends when all is named and flushed."""
 
-    def __init__(self, volume: LocalVolume, clock: Clock, *, durable: bool) -> None:
+    def __init__(self, volume: LocalVolume, *, durable: bool) -> None:
         self._volume = volume
-        self._clock = clock
         self._durable = durable
         self._pending: list[_Pending] = []
         self._pending_bytes = 0
         self._work = asyncio.Event()
+        self._full = asyncio.Event()  # no use in waiting for more
         self._room = asyncio.Event()
         self._draining = False
         self._names_to_flush = False
@@ -64,10 +63,17 @@ class Committer:
         self._pending.append(_Pending(part, ended))
         self._pending_bytes += part.position
         self._work.set()
+        if len(self._pending) >= GROUP_FILES or self._pending_bytes >= MAX_PENDING_BYTES:
+            self._full.set()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much is pending that workers have to wait."""
+        return len(self._pending) >= MAX_PENDING_FILES or self._pending_bytes >= MAX_PENDING_BYTES
 
     async def room(self) -> None:
-        """Wait while too much is pending."""
-        while len(self._pending) >= MAX_PENDING_FILES or self._pending_bytes >= MAX_PENDING_BYTES:
+        """Wait while it is full."""
+        while self.is_full:
             self._room.clear()
             await self._room.wait()
 
@@ -79,9 +85,11 @@ class Committer:
                     break
                 self._work.clear()
                 await self._work.wait()
-            if not self._draining:
-                await self._clock.sleep(GROUP_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._full.wait(), GROUP_S)
             group, self._pending, self._pending_bytes = self._pending, [], 0
+            if not self._draining:
+                self._full.clear()
             self._room.set()
             await self._publish_group(group)
         if self._names_to_flush:
@@ -91,6 +99,7 @@ class Committer:
         """Nothing more will come: publish what is pending, then end ``run``."""
         self._draining = True
         self._work.set()
+        self._full.set()
 
     async def _publish_group(self, group: list[_Pending]) -> None:
         if not group:

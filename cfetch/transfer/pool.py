@@ -72,7 +72,7 @@ class Pool:
         self._jitter = jitter
         self._emit = emit
         self._refresher = refresher
-        self._committer = Committer(volume, clock, durable=settings.durability == "power")
+        self._committer = Committer(volume, durable=settings.durability == "power")
         self._leftovers = _noted(volume.leftovers())
         self._limits = Limits(settings.max_attempts, settings.retry_budget)
         self._schedule = Schedule(plan.sizes, plan.host_of, settings.per_host)
@@ -157,12 +157,14 @@ class Pool:
         part = Part(self._volume, entry)
         job = Job(entry, part, host=self._plan.hosts[self._plan.host_of[index]], now_s=now_s, queued_s=0.0)
         try:
-            found = await self._already_there(entry)
+            size_bytes = self._volume.existing(entry.path)
+            found = None if size_bytes is None else await self._vouched_for(entry, size_bytes)
             if found is not None:
                 job.verified = found
                 self._finish(job, "skipped", kept_bytes=entry.size_bytes or 0)
                 return
-            await self._go_on_with_leftover(job)
+            if self._leftovers:
+                await self._go_on_with_leftover(job)
             error = await self._try_until_done(job)
             if error is None:
                 self._committer.add(part, partial(self._committed, job))
@@ -179,7 +181,8 @@ class Pool:
         except BaseException:
             part.discard()
             raise
-        await self._committer.room()
+        if self._committer.is_full:
+            await self._committer.room()
 
     def _committed(self, job: Job, error: CfetchError | None) -> None:
         """The part has its final name, or cannot get it."""
@@ -200,12 +203,11 @@ class Pool:
         ):
             await job.part.adopt(leftover, note)
 
-    async def _already_there(self, entry: Entry) -> str | None:
+    async def _vouched_for(self, entry: Entry, size_bytes: int) -> str | None:
         """What vouches for the file that stands under the entry's name already; None if nothing does."""
-        size = self._volume.existing(entry.path)
-        if size is None or (entry.size_bytes is None and entry.digest is None):
+        if entry.size_bytes is None and entry.digest is None:
             return None
-        if entry.size_bytes is not None and size != entry.size_bytes:
+        if entry.size_bytes is not None and size_bytes != entry.size_bytes:
             return None
         await self._clock.sleep(0)  # a plan that is wholly there must not block signals and the dashboard
         if entry.digest is None:

@@ -130,7 +130,7 @@ def test_every_setting_has_a_flag_and_a_panel():
 
 def test_show_config_reads_back_through_the_command_line(tmp_path):
     """Its output, given as --config, shows the same values; only their origin has changed."""
-    flags = ["--to", "a #b: c", "--padding", "10ms", "--quantile", "0.12345678", "--no-mitigation", "--json"]
+    flags = ["--to", "a #b: c", "--padding", "10ms", "--quantile", "0.12345678", "--no-mitigation", "--quiet"]
     first = run_cfetch("-m", "cfetch", "download", "x", *flags, "--show-config", cwd=tmp_path)
     assert (first.returncode, first.stderr) == (0, "")
     assert re.search(r"^padding: 0\.01s +# --padding$", first.stdout, re.MULTILINE)
@@ -141,7 +141,7 @@ def test_show_config_reads_back_through_the_command_line(tmp_path):
     (tmp_path / "two.yaml").write_text(second.stdout)
     shown = load(tmp_path / "one.yaml")
     assert load(tmp_path / "two.yaml") == shown
-    assert (shown["to"], shown["mitigation"], shown["json"]) == ("a #b: c", "false", "true")
+    assert (shown["to"], shown["mitigation"], shown["quiet"]) == ("a #b: c", "false", "true")
     assert re.search(r"^padding: 0\.01s +# one\.yaml$", second.stdout, re.MULTILINE)
 
 

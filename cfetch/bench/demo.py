@@ -162,7 +162,7 @@ def epilogue(folder: Path, code: int) -> list[str]:
         else "Not all files came, and the demo's server has gone; run it again to see the end.\n"
     )
     head = f"\n{ended}Everything is in {folder}: {', '.join(sorted(one.name for one in folder.iterdir()))}."
-    return [f"{head} To look further:", *(f"  {text}" for text, works in commands if works)]
+    return [f"{head}\nTo look further:", *(f"  {text}" for text, works in commands if works)]
 
 
 if __name__ == "__main__":

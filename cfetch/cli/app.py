@@ -7,7 +7,7 @@
 import signal
 import sys
 import traceback
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperArgument, TyperCommand
@@ -66,6 +66,13 @@ class _Command(TyperCommand):
         """``[OPTIONS] MANIFEST``: the manuals' way, where Typer writes ``{MANIFEST}``."""
         arguments = [one for one in self.get_params(ctx) if isinstance(one, TyperArgument)]
         return ["[OPTIONS]", *(one.make_metavar(ctx) for one in arguments)]
+
+    def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]  # noqa: ANN401 - Typer keeps the class to itself
+        """``--[no-]color`` in one column: in two, 80 columns are too few for the long names."""
+        for one in self.get_params(ctx):
+            if one.secondary_opts:
+                one.opts, one.secondary_opts = [f"--[no-]{one.opts[0].removeprefix('--')}"], []
+        super().format_help(ctx, formatter)
 
 
 def _verbs() -> None:

@@ -22,11 +22,18 @@ __all__ = ["JsonOption", "config_document", "with_settings"]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 _PANELS = {
-    "Where": ("to", "state", "metrics", "durability"),
+    "Where": ("to", "base_url", "state", "metrics", "durability"),
     "How fast": ("concurrency", "per_host"),
-    # apart from the other switches: two long names and a value leave no room in 80 columns
-    "Mitigation": ("mitigation", "sequential_fallback"),
-    "Stragglers": ("policy", "multiplier", "quantile", "padding", "max_stragglers", "check_interval"),
+    "Stragglers": (
+        "mitigation",
+        "policy",
+        "multiplier",
+        "quantile",
+        "padding",
+        "max_stragglers",
+        "sequential_fallback",
+        "check_interval",
+    ),
     "Errors": ("max_attempts", "retry_budget", "stall_timeout", "connect_timeout"),
     "Fresh links": ("refresh_command", "statement_host"),
     "Output": ("dry_run", "json", "quiet", "log_format", "color"),

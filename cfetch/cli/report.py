@@ -23,6 +23,8 @@ def report(
 ) -> None:
     """Slowest files, percentiles per host, throughputs, and what each mitigation saved or cost.
 
+    Of several runs each has its headline; all else is over their files together.
+
     Examples:
 
       cfetch report data/.cfetch/metrics/*.jsonl

@@ -20,6 +20,10 @@ from cfetch.events import Event, Listener, Progress, Summary
 
 __all__ = ["live_view"]
 
+ECHO = (
+    3  # columns behind the last line for the ^C that a terminal echoes there: wrapped, it moves the picture
+)
+
 _VERDICT_STYLES = {
     "completed": "bold green",
     "partial": "bold yellow",
@@ -88,7 +92,9 @@ class _Shown:
         self.live.refresh()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from frame(self.view, options.max_width, options.size.height)
+        lines = frame(self.view, options.max_width, options.size.height)
+        lines[-1].truncate(options.max_width - ECHO, overflow="ellipsis")
+        yield from lines
 
 
 def _close(console: Console, summary: Summary, stopped: str | None) -> None:

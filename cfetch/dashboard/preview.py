@@ -27,7 +27,7 @@ def preview_lines(
     rows = [
         ("files", f"{count(files)}{merging}, {count(in_place)} in place already"),
         ("size", sizes(bytes_known, sizes_unknown, files)),
-        ("from", _hosts(hosts)),
+        *_hosts(hosts),
         ("to", printable(destination, 1000)),
         ("free there", size(free_bytes)),
     ]
@@ -35,10 +35,10 @@ def preview_lines(
     return [*told, "nothing was downloaded"]
 
 
-def _hosts(hosts: Mapping[str, int]) -> str:
+def _hosts(hosts: Mapping[str, int]) -> list[tuple[str, str]]:
     most = sorted(hosts.items(), key=lambda item: -item[1])
     named = [f"{printable(host)} ({count(files)})" for host, files in most[:SHOWN_HOSTS]]
     rest = most[SHOWN_HOSTS:]
     if rest:
-        named.append(f"and {plural(len(rest), 'more host')} ({count(sum(files for _, files in rest))})")
-    return ", ".join(named)
+        named.append(f"{plural(len(rest), 'more host')} ({count(sum(files for _, files in rest))})")
+    return [("" if position else "from", words) for position, words in enumerate(named)]

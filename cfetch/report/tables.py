@@ -79,11 +79,11 @@ def _several(report: Report) -> bool:
 
 
 def _headline(run: RunLine) -> Iterator[str]:
-    received = f"{size(run.bytes)} received ({rate(run.rate_bps)})" if run.bytes else "nothing received"
-    yield (
-        f"{run.done + run.skipped:,} of {plural(run.planned, 'file')} in place after "
-        f"{duration(run.elapsed_s)}, {received}, {run.concurrency} at a time"
-    )
+    received = f"{size(run.bytes)} in {duration(run.elapsed_s)} ({rate(run.rate_bps)})"
+    if not run.bytes:
+        received = f"nothing received in {duration(run.elapsed_s)}"
+    in_place = f"{run.done + run.skipped:,} of {plural(run.planned, 'file')} in place"
+    yield f"{in_place}, {received}, {run.concurrency} at a time"
     if not run.complete:
         left = run.planned - run.done - run.skipped - run.failed - run.cancelled
         yield f"incomplete: {plural(left, 'file')} without a record; the run was stopped or still goes on"

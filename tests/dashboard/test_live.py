@@ -249,3 +249,17 @@ def test_a_stopped_terminal_misses_frames_not_the_last_words(terminal):
     shown = os.read(master, 65536)
     assert b"8,999" in shown
     assert b"5,000" not in shown
+
+
+def test_the_last_line_has_room_for_an_echo(terminal):
+    """The ^C of an interrupt stands behind it; if it wrapped, the view could not be taken away whole."""
+    master, stream_ = terminal
+    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    failed = record(9, 9, attempt(), status="failed", error="x" * 200)
+    with live_view(stream_, no_color=False) as tell:
+        for event in (started(), *finished(failed), progress(2.0)):
+            tell(event)
+        shown = os.read(master, 65536).decode()
+    last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.splitlines()[-1])
+    assert "xxx" in last
+    assert cells(last) <= 77

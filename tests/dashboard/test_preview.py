@@ -20,7 +20,8 @@ def test_a_preview_in_words():
     assert preview_lines(**PREVIEW) == [
         "     files  20, 5 in place already",
         "      size  3.0 MiB and 2 of unknown size",
-        "      from  b.example (13), a.example (7)",
+        "      from  b.example (13)",
+        "            a.example (7)",
         "        to  /data",
         "free there  5.0 GiB",
         "nothing was downloaded",
@@ -35,9 +36,8 @@ def test_repeated_entries_are_told():
 def test_many_hosts_are_counted():
     """The largest are named, the rest is a number of hosts and of files."""
     hosts = {f"h{i:02}": 100 - i for i in range(SHOWN_HOSTS + 3)}
-    line = preview_lines(**PREVIEW | {"hosts": hosts})[2]
-    assert "h09 (91), and 3 more hosts (267)" in line
-    assert "h10" not in line
+    words = [line.strip() for line in preview_lines(**PREVIEW | {"hosts": hosts})]
+    assert words[11:13] == ["h09 (91)", "3 more hosts (267)"]
 
 
 def test_an_empty_manifest():

@@ -59,7 +59,7 @@ def test_a_mitigation_shows_what_it_saved():
 
 def test_parts_without_content_are_left_out():
     """An empty run shows its headline and nothing else."""
-    text = shown(records=[])
+    text = shown(header=msgspec.structs.replace(HEADER, files=0), records=[])
     assert text.startswith("run i1")
     assert len(text.splitlines()) == 2
 
@@ -67,7 +67,7 @@ def test_parts_without_content_are_left_out():
 def test_files_that_were_in_place_count_as_such():
     """A run that found everything in place did not do nothing of it."""
     text = shown(records=[record(i, status="skipped") for i in range(400)])
-    assert "400 of 400 files in place after 0.0s, nothing received, 16 at a time" in text
+    assert "400 of 400 files in place, nothing received in 0.0s, 16 at a time" in text
     assert "400 already there" in text
     assert "incomplete" not in text
 

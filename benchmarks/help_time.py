@@ -1,4 +1,4 @@
-"""How long ``cfetch --help`` takes: median wall time of several runs. Usage: ``python benchmarks/help_time.py``."""
+"""How long ``cfetch --help`` takes, in turn with a bare interpreter: ``python benchmarks/help_time.py``."""
 
 import statistics
 import sys

@@ -81,6 +81,6 @@ def test_an_interrupt_before_the_download_leaves_nothing(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(demo, "pick_files", interrupted)
-    monkeypatch.setattr(demo.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert demo.main() == 130
     assert list(tmp_path.iterdir()) == []

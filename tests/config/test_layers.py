@@ -63,7 +63,7 @@ def test_unknown_key_names_the_nearest(config):
 
 def test_key_that_resembles_nothing_gets_the_list():
     """Where no word is near, all of them are named."""
-    with pytest.raises(ConfigError, match="unknown key 'xyzzy'; known keys: to, state, concurrency"):
+    with pytest.raises(ConfigError, match="unknown key 'xyzzy'; known keys: to, base_url, state"):
         resolve(flags={}, env={"CFETCH_XYZZY": "1"})
 
 

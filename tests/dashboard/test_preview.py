@@ -1,9 +1,11 @@
 """What a dry run tells a person."""
 
+from typing import Any
+
 from cfetch.dashboard.preview import SHOWN_HOSTS, preview_lines
 from tests.dashboard.replay import HOSTILE
 
-PREVIEW = {
+PREVIEW: dict[str, Any] = {
     "files": 20,
     "in_place": 5,
     "bytes_known": 3 << 20,

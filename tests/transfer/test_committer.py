@@ -1,5 +1,7 @@
 """Publishing in groups: what is flushed before what, and what happens when the disk says no."""
 
+from typing import Any
+
 import pytest
 
 from cfetch.clock import VirtualClock, run_virtual
@@ -43,16 +45,18 @@ class Part:
 
 def commit(steps, *, durable=True, fails=()):
     """Run ``steps(committer, part)``, drain, and tell in which order things happened."""
-    log = []
+    log: list[str] = []
 
     async def main():
         import asyncio
 
-        committer = Committer(Volume(log, fails), durable=durable)
+        volume: Any = Volume(log, fails)
+        committer = Committer(volume, durable=durable)
         task = asyncio.create_task(committer.run())
 
         def add(name, **how):
-            committer.add(Part(name, log, **how), lambda error: log.append(f"ended {name} {error}"))
+            part: Any = Part(name, log, **how)
+            committer.add(part, lambda error: log.append(f"ended {name} {error}"))
 
         await steps(committer, add)
         committer.drain()
@@ -68,7 +72,7 @@ async def two(committer, add):
 
 
 def test_bytes_are_flushed_before_names_and_names_at_last():
-    """No name is given to bytes that a power cut could take away, and no run ends before its names are safe."""
+    """No name is given to bytes that a power cut could take, and no run ends before its names are safe."""
     assert commit(two) == [
         "close a",
         "close b",

@@ -1,5 +1,7 @@
 """Limits that progress resets, truth about lengths, and silence that is our own."""
 
+from typing import Any
+
 import pytest
 
 from cfetch.clock import VirtualClock, run_virtual
@@ -44,7 +46,7 @@ def test_a_length_once_stated_is_not_forgotten(tmp_path, total):
 
 def test_one_permitted_try_is_still_rescued(tmp_path):
     """A cancelled straggler costs no try, so --max-attempts 1 does not turn mitigation off."""
-    scripts = {str(i): Reply(body=BODY, latency_s=0.1) for i in range(9)}
+    scripts: dict[str, Any] = {str(i): Reply(body=BODY, latency_s=0.1) for i in range(9)}
     scripts["slow"] = [Reply(body=BODY, rate_bps=100), Reply(body=BODY)]
     outcome = drive(tmp_path, scripts, max_attempts=1, padding=1.0)
     assert set(outcome.statuses) == {"done"}

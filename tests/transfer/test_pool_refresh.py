@@ -192,7 +192,7 @@ def test_an_older_reading_is_closed(tmp_path):
 
 
 def test_links_that_stay_refused_cost_one_reading_not_one_each(tmp_path):
-    """The publisher returns the same links; a thousand entries must not fetch the manifest a thousand times."""
+    """The publisher returns the same links; N entries must not fetch the manifest N times."""
     entries = [entry_of(i, str(i), BODY) for i in range(50)]
     reads, owner = [], Rereading([])
 

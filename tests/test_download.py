@@ -142,13 +142,16 @@ async def test_a_manifest_over_http_that_signs_anew(tmp_path):
     to = tmp_path / "to"
     name = next(iter(FILES))
     async with Origin(FILES, {name: Fault(kind="status", status=403)}) as files:
-        served = {"m.json": manifest_of(files, query="?n=1")}
-        async with Origin(served) as manifests:
-            child = await started(f"{manifests.url}m.json?sig={CANARY}", "--to", to, "--json")
-            while not manifests.requests:  # the first reading; what is read again has other links
-                await asyncio.sleep(0.01)
-            served["m.json"] = manifest_of(files, query="?n=2")
-            found = await ended(child)
+        versions = iter([manifest_of(files, query="?n=1"), manifest_of(files, query="?n=2")])
+
+        class Signing(dict[str, bytes]):
+            """Other links at each reading."""
+
+            def get(self, _key, _default=None):
+                return next(versions)
+
+        async with Origin(Signing()) as manifests:
+            found = await run(f"{manifests.url}m.json?sig={CANARY}", "--to", to, "--json")
             assert len(manifests.requests) == 2
         assert [r.query for r in files.requests if r.path == name] == ["n=1", "n=2"]
     assert found.code == 0

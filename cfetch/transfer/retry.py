@@ -78,7 +78,7 @@ def next_step(error: SourceError, spent: Spent, limits: Limits, *, jitter: float
     if isinstance(error, Corrupt) and spent.corrupt > 1:
         return Step(None, reason="it was fetched anew and is still wrong")
     if spent.errors >= limits.max_attempts:
-        return Step(None, reason=f"gave up after {spent.errors} tries")
+        return Step(None, reason=f"gave up after {spent.errors} {'try' if spent.errors == 1 else 'tries'}")
     delay = backoff_s(spent.errors, jitter)
     if isinstance(error, Throttled) and error.retry_after_s is not None:
         delay = max(delay, error.retry_after_s)

@@ -194,12 +194,14 @@ class LocalVolume:
         kind = "directory" if stat.S_ISDIR(found.st_mode) else "special file"
         raise Blocked(f"a {kind} stands in its place; move it away")
 
-    def open_existing(self, path: SafePath) -> int:
-        """A descriptor for reading the file at ``path``."""
+    def open_existing(self, path: SafePath) -> int | None:
+        """A descriptor for reading the file at ``path``; None if it has gone."""
         parent, _, leaf = path.rpartition("/")
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             return os.open(leaf.encode(), flags, dir_fd=self._directory(parent, create=False))
+        except FileNotFoundError:
+            return None
         except OSError as error:
             raise _obstacle(error, path) or local_fault(error, f"cannot read {printable(path)}") from None
 

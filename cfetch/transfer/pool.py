@@ -8,6 +8,7 @@ task group: when ``run`` returns nothing of it is left, whatever happened.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 
 from cfetch.clock import Clock
@@ -92,7 +93,7 @@ class Pool:
         async with asyncio.TaskGroup() as group:
             self._workers = [group.create_task(self._work(), name=f"worker {n}") for n in range(count)]
             watching = [group.create_task(self._monitor.watch()), group.create_task(self._monitor.tick())]
-            committing = group.create_task(self._committer.run())
+            committing = group.create_task(self._commit())
             if self._workers:
                 await asyncio.wait(self._workers)
             self._committer.drain()
@@ -100,6 +101,12 @@ class Pool:
             for task in watching:
                 task.cancel()
         self._monitor.report()
+
+    async def _commit(self) -> None:
+        try:
+            await self._committer.run()
+        except LocalFault as fault:  # the last names could not be made durable
+            self.fail(fault)
 
     def fail(self, fault: LocalFault) -> None:
         """End the run: the machine cannot go on. The first fault is the run's."""
@@ -163,9 +170,8 @@ class Pool:
                 job.verified = found
                 self._finish(job, "skipped", kept_bytes=entry.size_bytes or 0)
                 return
-            if self._leftovers:
-                await self._go_on_with_leftover(job)
-            error = await self._try_until_done(job)
+            is_whole = bool(self._leftovers) and await self._go_on_with_leftover(job)
+            error = None if is_whole else await self._try_until_done(job)
             if error is None:
                 self._committer.add(part, partial(self._committed, job))
             else:
@@ -193,15 +199,19 @@ class Pool:
         if isinstance(error, LocalFault):
             self.fail(error)
 
-    async def _go_on_with_leftover(self, job: Job) -> None:
-        """Take over what a dead run has left of this entry, if it fits."""
-        leftover, note = self._leftovers.pop(job.entry.path, (None, None))
-        if (
-            leftover is not None
-            and note is not None
-            and fits(note, job.entry, leftover.size_bytes, boot_id())
-        ):
-            await job.part.adopt(leftover, note)
+    async def _go_on_with_leftover(self, job: Job) -> bool:
+        """Take over what a dead run has left of this entry, if it fits; whether that is the whole of it."""
+        entry, part = job.entry, job.part
+        leftover, note = self._leftovers.pop(entry.path, (None, None))
+        if leftover is None or note is None or not fits(note, entry, leftover.size_bytes, boot_id()):
+            return False
+        await part.adopt(leftover, note)
+        if part.position != entry.size_bytes:
+            return False
+        with suppress(Corrupt):  # then it is empty now, and fetched anew
+            job.verified = part.verify(entry.size_bytes, entry.digest)
+            return True
+        return False
 
     async def _vouched_for(self, entry: Entry, size_bytes: int) -> str | None:
         """What vouches for the file that stands under the entry's name already; None if nothing does."""
@@ -213,7 +223,10 @@ class Pool:
         if entry.digest is None:
             return "size"
         algorithm = entry.digest.algorithm
-        found = await hash_and_close(self._volume.open_existing(entry.path), algorithm, entry.path)
+        descriptor = self._volume.open_existing(entry.path)
+        if descriptor is None:
+            return None
+        found = await hash_and_close(descriptor, algorithm, entry.path)
         return algorithm if found == entry.digest.hex else None
 
     async def _try_until_done(self, job: Job) -> SourceError | None:

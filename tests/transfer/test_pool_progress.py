@@ -2,12 +2,16 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from cfetch.clock import VirtualClock, run_virtual
-from cfetch.errors import Transient
+from cfetch.errors import LocalFault, Transient
+from cfetch.placement.leftovers import boot_id, this_owner
+from cfetch.placement.local import LocalVolume
 from cfetch.secret import SecretUrl
 from cfetch.transfer.document import SILENCE_S, fetch_document
+from cfetch.transfer.resume import note_for
 from tests.transfer.drive import drive, entry_of
 from tests.transfer.fake import FakeTransport, Reply
 
@@ -77,3 +81,59 @@ def test_many_workers_of_one_host_wake_one_another(tmp_path):
     outcome = drive(tmp_path, scripts, concurrency=20, per_host=1)
     assert outcome.statuses == ["done"] * 40
     assert outcome.transport.most == 1
+
+
+@pytest.mark.parametrize("digest", [True, False])
+def test_a_whole_part_of_a_dead_run_is_published_without_a_request(tmp_path, digest):
+    """It died between the last byte and the name; with a hash the part proves itself."""
+    entry = entry_of(0, "a", BODY, digest=digest)
+    outcome = drive(tmp_path, {"a": Reply(body=BODY)}, [entry], before=leaves(entry, BODY))
+    assert outcome.tree == {"a": BODY}
+    assert outcome.transport.opens == []
+    assert outcome.records["a"].verified == ("sha256" if digest else "size")
+    assert outcome.parts == []
+
+
+def test_a_whole_part_that_is_wrong_is_fetched_anew(tmp_path):
+    """Its note fits and its hash does not: bits rot, and crashes leave holes."""
+    entry = entry_of(0, "a", BODY, digest=True)
+    outcome = drive(tmp_path, {"a": Reply(body=BODY)}, [entry], before=leaves(entry, BODY[::-1]))
+    assert outcome.tree == {"a": BODY}
+    assert [asked.range for asked in outcome.transport.opens] == [None]
+
+
+def test_a_part_of_a_dead_run_is_gone_on_with(tmp_path):
+    """From its last byte, under the ETag that it came with."""
+    entry = entry_of(0, "a", BODY)
+    outcome = drive(tmp_path, {"a": Reply(body=BODY)}, [entry], before=leaves(entry, BODY[:1000]))
+    assert outcome.tree == {"a": BODY}
+    assert [(a.range, a.if_range) for a in outcome.transport.opens] == [("bytes=1000-", '"v1"')]
+    assert outcome.records["a"].attempts[0].bytes == len(BODY) - 1000
+
+
+def test_names_that_cannot_be_made_durable_are_a_local_fault(tmp_path, monkeypatch):
+    """The last flush fails: the run says so with exit 3, although every file has its name."""
+    real, calls = LocalVolume.flush, []
+
+    def flush(volume):
+        calls.append(1)
+        if len(calls) > 1:
+            raise LocalFault("the disk is broken")
+        real(volume)
+
+    monkeypatch.setattr(LocalVolume, "flush", flush)
+    outcome = drive(tmp_path, {"a": Reply(body=BODY)}, durability="power")
+    assert (str(outcome.pool.fault), outcome.statuses) == ("the disk is broken", ["done"])
+
+
+def leaves(entry, data):
+    """A dead run of this machine that left ``data`` as a part of ``entry``."""
+
+    def before(root):
+        staging = root / ".cfetch/attempts/then/0"
+        staging.mkdir(parents=True)
+        (staging.parent / "owner.json").write_bytes(msgspec.json.encode(this_owner()))
+        (staging / "000000000009").write_bytes(data)
+        (staging / "000000000009.note").write_bytes(msgspec.json.encode(note_for(entry, '"v1"', boot_id())))
+
+    return before

@@ -49,6 +49,8 @@ def open_manifest(manifest: str, clock: Clock | None = None) -> Iterator[BinaryI
         try:
             if manifest == "-":
                 shutil.copyfileobj(sys.stdin.buffer, spool)
+                if spool.tell() == 0:  # a pipeline whose first command failed must not look like a good run
+                    raise UsageError("standard input is empty; did the command before it fail?")
             else:
                 asyncio.run(_fetch(SecretUrl(manifest), spool, clock or SystemClock()))
             spool.seek(0)

@@ -159,6 +159,14 @@ async def test_a_manifest_over_http_that_signs_anew(tmp_path):
     assert CANARY not in found.out + found.err
 
 
+async def test_nothing_on_standard_input_is_not_an_empty_manifest(tmp_path):
+    """The command before it in the pipeline has failed; exit 0 would hide that."""
+    found = await run("-", "--to", tmp_path / "to", stdin=b"")
+    assert (found.code, found.out) == (2, "")
+    assert "standard input is empty" in found.err
+    assert not (tmp_path / "to").exists()
+
+
 async def test_a_dry_run_asks_for_nothing(tmp_path):
     """It tells what would be done, in JSON too."""
     async with Origin(FILES) as origin:

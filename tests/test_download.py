@@ -159,6 +159,16 @@ async def test_a_manifest_over_http_that_signs_anew(tmp_path):
     assert CANARY not in found.out + found.err
 
 
+@pytest.mark.parametrize(
+    "manifest", ["HTTPS://127.0.0.1:1/m?sig={}", "s3://b/m?X-Amz-Signature={}", "http://[bad?s={}"]
+)
+async def test_a_manifest_name_that_cannot_be_used_is_not_echoed_whole(tmp_path, manifest):
+    """However it is written, what looks like a link may hold a signature."""
+    found = await run(manifest.format(CANARY), "--to", tmp_path / "to")
+    assert found.code == 2
+    assert CANARY not in found.out + found.err
+
+
 async def test_nothing_on_standard_input_is_not_an_empty_manifest(tmp_path):
     """The command before it in the pipeline has failed; exit 0 would hide that."""
     found = await run("-", "--to", tmp_path / "to", stdin=b"")

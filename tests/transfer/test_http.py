@@ -415,3 +415,14 @@ async def test_mocked_an_exception_of_the_client(transport):
         with pytest.raises(Transient) as caught:
             await get(transport, url)
     assert CANARY not in str(caught.value)
+
+
+@pytest.mark.parametrize(("keep_alive", "connections"), [(True, 1), (False, 2)])
+async def test_plans_of_many_hosts_keep_no_idle_connections(keep_alive, connections):
+    """Each idle one would hold a descriptor for seconds."""
+    made = HttpTransport(connect_timeout_s=5.0, keep_alive=keep_alive)
+    async with RawServer(reply(b"x")) as server:
+        for _ in range(2):
+            await get(made, server.url)
+        assert server.connections == connections
+        await made.close()

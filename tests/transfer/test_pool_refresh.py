@@ -1,6 +1,7 @@
 """Links that end: renewed before, after a refusal, at most three times, and once for many."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -305,3 +306,19 @@ async def test_the_users_command_gets_the_entry_as_json():
     assert (
         await CommandRefresher(command).refresh(entry, Link(entry.url))
     ).url.reveal() == entry.url.reveal() + "x"
+
+
+async def test_a_cancelled_command_takes_its_children_with_it(tmp_path):
+    """What the user's shell has started would keep the pipe open, and with it the whole run."""
+    told = tmp_path / "pid"
+    command = f"sh -c 'sleep 300 & echo $! > {told}; wait'"
+    entry = entry_of(0, "a", BODY)
+    asking = asyncio.create_task(CommandRefresher(command).refresh(entry, Link(entry.url)))
+    while not (told.exists() and told.read_text().strip()):
+        await asyncio.sleep(0.01)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    state = Path(f"/proc/{told.read_text().strip()}/stat")
+    while state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z":
+        await asyncio.sleep(0.01)

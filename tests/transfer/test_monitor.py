@@ -1,0 +1,57 @@
+"""Silence that is our own: what a late look may conclude."""
+
+import asyncio
+from typing import Any
+
+from cfetch.config.settings import Settings
+from cfetch.straggler.detector import Detector
+from cfetch.transfer.attempt import BreakOff, Running
+from cfetch.transfer.monitor import Monitor
+from cfetch.transfer.schedule import Schedule
+from tests.transfer.drive import entry_of
+
+
+class Clock:
+    """Stands where it is put."""
+
+    now_s = 0.0
+
+    def monotonic(self):
+        return self.now_s
+
+
+async def looks(*times_s, stall_timeout):
+    """What became of a silent attempt after a look at each of these times."""
+    clock: Any = Clock()
+    settings = Settings(stall_timeout=stall_timeout)
+    detector = Detector(settings.straggler)
+    monitor = Monitor(detector, Schedule([], [], None), settings, clock, 0.0, lambda _: None)
+
+    async def attempt():
+        run = Running(0, 1, 0.0, from_byte=0, size_bytes=100, immune=True)
+        run.note(0.0, 10)
+        monitor.active[0] = (run, entry_of(0, "a", b"x" * 100), "h")
+        for time_s in times_s:
+            clock.now_s = time_s
+            monitor.check()
+        reasons.append(run.reason)
+
+    reasons: list[BreakOff | None] = []
+    task = asyncio.create_task(attempt())  # a break-off cancels the task that the attempt belongs to
+    await asyncio.wait([task])
+    return reasons[0]
+
+
+async def test_silence_is_a_stall():
+    """Looked at all the time, it sent nothing for longer than it may."""
+    assert await looks(0.5, 1.0, 1.5, 2.0, 2.1, stall_timeout=2.0) is BreakOff.STALLED
+
+
+async def test_a_process_that_stood_still_blames_nobody():
+    """Most of the silence went by unwatched: whether bytes came cannot be known yet."""
+    assert await looks(0.5, 4.0, 4.5, 5.0, 5.5, stall_timeout=2.0) is None
+
+
+async def test_after_that_silence_counts_again():
+    """From the late look on."""
+    assert await looks(0.5, 4.0, 4.5, 5.0, 5.5, 6.0, 6.1, stall_timeout=2.0) is BreakOff.STALLED

@@ -70,7 +70,7 @@ async def test_a_killed_run_is_gone_on_with(tmp_path, digest, number):
         summary = msgspec.json.decode(out)
         again = len(origin.requests) - before
     assert summary["files"]["skipped"] == in_place
-    assert again == len(FILES) - in_place
+    assert again <= len(FILES) - in_place  # a part that was whole already needs no request
     got_twice = summary["bytes"]["fetched"] - (total - in_place * 6 * MIB - kept)
     assert got_twice <= 0.02 * total
     assert whole(tmp_path) == {name: content.sha256() for name, content in FILES.items()}

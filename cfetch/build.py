@@ -27,9 +27,10 @@ from cfetch.manifest.writing import TARGETS, Survey, survey
 from cfetch.placement.local import local_fault
 from cfetch.placement.output import opened_output
 from cfetch.placement.tree import ReadOnlyTree, Stopped
-from cfetch.probe import probed_size
 from cfetch.secret import SecretUrl, printable
 from cfetch.transfer.http import HttpTransport, Transport
+from cfetch.transfer.network import DIRECT, Network
+from cfetch.transfer.probe import Prober
 
 __all__ = ["build_from_list", "build_from_tree", "probe"]
 
@@ -46,6 +47,7 @@ def build_from_list(
     *,
     base_url: str | None = None,
     probing: bool = True,
+    network: Network = DIRECT,
     advance: Advance,
     tell: Tell,
 ) -> int:
@@ -58,9 +60,9 @@ def build_from_list(
         UsageError: the list cannot be had or has faults.
         LocalFault: ``output`` cannot be written.
     """
-    with frozen(manifest, base_url=base_url) as plan:
+    with frozen(manifest, base_url=base_url, network=network) as plan:
         sizes = array("q", plan.sizes)
-        failed = asyncio.run(_probe_all(plan, sizes, advance, tell)) if probing else 0
+        failed = asyncio.run(_probe_all(plan, sizes, network, advance, tell)) if probing else 0
         found = survey(_sized(plan, sizes), plan.headers)
         with opened_output(output, private=found.has_secrets) as out:
             TARGETS["json"].write(_sized(plan, sizes), found, out)
@@ -73,8 +75,8 @@ def _sized(plan: Plan, sizes: "array[int]") -> Iterator[Entry]:
         yield msgspec.structs.replace(plan.entry(index), size_bytes=known)
 
 
-async def _probe_all(plan: Plan, sizes: "array[int]", advance: Advance, tell: Tell) -> int:
-    transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S)
+async def _probe_all(plan: Plan, sizes: "array[int]", network: Network, advance: Advance, tell: Tell) -> int:
+    transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
     try:
         return await probe(plan, sizes, transport, SystemClock(), advance=advance, tell=tell)
     finally:
@@ -85,6 +87,7 @@ async def probe(
     plan: Plan, sizes: "array[int]", transport: Transport, clock: Clock, *, advance: Advance, tell: Tell
 ) -> int:
     """Fill in the sizes that are -1, ``PROBES`` at once; the number of files that failed."""
+    prober = Prober(transport, clock, random.random)
     indexes = iter(range(len(plan)))
     headers = {name: value.reveal() for name, value in plan.headers}
     failed = 0
@@ -96,9 +99,7 @@ async def probe(
                 entry = plan.entry(index)
                 own = headers | {name: value.reveal() for name, value in entry.headers}
                 try:
-                    size = await probed_size(
-                        entry.url, own, transport=transport, clock=clock, jitter=random.random
-                    )
+                    size = await prober.size_bytes(entry.url, own)
                     sizes[index] = UNKNOWN if size is None else size
                 except SourceError as error:
                     failed += 1

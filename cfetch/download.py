@@ -29,19 +29,21 @@ from cfetch.events import Event, Listener, RunFinished, RunStarted, Summary, fan
 from cfetch.intake import is_url, open_manifest, shown_name
 from cfetch.manifest.plan import Plan, freeze
 from cfetch.manifest.sql_statement import statement_id_of
+from cfetch.placement.descriptors import reserve_descriptors
 from cfetch.placement.local import STATE_NAME, LocalVolume, local_fault
-from cfetch.report.metrics import MetricsFile
+from cfetch.report.metrics import MetricsFile, failed_paths
 from cfetch.report.summary import Tally
 from cfetch.report.tracing import tracing_listener
 from cfetch.secret import SecretText, SecretUrl, printable
 from cfetch.transfer.document import fetch_document, statement_chunks
 from cfetch.transfer.http import HttpTransport, Transport
+from cfetch.transfer.network import Network, network_of
 from cfetch.transfer.pool import Pool
 from cfetch.transfer.refresh import CommandRefresher, ManifestRefresher, StatementRefresher, UrlRefresher
 
 __all__ = ["Prepared", "Preview", "prepare"]
 
-HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 MANY_HOSTS = 256  # an idle connection is kept for 15 s, and 1,024 descriptors are a usual limit
 DISK_RESERVE_BYTES = 16 << 20  # metrics, plan and directories need room too
 
@@ -87,18 +89,21 @@ def prepare(
     root = Path(settings.to).absolute()
     state = Path(settings.state).absolute() if settings.state else root / STATE_NAME
     with ExitStack() as stack:
-        api = _StatementApi(settings, env, clock)
-        source = stack.enter_context(open_manifest(manifest, clock))
+        reserve_descriptors(settings.concurrency)
+        network = network_of(settings, env)
+        api = _StatementApi(settings, env, network, clock)
+        source = stack.enter_context(open_manifest(manifest, clock, network=network))
         statement = statement_id_of(source)
         volume = LocalVolume(root, f"attempts/{instant}/0")  # before the plan: it refuses a symlink as state
         stack.callback(volume.close)
         plan_directory = state / "plans" / instant
         try:
-            plan_directory.mkdir(parents=True, mode=0o700)
+            _make_private(plan_directory)
         except OSError as error:
             raise local_fault(error, f"cannot write to {state}") from None
         stack.callback(_remove, plan_directory, state)
         fetch_chunk = api.blocking(statement) if statement else None
+        failed = failed_paths(Path(settings.failed_from)) if settings.failed_from else None
         plan = stack.enter_context(
             freeze(
                 source,
@@ -107,12 +112,17 @@ def prepare(
                 fetch_chunk=fetch_chunk,
                 progress=progress,
                 base_url=settings.base_url,
+                only=failed,
             )
         )
+        if failed and not len(plan):
+            raise ConfigError(
+                f"failed_from is {settings.failed_from}, which names {len(failed)} failed files, but the "
+                "manifest has none of them; give the metrics of a run over this manifest"
+            )
         _check_room(plan, volume)
-        yield Prepared(
-            instant, plan, volume, settings, state, clock, _Refreshing(manifest, statement, api, stack)
-        )
+        refreshing = _Refreshing(manifest, statement, api, stack)
+        yield Prepared(instant, plan, volume, settings, state, clock, network, refreshing)
 
 
 def _check_room(plan: Plan, volume: LocalVolume) -> None:
@@ -141,6 +151,7 @@ class Prepared:
         settings: Settings,
         state: Path,
         clock: Clock,
+        network: Network,
         refreshing: "_Refreshing",
     ) -> None:
         self.instant = instant
@@ -149,6 +160,7 @@ class Prepared:
         self._settings = settings
         self._state = state
         self._clock = clock
+        self._network = network
         self._refreshing = refreshing
 
     def preview(self) -> Preview:
@@ -197,7 +209,10 @@ class Prepared:
         else:
             path = self._state / "metrics" / f"{self.instant}.jsonl"
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if self._settings.metrics:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            else:
+                _make_private(path.parent)
             if path.is_file():
                 with path.open("rb") as file:
                     head = file.read(200)
@@ -215,7 +230,9 @@ class Prepared:
         clock, settings = self._clock, self._settings
         start_s = clock.monotonic()
         transport = HttpTransport(
-            connect_timeout_s=settings.connect_timeout, keep_alive=len(self.plan.hosts) <= MANY_HOSTS
+            connect_timeout_s=settings.connect_timeout,
+            keep_alive=len(self.plan.hosts) <= MANY_HOSTS,
+            network=self._network,
         )
 
         def emit(event: Event) -> None:
@@ -270,7 +287,10 @@ class Prepared:
 
 @contextmanager
 def _signals(pool: Pool, ended_by: list[CfetchError]) -> Iterator[None]:
-    """The first SIGINT or SIGTERM ends the run in good order; the second ends the process at once."""
+    """The first SIGINT, SIGTERM or SIGHUP ends the run in good order; the second ends the process at once.
+
+    What the caller has set to be ignored stays so, as ``nohup`` does with SIGHUP.
+    """
     loop = asyncio.get_running_loop()
 
     def on_signal(number: int, _frame: object) -> None:
@@ -286,16 +306,18 @@ def _signals(pool: Pool, ended_by: list[CfetchError]) -> Iterator[None]:
 
     mine = threading.current_thread() is threading.main_thread()  # elsewhere signals are somebody else's
     for number in HANDLED_SIGNALS if mine else ():
-        signal.signal(number, on_signal)  # stays to the end: closing may wait for a slow resolver's thread
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, on_signal)  # stays to the end: closing may wait for a slow resolver's thread
     yield
 
 
 class _StatementApi:
     """Who to ask for links of a SQL statement's result, if anybody."""
 
-    def __init__(self, settings: Settings, env: Mapping[str, str], clock: Clock) -> None:
+    def __init__(self, settings: Settings, env: Mapping[str, str], network: Network, clock: Clock) -> None:
         self._host = settings.statement_host or env.get("DATABRICKS_HOST")
         self._token = env.get("DATABRICKS_TOKEN")
+        self._network = network
         self._clock = clock
         if settings.statement_host and not self._token:
             raise ConfigError("--statement-host needs a token in the environment variable DATABRICKS_TOKEN")
@@ -315,7 +337,7 @@ class _StatementApi:
             return None
 
         async def ask(index: int) -> bytes:
-            transport = HttpTransport(connect_timeout_s=10.0)
+            transport = HttpTransport(connect_timeout_s=10.0, network=self._network)
             try:
                 chunk = self.chunks(statement_id, transport)
                 assert chunk is not None
@@ -363,6 +385,13 @@ class _Refreshing:
         refresher = ManifestRefresher(reread, clock)
         self._stack.callback(refresher.close)
         return refresher
+
+
+def _make_private(directory: Path) -> None:
+    """A directory of the state; all that are missing are made for their owner only, whatever the umask says."""
+    missing = [one for one in (directory, *directory.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir(mode=0o700, exist_ok=True)
 
 
 def _remove(plan_directory: Path, state: Path) -> None:

@@ -15,6 +15,7 @@ The type says whose fault it is, whether trying again can help, and the exit cod
     │   └── Corrupt                 arrived whole, but hash or size say it is another file
     ├── Blocked                 this machine's  per entry       exit 1: something stands in its place
     ├── LocalFault              this machine's  ends the run    exit 3
+    ├── Held                    another run's   ends the run    exit 4: it has the plan, and lives
     └── Interrupted             a person or a supervisor        exit 130, 143
 
 Anything else that escapes is a bug in cfetch: exit 70.
@@ -28,6 +29,7 @@ __all__ = [
     "ConfigError",
     "Corrupt",
     "Expired",
+    "Held",
     "Interrupted",
     "LocalFault",
     "ManifestError",
@@ -161,6 +163,25 @@ class LocalFault(CfetchError):
 
     exit_code = 3
     kind = "local"
+
+
+class Held(CfetchError):
+    """Another live run has the plan. Names host and pid, and the age of its last heartbeat in seconds.
+
+    ``is_certain``: it has shown itself alive. Else it may be dead, and watching its heartbeat will tell.
+    """
+
+    exit_code = 4
+    kind = "held"
+
+    def __init__(
+        self, message: str, *, host: str = "", pid: int = 0, age_s: float | None = None, is_certain: bool = True
+    ) -> None:
+        super().__init__(message)
+        self.host = host
+        self.pid = pid
+        self.age_s = age_s
+        self.is_certain = is_certain
 
 
 class Interrupted(CfetchError):

@@ -18,6 +18,7 @@ __all__ = [
     "Event",
     "FallbackTriggered",
     "FileRecord",
+    "HostPaused",
     "Listener",
     "Progress",
     "RetryScheduled",
@@ -43,7 +44,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     t_s: float
 
 
-class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
+class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One try at one entry, as the metrics file tells it. ``samples`` are (seconds, bytes so far)."""
 
     n: int
@@ -59,6 +60,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
     median_bps: float | None
     expected_s: float | None
     samples: list[tuple[float, int]]
+    mirror: str | None = None  # the host, where it was not the entry's own
 
 
 class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,6 +210,14 @@ class RetryScheduled(Event, frozen=True, kw_only=True):
     delay_s: float
     error_kind: str
     error: str
+
+
+class HostPaused(Event, frozen=True, kw_only=True):
+    """Nothing starts at ``host`` for ``pause_s`` seconds: it throttles, or fails again and again."""
+
+    host: str
+    pause_s: float
+    reason: str
 
 
 class EntryFinished(Event, frozen=True, kw_only=True):

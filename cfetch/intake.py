@@ -16,6 +16,7 @@ from cfetch.manifest.plan import Plan, freeze
 from cfetch.secret import SecretUrl, printable
 from cfetch.transfer.document import fetch_document
 from cfetch.transfer.http import HttpTransport
+from cfetch.transfer.network import DIRECT, Network
 
 __all__ = ["frozen", "is_url", "open_manifest", "shown_name"]
 
@@ -35,7 +36,9 @@ def shown_name(manifest: str) -> str:
 
 
 @contextmanager
-def open_manifest(manifest: str, clock: Clock | None = None) -> Iterator[BinaryIO]:
+def open_manifest(
+    manifest: str, clock: Clock | None = None, *, network: Network = DIRECT
+) -> Iterator[BinaryIO]:
     """The manifest as a seekable binary file.
 
     Raises:
@@ -52,7 +55,7 @@ def open_manifest(manifest: str, clock: Clock | None = None) -> Iterator[BinaryI
                 if spool.tell() == 0:  # a pipeline whose first command failed must not look like a good run
                     raise UsageError("standard input is empty; did the command before it fail?")
             else:
-                asyncio.run(_fetch(SecretUrl(manifest), spool, clock or SystemClock()))
+                asyncio.run(_fetch(SecretUrl(manifest), spool, clock or SystemClock(), network))
             spool.seek(0)
         except SourceError as error:
             raise UsageError(f"cannot read the manifest {shown_name(manifest)}: {error}") from None
@@ -74,8 +77,8 @@ def _opened(manifest: str) -> BinaryIO:
     return file
 
 
-async def _fetch(url: SecretUrl, sink: BinaryIO, clock: Clock) -> None:
-    transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S)
+async def _fetch(url: SecretUrl, sink: BinaryIO, clock: Clock, network: Network) -> None:
+    transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
     try:
         await fetch_document(url, sink, transport=transport, clock=clock, jitter=random.random)
     finally:
@@ -84,7 +87,11 @@ async def _fetch(url: SecretUrl, sink: BinaryIO, clock: Clock) -> None:
 
 @contextmanager
 def frozen(
-    manifest: str, *, base_url: str | None = None, progress: Callable[[int], None] | None = None
+    manifest: str,
+    *,
+    base_url: str | None = None,
+    progress: Callable[[int], None] | None = None,
+    network: Network = DIRECT,
 ) -> Iterator[Plan]:
     """The manifest validated as a whole, in a temporary directory that only its owner can read.
 
@@ -92,7 +99,10 @@ def frozen(
         UsageError: it cannot be had, or has faults.
         LocalFault: this machine cannot hold it.
     """
-    with open_manifest(manifest) as source, tempfile.TemporaryDirectory(prefix="cfetch-") as directory:
+    with (
+        open_manifest(manifest, network=network) as source,
+        tempfile.TemporaryDirectory(prefix="cfetch-") as directory,
+    ):
         plan = freeze(
             source, name=shown_name(manifest), directory=Path(directory), progress=progress, base_url=base_url
         )

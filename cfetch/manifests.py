@@ -13,6 +13,7 @@ from cfetch.manifest.plan import Plan
 from cfetch.manifest.writing import TARGETS, left_out, survey
 from cfetch.placement.output import opened_output
 from cfetch.secret import printable
+from cfetch.transfer.network import DIRECT, Network
 
 __all__ = ["Checked", "check", "convert"]
 
@@ -36,14 +37,16 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
 
 
-def check(manifest: str, *, base_url: str | None, progress: Progress | None = None) -> Checked:
+def check(
+    manifest: str, *, base_url: str | None, progress: Progress | None = None, network: Network = DIRECT
+) -> Checked:
     """Validate a manifest as a download would. ``manifest`` is a path, an http(s) URL, or ``-``.
 
     Raises:
         ManifestError: with all faults.
         UsageError: it cannot be had.
     """
-    with frozen(manifest, base_url=base_url, progress=progress) as plan:
+    with frozen(manifest, base_url=base_url, progress=progress, network=network) as plan:
         files = [0] * len(plan.hosts)
         for host in plan.host_of:
             files[host] += 1
@@ -66,6 +69,7 @@ def convert(
     *,
     base_url: str | None = None,
     progress: Progress | None = None,
+    network: Network = DIRECT,
 ) -> list[str]:
     """Write ``manifest`` in another format to ``output``, or to stdout; what the format has no place for.
 
@@ -80,7 +84,7 @@ def convert(
         raise UsageError(
             f"cfetch writes no format called {to_format!r}; it writes {', '.join(sorted(TARGETS))}"
         )
-    with frozen(manifest, base_url=base_url, progress=progress) as plan:
+    with frozen(manifest, base_url=base_url, progress=progress, network=network) as plan:
         found = survey(_entries(plan), plan.headers)
         with opened_output(output, private=found.has_secrets) as out:
             target.write(_entries(plan), found, out)

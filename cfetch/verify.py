@@ -20,6 +20,7 @@ from cfetch.intake import frozen, is_url
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
 from cfetch.placement.tree import ReadOnlyTree, Stopped
+from cfetch.transfer.network import DIRECT, Network
 
 __all__ = ["Difference", "Verification", "verification"]
 
@@ -163,7 +164,12 @@ def _text(path: str) -> str:
 
 @contextmanager
 def verification(
-    manifest: str, to: Path, *, quick: bool = False, progress: Callable[[int], None] | None = None
+    manifest: str,
+    to: Path,
+    *,
+    quick: bool = False,
+    progress: Callable[[int], None] | None = None,
+    network: Network = DIRECT,
 ) -> Iterator[Verification]:
     """A comparison of the tree at ``to`` with ``manifest``: a path, an http(s) URL, or ``-``.
 
@@ -173,7 +179,10 @@ def verification(
     Raises:
         UsageError: the manifest has faults, or there is no such directory.
     """
-    with ReadOnlyTree(to) as tree, frozen(manifest, base_url=NOWHERE, progress=progress) as plan:
+    with (
+        ReadOnlyTree(to) as tree,
+        frozen(manifest, base_url=NOWHERE, progress=progress, network=network) as plan,
+    ):
         yield Verification(plan, tree, quick=quick, ignored=_path_within(manifest, to))
 
 

@@ -55,6 +55,7 @@ async def test_a_killed_run_is_gone_on_with(tmp_path, digest, number):
         child = await start(manifest, tmp_path, "--concurrency", "4", "--quiet")
         parts = tmp_path / ".cfetch/attempts"
         while sum(p.stat().st_size for p in tmp_path.rglob("*") if p.is_file()) < total / 2:
+            assert child.returncode is None, await child.communicate()
             await asyncio.sleep(0.02)
         child.send_signal(number)
         await child.communicate()

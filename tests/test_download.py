@@ -386,3 +386,36 @@ def test_metrics_whose_last_lines_do_not_fit_are_a_local_fault(in_place, monkeyp
     with prepare(path, settings, env={}) as prepared:
         summary = prepared.run(lambda _: None)
     assert (summary.exit_code, summary.files.skipped) == (3, 1)
+
+
+async def test_only_what_failed_is_run_again(tmp_path):
+    """``--failed-from``: by the metrics of the run before; ids stay, and what was never asked is not asked."""
+    to, path, metrics = tmp_path / "to", tmp_path / "m.json", tmp_path / "first.jsonl"
+    gone = Fault(kind="status", status=404, first=0)
+    async with Origin(FILES, {"d/2.bin": gone, "d/4.bin": gone}) as origin:
+        path.write_bytes(manifest_of(origin))
+        assert (await run(path, "--to", to, "--metrics", metrics)).code == 1
+    for name in ("d/1.bin", "d/2.bin"):
+        (to / name).unlink(missing_ok=True)
+    async with Origin(FILES) as origin:
+        path.write_bytes(manifest_of(origin))
+        again = await run(path, "--to", to, "--failed-from", metrics, "--json")
+        assert (again.code, again.summary["files"]) == (0, {"total": 2, "done": 2, "skipped": 0, "failed": 0})
+        records = [json.loads(line) for line in Path(again.summary["metrics"]).read_text().splitlines()[1:]]
+        assert sorted(record["id"] for record in records) == [2, 4]
+        nothing = await run(path, "--to", to, "--failed-from", again.summary["metrics"], "--json")
+        assert (nothing.code, nothing.summary["files"]["total"]) == (0, 0)
+    assert set(tree(to)) == set(FILES) - {"d/1.bin"}
+
+
+async def test_metrics_of_another_manifest_are_an_error(tmp_path):
+    """Nothing to do would look like success; so would metrics that are none."""
+    path, metrics = tmp_path / "m.json", tmp_path / "first.jsonl"
+    async with Origin(FILES, {"d/2.bin": Fault(kind="status", status=404, first=0)}) as origin:
+        path.write_bytes(manifest_of(origin))
+        assert (await run(path, "--to", tmp_path / "to", "--metrics", metrics)).code == 1
+        path.write_text(f'{{"url": "{origin.url}d/1.bin", "path": "other"}}\n')
+        found = await run(path, "--to", tmp_path / "to", "--failed-from", metrics)
+    assert (found.code, "the manifest has none of them" in found.err) == (2, True)
+    found = await run(path, "--to", tmp_path / "to", "--failed-from", path)
+    assert (found.code, "cfetch.run/1" in found.err) == (2, True)

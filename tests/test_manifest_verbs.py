@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 from multidict import CIMultiDict
 
-from cfetch.bench.faults import Fault
 from cfetch.bench.origin import Origin
 from cfetch.build import PROBES, UNKNOWN, _hashed, build_from_list, build_from_tree, probe
 from cfetch.clock import VirtualClock, run_virtual
@@ -28,8 +27,8 @@ from cfetch.manifest import Digest, freeze
 from cfetch.manifests import check, convert
 from cfetch.placement.output import opened_output
 from cfetch.placement.tree import Found, ReadOnlyTree, Stopped
-from cfetch.probe import TIMEOUT_S, probed_size
 from cfetch.secret import SecretUrl
+from cfetch.transfer.probe import FIRST_BYTE, TIMEOUT_S, Prober
 
 CANARY = "CANARY5ecret"
 ROOT = Path(__file__).parents[1]
@@ -310,7 +309,7 @@ def test_build_of_a_file_that_goes_away(tree, tmp_path, monkeypatch):
 async def test_build_asks_servers_for_sizes(tmp_path):
     """Sizes that the list lacks are asked for, a byte at most is fetched, what is known is left alone."""
     files = {f"{i}.bin": b"x" * (10 * i) for i in range(40)}
-    async with Origin(files, {"5.bin": Fault(kind="status", status=404)}) as origin:
+    async with Origin({name: body for name, body in files.items() if name != "5.bin"}) as origin:
         rows: list[dict[str, object]] = [{"url": f"{origin.url}{name}?sig={CANARY}"} for name in files]
         rows[7] |= {"size": 12345}
         told: list[str] = []
@@ -367,23 +366,27 @@ class Reply:
 
 
 class Scripted:
-    """A transport that gives its replies in turn: a Reply, an error, or None for silence."""
+    """A transport that gives its replies in turn: a Reply, an error, or None for silence.
 
-    def __init__(self, *replies):
+    HEAD is refused with ``head``, or answered from ``replies`` where that is None.
+    """
+
+    def __init__(self, *replies, head=405):
         self.replies = list(replies)
+        self.head = head
         self.asked = []
         self.under_way = self.most = 0
 
     async def close(self):
         """Nothing to give back."""
 
-    async def open(self, url, headers, secrets, *, fresh):
-        self.asked.append((dict(headers), dict(secrets)))
+    async def open(self, url, headers, secrets, *, fresh, method="GET"):
+        self.asked.append((method, dict(headers), dict(secrets)))
         self.under_way += 1
         self.most = max(self.most, self.under_way)
         try:
             await asyncio.sleep(1)
-            reply = self.replies.pop(0)
+            reply = Reply(self.head) if method == "HEAD" and self.head else self.replies.pop(0)
             if reply is None:
                 await asyncio.sleep(1e6)
         finally:
@@ -393,12 +396,19 @@ class Scripted:
         return reply
 
 
-def size_by(*replies):
-    transport = Scripted(*replies)
-    url = SecretUrl("http://h/a")
-    return run_virtual(
-        probed_size(url, {"X": "1"}, transport=transport, clock=VirtualClock(), jitter=lambda: 0.5)
-    ), transport
+def size_by(*replies, head=405, times=1):
+    transport = Scripted(*replies, head=head)
+
+    async def ask():
+        prober = Prober(transport, VirtualClock(), lambda: 0.5)
+        return [await prober.size_bytes(SecretUrl("http://h/a"), {"X": "1"}) for _ in range(times)]
+
+    found = run_virtual(ask())
+    return found[0] if times == 1 else found, transport
+
+
+HEAD: tuple[str, dict[str, str], dict[str, str]] = ("HEAD", {}, {"X": "1"})
+GET = ("GET", FIRST_BYTE, {"X": "1"})
 
 
 @pytest.mark.parametrize(
@@ -422,7 +432,49 @@ def test_what_replies_say_of_the_size(reply, size):
     found, transport = size_by(reply)
     assert found == size
     assert reply.closed
-    assert transport.asked == [({"Range": "bytes=0-0"}, {"X": "1"})]
+    assert transport.asked == [HEAD, GET]
+
+
+def test_head_that_states_a_length_is_all():
+    """No byte of the file is asked for."""
+    reply = Reply(200, Content_Length="12345")
+    found, transport = size_by(reply, head=None)
+    assert (found, transport.asked) == (12345, [HEAD])
+    assert reply.closed
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 501])
+def test_head_that_is_refused_is_asked_again_as_get(status):
+    """A signature for GET refuses HEAD with 403, a small server with 501: both are no news of the file."""
+    found, transport = size_by(Reply(206, b"x", Content_Range="bytes 0-0/9"), head=status)
+    assert (found, transport.asked) == (9, [HEAD, GET])
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        Reply(200),
+        Reply(200, Content_Length="0"),
+        Reply(200, Content_Length="7", Content_Encoding="gzip"),
+        Reply(200, Transfer_Encoding="chunked"),
+    ],
+    ids=["none", "zero", "encoded", "chunked"],
+)
+def test_head_without_a_length_to_rely_on_is_asked_again_as_get(head):
+    """Also for zero, which servers say that make no body for HEAD."""
+    found, transport = size_by(head, Reply(206, b"x", Content_Range="bytes 0-0/9"), head=None)
+    assert (found, transport.asked) == (9, [HEAD, GET])
+    assert head.closed
+
+
+@pytest.mark.parametrize(("status", "heads"), [(403, 1), (405, 1), (404, 3)])
+def test_an_origin_that_refuses_head_is_asked_so_once(status, heads):
+    """A list of a million signed links costs one question too many, not a million; 404 is about one file."""
+    replies = [Reply(206, b"x", Content_Range=f"bytes 0-0/{n}") for n in (5, 6, 7)]
+    found, transport = size_by(*replies, head=status, times=3)
+    assert found == [5, 6, 7]
+    assert transport.asked.count(HEAD) == heads
+    assert transport.asked.count(GET) == 3
 
 
 def test_two_lengths_are_none():
@@ -433,10 +485,12 @@ def test_two_lengths_are_none():
 
 
 def test_passing_faults_are_tried_again():
-    """Resets, 503 and silence are tried again; silence ends by itself."""
+    """Resets, 503 and silence are tried again, of HEAD as of GET; silence ends by itself."""
     good = Reply(206, b"x", Content_Range="bytes 0-0/9")
-    found, transport = size_by(Transient("reset"), Reply(503), None, good)
+    found, transport = size_by(Transient("reset"), Reply(503), good)
     assert (found, len(transport.asked)) == (9, 4)
+    found, transport = size_by(Reply(503), None, Reply(200, Content_Length="5"), head=None)
+    assert (found, transport.asked) == (5, [HEAD] * 3)
 
 
 @pytest.mark.parametrize(
@@ -452,11 +506,9 @@ def test_silence_gives_up():
     """A server that never answers costs a bounded time."""
 
     async def timed():
-        transport = Scripted(None, None, None, None)
+        prober = Prober(Scripted(None, None, None, None, head=None), VirtualClock(), lambda: 0)
         with pytest.raises(Transient, match="no answer"):
-            await probed_size(
-                SecretUrl("http://h/a"), {}, transport=transport, clock=VirtualClock(), jitter=lambda: 0
-            )
+            await prober.size_bytes(SecretUrl("http://h/a"), {})
         return asyncio.get_running_loop().time()
 
     assert run_virtual(timed()) <= 4 * (TIMEOUT_S + 1)
@@ -469,5 +521,6 @@ def test_probing_is_bounded(tmp_path):
     with freeze(io.BytesIO(text), name="m", directory=tmp_path) as plan:
         sizes = array("q", plan.sizes)
         failed = run_virtual(probe(plan, sizes, transport, VirtualClock(), advance=silent, tell=silent))
-    assert (failed, transport.most, len(transport.asked)) == (0, PROBES, 5 * PROBES)
+    gets = [method for method, *_ in transport.asked].count("GET")
+    assert (failed, transport.most, gets) == (0, PROBES, 5 * PROBES)
     assert UNKNOWN not in sizes

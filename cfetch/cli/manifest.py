@@ -2,11 +2,14 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cfetch.cli.options import JsonOption
+from cfetch.cli.options import JsonOption, with_network
+
+if TYPE_CHECKING:
+    from cfetch.transfer.network import Network
 
 __all__ = ["app"]
 
@@ -35,7 +38,10 @@ Output = Annotated[
 
 
 @app.command(no_args_is_help=True)
-def check(*, manifest: Manifest, base_url: BaseUrl = None, json: JsonOption = False) -> None:
+@with_network
+def check(
+    *, manifest: Manifest, base_url: BaseUrl = None, json: JsonOption = False, network: "Network"
+) -> None:
     """Name all faults of a manifest with their lines, or tell what it holds. Nothing is downloaded.
 
     The exit code is 0 without faults and 2 with some.
@@ -53,7 +59,8 @@ def check(*, manifest: Manifest, base_url: BaseUrl = None, json: JsonOption = Fa
     from cfetch.manifests import check as checked
 
     try:
-        found = checked(manifest, base_url=base_url, progress=reading_lines(manifest.partition("?")[0]))
+        told = reading_lines(manifest.partition("?")[0])
+        found = checked(manifest, base_url=base_url, progress=told, network=network)
     except ManifestError as error:
         if json:
             faults = [{"line": line, "message": message} for line, message in error.problems]
@@ -70,6 +77,7 @@ def check(*, manifest: Manifest, base_url: BaseUrl = None, json: JsonOption = Fa
 
 
 @app.command(no_args_is_help=True)
+@with_network
 def convert(
     *,
     manifest: Manifest,
@@ -81,6 +89,7 @@ def convert(
     ],
     base_url: BaseUrl = None,
     output: Output = None,
+    network: "Network",
 ) -> None:
     """Write a manifest in another format; what that format has no place for is named on stderr.
 
@@ -96,7 +105,7 @@ def convert(
     from cfetch.manifests import convert as converted
 
     told = reading_lines(manifest.partition("?")[0])
-    lost = converted(manifest, to_format, output, base_url=base_url, progress=told)
+    lost = converted(manifest, to_format, output, base_url=base_url, progress=told, network=network)
     if lost:
         print(
             f"cfetch: {to_format} has no place for some of it; left out: {'; '.join(lost)}", file=sys.stderr
@@ -104,6 +113,7 @@ def convert(
 
 
 @app.command(no_args_is_help=True)
+@with_network
 def build(
     *,
     source: Annotated[
@@ -117,6 +127,7 @@ def build(
     base_url: BaseUrl = None,
     probe: Annotated[bool, typer.Option(help="Ask the servers for sizes that a list lacks.")] = True,
     output: Output = None,
+    network: "Network",
 ) -> None:
     """Make a manifest (JSON) from a list of URLs, or from a directory.
 
@@ -140,6 +151,8 @@ def build(
             build_from_tree(Path(source), output, base_url=base_url, advance=advance, tell=tell)
         return
     with progress_bar("asking for sizes") as advance:
-        failed = build_from_list(source, output, base_url=base_url, probing=probe, advance=advance, tell=tell)
+        failed = build_from_list(
+            source, output, base_url=base_url, probing=probe, network=network, advance=advance, tell=tell
+        )
     if failed:
         raise typer.Exit(1)

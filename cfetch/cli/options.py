@@ -7,23 +7,22 @@ environment, and the command receives the result.
 import functools
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from cfetch.config.kinds import Kind
 from cfetch.config.layers import Resolved, resolve
 from cfetch.config.settings import KINDS, Settings
 
-__all__ = ["JsonOption", "config_document", "with_settings"]
+__all__ = ["JsonOption", "config_document", "with_network", "with_settings"]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 _PANELS = {
-    "Where": ("to", "base_url", "state", "metrics", "durability"),
-    "How fast": ("concurrency", "per_host"),
+    "Where": ("to", "base_url", "state", "metrics", "failed_from", "durability"),
+    "How fast": ("concurrency", "per_host", "limit_rate", "limit_rate_per_host"),
     "Stragglers": (
         "mitigation",
         "policy",
@@ -35,6 +34,15 @@ _PANELS = {
         "check_interval",
     ),
     "Errors": ("max_attempts", "retry_budget", "stall_timeout", "connect_timeout"),
+    "Network": (
+        "proxy",
+        "proxy_from_env",
+        "netrc",
+        "ca_file",
+        "client_cert",
+        "client_key",
+        "public_only",
+    ),
     "Fresh links": ("refresh_command", "statement_host"),
     "Output": ("dry_run", "json", "quiet", "log_format", "color"),
 }
@@ -44,22 +52,50 @@ _ONE_WAY = {"json", "quiet", "dry_run"}  # switches that nobody turns off on a c
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Append flags for all settings, --config and --show-config to ``command(…, resolved, show_config)``."""
-    made = ("resolved", "show_config")
+
+    def call(given: dict[str, Any]) -> None:
+        show_config: bool = given.pop("show_config")
+        command(resolved=_resolved(given, KINDS), show_config=show_config, **given)
+
+    return _extended(command, call, [*map(_parameter, KINDS), *_config_parameters()])
+
+
+def with_network(command: Callable[..., None]) -> Callable[..., None]:
+    """Append the flags of how servers are reached, and --config, to ``command(…, network)``."""
+    names = _PANELS["Network"]
+
+    def call(given: dict[str, Any]) -> None:
+        settings = _resolved(given, names).settings
+        from cfetch.transfer.network import network_of
+
+        command(network=network_of(settings, os.environ), **given)
+
+    return _extended(command, call, [*map(_parameter, names), _config_parameters()[0]])
+
+
+def _extended(
+    command: Callable[..., None], call: Callable[[dict[str, Any]], None], more: list[inspect.Parameter]
+) -> Callable[..., None]:
+    """``command`` as Typer is to see it: the parameters ``more`` stand for what ``call`` makes of them."""
+    made = ("resolved", "show_config", "network")
     own = [p for p in inspect.signature(command).parameters.values() if p.name not in made]
 
     @functools.wraps(command)
     def wrapper(**given: Any) -> None:  # noqa: ANN401 - whatever Typer parsed
-        config: Path | None = given.pop("config")
-        show_config: bool = given.pop("show_config")
-        flags = {name: _as_text(value) for name in KINDS if (value := given.pop(name)) is not None}
-        file = config or (Path(os.environ["CFETCH_CONFIG"]) if os.environ.get("CFETCH_CONFIG") else None)
-        resolved: Resolved = resolve(flags=flags, env=os.environ, file=file)
-        command(**given, resolved=resolved, show_config=show_config)
+        call(given)
 
-    parameters = [*own, *(_parameter(name, kind) for name, kind in KINDS.items()), *_config_parameters()]
+    parameters = [*own, *more]
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return wrapper
+
+
+def _resolved(given: dict[str, Any], names: Iterable[str]) -> Resolved:
+    """Take flags and --config out of what was given, and lay them over file and environment."""
+    config: Path | None = given.pop("config")
+    flags = {name: _as_text(value) for name in names if (value := given.pop(name)) is not None}
+    file = config or (Path(os.environ["CFETCH_CONFIG"]) if os.environ.get("CFETCH_CONFIG") else None)
+    return resolve(flags=flags, env=os.environ, file=file)
 
 
 def config_document(resolved: Resolved) -> bytes:
@@ -75,7 +111,8 @@ def _as_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _parameter(name: str, kind: Kind) -> inspect.Parameter:
+def _parameter(name: str) -> inspect.Parameter:
+    kind = KINDS[name]
     word = "--" + name.replace("_", "-")
     default = getattr(Settings(), name)
     shown = "" if default is None or kind.is_flag else f" (default: {kind.show(default)})"

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cfetch.cli.options import JsonOption
+from cfetch.cli.options import JsonOption, with_network
 
 if TYPE_CHECKING:
+    from cfetch.transfer.network import Network
     from cfetch.verify import Difference, Verification
 
 __all__ = ["verify"]
 
 
+@with_network
 def verify(
     *,
     manifest: Annotated[
@@ -26,6 +28,7 @@ def verify(
     to: Annotated[Path, typer.Option("--to", help="The directory to look at.", metavar="DIR")] = Path(),
     quick: Annotated[bool, typer.Option("--quick", help="Compare sizes only; hash nothing.")] = False,
     json: JsonOption = False,
+    network: "Network",
 ) -> None:
     """Hash a directory again and compare it with its manifest. Nothing is written.
 
@@ -45,7 +48,7 @@ def verify(
     from cfetch.verify import verification
 
     told = reading_lines(manifest.partition("?")[0])
-    with verification(manifest, to, quick=quick, progress=told) as comparison:
+    with verification(manifest, to, quick=quick, progress=told, network=network) as comparison:
         files, size_bytes = comparison.files, comparison.total_bytes
         with progress_bar("verifying", files=files, size_bytes=size_bytes) as advance:
             differences = comparison.differences(advance)

@@ -9,15 +9,31 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
-from cfetch.config.units import duration_text, parse_duration
+from cfetch.config.units import duration_text, parse_duration, parse_rate, size_text
 
-__all__ = ["Kind", "choice", "command", "count", "duration", "flag", "origin", "ratio", "text"]
+__all__ = [
+    "Kind",
+    "choice",
+    "command",
+    "count",
+    "duration",
+    "flag",
+    "origin",
+    "proxy_url",
+    "rate",
+    "ratio",
+    "text",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One option's values. ``help`` is for ``--help``, ``why`` is the reason for default and range."""
+    """One option's values. ``help`` is for ``--help``, ``why`` is the reason for default and range.
+
+    A ``secret`` value may hold a password or a token: it is shown nowhere.
+    """
 
     metavar: str
     read: Callable[[str], Any]
@@ -29,6 +45,7 @@ class Kind:
     above: bool = False  # the low end itself is out of range
     choices: tuple[str, ...] = ()
     is_flag: bool = False
+    secret: bool = False
 
     def range_text(self) -> str:
         """The allowed values in words."""
@@ -129,6 +146,11 @@ def duration(low: float, high: float, help_: str, why: str = "", *, above: bool 
     )
 
 
+def rate(low: int, high: int, help_: str, why: str = "") -> Kind:
+    """Bytes per second, written like 500K or 10M."""
+    return Kind(metavar="RATE", read=parse_rate, show=size_text, low=low, high=high, help=help_, why=why)
+
+
 def flag(help_: str, why: str = "") -> Kind:
     """True or false."""
     return Kind(metavar="", read=_read_bool, show=lambda v: str(v).lower(), help=help_, why=why, is_flag=True)
@@ -146,7 +168,7 @@ def text(metavar: str, help_: str, why: str = "") -> Kind:
 
 def command(help_: str, why: str = "") -> Kind:
     """A program with its arguments, quoted like in a shell."""
-    return Kind(metavar="COMMAND", read=_read_command, show=str, help=help_, why=why)
+    return Kind(metavar="COMMAND", read=_read_command, show=str, help=help_, why=why, secret=True)
 
 
 def _read_command(raw: str) -> str:
@@ -168,3 +190,23 @@ def _read_origin(raw: str) -> str:
     if not re.fullmatch(r"(https?://)?[A-Za-z0-9.-]+(:\d{1,5})?/?", raw.strip(), re.ASCII):
         raise ValueError("must be a host or https://host, without user, path or query")
     return raw.strip()
+
+
+def proxy_url(help_: str, why: str = "") -> Kind:
+    """The URL of an HTTP proxy, which may hold a user and a password."""
+    return Kind(metavar="URL", read=_read_proxy, show=str, help=help_, why=why, secret=True)
+
+
+def _read_proxy(raw: str) -> str:
+    stripped = raw.strip()
+    try:
+        parts = urlsplit(stripped)
+        port_is_fine = parts.port != 0
+    except ValueError:
+        parts, port_is_fine = urlsplit(""), False
+    plain = stripped.isascii() and stripped.isprintable() and " " not in stripped
+    if not plain or not port_is_fine or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("must be a URL like http://proxy.example.org:3128; SOCKS proxies are not supported")
+    if parts.path not in ("", "/") or parts.query or parts.fragment:
+        raise ValueError("must be a proxy's URL, without path, query or fragment")
+    return stripped

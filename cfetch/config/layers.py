@@ -46,7 +46,8 @@ def resolve(*, flags: Mapping[str, str], env: Mapping[str, str], file: Path | No
                 values[name] = KINDS[name].parse(raw)
                 origins[name] = where
             except ValueError as error:
-                problems.append(f"{where}: {name} is {printable(raw, 60)!r} but {error}")
+                shown = name if KINDS[name].secret else f"{name} is {printable(raw, 60)!r} but"
+                problems.append(f"{where}: {shown} {error}")
     if problems:
         raise ConfigError("\n".join(problems))
     return Resolved(Settings(**values), origins)
@@ -87,7 +88,7 @@ def show(resolved: Resolved) -> str:
         value = getattr(resolved.settings, name)
         if value is None:
             shown = f"# {name}: not set"
-        elif name == "refresh_command":  # may hold a token
+        elif kind.secret:
             shown = f"# {name}: <redacted>"
         else:
             shown = f"{name}: {quoted(value) if isinstance(value, str) else kind.show(value)}"

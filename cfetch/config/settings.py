@@ -7,7 +7,19 @@ the run header of the metrics are all made from this table.
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, get_type_hints
 
-from cfetch.config.kinds import Kind, choice, command, count, duration, flag, origin, ratio, text
+from cfetch.config.kinds import (
+    Kind,
+    choice,
+    command,
+    count,
+    duration,
+    flag,
+    origin,
+    proxy_url,
+    rate,
+    ratio,
+    text,
+)
 from cfetch.config.straggler import StragglerConfig
 from cfetch.errors import ConfigError
 
@@ -40,6 +52,13 @@ class Settings:
     ] = 16
     per_host: Annotated[
         int | None, count(1, 1024, "Downloads at the same time from one host (default: no own limit).")
+    ] = None
+    limit_rate: Annotated[
+        int | None,
+        rate(1 << 10, 1 << 40, "Bytes per second for all downloads together, like 10M (default: no limit)."),
+    ] = None
+    limit_rate_per_host: Annotated[
+        int | None, rate(1 << 10, 1 << 40, "Bytes per second from one host, like 10M (default: no limit).")
     ] = None
     mitigation: Annotated[bool, flag("Restart downloads that are far slower than the median.")] = True
     policy: Annotated[
@@ -105,6 +124,30 @@ class Settings:
         str | None,
         origin("Workspace to ask for fresh links of a SQL statement's result; token in DATABRICKS_TOKEN."),
     ] = None
+    proxy: Annotated[
+        str | None,
+        proxy_url("HTTP proxy for all requests; one with a password belongs into CFETCH_PROXY or a file."),
+    ] = None
+    proxy_from_env: Annotated[
+        bool,
+        flag("Use HTTP_PROXY, HTTPS_PROXY and NO_PROXY.", "else they are ignored: a proxy sees the URLs"),
+    ] = False
+    netrc: Annotated[
+        bool,
+        flag("Take logins from the file that NETRC names, or ~/.netrc.", "no login that nobody asked for"),
+    ] = False
+    ca_file: Annotated[str | None, text("FILE", "PEM file of the CAs to trust, instead of the system's.")] = (
+        None
+    )
+    client_cert: Annotated[
+        str | None, text("FILE", "PEM file of the certificate that servers may ask for.")
+    ] = None
+    client_key: Annotated[
+        str | None, text("FILE", "PEM file of its key (default: it stands in the certificate's file).")
+    ] = None
+    public_only: Annotated[
+        bool, flag("Refuse addresses that are not public, also behind names and redirects.")
+    ] = False
     durability: Annotated[
         str,
         choice(
@@ -119,6 +162,10 @@ class Settings:
             "FILE",
             "Per-file metrics: JSON Lines, or one array if FILE ends in .json (default: in the state).",
         ),
+    ] = None
+    failed_from: Annotated[
+        str | None,
+        text("FILE", "Only the files that failed or were cancelled in the run that wrote these metrics."),
     ] = None
     log_format: Annotated[
         str, choice(("text", "json"), "How progress is written when there is no dashboard.")
@@ -149,11 +196,10 @@ class Settings:
         )
 
     def public(self) -> dict[str, object]:
-        """All values for the metrics' run header; a command line may hold a token and is left out."""
+        """All values for the metrics' run header; those that may hold a secret are left out."""
         values: dict[str, object] = {field.name: getattr(self, field.name) for field in fields(self)}
-        if self.refresh_command is not None:
-            values["refresh_command"] = "<redacted>"
-        return values
+        secret = {name for name, kind in KINDS.items() if kind.secret and values[name] is not None}
+        return values | dict.fromkeys(secret, "<redacted>")
 
 
 def _kinds() -> dict[str, Kind]:

@@ -1,13 +1,13 @@
-"""Text to numbers and back: sizes and durations as people write them.
+"""Text to numbers and back: sizes, rates and durations as people write them.
 
 ``16MiB`` and ``16M`` are 16 x 1024^2 bytes, ``16MB`` is 16 x 1000^2; ``1m30s`` is 90 seconds, a bare number
-of a duration is seconds.
+of a duration is seconds. A rate is a size per second, with or without ``/s``.
 """
 
 import re
 from decimal import Decimal
 
-__all__ = ["duration_text", "parse_duration", "parse_size", "size_text"]
+__all__ = ["duration_text", "parse_duration", "parse_rate", "parse_size", "size_text"]
 
 _DIGITS = r"(\d{1,18}(?:\.\d+)?)"  # below 2^63; more is a slip of the finger
 _SIZE = re.compile(_DIGITS + r"\s*(?:([kmgtp])(i?b?)|b?)", re.IGNORECASE | re.ASCII)
@@ -25,6 +25,14 @@ def parse_size(text: str) -> int:
     base = 1000 if unit and unit.lower() == "b" else 1024
     factor: int = base ** _POWERS[(power or "").lower()]
     return round(Decimal(number) * factor)
+
+
+def parse_rate(text: str) -> int:
+    """Bytes per second. Raises ValueError for anything that is not a non-negative rate."""
+    try:
+        return parse_size(text.strip().removesuffix("/s"))
+    except ValueError:
+        raise ValueError("not a rate; write it like 500K, 10M or 1.5GiB, in bytes per second") from None
 
 
 def parse_duration(text: str) -> float:

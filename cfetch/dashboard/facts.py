@@ -13,6 +13,7 @@ from cfetch.events import (
     EntryFinished,
     Event,
     FallbackTriggered,
+    HostPaused,
     Progress,
     RunFinished,
     RunStarted,
@@ -45,7 +46,7 @@ class Facts:
     def __init__(self) -> None:
         self.view = View()
         self._next_progress_s = FIRST_PROGRESS_S
-        self._told = {"failed": 0, "straggler_cancelled": 0}
+        self._told = {"failed": 0, "straggler_cancelled": 0, "host_paused": 0}
 
     def of(self, event: Event) -> Iterator[Fact]:
         """The facts that ``event`` adds: mostly none."""
@@ -60,6 +61,8 @@ class Facts:
         elif isinstance(event, StragglerCancelled):
             if not event.completed:
                 yield from self._paced(_straggler(event))
+        elif isinstance(event, HostPaused):
+            yield from self._paced(_paused(event))
         elif isinstance(event, FallbackTriggered):
             yield _fallback(event)
         elif isinstance(event, RunStarted):
@@ -171,6 +174,13 @@ def _straggler(event: StragglerCancelled) -> Fact:
         "kept_bytes": event.kept_bytes,
     }
     return Fact(event.t_s, "straggler_cancelled", "warning", text, data)
+
+
+def _paused(event: HostPaused) -> Fact:
+    host, reason = printable(event.host), printable(event.reason)
+    text = f"{host}: {reason}; no request there for {duration(event.pause_s)}"
+    data: dict[str, object] = {"host": host, "pause_s": round(event.pause_s, 3), "reason": reason}
+    return Fact(event.t_s, "host_paused", "warning", text, data)
 
 
 def _fallback(event: FallbackTriggered) -> Fact:

@@ -21,6 +21,7 @@ _NOTES = {
     "failed": ("×", "red"),
     "straggler": ("▲", "yellow"),
     "retry": ("↻", "magenta"),
+    "pause": ("‖", "yellow"),
     "fallback": ("!", "bold yellow"),
 }
 

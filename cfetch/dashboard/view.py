@@ -13,6 +13,7 @@ from cfetch.events import (
     Event,
     FallbackTriggered,
     FileRecord,
+    HostPaused,
     Progress,
     RetryScheduled,
     RunFinished,
@@ -68,9 +69,12 @@ class View:
             self._measure(event)
             self.progress = event
         elif isinstance(event, RetryScheduled):
-            self._note_retry(event)
+            self._note_once("retry", event.t_s, event.path, event.error)
         elif isinstance(event, StragglerCancelled):
             self._note_straggler(event)
+        elif isinstance(event, HostPaused):
+            text = f"{event.reason}; no request there for {event.pause_s:.0f}s"
+            self._note_once("pause", event.t_s, event.host, text)
         elif isinstance(event, FallbackTriggered):
             self.fallback_at = event
             text = f"{event.stragglers} stragglers, limit {event.threshold}: one entry at a time from now on"
@@ -90,13 +94,11 @@ class View:
         if record.status == "failed":
             self.notes.append(Note(t_s, "failed", record.path, record.error or record.error_kind or "failed"))
 
-    def _note_retry(self, event: RetryScheduled) -> None:
-        last = self.notes[-1] if self.notes else None
-        if (
-            last is not None and last.kind == "retry"
-        ):  # a storm of retries must not push failures out of sight
+    def _note_once(self, kind: str, t_s: float, path: str, text: str) -> None:
+        """In the place of one of its kind: a storm of them must not push failures out of sight."""
+        if self.notes and self.notes[-1].kind == kind:
             self.notes.pop()
-        self.notes.append(Note(event.t_s, "retry", event.path, event.error))
+        self.notes.append(Note(t_s, kind, path, text))
 
     def _note_straggler(self, event: StragglerCancelled) -> None:
         if event.completed:

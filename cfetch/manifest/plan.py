@@ -6,7 +6,7 @@ directory.
 """
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -94,6 +94,7 @@ def freeze(
     fetch_chunk: FetchChunk | None = None,
     progress: Callable[[int], None] | None = None,
     base_url: str | None = None,
+    only: Collection[str] | None = None,
 ) -> Plan:
     """Validate a manifest and seal it in ``directory``.
 
@@ -105,6 +106,7 @@ def freeze(
         fetch_chunk: asks for further links of a SQL statement.
         progress: is told the number of entries read so far, every ``PROGRESS_ENTRIES``.
         base_url: what relative URLs are joined to; outweighs the document's own.
+        only: the paths of the entries that the plan is to have; they keep their ids. None is all.
 
     Raises:
         ManifestError: with all faults; nothing is left in ``directory``.
@@ -115,7 +117,7 @@ def freeze(
     try:
         with decompressed(source, name) as plain:
             reading = Reading(Source(plain, name, fetch_chunk), format, base_url)
-            file, merged = _sealed(reading, directory, files, progress)
+            file, merged = _sealed(reading, directory, files, progress, only)
         reading.faults.raise_if_any(name)
     except BaseException:
         for file in files:
@@ -125,7 +127,11 @@ def freeze(
 
 
 def _sealed(
-    reading: Reading, directory: Path, files: list[PlanFile], progress: Callable[[int], None] | None
+    reading: Reading,
+    directory: Path,
+    files: list[PlanFile],
+    progress: Callable[[int], None] | None,
+    only: Collection[str] | None,
 ) -> tuple[PlanFile, int]:
     """The sealed file and how many entries were merged. ``files`` gets every file opened, for cleaning up."""
     file = PlanFile(directory / FILE_NAME)
@@ -136,23 +142,28 @@ def _sealed(
             progress(len(file))
     file.seal()
     repeated = _judged(file, reading.faults)
-    if not repeated or reading.faults.total:
+    if reading.faults.total or not (repeated or only is not None):
         return file, 0
-    smaller = PlanFile(directory / f"{FILE_NAME}.merged")
+    smaller = PlanFile(directory / f"{FILE_NAME}.smaller")
     files.append(smaller)
-    _copy_without(repeated, file, smaller)
+    _copy_wanted(repeated, only, file, smaller)
     smaller.take_place_of(file)
     return smaller, len(repeated)
 
 
-def _copy_without(repeated: Sequence[int], file: PlanFile, smaller: PlanFile) -> None:
+def _copy_wanted(
+    repeated: Sequence[int], only: Collection[str] | None, file: PlanFile, smaller: PlanFile
+) -> None:
     dropped = iter(sorted(repeated))
-    next_dropped = next(dropped, -1)
+    next_dropped, entry_id = next(dropped, -1), 0
     for index in range(len(file)):
         if index == next_dropped:
             next_dropped = next(dropped, -1)
-        else:
-            smaller.append(msgspec.structs.replace(file.entry(index), id=len(smaller)))
+            continue
+        entry = file.entry(index)
+        if only is None or entry.path in only:
+            smaller.append(msgspec.structs.replace(entry, id=entry_id))
+        entry_id += 1
     smaller.seal()
 
 

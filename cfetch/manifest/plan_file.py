@@ -103,7 +103,8 @@ class PlanFile:
 
     def close(self) -> None:
         """Let go of the file; it stays."""
-        self._file.close()
+        with suppress(OSError):  # all of it was written when it was sealed
+            self._file.close()
 
     def discard(self) -> None:
         """Let go of the file and remove it."""

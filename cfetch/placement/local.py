@@ -11,24 +11,29 @@ import stat
 from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
+from resource import RLIMIT_NOFILE, getrlimit
+from typing import NamedTuple
 
 from cfetch.errors import Blocked, LocalFault
 from cfetch.manifest.entry import SafePath
+from cfetch.placement.descriptors import directories_for
 from cfetch.placement.flush import flush_file_system
 from cfetch.placement.leftovers import (
     NOTE_SUFFIX,
     Leftover,
+    bury,
     dead_runs,
     forget_owner,
     sweep,
     write_owner,
 )
+from cfetch.placement.source import Source, set_source, source_of
 from cfetch.secret import printable
 
 __all__ = ["LocalVolume", "local_fault"]
 
 STATE_NAME = ".cfetch"
-MAX_OPEN_DIRECTORIES = 64  # descriptors kept for directories; well below the usual limit of 1024 in all
+MAX_STARTS = 5  # each lost one needs another run that starts in the same millisecond
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -52,6 +57,9 @@ def local_fault(error: OSError, what: str) -> LocalFault:
     remedy = {
         errno.ENOSPC: "free some space and run the same command again",
         errno.EDQUOT: "raise the quota and run the same command again",
+        errno.EFBIG: "the file system or a limit, ulimit -f, allows no file so large",
+        errno.EIO: "the disk reports an error; look into the system's log, then run the same command again",
+        errno.ENOENT: "something removed it while cfetch was running; run the same command again",
         errno.EACCES: "check the permissions",
         errno.EROFS: "the file system is mounted read-only",
         errno.ELOOP: "a symlink stands where a directory should be",
@@ -62,29 +70,65 @@ def local_fault(error: OSError, what: str) -> LocalFault:
     return LocalFault(f"{what}: {cause}{f' ({remedy})' if remedy else ''}")
 
 
+def _number(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
+
+
+class _Held(NamedTuple):
+    """An open directory, and what it must be found to be under its path: device and inode."""
+
+    descriptor: int
+    number: tuple[int, int]
+
+
 class LocalVolume:
-    """Raises LocalFault wherever the machine says no."""
+    """Raises LocalFault wherever the machine says no.
+
+    ``lost_writes``: a flush has failed, so nothing that this run has written may be trusted; not even what
+    can be read again, as the kernel forgets which pages it could not write.
+    """
 
     def __init__(self, root: Path, staging: str) -> None:
         """``staging`` is ``attempts/<instant>/<epoch>``: this run alone writes there."""
         self.root = root
-        self._directories: OrderedDict[str, int] = OrderedDict()
+        self._root_name = os.fsencode(root)
+        self._directories: OrderedDict[str, _Held] = OrderedDict()
+        self._most_directories = directories_for(getrlimit(RLIMIT_NOFILE)[0])
         self._made_root = not root.exists()
+        self.lost_writes = False
         self.dead_instants: set[str] = set()  # runs whose process is gone, once ``leftovers`` has looked
         try:
             root.mkdir(parents=True, exist_ok=True)
             self._root_fd = os.open(root, _DIRECTORY & ~os.O_NOFOLLOW)
         except OSError as error:
             raise local_fault(error, f"cannot use {root} as a destination") from None
+        self._root_number = _number(os.fstat(self._root_fd))
         self._staging_path = f"{STATE_NAME}/{staging}"
         attempts, self._instant, _ = staging.split("/")
         try:
-            self._staging_fd = self._open_below(self._staging_path, mode=0o700)
             self._attempts_fd = self._open_below(f"{STATE_NAME}/{attempts}", mode=0o700)
-            self._owner_fd = write_owner(self._attempts_fd, self._instant)
+            self._staging_fd, self._owner_fd = self._start()
         except OSError as error:
             os.close(self._root_fd)
             raise local_fault(error, f"cannot write to {root}") from None
+
+    def _start(self) -> tuple[int, int]:
+        """This run's own directory, and its owner's name in it."""
+        for last in range(MAX_STARTS):
+            descriptor = self._open_below(self._staging_path, mode=0o700)
+            try:
+                owner = write_owner(self._attempts_fd, self._instant)
+                if _number(os.stat(self._staging_path, dir_fd=self._root_fd)) == _number(
+                    os.fstat(descriptor)
+                ):
+                    return descriptor, owner
+                os.close(owner)
+            except (BlockingIOError, FileNotFoundError):  # another run took us for a dead one: see ``bury``
+                if last == MAX_STARTS - 1:
+                    os.close(descriptor)
+                    raise
+            os.close(descriptor)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
     def free_bytes(self) -> int:
         """Bytes that an unprivileged user may still write."""
@@ -100,10 +144,24 @@ class LocalVolume:
         try:
             flush_file_system(self._root_fd)
         except OSError as error:
+            self.lost_writes = True
             raise local_fault(error, f"cannot make what was written to {self.root} durable") from None
 
     def leftovers(self) -> list[Leftover]:
-        """Parts of dead runs that have notes; everything else that those left is removed."""
+        """Parts of dead runs that may be of use; everything else that those left is removed.
+
+        Whether a dead run had flushed the names it gave is not known: they are flushed before anybody relies
+        on them. The owners' names stay until ``close``, so that a run that dies meanwhile hides none of them.
+
+        Raises:
+            LocalFault: the flush failed.
+        """
+        found = self._sweep()
+        if self.dead_instants:
+            self.flush()
+        return found
+
+    def _sweep(self) -> list[Leftover]:
         found: list[Leftover] = []
         for run, parts in dead_runs(self._attempts_fd, self._instant):
             found += parts
@@ -114,18 +172,29 @@ class LocalVolume:
     def adopt_part(self, leftover: Leftover, name: str) -> int | None:
         """Take a dead run's part, with its note, into this run; its descriptor, for reading and writing.
 
-        None: another run was faster.
+        None: another run was faster. Killed between any two steps, it leaves the part with a note.
         """
+        source = f"{leftover.run}/{leftover.name}"
+        if leftover.note:
+            self.note_part(name, leftover.note)
         try:
-            for suffix in ("", NOTE_SUFFIX):
-                source = f"{leftover.run}/{leftover.name}{suffix}"
-                os.rename(source, name + suffix, src_dir_fd=self._attempts_fd, dst_dir_fd=self._staging_fd)
+            os.rename(source, name, src_dir_fd=self._attempts_fd, dst_dir_fd=self._staging_fd)
+            if leftover.note:
+                with suppress(FileNotFoundError):
+                    os.unlink(source + NOTE_SUFFIX, dir_fd=self._attempts_fd)
             flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
             return os.open(name, flags, dir_fd=self._staging_fd)
         except FileNotFoundError:
+            self.forget_note(name)
             return None
         except OSError as error:
             raise local_fault(error, f"cannot go on with a part file in {self.root}") from None
+
+    def drop_leftover(self, leftover: Leftover) -> None:
+        """Remove a dead run's part that is of no use."""
+        for suffix in (NOTE_SUFFIX, ""):
+            with suppress(OSError):
+                os.unlink(f"{leftover.run}/{leftover.name}{suffix}", dir_fd=self._attempts_fd)
 
     def note_part(self, name: str, note: bytes) -> None:
         """Put a note beside a part."""
@@ -142,17 +211,29 @@ class LocalVolume:
             raise local_fault(error, f"cannot note a part file in {self.root}") from None
 
     def forget_note(self, name: str) -> None:
-        """Take the note away: the part has been given up or published."""
-        with suppress(FileNotFoundError):
+        """Take the note away: what it says is true no more."""
+        try:
             os.unlink(name + NOTE_SUFFIX, dir_fd=self._staging_fd)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise local_fault(error, f"cannot remove a note of a part file in {self.root}") from None
 
     def create_part(self, name: str) -> int:
         """A new, empty file in the staging directory; its descriptor, for writing and reading."""
         try:
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            return os.open(name, flags, 0o644, dir_fd=self._staging_fd)
+            return os.open(name, flags, 0o666, dir_fd=self._staging_fd)  # its mode as a final file
         except OSError as error:
             raise local_fault(error, f"cannot create a part file in {self.root}") from None
+
+    def reopen_part(self, name: str) -> int:
+        """A descriptor for going on at the end of a part that was closed."""
+        try:
+            flags = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            return os.open(name, flags, dir_fd=self._staging_fd)
+        except OSError as error:
+            raise local_fault(error, f"cannot go on with a part file in {self.root}") from None
 
     def discard_part(self, name: str) -> None:
         """Remove a part, if it is there."""
@@ -163,15 +244,37 @@ class LocalVolume:
         except OSError as error:
             raise local_fault(error, f"cannot remove a part file in {self.root}") from None
 
+    def record(self, descriptor: int, source: Source) -> None:
+        """Write on an open part which link its bytes came from, where the file system can hold that."""
+        set_source(descriptor, source)
+
+    def recorded(self, path: SafePath) -> Source | None:
+        """Which link the file at ``path`` came from, as far as ``record`` told; None if that is not known."""
+        with suppress(OSError):
+            parent, _, leaf = path.rpartition("/")
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            descriptor = os.open(leaf.encode(), flags, dir_fd=self._directory(parent, create=False))
+            try:
+                return source_of(descriptor)
+            finally:
+                os.close(descriptor)
+        return None
+
     def publish(self, name: str, path: SafePath) -> None:
         """Give a whole and verified part its final name, in one step; an older file there is replaced."""
-        parent, _, leaf = path.rpartition("/")
         try:
-            os.rename(name, leaf.encode(), src_dir_fd=self._staging_fd, dst_dir_fd=self._directory(parent))
+            try:
+                self._rename(name, path)
+            except FileNotFoundError:  # somebody removed the directory at this moment: it is made again
+                self._rename(name, path)
         except OSError as error:
             raise _obstacle(error, path) or local_fault(
                 error, f"cannot put {printable(path)} in place"
             ) from None
+
+    def _rename(self, name: str, path: SafePath) -> None:
+        parent, _, leaf = path.rpartition("/")
+        os.rename(name, leaf.encode(), src_dir_fd=self._staging_fd, dst_dir_fd=self._directory(parent))
 
     def existing(self, path: SafePath) -> int | None:
         """The size of the regular file at ``path``; None if there is none. Directories are not created.
@@ -208,14 +311,14 @@ class LocalVolume:
     def close(self) -> None:
         """Remove our directories where nothing else lives in them, and give the descriptors back."""
         while self._directories:
-            os.close(self._directories.popitem()[1])
+            os.close(self._directories.popitem()[1].descriptor)
         with os.scandir(self._staging_fd) as left:
             is_empty = not any(left)
         if is_empty:  # else parts are left that a later run may use, and need their owner's name
             forget_owner(self._attempts_fd, self._instant)
         os.close(self._staging_fd)
-        if self.dead_instants:
-            self.leftovers()  # their directories, where this run has taken over the last part
+        self._sweep()
+        bury(self._attempts_fd, self._instant)
         os.close(self._owner_fd)
         os.close(self._attempts_fd)
         path = self._staging_path
@@ -231,17 +334,34 @@ class LocalVolume:
                 self.root.rmdir()
 
     def _directory(self, path: str, *, create: bool = True) -> int:
-        if not path:
-            return self._root_fd
+        """A descriptor of the directory that stands under ``path`` now; "" is the destination itself.
+
+        A held one may have been moved or removed since; a file put into it would not be where it was asked for.
+        """
         held = self._directories.get(path)
-        if held is None:
-            held = self._open_below(path, mode=0o777, create=create)
-            self._directories[path] = held
-            if len(self._directories) > MAX_OPEN_DIRECTORIES:
-                os.close(self._directories.popitem(last=False)[1])
-        else:
-            self._directories.move_to_end(path)
-        return held
+        if held is None or not self._is_at(path, held.number):
+            if not self._is_at("", self._root_number):
+                raise LocalFault(
+                    f"{self.root} was moved or removed while cfetch was running; "
+                    "put it back, or run the same command again"
+                )
+            if not path:
+                return self._root_fd
+            if held is not None:
+                os.close(self._directories.pop(path).descriptor)
+            descriptor = self._open_below(path, mode=0o777, create=create)
+            held = self._directories[path] = _Held(descriptor, _number(os.fstat(descriptor)))
+            if len(self._directories) > self._most_directories:
+                os.close(self._directories.popitem(last=False)[1].descriptor)
+        self._directories.move_to_end(path)
+        return held.descriptor
+
+    def _is_at(self, path: str, number: tuple[int, int]) -> bool:
+        try:
+            name = self._root_name + b"/" + path.encode()
+            return _number(os.stat(name, follow_symlinks=not path)) == number
+        except OSError:
+            return False
 
     def _open_below(self, path: str, *, mode: int, create: bool = True) -> int:
         current = os.dup(self._root_fd)

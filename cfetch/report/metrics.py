@@ -19,7 +19,7 @@ from cfetch.errors import LocalFault, UsageError
 from cfetch.events import EntryFinished, Event, FileRecord, RunFinished, RunStarted
 from cfetch.secret import printable
 
-__all__ = ["MetricsFile", "Run", "RunHeader", "read_metrics"]
+__all__ = ["MetricsFile", "Run", "RunHeader", "failed_paths", "read_metrics"]
 
 FLUSH_EVERY_S = 1.0  # what a kill -9 may cost of the record
 BUFFER_BYTES = 256 * 1024  # a write a second at 250 files/s, a few dozen at 10,000 files/s
@@ -80,8 +80,11 @@ class MetricsFile:
             self._buffer += (b"" if self._separator == b",\n" else self._separator) + b"\n]\n"
         self._flush()
         if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+            fd, self._fd = self._fd, -1
+            try:
+                os.close(fd)
+            except OSError as error:  # a network file system may tell now that it is full
+                raise self._fault(error) from None
 
     def __enter__(self) -> Self:
         return self
@@ -168,6 +171,22 @@ def read_metrics(paths: Iterable[Path]) -> Iterator[Run]:
 
         for _, group in groupby(_documents(path), key=number):
             yield _run(path, group)
+
+
+def failed_paths(path: Path) -> set[str]:
+    """The paths of the entries that failed or were cancelled, and did not succeed in a later run of the file.
+
+    Raises:
+        UsageError: see ``read_metrics``.
+    """
+    found: set[str] = set()
+    for run in read_metrics([path]):
+        for record in run.files:
+            if record.status in ("failed", "cancelled"):
+                found.add(record.path)
+            else:
+                found.discard(record.path)
+    return found
 
 
 def _run(path: Path, documents: Iterator[RunHeader | FileRecord]) -> Run:

@@ -6,6 +6,8 @@ are not yet, failed ones no more. One event loop owns a detector: no method wait
 by another; it is not for threads.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 
 from cfetch.config.straggler import StragglerConfig
@@ -145,13 +147,17 @@ class Detector:
         median_bps = self._baseline_bps()
         return _limit_of(attempt, self._config, median_bps) if attempt and median_bps else None
 
-    def check(self, now_s: float) -> Check:
-        """Look at all attempts in flight; each is flagged at most once. Call at least every ``MAX_GAP_S``."""
+    def check(self, now_s: float, held_s: Mapping[int, float] | None = None) -> Check:
+        """Look at all attempts in flight; each is flagged at most once. Call at least every ``MAX_GAP_S``.
+
+        ``held_s``: by id, the seconds for which we ourselves kept an attempt from reading. They are in the
+        samples, which tell how fast files come here, but nobody is a straggler for them.
+        """
         lost_s = gap_s(self._checked_s, now_s)
         self._checked_s = now_s
         if lost_s:
             self._active = {id_: a.forgive(now_s - lost_s, now_s) for id_, a in self._active.items()}
-        stragglers = () if lost_s else self._flag(now_s)
+        stragglers = () if lost_s else self._flag(now_s, held_s or {})
         return Check(
             stragglers=stragglers,
             median_bps=self.median_bps,
@@ -167,7 +173,7 @@ class Detector:
         in_force = self._config.enabled and self.total_finished >= self.required
         return self.median_bps if in_force else None
 
-    def _flag(self, now_s: float) -> tuple[Flagged, ...]:
+    def _flag(self, now_s: float, held_s: Mapping[int, float]) -> tuple[Flagged, ...]:
         median_bps = self._baseline_bps()
         if median_bps is None:
             return ()
@@ -176,8 +182,9 @@ class Detector:
             if attempt.immune or attempt.straggler:
                 continue
             expected_s = _limit_of(attempt, self._config, median_bps)
-            if expected_s is not None and now_s - attempt.start_s > expected_s:
-                found.append(Flagged(attempt.id, now_s - attempt.start_s, expected_s))
+            elapsed_s = now_s - attempt.start_s - held_s.get(attempt.id, 0.0)
+            if expected_s is not None and elapsed_s > expected_s:
+                found.append(Flagged(attempt.id, elapsed_s, expected_s))
         for flagged in found:
             self._active[flagged.id] = self._active[flagged.id].flag()
             self._counted.add(flagged.id)

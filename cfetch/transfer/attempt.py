@@ -5,7 +5,8 @@ or the whole run's is told by that reason and by the task's own count, never by 
 """
 
 import asyncio
-from collections.abc import Mapping
+import math
+from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 
 from cfetch.clock import Clock
@@ -16,12 +17,17 @@ from cfetch.secret import SecretUrl
 from cfetch.transfer.http import Response, Transport
 from cfetch.transfer.judge import Action, Asked, Verdict, judge
 from cfetch.transfer.part import Part
+from cfetch.transfer.rate import Limiter
 from cfetch.transfer.retry import retry_after_s
 
 __all__ = ["BreakOff", "Running", "fetch", "outcome_of"]
 
 MAX_SAMPLES = 32  # per attempt in the metrics; enough to see a rate collapse, ~1 KiB of JSON
 FIRST_SAMPLE_GAP_S = 0.05
+NO_END = (
+    "the server states no length and ends the body with the connection, so a cut would go unseen; "
+    "put the size or a hash into the manifest"
+)
 
 
 class BreakOff(Enum):
@@ -36,6 +42,8 @@ class Running:
 
     __slots__ = (
         "_gap_s",
+        "_held_s",
+        "_held_since_s",
         "_next_sample_s",
         "_task",
         "_uncancelled",
@@ -76,6 +84,8 @@ class Running:
         self.reason: BreakOff | None = None
         self.expected_s: float | None = None
         self.median_bps: float | None = None
+        self._held_s = 0.0
+        self._held_since_s: float | None = None
         self._gap_s = FIRST_SAMPLE_GAP_S
         self._next_sample_s = 0.0
         task = asyncio.current_task()
@@ -96,7 +106,24 @@ class Running:
 
     def forgive(self, now_s: float) -> None:
         """Our own process stood still: its silence does not count as the server's."""
+        if self._held_since_s is None:
+            self.last_byte_s = now_s
+
+    def hold(self, now_s: float) -> None:
+        """A rate limit keeps us from reading: until ``let_go`` its silence is ours."""
+        self._held_since_s = now_s
+        self.last_byte_s = math.inf
+
+    def let_go(self, now_s: float) -> None:
+        """The limit lets us read again."""
+        pass
+        self._held_since_s = None
         self.last_byte_s = now_s
+
+    def held_s(self, now_s: float) -> float:
+        """Seconds for which a rate limit, not the server, made it wait."""
+        since_s = self._held_since_s
+        return self._held_s if since_s is None else self._held_s + now_s - since_s
 
     def was_broken_off(self) -> bool:
         """For the handler of the cancellation: true if it was ``break_off`` and nothing else."""
@@ -116,8 +143,10 @@ class Running:
             self._gap_s *= 2
         self._next_sample_s = now_s + self._gap_s
 
-    def record(self, outcome: Outcome, error: str | None, now_s: float) -> AttemptRecord:
-        """The story of this attempt."""
+    def record(
+        self, outcome: Outcome, error: str | None, now_s: float, *, host: str | None = None
+    ) -> AttemptRecord:
+        """The story of this attempt; ``host`` where it was not the entry's own."""
         response = self.response
         return AttemptRecord(
             n=self.n,
@@ -133,6 +162,7 @@ class Running:
             median_bps=self.median_bps,
             expected_s=self.expected_s,
             samples=self.samples,
+            mirror=host,
         )
 
 
@@ -147,6 +177,7 @@ async def fetch(
     clock: Clock,
     origin_s: float,
     fresh: bool,
+    limiter: Limiter | None = None,
 ) -> None:
     """Bring ``part`` to its end, or raise what stands in the way. ``origin_s``: the run's start on the clock.
 
@@ -154,22 +185,19 @@ async def fetch(
         SourceError: the reply or the connection is at fault. The part keeps what may be built upon.
         LocalFault: the disk is.
     """
-    headers: dict[str, str] = {}
-    if part.position:
-        headers["Range"] = f"bytes={part.position}-"
-        if part.validator is not None:
-            headers["If-Range"] = part.validator
     asked = Asked(
         from_byte=part.position,
         size_bytes=run.size_bytes,
         total_bytes=part.total_bytes,
         validator=part.validator,
     )
-    response = run.response = await transport.open(url, headers, secrets, fresh=fresh)
+    response = run.response = await transport.open(url, _range_of(part), secrets, fresh=fresh)
     try:
         verdict = run.verdict = judge(response.status, response.headers, asked)
         if verdict.action is not Action.ACCEPT:
             raise _error_of(verdict, response, part, clock)
+        if not verdict.framed and run.size_bytes is None and digest is None:
+            raise Refused(NO_END)  # before a byte is read: such a body may go on until the disk is full
         if verdict.from_byte != part.position:
             part.restart()
             run.learned_size = True  # it has the whole file to fetch after all
@@ -179,7 +207,10 @@ async def fetch(
         if run.size_bytes is None and verdict.total_bytes is not None:
             run.size_bytes, run.learned_size = verdict.total_bytes, True
         end = run.size_bytes
-        read, write, note, monotonic = response.read, part.write, run.note, clock.monotonic
+        read: Callable[[], Awaitable[bytes]] = response.read
+        if limiter is not None:
+            read = limiter.reader(response.read, url.host(), run, origin_s)
+        write, note, monotonic = part.write, run.note, clock.monotonic
         while data := await read():
             if end is not None and part.position + len(data) > end:
                 part.restart()
@@ -193,7 +224,17 @@ async def fetch(
         finally:
             response.close()
         raise
-    check_end(run, part, digest)
+    check_end(run, part)
+
+
+def _range_of(part: Part) -> dict[str, str]:
+    """The headers that ask for what the part does not hold yet."""
+    if not part.position:
+        return {}
+    wanted = {"Range": f"bytes={part.position}-"}
+    if part.validator is not None:
+        wanted["If-Range"] = part.validator
+    return wanted
 
 
 def salvage(run: Running, part: Part, now_s: float) -> None:
@@ -206,17 +247,10 @@ def salvage(run: Running, part: Part, now_s: float) -> None:
         run.note(now_s, len(data))
 
 
-def check_end(run: Running, part: Part, digest: Digest | None) -> None:
+def check_end(run: Running, part: Part) -> None:
     """Raise unless the end of the body is the end of the file."""
     if run.size_bytes is not None and part.position < run.size_bytes:
         raise Transient(f"the body ended after {part.position} of {run.size_bytes} bytes")
-    assert run.verdict is not None
-    if run.size_bytes is None and not run.verdict.framed and digest is None:
-        part.restart()
-        raise Refused(
-            "the server states no length and ends the body with the connection, so a cut would go unseen; "
-            "put the size or a hash into the manifest"
-        )
 
 
 def _error_of(verdict: Verdict, response: Response, part: Part, clock: Clock) -> SourceError:

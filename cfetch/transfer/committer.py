@@ -3,12 +3,14 @@
 Durable (``--durability power``): parts are flushed, then renamed, and the renames are flushed before anything
 vouches for them (Pillai et al., OSDI 2014: neither order nor rename is durable by itself). A flush costs
 milliseconds however many files it covers, so parts are published in groups: one flush makes a group's bytes
-durable and, with them, the names of the group before. Workers do not wait for it.
+durable and, with them, the names of the group before, whose files are told to be done only then. Workers do
+not wait for it.
 
 Not durable (``crash``): renamed at once. A killed process loses nothing by that; a power cut may.
 """
 
 import asyncio
+import concurrent.futures.thread  # noqa: F401 - else it is loaded at the first flush, when descriptors may be few
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
@@ -21,13 +23,13 @@ __all__ = ["Committer"]
 
 GROUP_S = 0.2  # what a file waits at most for others; four or five flushes a second
 GROUP_FILES = 1024  # a flush of so many small files takes well under a second, and so do their names
-MAX_PENDING_FILES = 4096  # memory, some 3 KiB each; only a disk that is slower than the network comes here
+MAX_PENDING_FILES = 4096  # memory, some 3 KiB each, and for as many whose names are not flushed yet; only a disk that is slower than the network comes here
 MAX_PENDING_BYTES = (
     256 << 20
 )  # the kernel's own limit for unwritten pages is usually higher; ours bounds a flush
 
 Ended = Callable[[CfetchError | None], None]
-"""Told once per part: None when it has its final name, else why it has not."""
+"""Told once per part: None when it has its final name for good, else why it has not."""
 
 
 class _Pending(NamedTuple):
@@ -36,7 +38,7 @@ class _Pending(NamedTuple):
 
 
 class Committer:
-    """Publishes parts. ``run`` is its task; after ``drain`` it ends when all is named and flushed."""
+    """Publishes parts. ``run`` is its task; after ``drain`` it ends when all is named, flushed and told."""
 
     def __init__(self, volume: LocalVolume, *, durable: bool) -> None:
         self._volume = volume
@@ -47,15 +49,15 @@ class Committer:
         self._full = asyncio.Event()  # no use in waiting for more
         self._room = asyncio.Event()
         self._draining = False
-        self._names_to_flush = False
 
     def add(self, part: Part, ended: Ended) -> None:
         """Take over a verified part."""
         if not self._durable:
-            _publish(part, ended)
+            if _has_got_its_name(part, ended):
+                ended(None)
             return
         try:
-            part.close()  # hundreds may be pending, and descriptors are few
+            part.seal()  # hundreds may be pending, and descriptors are few
         except LocalFault as fault:
             part.discard()
             ended(fault)
@@ -79,8 +81,9 @@ class Committer:
 
     async def run(self) -> None:
         """Publish group after group, until drained."""
+        named: list[_Pending] = []
         while True:
-            if not self._pending:
+            if not self._pending and not named:
                 if self._draining:
                     break
                 self._work.clear()
@@ -91,9 +94,7 @@ class Committer:
             if not self._draining:
                 self._full.clear()
             self._room.set()
-            await self._publish_group(group)
-        if self._names_to_flush:
-            await asyncio.to_thread(self._volume.flush)
+            named = await self._publish_group(group, named)
 
     def drain(self) -> None:
         """Nothing more will come: publish what is pending, then end ``run``."""
@@ -101,26 +102,26 @@ class Committer:
         self._work.set()
         self._full.set()
 
-    async def _publish_group(self, group: list[_Pending]) -> None:
-        if not group:
-            return
+    async def _publish_group(self, group: list[_Pending], named: list[_Pending]) -> list[_Pending]:
+        """Flush, tell of the group before that it is ``named`` for good, and name this one; what got a name."""
         try:
             await asyncio.to_thread(self._volume.flush)
         except LocalFault as fault:  # the bytes may be lost although they were written: never publish them
             for pending in group:
                 pending.part.discard()
+            for pending in named + group:
                 pending.ended(fault)
-            return
-        for pending in group:
-            _publish(*pending)
-        self._names_to_flush = True
+            return []
+        for pending in named:
+            pending.ended(None)
+        return [pending for pending in group if _has_got_its_name(*pending)]
 
 
-def _publish(part: Part, ended: Ended) -> None:
+def _has_got_its_name(part: Part, ended: Ended) -> bool:
     try:
         part.publish()
     except (Blocked, LocalFault) as error:
         part.discard()
         ended(error)
-    else:
-        ended(None)
+        return False
+    return True

@@ -3,22 +3,22 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from io import BytesIO
 from typing import BinaryIO, TypeVar
 
 from cfetch.clock import Clock
-from cfetch.errors import ConfigError, Refused, SourceError, Transient
+from cfetch.errors import ConfigError, Refused, Transient
 from cfetch.secret import SecretText, SecretUrl
 from cfetch.transfer.http import Transport
 from cfetch.transfer.judge import Action, Asked, judge
-from cfetch.transfer.retry import Limits, Spent, next_step
+from cfetch.transfer.repeat import refusal, until_answered
 
 __all__ = ["MAX_MANIFEST_BYTES", "fetch_document", "statement_chunks"]
 
 MAX_MANIFEST_BYTES = 16 << 30  # 30 million presigned links; a larger manifest belongs on disk
 MAX_REPLY_BYTES = 64 << 20
 SILENCE_S = 30.0  # no monitor watches a document
-LIMITS = Limits(max_attempts=5, retry_budget_s=60.0)
 T = TypeVar("T")
 _STATEMENT_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
@@ -38,18 +38,8 @@ async def fetch_document(
     Raises:
         SourceError: it cannot be had; transient faults were tried again.
     """
-    start_s, errors = clock.monotonic(), 0
-    while True:
-        try:
-            await _fetch_once(url, sink, transport, secrets or {}, max_bytes)
-            return
-        except SourceError as error:
-            errors += 1
-            spent = Spent(errors, 0, clock.monotonic() - start_s)
-            step = next_step(error, spent, LIMITS, jitter=jitter(), can_refresh=False)
-            if step.delay_s is None:
-                raise
-            await clock.sleep(step.delay_s)
+    ask = partial(_fetch_once, url, sink, transport, secrets or {}, max_bytes)
+    await until_answered(ask, clock=clock, jitter=jitter)
 
 
 async def _in_time(step: Awaitable[T]) -> T:
@@ -68,10 +58,8 @@ async def _fetch_once(
     response = await _in_time(transport.open(url, {}, secrets, fresh=False))
     try:
         verdict = judge(response.status, response.headers, Asked())
-        if verdict.action in (Action.RETRY, Action.THROTTLE):
-            raise Transient(verdict.reason, http_status=response.status)
         if verdict.action is not Action.ACCEPT:
-            raise Refused(verdict.reason, http_status=response.status)
+            raise refusal(verdict, response.status)
         if not verdict.framed:
             raise Refused("the server states no length, so a document that was cut short would go unseen")
         size = 0

@@ -1,9 +1,16 @@
-"""One entry in a worker's hands: its part, its tries, in the end its record. Mutable, owned by one task."""
+"""One entry in a worker's hands: its part, its sources, its tries, in the end its record.
+
+Mutable, owned by one task at a time. Source 0 is the entry's own URL, the others are its mirrors. They are
+tried by how often they failed this entry, then by measured speed, then in the manifest's order.
+"""
+
+from collections.abc import Iterator, Mapping
 
 from cfetch.errors import CfetchError, Corrupt, Expired, SourceError, Straggling
 from cfetch.events import AttemptRecord, FileRecord, Status
 from cfetch.manifest.entry import Entry
 from cfetch.secret import SecretText, SecretUrl
+from cfetch.transfer.hosts import Hosts
 from cfetch.transfer.part import Part
 from cfetch.transfer.refresh import Link
 
@@ -13,57 +20,136 @@ MIN_PROGRESS_BYTES = 64 << 10  # a try that brings less is no progress
 MAX_MITIGATIONS = (
     2  # a third slow connection in a row is the file's nature; the bar has risen four-fold by then
 )
+LEFT = 1 << 30  # failures of a source that is never asked again
 
 
 class Job:
-    """``errors`` counts failed tries, ``corrupt`` those that brought wrong bytes.
+    """``errors`` counts failed tries, ``corrupt`` those that brought wrong bytes from the present source.
 
-    ``mitigations`` counts cancelled stragglers, which cost no try.
+    ``mitigations`` counts cancelled stragglers, which cost no try. ``placed``: it has a place at its host.
+    ``put_s``: when it was put back to wait for its next try, which may start at ``due_s``.
     """
 
     __slots__ = (
+        "_failures",
+        "_own_url",
         "attempts",
         "best_bytes",
         "corrupt",
+        "due_s",
         "entry",
         "errors",
         "expires_at",
         "fresh",
         "gave_up",
         "headers",
-        "host",
+        "lane",
         "mitigations",
+        "must_refresh",
         "part",
+        "placed",
         "progress_s",
+        "put_s",
         "queued_s",
         "refreshes",
+        "source",
         "start_s",
         "url",
         "verified",
     )
 
-    def __init__(self, entry: Entry, part: Part, *, host: str, now_s: float, queued_s: float) -> None:
+    def __init__(self, entry: Entry, part: Part, *, lane: int, now_s: float) -> None:
         self.entry = entry
         self.part = part
-        self.host = host
-        self.queued_s = queued_s
-        self.start_s = self.progress_s = now_s
+        self.lane = lane
+        self.start_s = self.progress_s = self.put_s = self.due_s = now_s
+        self.queued_s = 0.0
+        self.placed = False
+        self.source = 0
+        self._failures = [0] * (1 + len(entry.mirrors))
         self.best_bytes = 0
         self.url: SecretUrl = entry.url
+        self._own_url = entry.url  # a refreshed one in time
         self.headers: tuple[tuple[str, SecretText], ...] = entry.headers
         self.expires_at = entry.expires_at
         self.errors = 0
         self.corrupt = 0
         self.mitigations = 0
         self.refreshes = 0
+        self.must_refresh = False
         self.fresh = False
         self.verified = "none"
         self.gave_up = ""  # the limit that ended the tries, in words
         self.attempts: list[AttemptRecord] = []
 
+    def host_of(self, source: int) -> str:
+        """The host that a source is asked at."""
+        return (self.entry.mirrors[source - 1] if source else self.entry.url).host()
+
+    @property
+    def host(self) -> str:
+        """The host of the present source."""
+        return self.host_of(self.source)
+
+    @property
+    def mirror(self) -> str | None:
+        """The present source's host, if it is a mirror."""
+        return self.host if self.source else None
+
+    def usable_sources(self) -> Iterator[int]:
+        """The sources that have not been left for good."""
+        return (n for n, failures in enumerate(self._failures) if failures < LEFT)
+
+    def has_untried_source(self) -> bool:
+        """Whether there is another source that this entry has not failed at."""
+        return any(not failures and n != self.source for n, failures in enumerate(self._failures))
+
+    def best_source(self, hosts: Hosts, now_s: float) -> int | None:
+        """The source for the next try, among those whose hosts bear one more; None if none does."""
+        if not self.entry.mirrors:
+            return 0 if hosts.opens_s(self.host, now_s) <= now_s else None
+        stays = self.part.position > 0 and self.entry.digest is None  # elsewhere the bytes would be lost
+
+        def cost(source: int) -> tuple[float, float, int]:
+            failures = self._failures[source] - (0.5 if stays and source == self.source else 0.0)
+            return (failures, -hosts.speed_bps(self.host_of(source)), source)
+
+        open_now = [n for n in self.usable_sources() if hosts.opens_s(self.host_of(n), now_s) <= now_s]
+        return min(open_now, key=cost, default=None)
+
+    def move(self, source: int) -> None:
+        """Ask another source from now on.
+
+        An ETag speaks for the one URL that stated it (RFC 9110 8.8.3), so bytes of two sources are joined
+        only under the manifest's hash.
+        """
+        if source == self.source:
+            return
+        self.source = source
+        self.corrupt = 0
+        self.fresh = False
+        self.url = self.entry.mirrors[source - 1] if source else self._own_url
+        if self.entry.digest is None:
+            self.part.restart()
+        self.part.came_from(mirror=source > 0)
+
+    def leave_source(self) -> None:
+        """The present source is wrong for good; the next begins with all its tries."""
+        self._failures[self.source] = LEFT
+        self.errors = 0
+
+    def secrets(self, of_all: Mapping[str, str]) -> Mapping[str, str]:
+        """The headers for the present source: none for a mirror of another origin."""
+        if self.source and self.url.origin() != self.entry.url.origin():
+            return {}
+        if not self.headers:
+            return of_all
+        return {**of_all, **{name: value.reveal() for name, value in self.headers}}
+
     def take(self, link: Link, *, counts: bool) -> None:
         """Use a fresh link from now on; ``counts`` if the server had refused the old one."""
-        self.url, self.expires_at = link.url, link.expires_at
+        self.url = self._own_url = link.url
+        self.expires_at = link.expires_at
         self.headers = link.headers or self.headers
         self.refreshes += counts
 
@@ -76,6 +162,8 @@ class Job:
         """A try has failed. Stragglers and links that are over have limits of their own."""
         self.errors += not isinstance(error, Straggling | Expired)
         self.corrupt += isinstance(error, Corrupt)
+        if not isinstance(error, Straggling) or self.entry.digest is not None:
+            self._failures[self.source] += 1  # slow is better than to lose the bytes
 
     def is_last_try(self, max_attempts: int) -> bool:
         """Whether a cancellation now could cost the file: such an attempt is immune."""

@@ -76,7 +76,8 @@ class Monitor:
             if run.learned_size and run.size_bytes is not None:
                 run.learned_size = False
                 self._detector.sized(run.id, run.size_bytes - run.from_byte)
-        check = self._detector.check(now_s)
+        held_s = {run.id: held for run, *_ in self.active.values() if (held := run.held_s(now_s))}
+        check = self._detector.check(now_s, held_s)
         if check.gap_s or self._came_late(now_s):  # this process stood still, the servers did not
             for run, _, _ in self.active.values():
                 run.forgive(now_s)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 
 import msgspec
@@ -11,8 +12,9 @@ from cfetch.manifest.digests import Hash, new_hash
 from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.placement.leftovers import Leftover, boot_id
 from cfetch.placement.local import LocalVolume, local_fault
+from cfetch.placement.source import Source
 from cfetch.secret import printable
-from cfetch.transfer.resume import WORTH_KEEPING_BYTES, Note, identity, note_for
+from cfetch.transfer.resume import WORTH_KEEPING_BYTES, Note, identity, note_for, part_name
 
 __all__ = ["Part", "hash_and_close"]
 
@@ -52,13 +54,18 @@ class Part:
 
     ``position`` is the number of bytes held; the hash covers exactly those. ``validator`` is the strong ETag
     under which they came: only bytes of the same ETag may follow them.
+
+    A part whose entry has a hash needs nothing but its name to be gone on with by a later run; another one
+    gets a note once it is ``WORTH_KEEPING_BYTES`` long (``resume``).
     """
 
     __slots__ = (
         "_entry",
         "_fd",
         "_hash",
+        "_lost",
         "_made",
+        "_mirrored",
         "_name",
         "_noted",
         "_volume",
@@ -69,11 +76,13 @@ class Part:
 
     def __init__(self, volume: LocalVolume, entry: Entry) -> None:
         self._volume = volume
-        self._name = f"{entry.id:012x}"  # fixed length: no manifest can make it too long
+        self._name = ""  # until there is a file: most entries of a second run have none
         self._entry = entry
         self._fd = -1
         self._made = False  # a file of ours stands in the staging directory
-        self._noted = False  # and a note beside it, so that a later run may go on with it
+        self._mirrored = False  # the present bytes' validator is a mirror's, and says nothing in a later run
+        self._noted = False  # and a note beside it
+        self._lost = False  # the disk has failed to take some of it, and what is there may be anything
         self._hash = self._new_hash()
         self.position = 0
         self.validator: str | None = None
@@ -85,12 +94,13 @@ class Part:
     def write(self, data: bytes) -> None:
         """Append. Raises LocalFault when the disk does not take it."""
         if self._fd < 0:
-            self._create()
+            self._open()
         try:
             written = os.write(self._fd, data)
             while written < len(data):  # a nearly full disk takes a part of it first
                 written += os.write(self._fd, memoryview(data)[written:])
         except OSError as error:
+            self._lost = error.errno == errno.EIO
             raise local_fault(error, f"cannot write {printable(self._entry.path)}") from None
         if self._hash is not None:
             self._hash.update(data)
@@ -99,8 +109,8 @@ class Part:
             self._note()
 
     def _note(self) -> None:
-        """Tell later runs what this is, if they could go on with it at all."""
-        if self.validator is None and self._entry.digest is None:
+        """Tell later runs under which ETag these bytes came, if there was one and no hash will prove them."""
+        if self.validator is None or self._entry.digest is not None:
             return
         note = note_for(self._entry, self.validator, boot_id())
         self._volume.note_part(self._name, msgspec.json.encode(note))
@@ -111,23 +121,38 @@ class Part:
             self._noted = False
             self._volume.forget_note(self._name)
 
-    async def adopt(self, leftover: Leftover, note: Note) -> None:
+    async def adopt(self, leftover: Leftover, note: Note | None) -> None:
         """Go on with a dead run's part that ``fits``. Raises LocalFault."""
+        self._name = self._own_name()
         descriptor = self._volume.adopt_part(leftover, self._name)
         if descriptor is None:
             return
         self._fd = descriptor
-        self._made = self._noted = True
+        self._made = True
+        self._noted = bool(leftover.note)
         if self._hash is not None:
             await _read_and_close(os.dup(self._fd), self._hash, self._entry.path)
         self.position = os.lseek(self._fd, 0, os.SEEK_END)
-        self.validator = note.validator if note.identity == identity(self._entry.url) else None
+        if note is not None and note.identity == identity(self._entry.url):
+            self.validator = note.validator
+
+    def came_from(self, *, mirror: bool) -> None:
+        """The next bytes come from another source, whose validator is not known yet."""
+        self._mirrored = mirror
+        self.validator = None
+        self.total_bytes = None
+
+    def pause(self) -> None:
+        """Give the descriptor back while the entry waits for its next try. Raises LocalFault."""
+        self.close()
 
     def restart(self) -> None:
         """Forget the bytes."""
         if self.position == 0:
             return
         self._forget_note()
+        if self._fd < 0:
+            self._open()
         try:
             os.ftruncate(self._fd, 0)
             os.lseek(self._fd, 0, os.SEEK_SET)
@@ -164,18 +189,29 @@ class Part:
         except OSError as error:
             raise local_fault(error, f"cannot write {printable(self._entry.path)}") from None
 
+    def seal(self) -> None:
+        """The part is whole and verified. Raises LocalFault.
+
+        What only its size vouches for is told where it came from: see ``placement.source``.
+        """
+        if not self._made:
+            self._open()
+        if self._fd >= 0 and self._entry.digest is None:
+            self._volume.record(self._fd, Source(identity(self._entry.url), self.validator))
+        self.close()
+
     def publish(self) -> None:
         """Give the verified part its final name."""
-        if not self._made:
-            self._create()
-        self.close()
+        self.seal()
         self._volume.publish(self._name, self._entry.path)
         self._made = False
-        self._forget_note()
+        with contextlib.suppress(LocalFault):  # a note without a part is debris, and does no harm
+            self._forget_note()
 
     def leave(self) -> int:
         """Keep what a later run can go on with and remove the rest; the number of bytes kept."""
-        if not self._noted:
+        is_proved = self._entry.digest is not None and self.position > WORTH_KEEPING_BYTES
+        if not (self._noted or is_proved) or self._lost or self._volume.lost_writes:
             self.discard()
             return 0
         with contextlib.suppress(LocalFault):  # whoever goes on looks at what is really there
@@ -183,14 +219,26 @@ class Part:
         return self.position
 
     def discard(self) -> None:
-        """Remove what is there; harmless after ``publish``."""
-        with contextlib.suppress(LocalFault):  # whether its bytes could be kept no longer matters
-            self.close()
-        self._forget_note()
-        if self._made:
-            self._volume.discard_part(self._name)
-            self._made = False
+        """Remove what is there, if that can be done; harmless after ``publish``.
 
-    def _create(self) -> None:
+        What made it useless matters more than what cannot be tidied up: a later run does that.
+        """
+        with contextlib.suppress(LocalFault):
+            self.close()
+        with contextlib.suppress(LocalFault):
+            if self._made:
+                self._volume.discard_part(self._name)
+            self._made = False
+        with contextlib.suppress(LocalFault):
+            self._forget_note()
+
+    def _open(self) -> None:
+        if self._made:
+            self._fd = self._volume.reopen_part(self._name)
+            return
+        self._name = self._own_name()
         self._fd = self._volume.create_part(self._name)
         self._made = True
+
+    def _own_name(self) -> str:
+        return part_name(self._entry, boot_id())

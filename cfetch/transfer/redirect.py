@@ -17,7 +17,7 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl]) -> SecretUrl:
-    """The URL to ask next.
+    """The URL to ask next. ``seen`` are those that have been asked, ``url`` last.
 
     Raises:
         Refused: no or several targets, a loop, too many hops, another kind of URL, or a step down to http.
@@ -28,7 +28,10 @@ def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl]) -> SecretU
     try:
         target = SecretUrl(urljoin(url.reveal(), targets.pop()))
         parts = urlsplit(target.reveal())
-        usable = parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc
+        usable = parts.scheme in ("http", "https") and parts.hostname
+        usable = (
+            usable and "@" not in parts.netloc and "%" not in parts.netloc
+        )  # an IPv6 zone is our own affair
         target.origin()
     except ValueError:
         usable = False
@@ -38,6 +41,6 @@ def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl]) -> SecretU
         raise Refused("the server redirects from https to http")
     if target in seen:
         raise Refused("the server redirects in a circle")
-    if len(seen) >= MAX_HOPS:
+    if len(seen) > MAX_HOPS:  # the first of them is the entry's own URL
         raise Refused(f"the server redirects more than {MAX_HOPS} times")
     return target

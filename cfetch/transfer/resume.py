@@ -1,8 +1,10 @@
 """What a part of an earlier run may still be good for: pure.
 
-Beside a part that is worth keeping lies a note: which file it belongs to, and the strong ETag under which its
-bytes came. A later run may go on with it if its own entry is the same file. A link that was signed anew still
-names that file, so signatures do not count; the note holds a hash of the rest, never the URL.
+A part's name is a hash of what its entry is: path, size, and the manifest's hash or the link. So a later run
+finds the part of its own entry by name, and a hash, or the size of a part that was whole, proves it. Beside a
+part that neither will prove lies a note with the strong ETag under which its bytes came; only under that may
+others follow them. A link that was signed anew still names the same file, so signatures do not count; names
+and notes hold a hash of the rest, never the URL.
 """
 
 import hashlib
@@ -11,9 +13,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from cfetch.manifest.entry import Entry
+from cfetch.placement.leftovers import PROVED_BY_HASH, PROVED_BY_SIZE
 from cfetch.secret import SecretUrl
 
-__all__ = ["WORTH_KEEPING_BYTES", "Note", "fits", "identity", "note_for", "read_note"]
+__all__ = ["WORTH_KEEPING_BYTES", "Note", "fits", "identity", "note_for", "part_name", "read_note"]
 
 WORTH_KEEPING_BYTES = (
     1 << 20
@@ -51,6 +54,20 @@ def _is_signature(key: str) -> bool:
     return key in _SIGNATURES or key.startswith(_SIGNATURE_PREFIXES)
 
 
+def part_name(entry: Entry, boot_id: str) -> str:
+    """The name of every part of ``entry``, in this run and others; 33 characters.
+
+    Without a hash in the manifest the boot counts too: after a restart of the machine unflushed bytes may have
+    been lost behind a size that looks right.
+    """
+    if entry.digest is not None:
+        kind, proof = PROVED_BY_HASH, f"{entry.digest.algorithm}:{entry.digest.hex}"
+    else:
+        kind, proof = PROVED_BY_SIZE, f"{identity(entry.url)} {boot_id}"
+    text = f"{entry.path}\0{entry.size_bytes}\0{proof}"
+    return kind + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
 def note_for(entry: Entry, validator: str | None, boot_id: str) -> Note:
     """The note for a part of ``entry`` whose bytes came under ``validator``."""
     return Note(
@@ -72,13 +89,18 @@ def read_note(data: bytes) -> Note | None:
     return note if note.schema == "cfetch.part/1" else None
 
 
-def fits(note: Note, entry: Entry, part_bytes: int, boot_id: str) -> bool:
-    """Whether ``entry`` may go on with the part.
+def fits(note: Note | None, entry: Entry, part_bytes: int, boot_id: str) -> bool:
+    """Whether ``entry`` may go on with the part; one without a note was found by its ``part_name``.
 
     With a hash in the manifest the whole file will prove itself, so the same file by hash is enough. Without
     one, the bytes are joined only under a strong ETag of the same object, and only if the machine has not
-    restarted: unflushed bytes may have been lost behind a size that looks right.
+    restarted: unflushed bytes may have been lost behind a size that looks right. Without a note nothing may be
+    joined, and only a part that was whole when its run died will do.
     """
+    if note is None:
+        if entry.digest is None:
+            return part_bytes == entry.size_bytes
+        return entry.size_bytes is None or part_bytes <= entry.size_bytes
     mine = note_for(entry, note.validator, note.boot_id)
     if (note.path, note.size_bytes, note.digest) != (mine.path, mine.size_bytes, mine.digest):
         return False

@@ -11,11 +11,14 @@ import msgspec
 
 from cfetch.errors import Corrupt, Expired, SourceError, Straggling, Throttled
 
-__all__ = ["Limits", "Spent", "Step", "backoff_s", "next_step", "retry_after_s"]
+__all__ = ["Limits", "RetryBudget", "Spent", "Step", "backoff_s", "next_step", "retry_after_s"]
 
 BASE_S = 0.5  # two quick tries fit into the time a proxy takes to fail over
 CAP_S = 32.0  # as the CloudFetch driver: longer waits outlive presigned links
 MAX_REFRESHES = 3  # a link that is refused three times fresh is revoked, not late
+RETRY_SHARE = 0.2  # retries per request that was none, as in Twitter's Finagle ("RetryBudget")
+RETRIES_PER_S = 10.0  # and so many whatever the share: a short run must be able to try again
+MAX_SAVED_RETRIES = 100.0  # what a long time of health may be worth in a storm
 
 
 class Limits(msgspec.Struct, frozen=True, gc=False):
@@ -35,11 +38,33 @@ class Spent(msgspec.Struct, frozen=True, gc=False):
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
-    """``delay_s`` None means give up, and ``reason`` says which limit was reached."""
+    """``delay_s`` None means give up, and ``reason`` says which limit was reached.
+
+    ``refresh``: with a fresh link; ``leave``: from another source, and never from this one again.
+    """
 
     delay_s: float | None
     refresh: bool = False
+    leave: bool = False
     reason: str = ""
+
+
+class RetryBudget:
+    """How much of the whole run's requests may be retries; those beyond it wait, they do not fail."""
+
+    def __init__(self) -> None:
+        self._saved = MAX_SAVED_RETRIES
+        self._at_s = 0.0
+
+    def earn(self) -> None:
+        """A request is sent that is no retry."""
+        self._saved = min(MAX_SAVED_RETRIES, self._saved + RETRY_SHARE)
+
+    def spend_s(self, now_s: float) -> float:
+        """A retry is wanted: seconds until its turn."""
+        self._saved = min(MAX_SAVED_RETRIES, self._saved + RETRIES_PER_S * max(0.0, now_s - self._at_s)) - 1.0
+        self._at_s = now_s
+        return max(0.0, -self._saved / RETRIES_PER_S)
 
 
 def backoff_s(errors: int, jitter: float) -> float:
@@ -63,22 +88,34 @@ def retry_after_s(text: str | None, wall_s: float) -> float | None:
     return max(0.0, date.timestamp() - wall_s)
 
 
-def next_step(error: SourceError, spent: Spent, limits: Limits, *, jitter: float, can_refresh: bool) -> Step:
-    """What follows a failed try."""
+def next_step(
+    error: SourceError,
+    spent: Spent,
+    limits: Limits,
+    *,
+    jitter: float,
+    can_refresh: bool,
+    others: bool = False,
+) -> Step:
+    """What follows a failed try. ``others``: the entry has sources that it has not failed at."""
     if isinstance(error, Straggling):
         return Step(0.0)
-    if isinstance(error, Expired):
-        if not can_refresh:
-            return Step(None, reason="the link is refused or over and cfetch knows no way to get a fresh one")
-        if spent.refreshes >= MAX_REFRESHES:
-            return Step(None, reason=f"refused after {MAX_REFRESHES} fresh links")
+    if isinstance(error, Expired) and can_refresh and spent.refreshes < MAX_REFRESHES:
         return Step(0.0, refresh=True)
+    if others and (not error.retryable or isinstance(error, Expired | Corrupt)):
+        return Step(0.0, leave=True)
+    if isinstance(error, Expired):
+        if can_refresh:
+            return Step(None, reason=f"refused after {MAX_REFRESHES} fresh links")
+        return Step(None, reason="the link is refused or over and cfetch knows no way to get a fresh one")
     if not error.retryable:
         return Step(None)
     if isinstance(error, Corrupt) and spent.corrupt > 1:
         return Step(None, reason="it was fetched anew and is still wrong")
     if spent.errors >= limits.max_attempts:
         return Step(None, reason=f"gave up after {spent.errors} {'try' if spent.errors == 1 else 'tries'}")
+    if others:
+        return Step(0.0)
     delay = backoff_s(spent.errors, jitter)
     if isinstance(error, Throttled) and error.retry_after_s is not None:
         delay = max(delay, error.retry_after_s)

@@ -1,73 +1,155 @@
-"""Which entry starts next: largest first, and never more of one host than allowed. Pure.
+"""What starts next: largest first among the hosts that bear one more. Pure.
 
 Starting the large files first keeps one big file from being alone at the end (Graham's longest processing
 time rule, makespan <= 4/3 of the best). Unknown sizes come first of all: they may be the largest.
 
-A host at its cap must not hold up the others, so each host has its own queue and only hosts with a free
-place stand in the heap.
+A host that is at its cap, held or broken must not hold up the others, so each host has its own lane, and
+only lanes that may start something stand in the heap. An entry that waits for its next try waits in its lane
+too, and not in a worker's hands; when its time has come it goes before the lane's new entries.
 """
 
 import heapq
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Generic, TypeVar
 
-__all__ = ["Schedule"]
+__all__ = ["NEVER", "Schedule"]
+
+NEVER = float("inf")
+Waiting = TypeVar("Waiting")
 
 
-class Schedule:
-    """Hands out entry indexes. ``sizes`` -1 is unknown; ``per_host`` None means that hosts have no cap.
+class Schedule(Generic[Waiting]):
+    """Hands out entry indexes, and what was put back for another try.
 
-    Memory: 4 bytes an entry. ``take`` and ``release`` cost O(log hosts).
+    Args:
+        sizes: bytes by entry; -1 is unknown.
+        lane_of: number of its host by entry, from 0 to ``lanes`` - 1.
+        lanes: how many hosts there are.
+        opens_s: when a lane's host takes one more: the given time, a later one, or ``NEVER``, which means
+            not before ``reopen`` is called for it.
+        is_due: whether something must not wait for its lane's host: it can go elsewhere, or has to fail.
+        most_put_back: with so many waiting for another try nothing new is handed out; bounds memory.
+
+    Memory: 4 bytes an entry, 9 a lane. ``take`` costs O(log lanes).
     """
 
-    def __init__(self, sizes: Sequence[int], host_of: Sequence[int], per_host: int | None) -> None:
-        order = array("I", sorted(range(len(sizes)), key=lambda i: -sizes[i] if sizes[i] >= 0 else -(2**63)))
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        lane_of: Sequence[int],
+        lanes: int,
+        *,
+        opens_s: Callable[[int, float], float],
+        is_due: Callable[[int | Waiting], bool],
+        most_put_back: int,
+    ) -> None:
         self._sizes = sizes
-        self._host_of = host_of
-        self._per_host = per_host
-        self._queues = [order] if per_host is None else _by_host(order, host_of)
-        self._cursors = [0] * len(self._queues)
-        self._running = [0] * len(self._queues)
-        self._ready = [
-            (self._rank(lane), lane) for lane in range(len(self._queues)) if len(self._queues[lane])
-        ]
-        heapq.heapify(self._ready)
-        self.waiting = len(order)
+        self._opens_s = opens_s
+        self._is_due = is_due
+        self._most_put_back = most_put_back
+        by_size = sorted(range(len(sizes)), key=lambda i: -sizes[i] if sizes[i] >= 0 else -(2**63))
+        self._order = array("I", sorted(by_size, key=lane_of.__getitem__) if lanes > 1 else by_size)
+        self._next, self._end = _bounds(lane_of, lanes)
+        self._back: dict[int, list[tuple[float, int, Waiting]]] = {}  # heaps by lane
+        self._counter = 0
+        self.fresh = len(self._order)
+        self.put_back = 0
+        self._stands = bytearray(lanes)  # 1: the lane is in the heap of those that may start
+        self._ready: list[tuple[int, int]] = []
+        self._later: list[tuple[float, int]] = []  # when to look at a lane again; too often does no harm
+        self._shut: set[int] = set()  # lanes whose hosts take nothing until something ends
+        for lane in range(lanes):
+            self.reopen(lane)
 
-    def take(self) -> int | None:
-        """The next entry that may start; None if there is none left, or only for hosts at their cap."""
-        if not self._ready:
-            return None
-        _, lane = self._ready[0]
-        index = self._queues[lane][self._cursors[lane]]
-        self._cursors[lane] += 1
-        self._running[lane] += 1
-        self.waiting -= 1
-        if self._has_place(lane):
-            heapq.heapreplace(self._ready, (self._rank(lane), lane))
-        else:
+    @property
+    def waiting(self) -> int:
+        """Entries that are not under way."""
+        return self.fresh + self.put_back
+
+    def take(self, now_s: float) -> int | Waiting | None:
+        """What may start now; None if there is nothing, or only later (see ``next_s``)."""
+        while self._later and self._later[0][0] <= now_s:
+            self.reopen(heapq.heappop(self._later)[1])
+        while self._ready:
+            lane = self._ready[0][1]
+            found = self._first(lane, now_s)
+            at_s = NEVER if found is None else self._opens_s(lane, now_s)
+            if found is not None and (at_s <= now_s or self._is_due(found)):
+                self._remove(lane, now_s)
+                heapq.heapreplace(self._ready, (self._rank(lane), lane))
+                return found
             heapq.heappop(self._ready)
-        return index
+            self._stands[lane] = 0
+            if found is not None and at_s < NEVER:
+                heapq.heappush(self._later, (at_s, lane))
+            elif found is not None:
+                self._shut.add(lane)
+        return None
 
-    def release(self, index: int) -> None:
-        """Entry ``index`` is over; its host has a place again."""
-        lane = 0 if self._per_host is None else self._host_of[index]
-        had_place = self._has_place(lane)
-        self._running[lane] -= 1
-        if not had_place and self._has_place(lane):
+    def next_s(self) -> float:
+        """When ``take`` may find something by time alone."""
+        return self._later[0][0] if self._later else NEVER
+
+    def put(self, lane: int, waiting: Waiting, due_s: float) -> None:
+        """Put something back whose next try may start at ``due_s``."""
+        self._counter += 1
+        heapq.heappush(self._back.setdefault(lane, []), (due_s, self._counter, waiting))
+        heapq.heappush(self._later, (due_s, lane))
+        self.put_back += 1
+
+    def reopen(self, lane: int) -> None:
+        """The lane's host may take one more."""
+        self._shut.discard(lane)
+        if not self._stands[lane] and (self._next[lane] < self._end[lane] or lane in self._back):
+            self._stands[lane] = 1
             heapq.heappush(self._ready, (self._rank(lane), lane))
 
-    def _has_place(self, lane: int) -> bool:
-        free = self._per_host is None or self._running[lane] < self._per_host
-        return free and self._cursors[lane] < len(self._queues[lane])
+    def reopen_shut(self) -> None:
+        """Some host has a place that entries of other lanes may take."""
+        for lane in list(self._shut):
+            self.reopen(lane)
+
+    def drain(self) -> Iterator[Waiting]:
+        """All that was put back, to be ended."""
+        heaps, self._back, self.put_back = self._back, {}, 0
+        for heap in heaps.values():
+            for _, _, waiting in heap:
+                yield waiting
+
+    def _first(self, lane: int, now_s: float) -> int | Waiting | None:
+        back = self._back.get(lane)
+        if back and back[0][0] <= now_s:
+            return back[0][2]
+        if self.put_back >= self._most_put_back or self._next[lane] == self._end[lane]:
+            return None
+        return self._order[self._next[lane]]
+
+    def _remove(self, lane: int, now_s: float) -> None:
+        back = self._back.get(lane)
+        if back and back[0][0] <= now_s:
+            heapq.heappop(back)
+            self.put_back -= 1
+            if not back:
+                del self._back[lane]
+        else:
+            self._next[lane] += 1
+            self.fresh -= 1
 
     def _rank(self, lane: int) -> int:
-        size = self._sizes[self._queues[lane][self._cursors[lane]]]
+        if self._next[lane] == self._end[lane]:
+            return 0
+        size = self._sizes[self._order[self._next[lane]]]
         return -size if size >= 0 else -(2**63)
 
 
-def _by_host(order: "array[int]", host_of: Sequence[int]) -> "list[array[int]]":
-    queues: list[array[int]] = [array("I") for _ in range(max(host_of, default=-1) + 1)]
-    for index in order:
-        queues[host_of[index]].append(index)
-    return queues
+def _bounds(lane_of: Sequence[int], lanes: int) -> "tuple[array[int], array[int]]":
+    """Where each lane's stretch of the order begins and ends."""
+    ends = array("I", bytes(4 * lanes))
+    for lane in lane_of:
+        ends[lane] += 1
+    starts = array("I", bytes(4 * lanes))
+    for lane in range(1, lanes):
+        starts[lane] = ends[lane - 1]
+        ends[lane] += ends[lane - 1]
+    return starts, ends

@@ -12,6 +12,8 @@ NUMERIC = {
     # key: (values at and just inside the ends, values just outside)
     "concurrency": ((1, 1024), (0, 1025)),
     "per_host": ((1, 1024), (0, 1025)),
+    "limit_rate": ((1024, 1 << 40), (1023, (1 << 40) + 1)),
+    "limit_rate_per_host": ((1024, 1 << 40), (1023, (1 << 40) + 1)),
     "multiplier": ((1.0000001, 1000), (1, 1000.001)),
     "quantile": ((0.0000001, 1), (0, 1.0000001)),
     "padding": ((0, 3600), (-0.001, 3600.001)),

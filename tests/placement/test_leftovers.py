@@ -91,8 +91,10 @@ def test_a_part_that_another_run_took_is_nobodys_loss(tmp_path, volume):
 def test_a_dead_run_without_parts_is_gone_afterwards(tmp_path, volume):
     """Nothing of it stays, not even its name."""
     left(tmp_path, "then", ME, {"000000000002": b"no note"})
-    assert volume().leftovers() == []
-    assert [path.name for path in (tmp_path / ".cfetch/attempts").iterdir()] == ["now"]
+    now = LocalVolume(tmp_path, "attempts/now/0")
+    assert now.leftovers() == []
+    now.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_links_in_a_dead_run_are_not_parts(tmp_path, volume):

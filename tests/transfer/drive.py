@@ -147,17 +147,18 @@ def drive(
     listener=None,
     headers=(),
     before=None,
+    transport=None,
     **settings,
 ):
     """Run to the end, until ``stop_at`` or the first event of a kind of ``stop_on``.
 
-    ``before(root)`` may put files in place first.
+    ``before(root)`` may put files in place first; ``transport`` may do more than ``scripts`` say.
     """
     root = tmp_path / f"run{next(_FOLDERS)}"
     root.mkdir()
     if before is not None:
         before(root)
-    transport = FakeTransport(scripts)
+    transport = transport or FakeTransport(scripts)
     plan: Any = ListPlan(entries_for(scripts) if entries is None else entries, headers)
     events: list[Event] = []
     pools: list[Pool] = []

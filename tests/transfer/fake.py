@@ -64,7 +64,7 @@ class FakeTransport:
         self.open_now: set[int] = set()
         self.most = 0
 
-    async def open(self, url, headers, secrets, *, fresh):
+    async def open(self, url, headers, secrets, *, fresh, method="GET"):
         path = urlsplit(url.reveal()).path[1:]
         n = len(self.of(path)) + 1
         now = asyncio.get_running_loop().time()
@@ -123,13 +123,18 @@ class FakeResponse:
         now = asyncio.get_running_loop().time()
         self._arrivals = [(now + t, piece) for t, piece in _pieces(reply, self._data)]
 
-    async def read(self):
+    async def read(self, most=-1):
         if not self._arrivals:
             return await self._end()
         wait_s = self._arrivals[0][0] - asyncio.get_running_loop().time()
         if wait_s > 0:
             await asyncio.sleep(wait_s)
-        return self.buffered() or await self.read()
+        data = self.buffered() or await self.read()
+        if 0 <= most < len(data):
+            self._arrivals.insert(0, (0.0, data[most:]))
+            self.over = False
+            data = data[:most]
+        return data
 
     def buffered(self):
         now = asyncio.get_running_loop().time() + 1e-9

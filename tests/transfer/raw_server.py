@@ -46,23 +46,31 @@ class RawServer:
     async def _serve(self, reader, writer):
         self._open[asyncio.current_task()] = writer
         self.connections += 1
+        then = self.then
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 self.heads.append(head.decode("latin-1"))
-                writer.write(self.replies[min(len(self.heads), len(self.replies)) - 1])
-                await writer.drain()
-                if self.then == "reset":
+                then = await self.answer(writer, self.replies[min(len(self.heads), len(self.replies)) - 1])
+                if then == "reset":
                     await asyncio.sleep(0.05)  # a RST overtakes what was not read yet
                     linger = struct.pack("ii", 1, 0)
-                    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-                if self.then != "keep":
+                    sock = writer.get_extra_info("socket")
+                    if sock is not None:  # under TLS a client that went first takes it along
+                        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                if then != "keep":
                     return
         except (asyncio.IncompleteReadError, OSError):  # the client has gone
             return
         finally:
             self.ended += 1
-            writer.transport.abort() if self.then == "reset" else writer.close()
+            writer.transport.abort() if then == "reset" else writer.close()
+
+    async def answer(self, writer, reply):
+        """Send ``reply``, and say what follows it. A server of other replies than bytes has its own."""
+        writer.write(reply)
+        await writer.drain()
+        return self.then
 
     def line(self, n=0):
         """The request line of request ``n``."""

@@ -16,7 +16,8 @@ from aioresponses import aioresponses
 
 from cfetch.errors import LocalFault, Refused, SourceError, Transient
 from cfetch.secret import SecretUrl
-from cfetch.transfer.http import HttpTransport, map_error
+from cfetch.transfer.foreign import map_error
+from cfetch.transfer.http import HttpTransport
 from tests.transfer.raw_server import RawServer, reply
 
 CANARY = "CANARY0123456789"
@@ -366,7 +367,9 @@ def test_106_every_foreign_error_has_our_form(kind):
     foreign = made(kind)
     ours = map_error(foreign)
     assert CANARY not in repr(ours) + str(ours)
-    permanent = issubclass(kind, (ValueError, aiohttp.ClientConnectorCertificateError))
+    permanent = issubclass(
+        kind, (ValueError, aiohttp.ClientConnectorCertificateError, aiohttp.ClientHttpProxyError)
+    )
     permanent = permanent and kind is not ssl.SSLCertVerificationError  # the client raises the other one
     assert isinstance(ours, Refused if permanent else Transient)
     assert str(ours)[0].islower()
@@ -391,7 +394,7 @@ async def test_every_foreign_error_is_caught_where_it_is_raised(transport, monke
                 patched.setattr(response, "_reply", Mock(content=content))
                 with pytest.raises(SourceError):
                     await response.read()
-                patched.setattr(transport._pooled, "get", Mock(side_effect=made(kind)))
+                patched.setattr(transport._pooled, "request", Mock(side_effect=made(kind)))
                 with pytest.raises(SourceError):
                     await transport.open(SecretUrl(server.url), {}, {}, fresh=False)
             response.close()

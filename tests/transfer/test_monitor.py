@@ -11,6 +11,11 @@ from cfetch.transfer.schedule import Schedule
 from tests.transfer.drive import entry_of
 
 
+NO_ENTRIES: Schedule[Any] = Schedule(
+    [], [], 0, opens_s=lambda _, now_s: now_s, is_due=lambda _: False, most_put_back=1
+)
+
+
 class Clock:
     """Stands where it is put."""
 
@@ -25,7 +30,7 @@ async def looks(*times_s, stall_timeout):
     clock: Any = Clock()
     settings = Settings(stall_timeout=stall_timeout)
     detector = Detector(settings.straggler)
-    monitor = Monitor(detector, Schedule([], [], None), settings, clock, 0.0, lambda _: None)
+    monitor = Monitor(detector, NO_ENTRIES, settings, clock, 0.0, lambda _: None)
 
     async def attempt():
         run = Running(0, 1, 0.0, from_byte=0, size_bytes=100, immune=True)

@@ -1,0 +1,72 @@
+"""A breaker keeps work away from what fails, and lets one probe through from time to time. Pure.
+
+State by state (M. Nygard, "Release It!", 2nd edition, section 5.2)::
+
+    state       success   failure                           time
+    closed      closed    closed; open after THRESHOLD      -
+    open        closed    open (of a start before)          half-open when the pause is over
+    half-open   closed    open, the pause doubled           -
+
+A breaker is a value: every event makes a new one. ``opened`` counts the pauses since the last success.
+"""
+
+from enum import Enum
+
+import msgspec
+
+__all__ = ["CLOSED", "Breaker", "Position"]
+
+THRESHOLD = 8  # failures in a row: half of the usual 16 connections may break together and be luck
+FIRST_PAUSE_S = 0.5  # a proxy that restarts is back in about a second
+LONGEST_PAUSE_S = 30.0  # what has been away for long is looked at twice a minute
+
+
+class Position(Enum):
+    """Where a breaker stands."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half-open"
+
+
+class Breaker(msgspec.Struct, frozen=True, gc=False):
+    """``until_s``: when the pause is over, on the clock of the caller's ``now_s``."""
+
+    position: Position = Position.CLOSED
+    failures: int = 0
+    opened: int = 0
+    until_s: float = 0.0
+
+    def failed(self, now_s: float) -> "Breaker":
+        """Something failed that had been let through."""
+        match self.position:
+            case Position.CLOSED if self.failures + 1 < THRESHOLD:
+                return Breaker(failures=self.failures + 1)
+            case Position.OPEN:
+                return self
+        pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(self.opened, 16))
+        return Breaker(Position.OPEN, self.failures + 1, self.opened + 1, now_s + pause_s)
+
+    def opens_s(self, now_s: float) -> float:
+        """When something may start: ``now_s``, the end of the pause, or never while a probe is under way."""
+        match self.position:
+            case Position.OPEN:
+                return max(now_s, self.until_s)
+            case Position.HALF_OPEN:
+                return float("inf")
+        return now_s
+
+    def started(self) -> "Breaker":
+        """Something was let through: after a pause it is the probe."""
+        if self.position is not Position.OPEN:
+            return self
+        return msgspec.structs.replace(self, position=Position.HALF_OPEN)
+
+    def unsure(self, now_s: float) -> "Breaker":
+        """The probe ended without telling anything: another may follow at once."""
+        if self.position is not Position.HALF_OPEN:
+            return self
+        return msgspec.structs.replace(self, position=Position.OPEN, until_s=now_s)
+
+
+CLOSED = Breaker()

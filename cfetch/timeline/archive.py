@@ -1,0 +1,89 @@
+"""Completed instants leave the timeline for archive files, so that listing it stays fast for years.
+
+An archive file, ``timeline/archive/<first>_<last>_<tail>.jsonl``, holds up to ``FILE_INSTANTS`` instants, one
+a line. It is written whole and flushed, under a name that nobody else uses, before its instants leave.
+Whoever is killed between, or archives beside another, makes an instant stand twice: readers take it once.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import msgspec
+
+from cfetch.timeline.records import PlanRecord, RollbackRecord
+from cfetch.timeline.states import Action, Entry, State
+from cfetch.timeline.store import RECORDS, TIMELINE
+from cfetch.timeline.table import Table, on_this_machine
+
+__all__ = ["ARCHIVE", "archive", "archived"]
+
+ARCHIVE = f"{TIMELINE}/archive"
+FILE_INSTANTS = 1000  # some 0.5 MB: read at once, and small enough to lose nothing by a kill
+
+
+class _Line(msgspec.Struct):
+    instant: str
+    action: Action
+    record: msgspec.Raw
+
+
+def archive(table: Table, older_than_s: float) -> list[Entry]:
+    """Move what was completed by instants older than this; those that were moved. Raises LocalFault."""
+    done: list[Entry] = []
+    with on_this_machine("cannot archive completed plans"):
+        old = [
+            entry
+            for entry in table.store.entries()
+            if entry.state is State.COMPLETED and table.age_s(entry) >= older_than_s
+        ]
+        for first in range(0, len(old), FILE_INSTANTS):
+            done += _archive_file(table, old[first : first + FILE_INSTANTS])
+        if done:
+            table.files.flush_names(TIMELINE)
+    return done
+
+
+def _archive_file(table: Table, entries: list[Entry]) -> list[Entry]:
+    lines: list[bytes] = []
+    taken: list[Entry] = []
+    for entry in entries:
+        with suppress(FileNotFoundError):  # another cleaner was faster
+            record = _record(table, entry)
+            if record is not None:  # what cannot be read stays where it is, to be looked at
+                line = _Line(entry.instant, entry.action, msgspec.Raw(msgspec.json.encode(record)))
+                lines.append(msgspec.json.encode(line) + b"\n")
+                taken.append(entry)
+    if not taken:
+        return []
+    name = f"{taken[0].instant}_{taken[-1].instant}_{table.node.owner.token}{table.node.tail()}"
+    files = table.files
+    files.make_directory(ARCHIVE)
+    files.create(f"{ARCHIVE}/.{name}.tmp", b"".join(lines), flush=True)
+    files.rename(f"{ARCHIVE}/.{name}.tmp", f"{ARCHIVE}/{name}.jsonl")
+    files.flush_names(ARCHIVE)
+    for entry in taken:
+        table.store.forget(entry)
+    return taken
+
+
+def _record(table: Table, entry: Entry) -> PlanRecord | RollbackRecord | None:
+    if entry.action is Action.DOWNLOAD:
+        return table.store.read_plan(entry)
+    return table.store.read_rollback(entry)
+
+
+def archived(table: Table) -> Iterator[tuple[Entry, PlanRecord | RollbackRecord]]:
+    """What the archive holds, each instant once, in the order of the files. Raises LocalFault."""
+    seen: set[tuple[str, Action]] = set()
+    with on_this_machine("cannot read the archive"):
+        for name in sorted(table.files.names(ARCHIVE)):
+            if not name.endswith(".jsonl"):
+                continue
+            for text in table.files.read(f"{ARCHIVE}/{name}").splitlines():
+                line = msgspec.json.decode(text, type=_Line)
+                if (line.instant, line.action) not in seen:
+                    seen.add((line.instant, line.action))
+                    record: PlanRecord | RollbackRecord = msgspec.json.decode(
+                        line.record, type=RECORDS[line.action]
+                    )
+                    yield Entry(line.instant, line.action, State.COMPLETED), record

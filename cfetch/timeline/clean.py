@@ -1,0 +1,159 @@
+"""Clean, lazily, in RFC-79's two steps: schedule rollbacks under the lock, execute them outside it.
+
+Each rollback is scheduled in a transaction of its own, which looks at its target again: the lock is held for
+a few file operations however many instants there are, and an executor that came first is seen. Every instant
+is explained, kept or not. Afterwards completed instants go to the archive, and what crashes have left goes
+away.
+"""
+
+from contextlib import suppress
+from typing import NamedTuple
+
+from cfetch.errors import Held
+from cfetch.timeline.archive import archive
+from cfetch.timeline.heartbeat import HEARTBEATS, Verdict
+from cfetch.timeline.rollback import condemn, execute
+from cfetch.timeline.rules import Cleaning, View, to_clean
+from cfetch.timeline.states import Action, Entry, Event, Kind, State, instant_wall_s, parse
+from cfetch.timeline.table import POLL_S, Table, on_this_machine
+
+__all__ = ["Explained", "clean"]
+
+ORPHAN_AGE_S = 86400.0  # nobody takes a day between two file operations, or between plan file and timeline
+_EVERY_EPOCH = 10**18
+
+
+class Explained(NamedTuple):
+    """What became of an instant (or would, in a dry run), and why: for people and for ``--json``."""
+
+    entry: Entry
+    kept: bool
+    why: str
+
+
+class _Seen(NamedTuple):
+    entry: Entry
+    view: View
+    verdict: Verdict
+
+
+def clean(table: Table, *, delay_s: float, keep_s: float, dry_run: bool = False) -> list[Explained]:
+    """Roll back what died, archive what was completed ``keep_s`` ago or earlier; explain every instant.
+
+    ``delay_s``: how old a removable plan must be. Heartbeats that look dead but are not proved so are
+    watched, for as long as they say. Raises LocalFault.
+    """
+    told: list[Explained] = []
+    rollbacks: list[str] = []
+    for seen in _look(table, delay_s):
+        entry, view, verdict = seen
+        what, why = to_clean(view, delay_s)
+        if view.is_live and verdict.beat is not None:
+            why = f"{why}: {verdict.beat.owner.shown}"
+        is_old = entry.state is State.COMPLETED and view.age_s >= keep_s
+        if is_old:
+            why = "completed, to the archive"
+        told.append(Explained(entry, what is Cleaning.KEEP and not is_old, why))
+        if dry_run:
+            continue
+        if what is Cleaning.ROLL_BACK:
+            with suppress(Held):  # it has been started since
+                rollback = condemn(table, entry.instant, delay_s=delay_s)
+                rollbacks += [rollback.instant] if rollback is not None else []
+        elif what is Cleaning.EXECUTE:
+            rollbacks.append(entry.instant)
+        elif what is Cleaning.DELETE:
+            with on_this_machine("cannot remove a rollback"), suppress(FileNotFoundError):
+                table.store.move(entry, Event.REMOVE)
+    for instant in rollbacks:
+        with suppress(Held):  # another cleaner is at it
+            execute(table, instant)
+    if not dry_run:
+        archive(table, keep_s)
+        with on_this_machine("cannot remove what dead runs have left"):
+            _sweep(table)
+    return told
+
+
+def _look(table: Table, delay_s: float) -> list[_Seen]:
+    """All instants with their views; waits until it is certain who is dead, where that matters."""
+    while True:
+        with on_this_machine("cannot read the timeline"):
+            seen = _look_once(table)
+        undecided = [
+            one
+            for one in seen
+            if one.view.is_live
+            and not one.verdict.is_certain
+            and to_clean(one.view._replace(is_live=False), delay_s)[0] is not Cleaning.KEEP
+        ]
+        if not undecided:
+            return seen
+        table.node.sleep(POLL_S)
+
+
+def _look_once(table: Table) -> list[_Seen]:
+    entries = table.store.entries()
+    kinds: dict[Entry, Kind | None] = {}
+    condemned: set[str] = set()
+    for entry in entries:
+        with suppress(FileNotFoundError):  # it moves on while we look: then it is not ours to clean
+            if entry.state is State.COMPLETED:
+                kinds[entry] = None
+            elif entry.action is Action.DOWNLOAD:
+                plan = table.store.read_plan(entry)
+                kinds[entry] = plan.kind if plan is not None else None
+            else:
+                rollback = table.store.read_rollback(entry)
+                kinds[entry] = rollback.kind if rollback is not None else None
+                condemned |= {rollback.target} if rollback is not None else set()
+    now_s = table.node.wall()
+    seen = []
+    for entry, kind in kinds.items():
+        nobody = Verdict(False, False, True, None, None)
+        verdict = nobody if entry.state is State.COMPLETED else table.verdict(entry, now_s)
+        is_condemned = entry.instant in condemned
+        view = View(entry.action, kind, entry.state, verdict.is_live, is_condemned, table.age_s(entry))
+        seen.append(_Seen(entry, view, verdict))
+    return seen
+
+
+def _sweep(table: Table) -> None:
+    """What no pending instant needs: attempts, heartbeats, frozen plans; and temporary files of the dead."""
+    entries = {entry.instant: entry for entry in table.store.entries()}
+
+    def is_over(instant: str) -> bool:
+        entry = entries.get(instant)
+        if entry is not None:
+            return entry.state is State.COMPLETED
+        if parse(f"{instant}.download.completed") is None:
+            return False  # no instant's name: somebody else's
+        return table.node.wall() - instant_wall_s(instant) >= ORPHAN_AGE_S
+
+    for instant in filter(is_over, table.attempts.instants()):
+        table.attempts.roll_back(instant, _EVERY_EPOCH)
+    files = table.files
+    for instant in filter(is_over, files.names("plans")):  # they hold signed links
+        for name in files.names(f"plans/{instant}"):
+            with suppress(FileNotFoundError):
+                files.unlink(f"plans/{instant}/{name}")
+        with suppress(OSError):
+            files.remove_directory(f"plans/{instant}")
+    beats = [name for name in files.names(HEARTBEATS) if is_over(name.removesuffix(".json"))]
+    old = [path for path in _temporary(table) if table.node.wall() - _modified_s(table, path) >= ORPHAN_AGE_S]
+    for path in (*(f"{HEARTBEATS}/{name}" for name in beats), *old):
+        with suppress(FileNotFoundError):
+            files.unlink(path)
+
+
+def _temporary(table: Table) -> list[str]:
+    beats = [f"{HEARTBEATS}/{name}" for name in table.files.names(HEARTBEATS) if name.endswith(".tmp")]
+    locks = [name for name in table.files.names(".") if name.startswith("lock.")]
+    return table.store.debris() + beats + locks
+
+
+def _modified_s(table: Table, path: str) -> float:
+    try:
+        return table.files.modified_s(path)
+    except FileNotFoundError:
+        return table.node.wall()

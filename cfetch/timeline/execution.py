@@ -1,0 +1,294 @@
+"""Executing a plan under RFC-79's guard: schedule, start, commit, release, fail.
+
+Start, under the table lock (the RFC's steps, but *completed* is looked at first)::
+
+    find the instant              completed: its record is the answer, and nothing is started
+    look at its heartbeat         live: Held, which names the owner
+    removable, and inflight or    UsageError: it can only be rolled back
+      named by a pending rollback
+    claim it in a new epoch       one rename, which fails for all but one, even where the lock was lost
+    first heartbeat               is there before the lock is given back
+
+and outside it: roll back what dead epochs have left (a rollback that its executor did not finish goes on),
+make the epoch's own directory, move to inflight. That last move fails if somebody has claimed the plan
+meanwhile, and by then nothing has been written. Commit is a rename from a name that holds the epoch, so a
+stopped owner that wakes up after its successor's claim cannot commit; ``attempts`` keeps it from publishing.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+
+from cfetch.errors import Held, LocalFault, UsageError
+from cfetch.timeline.attempts import ATTEMPTS, Salvage
+from cfetch.timeline.heartbeat import Pulse, Verdict
+from cfetch.timeline.records import PlanRecord, RollbackRecord
+from cfetch.timeline.rollback import condemn, execute, finish, schedule_rollback
+from cfetch.timeline.rules import Start, View, may_start
+from cfetch.timeline.states import Action, Entry, Event, Kind, State
+from cfetch.timeline.table import Beating, Table, existing, find, on_this_machine, when_free
+
+__all__ = ["Completed", "Execution", "OnLost", "roll_back", "schedule", "start"]
+
+OnLost = Callable[[str], None]
+"""Told once, from another thread, why the execution has lost its plan: stop all work at once."""
+
+
+TAKEN_OVER = "another run has taken it over"
+
+
+class Completed(NamedTuple):
+    """The plan was brought to its end before. ``record`` says by whom; None if it cannot be read."""
+
+    instant: str
+    record: PlanRecord | None
+
+
+class _Claim(NamedTuple):
+    entry: Entry
+    record: PlanRecord
+    pulse: Pulse
+    rollbacks: list[tuple[Entry, RollbackRecord]]
+    gone_epoch: int | None
+
+
+def schedule(table: Table, instant: str, record: PlanRecord) -> str:
+    """Put a plan on the timeline, unless one with its fingerprint and kind is pending there.
+
+    Returns the instant to start: ``instant``, or that of the plan that was there before. Raises LocalFault.
+    """
+    found, read = _pending_like(table, record, set())
+    if found is not None:
+        return found
+    with on_this_machine("cannot schedule the plan"), table.lock.held():
+        found, _ = _pending_like(
+            table, record, read
+        )  # only what has come since: the lock is for few operations
+        if found is not None:
+            return found
+        table.store.put(Entry(instant, Action.DOWNLOAD, State.REQUESTED), record)
+    return instant
+
+
+def _pending_like(table: Table, record: PlanRecord, passed: set[str]) -> tuple[str | None, set[str]]:
+    """A plan to go on with instead, and the instants that were looked at in vain."""
+    seen = set(passed)
+    with on_this_machine("cannot read the timeline"):
+        entries = table.store.entries()
+        for entry in entries:
+            is_pending = entry.action is Action.DOWNLOAD and entry.state is not State.COMPLETED
+            if not is_pending or entry.instant in passed:
+                continue
+            with suppress(FileNotFoundError):  # it has moved on: look at it again under the lock
+                other = table.store.read_plan(entry)
+                seen.add(entry.instant)
+                if other is None or (other.kind, other.fingerprint) != (record.kind, record.fingerprint):
+                    continue
+                if record.kind is Kind.IMMUTABLE or not table.rollbacks_of(entry.instant, entries):
+                    return entry.instant, seen
+    return None, seen
+
+
+def start(
+    table: Table,
+    instant: str,
+    *,
+    on_lost: OnLost,
+    salvage: Salvage | None = None,
+    waiting: Callable[[Held], None] = lambda _: None,
+) -> "Execution | Completed":
+    """Claim a plan for this process, clear up after dead attempts, and begin.
+
+    A heartbeat that looks dead but is not proved so is watched until it has moved, or has stood still for as
+    long as it says itself; ``waiting`` is told each time.
+
+    Raises:
+        Held: another live run has it.
+        UsageError: there is no such plan, or it can only be rolled back.
+        LocalFault: this machine says no.
+    """
+    claim = when_free(table, lambda: _claim(table, instant), waiting)
+    if isinstance(claim, Completed):
+        return claim
+    execution = Execution(table, claim, on_lost)
+    try:
+        execution._clear_up(salvage)
+        execution._begin()
+    except BaseException:
+        execution.release()
+        raise
+    return execution
+
+
+def roll_back(table: Table, instant: str) -> None:
+    """Undo a plan's dead attempts and keep nothing: an immutable plan is requested again, another is gone.
+
+    Raises:
+        Held: a live run has it.
+        UsageError: there is no such plan, or it is completed.
+        LocalFault: this machine says no.
+    """
+    with on_this_machine("cannot read the timeline"):
+        entry = existing(table.store.entries(), instant)
+        record = None
+        with suppress(FileNotFoundError):
+            record = table.store.read_plan(entry)
+    if record is not None and record.kind is Kind.REMOVABLE and entry.state is not State.COMPLETED:
+        rollback = condemn(table, instant)
+        if rollback is not None:
+            execute(table, rollback.instant)
+        return
+    claim = when_free(table, lambda: _claim(table, instant))
+    if isinstance(claim, Completed):
+        raise UsageError(f"plan {instant} is completed; there is nothing to roll back")
+    execution = Execution(table, claim, lambda _: None)
+    try:
+        execution._clear_up(None)
+    finally:
+        execution.release()
+
+
+def _claim(table: Table, instant: str) -> _Claim | Completed:
+    with on_this_machine(f"cannot start plan {instant}"), table.lock.held() as now_s:
+        entries = table.store.entries()
+        entry = existing(entries, instant)
+        record = table.store.read_plan(entry)
+        verdict = table.verdict(entry, now_s)
+        pending = table.rollbacks_of(instant, entries)
+        kind = record.kind if record is not None else None
+        view = View(entry.action, kind, entry.state, verdict.is_live, bool(pending), table.age_s(entry))
+        answer = may_start(view)
+        if answer is Start.COMPLETED:
+            return Completed(instant, record)
+        if answer is not Start.YES or record is None:
+            raise _refusal(table, entry, answer, verdict)
+        claimed = table.store.move(entry, Event.CLAIM, record.kind)
+        pulse = table.first_beat(claimed)
+        left_something = entry.state is State.INFLIGHT or table.attempts.exist(instant, claimed.epoch)
+        if left_something and not pending:
+            pending = [schedule_rollback(table, instant, record.kind)]
+    gone_epoch = verdict.beat.epoch if verdict.is_gone and verdict.beat is not None else None
+    return _Claim(claimed, record, pulse, pending, gone_epoch)
+
+
+def _refusal(table: Table, entry: Entry, answer: Start, verdict: Verdict) -> Held | UsageError:
+    if answer is Start.HELD:
+        return table.held(entry.instant, verdict)
+    if answer is Start.ONLY_ROLLBACK:
+        return UsageError(
+            f"plan {entry.instant} is removable and its only attempt is over; `cfetch plan rollback "
+            f"{entry.instant}` removes it, then schedule it anew"
+        )
+    return UsageError(f"the record of plan {entry.instant} cannot be read; move away timeline/{entry.name}")
+
+
+class Execution:
+    """A plan in this process's hands, until ``commit``, ``release`` or ``fail``. Made by ``start``."""
+
+    def __init__(self, table: Table, claim: _Claim, on_lost: OnLost) -> None:
+        self._table = table
+        self._entry, self.record, self._pulse, self._rollbacks, self._gone_epoch = claim
+        self._beating: Beating = table.keep_beating(self._pulse, on_lost)
+
+    @property
+    def instant(self) -> str:
+        """The plan's."""
+        return self._entry.instant
+
+    @property
+    def epoch(self) -> int:
+        """The fencing number, from 1."""
+        return self._entry.epoch
+
+    @property
+    def staging(self) -> str:
+        """Where parts are written, below each volume's state directory; it is there already."""
+        return f"{ATTEMPTS}/{self.instant}/{self.epoch}"
+
+    def check(self) -> None:
+        """Raises Held or LocalFault if the plan is not this execution's any more; touches no file."""
+        lost = self._pulse.lost
+        if lost is not None:
+            raise self._lost(lost)
+
+    def commit(self, *, files: int, size_bytes: int) -> None:
+        """Complete the plan: everything is published and durable. After this the execution is over.
+
+        Raises:
+            Held: another run has taken the plan over.
+            LocalFault: the heartbeat was lost, or the disk says no; the plan stays pending.
+        """
+        table = self._table
+        completion = table.completion(self.epoch, files=files, size_bytes=size_bytes)
+        try:
+            with on_this_machine(f"cannot complete plan {self.instant}"), table.lock.held():
+                self.check()
+                done = table.store.move(self._entry, Event.COMMIT, self.record.kind)
+                with suppress(OSError):  # it is completed, and who did it is a matter for people
+                    table.store.enrich(done, msgspec.structs.replace(self.record, completion=completion))
+        except FileNotFoundError:
+            raise self._lost(TAKEN_OVER) from None
+        self._beating.stop()
+        self._pulse.remove()
+        self._tidy_up()
+
+    def release(self) -> None:
+        """Give the plan back, to be started at once by anybody: nothing of this process writes any more."""
+        self._beating.stop()
+        self._pulse.end(released=True)
+        self._tidy_up()
+
+    def fail(self) -> None:
+        """Give up although something of this execution may still write: the heartbeat is left to expire."""
+        self._beating.stop()
+        self._pulse.end()
+
+    def _clear_up(self, salvage: Salvage | None) -> None:
+        """Roll back what dead epochs have left."""
+        try:
+            for rollback in self._rollbacks:
+                with on_this_machine(f"cannot roll back what a dead run of plan {self.instant} has left"):
+                    finish(
+                        self._table,
+                        rollback,
+                        below=self.epoch,
+                        salvage=salvage,
+                        gone_epoch=self._gone_epoch,
+                    )
+        except FileNotFoundError:
+            raise self._lost(TAKEN_OVER) from None
+        self._rollbacks = []
+
+    def _begin(self) -> None:
+        """Move to inflight; from then on files may be written."""
+        table = self._table
+        try:
+            with on_this_machine(f"cannot begin plan {self.instant}"):
+                table.attempts.make(self.instant, self.epoch)
+                self._entry = table.store.move(self._entry, Event.WORK, self.record.kind)
+        except FileNotFoundError:
+            raise self._lost(TAKEN_OVER) from None
+
+    def _tidy_up(self) -> None:
+        with suppress(OSError):
+            self._table.attempts.remove(self.instant, self.epoch)
+
+    def _lost(self, why: str) -> Held | LocalFault:
+        self.fail()
+        table = self._table
+        with suppress(OSError):
+            entry = find(table.store.entries(), self.instant)
+            if entry is None or entry.state is State.COMPLETED:
+                end = "rolled back" if entry is None else "completed"
+                return Held(f"plan {self.instant} was {end} by another run while this one stood still")
+            if entry.epoch > self.epoch:
+                beat = table.verdict(entry, table.node.wall()).beat
+                return Held(
+                    f"plan {self.instant} was taken over by {beat.owner.shown if beat else 'another run'} while "
+                    "this one stood still; it goes on there",
+                    host=beat.owner.host if beat else "",
+                    pid=beat.owner.pid if beat else 0,
+                )
+        return LocalFault(f"plan {self.instant} was given up: {why}; run the same command again")

@@ -1,0 +1,197 @@
+"""The file operations that the timeline is made of, beneath one held directory.
+
+They are few, so that a simulation can stand in for them and crash at each. Paths are relative, with ``/``; no
+component is followed if it is a symlink. ``OSError`` comes out as it is: ``FileNotFoundError`` and
+``FileExistsError`` are how the timeline learns that somebody else was faster.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from cfetch.placement.local import local_fault
+
+__all__ = ["Files", "LocalFiles"]
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OLD = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+MAX_READ_BYTES = 1 << 20  # a record is under 1 KiB; a stranger's file of this name must not fill the memory
+
+
+class Files(Protocol):
+    """File operations beneath one directory."""
+
+    def create(self, path: str, data: bytes, *, flush: bool = False) -> None:
+        """Make a new file; ``flush``: its bytes survive a power cut (its name does by ``flush_names``)."""
+
+    def read(self, path: str) -> bytes:
+        """All of a file."""
+
+    def rewrite(self, path: str, head: bytes, data: bytes) -> None:
+        """Write ``data``, of the same length, over a file that begins with ``head``.
+
+        Never makes a file, and never touches another one that stands there by now.
+
+        Raises:
+            FileNotFoundError: no file that begins with ``head`` is there.
+        """
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name, in one step; a file that has it is replaced."""
+
+    def link(self, old: str, new: str) -> None:
+        """Give a file a second name, in one step; raises FileExistsError."""
+
+    def copy(self, old: str, new: str) -> None:
+        """Make a new file with the bytes of an old one."""
+
+    def unlink(self, path: str) -> None:
+        """Remove a name."""
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and those above it, where they are missing."""
+
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty directory; raises OSError if it is not."""
+
+    def names(self, path: str) -> list[str]:
+        """What a directory holds, in no order; empty where there is none."""
+
+    def flush_names(self, path: str) -> None:
+        """Make the names in a directory survive a power cut."""
+
+    def modified_s(self, path: str) -> float:
+        """When a file was last written: seconds since 1970, by the file system's clock."""
+
+
+class LocalFiles:
+    """A directory of this machine, held open: moving it away does not make cfetch write elsewhere."""
+
+    def __init__(self, root: Path) -> None:
+        """Makes ``root`` where it is missing. Raises LocalFault."""
+        self.root = root
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(root, _DIRECTORY)
+        except OSError as error:
+            raise local_fault(error, f"cannot use {root} for the timeline") from None
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        os.close(self._fd)
+
+    def create(self, path: str, data: bytes, *, flush: bool = False) -> None:
+        """Make a new file; ``flush``: its bytes survive a power cut (its name does by ``flush_names``)."""
+        with self._parent(path) as (parent, name):
+            descriptor = os.open(name, _NEW, 0o666, dir_fd=parent)
+            try:
+                _write(descriptor, data)
+                if flush:
+                    os.fsync(descriptor)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(name, dir_fd=parent)
+                raise
+            finally:
+                os.close(descriptor)
+
+    def read(self, path: str) -> bytes:
+        """All of a file."""
+        with (
+            self._opened(path, os.O_RDONLY) as descriptor,
+            os.fdopen(descriptor, "rb", closefd=False) as file,
+        ):
+            return file.read(MAX_READ_BYTES)
+
+    def rewrite(self, path: str, head: bytes, data: bytes) -> None:
+        """Write ``data``, of the same length, over a file that begins with ``head``."""
+        with self._opened(path, os.O_RDWR) as descriptor:
+            if os.pread(descriptor, len(head), 0) != head:
+                raise FileNotFoundError(path)
+            os.pwrite(descriptor, data, 0)  # closing carries it to a network file system's server
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name, in one step; a file that has it is replaced."""
+        with self._parent(old) as (old_parent, old_name), self._parent(new) as (new_parent, new_name):
+            os.rename(old_name, new_name, src_dir_fd=old_parent, dst_dir_fd=new_parent)
+
+    def link(self, old: str, new: str) -> None:
+        """Give a file a second name, in one step; raises FileExistsError."""
+        with self._parent(old) as (old_parent, old_name), self._parent(new) as (new_parent, new_name):
+            os.link(old_name, new_name, src_dir_fd=old_parent, dst_dir_fd=new_parent, follow_symlinks=False)
+
+    def copy(self, old: str, new: str) -> None:
+        """Make a new file with the bytes of an old one."""
+        with self._opened(old, os.O_RDONLY) as source, self._parent(new) as (parent, name):
+            target = os.open(name, _NEW, 0o666, dir_fd=parent)
+            with os.fdopen(source, "rb", closefd=False) as reader, os.fdopen(target, "wb") as writer:
+                shutil.copyfileobj(reader, writer, 1 << 20)
+
+    def unlink(self, path: str) -> None:
+        """Remove a name."""
+        with self._parent(path) as (parent, name):
+            os.unlink(name, dir_fd=parent)
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and those above it, where they are missing."""
+        done = ""
+        for component in path.split("/"):
+            done = f"{done}/{component}" if done else component
+            with self._parent(done) as (parent, name), suppress(FileExistsError):
+                os.mkdir(name, dir_fd=parent)
+
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty directory; raises OSError if it is not."""
+        with self._parent(path) as (parent, name):
+            os.rmdir(name, dir_fd=parent)
+
+    def names(self, path: str) -> list[str]:
+        """What a directory holds, in no order; empty where there is none."""
+        try:
+            with self._opened(path, _DIRECTORY) as descriptor, os.scandir(descriptor) as found:
+                return [one.name for one in found]
+        except FileNotFoundError:
+            return []
+
+    def flush_names(self, path: str) -> None:
+        """Make the names in a directory survive a power cut."""
+        with self._opened(path, _DIRECTORY) as descriptor:
+            os.fsync(descriptor)
+
+    def modified_s(self, path: str) -> float:
+        """When a file was last written: seconds since 1970, by the file system's clock."""
+        with self._parent(path) as (parent, name):
+            return os.stat(name, dir_fd=parent, follow_symlinks=False).st_mtime
+
+    @contextmanager
+    def _parent(self, path: str) -> Iterator[tuple[int, str]]:
+        """The directory that holds ``path``, opened component by component, and the last component."""
+        *above, name = path.split("/")
+        current = os.dup(self._fd)
+        try:
+            for component in above:
+                below = os.open(component, _DIRECTORY, dir_fd=current)
+                os.close(current)
+                current = below
+            yield current, name
+        finally:
+            os.close(current)
+
+    @contextmanager
+    def _opened(self, path: str, flags: int) -> Iterator[int]:
+        with self._parent(path) as (parent, name):
+            descriptor = os.open(name, flags | _OLD, dir_fd=parent)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]

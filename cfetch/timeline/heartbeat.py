@@ -1,0 +1,245 @@
+"""Heartbeats: how an owner shows that it lives, and how others judge it.
+
+One file per instant, ``heartbeats/<instant>.json``. The first beat puts it there before the work begins;
+every further one is written over it in place, and only while it is still the owner's own. So a late beat can
+neither bring back a file that was removed nor disturb a successor's. Beats are not flushed: a power cut that
+loses one has ended its owner too, and a flush could hang for a minute behind the very bytes that are being
+downloaded.
+
+Owner and observers never compare clocks. The owner counts; an observer remembers a count and its own
+monotonic time, and calls the owner dead when the count has not changed for the time the beat itself states.
+The owner measures the same time from before its last write, so it knows first, and then never beats again.
+"""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+
+from cfetch.errors import ConfigError
+from cfetch.timeline.files import Files
+from cfetch.timeline.owner import Owner
+from cfetch.timeline.records import Beat, beat_head, encode_beat, read_beat
+
+__all__ = ["HEARTBEATS", "BeatThread", "Heartbeats", "Observer", "Pulse", "Verdict", "look"]
+
+HEARTBEATS = "heartbeats"
+STOP_S = 1.0  # a beat that is just being written is given so long to end; one that hangs is left behind
+
+Pause = Callable[[threading.Event, float], bool]
+"""Waits for the event, at most so many seconds; whether it came."""
+
+
+class Heartbeats(msgspec.Struct, frozen=True, kw_only=True):
+    """``interval_s`` between beats, and how many may be missed. Raises ConfigError."""
+
+    interval_s: float = 60.0
+    misses: int = 2
+
+    def __post_init__(self) -> None:
+        if not 1.0 <= self.interval_s <= 3600.0:  # faster is load without use, slower is no guard
+            raise ConfigError(f"heartbeat_interval is {self.interval_s} s; it must be from 1 s to 1 h")
+        if not 0 <= self.misses <= 100:
+            raise ConfigError(f"heartbeat_misses is {self.misses}; it must be from 0 to 100")
+
+    @property
+    def expiry_s(self) -> float:
+        """The silence after which an owner counts as dead: one interval more than may be missed."""
+        return self.interval_s * (self.misses + 1)
+
+
+def look(files: Files, instant: str, now_s: float) -> tuple[Beat | None, float | None]:
+    """The beat of an instant and its age: seconds, where ``now_s`` is by the file system's clock."""
+    path = f"{HEARTBEATS}/{instant}.json"
+    try:
+        return read_beat(files.read(path)), now_s - files.modified_s(path)
+    except FileNotFoundError:
+        return None, None
+
+
+class Pulse:
+    """An owner's own heartbeat for one epoch of one instant. Thread-safe."""
+
+    def __init__(
+        self,
+        files: Files,
+        instant: str,
+        epoch: int,
+        owner: Owner,
+        *,
+        expiry_s: float,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._files = files
+        self._path = f"{HEARTBEATS}/{instant}.json"
+        self._head = beat_head(instant, epoch, owner, expiry_s)
+        self._temporary = f"{HEARTBEATS}/.{instant}.{owner.token}.tmp"
+        self._expiry_s = expiry_s
+        self._monotonic = monotonic
+        self._guard = threading.Lock()  # never held while a file is touched
+        self._counter = 0
+        self._good_s = 0.0  # before the last beat that was written
+        self._lost: str | None = None
+        self._ended = False
+
+    def first(self) -> None:
+        """Put the beat there, whole, in place of a dead one's. Raises OSError."""
+        self._files.make_directory(HEARTBEATS)
+        self._good_s = self._monotonic()
+        with suppress(FileNotFoundError):
+            self._files.unlink(self._temporary)
+        self._files.create(self._temporary, encode_beat(self._head, 0))
+        self._files.rename(self._temporary, self._path)
+
+    def beat(self) -> None:
+        """Count on. A beat that cannot be written is missed; that it is lost, ``lost`` tells."""
+        began_s = self._monotonic()
+        with self._guard:
+            if self._ended or self._is_lost():
+                return
+            self._counter += 1
+            data = encode_beat(self._head, self._counter)
+        try:
+            self._files.rewrite(self._path, self._head, data)
+        except FileNotFoundError:
+            with self._guard:
+                self._lost = self._lost or "another run has taken it over"
+            return
+        except OSError:
+            return
+        with self._guard:
+            if not self._is_lost():  # else this write hung for too long: others may have given us up
+                self._good_s = max(self._good_s, began_s)
+
+    @property
+    def lost(self) -> str | None:
+        """Why this is no longer a sign of life; None while it is one. Once lost it stays lost."""
+        with self._guard:
+            return self._lost if self._is_lost() else None
+
+    def left_s(self) -> float:
+        """Seconds until it is lost, if no beat is written until then."""
+        with self._guard:
+            return 0.0 if self._lost else max(0.0, self._good_s + self._expiry_s - self._monotonic())
+
+    def end(self, *, released: bool = False) -> None:
+        """No further beats. ``released``: nothing of the owner writes any more; others may begin at once."""
+        with self._guard:
+            self._ended = True
+            counter = self._counter + 1
+        if released:
+            with suppress(OSError):
+                self._files.rewrite(
+                    self._path, self._head, encode_beat(self._head, counter, is_released=True)
+                )
+
+    def remove(self) -> None:
+        """The instant is over, and its beat with it; another's beat stays. Never raises OSError."""
+        self.end()
+        with suppress(OSError):
+            if self._files.read(self._path).startswith(self._head):
+                self._files.unlink(self._path)
+
+    def _is_lost(self) -> bool:
+        if self._lost is None and self._monotonic() - self._good_s >= self._expiry_s:
+            self._lost = f"its heartbeat could not be written for {self._expiry_s:.0f} s"
+        return self._lost is not None
+
+
+class BeatThread:
+    """Beats every ``interval_s`` from a thread of its own, so a busy event loop does not look dead.
+
+    Each beat is written by a fresh thread: one that hangs in a sick file system keeps nobody else from
+    beating. ``on_lost`` is called once, from the thread, as soon as the pulse is lost.
+    """
+
+    def __init__(
+        self,
+        pulse: Pulse,
+        interval_s: float,
+        on_lost: Callable[[str], None],
+        *,
+        pause: Pause = threading.Event.wait,
+    ) -> None:
+        self._pulse = pulse
+        self._interval_s = interval_s
+        self._on_lost = on_lost
+        self._pause = pause
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """No further beats begin."""
+        self._stopped.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(STOP_S)
+
+    def _run(self) -> None:
+        hangs = False
+        while hangs or not self._pause(self._stopped, min(self._interval_s, self._pulse.left_s())):
+            if self._stopped.is_set():
+                return
+            written = threading.Event()
+            threading.Thread(target=self._beat, args=(written,), name="beat", daemon=True).start()
+            hangs = not self._pause(written, min(self._interval_s, self._pulse.left_s()))
+            lost = self._pulse.lost
+            if lost is not None:
+                if not self._stopped.is_set():
+                    self._on_lost(lost)
+                return
+
+    def _beat(self, written: threading.Event) -> None:
+        self._pulse.beat()
+        written.set()
+
+
+class Verdict(NamedTuple):
+    """What is known of an owner. ``age_s``: of its beat, by the file system's clock, for people."""
+
+    is_live: bool
+    is_gone: bool  # and nothing of it can write any more
+    is_certain: bool  # a live one has shown itself alive; else only time will tell
+    beat: Beat | None
+    age_s: float | None
+
+
+class Observer:
+    """Judges beats of others; remembers what it saw, so that silence can be measured on its own clock."""
+
+    def __init__(
+        self,
+        *,
+        monotonic: Callable[[], float],
+        is_gone: Callable[[Owner], bool],
+        has_restarted: Callable[[Owner], bool],
+    ) -> None:
+        self._monotonic = monotonic
+        self._is_gone = is_gone
+        self._has_restarted = has_restarted
+        self._seen: dict[str, tuple[tuple[object, ...], float, bool]] = {}
+
+    def judge(self, instant: str, epoch: int, beat: Beat | None, age_s: float | None) -> Verdict:
+        """Whether the owner of ``epoch`` lives. No beat, or one of an earlier epoch, is nobody's.
+
+        A young file is a sign of life that costs no waiting; an old one proves nothing, since it was dated
+        by another clock, and only a count that stands still does.
+        """
+        if beat is None or beat.epoch < epoch:
+            return Verdict(False, False, True, None, None)
+        if beat.is_released or self._is_gone(beat.owner):
+            return Verdict(False, True, True, beat, age_s)
+        if self._has_restarted(beat.owner):
+            return Verdict(False, False, True, beat, age_s)
+        now_s = self._monotonic()
+        count = (beat.epoch, beat.owner.token, beat.counter)
+        before, since_s, changed = self._seen.get(instant, (count, now_s, False))
+        if before != count:
+            since_s, changed = now_s, True
+        self._seen[instant] = count, since_s, changed
+        if now_s - since_s > beat.expiry_s:
+            return Verdict(False, False, True, beat, age_s)
+        is_young = age_s is not None and 0 <= age_s <= beat.expiry_s
+        return Verdict(True, False, changed or is_young, beat, age_s)

@@ -1,0 +1,120 @@
+"""The table lock: keeps executors and cleaners out of each other's way for a few file operations.
+
+It makes refusals clear and races rare. Safety does not rest on it: a holder may be stopped for an hour, be
+taken for dead, and wake up inside its transaction. What it then does are renames from names that are no
+longer there (``states``), and they fail.
+
+The lock is the file ``lock``, made with O_EXCL. It is taken away, by its holder or by one who breaks it, only
+by renaming it to a name of one's own and looking at what was caught; a lock that is another one's goes back.
+A lock is broken when its holder's process is proved dead, or when the very same lock has been seen for
+``EXPIRY_S`` on the observer's own monotonic clock. An empty one, whose maker died while writing, expires so
+too.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import msgspec
+
+from cfetch.errors import LocalFault
+from cfetch.timeline.files import Files
+from cfetch.timeline.owner import Owner
+
+__all__ = ["EXPIRY_S", "TableLock"]
+
+LOCK = "lock"
+EXPIRY_S = 30.0  # a transaction is some twenty file operations; a second each is a very sick network disk
+MAX_WAIT_S = 300.0  # others get it all the time: something is wrong that waiting does not mend
+FIRST_PAUSE_S = 0.005
+MAX_PAUSE_S = 0.25
+
+
+class _Holder(msgspec.Struct, frozen=True):
+    owner: Owner
+    nonce: str
+
+
+class TableLock:
+    """One per process. ``monotonic`` and ``sleep`` are seconds; ``is_gone`` proves a process dead."""
+
+    def __init__(
+        self,
+        files: Files,
+        owner: Owner,
+        *,
+        monotonic: Callable[[], float],
+        sleep: Callable[[float], None],
+        is_gone: Callable[[Owner], bool],
+    ) -> None:
+        self._files = files
+        self._owner = owner
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._is_gone = is_gone
+        self._taken = 0
+
+    @contextmanager
+    def held(self) -> Iterator[float]:
+        """Hold the lock; gives the time now by the file system's clock, seconds since 1970.
+
+        Raises:
+            LocalFault: others have kept it for ``MAX_WAIT_S``.
+            OSError: the file system says no.
+        """
+        self._taken += 1
+        nonce = f"{self._owner.token}-{self._taken}"
+        data = msgspec.json.encode(_Holder(self._owner, nonce))
+        now_s = self._acquire(data, nonce)
+        try:
+            yield now_s
+        finally:
+            self._take_away(data, f"{LOCK}.{nonce}")
+
+    def _acquire(self, data: bytes, nonce: str) -> float:
+        start_s = seen_s = self._monotonic()
+        seen: bytes | None = None
+        pause_s = FIRST_PAUSE_S
+        while True:
+            with suppress(FileExistsError, FileNotFoundError):
+                self._files.create(LOCK, data)
+                return self._files.modified_s(LOCK)
+            now_s = self._monotonic()
+            found = self._read()
+            if found is not None and found != seen:
+                seen, seen_s = found, now_s
+            holder = _holder(found) if found is not None else None
+            if found is not None and (
+                now_s - seen_s > EXPIRY_S or (holder is not None and self._is_gone(holder.owner))
+            ):
+                self._take_away(found, f"{LOCK}.{nonce}.broken")
+                continue
+            if now_s - start_s > MAX_WAIT_S:
+                raise LocalFault(
+                    f"the timeline's lock could not be had in {MAX_WAIT_S:.0f} s; "
+                    f"{holder.owner.shown if holder else 'nobody'} has it now. See what so many runs do "
+                    "there, and run the same command again"
+                )
+            self._sleep(pause_s)
+            pause_s = min(2 * pause_s, MAX_PAUSE_S)
+
+    def _read(self) -> bytes | None:
+        try:
+            return self._files.read(LOCK)
+        except FileNotFoundError:
+            return None
+
+    def _take_away(self, expected: bytes, aside: str) -> None:
+        """Remove the lock if it is the expected one; another's is put back, if nobody else has it by then."""
+        with suppress(FileNotFoundError):
+            self._files.rename(LOCK, aside)
+            if self._files.read(aside) != expected:
+                with suppress(OSError):
+                    self._files.link(aside, LOCK)
+            self._files.unlink(aside)
+
+
+def _holder(data: bytes) -> _Holder | None:
+    try:
+        return msgspec.json.decode(data, type=_Holder)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None

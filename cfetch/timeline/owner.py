@@ -1,0 +1,83 @@
+"""Who executes an instant, and how another process of the same machine can tell that it is gone."""
+
+import os
+import socket
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from cfetch.placement.leftovers import boot_id
+
+__all__ = ["Owner", "has_restarted", "is_gone", "this_owner"]
+
+
+class Owner(msgspec.Struct, frozen=True, kw_only=True):
+    """One process, for good: neither a restart of the machine nor a reused pid makes another one look so.
+
+    ``machine`` is a hash of the machine's id, ``pid_space`` tells containers apart, ``started`` is in clock
+    ticks since the boot, ``token`` is random.
+    """
+
+    host: str
+    machine: str
+    boot_id: str
+    pid_space: int
+    pid: int
+    started: int
+    token: str
+
+    @property
+    def shown(self) -> str:
+        """For people."""
+        return f"process {self.pid} on {self.host}"
+
+
+def this_owner(token: str) -> Owner:
+    """The running process."""
+    return Owner(
+        host=socket.gethostname(),
+        machine=_machine(),
+        boot_id=boot_id(),
+        pid_space=_pid_space(),
+        pid=os.getpid(),
+        started=_started(os.getpid()) or 0,
+        token=token,
+    )
+
+
+def is_gone(owner: Owner) -> bool:
+    """Whether it is proved that the process has ended: only where its number can be looked up here."""
+    if owner.boot_id != boot_id() or not owner.pid_space or owner.pid_space != _pid_space():
+        return False
+    return _started(owner.pid) != owner.started
+
+
+def has_restarted(owner: Owner) -> bool:
+    """Whether this machine has restarted since: a strong sign, no proof, copied machines look alike."""
+    mine = (socket.gethostname(), _machine())
+    return bool(owner.machine) and (owner.host, owner.machine) == mine and owner.boot_id != boot_id()
+
+
+def _machine() -> str:
+    """The machine's id is not for others to read (machine-id(5)): hashed. Empty where there is none."""
+    with suppress(OSError):
+        text = Path("/etc/machine-id").read_bytes().strip()
+        return sha256(b"cfetch " + text).hexdigest()[:16] if text else ""
+    return ""
+
+
+def _pid_space() -> int:
+    """The name space of process numbers; 0 where that cannot be known, and then nobody is proved dead."""
+    with suppress(OSError):
+        return Path("/proc/self/ns/pid").stat().st_ino
+    return 0
+
+
+def _started(pid: int) -> int | None:
+    """When the process started (proc(5), field 22); None if it has ended, be it buried or not."""
+    with suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return None if fields[0] in {b"Z", b"X"} else int(fields[19])
+    return None

@@ -1,0 +1,82 @@
+"""What the timeline's files hold: JSON, one object each, no secrets."""
+
+import msgspec
+
+from cfetch.timeline.owner import Owner
+from cfetch.timeline.states import Kind
+
+__all__ = ["Beat", "Completion", "PlanRecord", "RollbackRecord", "beat_head", "encode_beat", "read_beat"]
+
+_COUNTER_DIGITS = 18
+
+
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
+    """Who brought an instant to its end, and when by that machine's clock; ``files`` and ``bytes`` done."""
+
+    epoch: int
+    owner: Owner
+    wall_s: float
+    files: int = 0
+    bytes: int = 0
+
+
+class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A download instant (``cfetch.plan/1``).
+
+    ``fingerprint`` is the same for the same manifest on the same destination; ``manifest`` is its name as it
+    may be shown; ``bytes`` counts known sizes.
+    """
+
+    schema: str = "cfetch.plan/1"
+    kind: Kind
+    fingerprint: str
+    manifest: str
+    destinations: tuple[str, ...]
+    files: int
+    bytes: int
+    completion: Completion | None = None
+
+
+class RollbackRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A rollback instant (``cfetch.rollback/1``): of which download, and of which kind that is."""
+
+    schema: str = "cfetch.rollback/1"
+    target: str
+    kind: Kind
+    completion: Completion | None = None
+
+
+class Beat(msgspec.Struct, frozen=True, kw_only=True):
+    """A heartbeat. It tells itself after which silence it is over, whatever the observer's own settings.
+
+    ``is_released``: the owner is done with the instant, and nothing of it writes any more.
+    """
+
+    instant: str
+    epoch: int
+    owner: Owner
+    expiry_s: float
+    is_released: bool
+    counter: int
+
+
+def beat_head(instant: str, epoch: int, owner: Owner, expiry_s: float) -> bytes:
+    """How all beats of one owner and epoch begin: by this it knows its own file."""
+    fixed = msgspec.json.encode(
+        {"instant": instant, "epoch": epoch, "owner": owner, "expiry_s": float(expiry_s)}
+    )
+    return fixed[:-1] + b',"is_released":'
+
+
+def encode_beat(head: bytes, counter: int, *, is_released: bool = False) -> bytes:
+    """All beats of an owner and epoch have the same length: each is written over the one before."""
+    released = b" true" if is_released else b"false"
+    return head + released + b',"counter":' + f"{counter:>{_COUNTER_DIGITS}}".encode() + b"}\n"
+
+
+def read_beat(data: bytes) -> Beat | None:
+    """The beat; None for anything that is not one, such as the torn file of a power cut."""
+    try:
+        return msgspec.json.decode(data, type=Beat)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None

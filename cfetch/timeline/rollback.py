@@ -1,0 +1,137 @@
+"""Rollbacks: an instant that names its target, scheduled under the lock and executed outside it.
+
+Of an immutable plan the run that takes it over rolls the dead attempts back, under the plan's own heartbeat,
+and keeps what it can use (``finish``). Of a removable one anybody may (``execute``), under the rollback's
+heartbeat; the plan goes too. Either removes attempts only. A rollback that is not at its end is gone on with,
+never doubled; one whose target has been completed or is gone does nothing.
+"""
+
+from contextlib import suppress
+
+import msgspec
+
+from cfetch.timeline.attempts import Salvage
+from cfetch.timeline.heartbeat import HEARTBEATS
+from cfetch.timeline.records import RollbackRecord
+from cfetch.timeline.states import Action, Entry, Event, Kind, State
+from cfetch.timeline.table import Table, find, on_this_machine, when_free
+
+__all__ = ["condemn", "execute", "finish", "schedule_rollback"]
+
+
+def schedule_rollback(table: Table, target: str, kind: Kind) -> tuple[Entry, RollbackRecord]:
+    """Put a rollback on the timeline; the caller holds the lock. Raises OSError."""
+    record = RollbackRecord(target=target, kind=kind)
+    entry = Entry(table.new_instant(), Action.ROLLBACK, State.REQUESTED)
+    table.store.put(entry, record)
+    return entry, record
+
+
+def condemn(table: Table, target: str, *, delay_s: float | None = None) -> Entry | None:
+    """Schedule the rollback of a removable plan that nobody executes; the pending one if there is one.
+
+    None: there is nothing to roll back, or it is younger than ``delay_s``. Raises Held, LocalFault.
+    """
+
+    def ask() -> Entry | None:
+        with on_this_machine(f"cannot roll back plan {target}"), table.lock.held() as now_s:
+            entries = table.store.entries()
+            entry = find(entries, target)
+            if entry is None or entry.state is State.COMPLETED:
+                return None
+            verdict = table.verdict(entry, now_s)
+            if verdict.is_live:
+                raise table.held(target, verdict)
+            pending = table.rollbacks_of(target, entries)
+            if pending:
+                return pending[0][0]
+            plan = table.store.read_plan(entry)
+            too_young = delay_s is not None and table.age_s(entry) < delay_s
+            if plan is None or plan.kind is Kind.IMMUTABLE or too_young:
+                return None
+            return schedule_rollback(table, target, plan.kind)[0]
+
+    return when_free(table, ask)
+
+
+def execute(table: Table, rollback: str) -> bool:
+    """Bring a rollback of a removable plan to its end; False: somebody else has, or does.
+
+    Raises Held where a live process is at it, LocalFault.
+    """
+
+    def claim() -> tuple[Entry, RollbackRecord] | None:
+        with on_this_machine(f"cannot begin rollback {rollback}"), table.lock.held() as now_s:
+            entry = find(table.store.entries(), rollback, Action.ROLLBACK)
+            if entry is None or entry.state is State.COMPLETED:
+                return None
+            verdict = table.verdict(entry, now_s)
+            if verdict.is_live:
+                raise table.held(rollback, verdict)
+            record = table.store.read_rollback(entry)
+            if record is None or record.kind is Kind.IMMUTABLE:
+                return None
+            return table.store.move(entry, Event.CLAIM), record
+
+    claimed = when_free(table, claim)
+    if claimed is None:
+        return False
+    entry, record = claimed
+    with on_this_machine(f"cannot roll back plan {record.target}"):
+        pulse = table.first_beat(entry)
+        beating = table.keep_beating(
+            pulse, lambda _: None
+        )  # losing it ends nothing: all steps may be doubled
+        try:
+            _undo(table, record.target)
+            _complete(table, entry, record)
+        except FileNotFoundError:
+            return False  # another cleaner has taken it over
+        finally:
+            beating.stop()
+            pulse.remove()
+    return True
+
+
+def _undo(table: Table, target: str) -> None:
+    """Take a removable plan from whoever holds it, then remove its attempts and itself."""
+    while True:
+        entry = find(table.store.entries(), target)
+        if entry is None or entry.state is State.COMPLETED:
+            return
+        with suppress(FileNotFoundError):  # it has moved on at this very moment: look again
+            entry = table.store.move(entry, Event.CONDEMN, Kind.REMOVABLE)
+            table.attempts.roll_back(target, entry.epoch)
+            with suppress(FileNotFoundError):
+                table.files.unlink(f"{HEARTBEATS}/{target}.json")
+            table.store.move(entry, Event.REMOVE, Kind.REMOVABLE)
+
+
+def finish(
+    table: Table,
+    rollback: tuple[Entry, RollbackRecord],
+    *,
+    below: int,
+    salvage: Salvage | None,
+    gone_epoch: int | None,
+) -> None:
+    """Bring a rollback of an immutable plan to its end; the caller is the plan's owner in epoch ``below``."""
+    entry, record = rollback
+    table.attempts.roll_back(record.target, below, salvage=salvage, gone_epoch=gone_epoch)
+    with on_this_machine(f"cannot complete rollback {entry.instant}"):
+        while True:
+            with suppress(FileNotFoundError):  # a stopped owner woke up and moved it: it ends there
+                if entry.state is State.REQUESTED:
+                    entry = table.store.move(entry, Event.CLAIM)
+                _complete(table, entry, record)
+                return
+            again = find(table.store.entries(), entry.instant, Action.ROLLBACK)
+            if again is None or again.state is State.COMPLETED:
+                return
+            entry = again
+
+
+def _complete(table: Table, entry: Entry, record: RollbackRecord) -> None:
+    completion = table.completion(entry.epoch)
+    done = table.store.move(entry, Event.COMMIT)
+    table.store.enrich(done, msgspec.structs.replace(record, completion=completion))

@@ -1,0 +1,135 @@
+"""The states of an instant as a table, and how a state stands in a file's name: pure.
+
+An instant is one file in ``timeline/``, and its name says all that a decision needs::
+
+    <instant>.download.requested      scheduled; nobody has started it
+    <instant>.2.download.requested    claimed by epoch 2, which clears up before it works, or has died there
+    <instant>.2.download.inflight     epoch 2 is at work, or has died at work
+    <instant>.download.completed
+    <instant>.rollback.…              the same for rollbacks; their content names the target
+
+Every change of state is one rename of this one file, from a name that holds the old epoch. So of two who want
+to change a state only one can, whatever locks or clocks say: that is what everything else rests on.
+"""
+
+import re
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+__all__ = ["Action", "Entry", "Event", "Kind", "State", "after", "instant_wall_s", "new_instant", "parse"]
+
+
+class Action(StrEnum):
+    """What an instant does."""
+
+    DOWNLOAD = "download"
+    ROLLBACK = "rollback"
+
+
+class Kind(StrEnum):
+    """What becomes of a download whose attempt has died."""
+
+    IMMUTABLE = "immutable"  # it stays until somebody completes it, in as many epochs as that takes
+    REMOVABLE = "removable"  # one attempt; after that, and when nobody wants it, it is rolled back and gone
+
+
+class State(StrEnum):
+    """How far an instant is."""
+
+    REQUESTED = "requested"
+    INFLIGHT = "inflight"
+    COMPLETED = "completed"
+    REMOVED = "removed"  # no file any more
+
+
+class Event(StrEnum):
+    """What may happen to an instant."""
+
+    CLAIM = "claim"  # a new owner takes it, in a new epoch
+    WORK = "work"  # the owner begins to write files
+    COMMIT = "commit"  # the owner has done it all
+    CONDEMN = "condemn"  # a rollback takes a removable download, in a new epoch, from whoever holds it
+    REMOVE = "remove"  # the rollback is over
+
+
+class Entry(NamedTuple):
+    """One instant as its file's name tells it. ``epoch`` 0: never claimed, or completed."""
+
+    instant: str
+    action: Action
+    state: State
+    epoch: int = 0
+
+    @property
+    def name(self) -> str:
+        """The file's name in ``timeline/``."""
+        epoch = f".{self.epoch}" if self.epoch else ""
+        return f"{self.instant}{epoch}.{self.action.value}.{self.state.value}"
+
+
+_R, _I, _C, _X = State.REQUESTED, State.INFLIGHT, State.COMPLETED, State.REMOVED
+
+_TABLE: dict[tuple[Action, Kind], dict[tuple[State, Event], State]] = {
+    (Action.DOWNLOAD, Kind.IMMUTABLE): {
+        (_R, Event.CLAIM): _R,
+        (_R, Event.WORK): _I,
+        (_I, Event.CLAIM): _R,
+        (_I, Event.COMMIT): _C,
+    },
+    (Action.DOWNLOAD, Kind.REMOVABLE): {
+        (_R, Event.CLAIM): _R,
+        (_R, Event.WORK): _I,
+        (_R, Event.CONDEMN): _I,  # and a removable plan in flight is one that nobody may start
+        (_I, Event.CONDEMN): _I,
+        (_I, Event.COMMIT): _C,
+        (_I, Event.REMOVE): _X,
+    },
+    (Action.ROLLBACK, Kind.IMMUTABLE): {
+        (_R, Event.CLAIM): _I,
+        (_I, Event.CLAIM): _I,
+        (_I, Event.COMMIT): _C,
+        (_R, Event.REMOVE): _X,  # one that cannot be read: nothing has been done for it yet
+    },
+}
+_NEW_EPOCH = {Event.CLAIM, Event.CONDEMN}
+
+
+def after(entry: Entry, event: Event, kind: Kind = Kind.IMMUTABLE) -> Entry:
+    """The entry after ``event``. A rollback has no kind of its own: somebody always has to finish it.
+
+    Raises:
+        ValueError: this cannot happen to it in its state; a bug of the caller.
+    """
+    table = _TABLE[entry.action, kind if entry.action is Action.DOWNLOAD else Kind.IMMUTABLE]
+    state = table.get((entry.state, event))
+    if state is None:
+        raise ValueError(f"{event.value} cannot happen to {entry.name} ({kind.value})")
+    epoch = 0 if state is State.COMPLETED else entry.epoch + (event in _NEW_EPOCH)
+    return Entry(entry.instant, entry.action, state, epoch)
+
+
+_NAME = re.compile(
+    r"(?P<instant>[0-9]{8}T[0-9]{9}Z-[0-9a-f]{4,16})"
+    r"(?:\.(?P<epoch>[1-9][0-9]{0,17}))?"
+    r"\.(?P<action>download|rollback)\.(?P<state>requested|inflight|completed)"
+)
+
+
+def parse(name: str) -> Entry | None:
+    """The entry of a file's name; None for a name that is not one."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return None
+    instant, epoch, action, state = found.groups()
+    return Entry(instant, Action(action), State(state), int(epoch or 0))
+
+
+def new_instant(wall_s: float, tail: str) -> str:
+    """An instant's id: its time in UTC, to sort by, and a random tail of 4 to 16 hex digits."""
+    return datetime.fromtimestamp(wall_s, UTC).strftime("%Y%m%dT%H%M%S%f")[:-3] + f"Z-{tail}"
+
+
+def instant_wall_s(instant: str) -> float:
+    """When it was made: seconds since 1970, by the clock of the machine that made it."""
+    return datetime.strptime(instant[:18] + "000+0000", "%Y%m%dT%H%M%S%f%z").timestamp()

@@ -1,0 +1,122 @@
+"""The instants on disk: one file each in ``timeline/``, listed by one scan, moved on by one rename.
+
+A file gets its name only when it is whole and flushed, and every change of a name is flushed before the
+caller goes on: what an executor does next may rest on it even after a power cut.
+"""
+
+import errno
+from contextlib import suppress
+
+import msgspec
+
+from cfetch.timeline.files import Files
+from cfetch.timeline.records import PlanRecord, RollbackRecord
+from cfetch.timeline.states import Action, Entry, Event, Kind, State, after, parse
+
+__all__ = ["RECORDS", "TIMELINE", "Store"]
+
+TIMELINE = "timeline"
+RECORDS: dict[Action, type[PlanRecord] | type[RollbackRecord]] = {
+    Action.DOWNLOAD: PlanRecord,
+    Action.ROLLBACK: RollbackRecord,
+}
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}  # FAT, some networks
+
+
+class Store:
+    """Raises OSError. ``token`` makes the names of temporary files this process's own."""
+
+    def __init__(self, files: Files, token: str) -> None:
+        self.files = files
+        self._token = token
+        files.make_directory(TIMELINE)
+
+    def entries(self) -> list[Entry]:
+        """All instants, oldest first; one scan, no file is opened."""
+        found: dict[tuple[str, Action], Entry] = {}
+        for name in self.files.names(TIMELINE):
+            entry = parse(name)
+            if entry is not None:
+                key = entry.instant, entry.action
+                other = found.get(key)
+                if other is None or _rank(other) < _rank(entry):
+                    found[key] = entry
+        return sorted(found.values())
+
+    def entry(self, instant: str, action: Action = Action.DOWNLOAD) -> Entry | None:
+        """One instant as it stands now."""
+        return next((one for one in self.entries() if one[:2] == (instant, action)), None)
+
+    def read_plan(self, entry: Entry) -> PlanRecord | None:
+        """A download's record; None if it cannot be read. Raises FileNotFoundError if it has moved on."""
+        record = self._read(entry)
+        return record if isinstance(record, PlanRecord) else None
+
+    def read_rollback(self, entry: Entry) -> RollbackRecord | None:
+        """A rollback's record, in the same way."""
+        record = self._read(entry)
+        return record if isinstance(record, RollbackRecord) else None
+
+    def put(self, entry: Entry, record: PlanRecord | RollbackRecord) -> None:
+        """Add an instant. Raises FileExistsError."""
+        temporary = self._write(entry.instant, record)
+        try:
+            try:
+                self.files.link(temporary, _path(entry))
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                if self.entry(entry.instant, entry.action) is not None:  # the table lock is held
+                    raise FileExistsError(entry.name) from None
+                self.files.rename(temporary, _path(entry))
+        finally:
+            with suppress(FileNotFoundError):
+                self.files.unlink(temporary)
+        self.files.flush_names(TIMELINE)
+
+    def move(self, entry: Entry, event: Event, kind: Kind = Kind.IMMUTABLE) -> Entry:
+        """Let ``event`` happen. Raises FileNotFoundError if something else has happened to it before."""
+        moved = after(entry, event, kind)
+        if moved.state is State.REMOVED:
+            self.files.unlink(_path(entry))
+        else:
+            self.files.rename(_path(entry), _path(moved))
+        self.files.flush_names(TIMELINE)
+        return moved
+
+    def enrich(self, entry: Entry, record: PlanRecord | RollbackRecord) -> None:
+        """Replace the record of an instant that has just been completed by the caller."""
+        self.files.rename(self._write(entry.instant, record), _path(entry))
+        self.files.flush_names(TIMELINE)
+
+    def forget(self, entry: Entry) -> None:
+        """Take a completed instant off the timeline: it stands in the archive."""
+        with suppress(FileNotFoundError):
+            self.files.unlink(_path(entry))
+
+    def debris(self) -> list[str]:
+        """Temporary files that crashes have left, and those that are being written now."""
+        return [f"{TIMELINE}/{name}" for name in self.files.names(TIMELINE) if name.endswith(".tmp")]
+
+    def _read(self, entry: Entry) -> PlanRecord | RollbackRecord | None:
+        data = self.files.read(_path(entry))
+        try:
+            return msgspec.json.decode(data, type=RECORDS[entry.action])
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+
+    def _write(self, instant: str, record: PlanRecord | RollbackRecord) -> str:
+        temporary = f"{TIMELINE}/.{instant}.{self._token}.tmp"
+        with suppress(FileNotFoundError):
+            self.files.unlink(temporary)
+        self.files.create(temporary, msgspec.json.encode(record), flush=True)
+        return temporary
+
+
+def _path(entry: Entry) -> str:
+    return f"{TIMELINE}/{entry.name}"
+
+
+def _rank(entry: Entry) -> tuple[bool, int]:
+    """Of two files of one instant, which only a file system that lost its mind can leave, the later state."""
+    return entry.state is State.COMPLETED, entry.epoch

@@ -1,0 +1,222 @@
+"""One state directory as one process sees it: the parts of this room put together, and what all verbs ask."""
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeVar
+
+from cfetch.errors import Held, LocalFault, UsageError
+from cfetch.placement.local import local_fault
+from cfetch.timeline.attempts import Attempts
+from cfetch.timeline.files import Files, LocalFiles
+from cfetch.timeline.heartbeat import BeatThread, Heartbeats, Observer, Pulse, Verdict, look
+from cfetch.timeline.lock import TableLock
+from cfetch.timeline.owner import Owner, has_restarted, is_gone, this_owner
+from cfetch.timeline.records import Completion, RollbackRecord
+from cfetch.timeline.states import Action, Entry, State, instant_wall_s, new_instant
+from cfetch.timeline.store import Store
+
+__all__ = [
+    "POLL_S",
+    "Beating",
+    "KeepBeating",
+    "Node",
+    "Table",
+    "existing",
+    "find",
+    "on_this_machine",
+    "open_table",
+    "this_node",
+    "when_free",
+]
+
+T = TypeVar("T")
+POLL_S = 5.0  # between looks at a heartbeat that may be dead; it is over after minutes
+MAX_RACES = 1000  # lost one after the other: that is a bug or a sick file system
+
+
+class Node(NamedTuple):
+    """A process and what it may ask of its machine. Times are seconds; ``tail`` gives random hex digits."""
+
+    owner: Owner
+    monotonic: Callable[[], float]
+    wall: Callable[[], float]
+    sleep: Callable[[float], None]
+    tail: Callable[[], str]
+    is_gone: Callable[[Owner], bool]
+    has_restarted: Callable[[Owner], bool]
+
+
+def this_node() -> Node:
+    """The running process on this machine."""
+    return Node(
+        owner=this_owner(secrets.token_hex(8)),
+        monotonic=time.monotonic,
+        wall=time.time,
+        sleep=time.sleep,
+        tail=lambda: secrets.token_hex(2),
+        is_gone=is_gone,
+        has_restarted=has_restarted,
+    )
+
+
+class Beating(Protocol):
+    """What keeps a pulse beating until it is stopped."""
+
+    def stop(self) -> None:
+        """No further beats begin."""
+
+
+KeepBeating = Callable[[Pulse, float, Callable[[str], None]], Beating]
+
+
+class Table:
+    """``files`` is the state directory, ``volumes`` those that hold attempts. Raises LocalFault."""
+
+    def __init__(
+        self,
+        files: Files,
+        volumes: Sequence[Files],
+        node: Node,
+        heartbeats: Heartbeats,
+        *,
+        keep_beating: KeepBeating = BeatThread,
+    ) -> None:
+        self.files = files
+        self.node = node
+        self.heartbeats = heartbeats
+        self.attempts = Attempts(volumes)
+        with on_this_machine("cannot write the timeline"):
+            self.store = Store(files, node.owner.token)
+        self.lock = TableLock(
+            files, node.owner, monotonic=node.monotonic, sleep=node.sleep, is_gone=node.is_gone
+        )
+        self._observer = Observer(
+            monotonic=node.monotonic, is_gone=node.is_gone, has_restarted=node.has_restarted
+        )
+        self._keep_beating = keep_beating
+
+    def new_instant(self) -> str:
+        """An id for an instant that is about to be scheduled."""
+        return new_instant(self.node.wall(), self.node.tail())
+
+    def age_s(self, entry: Entry) -> float:
+        """Seconds since an instant was made, by the wall clocks of those who made it and who ask."""
+        return self.node.wall() - instant_wall_s(entry.instant)
+
+    def verdict(self, entry: Entry, now_s: float) -> Verdict:
+        """Whether an instant's owner lives; ``now_s`` by the file system's clock."""
+        beat, age_s = look(self.files, entry.instant, now_s)
+        return self._observer.judge(entry.instant, entry.epoch, beat, age_s)
+
+    def rollbacks_of(self, target: str, entries: Sequence[Entry]) -> list[tuple[Entry, RollbackRecord]]:
+        """The pending rollbacks that name ``target``: none or one, or more where the lock was lost."""
+        found = []
+        for entry in entries:
+            if entry.action is Action.ROLLBACK and entry.state is not State.COMPLETED:
+                with suppress(FileNotFoundError):
+                    record = self.store.read_rollback(entry)
+                    if record is not None and record.target == target:
+                        found.append((entry, record))
+        return found
+
+    def first_beat(self, entry: Entry) -> Pulse:
+        """Show that the claimed ``entry`` is this process's. Raises OSError."""
+        pulse = Pulse(
+            self.files,
+            entry.instant,
+            entry.epoch,
+            self.node.owner,
+            expiry_s=self.heartbeats.expiry_s,
+            monotonic=self.node.monotonic,
+        )
+        pulse.first()
+        return pulse
+
+    def keep_beating(self, pulse: Pulse, on_lost: Callable[[str], None]) -> Beating:
+        """From now on until it is stopped."""
+        return self._keep_beating(pulse, self.heartbeats.interval_s, on_lost)
+
+    def completion(self, epoch: int, *, files: int = 0, size_bytes: int = 0) -> Completion:
+        """By this process, now."""
+        return Completion(
+            epoch=epoch, owner=self.node.owner, wall_s=self.node.wall(), files=files, bytes=size_bytes
+        )
+
+    def held(self, instant: str, verdict: Verdict) -> Held:
+        """The refusal: who has it."""
+        beat, age_s = verdict.beat, verdict.age_s
+        assert beat is not None
+        last = "which is alive" if age_s is None or age_s < 0 else f"last heartbeat {age_s:.0f} s ago"
+        return Held(
+            f"plan {instant} is held by {beat.owner.shown} ({last}); wait until it has ended, or end it, and "
+            "run the same command again",
+            host=beat.owner.host,
+            pid=beat.owner.pid,
+            age_s=age_s,
+            is_certain=verdict.is_certain,
+        )
+
+
+def find(entries: Sequence[Entry], instant: str, action: Action = Action.DOWNLOAD) -> Entry | None:
+    """One instant of a listing."""
+    return next((one for one in entries if (one.instant, one.action) == (instant, action)), None)
+
+
+def existing(entries: Sequence[Entry], instant: str) -> Entry:
+    """The download of that instant. Raises UsageError."""
+    entry = find(entries, instant)
+    if entry is None:
+        raise UsageError(
+            f"there is no plan {instant} on this timeline; `cfetch plan list` shows what there is"
+        )
+    return entry
+
+
+def when_free(table: Table, ask: Callable[[], T], waiting: Callable[[Held], None] = lambda _: None) -> T:
+    """Ask until the answer is certain: an owner that may be dead is watched until it moves or expires.
+
+    FileNotFoundError from ``ask`` means that somebody was faster. Raises Held, and what else ``ask`` raises.
+    """
+    for _ in range(MAX_RACES):
+        try:
+            return ask()
+        except FileNotFoundError:
+            continue
+        except Held as held:
+            if held.is_certain:
+                raise
+            waiting(held)
+        table.node.sleep(min(POLL_S, table.heartbeats.interval_s / 2))
+    raise LocalFault("the timeline changes whenever it is looked at; see who else works there, and try again")
+
+
+@contextmanager
+def on_this_machine(what: str) -> Iterator[None]:
+    """OSError becomes LocalFault; but files that are gone are a matter for the caller."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise local_fault(error, what) from None
+
+
+@contextmanager
+def open_table(
+    state: Path, volumes: Sequence[Path], heartbeats: Heartbeats, node: Node | None = None
+) -> Iterator[Table]:
+    """The timeline in the directory ``state``; attempts lie in ``volumes``, state directories as well.
+
+    Raises LocalFault.
+    """
+    with ExitStack() as stack:
+        opened: dict[Path, LocalFiles] = {}
+        for path in (state, *volumes):
+            if path not in opened:
+                opened[path] = LocalFiles(path)
+                stack.callback(opened[path].close)
+        table = Table(opened[state], [opened[path] for path in volumes], node or this_node(), heartbeats)
+        yield table

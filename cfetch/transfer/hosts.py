@@ -1,0 +1,177 @@
+"""What each host bears: how many attempts at once, from when on, and how fast it was. Pure.
+
+- A host that throttles (429, 503) gets a smaller window: halved once per round of requests, and one more for
+  each round that goes well (additive increase, multiplicative decrease: Chiu and Jain, 1989). Until its
+  Retry-After is over, or a back-off where it names none, nothing starts there.
+- A host that fails again and again is left alone behind a breaker, but for one probe after each pause.
+- A host is given up when that lasts: one that never answered in this run after as many probes as a file has
+  tries, one that did when the retry budget is over. Its entries then fail without a request.
+
+Memory: some 300 bytes a host, for those with attempts under way or troubles and a few thousand more.
+"""
+
+from typing import NamedTuple
+
+from cfetch.breaker import CLOSED, Position
+from cfetch.errors import SourceError, Straggling, Throttled, Transient
+from cfetch.transfer.retry import Limits, backoff_s
+
+__all__ = ["Hosts", "Pause"]
+
+FAIR_BYTES = 64 << 10  # fewer tell the latency, not the speed, and are no sign of life either
+SPEED_WEIGHT = 0.3  # of the newest sample; a mirror that slows down is left after a few files
+MAX_KEPT = 4096  # hosts of which only good is known: a plan of a million must not remember them all
+
+
+class Pause(NamedTuple):
+    """Nothing starts at ``host`` for ``pause_s`` seconds."""
+
+    host: str
+    pause_s: float
+    reason: str
+
+
+class _Host:
+    __slots__ = (
+        "answered",
+        "breaker",
+        "cut_s",
+        "held_until_s",
+        "running",
+        "speed_bps",
+        "throttled",
+        "trouble_s",
+        "window",
+    )
+
+    def __init__(self, window: float) -> None:
+        self.window = window
+        self.running = 0
+        self.breaker = CLOSED
+        self.answered = False
+        self.trouble_s: float | None = None  # since when nothing has gone well
+        self.held_until_s = 0.0
+        self.throttled = 0  # rounds in a row
+        self.cut_s = -1.0
+        self.speed_bps = 0.0
+
+    def is_plain(self, most: int) -> bool:
+        return not self.running and self.breaker is CLOSED and self.window >= most and not self.throttled
+
+
+class Hosts:
+    """``most``: attempts at once at one host in its best state."""
+
+    def __init__(self, most: int, limits: Limits) -> None:
+        self._most = most
+        self._limits = limits
+        self._hosts: dict[str, _Host] = {}
+
+    def opens_s(self, name: str, now_s: float) -> float:
+        """When one more attempt may start at ``name``: ``now_s``, later, or infinity: when one ends there."""
+        host = self._hosts.get(name)
+        if host is None:
+            return now_s
+        if host.running >= int(host.window):
+            return float("inf")
+        return max(host.breaker.opens_s(now_s), host.held_until_s)
+
+    def speed_bps(self, name: str) -> float:
+        """What one connection brought lately; 0 where nothing is known."""
+        host = self._hosts.get(name)
+        return 0.0 if host is None else host.speed_bps
+
+    def given_up(self, name: str, now_s: float) -> str | None:
+        """Why entries of ``name`` are not to wait for it any longer; None while they may hope."""
+        host = self._hosts.get(name)
+        if host is None:
+            return None
+        budget_s = self._limits.retry_budget_s
+        if host.held_until_s - now_s > budget_s:
+            return (
+                f"{name} asks for a pause of {host.held_until_s - now_s:.0f} s, "
+                f"and the retry budget is {budget_s:g} s"
+            )
+        if host.breaker.position is Position.CLOSED or host.breaker.opens_s(now_s) <= now_s:
+            return None
+        if not host.answered and host.breaker.opened > self._limits.max_attempts:
+            return f"{name} has not answered once in {host.breaker.failures} tries"
+        if host.trouble_s is not None and now_s - host.trouble_s > budget_s:
+            return f"{name} has not answered for {now_s - host.trouble_s:.0f} s"
+        return None
+
+    def started(self, name: str) -> None:
+        """An attempt takes a place at ``name``."""
+        host = self._hosts.get(name)
+        if host is None:
+            host = self._hosts[name] = _Host(float(self._most))
+        host.running += 1
+        host.breaker = host.breaker.started()
+
+    def left(self, name: str, now_s: float) -> None:
+        """The place is free again, whatever came of it."""
+        host = self._hosts[name]
+        host.running -= 1
+        host.breaker = host.breaker.unsure(now_s)
+        if host.is_plain(self._most) and (not host.answered or len(self._hosts) > MAX_KEPT):
+            del self._hosts[name]
+
+    def ended(
+        self,
+        name: str,
+        error: SourceError | None,
+        now_s: float,
+        *,
+        started_s: float,
+        received: int,
+        jitter: float,
+    ) -> Pause | None:
+        """An attempt at ``name`` came to its end; the pause that follows from it, if any.
+
+        ``received`` are the bytes it brought since ``started_s``.
+        """
+        host = self._hosts[name]
+        if received >= FAIR_BYTES and now_s > started_s:
+            rate_bps = received / (now_s - started_s)
+            weight = SPEED_WEIGHT if host.speed_bps else 1.0
+            host.speed_bps += weight * (rate_bps - host.speed_bps)
+        host.answered = host.answered or received > 0
+        if isinstance(error, Straggling):
+            return None
+        if isinstance(error, Throttled):
+            return self._throttled(name, host, error, now_s, started_s, jitter)
+        if isinstance(error, Transient) and received < FAIR_BYTES:
+            return self._failed(name, host, now_s)
+        host.answered = True
+        host.trouble_s = None
+        host.throttled = 0
+        host.breaker = CLOSED
+        host.window = min(float(self._most), host.window + 1.0 / host.window)
+        return None
+
+    def _failed(self, name: str, host: _Host, now_s: float) -> Pause | None:
+        host.trouble_s = now_s if host.trouble_s is None else host.trouble_s
+        was_open = host.breaker.position is Position.OPEN
+        host.breaker = host.breaker.failed(now_s)
+        if was_open or host.breaker.position is not Position.OPEN:
+            return None
+        return Pause(name, host.breaker.until_s - now_s, f"failed {host.breaker.failures} times in a row")
+
+    def _throttled(
+        self, name: str, host: _Host, error: Throttled, now_s: float, started_s: float, jitter: float
+    ) -> Pause | None:
+        host.answered = True
+        host.breaker = CLOSED  # it refuses, so it lives
+        host.trouble_s = now_s if host.trouble_s is None else host.trouble_s
+        if started_s >= host.cut_s:  # else it was under way already when the window was cut
+            host.cut_s = now_s
+            host.throttled += 1
+            host.window = max(1.0, host.window / 2)
+        elif error.retry_after_s is None:
+            return None
+        asked_s = error.retry_after_s
+        pause_s = backoff_s(host.throttled, jitter) if asked_s is None else asked_s
+        if now_s + pause_s <= host.held_until_s:
+            return None
+        host.held_until_s = now_s + pause_s
+        return Pause(name, pause_s, str(error))

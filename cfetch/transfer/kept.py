@@ -1,0 +1,48 @@
+"""The parts of dead runs, by the entries that may go on with them."""
+
+from collections import defaultdict
+
+from cfetch.manifest.entry import Entry
+from cfetch.placement.leftovers import Leftover, boot_id
+from cfetch.placement.local import LocalVolume
+from cfetch.transfer.part import Part
+from cfetch.transfer.resume import Note, fits, part_name, read_note
+
+__all__ = ["Kept"]
+
+
+class Kept:
+    """As many as dead runs had under way and waiting; each is used at most once.
+
+    Raises:
+        LocalFault: what dead runs had published cannot be made durable.
+    """
+
+    def __init__(self, volume: LocalVolume) -> None:
+        self._volume = volume
+        self._found: defaultdict[str, list[tuple[Leftover, Note | None]]] = defaultdict(list)
+        for leftover in volume.leftovers():
+            note = read_note(leftover.note)
+            self._found[leftover.name if note is None else note.path].append((leftover, note))
+
+    async def give(self, entry: Entry, part: Part) -> None:
+        """Let ``part`` go on with the longest that fits; the others of this entry are removed."""
+        found = self._of(entry)
+        while found:
+            leftover, note = found.pop()
+            if not part.position and fits(note, entry, leftover.size_bytes, boot_id()):
+                await part.adopt(leftover, note)
+            else:
+                self._volume.drop_leftover(leftover)
+
+    def drop(self, entry: Entry) -> None:
+        """The entry is in place: remove what there is of it."""
+        for leftover, _ in self._of(entry):
+            self._volume.drop_leftover(leftover)
+
+    def _of(self, entry: Entry) -> list[tuple[Leftover, Note | None]]:
+        """The shortest first."""
+        if not self._found:
+            return []
+        found = self._found.pop(entry.path, []) + self._found.pop(part_name(entry, boot_id()), [])
+        return sorted(found, key=lambda one: one[0].size_bytes)

@@ -1,0 +1,187 @@
+"""How servers are reached: proxy, logins, trusted CAs, which addresses. Checked before the first request.
+
+Nothing is taken from the environment unless a setting says so: a variable that somebody else has set must not
+decide who sees signed links (reference: curl's netrc CVEs 2024-11053, 2025-0167).
+"""
+
+import base64
+import errno
+import os
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from cfetch.config.settings import KINDS, Settings
+from cfetch.errors import ConfigError
+from cfetch.secret import SecretText, SecretUrl, printable
+
+__all__ = ["DIRECT", "Network", "network_of"]
+
+
+class Network(msgspec.Struct, frozen=True, kw_only=True):
+    """What the wire needs to know. The default is a direct connection with the system's CAs.
+
+    ``proxies``: by scheme. ``no_proxy``: hosts that are reached without one, in NO_PROXY's form.
+    ``logins``: ``Authorization`` by host name. ``limit_bps``: the run is limited to about
+    that, so little should be read ahead.
+    """
+
+    proxies: dict[str, SecretUrl] = {}
+    no_proxy: str = ""
+    logins: dict[str, SecretText] = {}
+    tls: ssl.SSLContext | None = None
+    public_only: bool = False
+    limit_bps: int | None = None
+
+    def proxy_for(self, url: SecretUrl) -> SecretUrl | None:
+        """The proxy that a request for ``url`` goes through."""
+        parts = urlsplit(url.reveal())
+        proxy = self.proxies.get(parts.scheme.lower())
+        if proxy is None or not self.no_proxy:
+            return proxy
+        from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # the stubs lack it
+
+        bypassed = proxy_bypass_environment(parts.netloc.rpartition("@")[2], {"no": self.no_proxy})
+        return None if bypassed else proxy
+
+    def login_for(self, url: SecretUrl) -> str | None:
+        """The ``Authorization`` that the user has for the host of ``url``."""
+        login = self.logins.get((urlsplit(url.reveal()).hostname or "").lower())
+        return None if login is None else login.reveal()
+
+
+DIRECT = Network()
+
+
+def network_of(settings: Settings, env: Mapping[str, str]) -> Network:
+    """Read what the settings name.
+
+    Raises:
+        ConfigError: settings contradict each other, or a file is missing, unreadable or of another kind.
+    """
+    proxied = "proxy" if settings.proxy else "proxy_from_env" if settings.proxy_from_env else None
+    if settings.proxy and settings.proxy_from_env:
+        raise ConfigError("proxy and proxy_from_env are both set; choose one")
+    if settings.public_only and proxied:
+        raise ConfigError(
+            f"public_only and {proxied} are both set; a proxy looks names up itself, so cfetch could not see "
+            "which addresses they lead to. Set one of them, or let the proxy refuse what is not public"
+        )
+    limits = [one for one in (settings.limit_rate, settings.limit_rate_per_host) if one is not None]
+    proxies, no_proxy = _proxies(settings, env)
+    return Network(
+        proxies=proxies,
+        no_proxy=no_proxy,
+        logins=_logins(env) if settings.netrc else {},
+        tls=_tls(settings),
+        public_only=settings.public_only,
+        limit_bps=min(limits, default=None),
+    )
+
+
+def _proxies(settings: Settings, env: Mapping[str, str]) -> tuple[dict[str, SecretUrl], str]:
+    """By scheme, and the hosts that are left out. Lower case wins, as for curl."""
+    if settings.proxy:
+        return dict.fromkeys(("http", "https"), SecretUrl(settings.proxy)), ""
+    found: dict[str, SecretUrl] = {}
+    if not settings.proxy_from_env:
+        return found, ""
+    for scheme in ("http", "https"):
+        # In a CGI program HTTP_PROXY is a header of the request (CVE-2016-5385).
+        upper = () if scheme == "http" and "REQUEST_METHOD" in env else (f"{scheme}_proxy".upper(),)
+        name = next((name for name in (f"{scheme}_proxy", *upper) if env.get(name)), None)
+        if name is None:
+            continue
+        text = env[name] if "://" in env[name] else f"http://{env[name]}"
+        try:
+            found[scheme] = SecretUrl(KINDS["proxy"].parse(text))
+        except ValueError as error:
+            raise ConfigError(f"environment variable {name}, which proxy_from_env reads: {error}") from None
+    return found, env.get("no_proxy") or env.get("NO_PROXY") or ""
+
+
+def _logins(env: Mapping[str, str]) -> dict[str, SecretText]:
+    """``Authorization`` by host. ``default`` is left out: it would give a password to any host there is.
+
+    A file that others can read is refused, as ftp(1) does (curl does not look).
+    """
+    import netrc
+
+    path = Path(env.get("NETRC") or Path("~/.netrc").expanduser())
+    shown = printable(str(path))
+    try:
+        with path.open("rb") as file:
+            open_to_others = os.fstat(file.fileno()).st_mode & 0o077
+    except OSError as error:
+        raise ConfigError(f"netrc is on, but {shown} cannot be read: {error.strerror}") from None
+    if open_to_others:
+        raise ConfigError(f"netrc is on, but others may read or change {shown}; chmod 600 it")
+    try:
+        hosts = netrc.netrc(str(path)).hosts
+    except netrc.NetrcParseError as error:
+        raise ConfigError(f"{shown}:{error.lineno or 0}: this is not in netrc's form") from None
+    except (OSError, UnicodeDecodeError):
+        raise ConfigError(f"netrc is on, but {shown} is not text") from None
+    return {
+        host.lower(): SecretText("Basic " + base64.b64encode(f"{login}:{password}".encode()).decode("ascii"))
+        for host, (login, _, password) in hosts.items()
+        if host != "default"
+    }
+
+
+def _tls(settings: Settings) -> ssl.SSLContext | None:
+    """None where the library's own context does: system CAs, host names checked, TLS 1.2 or newer."""
+    if settings.client_key is not None and settings.client_cert is None:
+        raise ConfigError("client_key is set without client_cert; name the certificate too")
+    if settings.ca_file is None and settings.client_cert is None:
+        return None
+    for name in ("ca_file", "client_cert", "client_key"):
+        path = getattr(settings, name)
+        if path is not None:
+            _check_readable(name, path)
+    try:
+        context = ssl.create_default_context(cafile=settings.ca_file)
+    except ssl.SSLError:
+        raise ConfigError(
+            f"ca_file is {printable(settings.ca_file or '')}, which holds no PEM certificate"
+        ) from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    if settings.client_cert is not None:
+        _load_own(context, settings.client_cert, settings.client_key)
+    return context
+
+
+def _check_readable(name: str, path: str) -> None:
+    try:
+        with Path(path).open("rb") as file:
+            file.read(1)
+    except OSError as error:
+        reason = os.strerror(error.errno or errno.EIO)
+        raise ConfigError(f"{name} is {printable(path)}, which cannot be read: {reason}") from None
+
+
+def _load_own(context: ssl.SSLContext, cert: str, key: str | None) -> None:
+    asked = False
+
+    def password() -> str:
+        nonlocal asked
+        asked = True
+        return ""
+
+    holder = f"client_key is {printable(key)}" if key else f"client_cert is {printable(cert)}"
+    try:
+        context.load_cert_chain(cert, key, password)
+    except ssl.SSLError as error:
+        if asked:
+            raise ConfigError(
+                f"{holder}, whose key is encrypted; cfetch asks for no password: decrypt it with openssl"
+            ) from None
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise ConfigError(f"{holder}, which is not the key of client_cert {printable(cert)}") from None
+        where = "them" if key else "it"
+        both = f"client_cert is {printable(cert)}" + (f", client_key is {printable(key)}" if key else "")
+        raise ConfigError(f"{both}: no PEM certificate and key can be read from {where}") from None

@@ -1,0 +1,108 @@
+"""``--limit-rate``: how many bytes a second are read, of all downloads together and of each host.
+
+aiolimiter was looked at and left: it refuses amounts above its bucket, serves small amounts before large ones
+that came earlier, and starts with a full bucket, that is a burst of its whole period.
+"""
+
+import math
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from cfetch.clock import Clock
+from cfetch.config.settings import Settings
+
+__all__ = ["BURST_S", "Bucket", "Held", "Limiter", "limiter_of", "slice_bytes"]
+
+BURST_S = 0.1  # of unused time is made up for: enough for late timers, and below 5 % of any few seconds
+TURNS_PER_S = 50  # reads a second under a limit: smooth to the eye, and cheap
+MIN_SLICE_BYTES = 1 << 10
+MAX_SLICE_BYTES = 256 << 10
+
+
+class Bucket:
+    """A token bucket, kept as the moment at which all that was promised is paid for. Pure.
+
+    That is the generic cell rate algorithm (ITU-T I.371, "virtual scheduling"): whoever comes first is served
+    first, nobody has to be woken, and amounts of any size are fine.
+    """
+
+    __slots__ = ("_paid_s", "_rate_bps")
+
+    def __init__(self, rate_bps: float) -> None:
+        self._rate_bps = rate_bps
+        self._paid_s = -math.inf
+
+    def take(self, size_bytes: int, now_s: float) -> float:
+        """Seconds to wait before ``size_bytes`` more may be read."""
+        self._paid_s = max(self._paid_s, now_s - BURST_S) + size_bytes / self._rate_bps
+        return max(0.0, self._paid_s - now_s)
+
+    def give_back(self, size_bytes: int) -> None:
+        """So many of the bytes taken were not there to read."""
+        self._paid_s -= size_bytes / self._rate_bps
+
+
+class Held(Protocol):
+    """An attempt, as far as it is told that it waits for a limit and not for its server."""
+
+    def hold(self, now_s: float) -> None:
+        """We stop reading."""
+
+    def let_go(self, now_s: float) -> None:
+        """We read again."""
+
+
+class Limiter:
+    """Turns of reading for all attempts of a run. Both limits hold at once; None is no limit."""
+
+    def __init__(self, clock: Clock, *, total_bps: int | None, per_host_bps: int | None) -> None:
+        self._clock = clock
+        self._total = None if total_bps is None else Bucket(total_bps)
+        self._per_host_bps = per_host_bps
+        self._hosts: dict[str, Bucket] = {}
+        self._slice_bytes = slice_bytes(min(total_bps or math.inf, per_host_bps or math.inf))
+
+    def reader(
+        self, read: Callable[[int], Awaitable[bytes]], host: str, run: Held, origin_s: float
+    ) -> Callable[[], Awaitable[bytes]]:
+        """``read``, which takes a largest number of bytes, in turns. ``origin_s``: the run's start.
+
+        A turn is paid for before it is taken, and what was not there to read is given back.
+        """
+        buckets = [bucket for bucket in (self._total, self._of(host)) if bucket is not None]
+        clock, size_bytes = self._clock, self._slice_bytes
+
+        async def in_turn() -> bytes:
+            now_s = clock.monotonic()
+            wait_s = max(bucket.take(size_bytes, now_s) for bucket in buckets)
+            data = b""
+            try:
+                if wait_s:
+                    run.hold(now_s - origin_s)
+                    await clock.sleep(wait_s)
+                    run.let_go(clock.monotonic() - origin_s)
+                data = await read(size_bytes)
+            finally:
+                for bucket in buckets:
+                    bucket.give_back(size_bytes - len(data))
+            return data
+
+        return in_turn
+
+    def _of(self, host: str) -> Bucket | None:
+        if self._per_host_bps is None:
+            return None
+        return self._hosts.setdefault(host, Bucket(self._per_host_bps))
+
+
+def limiter_of(settings: Settings, clock: Clock) -> Limiter | None:
+    """The limiter that the settings ask for; None without limits, so that these cost nothing."""
+    total_bps, per_host_bps = settings.limit_rate, settings.limit_rate_per_host
+    if total_bps is None and per_host_bps is None:
+        return None
+    return Limiter(clock, total_bps=total_bps, per_host_bps=per_host_bps)
+
+
+def slice_bytes(rate_bps: float) -> int:
+    """The bytes of one turn: few, so that every connection soon has one and none has more than another."""
+    return int(min(max(rate_bps / TURNS_PER_S, MIN_SLICE_BYTES), MAX_SLICE_BYTES))

@@ -225,7 +225,7 @@ class LocalVolume:
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             return os.open(name, flags, 0o666, dir_fd=self._staging_fd)  # its mode as a final file
         except OSError as error:
-            raise local_fault(error, f"cannot create a part file in {self.root}") from None
+            raise self._fault(error, f"cannot create a part file in {self.root}") from None
 
     def reopen_part(self, name: str) -> int:
         """A descriptor for going on at the end of a part that was closed."""
@@ -268,9 +268,21 @@ class LocalVolume:
             except FileNotFoundError:  # somebody removed the directory at this moment: it is made again
                 self._rename(name, path)
         except OSError as error:
-            raise _obstacle(error, path) or local_fault(
+            raise _obstacle(error, path) or self._fault(
                 error, f"cannot put {printable(path)} in place"
             ) from None
+
+    def _fault(self, error: OSError, what: str) -> LocalFault:
+        """``local_fault``, but "no space" is said only where space is what lacks."""
+        if error.errno == errno.ENOSPC:
+            with suppress(OSError):
+                found = os.fstatvfs(self._root_fd)
+                if found.f_bavail and found.f_files and not found.f_favail:
+                    return LocalFault(
+                        f"{what}: the file system can hold no more files (all {found.f_files:,} inodes are in "
+                        "use); remove some and run the same command again"
+                    )
+        return local_fault(error, what)
 
     def _rename(self, name: str, path: SafePath) -> None:
         parent, _, leaf = path.rpartition("/")

@@ -75,8 +75,11 @@ class LocalFiles:
         """Makes ``root`` where it is missing. Raises LocalFault."""
         self.root = root
         try:
+            is_new = not root.exists()
             root.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(root, _DIRECTORY)
+            if is_new:
+                _flush_name(root)
         except OSError as error:
             raise local_fault(error, f"cannot use {root} for the timeline") from None
 
@@ -189,6 +192,14 @@ class LocalFiles:
             yield descriptor
         finally:
             os.close(descriptor)
+
+
+def _flush_name(directory: Path) -> None:
+    descriptor = os.open(directory.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _write(descriptor: int, data: bytes) -> None:

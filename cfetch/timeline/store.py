@@ -73,6 +73,7 @@ class Store:
             with suppress(FileNotFoundError):
                 self.files.unlink(temporary)
         self.files.flush_names(TIMELINE)
+        self.files.flush_names(".")  # the timeline itself may be new
 
     def move(self, entry: Entry, event: Event, kind: Kind = Kind.IMMUTABLE) -> Entry:
         """Let ``event`` happen. Raises FileNotFoundError if something else has happened to it before."""

@@ -116,7 +116,7 @@ class Running:
 
     def let_go(self, now_s: float) -> None:
         """The limit lets us read again."""
-        pass
+        self._held_s = self.held_s(now_s)
         self._held_since_s = None
         self.last_byte_s = now_s
 

@@ -147,7 +147,7 @@ class HttpTransport:
                     yarl.URL(url.reveal(), encoded=True),
                     headers=headers,
                     allow_redirects=False,
-                    proxy=None if proxy is None else proxy.reveal(),
+                    proxy=None,
                 )
                 break
             except FOREIGN as error:

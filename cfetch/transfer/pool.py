@@ -28,6 +28,7 @@ from cfetch.transfer.kept import Kept
 from cfetch.transfer.monitor import Monitor
 from cfetch.transfer.part import Part, hash_and_close
 from cfetch.transfer.refresh import UrlRefresher
+from cfetch.transfer.resume import identity
 from cfetch.transfer.retry import Limits
 from cfetch.transfer.schedule import NEVER, Schedule
 from cfetch.transfer.tries import Tries
@@ -279,7 +280,9 @@ class Pool:
             return None
         await self._clock.sleep(0)  # a plan that is wholly there must not block signals and the dashboard
         if entry.digest is None:
-            return "size"
+            source = self._volume.recorded(entry.path)
+            links = (entry.url, *entry.mirrors)
+            return "size" if source is None or source.identity in map(identity, links) else None
         algorithm = entry.digest.algorithm
         descriptor = self._volume.open_existing(entry.path)
         if descriptor is None:

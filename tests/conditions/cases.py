@@ -108,30 +108,29 @@ def cut(body: bytes = BIG, *fields: str, at: int = HALF, then: Then = "close") -
     return Reply((head("200 OK", f"Content-Length: {len(body)}", *(fields or (V1,))) + body[:at],), then)
 
 
-def every(outcome: str) -> dict[Known, str]:
-    """The same whatever is known."""
-    return {"hash": outcome, "size": outcome, "nothing": outcome}
+def every(usual: str, **other: str) -> dict[Known, str]:
+    """``usual`` however much is known, but for ``other``; what has an empty word is not played."""
+    words: dict[Known, str] = {
+        "hash": other.get("hash", usual),
+        "size": other.get("size", usual),
+        "nothing": other.get("nothing", usual),
+    }
+    return {known: word for known, word in words.items() if word}
 
 
 def resumed(name: str, *replies: Reply, **expect: str) -> Case:
     """A case whose first reply was cut off half-way."""
-    outcomes = every("done") | expect  # type: ignore[operator]
-    return Case(name, (cut(), *replies), outcomes, body=BIG, prior=True)
+    return Case(name, (cut(), *replies), every("done", **expect), body=BIG, prior=True)
 
 
 def always(name: str, reply: Reply, outcome: str = "transient", *flags: str, **expect: str) -> Case:
     """A case of one reply, again and again."""
-    return Case(name, (reply,), _without_blanks(every(outcome) | expect), flags=flags)  # type: ignore[operator]
-
-
-def _without_blanks(expect: Mapping[Known, str]) -> dict[Known, str]:
-    """What is not played with so much known is written as an empty word."""
-    return {known: outcome for known, outcome in expect.items() if outcome}
+    return Case(name, (reply,), every(outcome, **expect), flags=flags)
 
 
 def once(name: str, reply: Reply, **expect: str) -> Case:
     """A case whose server is well at the second request."""
-    return Case(name, (reply, whole()), _without_blanks(every("done") | expect))  # type: ignore[operator]
+    return Case(name, (reply, whole()), every("done", **expect))
 
 
 def moved(location: str, status: str = "302 Found", *fields: str) -> Reply:

@@ -9,6 +9,7 @@ import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from cfetch.cli import app
 from cfetch.errors import CfetchError
@@ -38,7 +39,7 @@ class Ran:
     err: str
     heads: list[str] = field(default_factory=list)
     other_heads: list[str] = field(default_factory=list)
-    records: dict[str, dict] = field(default_factory=dict)
+    records: dict[str, Any] = field(default_factory=dict)
     tree: dict[str, bytes] = field(default_factory=dict)
 
     @property
@@ -55,15 +56,15 @@ def _verbs():
 def call(*words):
     """The command line with ``words``, as ``cfetch`` would run it, in this thread."""
     _verbs()
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    kept = io.BytesIO(), io.BytesIO()
+    out, err = (io.TextIOWrapper(one, encoding="utf-8", write_through=True) for one in kept)
     argv, sys.argv = sys.argv, ["cfetch", *map(str, words)]
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = app._ended()
     finally:
         sys.argv = argv
-    texts = [stream.buffer.getvalue().decode() for stream in (out, err)]
-    return Ran(code, *texts)
+    return Ran(code, kept[0].getvalue().decode(), kept[1].getvalue().decode())
 
 
 def manifest_of(case, url, known):

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests.conditions.cases import Drip
+from tests.conditions.cases import Drip, Reply
 from tests.transfer.raw_server import RawServer
 
 __all__ = ["CaseServer"]
@@ -11,7 +11,7 @@ __all__ = ["CaseServer"]
 class CaseServer(RawServer):
     """Answers the n-th request with the n-th ``Reply``; ``other`` is the URL that ``{other}`` stands for."""
 
-    def __init__(self, *replies, other=""):
+    def __init__(self, *replies: Reply, other: str = "") -> None:
         super().__init__(*replies)
         self.other = other.encode()
         self.sent = 0  # bytes, those of drips included

@@ -53,7 +53,7 @@ FLAGS = [
 ]
 
 
-@pytest.mark.parametrize("flags", map(str.split, FLAGS), ids=FLAGS)
+@pytest.mark.parametrize("flags", [flags.split() for flags in FLAGS], ids=FLAGS)
 @pytest.mark.parametrize("case", [GOOD, GONE], ids=lambda case: case.name)
 async def test_c105_c108_in_every_way_of_output(case, flags, tmp_path, bare, spans, monkeypatch):
     """Streams, metrics wherever they are, spans, names and attributes; nothing of the plan is left."""

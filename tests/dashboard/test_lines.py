@@ -10,7 +10,7 @@ from cfetch.dashboard.facts import MAX_LINES
 from cfetch.dashboard.lines import json_lines, plain_lines, quiet_lines
 from cfetch.dashboard.open import choose, open_dashboard
 from cfetch.errors import Interrupted, LocalFault
-from cfetch.events import FallbackTriggered, RunFinished, RunStopping
+from cfetch.events import FallbackTriggered, HostPaused, RunFinished, RunStopping
 from cfetch.report.summary import Tally
 from tests.dashboard.replay import HOSTILE, stream
 from tests.report.records import attempt, cancelled, finished, progress, record, retry, started
@@ -76,6 +76,21 @@ def test_stragglers_have_a_limit_of_their_own():
     told = written(plain_lines, *(cancelled(float(i)) for i in range(100)), *failures(1))
     assert len(told) == MAX_LINES + 2
     assert told[-1].endswith("failed: a/0: HTTP 404 (refused)")
+
+
+def test_a_host_that_is_left_alone_is_named():
+    """Who, why and for how long; a hostile name stays harmless."""
+    paused = HostPaused(t_s=3.0, host="h.test\x1b[2J", pause_s=30.0, reason="HTTP 503")
+    assert written(plain_lines, paused) == ["[   3.0s] h.test\\x1b[2J: HTTP 503; no request there for 30s"]
+    (line,) = written(json_lines, paused)
+    assert json.loads(line) == {
+        "t_s": 3.0,
+        "event": "host_paused",
+        "level": "warning",
+        "host": "h.test\\x1b[2J",
+        "pause_s": 30.0,
+        "reason": "HTTP 503",
+    }
 
 
 def test_quiet_is_silent_when_all_goes_well():

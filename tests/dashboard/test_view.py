@@ -3,7 +3,7 @@
 import pytest
 
 from cfetch.dashboard.view import View, by_risk
-from cfetch.events import BaselineView, FallbackTriggered, RunStopping
+from cfetch.events import BaselineView, FallbackTriggered, HostPaused, RunStopping
 from tests.report.records import active, attempt, cancelled, finished, progress, record, retry, started
 
 
@@ -145,6 +145,10 @@ def test_notes_keep_the_last_three():
     assert (shown.notes[0].text, shown.notes[2].t_s) == ("HTTP 404", 10.0)
     shown.apply(FallbackTriggered(t_s=11.0, stragglers=10, threshold=10))
     assert [note.kind for note in shown.notes] == ["straggler", "retry", "fallback"]
+    for pause_s in (2.0, 4.0):
+        shown.apply(HostPaused(t_s=12.0, host="h", pause_s=pause_s, reason="HTTP 429"))
+    assert [note.kind for note in shown.notes] == ["retry", "fallback", "pause"]
+    assert shown.notes[2].text == "HTTP 429; no request there for 4s"
 
 
 def test_a_won_race_is_no_cancellation():

@@ -184,7 +184,7 @@ class DiskFiles:
 
     def flush_names(self, path):
         self.step(f"flush {path}")
-        self.disk.flush(path)
+        self.disk.flush("" if path == "." else path)
 
     def modified_s(self, path):
         self.step(f"stat {path}")

@@ -12,6 +12,7 @@ import pytest
 
 from cfetch.errors import Held, LocalFault, UsageError
 from cfetch.timeline.attempts import Attempts
+from cfetch.timeline.clean import ORPHAN_AGE_S
 from cfetch.timeline.states import Event, Kind, State
 from cfetch.timeline.table import Table, find
 from tests.timeline.world import DELAY_S, FILES, Violation, World, clean_up, execute, whole
@@ -35,11 +36,11 @@ def completes(world, instant):
 def is_tidy(world, healthy):
     """K6, K7, K8: a clean leaves nothing that nobody owns, and a second one changes nothing."""
     world.finish(healthy.begin(clean_up))
-    world.advance(DELAY_S + GONE_S)
+    world.advance(ORPHAN_AGE_S + GONE_S)
     world.finish(healthy.begin(clean_up))
     once = dict(world.disk.bound)
-    debris = [path for path in once if path.startswith(("attempts/", "heartbeats/")) or path == "lock"]
-    if any(not path.endswith(".tmp") for path in debris):
+    debris = [path for path in once if path.startswith(("attempts/", "heartbeats/", "lock")) or ".tmp" in path]
+    if debris:
         raise Violation(f"K6: {debris}")
     world.finish(healthy.begin(clean_up))
     if world.disk.bound != once:
@@ -125,16 +126,16 @@ def cleaner(instant):
 
 
 CASES = {
-    "a new plan": (4, {}),
-    "a dead attempt": (12, {"before": died_at_work}),
-    "a removable plan": (6, {"kind": Kind.REMOVABLE}),
+    "a new plan": (6, {}),
+    "a dead attempt": (24, {"before": died_at_work}),
+    "a removable plan": (12, {"kind": Kind.REMOVABLE}),
 }
 ENDS = {"committed 1", "committed 2", "committed 3", "completed before", Held, LocalFault, UsageError, "done"}
 
 
 @pytest.mark.parametrize(("stride", "case"), CASES.values(), ids=CASES)
 def test_two_executors_stopped_everywhere(stride, case):
-    """K1 to K9: refusals and one commit, wherever the first is stopped, and the second at every fourth place."""
+    """K1 to K9: refusals and one commit, wherever the first is stopped, and the second at places that vary."""
     outcomes, runs = all_stops(executor, executor, stride=stride, **case)
     assert runs > 200
     assert {one for both in outcomes for one in both} <= ENDS
@@ -144,7 +145,7 @@ def test_two_executors_stopped_everywhere(stride, case):
 def test_an_executor_and_a_cleaner_stopped_everywhere(order):
     """RD5, K4: an old removable plan is executed or rolled back; there is no third outcome."""
     first, second = order
-    outcomes, _ = all_stops(first, second, stride=6, kind=Kind.REMOVABLE, before=grows_old)
+    outcomes, _ = all_stops(first, second, stride=9, kind=Kind.REMOVABLE, before=grows_old)
     assert {one for both in outcomes for one in both} <= ENDS
 
 
@@ -153,11 +154,11 @@ def grows_old(world, instant):
 
 
 def test_killed_at_every_operation_twice():
-    """K3, K9: the first is killed at each operation, its successor at every fifth; a third completes."""
+    """K3, K9: the first is killed at each operation, its successor at every ninth; a third completes."""
     i, ended = 0, False
     while not ended:
         i += 1
-        for j in range(i % 5, 100, 5):
+        for j in range(i % 9, 100, 9):
             world = World()
             try:
                 instant = world.schedule()
@@ -247,7 +248,8 @@ def commits_after_looking(execution, **_):
     with table.lock.held():
         entry = find(store.entries(), execution.instant)
         if entry is not None and entry.state is State.INFLIGHT:
-            store.move(entry, Event.COMMIT, Kind.IMMUTABLE)
+            with contextlib.suppress(FileNotFoundError):
+                store.move(entry, Event.COMMIT, Kind.IMMUTABLE)
 
 
 BAD = {
@@ -282,7 +284,7 @@ def test_the_simulation_catches_a_bad_design(said, how, case):
 
 def test_the_good_design_withstands_what_the_bad_ones_do_not():
     """With a server that has new versions all the time, and parts that are begun anew in place."""
-    all_stops(executor, executor, stride=12, setup=lambda world: setattr(world, "starts_over", lambda: True))
+    all_stops(executor, executor, stride=24, setup=lambda world: setattr(world, "starts_over", lambda: True))
 
 
 class Chaos:
@@ -361,7 +363,7 @@ class Chaos:
         is_tidy(world, healthy)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(60))
 def test_chaos(seed):
     """K1 to K9 for two to five nodes with wrong clocks, kills, stops and power cuts."""
     Chaos(seed).run(200)

@@ -218,6 +218,8 @@ class World:
         self.kinds = {}
         self.committed = {}
         self.claimer = {}
+        self.told = set()  # what a caller was told, a power cut may not take back
+        self.told_committed = set()
         self.removed = set()
         self.longest_lock = 0
         self.starts_over = lambda: False  # the server has another version of a file that a part was kept of
@@ -225,6 +227,7 @@ class World:
         self.disk.change = lambda *bindings: self._watch(watched, bindings)
         setup = self.node("setup")
         self.finish(setup.begin(lambda node: [node.files.make_directory(one) for one in ("out", "attempts")]))
+        self.disk.flush("")
 
     def node(self, name, **how):
         self.nodes.append(Machine(self, name, **how))
@@ -268,7 +271,19 @@ class World:
         for node in self.nodes:
             self.kill(node)
         self.disk.power_cut(chance)
+        there = {entry.instant for entry in map(parse, self._names()) if entry is not None}
+        for instant in self.told:
+            if instant not in there | self.removed:
+                raise Violation(f"K3: {instant} is lost")
+        done = {entry.instant for entry in map(parse, self._names()) if entry and entry.state is State.COMPLETED}
+        if self.told_committed - done:
+            raise Violation(f"K3: {self.told_committed - done} was committed, and is not any more")
+        self.committed = {one: epoch for one, epoch in self.committed.items() if one in done}
+        self.removed -= there
         self.boot = f"boot {self.time_s}"
+
+    def _names(self):
+        return [path.rpartition("/")[2] for path in self.disk.below("timeline")]
 
     def close(self):
         for node in self.nodes:
@@ -355,6 +370,7 @@ class World:
             instants.append(schedule(table, instant, record))
 
         self.finish(node.begin(program))
+        self.told.update(instants)
         return instants[0]
 
 
@@ -385,6 +401,7 @@ def execute(node, instant, download=None, commit=Execution.commit):
     node.step("flush out")
     node.world.disk.flush("out")
     commit(execution, files=len(FILES), size_bytes=1)
+    node.world.told_committed.add(instant)
     return f"committed {execution.epoch}"
 
 
@@ -426,4 +443,4 @@ def fenced_download(node, execution, name):
 
 def clean_up(node, keep_s=10 * 365 * 86400.0):
     """What ``cfetch plan clean`` does."""
-    return clean(node.make_table(), delay_s=DELAY_S, keep_s=keep_s)
+    clean(node.make_table(), delay_s=DELAY_S, keep_s=keep_s)

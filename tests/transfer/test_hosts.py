@@ -80,9 +80,7 @@ def test_c42_retry_after_holds_the_host():
     hosts.started("h")
     tell(hosts, Throttled("x", retry_after_s=7.0), 1.0)
     assert hosts.opens_s("h", 1.0) == 8.0
-    pause = hosts.ended(
-        "h", Throttled("x", retry_after_s=60.0), 2.0, started_s=0.5, received=0, jitter=0.5
-    )
+    pause = hosts.ended("h", Throttled("x", retry_after_s=60.0), 2.0, started_s=0.5, received=0, jitter=0.5)
     assert pause is not None
     assert (pause.pause_s, hosts.opens_s("h", 2.0)) == (60.0, 62.0)
     assert hosts.opens_s("other", 2.0) == 2.0

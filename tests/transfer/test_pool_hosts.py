@@ -1,4 +1,4 @@
-"""How the pool treats hosts that throttle, fail or are dead, and that others do not suffer. On virtual time."""
+"""Hosts that throttle, fail or are dead, and others that do not suffer by them. On virtual time."""
 
 import asyncio
 import os

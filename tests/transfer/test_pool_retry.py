@@ -7,6 +7,9 @@ import pytest
 
 from cfetch.errors import Transient
 from cfetch.events import AttemptStarted, EntryFinished, RetryScheduled
+from cfetch.placement.source import Source, set_source, source_of
+from cfetch.secret import SecretUrl
+from cfetch.transfer.resume import identity
 from tests.transfer.drive import drive, entries_for, entry_of
 from tests.transfer.fake import Reply
 
@@ -244,8 +247,39 @@ def test_a_host_at_its_cap_does_not_hold_up_another(tmp_path):
     assert outcome.statuses == ["done"] * 8
 
 
-def in_place(content, name="a"):
-    return lambda root: (root / name).write_bytes(content)
+def in_place(content, name="a", link=None):
+    def put(root):
+        (root / name).write_bytes(content)
+        if link is not None:
+            with open(root / name, "rb") as file:
+                set_source(file.fileno(), Source(identity(SecretUrl(link)), None))
+
+    return put
+
+
+@pytest.mark.parametrize(("link", "status"), [
+    (None, "skipped"), ("http://origin.test/a?X-Amz-Signature=1", "skipped"),
+    ("http://origin.test/b", "done"),
+])  # fmt: skip
+def test_a_file_that_came_from_another_link_is_fetched(tmp_path, link, status):
+    """Its size is right, and nothing else speaks for it; a new signature makes no other link."""
+    outcome = one(tmp_path, Reply(body=BODY), entry=entry_of(0, "a", BODY), before=in_place(OTHER, link=link))
+    assert outcome.statuses == [status]
+    assert outcome.tree == {"a": BODY if status == "done" else OTHER}
+
+
+def test_what_was_fetched_tells_where_from(tmp_path):
+    """So that a later run knows."""
+    found = {}
+
+    def look(event):
+        if isinstance(event, EntryFinished):
+            for path in tmp_path.rglob("a"):
+                with open(path, "rb") as file:
+                    found["source"] = source_of(file.fileno())
+
+    one(tmp_path, Reply(body=BODY), entry=entry_of(0, "a", BODY), listener=look)
+    assert found["source"] == Source(identity(SecretUrl("http://origin.test/a")), '"v1"')
 
 
 @pytest.mark.parametrize(("there", "digest", "status"), [

@@ -75,7 +75,7 @@ def test_a_full_host_gives_way_and_comes_back():
 
 def test_c44_a_held_host_gives_way_until_its_time():
     """Time alone brings it back; nobody has to reopen it."""
-    schedule, world = schedule_of([9, 8, 1], [0, 0, 1], held={0: 7.0})
+    schedule, _ = schedule_of([9, 8, 1], [0, 0, 1], held={0: 7.0})
     assert [schedule.take(0.0), schedule.take(0.0)] == [2, None]
     assert schedule.next_s() == 7.0
     assert schedule.take(6.9) is None
@@ -138,7 +138,7 @@ def test_drain_gives_all_that_waits_and_forgets_it():
     st.randoms(use_true_random=False),
 )
 def test_the_model(entries, cap, held, rng):
-    """Each start is the first by rank of all that may start; none is left out; time and ends bring the rest."""
+    """Each start is the first by rank of all that may; none is left out; time and ends bring the rest."""
     sizes, lanes = [e[0] for e in entries], [e[1] for e in entries]
     schedule, world = schedule_of(sizes, lanes, cap=cap, held=dict(held))
     waiting: set[int] = set(range(len(entries)))

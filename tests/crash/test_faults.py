@@ -1,0 +1,122 @@
+"""Disks that are full, broken or forbidden in the middle of a run: said in words, nothing half, gone on with."""
+
+import random
+
+import pytest
+
+from cfetch.bench.content import Synthetic
+from tests.crash.scene import KIB, MIB, Job, Point, Scene, serving
+from tests.crash.test_points import MOST_AGAIN, sample
+
+pytestmark = pytest.mark.usefixtures("strace")
+ERRORS = {
+    "openat": ["EMFILE", "EACCES", "ENOSPC", "EIO"],
+    "write": ["ENOSPC", "EDQUOT", "EFBIG", "EIO"],
+    "renameat": ["ENOSPC", "EROFS", "EACCES", "EIO"],
+    "mkdirat": ["ENOSPC", "EACCES", "EROFS"],
+    "mkdir": ["ENOSPC", "EROFS"],
+    "syncfs": ["EIO", "ENOSPC"],
+    "unlinkat": ["EIO"],
+    "flock": ["ENOLCK"],
+    "fsetxattr": ["EOPNOTSUPP", "ENOSPC"],
+}
+WORDS = {
+    "EMFILE": "Too many open files",
+    "EACCES": "Permission denied",
+    "ENOSPC": "No space left on device",
+    "EDQUOT": "Disk quota exceeded",
+    "EFBIG": "File too large",
+    "EIO": "Input/output error",
+    "EROFS": "Read-only file system",
+    "EOPNOTSUPP": "",
+    "ENOLCK": "",
+}
+
+
+def fail_and_finish(folder, url, children, durability, point, error, *, on):
+    """The run says what is wrong or does without; what stands there is right; the next run completes it."""
+    folder.mkdir()
+    scene = Scene(folder, url, children, durability=durability)
+    failed = scene.failing_at(point, error, on=on)
+    where = (point, error, on, failed)
+    assert failed.code in (0, 3), where
+    assert "Traceback" not in failed.said, where
+    assert scene.wrong() == [], where
+    if failed.code == 3:
+        assert WORDS[error] in failed.said, where
+    else:
+        assert scene.missing() == [], where
+    again = scene.finish(tidy=False) + failed.held_bytes - scene.job.total_bytes
+    assert again <= MOST_AGAIN, where
+    return failed.code
+
+
+@pytest.mark.parametrize("durability", ["power", "crash"])
+def test_c87_some_calls_fail(tmp_path, url, children, durability):
+    """Once, or from then on; exit code 3 and the true cause, or no harm."""
+    check(tmp_path, url, children, durability, 22)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("durability", ["power", "crash"])
+def test_c87_every_call_fails(tmp_path, url, children, durability):
+    """The long form."""
+    check(tmp_path, url, children, durability, 10_000)
+
+
+def check(tmp_path, url, children, durability, count):
+    dice = random.Random(87)
+    points = Scene(tmp_path, url, children, durability=durability).points()
+    points = sample([point for point in points if point.call in ERRORS], count, dice)
+    codes = [
+        fail_and_finish(
+            tmp_path / str(i), url, children, durability, point, dice.choice(ERRORS[point.call]), on=i % 2 == 0
+        )
+        for i, point in enumerate(points)
+    ]
+    assert codes.count(3) > len(codes) / 3
+
+
+def test_c91_what_could_not_be_flushed_is_thrown_away(tmp_path, url, children):
+    """The kernel forgets which pages it could not write, so they read well and are lost: all of them go."""
+    scene = Scene(tmp_path, url, children)
+    failed = scene.failing_at(Point("syncfs", 1, ""), "EIO")
+    assert failed.code == 3
+    assert "cannot make what was written to" in failed.said
+    assert "Input/output error" in failed.said
+    assert failed.held_bytes == 0
+    assert scene.missing() == list(scene.job.files)
+    assert sum("syncfs(" in line for line in scene.trace.read_text().splitlines()) == 1
+    assert scene.finish() == scene.job.total_bytes
+
+
+BIG = Job({"big": Synthetic("big", 8 * MIB)}, hashed=("big",))
+
+
+@pytest.mark.parametrize(("error", "kept"), [("EIO", False), ("ENOSPC", True), ("EDQUOT", True)])
+def test_c87_c91_a_part_that_met_a_full_disk_is_kept_and_one_that_met_a_broken_one_is_not(
+    tmp_path, children, error, kept
+):
+    """No byte that is kept is fetched again."""
+    with serving(BIG.files) as origin:
+        scene = Scene(tmp_path, origin.url, children, job=BIG)
+        writes = [one for one in scene.points() if one.call == "write" and "/attempts/" in one.line]
+        parts = [one for one in writes if "owner.json" not in one.line]
+        failed = scene.failing_at(parts[-1], error)
+        if failed.code == 0:  # fewer writes than last time
+            failed = scene.failing_at(parts[len(parts) // 2], error)
+        assert failed.code == 3, failed.said
+        assert "cannot write big" in failed.said
+        assert (failed.held_bytes > 2 * MIB) is kept
+        assert (failed.held_bytes == 0) is not kept
+        assert scene.finish() == scene.job.total_bytes - failed.held_bytes
+
+
+def test_c91_parts_of_a_run_that_lost_writes_are_not_kept(tmp_path, children):
+    """The flush of a small file fails while a large one is under way; whose pages were lost nobody knows."""
+    files = {"small": Synthetic("small", 10 * KIB), "large": Synthetic("large", 12 * MIB)}
+    with serving(files, pace_bps=6.0 * MIB) as origin:
+        scene = Scene(tmp_path, origin.url, children, job=Job(files, hashed=tuple(files)))
+        failed = scene.failing_at(Point("syncfs", 2, ""), "EIO")
+        assert failed.code == 3
+        assert not list(scene.to.glob(".cfetch/attempts/*/*/*"))

@@ -26,7 +26,7 @@ from cfetch.bench.child import clean_environment  # noqa: E402
 from tests.conditions.cases import CASES, Case  # noqa: E402
 from tests.conditions.server import CaseServer  # noqa: E402
 
-LIMIT_S = 8.0
+LIMIT_S = 20.0
 NAME = "f"
 CURL = "curl -sS --fail -L --max-redirs 5 --retry 2 --speed-limit 1 --speed-time 2 -o {O}/f {U}"
 WGET = "wget -q --no-config --tries=3 --waitretry=1 --timeout=2 --max-redirect=5 -P {O} {U}"

@@ -141,7 +141,7 @@ def moved(location: str, status: str = "302 Found", *fields: str) -> Reply:
 WHOLE_BIG = whole(BIG, V1)
 GZIPPED = gzip.compress(BODY)
 BOMB = gzip.compress(bytes(10 << 20))
-IMPATIENT = ("--max-attempts", "1", "--stall-timeout", "200ms", "--check-interval", "50ms")
+IMPATIENT = ("--max-attempts", "1", "--stall-timeout", "300ms", "--check-interval", "50ms")
 LENGTH = f"Content-Length: {len(BODY)}"
 NO_LENGTH = head() + BODY
 MULTIPART = b"--x\r\nContent-Range: bytes %d-%d/%d\r\n\r\n" % (HALF, len(BIG) - 1, len(BIG)) + BIG[HALF:]
@@ -228,7 +228,7 @@ BOMBS = (
 
 SLOWNESS = (
     Case("35-stall-within-the-body", (Reply((*cut(BODY, V1, at=1000).steps, 60.0)), whole()), every("done"),
-         flags=("--stall-timeout", "200ms", "--check-interval", "50ms")),
+         flags=("--stall-timeout", "300ms", "--check-interval", "50ms")),
     always("35-stall-for-good", Reply((*cut(BODY, V1, at=1000).steps, 60.0)), "transient", *IMPATIENT),
     always("37-no-reply-at-all", Reply((60.0,)), "transient", *IMPATIENT),
     always("37-headers-drip", raw(b"HTTP/1.1 200 OK\r\nX: ", Drip(b"a", 0.05)), "transient", *IMPATIENT),

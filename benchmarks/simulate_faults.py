@@ -45,7 +45,7 @@ def main() -> int:
 
 def measure(simulate: Callable[[int], Any], seeds: range) -> tuple[dict[str, Any], dict[int, list[str]]]:
     """The sums over all seeds, and by seed what was broken."""
-    began_s = time.monotonic()
+    began_s, began_cpu_s = time.monotonic(), time.process_time()
     totals: Counter[str] = Counter()
     breaches: Counter[str] = Counter()
     faults: Counter[str] = Counter()
@@ -70,6 +70,7 @@ def measure(simulate: Callable[[int], Any], seeds: range) -> tuple[dict[str, Any
         "seeds": len(seeds),
         "virtual_hours": round(virtual_s / 3600, 1),
         "elapsed_s": round(time.monotonic() - began_s, 1),
+        "cpu_s": round(time.process_time() - began_cpu_s, 1),
         **totals,
         "crashes": sum(endings[kind] for kind in CRASHES),
         "silent_corruptions": breaches["corruption"] + breaches["promise"],
@@ -84,7 +85,9 @@ def measure(simulate: Callable[[int], Any], seeds: range) -> tuple[dict[str, Any
 def show(figures: dict[str, Any], broken: dict[int, list[str]]) -> None:
     """For people."""
     for name, value in figures.items():
-        text = ", ".join(f"{key} {count}" for key, count in value.items()) if isinstance(value, dict) else value
+        text = (
+            ", ".join(f"{key} {count}" for key, count in value.items()) if isinstance(value, dict) else value
+        )
         print(f"{name.replace('_', ' '):20} {text or 'none'}")
     for seed in list(broken)[:MAX_SHOWN]:
         print(f"\nseed {seed}: python benchmarks/simulate_faults.py --replay {seed}")

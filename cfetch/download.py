@@ -263,7 +263,7 @@ class Prepared:
         try:
             metrics.close()
         except LocalFault as fault:  # its last lines did not fit: said in the summary, not after it
-            pool.fault = pool.fault or fault
+            pool.fail(fault)
         error = ended_by[0] if ended_by else pool.fault
         summary = tally.summary(clock.monotonic() - start_s, error=error, metrics=str(metrics.path))
         emit(RunFinished(t_s=clock.monotonic() - start_s, summary=summary))

@@ -51,7 +51,7 @@ def _stopped(summary: Summary, stopping: str | None) -> str:
     """What ended the run early, without what was said while it was ending."""
     if summary.status == "interrupted":
         return f"stopped by {Signals(summary.exit_code - 128).name}"
-    return f"stopped: {printable(stopping)}" if stopping else ""
+    return f"stopped: {printable(stopping, 1000)}" if stopping else ""
 
 
 def _events(summary: Summary) -> list[str]:
@@ -76,7 +76,7 @@ def _failures(summary: Summary) -> list[str]:
         return []
     lines = [f"  {plural(summary.files.failed, 'file')} failed:"]
     lines += [
-        f"    {printable(failure.path, 120)}: {printable(failure.message)} ({failure.kind})"
+        f"    {printable(failure.path, 120)}: {printable(failure.message, 1000)} ({failure.kind})"
         for failure in summary.failures[:SHOWN_FAILURES]
     ]
     more = summary.files.failed - min(len(summary.failures), SHOWN_FAILURES)

@@ -68,7 +68,7 @@ class Facts:
         elif isinstance(event, RunStarted):
             yield _started(event)
         elif isinstance(event, RunStopping):
-            reason = printable(event.reason)
+            reason = printable(event.reason, 1000)  # a long path must not push the cause out
             yield Fact(event.t_s, "stopping", "warning", f"stopping: {reason}", {"reason": reason})
         elif isinstance(event, RunFinished):
             yield self._finished(event)
@@ -151,7 +151,7 @@ def _started(event: RunStarted) -> Fact:
 def _failed(event: EntryFinished) -> Fact:
     record = event.record
     path, kind = printable(record.path), record.error_kind or "unknown"
-    message = printable(record.error or "no reason was recorded")
+    message = printable(record.error or "no reason was recorded", 1000)
     data: dict[str, object] = {
         "id": record.id,
         "path": path,

@@ -16,7 +16,7 @@ import msgspec
 from cfetch.errors import LocalFault
 from cfetch.manifest.collisions import PathIndex
 from cfetch.manifest.entry import Entry
-from cfetch.manifest.urls import host_of
+from cfetch.manifest.urls import host_of, unsigned
 
 __all__ = ["PlanFile"]
 
@@ -124,14 +124,14 @@ class PlanFile:
 
 
 def _identity(entry: Entry) -> tuple[object, ...]:
-    """What makes manifests the same: not line numbers, credentials in headers, or when links end."""
+    """What makes manifests the same: not line numbers, credentials, signatures, or when links end."""
     return (
-        entry.url,
+        unsigned(entry.url.value),
         entry.path,
         entry.size_bytes,
         entry.offset,
         entry.digest,
         entry.batch,
-        entry.mirrors,
+        [unsigned(mirror.value) for mirror in entry.mirrors],
         entry.chunk,
     )

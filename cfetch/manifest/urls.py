@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ipaddress import IPv6Address
 from urllib.parse import quote, unquote, urljoin
 
-__all__ = ["UrlError", "absolute_url", "host_of", "last_segment", "relative_url"]
+__all__ = ["UrlError", "absolute_url", "host_of", "last_segment", "relative_url", "unsigned"]
 
 _ABSOLUTE = re.compile(
     r"[Hh][Tt][Tt][Pp][Ss]?://(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?"
@@ -39,6 +39,14 @@ _REASONS = tuple(
 """Why a URL that is not ``_ABSOLUTE`` is none; the first that matches is told."""
 
 
+_AZURE = "sv ss srt sp se st spr sig sip sr skoid sktid skt ske sks skv"  # shared access signatures
+_OLDER = (
+    "expires signature key-pair-id policy awsaccesskeyid googleaccessid token"  # CloudFront, S3 v2, GCS v2
+)
+_SIGNATURES = frozenset(f"{_AZURE} {_OLDER}".split())
+_SIGNATURE_PREFIXES = ("x-amz-", "x-goog-")
+
+
 class UrlError(ValueError):
     """A URL that a manifest may not state; the message says why, without the URL."""
 
@@ -65,6 +73,19 @@ def host_of(url: str) -> str:
     """``SecretUrl.host`` of a URL that ``absolute_url`` has passed, in a tenth of the time."""
     match = _AUTHORITY.match(url)
     return match[1].lower() if match else ""
+
+
+def unsigned(url: str) -> str:
+    """The URL less what signs it: the same for two links to one object."""
+    stem, mark, query = url.partition("#")[0].partition("?")
+    if not mark:
+        return stem
+    kept = [pair for pair in query.split("&") if not _is_signature(pair.partition("=")[0].lower())]
+    return f"{stem}?{'&'.join(kept)}" if kept else stem
+
+
+def _is_signature(key: str) -> bool:
+    return key in _SIGNATURES or key.startswith(_SIGNATURE_PREFIXES)
 
 
 def last_segment(url: str) -> str:

@@ -58,7 +58,7 @@ def local_fault(error: OSError, what: str) -> LocalFault:
         errno.ENOSPC: "free some space and run the same command again",
         errno.EDQUOT: "raise the quota and run the same command again",
         errno.EFBIG: "the file system or a limit, ulimit -f, allows no file so large",
-        errno.EIO: "the disk reports an error; look into the system's log, then run the same command again",
+        errno.EIO: "the disk reports an error; see the system's log",
         errno.ENOENT: "something removed it while cfetch was running; run the same command again",
         errno.EACCES: "check the permissions",
         errno.EROFS: "the file system is mounted read-only",

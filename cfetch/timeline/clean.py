@@ -71,7 +71,9 @@ def clean(table: Table, *, delay_s: float, keep_s: float, dry_run: bool = False)
     if not dry_run:
         archive(table, keep_s)
         with on_this_machine("cannot remove what dead runs have left"):
-            _sweep(table)
+            with table.lock.held() as now_s:
+                pass
+            _sweep(table, now_s)
     return told
 
 
@@ -93,7 +95,8 @@ def _look(table: Table, delay_s: float) -> list[_Seen]:
 
 
 def _look_once(table: Table) -> list[_Seen]:
-    entries = table.store.entries()
+    with table.lock.held() as now_s:
+        entries = table.store.entries()
     kinds: dict[Entry, Kind | None] = {}
     condemned: set[str] = set()
     for entry in entries:
@@ -107,7 +110,6 @@ def _look_once(table: Table) -> list[_Seen]:
                 rollback = table.store.read_rollback(entry)
                 kinds[entry] = rollback.kind if rollback is not None else None
                 condemned |= {rollback.target} if rollback is not None else set()
-    now_s = table.node.wall()
     seen = []
     for entry, kind in kinds.items():
         nobody = Verdict(False, False, True, None, None)
@@ -118,8 +120,11 @@ def _look_once(table: Table) -> list[_Seen]:
     return seen
 
 
-def _sweep(table: Table) -> None:
-    """What no pending instant needs: attempts, heartbeats, frozen plans; and temporary files of the dead."""
+def _sweep(table: Table, now_s: float) -> None:
+    """What no pending instant needs: attempts, heartbeats, frozen plans; and temporary files of the dead.
+
+    ``now_s`` is by the file system's clock, which has dated the files.
+    """
     entries = {entry.instant: entry for entry in table.store.entries()}
 
     def is_over(instant: str) -> bool:
@@ -140,7 +145,7 @@ def _sweep(table: Table) -> None:
         with suppress(OSError):
             files.remove_directory(f"plans/{instant}")
     beats = [name for name in files.names(HEARTBEATS) if is_over(name.removesuffix(".json"))]
-    old = [path for path in _temporary(table) if table.node.wall() - _modified_s(table, path) >= ORPHAN_AGE_S]
+    old = [path for path in _temporary(table) if now_s - _modified_s(table, path, now_s) >= ORPHAN_AGE_S]
     for path in (*(f"{HEARTBEATS}/{name}" for name in beats), *old):
         with suppress(FileNotFoundError):
             files.unlink(path)
@@ -152,8 +157,8 @@ def _temporary(table: Table) -> list[str]:
     return table.store.debris() + beats + locks
 
 
-def _modified_s(table: Table, path: str) -> float:
+def _modified_s(table: Table, path: str, now_s: float) -> float:
     try:
         return table.files.modified_s(path)
     except FileNotFoundError:
-        return table.node.wall()
+        return now_s

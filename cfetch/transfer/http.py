@@ -147,7 +147,7 @@ class HttpTransport:
                     yarl.URL(url.reveal(), encoded=True),
                     headers=headers,
                     allow_redirects=False,
-                    proxy=None,
+                    proxy=None if proxy is None else proxy.reveal(),
                 )
                 break
             except FOREIGN as error:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from cfetch.manifest.entry import Entry
+from cfetch.manifest.urls import unsigned
 from cfetch.placement.leftovers import PROVED_BY_HASH, PROVED_BY_SIZE
 from cfetch.secret import SecretUrl
 
@@ -21,14 +22,6 @@ __all__ = ["WORTH_KEEPING_BYTES", "Note", "fits", "identity", "note_for", "part_
 WORTH_KEEPING_BYTES = (
     1 << 20
 )  # less is fetched again in 0.1 s at 100 Mbit/s; a note for each file would cost more
-
-_AZURE = "sv ss srt sp se st spr sig sip sr skoid sktid skt ske sks skv"  # shared access signatures
-_OLDER = (
-    "expires signature key-pair-id policy awsaccesskeyid googleaccessid token"  # CloudFront, S3 v2, GCS v2
-)
-_SIGNATURES = frozenset(f"{_AZURE} {_OLDER}".split())
-_SIGNATURE_PREFIXES = ("x-amz-", "x-goog-")
-
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What lies beside a part (``cfetch.part/1``). ``boot_id`` tells whether the machine has restarted."""
@@ -44,14 +37,8 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 def identity(url: SecretUrl) -> str:
     """The same for two links to one object, however they were signed; tells nothing about the link."""
-    parts = urlsplit(url.reveal())
-    kept = [pair for pair in parts.query.split("&") if not _is_signature(pair.partition("=")[0].lower())]
-    text = f"{url.origin()}{parts.path}?{'&'.join(kept)}"
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def _is_signature(key: str) -> bool:
-    return key in _SIGNATURES or key.startswith(_SIGNATURE_PREFIXES)
+    parts = urlsplit(unsigned(url.reveal()))
+    return hashlib.sha256(f"{url.origin()}{parts.path}?{parts.query}".encode()).hexdigest()[:32]
 
 
 def part_name(entry: Entry, boot_id: str) -> str:

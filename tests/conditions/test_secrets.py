@@ -1,6 +1,7 @@
 """A canary wherever a person or a server may put a secret (T15); ``test_cases.py`` has the replies."""
 
 import asyncio
+import base64
 import json
 import stat
 import sys
@@ -173,6 +174,30 @@ async def test_c109_what_a_refresh_command_is_told_and_tells(prints, code, tmp_p
     assert SECRETS["query"] in asked["url"]
     assert ran.code == code
     assert clean(ran.said, "".join(span.to_json() for span in spans()))
+    assert secrets_in(tmp_path / "to") == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "code"), [(whole(), 0), (whole(b"", status="407 x"), 1), (GONE.replies[0], 1)]
+)
+async def test_c63_c105_logins_of_a_proxy_and_of_netrc(reply, code, tmp_path, bare, spans, monkeypatch):
+    """They are sent to those whom they are for, and stand nowhere, not even encoded."""
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine h.test login me password CANARYNETRC\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    document = {"version": 1, "files": [{"url": "http://h.test/a?sig=CANARYQUERY", "size": len(BODY)}]}
+    manifest = tmp_path / "m.json"
+    manifest.write_text(json.dumps(document))
+    logins = [base64.b64encode(login).decode() for login in (b"u:CANARYPROXY", b"me:CANARYNETRC")]
+    async with CaseServer(reply) as proxy:
+        words = ["--proxy", proxy.url.replace("//", "//u:CANARYPROXY@"), "--netrc", "--max-attempts", "1"]
+        ran = await asyncio.to_thread(call, "download", manifest, "--to", tmp_path / "to", *words)
+    assert ran.code == code
+    assert all(login in proxy.heads[0] for login in logins)
+    traces = "".join(span.to_json() for span in spans())
+    assert clean(ran.said, traces)
+    assert not [login for login in logins if login in ran.said + traces]
     assert secrets_in(tmp_path / "to") == []
 
 

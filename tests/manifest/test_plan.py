@@ -208,6 +208,9 @@ def test_digest(frozen):
     other = json.dumps({**base, "expires_at": 5, "headers": {"Y": "v"}})
     text = f'{{"version":1,\n\n"headers":{{"X":"v"}},"files":[{other}]}}'
     assert frozen(text).digest == same
+    signed = {"url": base["url"] + "?X-Amz-Signature=1&X-Amz-Date=2", "mirrors": ["http://m/a?sig=1"]}
+    anew = {"url": base["url"] + "?X-Amz-Signature=3&X-Amz-Date=4", "mirrors": ["http://m/a?sig=2"]}
+    assert frozen(document({**base, **signed})).digest == frozen(document({**base, **anew})).digest
     for change in (
         {"url": "http://h/?q"},
         {"size": 2},

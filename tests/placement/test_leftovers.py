@@ -1,5 +1,6 @@
 """What dead runs have left, and what becomes of it."""
 
+import fcntl
 import os
 
 import msgspec
@@ -136,3 +137,133 @@ def test_parts_that_stay_keep_their_owners_name(tmp_path):
     now.note_part("000000000001", b"note")
     now.close()
     assert (tmp_path / ".cfetch/attempts/now/owner.json").exists()
+
+
+HASHED, SIZED = "h" + "0" * 32, "s" + "0" * 32
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "same_boot", "kept"),
+    [
+        (HASHED, b"x", True, True),
+        (HASHED, b"x", False, True),
+        (SIZED, b"x", True, True),
+        (SIZED, b"x", False, False),
+        (HASHED, b"", True, False),
+        ("x" + "0" * 32, b"x", True, False),
+        (HASHED + "0", b"x", True, False),
+        (HASHED.upper(), b"x", True, False),
+    ],
+)
+def test_c92_a_part_is_known_by_its_name(tmp_path, volume, name, data, same_boot, kept):
+    """Without a note: by hash always, by size only on the boot that wrote it; an empty one is worth nothing."""
+    owner = ME if same_boot else msgspec.structs.replace(ME, boot_id="an earlier one")
+    directory = left(tmp_path, "then", owner, {name: data})
+    found = volume().leftovers()
+    assert [(one.run, one.name, one.size_bytes, one.note) for one in found] == (
+        [("then/0", name, 1, b"")] if kept else []
+    )
+    assert (directory / name).exists() is kept
+
+
+def test_c92_a_part_without_a_note_can_be_taken_over_and_dropped(tmp_path, volume):
+    """One rename, or one removal."""
+    directory = left(tmp_path, "then", ME, {HASHED: b"part", SIZED: b"other"})
+    now = volume()
+    by_name = {one.name: one for one in now.leftovers()}
+    descriptor = now.adopt_part(by_name[HASHED], HASHED)
+    assert descriptor is not None
+    assert os.read(descriptor, 9) == b"part"
+    os.close(descriptor)
+    now.drop_leftover(by_name[SIZED])
+    now.drop_leftover(by_name[SIZED])
+    assert list(directory.iterdir()) == []
+
+
+@pytest.mark.parametrize("stop", ["rename", "unlink"])
+def test_c92_killed_while_it_takes_a_part_over(tmp_path, volume, monkeypatch, stop):
+    """Before either step the part is somewhere with a note: nothing of it is lost."""
+    left(tmp_path, "then", ME, {"000000000001": b"part", "000000000001.note": b"note"})
+    now = volume()
+    leftover = now.leftovers()[0]
+
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, stop, killed)
+    with pytest.raises(KeyboardInterrupt):
+        now.adopt_part(leftover, "00000000000a")
+    monkeypatch.undo()
+    whole = [
+        path for path in tmp_path.rglob("0000*") if path.suffix == "" and path.with_suffix(".note").exists()
+    ]
+    assert [path.read_bytes() for path in whole] == [b"part"]
+
+
+@pytest.mark.parametrize("owner", [b"", None])
+def test_c92_a_run_that_died_before_it_had_a_name_is_gone(tmp_path, owner):
+    """Between making its directory and writing its name into it."""
+    left(tmp_path, "then", owner, {})
+    LocalVolume(tmp_path, "attempts/now/0").close()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("owner", [msgspec.structs.replace(ME, host="elsewhere"), b"{torn"])
+def test_c92_an_empty_run_of_another_machine_is_left_alone(tmp_path, owner):
+    """It may live, and be about to write."""
+    directory = left(tmp_path, "then", owner, {})
+    LocalVolume(tmp_path, "attempts/now/0").close()
+    assert directory.exists()
+
+
+def test_c95_a_live_run_is_not_buried(tmp_path, volume):
+    """However empty it is."""
+    living = volume()
+    LocalVolume(tmp_path, "attempts/later/0").close()
+    os.close(living.create_part(HASHED))
+
+
+@pytest.mark.parametrize("moment", ["before the name", "after the name", "while it is looked at"])
+def test_c95_a_run_that_was_buried_while_it_started_makes_its_place_anew(tmp_path, monkeypatch, moment):
+    """Another run that ends at this moment sees a directory without a name."""
+    from cfetch.placement import leftovers, local
+
+    real, calls, held = leftovers.write_owner, [], []
+    mine = tmp_path / ".cfetch/attempts/now"
+
+    def write(attempts, instant):
+        calls.append(moment)
+        if len(calls) > 1:
+            for lock in held:
+                os.close(lock)
+            return real(attempts, instant)
+        if moment == "while it is looked at":
+            held.append(os.open(mine / "owner.json", os.O_RDWR | os.O_CREAT))
+            fcntl.flock(held[0], fcntl.LOCK_EX)
+            return real(attempts, instant)
+        if moment == "before the name":
+            leftovers.bury(attempts, "mine")
+            return real(attempts, instant)
+        owner = real(attempts, instant)
+        (mine / "0").rmdir()
+        return owner
+
+    monkeypatch.setattr(local, "write_owner", write)
+    now = LocalVolume(tmp_path, "attempts/now/0")
+    os.close(now.create_part(HASHED))
+    assert len(calls) == 2
+    assert sorted(path.name for path in mine.rglob("*")) == ["0", HASHED, "owner.json"]
+    now.discard_part(HASHED)
+    now.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_c93_what_a_dead_run_named_is_flushed_before_it_is_relied_on(tmp_path, volume, monkeypatch):
+    """It may have died between a name and its flush; without a dead run there is nothing to flush."""
+    flushed = []
+    monkeypatch.setattr("cfetch.placement.local.flush_file_system", flushed.append)
+    volume().leftovers()
+    assert flushed == []
+    left(tmp_path, "then", ME, {})
+    LocalVolume(tmp_path, "attempts/later/0").leftovers()
+    assert len(flushed) == 1

@@ -1,4 +1,4 @@
-"""A disk that can end at any change: real files in a real directory, and what a power cut would leave of them.
+"""A disk that can end at any change: real files in a real directory, and what a power cut leaves of them.
 
 ``Disk`` stands in for the module ``os`` in the rooms that write. A crash is a copy of the tree: the next run
 works on the copy, whose locks nobody holds, and what the dead run still does happens where nobody looks.
@@ -45,7 +45,7 @@ class Disk:
         self._trees = 0
         self.root = self.folder / "tree0"
         self.boots = 0
-        self.on_death = lambda: None
+        self.on_death: Any = lambda: None
         self.begin()
 
     def begin(self, *, die_at=None, power=False, full_at=None, eio_at=None):

@@ -16,7 +16,7 @@ CANARY = b"not yours"
 
 
 class Breach(NamedTuple):
-    """``kind`` is one word, for counting: corruption, promise, liveness, records, debris, …"""
+    """``kind`` is one word, for counting: corruption, promise, liveness, records, debris and so on."""
 
     kind: str
     text: str
@@ -58,7 +58,7 @@ class Checks:
 
     def tree(self, root):
         """A final name is absent or holds what the manifest vouches for; nothing else was written."""
-        found = set()
+        found: set[str] = set()
         for folder, below, files in os.walk(root):
             if folder == str(root) and ".cfetch" in below:
                 below.remove(".cfetch")
@@ -88,7 +88,8 @@ class Checks:
     def ended(self, run, root):
         """Records, summary and exit code agree with each other and with the disk."""
         if run.error is not None:
-            self._breach("bug", f"run {run.number} failed by {run.error!r}")
+            causes = run.error.exceptions if isinstance(run.error, BaseExceptionGroup) else (run.error,)
+            self._breach("bug", f"run {run.number} failed by {', '.join(sorted(set(map(repr, causes))))}")
         if run.hung:
             self._breach("liveness", f"run {run.number} does not end")
         if run.summary is None or run.error is not None or run.hung:
@@ -96,7 +97,9 @@ class Checks:
         ids = [record.id for record in run.records]
         if len(ids) != len(set(ids)):
             self._breach("records", f"run {run.number} told of an entry twice")
-        by = {word: {r.path for r in run.records if r.status == word} for word in ("done", "skipped", "failed")}
+        by = {
+            word: {r.path for r in run.records if r.status == word} for word in ("done", "skipped", "failed")
+        }
         files, total = run.summary.files, len(self._entries)
         cut_short = run.stopped or run.fault is not None
         if len(ids) > total or (len(ids) < total and not cut_short):
@@ -108,7 +111,9 @@ class Checks:
         in_place = len(by["done"]) + len(by["skipped"])
         wanted = 130 if run.stopped else 3 if isinstance(run.fault, LocalFault) else int(in_place < total)
         if run.summary.exit_code != wanted:
-            self._breach("exit code", f"run {run.number} ended with {run.summary.exit_code} instead of {wanted}")
+            self._breach(
+                "exit code", f"run {run.number} ended with {run.summary.exit_code} instead of {wanted}"
+            )
         if run.fault is not None and not run.faulty:
             self._breach("records", f"run {run.number} ended by a fault that there was not: {run.fault}")
         if not isinstance(run.fault, LocalFault):
@@ -154,7 +159,7 @@ class Checks:
         leaks.clear()
 
     def missing(self, root, now_s):
-        """The paths of what can be had from the entry's own URL and is not in place."""
+        """The paths of what can be had from one of its sources and is not in place."""
         return [path for path in self._obtainable(now_s) if not self._is_in_place(root / path, path)]
 
     def is_quiet(self, root, now_s):
@@ -162,11 +167,15 @@ class Checks:
         for path in self.missing(root, now_s):
             self._breach("liveness", f"{path} could be had and is not there")
 
-    def asks_for_nothing_twice(self, run, requests):
-        """What is in place and vouched for is not asked for again."""
+    def in_place(self):
+        """What runs have said to be in place, until now."""
+        return set(self._promised)
+
+    def asks_for_nothing_twice(self, run, in_place, requests):
+        """What was in place before ``run`` and is vouched for is not asked for again."""
         for path in requests:
             entry = self._entries[path]
-            if path in self._promised and (entry.digest or entry.size_bytes is not None):
+            if path in in_place and (entry.digest or entry.size_bytes is not None):
                 self._breach("twice", f"run {run.number} asked for {path}, which was in place")
 
     def _is_in_place(self, full, path):
@@ -178,9 +187,13 @@ class Checks:
         for path, entry in self._entries.items():
             if self._world.obstacles.get(path) in ("directory", "symlinked parent"):
                 continue
-            host = self._world.hosts[entry.url.host()]
-            version = self._world.objects[host.name, path].at(now_s)
-            is_vouched = hashlib.sha256(version.body).hexdigest() in self._world.vouched[path]
-            says_its_length = host.framing != "close" or entry.digest or entry.size_bytes is not None
-            if is_vouched and says_its_length:
+            sources = (entry.url, *entry.mirrors)
+            if any(self._brings(entry, self._world.hosts[url.host()], now_s) for url in sources):
                 yield path
+
+    def _brings(self, entry, host, now_s):
+        """Whether a server without faults gives what the manifest vouches for, and can be believed."""
+        version = self._world.objects[host.name, entry.path].at(now_s)
+        says_its_length = host.framing != "close" or entry.digest or entry.size_bytes is not None
+        is_vouched = hashlib.sha256(version.body).hexdigest() in self._world.vouched[entry.path]
+        return says_its_length and is_vouched

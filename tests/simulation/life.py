@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from cfetch.clock import VirtualClock, run_virtual
 from cfetch.errors import CfetchError, Interrupted, LocalFault
@@ -63,7 +64,7 @@ class Story:
 
 
 def simulate(seed: int, *, world: World | None = None) -> Story:
-    """Live through the world of ``seed``, or ``world``; deterministic, on virtual time, in a folder in memory."""
+    """Live through the world of ``seed``, or ``world``: deterministic, on virtual time, in memory."""
     story = Story(seed)
     base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="simulation-", dir=base) as folder:
@@ -88,7 +89,7 @@ class _Life:
         self.checks = Checks(world, folder, story.violations)
         self._steps = 0
         self._stop_at: int | None = None
-        self._stop = lambda: None
+        self._stop: Any = lambda: None
 
     def log(self, text):
         if not self.disk.dead:
@@ -104,18 +105,16 @@ class _Life:
             await self._run(number, ending)
             number += 1
         self.network.faulty = False
-        await asyncio.sleep(max((change[0] for one in self.world.objects.values() for change in one.changes)))
+        await asyncio.sleep(max(change[0] for one in self.world.objects.values() for change in one.changes))
         for _ in range(MAX_QUIET_RUNS):
-            run = await self._run(number, QUIET)
+            await self._run(number, QUIET)
             number += 1
             if not self.checks.missing(self.disk.root, loop.time()):
                 break
         self.checks.is_quiet(self.disk.root, loop.time())
-        before = self.network.requests.copy()
-        self.network.requests.clear()
+        in_place = self.checks.in_place()
         run = await self._run(number, QUIET)
-        self.checks.asks_for_nothing_twice(run, self.network.requests)
-        self.network.requests.update(before)
+        self.checks.asks_for_nothing_twice(run, in_place, self.network.requests)
         if self.world.settings.durability == "power":
             self.disk.cut_power()
             self.log("power cut at the end")
@@ -146,7 +145,9 @@ class _Life:
         if not died:
             self.checks.ended(run, self.disk.root)
             self.story.statuses.update(record.status for record in run.records)
-        self.checks.left_open(run, [one.get_name() for one in tasks], self.network.open_now, descriptors, _descriptors())
+        self.checks.left_open(
+            run, [one.get_name() for one in tasks], self.network.open_now, descriptors, _descriptors()
+        )
         self.checks.requests(run, self.network.requests, asyncio.get_running_loop().time() - began_s)
         self.checks.leaks(self.network.leaks)
         self.checks.tree(self.disk.root)
@@ -177,19 +178,19 @@ class _Life:
             run.fault = fault
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # noqa: BLE001 - a bug, and told as one
+        except Exception as error:  # a bug, and told as one
             run.error = error
         finally:
             if volume is not None:
-                with suppress(OSError if self.disk.dead else ()):
+                with suppress(*((OSError,) if self.disk.dead else ())):
                     volume.close()
         if not self.disk.dead and volume is not None:
-            error = Interrupted(signal.SIGINT) if run.stopped else run.fault
-            run.summary = tally.summary(1.0, error=error)
+            cause = Interrupted(signal.SIGINT) if run.stopped else run.fault
+            run.summary = tally.summary(1.0, error=cause)
 
     async def _pool(self, run, ending, volume, instant, tally):
         world, loop = self.world, asyncio.get_running_loop()
-        plan = ListPlan(world.entries, world.plan_headers)
+        plan: Any = ListPlan(world.entries, world.plan_headers)
 
         def emit(event):
             tally(event)
@@ -290,13 +291,13 @@ class _NoThreads(ThreadPoolExecutor):
         self._rng = rng
 
     def submit(self, function, /, *args, **kwargs):
-        future = Future()
+        future: Future[Any] = Future()
         future.set_running_or_notify_cancel()
         loop = asyncio.get_running_loop()
-        tell = future.set_result
+        tell: Any = future.set_result
         try:
             value = function(*args, **kwargs)
-        except BaseException as error:  # noqa: BLE001 - as an executor does
+        except BaseException as error:  # as an executor does
             tell, value = future.set_exception, error
 
         def turn(left):

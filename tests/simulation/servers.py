@@ -1,7 +1,7 @@
 """The servers of the simulation: a transport on virtual time that fails in every way a network knows.
 
-It behaves as aiohttp does at the ``Transport`` port: a body of stated length or in chunks that ends early is an
-error, one that the connection's end delimits is not, not even after a reset.
+It behaves as aiohttp does at the ``Transport`` port: a body of stated length or in chunks that ends early is
+an error, one that the connection's end delimits is not, not even after a reset.
 """
 
 import asyncio
@@ -21,15 +21,21 @@ __all__ = ["Network", "Signer"]
 
 STUCK_S = 1e9
 ONLY_A_HASH_TELLS = {"lying 206", "flipped byte"}
-NOBODY_COULD_TELL = {"short", "longer", "html", "html chunked", "encoded"}  # where the manifest states nothing
+NOBODY_COULD_TELL = {
+    "short",
+    "longer",
+    "html",
+    "html chunked",
+    "encoded",
+}  # where the manifest states nothing
 PIECES = 6
 
 
 class Network:
     """Keeps the ``Transport`` protocol. ``faulty`` false: the servers behave, each after its nature.
 
-    ``on_step`` is told at each open and read, ``log`` what was asked and answered, ``leaks`` secrets that went to
-    another origin.
+    ``on_step`` is told at each open and read, ``log`` what was asked and answered, ``leaks`` the secrets
+    that went to another origin.
     """
 
     def __init__(self, world, *, on_step, log):
@@ -113,7 +119,9 @@ class Network:
         entry = self._by_path[path]
         for value in secrets.values():
             owner = value.partition("|")[0]
-            if owner == "plan":  # theirs are the manifest's links and those that the signer puts in their place
+            if (
+                owner == "plan"
+            ):  # theirs are the manifest's links and those that the signer puts in their place
                 owner = self.sent_to.get(url.reveal(), entry.url.origin())
             if owner != url.origin():
                 self.leaks.append(f"a header of {owner} went to {url.origin()}")
@@ -140,7 +148,7 @@ class _Reply:
         self.version = version
         self.host = host
         self.status = 200
-        self.headers = CIMultiDict()
+        self.headers: CIMultiDict[str] = CIMultiDict()
         self.data = version.body
         self.total = version.size_bytes
         self.framing = host.framing
@@ -178,7 +186,9 @@ def _nothing(reply, rng, start):
 
 def _wrong_start(reply, rng, start):
     if reply.status == 206:
-        reply.range_from(max(0, start - rng.randint(1, 9)) if rng.random() < 0.5 else min(start + 1, reply.total - 1))
+        reply.range_from(
+            max(0, start - rng.randint(1, 9)) if rng.random() < 0.5 else min(start + 1, reply.total - 1)
+        )
 
 
 def _content_range(change):
@@ -348,7 +358,7 @@ class Signer:
         end_s = EPOCH + asyncio.get_running_loop().time() + self._world.signed_s
         self._network.signed[url.reveal()] = end_s
         self._network.sent_to[url.reveal()] = url.origin()
-        headers = ()
+        headers: tuple[tuple[str, SecretText], ...] = ()
         if rng.random() < 0.6:
             headers = (("X-Key", SecretText(f"{url.origin()}|fresh")),)
         return Link(url, rng.choice((None, end_s)), headers)

@@ -24,7 +24,9 @@ FAULTS = (
     "ignores if-range", "lying 206",
     "short", "longer", "html", "html chunked", "encoded", "flipped byte",
 )  # fmt: skip
-_POOL = random.Random("bytes").randbytes(8 << 20)  # versions are slices of it: cheap, and different everywhere
+_POOL = random.Random("bytes").randbytes(
+    8 << 20
+)  # versions are slices of it: cheap, and different everywhere
 
 
 @dataclass(frozen=True)

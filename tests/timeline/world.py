@@ -275,7 +275,9 @@ class World:
         for instant in self.told:
             if instant not in there | self.removed:
                 raise Violation(f"K3: {instant} is lost")
-        done = {entry.instant for entry in map(parse, self._names()) if entry and entry.state is State.COMPLETED}
+        done = {
+            entry.instant for entry in map(parse, self._names()) if entry and entry.state is State.COMPLETED
+        }
         if self.told_committed - done:
             raise Violation(f"K3: {self.told_committed - done} was committed, and is not any more")
         self.committed = {one: epoch for one, epoch in self.committed.items() if one in done}

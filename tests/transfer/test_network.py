@@ -153,6 +153,7 @@ def test_netrc_names_hosts_and_its_default_is_nobodys(tmp_path):
     assert login_of(network, "https://a.test:8443/x") == f"me:{CANARY}"
     assert login_of(network, "https://b.TEST/x") == "you:p:w%"
     for other in (
+        "https://default/",
         "https://c.test/",
         "https://a.test.evil.test/",
         "https://evil.test/a.test",

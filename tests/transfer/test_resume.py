@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cfetch.manifest.entry import Digest, Entry, safe_path
 from cfetch.secret import SecretUrl
-from cfetch.transfer.resume import fits, identity, note_for, read_note
+from cfetch.transfer.resume import fits, identity, note_for, part_name, read_note
 
 URL = "https://bucket.example.org/a/part-0?v=1&X-Amz-Signature=abc&X-Amz-Date=1"
 HEX = "0" * 64
@@ -84,3 +84,46 @@ def test_a_later_format_is_no_note(schema):
 
     note = msgspec.structs.replace(note_for(entry(), '"v"', "boot"), schema=schema)
     assert read_note(msgspec.json.encode(note)) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "boot", "same"),
+    [
+        ({}, "now", True),
+        ({"url": URL.replace("abc", "new")}, "now", True),
+        ({"url": URL.replace("v=1", "v=2")}, "now", False),
+        ({"path": "b"}, "now", False),
+        ({"size": 101}, "now", False),
+        ({"size": None}, "now", False),
+        ({"digest": SHA}, "now", False),
+        ({}, "another", False),
+    ],
+)
+def test_c92_the_name_of_a_part_is_what_its_entry_is(change, boot, same):
+    """A later run looks for its entry's part under this name, and finds no other's."""
+    assert (part_name(entry(**change), boot) == part_name(entry(), "now")) is same
+
+
+def test_c92_a_hash_makes_link_and_boot_indifferent():
+    """The bytes prove themselves, wherever they came from and whenever."""
+    names = {part_name(entry(url, digest=SHA), boot) for url in (URL, URL + "2") for boot in "ab"}
+    assert len(names) == 1
+    assert part_name(entry(digest=Digest("sha256", "1" * 64)), "a") not in names
+
+
+@pytest.mark.parametrize(
+    ("now", "part_bytes", "good"),
+    [
+        ({}, 100, True),
+        ({}, 99, False),
+        ({}, 101, False),
+        ({"size": None}, 100, False),
+        ({"digest": SHA}, 99, True),
+        ({"digest": SHA}, 100, True),
+        ({"digest": SHA}, 101, False),
+        ({"digest": SHA, "size": None}, 10**9, True),
+    ],
+)
+def test_c92_what_fits_without_a_note(now, part_bytes, good):
+    """Any beginning that a hash will prove; else only a whole part, as there is nothing to join it under."""
+    assert fits(None, entry(**now), part_bytes, "now") is good

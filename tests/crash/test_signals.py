@@ -1,0 +1,119 @@
+"""Signals at any time, and readers that go away: exit codes, and a next run that completes the tree."""
+
+import os
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+
+from cfetch.bench.content import Synthetic
+from tests.crash.process import command, ended, started
+from tests.crash.scene import MIB, Job, Scene, serving
+
+FILES = {f"d/{i}": Synthetic(f"d/{i}", 2 * MIB) for i in range(6)}
+JOB = Job(FILES, hashed=tuple(FILES)[::2])
+NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.fixture(scope="module")
+def url():
+    with serving(FILES, pace_bps=4.0 * MIB) as origin:
+        yield origin.url
+
+
+def wait_for_parts(scene, process):
+    """Until the run is well under way."""
+    while not list(scene.to.glob(".cfetch/attempts/*/*/*")):
+        assert process.poll() is None
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("durability", ["power", "crash"])
+def test_c101_a_signal_at_a_random_time(tmp_path, url, children, number, durability):
+    """128 and its number; no file is half; the next run goes on."""
+    dice = random.Random(f"{number} {durability}")
+    scene = Scene(tmp_path, url, children, durability=durability, job=JOB)
+    process = started(command(scene, "--quiet"))
+    wait_for_parts(scene, process)
+    time.sleep(dice.uniform(0, 0.4))
+    done = ended(process, number)
+    assert done.code == 128 + number
+    assert f"stopped by {number.name}" in done.said
+    assert scene.wrong() == []
+    held = scene.held_bytes()
+    again = scene.finish() + held - JOB.total_bytes
+    assert again <= len(FILES) * MIB  # parts under 1 MiB are not kept
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.003, 0.02])
+def test_c101_a_second_signal_while_the_first_is_obeyed(tmp_path, url, children, pause):
+    """It ends the process at once, and that is as safe as kill -9."""
+    scene = Scene(tmp_path, url, children, job=JOB)
+    process = started(command(scene, "--quiet"))
+    wait_for_parts(scene, process)
+    process.send_signal(signal.SIGINT)
+    time.sleep(pause)
+    done = ended(process, signal.SIGINT)
+    assert done.code == 130
+    assert scene.wrong() == []
+    scene.finish()
+
+
+def test_c101_a_hangup_that_the_caller_ignores_is_ignored(tmp_path, url, children):
+    """As under nohup."""
+    scene = Scene(tmp_path, url, children, job=JOB)
+    words = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", *command(scene, "--quiet")]
+    process = started(["/bin/sh", *words[1:]])
+    wait_for_parts(scene, process)
+    done = ended(process, signal.SIGHUP)
+    assert (done.code, done.said) == (0, "")
+    assert scene.missing() == []
+
+
+@pytest.mark.parametrize(("stream", "code"), [("stdout", 128 + signal.SIGPIPE), ("stderr", 0)])
+def test_c101_a_reader_that_has_gone(tmp_path, url, children, stream, code):
+    """Without one for the result the exit code says so; without one for the words the job is done all the same."""
+    scene = Scene(tmp_path, url, children, job=JOB)
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = started(command(scene, "--json"), **{stream: writing})
+    os.close(writing)
+    done = ended(process)
+    assert done.code == code
+    assert (scene.wrong(), scene.missing(), scene.debris()) == ([], [], [])
+
+
+def modes(folder):
+    """Every mode below, by path."""
+    return {str(p.relative_to(folder)): oct(p.lstat().st_mode & 0o777) for p in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_c110_nobody_else_may_read_the_state(tmp_path, url, children, umask, elsewhere):
+    """Links, notes and metrics are their owner's, whatever the umask; the files are as the umask says."""
+    scene = Scene(tmp_path, url, children, job=JOB)
+    state = tmp_path / "x/state" if elsewhere else scene.to / ".cfetch"
+    words = command(scene, "--quiet", *(["--state", str(state)] if elsewhere else []))
+    process = started(words, umask=umask, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not list(scene.to.glob(".cfetch/attempts/*/*/*.note")):
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.kill()
+    process.communicate()
+    found = modes(scene.to / ".cfetch") | modes(state)
+    assert any(name.endswith("entries.msgpack") for name in found)
+    assert any(name.endswith(".jsonl") for name in found)
+    for name, mode in found.items():
+        leaf = name.rpartition("/")[2]
+        is_part = len(leaf) == 33 and leaf[0] in "hs"  # a final file in the making, in a closed directory
+        is_file = "." in leaf
+        wanted = 0o666 & ~umask if is_part else 0o600 if is_file else 0o700
+        assert mode == oct(wanted), name
+    assert state.stat().st_mode & 0o777 == 0o700
+    assert (scene.to / ".cfetch").stat().st_mode & 0o777 == 0o700
+    assert ended(started(words, umask=umask)).code == 0
+    assert {oct((scene.to / name).stat().st_mode & 0o777) for name in FILES} == {oct(0o666 & ~umask)}

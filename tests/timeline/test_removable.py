@@ -1,0 +1,317 @@
+"""Removable plans and clean, on the real file system: rows RA to RE3, and the RFC's A to E.
+
+| RFC-79, removable plans | here |
+|---|---|
+| A: many writers, a new plan | RA |
+| B: X at work, Y starts | RB1, RB2, RB3 |
+| C: the plan is inflight; X and Y start | RC |
+| D: X starts, Y cleans | RD1 to RD5 |
+| E: X cleans, Y starts | RE1 to RE3 |
+"""
+
+import os
+
+import pytest
+
+from cfetch.errors import Held, UsageError
+from cfetch.timeline.clean import clean
+from cfetch.timeline.execution import Completed, Execution, roll_back, start
+from cfetch.timeline.rollback import condemn, execute, schedule_rollback
+from cfetch.timeline.states import Event, Kind
+from tests.timeline.real import MINUTE_S, nobody
+
+DELAY_S = 60 * MINUTE_S
+YEAR_S = 365 * 86400.0
+
+
+def plan(processes):
+    return processes.schedule(processes.table("scheduler"), Kind.REMOVABLE)
+
+
+def cleaned(processes, **how):
+    """What clean tells of each instant, by its file's name then."""
+    told = clean(processes.table("cleaner"), delay_s=DELAY_S, keep_s=YEAR_S, **how)
+    return {one.entry.name.partition(".")[2]: (one.kept, one.why) for one in told}
+
+
+def inflight_and_dead(processes, instant):
+    x = processes.table("x")
+    execution = start(x, instant, on_lost=nobody)
+    processes.part(execution, "one")
+    processes.kill(x)
+    return execution
+
+
+def test_RA_one_completes(processes):  # noqa: N802
+    """The others are refused while it runs, and get its record afterwards."""
+    instant = plan(processes)
+    first = start(processes.table("x"), instant, on_lost=nobody)
+    assert isinstance(first, Execution)
+    with pytest.raises(Held):
+        start(processes.table("y"), instant, on_lost=nobody)
+    first.commit(files=2, size_bytes=20)
+    assert isinstance(start(processes.table("y"), instant, on_lost=nobody), Completed)
+
+
+def test_RB1_a_live_owner_is_not_disturbed(processes):  # noqa: N802
+    """Neither by an executor nor by one who wants it rolled back."""
+    instant = plan(processes)
+    start(processes.table("x"), instant, on_lost=nobody)
+    for verb in (
+        lambda table: start(table, instant, on_lost=nobody),
+        lambda table: roll_back(table, instant),
+    ):
+        with pytest.raises(Held):
+            verb(processes.table("y"))
+    assert processes.names() == ["1.download.inflight"]
+
+
+@pytest.mark.parametrize("later_s", [0.0, 1000.0])
+def test_RB2_after_a_death_it_can_only_be_rolled_back(processes, later_s):  # noqa: N802
+    """Y errors, before and after expiry, and nothing has changed."""
+    instant = plan(processes)
+    execution = inflight_and_dead(processes, instant)
+    processes.time_s += later_s
+    with pytest.raises(UsageError, match=f"plan rollback {instant}"):
+        start(processes.table("y"), instant, on_lost=nobody)
+    assert processes.names() == ["1.download.inflight"]
+    assert (processes.state / execution.staging / "one").exists()
+
+
+def test_RB3_completed_is_the_answer(processes):  # noqa: N802
+    """Y returns the completed record."""
+    instant = plan(processes)
+    start(processes.table("x"), instant, on_lost=nobody).commit(files=2, size_bytes=20)
+    assert isinstance(start(processes.table("y"), instant, on_lost=nobody), Completed)
+
+
+def test_RC_an_inflight_plan_is_started_by_nobody(processes):  # noqa: N802
+    """Both fail."""
+    instant = plan(processes)
+    inflight_and_dead(processes, instant)
+    for name in ("y", "z"):
+        with pytest.raises(UsageError, match="only attempt is over"):
+            start(processes.table(name), instant, on_lost=nobody)
+
+
+def test_a_claimed_plan_whose_owner_died_before_it_worked_may_be_started(processes):
+    """Requested, with an expired heartbeat: nothing was written, so this is still its first attempt."""
+    instant = plan(processes)
+    x = processes.table("x")
+    x.store.move(x.store.entry(instant), Event.CLAIM)
+    assert start(processes.table("y"), instant, on_lost=nobody).epoch == 2
+
+
+def test_RD1_a_running_plan_is_kept(processes):  # noqa: N802
+    """Three hours old, but its owner beats."""
+    instant = plan(processes)
+    x = processes.table("x")
+    processes.time_s += 3 * 3600
+    start(x, instant, on_lost=nobody)
+    kept, why = cleaned(processes)["1.download.inflight"]
+    assert kept
+    assert why == f"its owner is alive: process {x.node.owner.pid} on here"
+    assert processes.names() == ["1.download.inflight"]
+
+
+@pytest.mark.parametrize(
+    ("row", "age_s", "kept"),
+    [("RD2", 59 * MINUTE_S, True), ("RD3", DELAY_S - 0.001, True), ("RD3", DELAY_S, False)],
+)
+def test_RD2_RD3_an_unstarted_plan_is_cleaned_from_the_delay_on(processes, row, age_s, kept):  # noqa: N802
+    """Exactly the delay is old enough; then plan and rollback are done with."""
+    plan(processes)
+    processes.time_s += age_s
+    assert cleaned(processes)["download.requested"][0] is kept
+    assert processes.names() == (["download.requested"] if kept else ["rollback.completed"])
+
+
+@pytest.mark.parametrize(("age_s", "kept"), [(30 * MINUTE_S, True), (DELAY_S, False)])
+def test_RD4_a_dead_plan_is_cleaned_from_the_delay_on(processes, age_s, kept):  # noqa: N802
+    """The text's rule, not table D's: a young one is kept even if its attempt has died."""
+    instant = plan(processes)
+    execution = inflight_and_dead(processes, instant)
+    processes.time_s += age_s
+    assert cleaned(processes)["1.download.inflight"][0] is kept
+    assert (processes.state / execution.staging / "one").exists() is kept
+    assert (processes.state / "heartbeats" / f"{instant}.json").exists() is kept
+    assert (processes.state / "attempts" / instant).exists() is kept
+
+
+def test_RD5_whoever_locks_first_is_seen(processes):  # noqa: N802
+    """The cleaner first: X finds the rollback and errors. X first: the cleaner finds the heartbeat."""
+    instant = plan(processes)
+    processes.time_s += DELAY_S
+    assert condemn(processes.table("cleaner"), instant, delay_s=DELAY_S) is not None
+    with pytest.raises(UsageError, match="only attempt is over"):
+        start(processes.table("x"), instant, on_lost=nobody)
+    other = processes.schedule(processes.table("scheduler"), Kind.REMOVABLE, fingerprint="g")
+    processes.time_s += DELAY_S
+    start(processes.table("x"), other, on_lost=nobody)
+    with pytest.raises(Held):
+        condemn(processes.table("cleaner"), other, delay_s=DELAY_S)
+
+
+def test_RE1_a_young_plan_survives_clean(processes):  # noqa: N802
+    """And Y runs it."""
+    instant = plan(processes)
+    assert cleaned(processes)["download.requested"][0]
+    start(processes.table("y"), instant, on_lost=nobody).commit(files=2, size_bytes=20)
+
+
+def test_RE2_an_old_plan_does_not(processes):  # noqa: N802
+    """It is gone; Y is told so."""
+    instant = plan(processes)
+    processes.time_s += DELAY_S
+    cleaned(processes)
+    with pytest.raises(UsageError, match="no plan"):
+        start(processes.table("y"), instant, on_lost=nobody)
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_RE3_the_next_clean_executes_the_same_rollback(processes, begun, monkeypatch):  # noqa: N802
+    """A cleaner that died with its rollback requested, or inflight: Y errors, and no second rollback appears."""
+    instant = plan(processes)
+    processes.time_s += DELAY_S
+    dead = processes.table("dead cleaner")
+    rollback = condemn(dead, instant, delay_s=DELAY_S)
+    assert rollback is not None
+    if begun:
+
+        def die(*_):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(dead.attempts, "roll_back", die)
+        with pytest.raises(KeyboardInterrupt):
+            execute(dead, rollback.instant)
+    processes.kill(dead)
+    with pytest.raises(UsageError):
+        start(processes.table("y"), instant, on_lost=nobody)
+    told = cleaned(processes)
+    assert told["1.rollback.inflight" if begun else "rollback.requested"] == (False, "pending")
+    assert processes.names() == ["rollback.completed"]
+    (left,) = dead.store.entries()
+    assert left.instant == rollback.instant
+
+
+def test_two_cleaners_make_one_rollback(processes):
+    """The second finds the first's, and its execution is a no-op."""
+    instant = plan(processes)
+    processes.time_s += DELAY_S
+    a, b = processes.table("a"), processes.table("b")
+    first = condemn(a, instant, delay_s=DELAY_S)
+    assert condemn(b, instant, delay_s=DELAY_S) == first
+    assert first is not None
+    assert execute(a, first.instant)
+    assert not execute(b, first.instant)
+    assert condemn(b, instant) is None
+    assert processes.names() == ["rollback.completed"]
+
+
+def test_a_rollback_that_is_being_executed_is_left_alone(processes, monkeypatch):
+    """Its own heartbeat says so."""
+    instant = plan(processes)
+    processes.time_s += DELAY_S
+    a, b = processes.table("a"), processes.table("b")
+    rollback = condemn(a, instant)
+    assert rollback is not None
+    told = []
+    roll_back_attempts = a.attempts.roll_back
+
+    def meanwhile(*how, **more):
+        with pytest.raises(Held):
+            execute(b, rollback.instant)
+        told.extend(clean(b, delay_s=DELAY_S, keep_s=YEAR_S))
+        roll_back_attempts(*how, **more)
+
+    monkeypatch.setattr(a.attempts, "roll_back", meanwhile)
+    assert execute(a, rollback.instant)
+    assert [one.kept for one in told] == [True, True]
+    assert "somebody executes it now" in told[1].why
+    assert not list((processes.state / "heartbeats").iterdir())
+
+
+def test_completed_plans_are_never_rolled_back(processes):
+    """Even where a rollback of one stands on the timeline, because the lock was lost: it does nothing."""
+    instant = plan(processes)
+    processes.time_s += DELAY_S
+    x = processes.table("x")
+    execution = start(x, instant, on_lost=nobody)
+    (processes.root / "final").write_bytes(b"final")
+    rollback, _ = schedule_rollback(x, instant, Kind.REMOVABLE)
+    execution.commit(files=2, size_bytes=20)
+    assert execute(processes.table("y"), rollback.instant)
+    assert processes.names() == ["download.completed", "rollback.completed"]
+    assert (processes.root / "final").read_bytes() == b"final"
+
+
+def test_clean_touches_no_file_outside_the_attempts(processes):
+    """Final files, strangers' files and other instants' parts stay."""
+    instant = plan(processes)
+    inflight_and_dead(processes, instant)
+    for name in ("final", ".cfetch/attempts/stranger", ".cfetch/timeline/notes.txt", ".cfetch/mine"):
+        (processes.root / name).write_bytes(b"precious")
+    processes.time_s += 10 * 86400
+    cleaned(processes)
+    assert not (processes.state / "attempts" / instant).exists()
+    for name in ("final", ".cfetch/attempts/stranger", ".cfetch/timeline/notes.txt", ".cfetch/mine"):
+        assert (processes.root / name).read_bytes() == b"precious"
+
+
+def test_a_dry_run_changes_nothing(processes):
+    """And tells what would be done."""
+    instant = plan(processes)
+    inflight_and_dead(processes, instant)
+    processes.time_s += DELAY_S
+    before = sorted(processes.state.rglob("*"))
+    kept, why = cleaned(processes, dry_run=True)["1.download.inflight"]
+    assert not kept
+    assert why == "removable, 3600 s old, and its only attempt has died"
+    assert sorted(processes.state.rglob("*")) == before
+
+
+def test_rolling_back_by_hand_needs_no_age(processes):
+    """`plan rollback` of a removable plan removes it, however young, whatever the clocks say."""
+    instant = plan(processes)
+    roll_back(processes.table("y", wall_error_s=-600.0), instant)
+    assert processes.names() == ["rollback.completed"]
+
+
+def test_unreadable_rollbacks(processes):
+    """One that nobody has begun is removed; one at work is left for a person to look at."""
+    table = processes.table("x")
+    timeline = processes.state / "timeline"
+    for number, state in enumerate(["requested", "1.rollback.inflight"]):
+        name = state if "." in state else f"rollback.{state}"
+        (timeline / f"20270115T08000000{number}Z-abcd.{name}").write_bytes(b"{torn")
+    told = {one.entry.state.value: one for one in clean(table, delay_s=0, keep_s=YEAR_S)}
+    assert not told["requested"].kept
+    assert told["inflight"].kept
+    assert "remove it by hand" in told["inflight"].why
+    assert processes.names() == ["1.rollback.inflight"]
+
+
+def test_what_crashes_have_left_goes_after_a_day(processes):
+    """Temporary files, stray locks, attempts and frozen plans of instants that are over; young ones stay."""
+    table = processes.table("x")
+    instant = plan(processes)
+    start(table, instant, on_lost=nobody).commit(files=2, size_bytes=20)
+    never = table.new_instant()
+    made = [
+        f"attempts/{instant}/1/part", f"attempts/{never}/1/part", f"plans/{instant}/entries.msgpack",
+        f"plans/{never}/entries.msgpack", f"heartbeats/{instant}.json", "lock.abc", "timeline/.x.tmp",
+    ]  # fmt: skip
+    for name in made:
+        (processes.state / name).parent.mkdir(parents=True, exist_ok=True)
+        (processes.state / name).write_bytes(b"x")
+
+    def left():
+        return [name for name in made if (processes.state / name).exists()]
+
+    cleaned(processes)
+    assert left() == [made[1], made[3], made[5], made[6]]
+    processes.time_s += 86400.0
+    for name in left():
+        os.utime(processes.state / name, (0, 0))
+    cleaned(processes)
+    assert left() == []

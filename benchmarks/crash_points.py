@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.crash.scene import FILES, Children, Point, Scene, can_trace, serving  # noqa: E402 - needs the line above
+from tests.crash.scene import FILES, Children, Point, Scene, can_trace, serving
 
 KILLED = 137
 

@@ -307,7 +307,7 @@ def _signals(pool: Pool, ended_by: list[CfetchError]) -> Iterator[None]:
     mine = threading.current_thread() is threading.main_thread()  # elsewhere signals are somebody else's
     for number in HANDLED_SIGNALS if mine else ():
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, on_signal)  # stays to the end: closing may wait for a slow resolver's thread
+            signal.signal(number, on_signal)  # to the end: closing may wait for a slow resolver's thread
     yield
 
 
@@ -388,7 +388,7 @@ class _Refreshing:
 
 
 def _make_private(directory: Path) -> None:
-    """A directory of the state; all that are missing are made for their owner only, whatever the umask says."""
+    """A directory of the state; all that are missing are made for their owner only, whatever the umask."""
     missing = [one for one in (directory, *directory.parents) if not one.exists()]
     for one in reversed(missing):
         one.mkdir(mode=0o700, exist_ok=True)

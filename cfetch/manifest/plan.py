@@ -13,6 +13,7 @@ from typing import BinaryIO, Self
 
 import msgspec
 
+from cfetch.errors import LocalFault
 from cfetch.manifest.compressed import decompressed
 from cfetch.manifest.entry import Entry, collision_key
 from cfetch.manifest.faults import Faults
@@ -22,10 +23,18 @@ from cfetch.manifest.reading import Reading
 from cfetch.manifest.source import FetchChunk, Source
 from cfetch.secret import printable
 
-__all__ = ["Plan", "freeze"]
+__all__ = ["Plan", "freeze", "load_plan"]
 
 FILE_NAME = "entries.msgpack"
 PROGRESS_ENTRIES = 10_000  # about a tenth of a second
+
+
+class _About(msgspec.Struct, array_like=True):
+    """What a plan's file says about all entries."""
+
+    source: str
+    headers: Headers
+    merged: int
 
 
 class Plan:
@@ -119,11 +128,24 @@ def freeze(
             reading = Reading(Source(plain, name, fetch_chunk), format, base_url)
             file, merged = _sealed(reading, directory, files, progress, only)
         reading.faults.raise_if_any(name)
+        about = _About(name, reading.document.headers, merged)
+        file.end(msgspec.msgpack.encode(about))
     except BaseException:
         for file in files:
             file.discard()
         raise
     return Plan(file, source=name, headers=reading.document.headers, merged=merged)
+
+
+def load_plan(directory: Path) -> Plan:
+    """The plan that ``freeze`` has sealed in ``directory``. Raises LocalFault."""
+    file, text = PlanFile.load(directory / FILE_NAME)
+    try:
+        about = msgspec.msgpack.decode(text, type=_About)
+    except msgspec.MsgspecError:
+        file.close()
+        raise LocalFault(f"the plan in {directory} is damaged; schedule the manifest again") from None
+    return Plan(file, source=about.source, headers=about.headers, merged=about.merged)
 
 
 def _sealed(

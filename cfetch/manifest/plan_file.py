@@ -1,11 +1,15 @@
 """Entries sealed in a file, and in memory only what scheduling asks of all of them at once.
 
-The file holds msgpack records end to end, readable by its owner alone, for they hold signed URLs. In memory
-an entry takes 32 bytes: position, size, host and a hash of its path.
+The file is readable by its owner alone, for it holds signed URLs: msgpack records end to end, then where each
+begins (n + 1 times 8 bytes), what belongs to all of them (msgpack), and the numbers and the mark that end it.
+A file without that end was left by a crash and is none. In memory an entry takes 32 bytes: position, size,
+host and a hash of its path.
 """
 
 import hashlib
 import os
+import struct
+import sys
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +23,9 @@ from cfetch.manifest.entry import Entry
 from cfetch.manifest.urls import host_of, unsigned
 
 __all__ = ["PlanFile"]
+
+_END = struct.Struct("<QQ8s")  # entries, bytes of what belongs to all, the mark
+_MARK = b"cfetch-1"
 
 UNKNOWN_SIZE = -1
 BUFFER_BYTES = 1 << 20  # a thousand records a write
@@ -39,6 +46,9 @@ class PlanFile:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with self._writing():
             self._file = os.fdopen(os.open(path, flags, 0o600), "r+b", buffering=BUFFER_BYTES)
+        self._begin()
+
+    def _begin(self) -> None:
         self._digest = hashlib.sha256()
         self._host_numbers: dict[str, int] = {}
         self._positions = array("q", [0])
@@ -69,8 +79,11 @@ class PlanFile:
             self._file.write(record)
         except OSError as error:
             raise self._fault(error) from error
-        self.paths.add(entry.path, len(self.sizes))
         self._positions.append(self._positions[-1] + len(record))
+        self._note(entry)
+
+    def _note(self, entry: Entry) -> None:
+        self.paths.add(entry.path, len(self.sizes))
         self.sizes.append(UNKNOWN_SIZE if entry.size_bytes is None else entry.size_bytes)
         self.host_of.append(self._host_numbers.setdefault(host_of(entry.url.value), len(self._host_numbers)))
         self._digest.update(_encoder.encode(_identity(entry)))
@@ -84,6 +97,53 @@ class PlanFile:
         with self._writing():
             self._file.flush()
 
+    def end(self, about: bytes) -> None:
+        """Write down where the entries are, and ``about`` all of them: now the file can be loaded."""
+        positions = array("q", self._positions)
+        if sys.byteorder == "big":
+            positions.byteswap()
+        with self._writing():
+            self._file.seek(0, os.SEEK_END)
+            self._file.write(positions.tobytes())
+            self._file.write(about + _END.pack(len(self), len(about), _MARK))
+            self._file.flush()
+
+    @classmethod
+    def load(cls, path: Path) -> "tuple[PlanFile, bytes]":
+        """A file that was ended, and what it says about all its entries.
+
+        Raises:
+            LocalFault: it cannot be read, or is not whole.
+        """
+        file = cls.__new__(cls)
+        file.path = path
+        try:
+            file._file = os.fdopen(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC), "r+b")
+        except OSError as error:
+            raise LocalFault(f"cannot read the plan in {path}: {error.strerror}") from None
+        try:
+            about = file._read_end()
+            for index in range(len(file._positions) - 1):
+                file._note(file._record(index))
+        except (OSError, struct.error, msgspec.MsgspecError) as error:
+            file.close()
+            reason = error.strerror if isinstance(error, OSError) else "it is not whole"
+            raise LocalFault(f"cannot read the plan in {path}: {reason}") from None
+        return file, about
+
+    def _read_end(self) -> bytes:
+        self._begin()
+        descriptor = self._file.fileno()
+        end = os.fstat(descriptor).st_size - _END.size
+        count, about_bytes, mark = _END.unpack(os.pread(descriptor, _END.size, max(end, 0)))
+        start = end - about_bytes - 8 * (count + 1)
+        if mark != _MARK or start < 0:
+            raise struct.error
+        self._positions = array("q", os.pread(descriptor, 8 * (count + 1), start))
+        if sys.byteorder == "big":
+            self._positions.byteswap()
+        return os.pread(descriptor, about_bytes, end - about_bytes)
+
     def entry(self, index: int) -> Entry:
         """Read one entry.
 
@@ -92,6 +152,9 @@ class PlanFile:
         """
         if not 0 <= index < len(self.sizes):
             raise IndexError(f"the plan has {len(self.sizes)} entries and none with index {index}")
+        return self._record(index)
+
+    def _record(self, index: int) -> Entry:
         start = self._positions[index]
         return _decoder.decode(os.pread(self._file.fileno(), self._positions[index + 1] - start, start))
 

@@ -35,7 +35,8 @@ def reserve_descriptors(concurrency: int) -> None:
     most = most_downloads(allowed)
     if most < concurrency:
         raise ConfigError(
-            f"concurrency is {concurrency}, and the system lets a process open {hard} files (ulimit -n), enough "
-            f"for {most} downloads at a time; raise that limit or lower --concurrency. Nothing was downloaded"
+            f"concurrency is {concurrency}, and the system lets a process open {hard} files (ulimit -n), "
+            f"enough for {most} downloads at a time; raise that limit or lower --concurrency. Nothing was "
+            "downloaded"
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))

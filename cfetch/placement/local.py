@@ -113,20 +113,16 @@ class LocalVolume:
             raise local_fault(error, f"cannot write to {root}") from None
 
     def _start(self) -> tuple[int, int]:
-        """This run's own directory, and its owner's name in it."""
-        for last in range(MAX_STARTS):
+        """The directory of this run alone, and its owner's name in it; both open."""
+        for _ in range(MAX_STARTS):
             descriptor = self._open_below(self._staging_path, mode=0o700)
-            try:
+            with suppress(
+                BlockingIOError, FileNotFoundError
+            ):  # another run took us for a dead one: see ``bury``
                 owner = write_owner(self._attempts_fd, self._instant)
-                if _number(os.stat(self._staging_path, dir_fd=self._root_fd)) == _number(
-                    os.fstat(descriptor)
-                ):
+                if self._is_at(self._staging_path, _number(os.fstat(descriptor))):
                     return descriptor, owner
                 os.close(owner)
-            except (BlockingIOError, FileNotFoundError):  # another run took us for a dead one: see ``bury``
-                if last == MAX_STARTS - 1:
-                    os.close(descriptor)
-                    raise
             os.close(descriptor)
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
@@ -279,8 +275,8 @@ class LocalVolume:
                 found = os.fstatvfs(self._root_fd)
                 if found.f_bavail and found.f_files and not found.f_favail:
                     return LocalFault(
-                        f"{what}: the file system can hold no more files (all {found.f_files:,} inodes are in "
-                        "use); remove some and run the same command again"
+                        f"{what}: the file system can hold no more files (all {found.f_files:,} inodes are "
+                        "in use); remove some and run the same command again"
                     )
         return local_fault(error, what)
 
@@ -348,7 +344,7 @@ class LocalVolume:
     def _directory(self, path: str, *, create: bool = True) -> int:
         """A descriptor of the directory that stands under ``path`` now; "" is the destination itself.
 
-        A held one may have been moved or removed since; a file put into it would not be where it was asked for.
+        A held one may have been moved or removed; a file put into it would not be where it was asked for.
         """
         held = self._directories.get(path)
         if held is None or not self._is_at(path, held.number):
@@ -371,7 +367,7 @@ class LocalVolume:
     def _is_at(self, path: str, number: tuple[int, int]) -> bool:
         try:
             name = self._root_name + b"/" + path.encode()
-            return _number(os.stat(name, follow_symlinks=not path)) == number
+            return _number(os.stat(name, follow_symlinks=not path)) == number  # noqa: PTH116 - bytes: UTF-8
         except OSError:
             return False
 

@@ -1,11 +1,11 @@
 """Which link a published file came from, written on the file itself.
 
-A file without a stated hash has only its size to prove itself, and another link may lead to another file of
-that size. So before such a file gets its name, the extended attribute ``user.cfetch.source`` is set on it. An
-attribute travels with the file through renames and moves on its file system; no list of ours can disagree with
-what is there. It is lost when another tool replaces the file or copies it, and then nothing is known about the
-file, which is the truth. A tool that writes into the file keeps it: it says where the file came from, not what
-it holds.
+A file without a stated hash has only its size to prove itself, and another link may lead to another file
+of that size. So before such a file gets its name, the extended attribute ``user.cfetch.source`` is set on it.
+An attribute travels with the file through renames and moves on its file system; no list of ours can disagree
+with what is there. It is lost when another tool replaces the file or copies it, and then nothing is known
+about the file, which is the truth. A tool that writes into the file keeps it: it says where the file came
+from, not what it holds.
 """
 
 import os
@@ -19,7 +19,7 @@ ATTRIBUTE = "user.cfetch.source"
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``identity`` names the link and holds nothing of it; ``validator`` is the strong ETag, if there was one."""
+    """``identity`` names the link and holds nothing of it; ``validator`` is the strong ETag, if any."""
 
     identity: str
     validator: str | None

@@ -23,7 +23,7 @@ __all__ = ["Committer"]
 
 GROUP_S = 0.2  # what a file waits at most for others; four or five flushes a second
 GROUP_FILES = 1024  # a flush of so many small files takes well under a second, and so do their names
-MAX_PENDING_FILES = 4096  # memory, some 3 KiB each, and for as many whose names are not flushed yet; only a disk that is slower than the network comes here
+MAX_PENDING_FILES = 4096  # memory, some 3 KiB each and of twice as many; only a slow disk comes here
 MAX_PENDING_BYTES = (
     256 << 20
 )  # the kernel's own limit for unwritten pages is usually higher; ours bounds a flush
@@ -103,7 +103,7 @@ class Committer:
         self._full.set()
 
     async def _publish_group(self, group: list[_Pending], named: list[_Pending]) -> list[_Pending]:
-        """Flush, tell of the group before that it is ``named`` for good, and name this one; what got a name."""
+        """Flush; tell of the group before that it is ``named`` for good; what of this one got its name."""
         try:
             await asyncio.to_thread(self._volume.flush)
         except LocalFault as fault:  # the bytes may be lost although they were written: never publish them

@@ -23,6 +23,7 @@ WORTH_KEEPING_BYTES = (
     1 << 20
 )  # less is fetched again in 0.1 s at 100 Mbit/s; a note for each file would cost more
 
+
 class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What lies beside a part (``cfetch.part/1``). ``boot_id`` tells whether the machine has restarted."""
 
@@ -44,8 +45,8 @@ def identity(url: SecretUrl) -> str:
 def part_name(entry: Entry, boot_id: str) -> str:
     """The name of every part of ``entry``, in this run and others; 33 characters.
 
-    Without a hash in the manifest the boot counts too: after a restart of the machine unflushed bytes may have
-    been lost behind a size that looks right.
+    Without a hash in the manifest the boot counts too: after a restart of the machine unflushed bytes may
+    have been lost behind a size that looks right.
     """
     if entry.digest is not None:
         kind, proof = PROVED_BY_HASH, f"{entry.digest.algorithm}:{entry.digest.hex}"
@@ -81,8 +82,8 @@ def fits(note: Note | None, entry: Entry, part_bytes: int, boot_id: str) -> bool
 
     With a hash in the manifest the whole file will prove itself, so the same file by hash is enough. Without
     one, the bytes are joined only under a strong ETag of the same object, and only if the machine has not
-    restarted: unflushed bytes may have been lost behind a size that looks right. Without a note nothing may be
-    joined, and only a part that was whole when its run died will do.
+    restarted: unflushed bytes may have been lost behind a size that looks right. Without a note nothing may
+    be joined, and only a part that was whole when its run died will do.
     """
     if note is None:
         if entry.digest is None:

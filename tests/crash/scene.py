@@ -1,4 +1,4 @@
-"""A small job and everything that can be done to it: traced, killed or failed at any system call, run again."""
+"""A small job and what can be done to it: traced, killed or failed at any system call, run again."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -53,7 +53,7 @@ class Weak(msgspec.Struct, frozen=True):
         return self.inner.sha256()
 
 
-FILES: dict[str, Content] = {
+FILES: Mapping[str, Content] = {
     "empty": Synthetic("empty", 0),
     "d/one": Weak(Synthetic("d/one", 1)),
     "d/small": Synthetic("d/small", 100 * KIB),
@@ -64,9 +64,9 @@ HASHED = ("empty", "f/hashed")
 
 
 class Job(NamedTuple):
-    """What is fetched: ``files`` by path; the manifest states hashes of ``hashed``, and sizes if ``sized``."""
+    """What is fetched: ``files`` by path. The manifest states hashes of ``hashed``; sizes if ``sized``."""
 
-    files: dict[str, Content] = FILES
+    files: Mapping[str, Content] = FILES
     hashed: tuple[str, ...] = HASHED
     sized: bool = True
 
@@ -103,7 +103,7 @@ class Killed(NamedTuple):
 
 
 @contextmanager
-def serving(files: dict[str, Content], **how) -> Iterator[Origin]:
+def serving(files: Mapping[str, Content], **how) -> Iterator[Origin]:
     """An origin on a loop of its own, so that the test may wait for processes."""
     origin = Origin(files, journal=False, **how)
     loop = asyncio.new_event_loop()
@@ -125,7 +125,9 @@ def can_trace() -> str:
         return "strace is not installed"
     command = ["strace", "-qq", "-f", "-o", "/dev/null", "true"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return "" if done.returncode == 0 and not done.stderr else f"strace cannot trace here: {done.stderr[:100]}"
+    return (
+        "" if done.returncode == 0 and not done.stderr else f"strace cannot trace here: {done.stderr[:100]}"
+    )
 
 
 class Children:
@@ -214,7 +216,7 @@ class Scene:
         return list(found.values())
 
     def finish(self, *, tidy: bool = True) -> int:
-        """Run the job to its end in this process; the bytes fetched. Nothing of other runs is left if ``tidy``."""
+        """Run the job to its end in this process; the bytes fetched. ``tidy``: nothing else may be left."""
         settings = Settings(to=str(self.to), durability=self.durability, quiet=True)
         with prepare(str(self.manifest), settings, env={}) as prepared:
             summary = prepared.run(lambda _: None)
@@ -229,7 +231,7 @@ class Scene:
         found = []
         for path in self.to.rglob("*"):
             name = str(path.relative_to(self.to))
-            if name.split("/")[0] == ".cfetch" or path.is_dir():
+            if name.startswith(".cfetch/") or path.is_dir():
                 continue
             content = self.job.files.get(name)
             if content is None or path.read_bytes() != b"".join(pieces(content)):

@@ -1,4 +1,4 @@
-"""Disks that are full, broken or forbidden in the middle of a run: said in words, nothing half, gone on with."""
+"""Disks that are full, broken or forbidden in the middle of a run: said in words, and gone on after."""
 
 import random
 
@@ -70,7 +70,12 @@ def check(tmp_path, url, children, durability, count):
     points = sample([point for point in points if point.call in ERRORS], count, dice)
     codes = [
         fail_and_finish(
-            tmp_path / str(i), url, children, durability, point, dice.choice(ERRORS[point.call]),
+            tmp_path / str(i),
+            url,
+            children,
+            durability,
+            point,
+            dice.choice(ERRORS[point.call]),
             on=i % 2 == 0 and point.call != "write",  # stderr is written too
         )
         for i, point in enumerate(points)

@@ -35,7 +35,7 @@ def sample(points, count, dice):
     """Some calls of each kind; all of the rare ones come up before the common ones come up twice."""
     dice.shuffle(points)
     seen: dict[str, int] = {}
-    ranked = []
+    ranked: list[tuple[int, int, Point]] = []
     for point in points:
         seen[point.call] = seen.get(point.call, 0) + 1
         ranked.append((seen[point.call], len(ranked), point))
@@ -48,11 +48,9 @@ def test_c92_killed_at_some_calls(tmp_path, url, children, durability):
     dice = random.Random(92)
     scene = Scene(tmp_path, url, children, durability=durability)
     points = scene.points()
-    work = [(point,) for point in sample(list(points), 12, dice)]
+    work: list[tuple[Point, ...]] = [(point,) for point in sample(list(points), 12, dice)]
     work += [(dice.choice(points), dice.choice(points)) for _ in range(4)]
-    met = [
-        kill_and_finish(tmp_path / str(i), url, children, durability, one) for i, one in enumerate(work)
-    ]
+    met = [kill_and_finish(tmp_path / str(i), url, children, durability, one) for i, one in enumerate(work)]
     assert sum(met) >= 0.8 * sum(map(len, work))  # the number of writes differs from run to run
 
 
@@ -62,7 +60,7 @@ def test_c92_killed_at_every_call(tmp_path, url, children, durability):
     """The long form, and a hundred pairs."""
     dice = random.Random(93)
     points = Scene(tmp_path, url, children, durability=durability).points()
-    work = [(point,) for point in points]
+    work: list[tuple[Point, ...]] = [(point,) for point in points]
     work += [(dice.choice(points), dice.choice(points)) for _ in range(100)]
     for i, one in enumerate(work):
         kill_and_finish(tmp_path / str(i), url, children, durability, one)

@@ -49,7 +49,7 @@ def test_c89_files_may_not_grow(tmp_path, children):
 
 
 def in_tmpfs(scene, first, second, *, size="", between="remount,size=64m,nr_inodes=0"):
-    """Two runs on a file system of their own, changed ``between``; exit codes, words, and copies of the tree."""
+    """Two runs on a file system of their own, changed ``between``; the first one's exit code and words."""
     folder = scene.to.parent
     to = shlex.quote(str(scene.to))
     script = f"""
@@ -84,7 +84,7 @@ def looked_at(scene, name):
 
 @namespaces
 def test_c87_a_disk_that_is_full_in_the_middle(tmp_path, children):
-    """tmpfs of 3 MiB: exit 3, the cause, parts kept; with room, the rest is fetched and nothing twice."""
+    """Room for 3 MiB: exit 3, the cause, parts kept; with more, the rest is fetched and nothing twice."""
     with serving(LARGE.files) as origin:
         scene = Scene(tmp_path, origin.url, children, job=LARGE)
         code, said = in_tmpfs(scene, "", "", size="size=3m")
@@ -154,7 +154,7 @@ def test_c99_more_downloads_than_descriptors_are_refused_at_once(tmp_path, url, 
 
 @pytest.mark.parametrize(("soft", "hard", "concurrency"), [(64, 64, "16"), (64, 4096, "256")])
 def test_c99_what_the_limit_permits_works(tmp_path, children, soft, hard, concurrency):
-    """The most that 64 descriptors are said to be enough for is; a soft limit is raised where that is allowed."""
+    """As many as 64 are said to be enough for; a soft limit is raised where that is allowed."""
     files = {f"d{i}/{i}": Synthetic(str(i), 30 * KIB) for i in range(300)}
     with serving(files, pace_bps=100.0 * KIB) as origin:
         scene = Scene(tmp_path, origin.url, children, job=Job(files, hashed=()))

@@ -75,7 +75,7 @@ def test_c101_a_hangup_that_the_caller_ignores_is_ignored(tmp_path, url, childre
 
 @pytest.mark.parametrize(("stream", "code"), [("stdout", 128 + signal.SIGPIPE), ("stderr", 0)])
 def test_c101_a_reader_that_has_gone(tmp_path, url, children, stream, code):
-    """Without one for the result the exit code says so; without one for the words the job is done all the same."""
+    """Of the result: the exit code says so. Of the words: the job is done all the same."""
     scene = Scene(tmp_path, url, children, job=JOB)
     reading, writing = os.pipe()
     os.close(reading)

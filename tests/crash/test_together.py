@@ -12,9 +12,18 @@ import pytest
 from cfetch.bench.content import Synthetic
 from tests.crash.scene import KIB, Children, Job, Scene, serving
 
-FILES = {f"{folder}/{i}": Synthetic(f"{folder}/{i}", 20 * KIB * i) for folder in ("d", "d/e", "f") for i in range(6)}
+FILES = {
+    f"{folder}/{i}": Synthetic(f"{folder}/{i}", 20 * KIB * i)
+    for folder in ("d", "d/e", "f")
+    for i in range(6)
+}
 JOB = Job(FILES, hashed=tuple(FILES)[::2])
-CODES = (0, 1, 3, 4)  # all done; something stood in a place; the disk is not as it was; another run has the plan
+CODES = (
+    0,
+    1,
+    3,
+    4,
+)  # all done; something stood in a place; the disk is not as it was; another run has the plan
 
 
 class Meddler(threading.Thread):
@@ -86,7 +95,7 @@ def one_round(folder, pair, seed, *, meddled):
 
 
 def test_c95_two_runs_at_once(tmp_path, pair):
-    """Both end well or say why not; the files are right, and a third run finds nothing to do but to tidy up."""
+    """Both end well or say why not; the files are right, and a third run only tidies up."""
     for seed in range(6):
         one_round(tmp_path / str(seed), pair, seed, meddled=False)
 

@@ -11,6 +11,7 @@ import pytest
 from cfetch.errors import LocalFault, ManifestError
 from cfetch.manifest import freeze
 from cfetch.manifest.collisions import PathIndex
+from cfetch.manifest.plan import load_plan
 
 SHA_A, SHA_B = "a" * 64, "b" * 64
 
@@ -228,3 +229,28 @@ def test_repr_shows_no_secret(frozen):
     text = '{"headers":{"X":"CANARY"},"files":[{"url":"http://h/a?CANARY","headers":{"Y":"CANARY"}}]}'
     plan = frozen(text)
     assert "CANARY" not in f"{plan.entry(0)!r} {plan.headers!r} {plan!r}"
+
+
+def test_a_plan_is_loaded_as_it_was_frozen(frozen, tmp_path):
+    """Entries, sizes, hosts, headers, digest and paths: nothing tells it from the one that froze it."""
+    rows = [entry("a", size=5), entry("b/c", sha256=SHA_A), {**entry("d"), "url": "http://other/d?sig=1"}]
+    text = json.dumps({"version": 1, "headers": {"X": "secret"}, "files": [*rows, rows[0]]})
+    plan = frozen(text)
+    directory = next(tmp_path.glob("plan*"))
+    with load_plan(directory) as loaded:
+        assert [loaded.entry(i) for i in range(len(loaded))] == [plan.entry(i) for i in range(3)]
+        for name in ("digest", "hosts", "total_bytes", "sizes_unknown", "merged", "source", "headers"):
+            assert getattr(loaded, name) == getattr(plan, name)
+        assert (list(loaded.sizes), list(loaded.host_of)) == (list(plan.sizes), list(plan.host_of))
+        assert (loaded.find("b/c"), loaded.find("x")) == (1, None)
+
+
+@pytest.mark.parametrize("cut", [1, 8, 24, 40, 10_000])
+def test_a_plan_that_a_crash_has_torn_is_none(frozen, tmp_path, cut):
+    """However much of its end is missing."""
+    frozen(document(entry("a"), entry("b")))
+    (path,) = tmp_path.glob("plan*/*")
+    data = path.read_bytes()
+    path.write_bytes(data[: max(0, len(data) - cut)])
+    with pytest.raises(LocalFault, match="plan"):
+        load_plan(path.parent)

@@ -46,6 +46,8 @@ def test_c99_the_limit_is_raised_no_more_than_is_needed(limits, before, concurre
 def test_c99_too_few_are_refused_with_the_figures(limits):
     """What is asked for, what there is, what that is enough for."""
     limits["now"] = (64, 128)
-    with pytest.raises(ConfigError, match=r"concurrency is 256, .* open 128 files .* for 44 downloads at a time"):
+    with pytest.raises(
+        ConfigError, match=r"concurrency is 256, .* open 128 files .* for 44 downloads at a time"
+    ):
         reserve_descriptors(256)
     assert limits["now"] == (64, 128)

@@ -156,7 +156,7 @@ HASHED, SIZED = "h" + "0" * 32, "s" + "0" * 32
     ],
 )
 def test_c92_a_part_is_known_by_its_name(tmp_path, volume, name, data, same_boot, kept):
-    """Without a note: by hash always, by size only on the boot that wrote it; an empty one is worth nothing."""
+    """Without a note: by hash always, by size only on the boot that wrote it; never an empty one."""
     owner = ME if same_boot else msgspec.structs.replace(ME, boot_id="an earlier one")
     directory = left(tmp_path, "then", owner, {name: data})
     found = volume().leftovers()
@@ -228,7 +228,9 @@ def test_c95_a_run_that_was_buried_while_it_started_makes_its_place_anew(tmp_pat
     """Another run that ends at this moment sees a directory without a name."""
     from cfetch.placement import leftovers, local
 
-    real, calls, held = leftovers.write_owner, [], []
+    real = leftovers.write_owner
+    calls: list[str] = []
+    held: list[int] = []
     mine = tmp_path / ".cfetch/attempts/now"
 
     def write(attempts, instant):
@@ -260,7 +262,7 @@ def test_c95_a_run_that_was_buried_while_it_started_makes_its_place_anew(tmp_pat
 
 def test_c93_what_a_dead_run_named_is_flushed_before_it_is_relied_on(tmp_path, volume, monkeypatch):
     """It may have died between a name and its flush; without a dead run there is nothing to flush."""
-    flushed = []
+    flushed: list[int] = []
     monkeypatch.setattr("cfetch.placement.local.flush_file_system", flushed.append)
     volume().leftovers()
     assert flushed == []

@@ -10,10 +10,10 @@ from cfetch.errors import Blocked, LocalFault
 from cfetch.manifest.entry import safe_path
 from cfetch.placement.local import LocalVolume
 from cfetch.placement.source import ATTRIBUTE, Source
+from cfetch.transfer.part import Part
 from tests.transfer.drive import entry_of, tree
-from tests.transfer.test_part import DATA, Part
 
-SOURCE = Source("0123", '"v"')
+DATA = bytes(range(256)) * 8
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def published(volume, path, number=0, **how):
 
 @pytest.mark.parametrize("act", [shutil.rmtree, lambda path: path.rename(path.with_name("moved"))])
 def test_c104_a_directory_that_went_is_made_again(volume, root, act):
-    """The held one is no longer what stands under that name: what is put into it would be lost, or elsewhere."""
+    """The held one no longer stands under that name: what is put into it would be lost, or elsewhere."""
     published(volume, "d/e/a")
     act(root / "d")
     assert volume.existing(safe_path("d/e/a")) is None
@@ -134,7 +134,9 @@ def test_a_file_with_a_hash_tells_nothing(volume, root):
     assert volume.recorded(safe_path("a")) is None
 
 
-@pytest.mark.parametrize("raw", [b"", b"{", b'{"identity":1}', b'{"identity":"x","validator":null,"more":1}', b"\xff"])
+@pytest.mark.parametrize(
+    "raw", [b"", b"{", b'{"identity":1}', b'{"identity":"x","validator":null,"more":1}', b"\xff"]
+)
 def test_a_record_that_is_not_ours_is_none(volume, root, raw):
     """Whoever wrote it."""
     (root / "a").write_bytes(DATA)

@@ -16,7 +16,7 @@ import typer
 from cfetch.config.layers import Resolved, resolve
 from cfetch.config.settings import KINDS, Settings
 
-__all__ = ["JsonOption", "config_document", "with_network", "with_settings"]
+__all__ = ["JsonOption", "config_document", "with_guard", "with_network", "with_settings"]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
@@ -43,6 +43,7 @@ _PANELS = {
         "client_key",
         "public_only",
     ),
+    "Guard": ("heartbeat_interval", "heartbeat_misses"),
     "Fresh links": ("refresh_command", "statement_host"),
     "Output": ("dry_run", "json", "quiet", "log_format", "color"),
 }
@@ -73,11 +74,21 @@ def with_network(command: Callable[..., None]) -> Callable[..., None]:
     return _extended(command, call, [*map(_parameter, names), _config_parameters()[0]])
 
 
+def with_guard(command: Callable[..., None]) -> Callable[..., None]:
+    """Append where a timeline lies, how it is guarded, and --config, to ``command(…, settings)``."""
+    names = ("to", "state", *_PANELS["Guard"])
+
+    def call(given: dict[str, Any]) -> None:
+        command(settings=_resolved(given, names).settings, **given)
+
+    return _extended(command, call, [*map(_parameter, names), _config_parameters()[0]])
+
+
 def _extended(
     command: Callable[..., None], call: Callable[[dict[str, Any]], None], more: list[inspect.Parameter]
 ) -> Callable[..., None]:
     """``command`` as Typer is to see it: the parameters ``more`` stand for what ``call`` makes of them."""
-    made = ("resolved", "show_config", "network")
+    made = ("resolved", "show_config", "network", "settings")
     own = [p for p in inspect.signature(command).parameters.values() if p.name not in made]
 
     @functools.wraps(command)

@@ -148,6 +148,16 @@ class Settings:
     public_only: Annotated[
         bool, flag("Refuse addresses that are not public, also behind names and redirects.")
     ] = False
+    heartbeat_interval: Annotated[
+        float,
+        duration(
+            1, 3600, "How often a run shows that it lives.", "RFC-79's minute; seconds do on a local disk"
+        ),
+    ] = 60.0
+    heartbeat_misses: Annotated[
+        int,
+        count(0, 100, "So many heartbeats may be missing; one more, and the run counts as dead.", "RFC-79's"),
+    ] = 2
     durability: Annotated[
         str,
         choice(

@@ -1,0 +1,227 @@
+"""``cfetch plan``: what stands on a destination's timeline, and running, undoing and tidying it up."""
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cfetch.cli.download import run_and_tell
+from cfetch.cli.options import JsonOption, config_document, with_guard, with_settings
+from cfetch.config.kinds import Kind, duration
+from cfetch.config.layers import Resolved, show
+from cfetch.config.settings import Settings
+from cfetch.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    import msgspec
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Schedule downloads on a timeline, run them, see who holds them, roll back and clean.",
+    no_args_is_help=True,
+)
+
+DELAY = duration(0, 365 * 86_400, "")
+KEEP = duration(0, 100 * 365 * 86_400, "")
+
+Instant = Annotated[
+    str, typer.Argument(help="A plan, as `cfetch plan list` names it.", metavar="INSTANT", show_default=False)
+]
+
+
+@app.command(no_args_is_help=True)
+@with_settings
+def schedule(
+    *,
+    manifest: Annotated[
+        str,
+        typer.Argument(
+            help="A path, an http(s) URL, or - for standard input.", metavar="MANIFEST", show_default=False
+        ),
+    ],
+    removable: Annotated[
+        bool, typer.Option("--removable", help="One attempt only; clean may remove it when it is old.")
+    ] = False,
+    resolved: Resolved,
+    show_config: bool,
+) -> None:
+    """Check a manifest and put it on the timeline, for this or another process to run.
+
+    A pending plan of the same manifest is not doubled: its instant is named instead.
+
+    Examples:
+
+      cfetch plan schedule manifest.json --to data/
+
+      cfetch plan run --all --to data/
+    """
+    if show_config:
+        typer.echo(config_document(resolved) if resolved.settings.json else show(resolved))
+        return
+    from cfetch.dashboard.open import reading_lines
+    from cfetch.download import prepare
+    from cfetch.secret import SecretUrl
+
+    settings = resolved.settings
+    shown = str(SecretUrl(manifest)) if "://" in manifest else manifest
+    told = reading_lines(shown, quiet=settings.quiet)
+    with prepare(manifest, settings, env=os.environ, progress=told) as prepared:
+        scheduled = prepared.schedule(removable=removable)
+    _tell(scheduled, [scheduled.instant], json=settings.json)
+
+
+@app.command()
+@with_settings
+def run(
+    *,
+    instant: Annotated[
+        str | None,
+        typer.Argument(
+            help="A plan; without it, or with --all, all that are pending.", metavar="INSTANT", show_default=False
+        ),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All pending plans, the oldest first.")] = False,
+    resolved: Resolved,
+    show_config: bool,
+) -> None:
+    """Run plans that were scheduled, or that another run has left.
+
+    A plan that another live run holds is refused with exit code 4; with --all it is passed over.
+
+    Examples:
+
+      cfetch plan run 20261121T160430123Z-1a2b --to data/
+
+      cfetch plan run --all --to data/
+    """
+    if show_config:
+        typer.echo(config_document(resolved) if resolved.settings.json else show(resolved))
+        return
+    if instant is not None and every:
+        raise UsageError("give an INSTANT or --all, not both")
+    from cfetch.download import pending, prepare_planned
+    from cfetch.errors import Held
+
+    settings = resolved.settings
+    code = 0
+    for one in [instant] if instant is not None else pending(settings):
+        try:
+            with prepare_planned(one, settings, env=os.environ) as prepared:
+                code = max(code, run_and_tell(prepared, settings))
+        except Held as held:
+            if instant is not None:
+                raise
+            print(f"cfetch: {held}", file=sys.stderr)
+    if code:
+        raise typer.Exit(code)
+
+
+@app.command("list")
+@with_guard
+def list_(
+    *,
+    archived: Annotated[bool, typer.Option("--archived", help="Those in the archive too.")] = False,
+    json: JsonOption = False,
+    settings: Settings,
+) -> None:
+    """Name all plans and rollbacks with their states, and who works on them.
+
+    Examples:
+
+      cfetch plan list --to data/
+
+      cfetch plan list --to data/ --json | jq '.plans[] | select(.state != "completed")'
+    """
+    from cfetch.plans import list_plans
+    from cfetch.report.plan_view import plan_lines
+
+    plans = list_plans(settings, also_archived=archived)
+    _tell(plans, plan_lines(plans.plans), json=json)
+
+
+@app.command("show", no_args_is_help=True)
+@with_guard
+def show_(*, instant: Instant, json: JsonOption = False, settings: Settings) -> None:
+    """Tell all about one plan, and the rollbacks of it.
+
+    Examples:
+
+      cfetch plan show 20261121T160430123Z-1a2b --to data/
+    """
+    from cfetch.plans import show_plan
+    from cfetch.report.plan_view import shown_lines
+
+    plans = show_plan(settings, instant)
+    _tell(plans, shown_lines(plans.plans), json=json)
+
+
+@app.command(no_args_is_help=True)
+@with_guard
+def rollback(*, instant: Instant, json: JsonOption = False, settings: Settings) -> None:
+    """Undo what a dead attempt has left: no final file is touched.
+
+    A removable plan goes with it; any other is requested again, to be run anew.
+
+    Examples:
+
+      cfetch plan rollback 20261121T160430123Z-1a2b --to data/
+    """
+    from cfetch.plans import list_plans, roll_back_plan
+    from cfetch.report.plan_view import Plans, plan_lines
+
+    roll_back_plan(settings, instant)
+    plans = Plans(plans=[plan for plan in list_plans(settings).plans if instant in (plan.instant, plan.target)])
+    _tell(plans, plan_lines(plans.plans), json=json)
+
+
+@app.command()
+@with_guard
+def clean(
+    *,
+    rollback_delay: Annotated[
+        str, typer.Option(help="Leave younger removable plans alone.", metavar="DURATION")
+    ] = "60m",
+    keep: Annotated[
+        str, typer.Option(help="Completed plans as old as this go to the archive.", metavar="DURATION")
+    ] = "720h",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    json: JsonOption = False,
+    settings: Settings,
+) -> None:
+    """Roll back removable plans that nobody runs, archive old ones, and say why each is kept or gone.
+
+    Examples:
+
+      cfetch plan clean --to data/ --dry-run
+    """
+    from cfetch.plans import clean_plans
+    from cfetch.report.plan_view import cleaned_lines
+
+    cleaned = clean_plans(
+        settings,
+        rollback_delay_s=_seconds("rollback_delay", rollback_delay, DELAY),
+        keep_s=_seconds("keep", keep, KEEP),
+        dry_run=dry_run,
+    )
+    _tell(cleaned, cleaned_lines(cleaned), json=json)
+
+
+def _seconds(name: str, text: str, kind: Kind) -> float:
+    try:
+        found: float = kind.parse(text)
+    except ValueError as error:
+        raise ConfigError(f"{name} is {text!r} but {error}") from None
+    return found
+
+
+def _tell(document: "msgspec.Struct", lines: Iterable[str], *, json: bool) -> None:
+    if json:
+        import msgspec
+
+        typer.echo(msgspec.json.encode(document).decode())
+        return
+    for line in lines:
+        typer.echo(line)

@@ -1,0 +1,114 @@
+"""What ``cfetch plan`` tells of a timeline: as documents for machines, and as lines for people."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from cfetch.report.format import UNKNOWN, cells, duration, size
+from cfetch.secret import printable
+
+__all__ = ["Cleaned", "CleanedInstant", "Plan", "Plans", "cleaned_lines", "plan_lines", "shown_lines"]
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """One instant. ``owner`` is who works on it, or completed it; ``live`` None where only time will tell.
+
+    ``target`` is the plan that a rollback names; ``files`` and ``bytes`` are the plan's.
+    """
+
+    instant: str
+    action: str
+    kind: str | None
+    state: str
+    owner: str | None
+    live: bool | None
+    epoch: int
+    heartbeat_age_s: float | None
+    files: int | None = None
+    bytes: int | None = None
+    manifest: str | None = None
+    destinations: tuple[str, ...] = ()
+    target: str | None = None
+
+
+class Plans(msgspec.Struct, frozen=True, kw_only=True):
+    """``cfetch plan list --json`` (``cfetch.plans/1``): oldest first."""
+
+    schema: str = "cfetch.plans/1"
+    plans: list[Plan]
+
+
+class CleanedInstant(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one instant, and why."""
+
+    instant: str
+    action: str
+    state: str
+    kept: bool
+    why: str
+
+
+class Cleaned(msgspec.Struct, frozen=True, kw_only=True):
+    """``cfetch plan clean --json`` (``cfetch.cleaned/1``)."""
+
+    schema: str = "cfetch.cleaned/1"
+    dry_run: bool
+    instants: list[CleanedInstant]
+
+
+def plan_lines(plans: Iterable[Plan]) -> Iterator[str]:
+    """A table of all instants."""
+    rows = [("instant", "what", "kind", "state", "epoch", "files", "size", "owner")]
+    for plan in plans:
+        what = plan.action if plan.target is None else f"rollback of {plan.target}"
+        files = UNKNOWN if plan.files is None else f"{plan.files:,}"
+        known = UNKNOWN if plan.bytes is None else size(plan.bytes)
+        kind = plan.kind or "unreadable"
+        rows.append((plan.instant, what, kind, plan.state, str(plan.epoch), files, known, _owner(plan)))
+    yield from _aligned(rows) if len(rows) > 1 else ["there is no plan on this timeline"]
+
+
+def shown_lines(plans: Sequence[Plan]) -> Iterator[str]:
+    """Each instant by itself, one fact a line."""
+    for number, plan in enumerate(plans):
+        if number:
+            yield ""
+        facts = {
+            "instant": plan.instant,
+            "what": plan.action if plan.target is None else f"rollback of {plan.target}",
+            "kind": plan.kind or "its record cannot be read",
+            "state": plan.state,
+            "epoch": str(plan.epoch),
+            "owner": _owner(plan),
+            "manifest": plan.manifest,
+            "to": ", ".join(plan.destinations),
+            "files": None if plan.files is None else f"{plan.files:,}",
+            "size": None if plan.bytes is None else size(plan.bytes),
+        }
+        yield from (f"{name:>10}  {printable(text, 1000)}" for name, text in facts.items() if text)
+
+
+def cleaned_lines(cleaned: Cleaned) -> Iterator[str]:
+    """Each instant with what became of it, and why."""
+    done = "would go" if cleaned.dry_run else "gone"
+    for one in cleaned.instants:
+        yield f"{'kept' if one.kept else done}: {one.instant} ({one.action}, {one.state}): {printable(one.why)}"
+    if not cleaned.instants:
+        yield "there is no plan on this timeline"
+
+
+def _owner(plan: Plan) -> str:
+    if plan.owner is None:
+        return UNKNOWN
+    age = "" if plan.heartbeat_age_s is None else f", last beat {duration(plan.heartbeat_age_s)} ago"
+    if plan.state == "completed":
+        return printable(plan.owner)
+    word = {True: "alive", False: "dead", None: "alive or dead"}[plan.live]
+    return f"{printable(plan.owner)} ({word}{age})"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        line = (text + " " * (width - cells(text)) for text, width in zip(row, widths, strict=True))
+        yield "  ".join(line).rstrip()

@@ -1,51 +1,48 @@
 """The main use case, and the one place where the rooms are wired together.
 
-``prepare`` reads and validates the manifest and freezes it into a plan; ``Prepared.run`` brings the plan to
-its end. Everything that happens is told to one listener as events; the summary is made from the same events.
+``prepare`` reads and validates the manifest and freezes it into a plan. ``Prepared.run`` puts the plan on the
+destination's timeline, or finds it pending there, and brings it to its end under the guard of a heartbeat.
+``prepare_planned`` does the same for a plan that stands there already. Everything that happens is told to one
+listener as events; the summary is made from the same events.
 """
 
-import asyncio
 import os
-import random
 import secrets
 import shutil
-import signal
-import socket
-import sys
-import tempfile
-import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
-from cfetch import __version__
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.settings import Settings
-from cfetch.errors import Blocked, CfetchError, ConfigError, Interrupted, LocalFault
-from cfetch.events import Event, Listener, RunFinished, RunStarted, Summary, fan_out
-from cfetch.intake import is_url, open_manifest, shown_name
-from cfetch.manifest.plan import Plan, freeze
+from cfetch.errors import Blocked, ConfigError, Held, LocalFault, UsageError
+from cfetch.events import Listener, PlanWaiting, Summary
+from cfetch.intake import open_manifest, shown_name
+from cfetch.manifest.plan import Plan, freeze, load_plan
 from cfetch.manifest.sql_statement import statement_id_of
 from cfetch.placement.descriptors import reserve_descriptors
+from cfetch.placement.leftovers import useful_parts
 from cfetch.placement.local import STATE_NAME, LocalVolume, local_fault
+from cfetch.renewal import Renewal, StatementApi
 from cfetch.report.metrics import MetricsFile, failed_paths
-from cfetch.report.summary import Tally
-from cfetch.report.tracing import tracing_listener
-from cfetch.secret import SecretText, SecretUrl, printable
-from cfetch.transfer.document import fetch_document, statement_chunks
-from cfetch.transfer.http import HttpTransport, Transport
+from cfetch.run import Run
+from cfetch.secret import printable
+from cfetch.timeline.archive import archive
+from cfetch.timeline.attempts import DeadAttempt
+from cfetch.timeline.execution import Completed, Execution, schedule, start
+from cfetch.timeline.heartbeat import Heartbeats
+from cfetch.timeline.records import PlanRecord
+from cfetch.timeline.states import Action, Kind, State, new_instant
+from cfetch.timeline.table import Table, existing, open_table
 from cfetch.transfer.network import Network, network_of
-from cfetch.transfer.pool import Pool
-from cfetch.transfer.refresh import CommandRefresher, ManifestRefresher, StatementRefresher, UrlRefresher
 
-__all__ = ["Prepared", "Preview", "prepare"]
+__all__ = ["Prepared", "Preview", "Scheduled", "pending", "prepare", "prepare_planned"]
 
-HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-MANY_HOSTS = 256  # an idle connection is kept for 15 s, and 1,024 descriptors are a usual limit
 DISK_RESERVE_BYTES = 16 << 20  # metrics, plan and directories need room too
+KEEP_S = 30 * 86_400.0  # completed plans stay on the timeline for a month, then in its archive
+ORIGIN_NAME = "origin.json"
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +57,24 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     hosts: dict[str, int]
     destination: str
     free_bytes: int
+
+
+class Scheduled(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``cfetch plan schedule`` tells (``cfetch.scheduled/1``). ``was_pending``: it stood there before."""
+
+    schema: str = "cfetch.scheduled/1"
+    instant: str
+    was_pending: bool
+    files: int
+    bytes_known: int
+
+
+class _Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """Beside a frozen plan: where fresh links come from. It may hold secrets, as the plan does."""
+
+    manifest: str
+    statement: str | None = None
+    base_url: str | None = None
 
 
 @contextmanager
@@ -81,34 +96,24 @@ def prepare(
         LocalFault: the destination cannot be written or is too small.
     """
     clock = clock or SystemClock()
-    instant = (
-        datetime.fromtimestamp(clock.wall(), UTC).strftime("%Y%m%dT%H%M%S%f")[:-3]
-        + "Z-"
-        + secrets.token_hex(2)
-    )
-    root = Path(settings.to).absolute()
-    state = Path(settings.state).absolute() if settings.state else root / STATE_NAME
+    instant = new_instant(clock.wall(), secrets.token_hex(2))
+    root, state = _places(settings)
     with ExitStack() as stack:
         reserve_descriptors(settings.concurrency)
         network = network_of(settings, env)
-        api = _StatementApi(settings, env, network, clock)
+        api = StatementApi(settings, env, network, clock)
         source = stack.enter_context(open_manifest(manifest, clock, network=network))
         statement = statement_id_of(source)
-        volume = LocalVolume(root, f"attempts/{instant}/0")  # before the plan: it refuses a symlink as state
+        volume = LocalVolume(root)  # before the plan: it refuses a symlink as state
         stack.callback(volume.close)
-        plan_directory = state / "plans" / instant
-        try:
-            _make_private(plan_directory)
-        except OSError as error:
-            raise local_fault(error, f"cannot write to {state}") from None
-        stack.callback(_remove, plan_directory, state)
+        directory = _own_directory(stack, state, instant)
         fetch_chunk = api.blocking(statement) if statement else None
         failed = failed_paths(Path(settings.failed_from)) if settings.failed_from else None
         plan = stack.enter_context(
             freeze(
                 source,
                 name=shown_name(manifest),
-                directory=plan_directory,
+                directory=directory,
                 fetch_chunk=fetch_chunk,
                 progress=progress,
                 base_url=settings.base_url,
@@ -121,8 +126,61 @@ def prepare(
                 "manifest has none of them; give the metrics of a run over this manifest"
             )
         _check_room(plan, volume)
-        refreshing = _Refreshing(manifest, statement, api, stack)
-        yield Prepared(instant, plan, volume, settings, state, clock, network, refreshing)
+        origin = _Origin(manifest=manifest, statement=statement, base_url=settings.base_url)
+        renewal = Renewal(manifest, statement, settings.base_url, api, stack)
+        yield Prepared(instant, plan, volume, settings, clock, network, renewal, origin=origin)
+
+
+@contextmanager
+def prepare_planned(
+    instant: str, settings: Settings, *, env: Mapping[str, str], clock: Clock | None = None
+) -> Iterator["Prepared | None"]:
+    """The same for a plan that stands on the destination's timeline; None if it is completed.
+
+    Raises:
+        UsageError: there is no such plan.
+        LocalFault: its frozen manifest cannot be read, or as ``prepare``.
+    """
+    clock = clock or SystemClock()
+    root, state = _places(settings)
+    with ExitStack() as stack:
+        with _table(settings) as table:
+            if existing(table.store.entries(), instant).state is State.COMPLETED:
+                yield None
+                return
+        reserve_descriptors(settings.concurrency)
+        network = network_of(settings, env)
+        directory = state / "plans" / instant
+        plan = stack.enter_context(load_plan(directory))
+        origin = _read_origin(directory / ORIGIN_NAME)
+        volume = LocalVolume(root)
+        stack.callback(volume.close)
+        _check_room(plan, volume)
+        api = StatementApi(settings, env, network, clock)
+        renewal = Renewal(origin.manifest, origin.statement, origin.base_url, api, stack)
+        yield Prepared(instant, plan, volume, settings, clock, network, renewal)
+
+
+def pending(settings: Settings) -> list[str]:
+    """The plans that wait for a run, oldest first. Raises LocalFault."""
+    with _table(settings) as table:
+        entries = table.store.entries()
+    return [
+        one.instant for one in entries if one.action is Action.DOWNLOAD and one.state is not State.COMPLETED
+    ]
+
+
+def _places(settings: Settings) -> tuple[Path, Path]:
+    root = Path(settings.to).absolute()
+    return root, Path(settings.state).absolute() if settings.state else root / STATE_NAME
+
+
+@contextmanager
+def _table(settings: Settings) -> Iterator[Table]:
+    root, state = _places(settings)
+    heartbeats = Heartbeats(interval_s=settings.heartbeat_interval, misses=settings.heartbeat_misses)
+    with open_table(state, [root / STATE_NAME], heartbeats) as table:
+        yield table
 
 
 def _check_room(plan: Plan, volume: LocalVolume) -> None:
@@ -141,7 +199,7 @@ def _check_room(plan: Plan, volume: LocalVolume) -> None:
 
 
 class Prepared:
-    """A validated plan with its destination, ready to run."""
+    """A validated plan with its destination, ready to run. ``origin`` is None where it is scheduled already."""
 
     def __init__(
         self,
@@ -149,19 +207,21 @@ class Prepared:
         plan: Plan,
         volume: LocalVolume,
         settings: Settings,
-        state: Path,
         clock: Clock,
         network: Network,
-        refreshing: "_Refreshing",
+        renewal: Renewal,
+        *,
+        origin: _Origin | None = None,
     ) -> None:
-        self.instant = instant
         self.plan = plan
+        self._instant = instant
         self._volume = volume
         self._settings = settings
-        self._state = state
+        self._state = _places(settings)[1]
         self._clock = clock
         self._network = network
-        self._refreshing = refreshing
+        self._renewal = renewal
+        self._origin = origin
 
     def preview(self) -> Preview:
         """What a run would do."""
@@ -187,27 +247,109 @@ class Prepared:
                 found += size_bytes >= 0 and self._volume.existing(self.plan.entry(index).path) == size_bytes
         return found
 
-    def _sweep_plans(self) -> None:
-        """The plans of runs that died hold signed links and are of no more use."""
-        for instant in self._volume.dead_instants:
-            shutil.rmtree(self._state / "plans" / instant, ignore_errors=True)
+    def schedule(self, *, removable: bool = False) -> Scheduled:
+        """Put the plan on the timeline, or find it pending there. Raises LocalFault."""
+        with _table(self._settings) as table:
+            instant = self._put(table, Kind.REMOVABLE if removable else Kind.IMMUTABLE)
+        return Scheduled(
+            instant=instant,
+            was_pending=instant != self._instant,
+            files=len(self.plan),
+            bytes_known=self.plan.total_bytes,
+        )
 
-    def run(self, listener: Listener) -> Summary:
-        """Download. Never raises for what happens to entries: the summary tells it, with the exit code."""
-        metrics = MetricsFile(self._metrics_path())
-        tally = Tally()
-        tracing = tracing_listener()
-        tell = fan_out(*(one for one in (tally, metrics, tracing, listener) if one is not None))
+    def run(self, listener: Listener) -> Summary | None:
+        """Download. What happens to entries is told by the summary, with the exit code.
+
+        None: the plan was scheduled before, and another run has completed it meanwhile.
+
+        Raises:
+            Held: another live run has this plan.
+            UsageError: it is removable and had its one attempt.
+            LocalFault: the timeline, the metrics or the parts cannot be written.
+        """
+        with _table(self._settings) as table:
+            lost: list[Callable[[str], None]] = []
+            execution = self._start(table, lambda why: [tell(why) for tell in lost], listener)
+            if execution is None:
+                return None
+            with ExitStack() as stack:
+                stack.callback(execution.release)
+                self._volume.stage(execution.staging)
+                metrics = MetricsFile(self._metrics_path(execution))
+                run = Run(
+                    self.plan,
+                    self._volume,
+                    self._settings,
+                    instant=execution.instant,
+                    network=self._network,
+                    refresher=lambda transport: self._renewal.refresher(
+                        self._settings, transport, self._clock
+                    ),
+                    clock=self._clock,
+                )
+                lost.append(run.lose)
+                stack.callback(self._volume.unstage)
+                summary = run.go(execution, metrics, listener)
+            if summary.status == "completed":
+                shutil.rmtree(self._state / "plans" / execution.instant, ignore_errors=True)
+                archive(table, KEEP_S)
+            return summary
+
+    def _start(
+        self, table: Table, on_lost: Callable[[str], object], listener: Listener
+    ) -> Execution | None:
+        while True:
+            instant = self._instant if self._origin is None else self._put(table, Kind.IMMUTABLE)
+            found = start(
+                table,
+                instant,
+                on_lost=lambda why: on_lost(why) and None,
+                salvage=_salvage,
+                waiting=lambda held: listener(PlanWaiting(t_s=0.0, reason=str(held))),
+            )
+            if not isinstance(found, Completed):
+                return found
+            if self._origin is None:
+                return None
+            self._instant = table.new_instant()  # another run was faster: see what it has left to do
+
+    def _put(self, table: Table, kind: Kind) -> str:
+        """The instant of this plan on the timeline, with its frozen manifest beside it."""
+        record = PlanRecord(
+            kind=kind,
+            fingerprint=self.plan.digest,
+            manifest=printable(self.plan.source, 1000),
+            destinations=(str(self._volume.root),),
+            files=len(self.plan),
+            bytes=self.plan.total_bytes,
+        )
+        directory = self._state / "plans"
         try:
-            return asyncio.run(self._run(tell, tally, metrics))
-        finally:
-            metrics.close()
+            self._lay_down(directory / self._instant)  # first: whoever finds the plan finds its manifest
+            instant = schedule(table, self._instant, record)
+            if instant != self._instant:
+                self._lay_down(directory / instant)  # with links that were signed anew
+                shutil.rmtree(directory / self._instant, ignore_errors=True)
+        except OSError as error:
+            raise local_fault(error, f"cannot keep the plan in {directory}") from None
+        return instant
 
-    def _metrics_path(self) -> Path:
+    def _lay_down(self, directory: Path) -> None:
+        _make_private(directory)
+        self.plan.save(directory)
+        temporary = directory / f".{ORIGIN_NAME}.{self._instant}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
+            file.write(msgspec.json.encode(self._origin))
+        temporary.replace(directory / ORIGIN_NAME)
+
+    def _metrics_path(self, execution: Execution) -> Path:
         if self._settings.metrics:
             path = Path(self._settings.metrics).absolute()
         else:
-            path = self._state / "metrics" / f"{self.instant}.jsonl"
+            again = f".{execution.epoch}" if execution.epoch > 1 else ""
+            path = self._state / "metrics" / f"{execution.instant}{again}.jsonl"
         try:
             if self._settings.metrics:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -226,165 +368,29 @@ class Prepared:
                 raise ConfigError(f"metrics is {path}, where the manifest wants a file; name another file")
         return path
 
-    async def _run(self, tell: Listener, tally: Tally, metrics: MetricsFile) -> Summary:
-        clock, settings = self._clock, self._settings
-        start_s = clock.monotonic()
-        transport = HttpTransport(
-            connect_timeout_s=settings.connect_timeout,
-            keep_alive=len(self.plan.hosts) <= MANY_HOSTS,
-            network=self._network,
-        )
-
-        def emit(event: Event) -> None:
-            try:
-                tell(event)
-            except LocalFault as fault:  # the metrics file cannot grow any more
-                pool.fail(fault)
-
-        pool = Pool(
-            self.plan,
-            settings,
-            self._volume,
-            transport,
-            instant=self.instant,
-            clock=clock,
-            jitter=random.random,
-            emit=emit,
-            refresher=self._refreshing.refresher(settings, transport, clock),
-        )
-        self._sweep_plans()
-        ended_by: list[CfetchError] = []
-        try:
-            with _signals(pool, ended_by):
-                emit(self._started(clock))
-                await pool.run()
-        finally:
-            await transport.close()
-        try:
-            metrics.close()
-        except LocalFault as fault:  # its last lines did not fit: said in the summary, not after it
-            pool.fail(fault)
-        error = ended_by[0] if ended_by else pool.fault
-        summary = tally.summary(clock.monotonic() - start_s, error=error, metrics=str(metrics.path))
-        emit(RunFinished(t_s=clock.monotonic() - start_s, summary=summary))
-        return summary
-
-    def _started(self, clock: Clock) -> RunStarted:
-        return RunStarted(
-            t_s=0.0,
-            instant=self.instant,
-            wall_start=datetime.fromtimestamp(clock.wall(), UTC).isoformat(timespec="milliseconds"),
-            version=__version__,
-            host=socket.gethostname(),
-            files=len(self.plan),
-            bytes_known=self.plan.total_bytes,
-            sizes_unknown=self.plan.sizes_unknown,
-            concurrency=self._settings.concurrency,
-            destination=str(self._volume.root),
-            settings=self._settings.public(),
-        )
 
 
-@contextmanager
-def _signals(pool: Pool, ended_by: list[CfetchError]) -> Iterator[None]:
-    """The first SIGINT, SIGTERM or SIGHUP ends the run in good order; the second ends the process at once.
-
-    What the caller has set to be ignored stays so, as ``nohup`` does with SIGHUP.
-    """
-    loop = asyncio.get_running_loop()
-
-    def on_signal(number: int, _frame: object) -> None:
-        if ended_by:
-            if sys.stderr.isatty():
-                os.write(sys.stderr.fileno(), b"\x1b[?25h\n")  # the live view had hidden the cursor
-            os._exit(128 + number)
-        ended_by.append(Interrupted(number))
-        loop.call_soon_threadsafe(
-            pool.stop,
-            f"{signal.Signals(number).name}: closing what is under way; once more to leave at once",
-        )
-
-    mine = threading.current_thread() is threading.main_thread()  # elsewhere signals are somebody else's
-    for number in HANDLED_SIGNALS if mine else ():
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, on_signal)  # to the end: closing may wait for a slow resolver's thread
-    yield
+def _salvage(dead: DeadAttempt) -> list[str]:
+    """Of a dead attempt's files those that a later one may go on with."""
+    return useful_parts(dead.names)
 
 
-class _StatementApi:
-    """Who to ask for links of a SQL statement's result, if anybody."""
-
-    def __init__(self, settings: Settings, env: Mapping[str, str], network: Network, clock: Clock) -> None:
-        self._host = settings.statement_host or env.get("DATABRICKS_HOST")
-        self._token = env.get("DATABRICKS_TOKEN")
-        self._network = network
-        self._clock = clock
-        if settings.statement_host and not self._token:
-            raise ConfigError("--statement-host needs a token in the environment variable DATABRICKS_TOKEN")
-
-    def chunks(self, statement_id: str, transport: Transport) -> Callable[[int], Awaitable[bytes]] | None:
-        """How to ask; None without host and token."""
-        if not self._host or not self._token:
-            return None
-        token = SecretText(self._token)
-        return statement_chunks(
-            self._host, token, statement_id, transport=transport, clock=self._clock, jitter=random.random
-        )
-
-    def blocking(self, statement_id: str) -> Callable[[int], bytes] | None:
-        """How to ask while the manifest is read, before there is a loop."""
-        if not self._host or not self._token:
-            return None
-
-        async def ask(index: int) -> bytes:
-            transport = HttpTransport(connect_timeout_s=10.0, network=self._network)
-            try:
-                chunk = self.chunks(statement_id, transport)
-                assert chunk is not None
-                return await chunk(index)
-            finally:
-                await transport.close()
-
-        return lambda index: asyncio.run(ask(index))
+def _own_directory(stack: ExitStack, state: Path, instant: str) -> Path:
+    """Where the manifest is frozen; nobody else looks there."""
+    directory = state / "plans" / f".{instant}"
+    try:
+        _make_private(directory)
+    except OSError as error:
+        raise local_fault(error, f"cannot write to {state}") from None
+    stack.callback(_remove, directory, state)
+    return directory
 
 
-class _Refreshing:
-    """Which of the ways to a fresh link this run has."""
-
-    def __init__(self, manifest: str, statement_id: str | None, api: _StatementApi, stack: ExitStack) -> None:
-        self._manifest = manifest
-        self._statement_id = statement_id
-        self._api = api
-        self._stack = stack
-
-    def refresher(self, settings: Settings, transport: Transport, clock: Clock) -> UrlRefresher | None:
-        """The user's command first, then the statement's API, then the manifest's own URL."""
-        if settings.refresh_command:
-            return CommandRefresher(settings.refresh_command)
-        chunks = self._api.chunks(self._statement_id, transport) if self._statement_id else None
-        if chunks is not None:
-            return StatementRefresher(chunks, clock)
-        if not is_url(self._manifest):
-            return None
-        url = SecretUrl(self._manifest)
-
-        async def reread() -> Plan:
-            try:
-                with tempfile.TemporaryDirectory(prefix="cfetch-") as name, tempfile.TemporaryFile() as spool:
-                    await fetch_document(url, spool, transport=transport, clock=clock, jitter=random.random)
-                    return await asyncio.to_thread(
-                        freeze,
-                        spool,
-                        name=str(url),
-                        directory=Path(name),
-                        base_url=settings.base_url,
-                    )
-            except OSError as error:
-                raise local_fault(error, "cannot keep the manifest that was read again") from None
-
-        refresher = ManifestRefresher(reread, clock)
-        self._stack.callback(refresher.close)
-        return refresher
+def _read_origin(path: Path) -> _Origin:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Origin)
+    except (OSError, msgspec.MsgspecError):
+        raise LocalFault(f"cannot read {path}; schedule the manifest again") from None
 
 
 def _make_private(directory: Path) -> None:
@@ -394,11 +400,9 @@ def _make_private(directory: Path) -> None:
         one.mkdir(mode=0o700, exist_ok=True)
 
 
-def _remove(plan_directory: Path, state: Path) -> None:
-    """The plan file goes, and the directories that nothing else has come to live in."""
-    shutil.rmtree(plan_directory, ignore_errors=True)
-    for directory in (plan_directory.parent, state):
-        try:
-            directory.rmdir()
-        except OSError:
-            return
+def _remove(directory: Path, state: Path) -> None:
+    """A directory of ours goes, and those above that nothing else has come to live in."""
+    shutil.rmtree(directory, ignore_errors=True)
+    for above in (directory.parent, state):
+        with suppress(OSError):
+            above.rmdir()

@@ -20,6 +20,7 @@ __all__ = [
     "FileRecord",
     "HostPaused",
     "Listener",
+    "PlanWaiting",
     "Progress",
     "RetryScheduled",
     "RunFinished",
@@ -210,6 +211,12 @@ class RetryScheduled(Event, frozen=True, kw_only=True):
     delay_s: float
     error_kind: str
     error: str
+
+
+class PlanWaiting(Event, frozen=True, kw_only=True):
+    """The plan's last owner looks dead, and it takes time to be sure: the run begins after that."""
+
+    reason: str
 
 
 class HostPaused(Event, frozen=True, kw_only=True):

@@ -32,6 +32,7 @@ Exit codes:
     1  some failed; stderr and the metrics name them
     2  usage, configuration or manifest is wrong; nothing was downloaded
     3  this machine: disk full, no permission, nowhere to write the result
+    4  another live run has this plan; stderr names it
   130  interrupted (143: terminated); the same command goes on
    70  a bug in cfetch"""
 
@@ -83,9 +84,10 @@ def _verbs() -> None:
     from cfetch.cli.verify import verify
 
     app.add_typer(manifest, name="manifest")
+    app.add_typer(plan, name="plan")
     for verb in (download, bench, report, verify):
         app.command(rich_help_panel=None, no_args_is_help=verb is not bench)(verb)
-    for command in (*app.registered_commands, *manifest.registered_commands):
+    for command in (*app.registered_commands, *manifest.registered_commands, *plan.registered_commands):
         command.cls = _Command
 
 

@@ -2,14 +2,21 @@
 
 import os
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cfetch.cli.options import config_document, with_settings
 from cfetch.config.layers import Resolved, show
+from cfetch.config.settings import Settings
 
-__all__ = ["download"]
+if TYPE_CHECKING:
+    import msgspec
+
+    from cfetch.download import Prepared
+    from cfetch.events import Summary
+
+__all__ = ["download", "preview", "run", "tell_document"]
 
 
 @with_settings
@@ -43,9 +50,7 @@ def download(
         return
     if manifest is None:
         ctx.fail("Missing argument 'MANIFEST'.")
-    import msgspec
-
-    from cfetch.dashboard.open import open_dashboard, reading_lines
+    from cfetch.dashboard.open import reading_lines
     from cfetch.download import prepare
     from cfetch.secret import SecretUrl
 
@@ -53,19 +58,41 @@ def download(
     told = reading_lines(shown, quiet=settings.quiet)
     with prepare(manifest, settings, env=os.environ, progress=told) as prepared:
         if settings.dry_run:
-            document: msgspec.Struct = prepared.preview()
-            code = 0
-        else:
-            with open_dashboard(
-                quiet=settings.quiet, log_format=settings.log_format, no_color=not settings.color
-            ) as listener:
-                document = summary = prepared.run(listener)
-            code = summary.exit_code
+            preview(prepared, settings)
+            return
+        summary = run(prepared, settings)
+    assert summary is not None
     if settings.json:
-        sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
-    elif settings.dry_run:
-        from cfetch.dashboard.preview import preview_lines
+        tell_document(summary)
+    if summary.exit_code:
+        raise typer.Exit(summary.exit_code)
 
-        typer.echo("\n".join(preview_lines(**msgspec.structs.asdict(document))))
-    if code:
-        raise typer.Exit(code)
+
+def preview(prepared: "Prepared", settings: Settings) -> None:
+    """What ``--dry-run`` tells."""
+    import msgspec
+
+    from cfetch.dashboard.preview import preview_lines
+
+    found = prepared.preview()
+    if settings.json:
+        tell_document(found)
+    else:
+        typer.echo("\n".join(preview_lines(**msgspec.structs.asdict(found))))
+
+
+def run(prepared: "Prepared", settings: Settings) -> "Summary | None":
+    """Bring a plan to its end under the dashboard; None if another run has completed it before."""
+    from cfetch.dashboard.open import open_dashboard
+
+    with open_dashboard(
+        quiet=settings.quiet, log_format=settings.log_format, no_color=not settings.color
+    ) as listener:
+        return prepared.run(listener)
+
+
+def tell_document(document: "msgspec.Struct") -> None:
+    """One JSON document on stdout."""
+    import msgspec
+
+    sys.stdout.write(msgspec.json.encode(document).decode() + "\n")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cfetch.cli.download import run_and_tell
+from cfetch.cli import download as main_job
 from cfetch.cli.options import JsonOption, config_document, with_guard, with_settings
 from cfetch.config.kinds import Kind, duration
 from cfetch.config.layers import Resolved, show
@@ -16,6 +16,8 @@ from cfetch.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     import msgspec
+
+    from cfetch.events import Summary
 
 __all__ = ["app"]
 
@@ -102,21 +104,45 @@ def run(
         return
     if instant is not None and every:
         raise UsageError("give an INSTANT or --all, not both")
-    from cfetch.download import pending, prepare_planned
-    from cfetch.errors import Held
+    from cfetch.download import pending
 
     settings = resolved.settings
-    code = 0
-    for one in [instant] if instant is not None else pending(settings):
-        try:
-            with prepare_planned(one, settings, env=os.environ) as prepared:
-                code = max(code, run_and_tell(prepared, settings))
-        except Held as held:
-            if instant is not None:
-                raise
-            print(f"cfetch: {held}", file=sys.stderr)
+    instants = [instant] if instant is not None else pending(settings)
+    if len(instants) > 1 and not every:
+        raise UsageError(f"{len(instants)} plans are pending; name one of them, or give --all")
+    code, summaries = 0, []
+    for one in instants:
+        summary, ended = _run_one(one, settings, alone=not every)
+        code = max(code, ended)
+        summaries += [summary] if summary is not None else []
+    if settings.json:
+        _tell(Summaries(summaries=summaries), [], json=True)
+    elif not instants:
+        typer.echo("there is no pending plan on this timeline")
     if code:
         raise typer.Exit(code)
+
+
+def _run_one(instant: str, settings: Settings, *, alone: bool) -> "tuple[Summary | None, int]":
+    """The summary and the exit code; with ``alone`` a plan in other hands is an error."""
+    from cfetch.download import prepare_planned
+    from cfetch.errors import Held
+
+    try:
+        with prepare_planned(instant, settings, env=os.environ) as prepared:
+            if prepared is not None and settings.dry_run:
+                main_job.preview(prepared, settings)
+                return None, 0
+            summary = None if prepared is None else main_job.run(prepared, settings)
+    except Held as held:
+        if alone:
+            raise
+        print(f"cfetch: {held}", file=sys.stderr)
+        return None, 0
+    if summary is None:
+        print(f"plan {instant} is completed already", file=sys.stderr)
+        return None, 0
+    return summary, summary.exit_code
 
 
 @app.command("list")
@@ -219,9 +245,7 @@ def _seconds(name: str, text: str, kind: Kind) -> float:
 
 def _tell(document: "msgspec.Struct", lines: Iterable[str], *, json: bool) -> None:
     if json:
-        import msgspec
-
-        typer.echo(msgspec.json.encode(document).decode())
+        main_job.tell_document(document)
         return
     for line in lines:
         typer.echo(line)

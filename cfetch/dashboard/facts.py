@@ -14,6 +14,7 @@ from cfetch.events import (
     Event,
     FallbackTriggered,
     HostPaused,
+    PlanWaiting,
     Progress,
     RunFinished,
     RunStarted,
@@ -46,7 +47,7 @@ class Facts:
     def __init__(self) -> None:
         self.view = View()
         self._next_progress_s = FIRST_PROGRESS_S
-        self._told = {"failed": 0, "straggler_cancelled": 0, "host_paused": 0}
+        self._told = {"failed": 0, "straggler_cancelled": 0, "host_paused": 0, "plan_waiting": 0}
 
     def of(self, event: Event) -> Iterator[Fact]:
         """The facts that ``event`` adds: mostly none."""
@@ -65,6 +66,12 @@ class Facts:
             yield from self._paced(_paused(event))
         elif isinstance(event, FallbackTriggered):
             yield _fallback(event)
+        elif isinstance(event, PlanWaiting):
+            if not self._told["plan_waiting"]:
+                self._told["plan_waiting"] = 1
+                reason = printable(event.reason, 1000)
+                text = f"waiting to see whether it is alive: {reason}"
+                yield Fact(event.t_s, "plan_waiting", "warning", text, {"reason": reason})
         elif isinstance(event, RunStarted):
             yield _started(event)
         elif isinstance(event, RunStopping):

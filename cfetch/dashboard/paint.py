@@ -22,6 +22,7 @@ _NOTES = {
     "straggler": ("▲", "yellow"),
     "retry": ("↻", "magenta"),
     "pause": ("‖", "yellow"),
+    "waiting": ("‖", "yellow"),
     "fallback": ("!", "bold yellow"),
 }
 

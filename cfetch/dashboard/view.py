@@ -14,6 +14,7 @@ from cfetch.events import (
     FallbackTriggered,
     FileRecord,
     HostPaused,
+    PlanWaiting,
     Progress,
     RetryScheduled,
     RunFinished,
@@ -79,6 +80,8 @@ class View:
             self.fallback_at = event
             text = f"{event.stragglers} stragglers, limit {event.threshold}: one entry at a time from now on"
             self.notes.append(Note(event.t_s, "fallback", "", text))
+        elif isinstance(event, PlanWaiting):
+            self._note_once("waiting", event.t_s, "", f"waiting to see whether it is alive: {event.reason}")
         elif isinstance(event, RunStarted):
             self.run = event
         elif isinstance(event, RunStopping):

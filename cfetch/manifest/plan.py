@@ -81,6 +81,10 @@ class Plan:
         candidates = self._file.paths.find(path)
         return next((index for index in candidates if self.entry(index).path == path), None)
 
+    def save(self, directory: Path) -> None:
+        """Put the plan into another directory of its file system as well, for ``load_plan``."""
+        self._file.save(directory / FILE_NAME)
+
     def close(self) -> None:
         """Close the plan's file, which stays."""
         self._file.close()

@@ -8,6 +8,7 @@ host and a hash of its path.
 
 import hashlib
 import os
+import shutil
 import struct
 import sys
 from array import array
@@ -163,6 +164,19 @@ class PlanFile:
         with self._writing():
             self.path = self.path.replace(other.path)
         other.close()
+
+    def save(self, path: Path) -> None:
+        """Give the ended file a second name, in one step; another file there is replaced."""
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        with self._writing():
+            temporary.unlink(missing_ok=True)
+            try:
+                temporary.hardlink_to(self.path)
+            except OSError:  # a file system without links
+                shutil.copy(self.path, temporary)
+            temporary.replace(path)
+            if temporary.exists():  # they were names of one file already, and then rename does nothing
+                temporary.unlink()
 
     def close(self) -> None:
         """Let go of the file; it stays."""

@@ -103,12 +103,17 @@ class Tally:
                 )
             )
 
+    @property
+    def unfinished(self) -> int:
+        """Entries that are not in place."""
+        return self._files - self._by_status["done"] - self._by_status["skipped"]
+
     def summary(
         self, elapsed_s: float, *, error: BaseException | None = None, metrics: str | None = None
     ) -> Summary:
         """The document for ``--json``. ``error`` is what ended the run early, ``metrics`` the file's path."""
         done, skipped = self._by_status["done"], self._by_status["skipped"]
-        unfinished = self._files - done - skipped
+        unfinished = self.unfinished
         return Summary(
             instant=self._instant,
             status=status(done + skipped, unfinished, error),

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import msgspec
 
+from cfetch.errors import LocalFault
 from cfetch.timeline.records import PlanRecord, RollbackRecord
 from cfetch.timeline.states import Action, Entry, State
 from cfetch.timeline.store import RECORDS, TIMELINE
@@ -79,11 +80,17 @@ def archived(table: Table) -> Iterator[tuple[Entry, PlanRecord | RollbackRecord]
         for name in sorted(table.files.names(ARCHIVE)):
             if not name.endswith(".jsonl"):
                 continue
-            for text in table.files.read(f"{ARCHIVE}/{name}").splitlines():
-                line = msgspec.json.decode(text, type=_Line)
-                if (line.instant, line.action) not in seen:
-                    seen.add((line.instant, line.action))
-                    record: PlanRecord | RollbackRecord = msgspec.json.decode(
-                        line.record, type=RECORDS[line.action]
-                    )
-                    yield Entry(line.instant, line.action, State.COMPLETED), record
+            try:
+                for entry, record in _read(table.files.read(f"{ARCHIVE}/{name}")):
+                    if (entry.instant, entry.action) not in seen:
+                        seen.add((entry.instant, entry.action))
+                        yield entry, record
+            except msgspec.MsgspecError:
+                raise LocalFault(f"{ARCHIVE}/{name} is damaged; move it away, and look into it") from None
+
+
+def _read(text: bytes) -> Iterator[tuple[Entry, PlanRecord | RollbackRecord]]:
+    for row in text.splitlines():
+        line = msgspec.json.decode(row, type=_Line)
+        record: PlanRecord | RollbackRecord = msgspec.json.decode(line.record, type=RECORDS[line.action])
+        yield Entry(line.instant, line.action, State.COMPLETED), record

@@ -57,8 +57,11 @@ def clean(table: Table, *, delay_s: float, keep_s: float, dry_run: bool = False)
         if dry_run:
             continue
         if what is Cleaning.ROLL_BACK:
-            with suppress(Held):  # it has been started since
+            try:
                 rollback = condemn(table, entry.instant, delay_s=delay_s)
+            except Held as held:
+                told[-1] = Explained(entry, True, f"it has been started since: {held}")
+            else:
                 rollbacks += [rollback.instant] if rollback is not None else []
         elif what is Cleaning.EXECUTE:
             rollbacks.append(entry.instant)

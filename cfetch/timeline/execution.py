@@ -63,9 +63,7 @@ def schedule(table: Table, instant: str, record: PlanRecord) -> str:
     if found is not None:
         return found
     with on_this_machine("cannot schedule the plan"), table.lock.held():
-        found, _ = _pending_like(
-            table, record, read
-        )  # only what has come since: the lock is for few operations
+        found, _ = _pending_like(table, record, read)  # what has come since: the lock is for few operations
         if found is not None:
             return found
         table.store.put(Entry(instant, Action.DOWNLOAD, State.REQUESTED), record)
@@ -285,9 +283,9 @@ class Execution:
                 return Held(f"plan {self.instant} was {end} by another run while this one stood still")
             if entry.epoch > self.epoch:
                 beat = table.verdict(entry, table.node.wall()).beat
+                by = beat.owner.shown if beat else "another run"
                 return Held(
-                    f"plan {self.instant} was taken over by {beat.owner.shown if beat else 'another run'} while "
-                    "this one stood still; it goes on there",
+                    f"plan {self.instant} was taken over by {by} while this one stood still",
                     host=beat.owner.host if beat else "",
                     pid=beat.owner.pid if beat else 0,
                 )

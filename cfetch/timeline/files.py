@@ -19,7 +19,7 @@ __all__ = ["Files", "LocalFiles"]
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-MAX_READ_BYTES = 1 << 20  # a record is under 1 KiB; a stranger's file of this name must not fill the memory
+MAX_READ_BYTES = 8 << 20  # an archive file is under 1 MiB; a stranger's of this name must not fill the memory
 
 
 class Files(Protocol):

@@ -109,20 +109,27 @@ def after(entry: Entry, event: Event, kind: Kind = Kind.IMMUTABLE) -> Entry:
     return Entry(entry.instant, entry.action, state, epoch)
 
 
-_NAME = re.compile(
-    r"(?P<instant>[0-9]{8}T[0-9]{9}Z-[0-9a-f]{4,16})"
-    r"(?:\.(?P<epoch>[1-9][0-9]{0,17}))?"
-    r"\.(?P<action>download|rollback)\.(?P<state>requested|inflight|completed)"
-)
+_INSTANT = re.compile(r"[0-9]{8}T[0-9]{9}Z-[0-9a-f]{4,16}")
+_EPOCH = re.compile(r"[1-9][0-9]{0,17}")
+_ENDS = {
+    f"{action.value}.{state.value}": (action, state)
+    for action in Action
+    for state in State
+    if state is not State.REMOVED
+}
 
 
 def parse(name: str) -> Entry | None:
     """The entry of a file's name; None for a name that is not one."""
-    found = _NAME.fullmatch(name)
-    if found is None:
+    instant, _, rest = name.partition(".")
+    if _INSTANT.fullmatch(instant) is None:
         return None
-    instant, epoch, action, state = found.groups()
-    return Entry(instant, Action(action), State(state), int(epoch or 0))
+    end = _ENDS.get(rest)
+    if end is not None:
+        return Entry(instant, *end)
+    epoch, _, rest = rest.partition(".")
+    end = _ENDS.get(rest)
+    return Entry(instant, *end, int(epoch)) if end is not None and _EPOCH.fullmatch(epoch) else None
 
 
 def new_instant(wall_s: float, tail: str) -> str:

@@ -32,6 +32,7 @@ class Job:
 
     __slots__ = (
         "_failures",
+        "_link_headers",
         "_own_url",
         "attempts",
         "best_bytes",
@@ -69,7 +70,8 @@ class Job:
         self._failures = [0] * (1 + len(entry.mirrors))
         self.best_bytes = 0
         self.url: SecretUrl = entry.url
-        self._own_url = entry.url  # a refreshed one in time
+        self._own_url = entry.url  # a refreshed one in time, with headers of its own perhaps
+        self._link_headers: tuple[tuple[str, SecretText], ...] = ()
         self.headers: tuple[tuple[str, SecretText], ...] = entry.headers
         self.expires_at = entry.expires_at
         self.errors = 0
@@ -100,9 +102,10 @@ class Job:
         """The sources that have not been left for good."""
         return (n for n, failures in enumerate(self._failures) if failures < LEFT)
 
-    def has_untried_source(self) -> bool:
-        """Whether there is another source that this entry has not failed at."""
-        return any(not failures and n != self.source for n, failures in enumerate(self._failures))
+    def has_other_source(self, *, untried: bool = False) -> bool:
+        """Whether there is another source to ask; ``untried``: one that has not failed this entry."""
+        most = 0 if untried else LEFT - 1
+        return any(failures <= most and n != self.source for n, failures in enumerate(self._failures))
 
     def best_source(self, hosts: Hosts, now_s: float) -> int | None:
         """The source for the next try, among those whose hosts bear one more; None if none does."""
@@ -139,17 +142,17 @@ class Job:
         self.errors = 0
 
     def secrets(self, of_all: Mapping[str, str]) -> Mapping[str, str]:
-        """The headers for the present source: none for a mirror of another origin."""
-        if self.source and self.url.origin() != self.entry.url.origin():
-            return {}
-        if not self.headers:
-            return of_all
-        return {**of_all, **{name: value.reveal() for name, value in self.headers}}
+        """The headers for the present source; another origin gets only those that came with its link."""
+        own = {name: value.reveal() for name, value in self.headers} if self.headers else {}
+        if self.url.origin() == self.entry.url.origin():
+            return {**of_all, **own} if own else of_all
+        return {} if self.source else {n: value.reveal() for n, value in self._link_headers}
 
     def take(self, link: Link, *, counts: bool) -> None:
         """Use a fresh link from now on; ``counts`` if the server had refused the old one."""
         self.url = self._own_url = link.url
         self.expires_at = link.expires_at
+        self._link_headers = link.headers
         self.headers = link.headers or self.headers
         self.refreshes += counts
 
@@ -162,8 +165,9 @@ class Job:
         """A try has failed. Stragglers and links that are over have limits of their own."""
         self.errors += not isinstance(error, Straggling | Expired)
         self.corrupt += isinstance(error, Corrupt)
-        if not isinstance(error, Straggling) or self.entry.digest is not None:
-            self._failures[self.source] += 1  # slow is better than to lose the bytes
+        loses_bytes = isinstance(error, Straggling) and self.entry.digest is None
+        if not loses_bytes and not isinstance(error, Expired):  # slow is better than to begin anew
+            self._failures[self.source] += 1
 
     def is_last_try(self, max_attempts: int) -> bool:
         """Whether a cancellation now could cost the file: such an attempt is immune."""

@@ -187,6 +187,7 @@ class Part:
         try:
             os.close(descriptor)
         except OSError as error:
+            self._lost = error.errno == errno.EIO
             raise local_fault(error, f"cannot write {printable(self._entry.path)}") from None
 
     def seal(self) -> None:

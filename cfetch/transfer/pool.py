@@ -70,8 +70,7 @@ class Pool:
             plan.sizes,
             plan.host_of,
             len(plan.hosts),
-            opens_s=lambda lane, now_s: self._hosts.opens_s(plan.hosts[lane], now_s),
-            is_due=self._is_due,
+            opens_s=self._opens_s,
             most_put_back=MOST_PUT_BACK * settings.concurrency,
         )
         self._has_mirrors = False  # until an entry with mirrors is met
@@ -178,14 +177,18 @@ class Pool:
         self._tries.place(job)
         return job
 
-    def _is_due(self, found: int | Job) -> bool:
-        """Whether an entry whose own host takes nothing now can go elsewhere, or has to fail."""
-        job = found
-        if not isinstance(job, Job):
-            entry = self._plan.entry(job)
-            job = Job(entry, Part(self._volume, entry), lane=self._plan.host_of[job], now_s=0.0)
-        now_s = self._now()
-        return job.best_source(self._hosts, now_s) is not None or self._tries.given_up(job) is not None
+    def _opens_s(self, lane: int, found: int | Job, now_s: float) -> float:
+        """When an entry may start at one of its sources, or is not to wait for any of them."""
+        if isinstance(found, Job):
+            job = found
+        else:
+            own_s = self._hosts.opens_s(self._plan.hosts[lane], now_s)
+            if own_s <= now_s:
+                return own_s
+            entry = self._plan.entry(found)
+            job = Job(entry, Part(self._volume, entry), lane=lane, now_s=now_s)
+        opens_s = min(self._hosts.opens_s(job.host_of(n), now_s) for n in job.usable_sources())
+        return now_s if opens_s > now_s and self._tries.given_up(job) is not None else opens_s
 
     def _leave(self, job: Job) -> None:
         """A worker is done with the entry, for now or for good: its host has a place again."""

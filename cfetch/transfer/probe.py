@@ -50,7 +50,7 @@ class Prober:
         return await until_answered(ask, clock=self._clock, jitter=self._jitter)
 
     async def _by_head(self, url: SecretUrl, secrets: Mapping[str, str]) -> int | None:
-        """None where the first byte must be asked for: also for an empty file, which may be a server's slip."""
+        """None where the first byte must be asked for: also for an empty file, a slip of some servers."""
         origin = url.origin()
         if origin in self._without_head:
             return None

@@ -28,10 +28,8 @@ def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl]) -> SecretU
     try:
         target = SecretUrl(urljoin(url.reveal(), targets.pop()))
         parts = urlsplit(target.reveal())
-        usable = parts.scheme in ("http", "https") and parts.hostname
-        usable = (
-            usable and "@" not in parts.netloc and "%" not in parts.netloc
-        )  # an IPv6 zone is our own affair
+        plain = not set("@%") & set(parts.netloc)  # no userinfo, and no IPv6 zone: that is our own affair
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and plain
         target.origin()
     except ValueError:
         usable = False

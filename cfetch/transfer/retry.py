@@ -96,8 +96,12 @@ def next_step(
     jitter: float,
     can_refresh: bool,
     others: bool = False,
+    untried: bool = False,
 ) -> Step:
-    """What follows a failed try. ``others``: the entry has sources that it has not failed at."""
+    """What follows a failed try.
+
+    ``others``: the entry has other sources that may be asked; ``untried``: and some that have not failed it.
+    """
     if isinstance(error, Straggling):
         return Step(0.0)
     if isinstance(error, Expired) and can_refresh and spent.refreshes < MAX_REFRESHES:
@@ -114,7 +118,7 @@ def next_step(
         return Step(None, reason="it was fetched anew and is still wrong")
     if spent.errors >= limits.max_attempts:
         return Step(None, reason=f"gave up after {spent.errors} {'try' if spent.errors == 1 else 'tries'}")
-    if others:
+    if untried:
         return Step(0.0)
     delay = backoff_s(spent.errors, jitter)
     if isinstance(error, Throttled) and error.retry_after_s is not None:

@@ -26,9 +26,8 @@ class Schedule(Generic[Waiting]):
         sizes: bytes by entry; -1 is unknown.
         lane_of: number of its host by entry, from 0 to ``lanes`` - 1.
         lanes: how many hosts there are.
-        opens_s: when a lane's host takes one more: the given time, a later one, or ``NEVER``, which means
-            not before ``reopen`` is called for it.
-        is_due: whether something must not wait for its lane's host: it can go elsewhere, or has to fail.
+        opens_s: when something of a lane may start (or has to fail): the given time, a later one, or
+            ``NEVER``, which means not before ``reopen`` is called.
         most_put_back: with so many waiting for another try nothing new is handed out; bounds memory.
 
     Memory: 4 bytes an entry, 9 a lane. ``take`` costs O(log lanes).
@@ -40,13 +39,11 @@ class Schedule(Generic[Waiting]):
         lane_of: Sequence[int],
         lanes: int,
         *,
-        opens_s: Callable[[int, float], float],
-        is_due: Callable[[int | Waiting], bool],
+        opens_s: Callable[[int, int | Waiting, float], float],
         most_put_back: int,
     ) -> None:
         self._sizes = sizes
         self._opens_s = opens_s
-        self._is_due = is_due
         self._most_put_back = most_put_back
         by_size = sorted(range(len(sizes)), key=lambda i: -sizes[i] if sizes[i] >= 0 else -(2**63))
         self._order = array("I", sorted(by_size, key=lane_of.__getitem__) if lanes > 1 else by_size)
@@ -58,7 +55,8 @@ class Schedule(Generic[Waiting]):
         self._stands = bytearray(lanes)  # 1: the lane is in the heap of those that may start
         self._ready: list[tuple[int, int]] = []
         self._later: list[tuple[float, int]] = []  # when to look at a lane again; too often does no harm
-        self._shut: set[int] = set()  # lanes whose hosts take nothing until something ends
+        self._shut: set[int] = set()  # lanes whose next may not start until something ends
+        self._parked: dict[int, list[Waiting]] = {}  # the same for what was put back, by lane
         for lane in range(lanes):
             self.reopen(lane)
 
@@ -73,10 +71,15 @@ class Schedule(Generic[Waiting]):
             self.reopen(heapq.heappop(self._later)[1])
         while self._ready:
             lane = self._ready[0][1]
-            found = self._first(lane, now_s)
-            at_s = NEVER if found is None else self._opens_s(lane, now_s)
-            if found is not None and (at_s <= now_s or self._is_due(found)):
-                self._remove(lane, now_s)
+            found = self._put_back_first(lane, now_s)
+            at_s = now_s
+            if found is None:
+                found = self._fresh_first(lane)
+                at_s = NEVER if found is None else self._opens_s(lane, found, now_s)
+                if found is not None and at_s <= now_s:
+                    self._next[lane] += 1
+                    self.fresh -= 1
+            if found is not None and at_s <= now_s:
                 heapq.heapreplace(self._ready, (self._rank(lane), lane))
                 return found
             heapq.heappop(self._ready)
@@ -93,48 +96,59 @@ class Schedule(Generic[Waiting]):
 
     def put(self, lane: int, waiting: Waiting, due_s: float) -> None:
         """Put something back whose next try may start at ``due_s``."""
+        self._wait(lane, waiting, due_s)
+        self.put_back += 1
+
+    def _wait(self, lane: int, waiting: Waiting, due_s: float) -> None:
         self._counter += 1
         heapq.heappush(self._back.setdefault(lane, []), (due_s, self._counter, waiting))
         heapq.heappush(self._later, (due_s, lane))
-        self.put_back += 1
 
     def reopen(self, lane: int) -> None:
         """The lane's host may take one more."""
         self._shut.discard(lane)
+        for waiting in self._parked.pop(lane, ()):
+            self._wait(lane, waiting, 0.0)
         if not self._stands[lane] and (self._next[lane] < self._end[lane] or lane in self._back):
             self._stands[lane] = 1
             heapq.heappush(self._ready, (self._rank(lane), lane))
 
     def reopen_shut(self) -> None:
         """Some host has a place that entries of other lanes may take."""
-        for lane in list(self._shut):
+        for lane in [*self._shut, *self._parked]:
             self.reopen(lane)
 
     def drain(self) -> Iterator[Waiting]:
         """All that was put back, to be ended."""
         heaps, self._back, self.put_back = self._back, {}, 0
+        parked, self._parked = self._parked, {}
         for heap in heaps.values():
-            for _, _, waiting in heap:
-                yield waiting
+            yield from (waiting for _, _, waiting in heap)
+        for waiting in parked.values():
+            yield from waiting
 
-    def _first(self, lane: int, now_s: float) -> int | Waiting | None:
+    def _put_back_first(self, lane: int, now_s: float) -> Waiting | None:
+        """The first that is due and may start; those that may not yet do not hold up the others."""
         back = self._back.get(lane)
-        if back and back[0][0] <= now_s:
-            return back[0][2]
+        while back and back[0][0] <= now_s:
+            waiting = heapq.heappop(back)[2]
+            if not back:
+                del self._back[lane]
+            at_s = self._opens_s(lane, waiting, now_s)
+            if at_s <= now_s:
+                self.put_back -= 1
+                return waiting
+            if at_s < NEVER:
+                self._wait(lane, waiting, at_s)
+            else:
+                self._parked.setdefault(lane, []).append(waiting)
+            back = self._back.get(lane)
+        return None
+
+    def _fresh_first(self, lane: int) -> int | None:
         if self.put_back >= self._most_put_back or self._next[lane] == self._end[lane]:
             return None
         return self._order[self._next[lane]]
-
-    def _remove(self, lane: int, now_s: float) -> None:
-        back = self._back.get(lane)
-        if back and back[0][0] <= now_s:
-            heapq.heappop(back)
-            self.put_back -= 1
-            if not back:
-                del self._back[lane]
-        else:
-            self._next[lane] += 1
-            self.fresh -= 1
 
     def _rank(self, lane: int) -> int:
         if self._next[lane] == self._end[lane]:

@@ -126,7 +126,8 @@ class Tries:
             self._limits,
             jitter=self._jitter(),
             can_refresh=self._refresher is not None and job.source == 0,
-            others=job.has_untried_source(),
+            others=job.has_other_source(),
+            untried=job.has_other_source(untried=True),
         )
         if step.delay_s is None:
             job.gave_up = step.reason
@@ -139,9 +140,9 @@ class Tries:
         if isinstance(error, Straggling):
             return 0.0
         delay_s = step.delay_s
-        if not step.refresh:
+        if not (step.refresh or step.leave):
             delay_s = max(delay_s, self._budget.spend_s(self._now()))
-        if elapsed_s + delay_s > self._limits.retry_budget_s:
+        if delay_s > step.delay_s and elapsed_s + delay_s > self._limits.retry_budget_s:
             job.gave_up = "so many tries fail in this run that its turn would come after the retry budget"
             raise error
         self._announce_retry(job, error, delay_s)

@@ -3,6 +3,7 @@
 import os
 import resource
 import shlex
+import shutil
 import subprocess
 
 import pytest
@@ -136,6 +137,22 @@ def test_c87_metrics_on_a_full_device(tmp_path, url, children):
     assert "cannot write the metrics file /dev/full: No space left on device" in done.said
     assert scene.wrong() == []
     scene.finish()
+
+
+def test_c87_metrics_that_are_full_at_the_end(tmp_path, children):
+    """All files are in place when the last records do not fit: exit 3, and the cause is told."""
+    job = Job({"a": Synthetic("a", 10), "b": Synthetic("b", 10)}, hashed=())
+    with serving(job.files) as origin:
+        scene = Scene(tmp_path, origin.url, children, job=job)
+        scene.finish()
+        (metrics,) = scene.to.glob(".cfetch/metrics/*")
+        limit = len(metrics.read_bytes().splitlines()[0]) + 100
+        shutil.rmtree(scene.to)
+        done = ended(started(command(scene, "--quiet"), limits=[(resource.RLIMIT_FSIZE, (limit, limit))]))
+    assert done.code == 3
+    assert "stopped: cannot write the metrics file" in done.said
+    assert "File too large" in done.said
+    assert (scene.wrong(), scene.missing()) == ([], [])
 
 
 def nofile(soft, hard):

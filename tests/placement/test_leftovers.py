@@ -180,9 +180,9 @@ def test_c92_a_part_without_a_note_can_be_taken_over_and_dropped(tmp_path, volum
     assert list(directory.iterdir()) == []
 
 
-@pytest.mark.parametrize("stop", ["rename", "unlink"])
+@pytest.mark.parametrize("stop", ["open", "rename", "unlink"])
 def test_c92_killed_while_it_takes_a_part_over(tmp_path, volume, monkeypatch, stop):
-    """Before either step the part is somewhere with a note: nothing of it is lost."""
+    """Before any step the part is somewhere with a note: nothing of it is lost."""
     left(tmp_path, "then", ME, {"000000000001": b"part", "000000000001.note": b"note"})
     now = volume()
     leftover = now.leftovers()[0]
@@ -223,7 +223,9 @@ def test_c95_a_live_run_is_not_buried(tmp_path, volume):
     os.close(living.create_part(HASHED))
 
 
-@pytest.mark.parametrize("moment", ["before the name", "after the name", "while it is looked at"])
+@pytest.mark.parametrize(
+    "moment", ["before the name", "after the name", "while it is looked at", "while it is named"]
+)
 def test_c95_a_run_that_was_buried_while_it_started_makes_its_place_anew(tmp_path, monkeypatch, moment):
     """Another run that ends at this moment sees a directory without a name."""
     from cfetch.placement import leftovers, local
@@ -243,6 +245,17 @@ def test_c95_a_run_that_was_buried_while_it_started_makes_its_place_anew(tmp_pat
             held.append(os.open(mine / "owner.json", os.O_RDWR | os.O_CREAT))
             fcntl.flock(held[0], fcntl.LOCK_EX)
             return real(attempts, instant)
+        if moment == "while it is named":
+            flock = fcntl.flock
+
+            def flock_late(descriptor, how):
+                (mine / "owner.json").replace(tmp_path / "gone")
+                (tmp_path / "gone").unlink()
+                flock(descriptor, how)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(fcntl, "flock", flock_late)
+                return real(attempts, instant)
         if moment == "before the name":
             leftovers.bury(attempts, "mine")
             return real(attempts, instant)

@@ -48,6 +48,21 @@ def test_c104_a_directory_that_went_is_made_again(volume, root, act):
     assert not (root / "moved/e/b").exists()
 
 
+def test_c104_a_directory_that_goes_at_the_very_moment_is_made_again(volume, root, monkeypatch):
+    """Between the look at it and the rename."""
+    published(volume, "d/a")
+    real, gone = os.rename, []
+
+    def rename(*arguments, **how):
+        if not gone:
+            gone.append(shutil.rmtree(root / "d"))
+        real(*arguments, **how)
+
+    monkeypatch.setattr(os, "rename", rename)
+    published(volume, "d/b", 1)
+    assert tree(root) == {"d/b": DATA}
+
+
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("path", ["a", "d/a"])
 def test_c104_a_destination_that_went_ends_the_run(volume, root, tmp_path, again, path):

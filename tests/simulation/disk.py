@@ -14,6 +14,7 @@ import shutil
 import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 __all__ = ["Disk", "Node"]
@@ -79,7 +80,9 @@ class Disk:
         for name, module in list(sys.modules.items()):
             if not name.startswith(REBUILT):
                 continue
-            stand_ins = {"os": self, "flush_file_system": self.flush, "boot_id": self.boot_id}
+            stand_ins: dict[str, Any] = {"os": self, "flush_file_system": self.flush, "boot_id": self.boot_id}
+            if name.startswith("cfetch.placement"):
+                stand_ins["socket"] = SimpleNamespace(gethostname=lambda: "host")
             for attribute, stand_in in stand_ins.items():
                 if attribute in vars(module):
                     places.append((module, attribute, vars(module)[attribute]))
@@ -183,7 +186,7 @@ class Disk:
     def flush(self, descriptor):
         """The stand-in for ``syncfs``."""
         self._change("flush", "")
-        if self.changes == self._eio_at:
+        if self._eio_at is not None and self.changes >= self._eio_at and not self.dead:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         if self._follows:
             for node in self._names.values():
@@ -198,6 +201,10 @@ class Disk:
             return _Listed(sorted(entries, key=lambda entry: entry.name))
 
     # What happens to it.
+
+    def getpid(self):
+        """One for all: an owner's name is written, and the length of what is written is drawn from."""
+        return 1
 
     def boot_id(self):
         """Changes when the power went."""

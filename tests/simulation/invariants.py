@@ -187,7 +187,8 @@ class Checks:
         for path, entry in self._entries.items():
             if self._world.obstacles.get(path) in ("directory", "symlinked parent"):
                 continue
-            sources = (entry.url, *entry.mirrors)
+            has_tries = self._world.settings.max_attempts > len(entry.mirrors)
+            sources = (entry.url, *entry.mirrors) if has_tries else (entry.url,)
             if any(self._brings(entry, self._world.hosts[url.host()], now_s) for url in sources):
                 yield path
 

@@ -93,6 +93,7 @@ class _Life:
 
     def log(self, text):
         if not self.disk.dead:
+            text = text.replace(f"{self.disk.folder}/", "")  # its name is no part of the story
             self.story.trace.append(f"{asyncio.get_running_loop().time():.6f} {text}")
 
     async def live(self):

@@ -33,20 +33,14 @@ MOST_SEEDS = 60  # within which a wrong engine must have been found out
 
 # What the engine is known to break today; a line goes when its cause is mended. The benchmark shows them all.
 KNOWN = (
-    "the engine spins",  # only a mirror is usable and its host takes nothing: put back and taken at once
     "descriptors open",  # LocalVolume's constructor on a full disk
     "ended well and left",  # a power cut took a dead run's owner.json, or tore it: nobody sweeps its parts
-    "a header of",  # a fresh link on another origin gets the entry's old headers
 )
-KNOWN_TO_STARVE = "could be had"  # with retry_budget 0 no fresh link and no mirror; and after a spin
 
 
 def unknown(story):
     """The breaches that are not known."""
-    spins = any(KNOWN[0] in breach.text for breach in story.violations)
-    starves = spins or draw_world(story.seed).settings.retry_budget == 0
-    known = (*KNOWN, KNOWN_TO_STARVE) if starves else KNOWN
-    return [breach for breach in story.violations if not any(text in breach.text for text in known)]
+    return [breach for breach in story.violations if not any(text in breach.text for text in KNOWN)]
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))

@@ -1,12 +1,14 @@
 """A fake file system for the simulation: every operation may be where a node stops, dies, or the power fails.
 
-Names and bytes that nobody flushed may be lost in a power cut. Each change of names is one record of a journal;
-it survives if it was flushed, or by chance, but never if an earlier change in one of its directories was lost.
+Names and bytes that nobody flushed may be lost in a power cut. Each change of names is one record of a
+journal; it survives if it was flushed, or by chance, but never if an earlier change in one of its
+directories was lost.
 """
 
 import errno
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 __all__ = ["Disk", "DiskFiles"]
 
@@ -25,7 +27,7 @@ class Change:
     """A change of names. ``undo`` and ``redo`` are the bindings before and after."""
 
     directories: frozenset[str]
-    redo: list[tuple[str, Inode | str | None]]
+    redo: list[tuple[str, Any]]
     durable: bool = False
 
 
@@ -38,9 +40,9 @@ class Disk:
     """What all nodes share. A path is bound to an Inode, or to "dir"."""
 
     now: Callable[[], float]
-    bound: dict[str, Inode | str] = field(default_factory=lambda: {"": "dir"})
+    bound: dict[str, Any] = field(default_factory=lambda: {"": "dir"})
     journal: list[Change] = field(default_factory=list)
-    base: dict[str, Inode | str] = field(default_factory=lambda: {"": "dir"})
+    base: dict[str, Any] = field(default_factory=lambda: {"": "dir"})
 
     def change(self, *bindings):
         self.journal.append(Change(frozenset(parent(path) for path, _ in bindings), list(bindings)))
@@ -63,7 +65,7 @@ class Disk:
                 need |= change.directories
 
     def power_cut(self, chance):
-        """Lose what was not flushed: each change by a coin of ``chance``, with all that rests on a lost one."""
+        """Lose what was not flushed: each change by ``chance``, with all that rests on a lost one."""
         lost: set[str] = set()
         bound = dict(self.base)
         for change in self.journal:

@@ -2,6 +2,7 @@
 
 from contextlib import ExitStack
 
+from cfetch.timeline import execution, heartbeat
 from cfetch.timeline.execution import schedule
 from cfetch.timeline.files import LocalFiles
 from cfetch.timeline.heartbeat import Heartbeats
@@ -10,7 +11,7 @@ from cfetch.timeline.records import PlanRecord
 from cfetch.timeline.states import Kind
 from cfetch.timeline.table import Node, Table
 
-__all__ = ["MINUTE_S", "Processes", "nobody"]
+__all__ = ["MINUTE_S", "Processes", "look", "nobody", "start"]
 
 MINUTE_S = 60.0
 START_S = 1_800_000_000.0
@@ -19,6 +20,16 @@ START_S = 1_800_000_000.0
 def nobody(why):
     """For executions that are never lost."""
     raise AssertionError(why)
+
+
+def start(table, instant, **how):
+    """``execution.start``, for tests that know what comes out."""
+    return execution.start(table, instant, **how)
+
+
+def look(files, instant, now_s):
+    """``heartbeat.look``, in the same way."""
+    return heartbeat.look(files, instant, now_s)
 
 
 class Still:
@@ -45,7 +56,7 @@ class Processes:
         self._stack = ExitStack()
 
     def table(self, name, *, host="here", wall_error_s=0.0, heartbeats=None, sleep=None):
-        """A process that has the timeline open. ``sleep``: a real one, else it only moves the test's clock."""
+        """A process that has the timeline open. ``sleep``: else it moves the test's clock."""
         self._made += 1
         number = self._made
         owner = Owner(

@@ -1,6 +1,6 @@
-"""The long form of the simulation: ``python -m tests.timeline.soak SECONDS [SEED]``; what the tests take samples of.
+"""The simulation at length; the tests take samples of it. ``python -m tests.timeline.soak SECONDS``.
 
-First every pair of stops of two executors, then chaos from ``SEED`` on until the time is over.
+First every pair of stops of two executors; then chaos, from a second argument's seed on, until time is over.
 """
 
 import sys

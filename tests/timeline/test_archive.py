@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
+from cfetch.errors import LocalFault
 from cfetch.timeline import archive as room
 from cfetch.timeline.archive import archive, archived
 from cfetch.timeline.clean import clean
-from cfetch.timeline.execution import start
 from cfetch.timeline.states import Action
-from tests.timeline.real import nobody
+from tests.timeline.real import nobody, start
 
 DAY_S = 86400.0
 
@@ -36,7 +36,7 @@ def test_old_instants_move_with_their_records(processes, monkeypatch):
     assert [entry.instant for entry in table.store.entries()] == [instants[5], pending]
     found = list(archived(table))
     assert [entry.instant for entry, _ in found] == instants[:5]
-    assert [record.completion.files for _, record in found] == [0, 1, 2, 3, 4]
+    assert [record.completion and record.completion.files for _, record in found] == [0, 1, 2, 3, 4]
     assert len(list((processes.state / "timeline/archive").iterdir())) == 3
 
 
@@ -88,12 +88,12 @@ def test_what_cannot_be_read_stays(processes):
 
 
 def test_listing_opens_no_file(processes):
-    """2,000 instants, none of which could be read: the list is complete, in order, and in one scan."""
+    """500 instants, none of which could be read: the list is complete, in order, and in one scan."""
     table = processes.table("x")
     timeline = processes.state / "timeline"
     names = [
         f"2027{i // 100 % 12 + 1:02}15T08{i // 60 % 60:02}{i % 60:02}{i % 1000:03}Z-{i:04x}"
-        for i in range(2_000)
+        for i in range(500)
     ]
     for name in names:
         (timeline / f"{name}.download.completed").touch()
@@ -108,3 +108,14 @@ def test_records_hold_no_more_than_they_say(processes):
     text = (processes.state / f"timeline/{instant}.download.completed").read_bytes()
     keys = {"schema", "kind", "fingerprint", "manifest", "destinations", "files", "bytes", "completion"}
     assert msgspec.json.decode(text).keys() == keys
+
+
+def test_a_damaged_archive_is_named(processes):
+    """Not passed over, and no foreign error."""
+    completed(processes, 1)
+    table = processes.table("z")
+    archive(table, 0.0)
+    (file,) = (processes.state / "timeline/archive").iterdir()
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(LocalFault, match=f"{file.name} is damaged"):
+        list(archived(table))

@@ -11,7 +11,7 @@ import pytest
 
 from cfetch.errors import Held, LocalFault
 from cfetch.timeline.attempts import Attempts
-from cfetch.timeline.execution import Execution, schedule, start
+from cfetch.timeline.execution import Execution, schedule
 from cfetch.timeline.files import LocalFiles
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.owner import has_restarted, is_gone, this_owner
@@ -19,7 +19,7 @@ from cfetch.timeline.records import PlanRecord
 from cfetch.timeline.states import Kind
 from cfetch.timeline.table import open_table, this_node
 from tests.timeline.disk import Disk, DiskFiles
-from tests.timeline.real import nobody
+from tests.timeline.real import nobody, start
 from tests.timeline.test_heartbeat import an_owner
 
 INSTANT = "20270115T080000000Z-0201"
@@ -111,7 +111,7 @@ def test_a_disk_that_says_no_is_a_local_fault(tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other/timeline").write_bytes(b"")
     with (
-        pytest.raises(LocalFault, match="cannot schedule the plan|cannot read the timeline|cannot write"),
+        pytest.raises(LocalFault, match=r"cannot schedule|cannot read|cannot write"),
         open_table(tmp_path / "other", [], Heartbeats()) as table,
     ):
         schedule(table, table.new_instant(), a_record())
@@ -124,7 +124,7 @@ def a_record():
 
 
 def test_several_volumes(tmp_path):
-    """Attempt directories on each; a dead attempt is rolled back on all of them, and its parts kept on each."""
+    """Attempt directories on each; a dead attempt is rolled back on all, and its parts kept on each."""
     roots = [tmp_path / name for name in ("a", "b")]
     volumes = [LocalFiles(root) for root in roots]
     attempts = Attempts(volumes)
@@ -155,7 +155,7 @@ def test_several_volumes(tmp_path):
 
 
 def test_a_torn_copy_does_not_win(real):
-    """A rollback that died while copying is done again from the original, which is there as long as it is needed."""
+    """A rollback that died while copying is done again, from the original."""
     attempts = Attempts([real])
     attempts.make(INSTANT, 1)
     real.create(f"attempts/{INSTANT}/1/part", b"all of it")
@@ -195,6 +195,7 @@ def test_a_process_that_has_ended_is_gone():
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as child:
+        assert child.stdout is not None
         owner = msgspec.json.decode(child.stdout.readline(), type=type(this_owner("x")))
         assert owner.pid == child.pid
         assert not is_gone(owner)
@@ -246,6 +247,7 @@ def executor(tmp_path):
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         children.append(child)
+        assert child.stdout is not None
         assert child.stdout.readline() == f"attempts/{instant}/1\n"
         return child
 
@@ -272,7 +274,7 @@ def test_a_killed_process_is_followed_at_once(tmp_path, executor):
 
 
 def test_a_stopped_process_is_overtaken_and_fenced(tmp_path, executor):
-    """SIGSTOP for longer than its heartbeat lasts, then SIGCONT: it has lost, it learns so, and harms nothing."""
+    """SIGSTOP for longer than its heartbeat lasts, then SIGCONT: it has lost, learns so, harms nothing."""
     with open_table(tmp_path, [tmp_path], Heartbeats(interval_s=1.0, misses=1)) as table:
         instant = schedule(table, table.new_instant(), a_record())
         child = executor(instant)

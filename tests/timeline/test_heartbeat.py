@@ -1,25 +1,25 @@
-"""Heartbeats: rows H1 to H8 of the conformance table, on real files; threads run on a clock that the test sets."""
+"""Heartbeats: rows H1 to H8 of the conformance table, on real files and a clock that the test sets."""
 
 import asyncio
 import itertools
 import threading
+from typing import Any
 
 import msgspec
 import pytest
 
 from cfetch.errors import ConfigError, Held
-from cfetch.timeline.execution import start
 from cfetch.timeline.files import LocalFiles
-from cfetch.timeline.heartbeat import HEARTBEATS, BeatThread, Heartbeats, Observer, Pulse, look
+from cfetch.timeline.heartbeat import HEARTBEATS, BeatThread, Heartbeats, Observer, Pulse
 from cfetch.timeline.owner import Owner
 from cfetch.timeline.records import Beat, beat_head, encode_beat, read_beat
-from tests.timeline.real import nobody
+from tests.timeline.real import look, nobody, start
 
 INSTANT = "20270115T080000000Z-0201"
 
 
 def an_owner(**how):
-    fixed = {
+    fixed: dict[str, Any] = {
         "host": "h",
         "machine": "m",
         "boot_id": "b",
@@ -72,7 +72,7 @@ def path_of(files):
 @pytest.mark.parametrize("misses", [1, 2])
 @pytest.mark.parametrize(("beyond_ms", "is_live"), [(-1, True), (0, True), (1, False)])
 def test_H1_expiry_is_strict(files, clock, misses, beyond_ms, is_live):  # noqa: N802
-    """One miss of 60 s: 119,999 and 120,000 ms are alive, 120,001 is not; and with the default of two, 180 s."""
+    """One miss of 60 s: 119,999 and 120,000 ms are alive, 120,001 is not; by default, two: 180 s."""
     settings = Heartbeats(misses=misses)
     assert settings.expiry_s == {1: 120.0, 2: 180.0}[misses]
     a_pulse(files, clock, expiry_s=settings.expiry_s).first()
@@ -260,6 +260,7 @@ def test_H7_wrong_clocks_do_not_matter(processes):  # noqa: N802
             processes.pulses["x"].beat()
             with pytest.raises(Held) as caught:
                 start(y, instant, on_lost=nobody)
+            assert caught.value.age_s is not None
             assert 0 <= caught.value.age_s < 60
         processes.time_s += 180.001
         assert start(y, instant, on_lost=nobody).epoch == 2
@@ -285,7 +286,7 @@ def test_losing_the_beat_is_told_at_once_and_once(files, clock):
     pulse = a_pulse(files, clock)
     pulse.first()
     a_pulse(files, clock, epoch=2, token="u").first()
-    told = []
+    told: list[str] = []
     thread, _ = run_beats(pulse, clock, 100, on_lost=told.append)
     thread._thread.join(60)
     assert told == ["another run has taken it over"]
@@ -361,3 +362,34 @@ def test_beats_of_one_owner_have_one_length():
     assert [(one.counter, one.is_released) for one in beats if one] == [
         (n, released) for n in (0, 9, 10**17) for released in (False, True)
     ]
+
+
+def test_the_beat_says_how_long_its_silence_may_be(processes):
+    """An observer with hastier settings of its own does not call a slower owner dead."""
+    x = processes.table("x", heartbeats=Heartbeats(interval_s=60.0))
+    instant = processes.schedule(x)
+    start(x, instant, on_lost=nobody)
+    y = processes.table("y", heartbeats=Heartbeats(interval_s=1.0, misses=0))
+    for seconds in (0.0, 100.0, 80.0):
+        processes.time_s += seconds
+        with pytest.raises(Held):
+            start(y, instant, on_lost=nobody)
+    processes.time_s += 0.001
+    assert start(y, instant, on_lost=nobody).epoch == 2
+
+
+def test_H6_a_late_write_does_not_revive(tmp_path, clock):  # noqa: N802
+    """It began in time and ended after the expiry, which nobody had looked at yet: the beat is over."""
+
+    class Slow(LocalFiles):
+        def rewrite(self, path, head, data):
+            super().rewrite(path, head, data)
+            clock.now_s = 185.0
+
+    files = Slow(tmp_path / ".cfetch")
+    pulse = a_pulse(files, clock)
+    pulse.first()
+    clock.now_s = 60.0
+    pulse.beat()
+    assert pulse.lost is not None
+    files.close()

@@ -7,6 +7,7 @@
 | C: the plan is inflight; X starts, Y starts | IC, IC' |
 """
 
+import errno
 import os
 import threading
 import time
@@ -15,9 +16,10 @@ import pytest
 
 from cfetch.errors import Held, LocalFault, UsageError
 from cfetch.timeline.clean import clean
-from cfetch.timeline.execution import Completed, Execution, roll_back, start
+from cfetch.timeline.execution import Completed, Execution, roll_back
+from cfetch.timeline.listing import listing
 from cfetch.timeline.states import Event
-from tests.timeline.real import MINUTE_S, nobody
+from tests.timeline.real import MINUTE_S, nobody, start
 
 EXPIRY_S = 180.0
 
@@ -216,7 +218,7 @@ def test_ID_clean_never_takes_an_immutable_plan(processes):  # noqa: N802
 
 
 def test_a_released_plan_can_be_started_at_once(processes):
-    """An execution that has ended in good order, unfinished, makes nobody wait; its parts are moved, not copied."""
+    """An execution that has ended in good order, unfinished, makes nobody wait; its parts are moved."""
     instant, x = inflight_and_dead(processes, proved=False)
     inode = (processes.state / x.staging / "one").stat().st_ino
     x.release()
@@ -234,10 +236,10 @@ def test_a_failed_execution_lets_its_heartbeat_expire(processes):
 
 
 def test_an_old_beat_is_watched_until_it_is_over(processes):
-    """A newcomer that finds an old file does not trust its date: it waits for as long as the beat says, itself."""
+    """A newcomer that finds an old file does not trust its date: it waits as long as the beat says."""
     instant, _ = inflight_and_dead(processes, proved=False)
     os.utime(processes.state / "heartbeats" / f"{instant}.json", (0, 0))
-    told = []
+    told: list[Held] = []
     execution = start(processes.table("y"), instant, on_lost=nobody, waiting=told.append)
     assert execution.epoch == 2
     assert EXPIRY_S < processes.slept_s <= EXPIRY_S + 10
@@ -266,7 +268,7 @@ def test_a_watched_owner_that_beats_is_alive(processes):
 
 def test_rolling_back_by_hand_keeps_the_plan(processes):
     """`plan rollback` of an immutable plan: parts gone, the plan requested, the next run in a new epoch."""
-    instant, x = inflight_and_dead(processes)
+    instant, _ = inflight_and_dead(processes)
     y = processes.table("y")
     roll_back(y, instant)
     assert processes.names() == ["2.download.requested", "rollback.completed"]
@@ -331,3 +333,34 @@ def test_a_lost_heartbeat_forbids_the_commit(processes):
     with pytest.raises(LocalFault):
         execution.commit(files=2, size_bytes=20)
     assert processes.names() == ["1.download.inflight"]
+
+
+def test_a_file_system_without_links_will_do(processes, monkeypatch):
+    """FAT has none: a plan is scheduled by rename, and an id that is taken is still refused."""
+    x = processes.table("x")
+
+    def link(old, new):
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(x.files, "link", link)
+    instant = processes.schedule(x)
+    entry = x.store.entry(instant)
+    with pytest.raises(FileExistsError):
+        x.store.put(entry, x.store.read_plan(entry))
+    assert processes.names() == ["download.requested"]
+    start(x, instant, on_lost=nobody).commit(files=2, size_bytes=20)
+
+
+def test_the_listing_tells_owner_and_epoch(processes):
+    """Of each instant as it stands: requested, at work, completed; and one that cannot be read."""
+    x = processes.table("x")
+    done, at_work, new, torn = (processes.schedule(x, fingerprint=name) for name in "abcd")
+    start(x, done, on_lost=nobody).commit(files=2, size_bytes=20)
+    start(x, at_work, on_lost=nobody)
+    (processes.state / "timeline" / f"{torn}.download.requested").write_bytes(b"{")
+    told = {one.entry.instant: one for one in listing(processes.table("reader"))}
+    assert list(told) == [done, at_work, new, torn]
+    assert [one.epoch for one in told.values()] == [1, 1, 0, 0]
+    assert [one.owner for one in told.values()] == [x.node.owner, x.node.owner, None, None]
+    assert [one.heartbeat_age_s is not None for one in told.values()] == [False, True, False, False]
+    assert [one.record is not None for one in told.values()] == [True, True, True, False]

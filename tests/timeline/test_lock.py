@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from cfetch.errors import LocalFault
-from cfetch.timeline.files import LocalFiles
 from cfetch.timeline import lock as room
+from cfetch.timeline.files import LocalFiles
 from cfetch.timeline.lock import EXPIRY_S, TableLock
 from tests.timeline.test_heartbeat import an_owner
 
@@ -89,7 +89,7 @@ def test_a_dead_holders_lock_is_broken_at_once(files):
 
 @pytest.mark.parametrize("content", [None, b"", b"{torn"])
 def test_a_silent_holders_lock_is_broken_after_its_time(files, content):
-    """The very same lock for 30 s of the observer's clock; an empty one too, whose maker died while writing."""
+    """The very same lock for 30 s of the observer's clock; an empty one too, whose maker has died."""
     held = a_lock(files, "silent").held()
     held.__enter__()
     if content is not None:

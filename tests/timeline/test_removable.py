@@ -15,10 +15,10 @@ import pytest
 
 from cfetch.errors import Held, UsageError
 from cfetch.timeline.clean import clean
-from cfetch.timeline.execution import Completed, Execution, roll_back, start
+from cfetch.timeline.execution import Completed, Execution, roll_back
 from cfetch.timeline.rollback import condemn, execute, schedule_rollback
 from cfetch.timeline.states import Event, Kind
-from tests.timeline.real import MINUTE_S, nobody
+from tests.timeline.real import MINUTE_S, nobody, start
 
 DELAY_S = 60 * MINUTE_S
 YEAR_S = 365 * 86400.0
@@ -170,7 +170,7 @@ def test_RE2_an_old_plan_does_not(processes):  # noqa: N802
 
 @pytest.mark.parametrize("begun", [False, True])
 def test_RE3_the_next_clean_executes_the_same_rollback(processes, begun, monkeypatch):  # noqa: N802
-    """A cleaner that died with its rollback requested, or inflight: Y errors, and no second rollback appears."""
+    """A cleaner that died with its rollback requested, or inflight: Y errors, no second one appears."""
     instant = plan(processes)
     processes.time_s += DELAY_S
     dead = processes.table("dead cleaner")

@@ -1,12 +1,13 @@
 """The room on a fake disk, stopped and killed everywhere: K1 to K9 hold, and bad designs are caught.
 
-Nodes run on different hosts unless a test says otherwise, so nobody can be proved dead: heartbeats alone tell.
+Nodes run on different hosts unless a test says otherwise, so nobody can be proved dead.
 A stopped node is *frozen*: its own clocks stand still too, as on a suspended machine, so that nothing but the
 fences keeps it from harm when it wakes up. Every node is careless: it never asks whether it was superseded.
 """
 
 import contextlib
 import random
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ GONE_S = 100.0  # more than any heartbeat takes to expire
 
 
 def completes(world, instant):
-    """K9, K2, K5 to K8: whatever has happened, one healthy executor completes it, and clean leaves no debris."""
+    """K2, K5 to K9: whatever has happened, a healthy executor completes it, and clean leaves no debris."""
     world.advance(GONE_S)
     healthy = world.node("healthy", host="another")
     outcome = world.finish(healthy.begin(execute, instant))
@@ -103,7 +104,7 @@ def stop_and_go(
 
 
 def all_stops(first, second, *, stride, start=0, **how):
-    """Every stop of the first, from ``start`` on, and every one or ``stride``-th of the second; what they came to, and how many."""
+    """Every stop of the first, from ``start`` on, each ``stride``-th of the second; how runs ended."""
     outcomes = set()
     runs, i = 0, start
     x_ended = False
@@ -126,8 +127,8 @@ def cleaner(instant):
     return (clean_up,)
 
 
-CASES = {
-    "a new plan": (6, {}),
+CASES: dict[str, tuple[int, dict[str, Any]]] = {
+    "a new plan": (9, {}),
     "a dead attempt": (24, {"before": died_at_work}),
     "a removable plan": (12, {"kind": Kind.REMOVABLE}),
 }
@@ -136,7 +137,7 @@ ENDS = {"committed 1", "committed 2", "committed 3", "completed before", Held, L
 
 @pytest.mark.parametrize(("stride", "case"), CASES.values(), ids=CASES)
 def test_two_executors_stopped_everywhere(stride, case):
-    """K1 to K9: refusals and one commit, wherever the first is stopped, and the second at places that vary."""
+    """K1 to K9: refusals and one commit, wherever the first stops, and the second at places that vary."""
     outcomes, runs = all_stops(executor, executor, stride=stride, **case)
     assert runs > 100
     assert {one for both in outcomes for one in both} <= ENDS
@@ -146,7 +147,7 @@ def test_two_executors_stopped_everywhere(stride, case):
 def test_an_executor_and_a_cleaner_stopped_everywhere(order):
     """RD5, K4: an old removable plan is executed or rolled back; there is no third outcome."""
     first, second = order
-    outcomes, _ = all_stops(first, second, stride=9, kind=Kind.REMOVABLE, before=grows_old)
+    outcomes, _ = all_stops(first, second, stride=18, kind=Kind.REMOVABLE, before=grows_old)
     assert {one for both in outcomes for one in both} <= ENDS
 
 
@@ -155,11 +156,11 @@ def grows_old(world, instant):
 
 
 def test_killed_at_every_operation_twice():
-    """K3, K9: the first is killed at each operation, its successor at every ninth; a third completes."""
+    """K3, K9: the first is killed at each operation, its successor at every eleventh; a third completes."""
     i, ended = 0, False
     while not ended:
         i += 1
-        for j in range(i % 9, 100, 9):
+        for j in range(i % 11, 100, 11):
             world = World()
             try:
                 instant = world.schedule()
@@ -168,7 +169,7 @@ def test_killed_at_every_operation_twice():
                     node.begin(execute, instant)
                     died = not world.run(node, operations)
                     world.kill(node)
-                    ended = name == "x" and not died or ended
+                    ended = ended or (name == "x" and not died)
                 completes(world, instant)
             finally:
                 world.close()
@@ -240,7 +241,7 @@ def into_the_open(node, execution, name):
 
 
 def commits_after_looking(execution, **_):
-    """Known bad: looks before the lock whether the plan is still its own, and commits what it finds under it."""
+    """Known bad: looks before the lock whether the plan is its own, commits what it finds under it."""
     execution.check()
     store, table = execution._table.store, execution._table
     entry = find(store.entries(), execution.instant)
@@ -259,7 +260,7 @@ BAD = {
         (into_the_open,),
         {"table": with_attempts(OneDirectory), "before": died_at_work},
     ),
-    "check before the lock": ("K1", (None, commits_after_looking), {"start": 35}),
+    "check before the lock": ("K1", (None, commits_after_looking), {"start": 40}),
     "no fence": ("K2: epoch 1 published", (), {"table": with_attempts(NoFence)}),
     "moves open parts": (
         "K2",
@@ -364,7 +365,7 @@ class Chaos:
         is_tidy(world, healthy)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(50))
 def test_chaos(seed):
     """K1 to K9 for two to five nodes with wrong clocks, kills, stops and power cuts."""
     Chaos(seed).run(200)

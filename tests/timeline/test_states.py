@@ -1,6 +1,7 @@
 """The tables of states, the names of files, and the rules: pure."""
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -22,14 +23,16 @@ R, I, C, X = State.REQUESTED, State.INFLIGHT, State.COMPLETED, State.REMOVED  # 
 
 ALLOWED = {
     (Action.DOWNLOAD, Kind.IMMUTABLE): {
-        (R, Event.CLAIM): (R, 6), (R, Event.WORK): (I, 5), (I, Event.CLAIM): (R, 6), (I, Event.COMMIT): (C, 0),
+        (R, Event.CLAIM): (R, 6), (R, Event.WORK): (I, 5),
+        (I, Event.CLAIM): (R, 6), (I, Event.COMMIT): (C, 0),
     },
     (Action.DOWNLOAD, Kind.REMOVABLE): {
         (R, Event.CLAIM): (R, 6), (R, Event.WORK): (I, 5), (I, Event.COMMIT): (C, 0),
         (R, Event.CONDEMN): (I, 6), (I, Event.CONDEMN): (I, 6), (I, Event.REMOVE): (X, 5),
     },
     (Action.ROLLBACK, Kind.IMMUTABLE): {
-        (R, Event.CLAIM): (I, 6), (I, Event.CLAIM): (I, 6), (I, Event.COMMIT): (C, 0), (R, Event.REMOVE): (X, 5),
+        (R, Event.CLAIM): (I, 6), (I, Event.CLAIM): (I, 6),
+        (I, Event.COMMIT): (C, 0), (R, Event.REMOVE): (X, 5),
     },
 }  # fmt: skip
 
@@ -101,7 +104,7 @@ def test_instants_sort_by_time():
 
 
 def a_view(**how):
-    fixed = {"action": Action.DOWNLOAD, "kind": Kind.REMOVABLE, "state": R, "is_live": False,
+    fixed: dict[str, Any] = {"action": Action.DOWNLOAD, "kind": Kind.REMOVABLE, "state": R, "is_live": False,
              "is_condemned": False, "age_s": 100.0}  # fmt: skip
     return View(**fixed | how)
 

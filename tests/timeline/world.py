@@ -224,7 +224,7 @@ class World:
         self.longest_lock = 0
         self.starts_over = lambda: False  # the server has another version of a file that a part was kept of
         watched = self.disk.change
-        self.disk.change = lambda *bindings: self._watch(watched, bindings)
+        self.disk.change = lambda *bindings: self._watch(watched, bindings)  # type: ignore[method-assign]
         setup = self.node("setup")
         self.finish(setup.begin(lambda node: [node.files.make_directory(one) for one in ("out", "attempts")]))
         self.disk.flush("")
@@ -294,9 +294,11 @@ class World:
     def _watch(self, change, bindings):
         """K1, K2, K3, K4, K5 and K8 at every single change of a name."""
         by = self.acting
-        entries = [(parse(path.rpartition("/")[2]), target) for path, target in bindings
-                   if path.startswith("timeline/")]  # fmt: skip
-        entries = [(entry, target) for entry, target in entries if entry is not None]
+        entries = [
+            (entry, target)
+            for path, target in bindings
+            if path.startswith("timeline/") and (entry := parse(path.rpartition("/")[2])) is not None
+        ]
         old = [entry for entry, target in entries if target is None]
         new = [entry for entry, target in entries if target is not None]
         self._check_step(old, new)
@@ -377,7 +379,7 @@ class World:
 
 
 def execute(node, instant, download=None, commit=Execution.commit):
-    """What a download does between start and commit; a careless one never asks whether it is still its turn."""
+    """What a download does between start and commit; a careless one never asks if it is still its turn."""
     download = download or fenced_download
 
     def lost(why):

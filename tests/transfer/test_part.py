@@ -105,6 +105,48 @@ def test_87_a_disk_that_is_full_when_the_file_is_closed(volume, root, monkeypatc
     assert staged(root) == []
 
 
+def test_92_a_note_goes_before_the_bytes_it_tells_of(volume, root, monkeypatch):
+    """Else the next reply's bytes would be gone on with under an ETag that is not theirs."""
+    part = part_of(volume)
+    part.validator = '"v1"'
+    part.write(bytes(2 << 20))
+    (name, note) = staged(root)
+    assert note == name + ".note"
+    real, seen = os.ftruncate, []
+
+    def truncate(fd, size):
+        seen.append(staged(root))
+        real(fd, size)
+
+    monkeypatch.setattr(os, "ftruncate", truncate)
+    part.restart()
+    assert seen == [[name]]
+    part.write(b"x")
+    assert part.leave() == 0
+    assert staged(root) == []
+
+
+@pytest.mark.parametrize("call", ["write", "close"])
+@pytest.mark.parametrize(("number", "kept"), [(errno.EIO, False), (errno.ENOSPC, True)])
+def test_91_a_part_on_a_broken_disk_is_not_kept(volume, root, monkeypatch, call, number, kept):
+    """A full disk has taken what it said it took; of a broken one nobody knows."""
+    part = part_of(volume, digest=True)
+    part.write(bytes(2 << 20))
+    real = getattr(os, call)
+
+    def fails(fd, *data):
+        if call == "close":
+            real(fd)
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, call, fails)
+    with pytest.raises(LocalFault, match=os.strerror(number)):
+        part.write(DATA) if call == "write" else part.pause()
+    monkeypatch.undo()
+    assert (part.leave() > 0) is kept
+    assert (staged(root) != []) is kept
+
+
 def test_restart_forgets_bytes_hash_and_validator(volume):
     """What follows is a new file of exactly the new bytes."""
     part = part_of(volume, digest=True)

@@ -15,7 +15,9 @@ class Hosts:
         self.held = held or {}
         self.elsewhere = set(elsewhere)
 
-    def opens_s(self, lane, now_s):
+    def opens_s(self, lane, found, now_s):
+        if found in self.elsewhere:
+            return now_s
         if self.cap is not None and self.running[lane] >= self.cap:
             return NEVER
         return max(now_s, self.held.get(lane, now_s))
@@ -30,7 +32,6 @@ def schedule_of(sizes, lane_of=None, *, most=1000, **hosts):
         lane_of,
         lanes,
         opens_s=world.opens_s,
-        is_due=lambda found: found in world.elsewhere,
         most_put_back=most,
     )
     return schedule, world
@@ -112,6 +113,23 @@ def test_something_put_back_into_an_empty_lane_is_found():
     assert [schedule.take(3.0), schedule.take(3.0), schedule.take(9.0)] == ["early", None, "late"]
 
 
+def test_what_may_not_start_yet_holds_up_nobody_in_its_lane():
+    """It waits for another host's place: those behind it and the lane's new entries go on."""
+    closed = {"a": 9.0, "b": NEVER}
+    schedule: Schedule[str] = Schedule(
+        [9, 8], [0, 0], 1, opens_s=lambda _, found, now_s: max(now_s, closed.get(found, 0.0)), most_put_back=9
+    )
+    for name in ("a", "b", "c"):
+        schedule.put(0, name, 1.0)
+    assert [schedule.take(2.0) for _ in range(4)] == ["c", 0, 1, None]
+    assert (schedule.waiting, schedule.next_s()) == (2, 9.0)
+    assert [schedule.take(9.0), schedule.take(9.0)] == ["a", None]
+    closed.clear()
+    assert (schedule.take(10.0), schedule.next_s()) == (None, NEVER)
+    schedule.reopen_shut()
+    assert [schedule.take(10.0), schedule.waiting] == ["b", 0]
+
+
 def test_memory_is_bounded_by_beginning_nothing_new():
     """Until one of those that wait has come back."""
     schedule, _ = schedule_of([9, 8, 7], most=1)
@@ -150,7 +168,7 @@ def test_the_model(entries, cap, held, rng):
         return (sizes[index] >= 0, -sizes[index], index)
 
     while waiting or running or back:
-        free = {lane for lane in range(max(lanes) + 1) if world.opens_s(lane, now_s) <= now_s}
+        free = {lane for lane in range(max(lanes) + 1) if world.opens_s(lane, None, now_s) <= now_s}
         places = [i for i in waiting if lanes[i] in free]
         due = [name for name, (lane, at_s) in back.items() if lane in free and at_s <= now_s]
         if (places or due) and (not running or rng.random() < 0.6):

@@ -1,0 +1,205 @@
+"""One execution of a plan in an event loop: transport, pool, signals, metrics; in the end the summary."""
+
+import asyncio
+import os
+import random
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Protocol
+
+from cfetch import __version__
+from cfetch.clock import Clock
+from cfetch.config.settings import Settings
+from cfetch.errors import CfetchError, Interrupted, LocalFault
+from cfetch.events import Event, Listener, RunFinished, RunStarted, Summary, fan_out
+from cfetch.manifest.plan import Plan
+from cfetch.placement.local import LocalVolume
+from cfetch.report.metrics import MetricsFile
+from cfetch.report.summary import Tally
+from cfetch.report.tracing import tracing_listener
+from cfetch.transfer.http import HttpTransport, Transport
+from cfetch.transfer.network import Network
+from cfetch.transfer.pool import Pool
+from cfetch.transfer.refresh import UrlRefresher
+
+__all__ = ["Guard", "Run"]
+
+HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+MANY_HOSTS = 256  # an idle connection is kept for 15 s, and 1,024 descriptors are a usual limit
+
+
+class Guard(Protocol):
+    """What keeps other runs off the plan; ``timeline.execution.Execution`` is one."""
+
+    def confirm(self) -> None:
+        """Raises Held or LocalFault if the plan is not this run's any more."""
+
+    def commit(self, *, files: int, size_bytes: int) -> None:
+        """Everything is in place and durable. Raises Held, LocalFault."""
+
+    def release(self) -> None:
+        """The plan is not at its end; others may go on with it at once."""
+
+
+class Run:
+    """``refresher`` makes the way to fresh links once there is a transport. Used once."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        volume: LocalVolume,
+        settings: Settings,
+        *,
+        instant: str,
+        network: Network,
+        refresher: Callable[[Transport], UrlRefresher | None],
+        clock: Clock,
+    ) -> None:
+        self._plan = plan
+        self._volume = volume
+        self._settings = settings
+        self._instant = instant
+        self._network = network
+        self._refresher = refresher
+        self._clock = clock
+        self._ended_by: list[CfetchError] = []
+        self._lost: str | None = None
+        self._on_lost: Callable[[], None] | None = None
+
+    def lose(self, why: str) -> None:
+        """The guard has lost the plan: stop at once. From any thread, at any time."""
+        self._lost = why
+        if self._on_lost is not None:
+            self._on_lost()
+
+    def go(self, guard: Guard, metrics: MetricsFile, listener: Listener) -> Summary:
+        """Download. Never raises for what happens to entries: the summary tells it, with the exit code."""
+        tally = Tally()
+        tell = fan_out(*(one for one in (tally, metrics, tracing_listener(), listener) if one is not None))
+        try:
+            return asyncio.run(self._go(guard, tell, tally, metrics))
+        finally:
+            metrics.close()
+
+    async def _go(self, guard: Guard, tell: Listener, tally: Tally, metrics: MetricsFile) -> Summary:
+        clock = self._clock
+        start_s = clock.monotonic()
+        transport = HttpTransport(
+            connect_timeout_s=self._settings.connect_timeout,
+            keep_alive=len(self._plan.hosts) <= MANY_HOSTS,
+            network=self._network,
+        )
+
+        def emit(event: Event) -> None:
+            try:
+                tell(event)
+            except LocalFault as fault:  # the metrics file cannot grow any more
+                pool.fail(fault)
+
+        pool = Pool(
+            self._plan,
+            self._settings,
+            self._volume,
+            transport,
+            instant=self._instant,
+            clock=clock,
+            jitter=random.random,
+            emit=emit,
+            refresher=self._refresher(transport),
+        )
+        try:
+            with _signals(pool, self._ended_by), self._watched(guard, pool):
+                emit(self._started())
+                await pool.run()
+        finally:
+            await transport.close()
+        try:
+            metrics.close()
+        except LocalFault as fault:  # its last lines did not fit: said in the summary, not after it
+            pool.fail(fault)
+        error = self._settled(guard, pool, tally)
+        summary = tally.summary(clock.monotonic() - start_s, error=error, metrics=str(metrics.path))
+        emit(RunFinished(t_s=clock.monotonic() - start_s, summary=summary))
+        return summary
+
+    def _settled(self, guard: Guard, pool: Pool, tally: Tally) -> CfetchError | None:
+        """Complete the plan, or give it back; what ended the run."""
+        error = self._ended_by[0] if self._ended_by else pool.fault
+        try:
+            if isinstance(error, LocalFault):
+                guard.confirm()  # what looks like a fault may be another run's tidying up after this one
+            elif error is None and not tally.unfinished:
+                guard.commit(files=len(self._plan), size_bytes=self._plan.total_bytes)
+                return None
+        except CfetchError as lost:
+            return lost
+        guard.release()
+        return error
+
+    @contextmanager
+    def _watched(self, guard: Guard, pool: Pool) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+
+        def stop() -> None:
+            try:
+                guard.confirm()
+            except CfetchError as error:
+                self._ended_by.append(error)
+                pool.stop(str(error))
+
+        def from_thread() -> None:
+            loop.call_soon_threadsafe(stop)
+
+        self._on_lost = from_thread
+        if self._lost is not None:
+            stop()
+        try:
+            yield
+        finally:
+            self._on_lost = None
+
+    def _started(self) -> RunStarted:
+        return RunStarted(
+            t_s=0.0,
+            instant=self._instant,
+            wall_start=datetime.fromtimestamp(self._clock.wall(), UTC).isoformat(timespec="milliseconds"),
+            version=__version__,
+            host=socket.gethostname(),
+            files=len(self._plan),
+            bytes_known=self._plan.total_bytes,
+            sizes_unknown=self._plan.sizes_unknown,
+            concurrency=self._settings.concurrency,
+            destination=str(self._volume.root),
+            settings=self._settings.public(),
+        )
+
+
+@contextmanager
+def _signals(pool: Pool, ended_by: list[CfetchError]) -> Iterator[None]:
+    """The first SIGINT, SIGTERM or SIGHUP ends the run in good order; the second ends the process at once.
+
+    What the caller has set to be ignored stays so, as ``nohup`` does with SIGHUP.
+    """
+    loop = asyncio.get_running_loop()
+
+    def on_signal(number: int, _frame: object) -> None:
+        if ended_by:
+            if sys.stderr.isatty():
+                os.write(sys.stderr.fileno(), b"\x1b[?25h\n")  # the live view had hidden the cursor
+            os._exit(128 + number)
+        ended_by.append(Interrupted(number))
+        loop.call_soon_threadsafe(
+            pool.stop,
+            f"{signal.Signals(number).name}: closing what is under way; once more to leave at once",
+        )
+
+    mine = threading.current_thread() is threading.main_thread()  # elsewhere signals are somebody else's
+    for number in HANDLED_SIGNALS if mine else ():
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, on_signal)  # to the end: closing may wait for a slow resolver's thread
+    yield

@@ -17,7 +17,7 @@ import msgspec
 
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.settings import Settings
-from cfetch.errors import Blocked, ConfigError, Held, LocalFault, UsageError
+from cfetch.errors import Blocked, ConfigError, Held, LocalFault
 from cfetch.events import Listener, PlanWaiting, Summary
 from cfetch.intake import open_manifest, shown_name
 from cfetch.manifest.plan import Plan, freeze, load_plan
@@ -29,8 +29,8 @@ from cfetch.renewal import Renewal, StatementApi
 from cfetch.report.metrics import MetricsFile, failed_paths
 from cfetch.run import Run
 from cfetch.secret import printable
-from cfetch.timeline.archive import archive
 from cfetch.timeline.attempts import DeadAttempt
+from cfetch.timeline.clean import tidy_up
 from cfetch.timeline.execution import Completed, Execution, schedule, start
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.records import PlanRecord
@@ -60,7 +60,7 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scheduled(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``cfetch plan schedule`` tells (``cfetch.scheduled/1``). ``was_pending``: it stood there before."""
+    """What ``cfetch plan schedule`` tells (``cfetch.scheduled/1``); ``was_pending``: it stood there."""
 
     schema: str = "cfetch.scheduled/1"
     instant: str
@@ -199,7 +199,7 @@ def _check_room(plan: Plan, volume: LocalVolume) -> None:
 
 
 class Prepared:
-    """A validated plan with its destination, ready to run. ``origin`` is None where it is scheduled already."""
+    """A validated plan with its destination, ready to run. Without ``origin`` it is scheduled already."""
 
     def __init__(
         self,
@@ -269,45 +269,39 @@ class Prepared:
             LocalFault: the timeline, the metrics or the parts cannot be written.
         """
         with _table(self._settings) as table:
-            lost: list[Callable[[str], None]] = []
-            execution = self._start(table, lambda why: [tell(why) for tell in lost], listener)
+            run = Run(
+                self.plan,
+                self._volume,
+                self._settings,
+                network=self._network,
+                refresher=lambda transport: self._renewal.refresher(self._settings, transport, self._clock),
+                clock=self._clock,
+            )
+            execution = self._start(table, run.lose, listener)
             if execution is None:
                 return None
             with ExitStack() as stack:
                 stack.callback(execution.release)
+                stack.callback(self._volume.unstage)
                 self._volume.stage(execution.staging)
                 metrics = MetricsFile(self._metrics_path(execution))
-                run = Run(
-                    self.plan,
-                    self._volume,
-                    self._settings,
-                    instant=execution.instant,
-                    network=self._network,
-                    refresher=lambda transport: self._renewal.refresher(
-                        self._settings, transport, self._clock
-                    ),
-                    clock=self._clock,
-                )
-                lost.append(run.lose)
-                stack.callback(self._volume.unstage)
                 summary = run.go(execution, metrics, listener)
             if summary.status == "completed":
                 shutil.rmtree(self._state / "plans" / execution.instant, ignore_errors=True)
-                archive(table, KEEP_S)
+                tidy_up(table, KEEP_S)
             return summary
 
-    def _start(
-        self, table: Table, on_lost: Callable[[str], object], listener: Listener
-    ) -> Execution | None:
+    def _start(self, table: Table, on_lost: Callable[[str], None], listener: Listener) -> Execution | None:
+        told: set[str] = set()
+
+        def waiting(held: Held) -> None:
+            if held.host not in told:
+                told.add(held.host)
+                listener(PlanWaiting(t_s=0.0, reason=str(held)))
+
         while True:
             instant = self._instant if self._origin is None else self._put(table, Kind.IMMUTABLE)
-            found = start(
-                table,
-                instant,
-                on_lost=lambda why: on_lost(why) and None,
-                salvage=_salvage,
-                waiting=lambda held: listener(PlanWaiting(t_s=0.0, reason=str(held))),
-            )
+            found = start(table, instant, on_lost=on_lost, salvage=_salvage, waiting=waiting)
             if not isinstance(found, Completed):
                 return found
             if self._origin is None:
@@ -367,7 +361,6 @@ class Prepared:
             if self.plan.find(target) is not None:
                 raise ConfigError(f"metrics is {path}, where the manifest wants a file; name another file")
         return path
-
 
 
 def _salvage(dead: DeadAttempt) -> list[str]:

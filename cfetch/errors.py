@@ -175,7 +175,13 @@ class Held(CfetchError):
     kind = "held"
 
     def __init__(
-        self, message: str, *, host: str = "", pid: int = 0, age_s: float | None = None, is_certain: bool = True
+        self,
+        message: str,
+        *,
+        host: str = "",
+        pid: int = 0,
+        age_s: float | None = None,
+        is_certain: bool = True,
     ) -> None:
         super().__init__(message)
         self.host = host

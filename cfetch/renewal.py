@@ -62,9 +62,17 @@ class StatementApi:
 class Renewal:
     """Which of the ways to a fresh link this run has."""
 
-    def __init__(self, manifest: str, statement_id: str | None, api: StatementApi, stack: ExitStack) -> None:
+    def __init__(
+        self,
+        manifest: str,
+        statement_id: str | None,
+        base_url: str | None,
+        api: StatementApi,
+        stack: ExitStack,
+    ) -> None:
         self._manifest = manifest
         self._statement_id = statement_id
+        self._base_url = base_url
         self._api = api
         self._stack = stack
 
@@ -88,7 +96,7 @@ class Renewal:
                         spool,
                         name=str(url),
                         directory=Path(name),
-                        base_url=settings.base_url,
+                        base_url=self._base_url,
                     )
             except OSError as error:
                 raise local_fault(error, "cannot keep the manifest that was read again") from None

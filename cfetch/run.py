@@ -36,6 +36,10 @@ MANY_HOSTS = 256  # an idle connection is kept for 15 s, and 1,024 descriptors a
 class Guard(Protocol):
     """What keeps other runs off the plan; ``timeline.execution.Execution`` is one."""
 
+    @property
+    def instant(self) -> str:
+        """The plan's."""
+
     def confirm(self) -> None:
         """Raises Held or LocalFault if the plan is not this run's any more."""
 
@@ -55,7 +59,6 @@ class Run:
         volume: LocalVolume,
         settings: Settings,
         *,
-        instant: str,
         network: Network,
         refresher: Callable[[Transport], UrlRefresher | None],
         clock: Clock,
@@ -63,7 +66,6 @@ class Run:
         self._plan = plan
         self._volume = volume
         self._settings = settings
-        self._instant = instant
         self._network = network
         self._refresher = refresher
         self._clock = clock
@@ -106,7 +108,7 @@ class Run:
             self._settings,
             self._volume,
             transport,
-            instant=self._instant,
+            instant=guard.instant,
             clock=clock,
             jitter=random.random,
             emit=emit,
@@ -114,7 +116,7 @@ class Run:
         )
         try:
             with _signals(pool, self._ended_by), self._watched(guard, pool):
-                emit(self._started())
+                emit(self._started(guard.instant))
                 await pool.run()
         finally:
             await transport.close()
@@ -163,10 +165,10 @@ class Run:
         finally:
             self._on_lost = None
 
-    def _started(self) -> RunStarted:
+    def _started(self, instant: str) -> RunStarted:
         return RunStarted(
             t_s=0.0,
-            instant=self._instant,
+            instant=instant,
             wall_start=datetime.fromtimestamp(self._clock.wall(), UTC).isoformat(timespec="milliseconds"),
             version=__version__,
             host=socket.gethostname(),

@@ -80,6 +80,7 @@ def _verbs() -> None:
     from cfetch.cli.bench import bench
     from cfetch.cli.download import download
     from cfetch.cli.manifest import app as manifest
+    from cfetch.cli.plan import app as plan
     from cfetch.cli.report import report
     from cfetch.cli.verify import verify
 

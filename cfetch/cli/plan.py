@@ -82,7 +82,7 @@ def run(
     instant: Annotated[
         str | None,
         typer.Argument(
-            help="A plan; without it, or with --all, all that are pending.", metavar="INSTANT", show_default=False
+            help="A plan; may be left out where only one is pending.", metavar="INSTANT", show_default=False
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="All pending plans, the oldest first.")] = False,
@@ -116,7 +116,9 @@ def run(
         code = max(code, ended)
         summaries += [summary] if summary is not None else []
     if settings.json:
-        _tell(Summaries(summaries=summaries), [], json=True)
+        from cfetch.report.plan_view import Summaries
+
+        main_job.tell_document(Summaries(summaries=summaries))
     elif not instants:
         typer.echo("there is no pending plan on this timeline")
     if code:
@@ -199,7 +201,8 @@ def rollback(*, instant: Instant, json: JsonOption = False, settings: Settings) 
     from cfetch.report.plan_view import Plans, plan_lines
 
     roll_back_plan(settings, instant)
-    plans = Plans(plans=[plan for plan in list_plans(settings).plans if instant in (plan.instant, plan.target)])
+    found = [plan for plan in list_plans(settings).plans if instant in (plan.instant, plan.target)]
+    plans = Plans(plans=found)
     _tell(plans, plan_lines(plans.plans), json=json)
 
 

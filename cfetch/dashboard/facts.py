@@ -47,7 +47,7 @@ class Facts:
     def __init__(self) -> None:
         self.view = View()
         self._next_progress_s = FIRST_PROGRESS_S
-        self._told = {"failed": 0, "straggler_cancelled": 0, "host_paused": 0, "plan_waiting": 0}
+        self._told = {"failed": 0, "straggler_cancelled": 0, "host_paused": 0}
 
     def of(self, event: Event) -> Iterator[Fact]:
         """The facts that ``event`` adds: mostly none."""
@@ -64,19 +64,12 @@ class Facts:
                 yield from self._paced(_straggler(event))
         elif isinstance(event, HostPaused):
             yield from self._paced(_paused(event))
+        elif isinstance(event, PlanWaiting):
+            yield _waiting(event)
         elif isinstance(event, FallbackTriggered):
             yield _fallback(event)
-        elif isinstance(event, PlanWaiting):
-            if not self._told["plan_waiting"]:
-                self._told["plan_waiting"] = 1
-                reason = printable(event.reason, 1000)
-                text = f"waiting to see whether it is alive: {reason}"
-                yield Fact(event.t_s, "plan_waiting", "warning", text, {"reason": reason})
-        elif isinstance(event, RunStarted):
-            yield _started(event)
-        elif isinstance(event, RunStopping):
-            reason = printable(event.reason, 1000)  # a long path must not push the cause out
-            yield Fact(event.t_s, "stopping", "warning", f"stopping: {reason}", {"reason": reason})
+        elif isinstance(event, RunStarted | RunStopping):
+            yield _started(event) if isinstance(event, RunStarted) else _stopping(event)
         elif isinstance(event, RunFinished):
             yield self._finished(event)
 
@@ -153,6 +146,17 @@ def _started(event: RunStarted) -> Fact:
         "destination": destination,
     }
     return Fact(event.t_s, "started", "info", text, data)
+
+
+def _stopping(event: RunStopping) -> Fact:
+    reason = printable(event.reason, 1000)  # a long path must not push the cause out
+    return Fact(event.t_s, "stopping", "warning", f"stopping: {reason}", {"reason": reason})
+
+
+def _waiting(event: PlanWaiting) -> Fact:
+    reason = printable(event.reason, 1000)
+    text = f"waiting to see whether it is alive: {reason}"
+    return Fact(event.t_s, "plan_waiting", "warning", text, {"reason": reason})
 
 
 def _failed(event: EntryFinished) -> Fact:

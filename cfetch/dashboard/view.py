@@ -33,11 +33,14 @@ NOTES = 3
 _SEVERITY = {"straggler": 3, "slow": 2, "last try": 1, "retrying": 1, "ok": 0}
 
 
+NoteKind = Literal["failed", "straggler", "retry", "pause", "waiting", "fallback"]
+
+
 class Note(NamedTuple):
     """Something that went wrong, or was done about it."""
 
     t_s: float
-    kind: Literal["failed", "straggler", "retry", "fallback"]
+    kind: NoteKind
     path: str
     text: str
 
@@ -97,7 +100,7 @@ class View:
         if record.status == "failed":
             self.notes.append(Note(t_s, "failed", record.path, record.error or record.error_kind or "failed"))
 
-    def _note_once(self, kind: str, t_s: float, path: str, text: str) -> None:
+    def _note_once(self, kind: NoteKind, t_s: float, path: str, text: str) -> None:
         """In the place of one of its kind: a storm of them must not push failures out of sight."""
         if self.notes and self.notes[-1].kind == kind:
             self.notes.pop()

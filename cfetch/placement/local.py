@@ -18,22 +18,13 @@ from cfetch.errors import Blocked, LocalFault
 from cfetch.manifest.entry import SafePath
 from cfetch.placement.descriptors import directories_for
 from cfetch.placement.flush import flush_file_system
-from cfetch.placement.leftovers import (
-    NOTE_SUFFIX,
-    Leftover,
-    bury,
-    dead_runs,
-    forget_owner,
-    sweep,
-    write_owner,
-)
+from cfetch.placement.leftovers import NOTE_SUFFIX, Leftover, leftovers_in
 from cfetch.placement.source import Source, set_source, source_of
 from cfetch.secret import printable
 
 __all__ = ["LocalVolume", "local_fault"]
 
 STATE_NAME = ".cfetch"
-MAX_STARTS = 5  # each lost one needs another run that starts in the same millisecond
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -88,43 +79,53 @@ class LocalVolume:
     can be read again, as the kernel forgets which pages it could not write.
     """
 
-    def __init__(self, root: Path, staging: str) -> None:
-        """``staging`` is ``attempts/<instant>/<epoch>``: this run alone writes there."""
+    def __init__(self, root: Path, staging: str | None = None) -> None:
+        """``staging`` is made where it is missing: see ``stage``."""
         self.root = root
         self._root_name = os.fsencode(root)
         self._directories: OrderedDict[str, _Held] = OrderedDict()
         self._most_directories = directories_for(getrlimit(RLIMIT_NOFILE)[0])
         self._made_root = not root.exists()
         self.lost_writes = False
-        self.dead_instants: set[str] = set()  # runs whose process is gone, once ``leftovers`` has looked
+        self._attempts_fd = self._staging_fd = -1
+        self._staging_path = ""
         try:
             root.mkdir(parents=True, exist_ok=True)
             self._root_fd = os.open(root, _DIRECTORY & ~os.O_NOFOLLOW)
         except OSError as error:
             raise local_fault(error, f"cannot use {root} as a destination") from None
         self._root_number = _number(os.fstat(self._root_fd))
-        self._staging_path = f"{STATE_NAME}/{staging}"
-        attempts, self._instant, _ = staging.split("/")
         try:
-            self._attempts_fd = self._open_below(f"{STATE_NAME}/{attempts}", mode=0o700)
-            self._staging_fd, self._owner_fd = self._start()
+            os.close(self._open_below(STATE_NAME, mode=0o700))
+            if staging is not None:
+                os.close(self._open_below(f"{STATE_NAME}/{staging}", mode=0o700))
+                self.stage(staging)
         except OSError as error:
-            os.close(self._root_fd)
+            self.close()
             raise local_fault(error, f"cannot write to {root}") from None
+        except LocalFault:
+            self.close()
+            raise
 
-    def _start(self) -> tuple[int, int]:
-        """The directory of this run alone, and its owner's name in it; both open."""
-        for _ in range(MAX_STARTS):
-            descriptor = self._open_below(self._staging_path, mode=0o700)
-            with suppress(
-                BlockingIOError, FileNotFoundError
-            ):  # another run took us for a dead one: see ``bury``
-                owner = write_owner(self._attempts_fd, self._instant)
-                if self._is_at(self._staging_path, _number(os.fstat(descriptor))):
-                    return descriptor, owner
-                os.close(owner)
-            os.close(descriptor)
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    def stage(self, path: str) -> None:
+        """Write parts to ``attempts/<instant>/<epoch>`` from now on, which is there and this run's alone.
+
+        It is never made anew: that it is gone is how a run learns that its plan was taken over.
+        """
+        self._staging_path = f"{STATE_NAME}/{path}"
+        try:
+            attempts = f"{STATE_NAME}/{path.partition('/')[0]}"
+            self._attempts_fd = self._open_below(attempts, mode=0, create=False)
+            self._staging_fd = self._open_below(self._staging_path, mode=0, create=False)
+        except OSError as error:
+            raise local_fault(error, f"cannot write to {self.root}") from None
+
+    def unstage(self) -> None:
+        """Nothing is written any more."""
+        for descriptor in (self._staging_fd, self._attempts_fd):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._staging_fd = self._attempts_fd = -1
 
     def free_bytes(self) -> int:
         """Bytes that an unprivileged user may still write."""
@@ -144,26 +145,15 @@ class LocalVolume:
             raise local_fault(error, f"cannot make what was written to {self.root} durable") from None
 
     def leftovers(self) -> list[Leftover]:
-        """Parts of dead runs that may be of use; everything else that those left is removed.
+        """Parts of dead attempts at the same plan that may be of use.
 
-        Whether a dead run had flushed the names it gave is not known: they are flushed before anybody relies
-        on them. The owners' names stay until ``close``, so that a run that dies meanwhile hides none of them.
-
-        Raises:
-            LocalFault: the flush failed.
+        Whether a dead attempt had flushed the names it gave is not known: they are flushed before anybody
+        relies on them. Raises LocalFault.
         """
-        found = self._sweep()
-        if self.dead_instants:
+        _, instant, epoch = self._staging_path.rsplit("/", 2)
+        if epoch not in ("0", "1"):
             self.flush()
-        return found
-
-    def _sweep(self) -> list[Leftover]:
-        found: list[Leftover] = []
-        for run, parts in dead_runs(self._attempts_fd, self._instant):
-            found += parts
-            sweep(self._attempts_fd, run, {part.name for part in parts})
-            self.dead_instants.add(run.partition("/")[0])
-        return found
+        return list(leftovers_in(self._attempts_fd, instant))
 
     def adopt_part(self, leftover: Leftover, name: str) -> int | None:
         """Take a dead run's part, with its note, into this run; its descriptor, for reading and writing.
@@ -320,21 +310,13 @@ class LocalVolume:
         """Remove our directories where nothing else lives in them, and give the descriptors back."""
         while self._directories:
             os.close(self._directories.popitem()[1].descriptor)
-        with os.scandir(self._staging_fd) as left:
-            is_empty = not any(left)
-        if is_empty:  # else parts are left that a later run may use, and need their owner's name
-            forget_owner(self._attempts_fd, self._instant)
-        os.close(self._staging_fd)
-        self._sweep()
-        bury(self._attempts_fd, self._instant)
-        os.close(self._owner_fd)
-        os.close(self._attempts_fd)
-        path = self._staging_path
+        self.unstage()
+        path = self._staging_path or STATE_NAME
         while path:
             try:
                 os.rmdir(path, dir_fd=self._root_fd)
             except OSError:
-                break  # not empty: another run, or parts that could not be removed
+                break  # not empty: another run's, or parts that a later one may go on with
             path = path.rpartition("/")[0]
         os.close(self._root_fd)
         if self._made_root:

@@ -4,10 +4,20 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from cfetch.events import Summary
 from cfetch.report.format import UNKNOWN, cells, duration, size
 from cfetch.secret import printable
 
-__all__ = ["Cleaned", "CleanedInstant", "Plan", "Plans", "cleaned_lines", "plan_lines", "shown_lines"]
+__all__ = [
+    "Cleaned",
+    "CleanedInstant",
+    "Plan",
+    "Plans",
+    "Summaries",
+    "cleaned_lines",
+    "plan_lines",
+    "shown_lines",
+]
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +46,13 @@ class Plans(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: str = "cfetch.plans/1"
     plans: list[Plan]
+
+
+class Summaries(msgspec.Struct, frozen=True, kw_only=True):
+    """``cfetch plan run --json`` (``cfetch.summaries/1``): one per plan that was run."""
+
+    schema: str = "cfetch.summaries/1"
+    summaries: list[Summary]
 
 
 class CleanedInstant(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +109,8 @@ def cleaned_lines(cleaned: Cleaned) -> Iterator[str]:
     """Each instant with what became of it, and why."""
     done = "would go" if cleaned.dry_run else "gone"
     for one in cleaned.instants:
-        yield f"{'kept' if one.kept else done}: {one.instant} ({one.action}, {one.state}): {printable(one.why)}"
+        fate = "kept" if one.kept else done
+        yield f"{fate}: {one.instant} ({one.action}, {one.state}): {printable(one.why)}"
     if not cleaned.instants:
         yield "there is no plan on this timeline"
 

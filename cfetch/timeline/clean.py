@@ -17,7 +17,7 @@ from cfetch.timeline.rules import Cleaning, View, to_clean
 from cfetch.timeline.states import Action, Entry, Event, Kind, State, instant_wall_s, parse
 from cfetch.timeline.table import POLL_S, Table, on_this_machine
 
-__all__ = ["Explained", "clean"]
+__all__ = ["Explained", "clean", "tidy_up"]
 
 ORPHAN_AGE_S = 86400.0  # nobody takes a day between two file operations, or between plan file and timeline
 _EVERY_EPOCH = 10**18
@@ -72,12 +72,20 @@ def clean(table: Table, *, delay_s: float, keep_s: float, dry_run: bool = False)
         with suppress(Held):  # another cleaner is at it
             execute(table, instant)
     if not dry_run:
-        archive(table, keep_s)
-        with on_this_machine("cannot remove what dead runs have left"):
-            with table.lock.held() as now_s:
-                pass
-            _sweep(table, now_s)
+        tidy_up(table, keep_s)
     return told
+
+
+def tidy_up(table: Table, keep_s: float) -> None:
+    """Archive what was completed ``keep_s`` ago or earlier, and remove what no instant needs; never waits.
+
+    Raises LocalFault.
+    """
+    archive(table, keep_s)
+    with on_this_machine("cannot remove what dead runs have left"):
+        with table.lock.held() as now_s:
+            pass
+        _sweep(table, now_s)
 
 
 def _look(table: Table, delay_s: float) -> list[_Seen]:
@@ -141,12 +149,13 @@ def _sweep(table: Table, now_s: float) -> None:
     for instant in filter(is_over, table.attempts.instants()):
         table.attempts.roll_back(instant, _EVERY_EPOCH)
     files = table.files
-    for instant in filter(is_over, files.names("plans")):  # they hold signed links
-        for name in files.names(f"plans/{instant}"):
-            with suppress(FileNotFoundError):
-                files.unlink(f"plans/{instant}/{name}")
-        with suppress(OSError):
-            files.remove_directory(f"plans/{instant}")
+    for directory in files.names("plans"):  # they hold signed links; those with a dot are being frozen
+        if is_over(directory.removeprefix(".")):
+            for name in files.names(f"plans/{directory}"):
+                with suppress(FileNotFoundError):
+                    files.unlink(f"plans/{directory}/{name}")
+            with suppress(OSError):
+                files.remove_directory(f"plans/{directory}")
     beats = [name for name in files.names(HEARTBEATS) if is_over(name.removesuffix(".json"))]
     old = [path for path in _temporary(table) if now_s - _modified_s(table, path, now_s) >= ORPHAN_AGE_S]
     for path in (*(f"{HEARTBEATS}/{name}" for name in beats), *old):

@@ -211,6 +211,14 @@ class Execution:
         if lost is not None:
             raise self._lost(lost)
 
+    def confirm(self) -> None:
+        """Look whether the plan is still this execution's. Raises Held, LocalFault."""
+        self.check()
+        with on_this_machine(f"cannot look at plan {self.instant}"):
+            entry = find(self._table.store.entries(), self.instant)
+        if entry != self._entry:
+            raise self._lost(TAKEN_OVER)
+
     def commit(self, *, files: int, size_bytes: int) -> None:
         """Complete the plan: everything is published and durable. After this the execution is over.
 

@@ -20,6 +20,7 @@ from cfetch.manifest.entry import Entry
 from cfetch.straggler.detector import Check, Detector
 from cfetch.straggler.stall import stalled
 from cfetch.transfer.attempt import BreakOff, Running
+from cfetch.transfer.job import Job
 from cfetch.transfer.schedule import Schedule
 from cfetch.waste import wasted_bytes
 
@@ -34,7 +35,7 @@ class Monitor:
     def __init__(
         self,
         detector: Detector,
-        schedule: Schedule,
+        schedule: Schedule[Job],
         settings: Settings,
         clock: Clock,
         origin_s: float,

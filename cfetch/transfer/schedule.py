@@ -71,12 +71,12 @@ class Schedule(Generic[Waiting]):
             self.reopen(heapq.heappop(self._later)[1])
         while self._ready:
             lane = self._ready[0][1]
-            found = self._put_back_first(lane, now_s)
+            found: int | Waiting | None = self._put_back_first(lane, now_s)
             at_s = now_s
             if found is None:
-                found = self._fresh_first(lane)
-                at_s = NEVER if found is None else self._opens_s(lane, found, now_s)
-                if found is not None and at_s <= now_s:
+                fresh = found = self._fresh_first(lane)
+                at_s = NEVER if fresh is None else self._opens_s(lane, fresh, now_s)
+                if at_s <= now_s:
                     self._next[lane] += 1
                     self.fresh -= 1
             if found is not None and at_s <= now_s:

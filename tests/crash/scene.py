@@ -112,11 +112,19 @@ def serving(files: Mapping[str, Content], **how) -> Iterator[Origin]:
     try:
         asyncio.run_coroutine_threadsafe(origin.__aenter__(), loop).result(10)
         yield origin
-        asyncio.run_coroutine_threadsafe(origin.__aexit__(None, None, None), loop).result(10)
+        asyncio.run_coroutine_threadsafe(_closed(origin), loop).result(10)
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+async def _closed(origin: Origin) -> None:
+    """Wait for connections that were being accepted, too: their clients may have been killed."""
+    await origin.__aexit__(None, None, None)
+    while others := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(others)
+    await asyncio.sleep(0)  # the turn in which what was accepted too late is closed
 
 
 def can_trace() -> str:
@@ -248,6 +256,6 @@ class Scene:
 
     def held_bytes(self) -> int:
         """Bytes of the job that stand at the destination, in final files and in parts."""
-        parts = self.to.glob(".cfetch/attempts/*/*/*[!e]")  # no note and no owner.json
+        parts = (path for path in self.to.glob(".cfetch/attempts/*/*/*") if not path.suffix)  # no notes
         finals = (self.to / name for name in self.job.files)
         return sum(path.stat().st_size for path in (*parts, *finals) if path.is_file())

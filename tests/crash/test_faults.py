@@ -108,12 +108,10 @@ def test_c87_c91_a_part_that_met_a_full_disk_is_kept_and_one_that_met_a_broken_o
         scene = Scene(tmp_path, origin.url, children, job=BIG)
         writes = [one for one in scene.points() if one.call == "write" and "/attempts/" in one.line]
         parts = [one for one in writes if "owner.json" not in one.line]
-        failed = scene.failing_at(parts[-1], error)
-        if failed.code == 0:  # fewer writes than last time
-            failed = scene.failing_at(parts[len(parts) // 2], error)
+        failed = scene.failing_at(parts[len(parts) // 2], error)  # their number differs from run to run
         assert failed.code == 3, failed.said
         assert "cannot write big" in failed.said
-        assert (failed.held_bytes > 2 * MIB) is kept
+        assert (failed.held_bytes > MIB) is kept
         assert (failed.held_bytes == 0) is not kept
         assert scene.finish() == scene.job.total_bytes - failed.held_bytes
 

@@ -59,23 +59,28 @@ def test_who_is_killed_between_writing_and_removing_loses_nothing(processes, mon
 
 
 def test_two_who_archive_at_once_lose_nothing(processes, monkeypatch):
-    """The second takes some of what the first is reading: each file has a name of its own."""
+    """The second is killed while it removes what the first reads: same first and last, but two files."""
     instants = completed(processes, 4)
     a, b = processes.table("a"), processes.table("b")
-    read, seen = a.store.read_plan, []
+    read, forget, forgotten = a.store.read_plan, b.store.forget, list[str]()
+
+    def die_before_the_last(entry):
+        if len(forgotten) == 3:
+            raise KeyboardInterrupt
+        forgotten.append(entry.instant)
+        forget(entry)
 
     def meanwhile(entry):
-        seen.append(entry)
-        if len(seen) == 2:
-            b.store.forget(b.store.entry(instants[2]))  # as b does once it has written its own file
+        if entry.instant == instants[1]:
+            with pytest.raises(KeyboardInterrupt):
+                archive(b, 0.0)
         return read(entry)
 
-    archive_file = processes.state / "timeline/archive"
+    monkeypatch.setattr(b.store, "forget", die_before_the_last)
     monkeypatch.setattr(a.store, "read_plan", meanwhile)
-    moved = archive(a, 0.0)
-    assert [entry.instant for entry in moved] == [instants[0], instants[1], instants[3]]
-    archive(b, 0.0)
-    assert len({path.name for path in archive_file.iterdir()}) == 1
+    assert [entry.instant for entry in archive(a, 0.0)] == [instants[0], instants[3]]
+    assert a.store.entries() == []
+    assert sorted(entry.instant for entry, _ in archived(a)) == instants
 
 
 def test_what_cannot_be_read_stays(processes):

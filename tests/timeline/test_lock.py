@@ -80,7 +80,8 @@ def test_it_tells_the_file_systems_time(files):
 
 def test_a_dead_holders_lock_is_broken_at_once(files):
     """Its process is proved gone: nobody waits."""
-    a_lock(files, "dead").held().__enter__()
+    dead = a_lock(files, "dead").held()
+    dead.__enter__()
     waiting = Waiting()
     with a_lock(files, "b", waiting, gone={"dead"}).held():
         assert waiting.now_s == 0.0

@@ -6,6 +6,7 @@ fences keeps it from harm when it wakes up. Every node is careless: it never ask
 """
 
 import contextlib
+import itertools
 import random
 from typing import Any
 
@@ -143,16 +144,48 @@ def test_two_executors_stopped_everywhere(stride, case):
     assert {one for both in outcomes for one in both} <= ENDS
 
 
+def test_nothing_is_published_after_the_commit():
+    """K2: not even by an executor that fetches what is in place, as it does where nothing vouches for it."""
+    all_stops(executor, executor, stride=15, setup=lambda world: setattr(world, "skips", False))
+
+
 @pytest.mark.parametrize("order", [(executor, cleaner), (cleaner, executor), (cleaner, cleaner)])
 def test_an_executor_and_a_cleaner_stopped_everywhere(order):
     """RD5, K4: an old removable plan is executed or rolled back; there is no third outcome."""
     first, second = order
-    outcomes, _ = all_stops(first, second, stride=18, kind=Kind.REMOVABLE, before=grows_old)
+    outcomes, _ = all_stops(first, second, stride=11, kind=Kind.REMOVABLE, before=grows_old)
     assert {one for both in outcomes for one in both} <= ENDS
 
 
 def grows_old(world, instant):
     world.advance(DELAY_S + GONE_S)
+
+
+def test_a_claim_that_is_overtaken_by_a_rollback():
+    """K4: three stops. The executor has claimed, and nothing more; the cleaner is stopped in its rollback."""
+    for j, k in itertools.product(range(0, 24, 3), range(1, 24, 3)):
+        world = World()
+        world.skips = False
+        try:
+            instant = world.schedule(Kind.REMOVABLE)
+            grows_old(world, instant)
+            x, y = world.node("x", host="x"), world.node("y", host="y")
+            x.begin(execute, instant)
+            while f"heartbeats/{instant}.json" not in world.disk.bound or "lock" in world.disk.bound:
+                world.run(x, 1)
+            x.frozen = True
+            world.advance(GONE_S)
+            y.begin(clean_up)
+            while not any(".rollback.inflight" in path for path in world.disk.bound):
+                world.run(y, 1)
+            world.run(y, j)
+            world.run(x, k)
+            world.finish(y)
+            world.finish(x)
+            if (instant in world.committed) == (instant in world.removed):
+                raise Violation("K4: neither executed nor rolled back, or both")
+        finally:
+            world.close()
 
 
 def test_killed_at_every_operation_twice():
@@ -296,6 +329,7 @@ class Chaos:
         self.dice = random.Random(seed)
         self.world = World()
         self.world.starts_over = lambda: self.dice.random() < 0.5
+        self.world.skips = self.dice.random() < 0.5
         self.instants = []
         self.names = 0
 

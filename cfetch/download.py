@@ -145,7 +145,7 @@ def prepare_planned(
     root, state = _places(settings)
     with ExitStack() as stack:
         with _table(settings) as table:
-            if existing(table.store.entries(), instant).state is State.COMPLETED:
+            if existing(table, table.store.entries(), instant).state is State.COMPLETED:
                 yield None
                 return
         reserve_descriptors(settings.concurrency)

@@ -2,7 +2,7 @@
 
 Read in this order: ``states`` (what an instant is; one rename per change), ``rules`` (who may do what),
 ``heartbeat`` (who lives), ``attempts`` (where epochs write, and how they are fenced off), ``lock``,
-``store``; then the verbs: ``execution``, ``rollback``, ``clean``, ``archive``, ``listing``. ``table`` puts
+``store``; then the verbs: ``execution``, ``rollback``, ``clean``, ``archive``. ``table`` puts
 the parts together. ``files`` and ``owner`` are the edges to the machine.
 
 Two fences make it safe, and neither is a lock or a clock. A change of state is a rename from a name that

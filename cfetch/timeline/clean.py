@@ -136,7 +136,8 @@ def _sweep(table: Table, now_s: float) -> None:
 
     ``now_s`` is by the file system's clock, which has dated the files.
     """
-    entries = {entry.instant: entry for entry in table.store.entries()}
+    twice = (*table.store.entries(), *table.store.entries())  # else a live one that just moves looks gone
+    entries = {entry.instant: entry for entry in twice}
 
     def is_over(instant: str) -> bool:
         entry = entries.get(instant)

@@ -129,7 +129,7 @@ def roll_back(table: Table, instant: str) -> None:
         LocalFault: this machine says no.
     """
     with on_this_machine("cannot read the timeline"):
-        entry = existing(table.store.entries(), instant)
+        entry = existing(table, table.store.entries(), instant)
         record = None
         with suppress(FileNotFoundError):
             record = table.store.read_plan(entry)
@@ -151,7 +151,7 @@ def roll_back(table: Table, instant: str) -> None:
 def _claim(table: Table, instant: str) -> _Claim | Completed:
     with on_this_machine(f"cannot start plan {instant}"), table.lock.held() as now_s:
         entries = table.store.entries()
-        entry = existing(entries, instant)
+        entry = existing(table, entries, instant)
         record = table.store.read_plan(entry)
         verdict = table.verdict(entry, now_s)
         pending = table.rollbacks_of(instant, entries)

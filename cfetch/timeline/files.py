@@ -19,6 +19,7 @@ __all__ = ["Files", "LocalFiles"]
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+PRIVATE = 0o600  # a plan's manifest names where the data comes from; whatever the umask says
 MAX_READ_BYTES = 8 << 20  # an archive file is under 1 MiB; a stranger's of this name must not fill the memory
 
 
@@ -90,7 +91,7 @@ class LocalFiles:
     def create(self, path: str, data: bytes, *, flush: bool = False) -> None:
         """Make a new file; ``flush``: its bytes survive a power cut (its name does by ``flush_names``)."""
         with self._parent(path) as (parent, name):
-            descriptor = os.open(name, _NEW, 0o666, dir_fd=parent)
+            descriptor = os.open(name, _NEW, PRIVATE, dir_fd=parent)
             try:
                 _write(descriptor, data)
                 if flush:
@@ -130,7 +131,7 @@ class LocalFiles:
     def copy(self, old: str, new: str) -> None:
         """Make a new file with the bytes of an old one."""
         with self._opened(old, os.O_RDONLY) as source, self._parent(new) as (parent, name):
-            target = os.open(name, _NEW, 0o666, dir_fd=parent)
+            target = os.open(name, _NEW, PRIVATE, dir_fd=parent)
             with os.fdopen(source, "rb", closefd=False) as reader, os.fdopen(target, "wb") as writer:
                 shutil.copyfileobj(reader, writer, 1 << 20)
 
@@ -145,7 +146,7 @@ class LocalFiles:
         for component in path.split("/"):
             done = f"{done}/{component}" if done else component
             with self._parent(done) as (parent, name), suppress(FileExistsError):
-                os.mkdir(name, dir_fd=parent)
+                os.mkdir(name, 0o700, dir_fd=parent)
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory; raises OSError if it is not."""

@@ -32,7 +32,11 @@ class Store:
         files.make_directory(TIMELINE)
 
     def entries(self) -> list[Entry]:
-        """All instants, oldest first; one scan, no file is opened."""
+        """All instants, oldest first; one scan, no file is opened.
+
+        An instant that changes its state during the scan may be missing (readdir(3)): who takes one for gone
+        because of that looks twice.
+        """
         found: dict[tuple[str, Action], Entry] = {}
         for name in self.files.names(TIMELINE):
             entry = parse(name)

@@ -165,9 +165,9 @@ def find(entries: Sequence[Entry], instant: str, action: Action = Action.DOWNLOA
     return next((one for one in entries if (one.instant, one.action) == (instant, action)), None)
 
 
-def existing(entries: Sequence[Entry], instant: str) -> Entry:
-    """The download of that instant. Raises UsageError."""
-    entry = find(entries, instant)
+def existing(table: Table, entries: Sequence[Entry], instant: str) -> Entry:
+    """The download of that instant, which may have changed during the listing. Raises UsageError."""
+    entry = find(entries, instant) or table.store.entry(instant)
     if entry is None:
         raise UsageError(
             f"there is no plan {instant} on this timeline; `cfetch plan list` shows what there is"

@@ -53,7 +53,8 @@ class Schedule(Generic[Waiting]):
         self.fresh = len(self._order)
         self.put_back = 0
         self._stands = bytearray(lanes)  # 1: the lane is in the heap of those that may start
-        self._ready: list[tuple[int, int]] = []
+        self._ready: list[tuple[int, int, int]] = []  # rank, turn, lane: hosts with equal sizes take turns
+        self._turn = 0
         self._later: list[tuple[float, int]] = []  # when to look at a lane again; too often does no harm
         self._shut: set[int] = set()  # lanes whose next may not start until something ends
         self._parked: dict[int, list[Waiting]] = {}  # the same for what was put back, by lane
@@ -70,7 +71,7 @@ class Schedule(Generic[Waiting]):
         while self._later and self._later[0][0] <= now_s:
             self.reopen(heapq.heappop(self._later)[1])
         while self._ready:
-            lane = self._ready[0][1]
+            lane = self._ready[0][2]
             found: int | Waiting | None = self._put_back_first(lane, now_s)
             at_s = now_s
             if found is None:
@@ -80,7 +81,7 @@ class Schedule(Generic[Waiting]):
                     self._next[lane] += 1
                     self.fresh -= 1
             if found is not None and at_s <= now_s:
-                heapq.heapreplace(self._ready, (self._rank(lane), lane))
+                heapq.heapreplace(self._ready, self._place(lane))
                 return found
             heapq.heappop(self._ready)
             self._stands[lane] = 0
@@ -111,7 +112,7 @@ class Schedule(Generic[Waiting]):
             self._wait(lane, waiting, 0.0)
         if not self._stands[lane] and (self._next[lane] < self._end[lane] or lane in self._back):
             self._stands[lane] = 1
-            heapq.heappush(self._ready, (self._rank(lane), lane))
+            heapq.heappush(self._ready, self._place(lane))
 
     def reopen_shut(self) -> None:
         """Some host has a place that entries of other lanes may take."""
@@ -149,6 +150,10 @@ class Schedule(Generic[Waiting]):
         if self.put_back >= self._most_put_back or self._next[lane] == self._end[lane]:
             return None
         return self._order[self._next[lane]]
+
+    def _place(self, lane: int) -> tuple[int, int, int]:
+        self._turn += 1
+        return self._rank(lane), self._turn, lane
 
     def _rank(self, lane: int) -> int:
         if self._next[lane] == self._end[lane]:

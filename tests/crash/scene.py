@@ -30,6 +30,10 @@ CALLS = (
     "mkdir", "mkdirat", "unlink", "unlinkat", "rmdir", "ftruncate", "close", "flock", "fsetxattr",
 )  # fmt: skip
 _CALL = re.compile(r"(\d+) +(\w+)\(")
+_STAYS = re.compile(r"metrics|timeline|attempts|heartbeats|plans|metrics/.*|timeline/.*[.]completed")
+_FOR_A_DAY = re.compile(
+    r"plans/([.]?[0-9TZ]+-[0-9a-f]+)(/.*)?|lock[.].*"
+)  # of runs that died: timeline.clean
 TIMEOUT_S = 120
 
 
@@ -228,6 +232,7 @@ class Scene:
         settings = Settings(to=str(self.to), durability=self.durability, quiet=True)
         with prepare(str(self.manifest), settings, env={}) as prepared:
             summary = prepared.run(lambda _: None)
+        assert summary is not None
         assert summary.exit_code == 0, summary.failures
         assert self.wrong() == []
         assert self.missing() == []
@@ -250,9 +255,19 @@ class Scene:
         return [name for name in self.job.files if not (self.to / name).is_file()]
 
     def debris(self) -> list[str]:
-        """What lies in the state beside metrics."""
+        """What lies in the state beside what stays: metrics, records of what is over, empty rooms.
+
+        What a run leaves that dies before its plan is on the timeline stays for a day.
+        """
         state = self.to / ".cfetch"
-        return [str(p.relative_to(state)) for p in state.rglob("*") if "metrics" not in p.parts]
+        over = {path.name.split(".")[0] for path in state.glob("timeline/*.completed")}
+        found = (str(path.relative_to(state)) for path in state.rglob("*"))
+        return [
+            name
+            for name in found
+            if not _STAYS.fullmatch(name)
+            and not ((match := _FOR_A_DAY.fullmatch(name)) and match[1] not in over)
+        ]
 
     def held_bytes(self) -> int:
         """Bytes of the job that stand at the destination, in final files and in parts."""

@@ -77,14 +77,3 @@ def test_c92_files_that_wait_for_their_group_are_not_fetched_again(tmp_path, chi
         assert killed.held_bytes == scene.job.total_bytes
         assert list(tmp_path.rglob("*.note")) == []
         assert scene.finish() == 0
-
-
-def test_c92_a_dead_plan_is_removed_although_the_next_run_dies_too(tmp_path, url, children):
-    """Its links are as good as passwords: no moment of the second run may hide the first from the third."""
-    scene = Scene(tmp_path, url, children)
-    began = next(one for one in scene.points() if one.call == "openat" and "/metrics/" in one.line)
-    assert scene.killed_at(began).code == KILLED
-    plans = {path.name for path in (scene.to / ".cfetch/plans").iterdir()}
-    assert len(plans) == 1
-    assert scene.killed_at(Point("syncfs", 1, "")).code == KILLED
-    scene.finish()

@@ -1,7 +1,7 @@
 """A disk that can end at any change: real files in a real directory, and what a power cut leaves of them.
 
 ``Disk`` stands in for the module ``os`` in the rooms that write. A crash is a copy of the tree: the next run
-works on the copy, whose locks nobody holds, and what the dead run still does happens where nobody looks.
+works on the copy, and what the dead run still does happens where nobody looks.
 
 The model of a power cut is that of a POSIX file system: a flush makes all bytes and names so far durable;
 after it, bytes are lost from any place on, zeroed or scrambled, and name changes are lost from some point on
@@ -9,17 +9,17 @@ after it, bytes are lost from any place on, zeroed or scrambled, and name change
 """
 
 import errno
+import io
 import os
 import shutil
 import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 __all__ = ["Disk", "Node"]
 
-REBUILT = ("cfetch.transfer", "cfetch.placement")
+REBUILT = ("cfetch.transfer", "cfetch.placement", "cfetch.timeline.files")
 WRITING = os.O_WRONLY | os.O_RDWR
 
 
@@ -81,8 +81,6 @@ class Disk:
             if not name.startswith(REBUILT):
                 continue
             stand_ins: dict[str, Any] = {"os": self, "flush_file_system": self.flush, "boot_id": self.boot_id}
-            if name.startswith("cfetch.placement"):
-                stand_ins["socket"] = SimpleNamespace(gethostname=lambda: "host")
             for attribute, stand_in in stand_ins.items():
                 if attribute in vars(module):
                     places.append((module, attribute, vars(module)[attribute]))
@@ -179,6 +177,12 @@ class Disk:
             self._names.pop(shown, None)
             self._since.append(("rmdir", shown, None, ""))
 
+    def fdopen(self, descriptor, mode="r", **how):
+        """A file object; one for writing writes here."""
+        if mode != "wb":
+            return os.fdopen(descriptor, mode, **how)
+        return io.BufferedWriter(_Writer(self, descriptor))
+
     def close(self, descriptor):
         self._descriptors.pop(descriptor, None)
         os.close(descriptor)
@@ -201,10 +205,6 @@ class Disk:
             return _Listed(sorted(entries, key=lambda entry: entry.name))
 
     # What happens to it.
-
-    def getpid(self):
-        """One for all: an owner's name is written, and the length of what is written is drawn from."""
-        return 1
 
     def boot_id(self):
         """Changes when the power went."""
@@ -312,6 +312,25 @@ def _read(full):
     with suppress(OSError):  # a file system without attributes
         node.attributes = {name: os.getxattr(full, name) for name in os.listxattr(full)}
     return node
+
+
+class _Writer(io.RawIOBase):
+    """What ``os.fdopen`` gives for writing, before its buffer."""
+
+    def __init__(self, disk, descriptor):
+        self._disk = disk
+        self._descriptor = descriptor
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        return self._disk.write(self._descriptor, bytes(data))
+
+    def close(self):
+        if not self.closed:
+            super().close()
+            self._disk.close(self._descriptor)
 
 
 class _Listed:

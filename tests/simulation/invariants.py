@@ -92,6 +92,8 @@ class Checks:
             self._breach("bug", f"run {run.number} failed by {', '.join(sorted(set(map(repr, causes))))}")
         if run.hung:
             self._breach("liveness", f"run {run.number} does not end")
+        if run.fault is not None and not run.faulty:
+            self._breach("records", f"run {run.number} ended by a fault that there was not: {run.fault}")
         if run.summary is None or run.error is not None or run.hung:
             return
         ids = [record.id for record in run.records]
@@ -114,17 +116,17 @@ class Checks:
             self._breach(
                 "exit code", f"run {run.number} ended with {run.summary.exit_code} instead of {wanted}"
             )
-        if run.fault is not None and not run.faulty:
-            self._breach("records", f"run {run.number} ended by a fault that there was not: {run.fault}")
         if not isinstance(run.fault, LocalFault):
             self._promised |= by["done"] | by["skipped"]
         if run.summary.exit_code == 0:
-            self._no_parts(run, root)
+            self._no_attempts(run, root)
 
-    def _no_parts(self, run, root):
-        left = [one for one in (root / ".cfetch").rglob("*") if one.is_file() and one.name != "owner.json"]
+    def _no_attempts(self, run, root):
+        if run.unused:
+            self._breach("debris", f"run {run.number} ended well and did not drop {run.unused[0]}")
+        left = sorted((root / ".cfetch" / "attempts").rglob("*"))
         if left:
-            self._breach("debris", f"run {run.number} ended well and left {left[0].relative_to(root)}")
+            self._breach("debris", f"run {run.number} ended well and left {left[-1].relative_to(root)}")
 
     def left_open(self, run, tasks, responses, before, after):
         """No task, no response, no descriptor is left."""

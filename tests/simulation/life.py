@@ -7,7 +7,7 @@ import signal
 import tempfile
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,12 @@ from typing import Any
 from cfetch.clock import VirtualClock, run_virtual
 from cfetch.errors import CfetchError, Interrupted, LocalFault
 from cfetch.events import EntryFinished, FileRecord, Progress, RunStarted, Summary
-from cfetch.placement.local import LocalVolume
+from cfetch.placement.leftovers import PROVED_BY_SIZE, useful_parts
+from cfetch.placement.local import STATE_NAME, LocalVolume
 from cfetch.report.summary import Tally
+from cfetch.timeline.attempts import ATTEMPTS, Attempts
+from cfetch.timeline.files import LocalFiles
+from cfetch.timeline.table import on_this_machine
 from cfetch.transfer.pool import Pool
 from tests.simulation.disk import Disk
 from tests.simulation.invariants import Breach, Checks
@@ -31,6 +35,7 @@ QUIET_LIMIT_S = 600.0  # without faults; most worlds need a second
 MAX_QUIET_RUNS = 3  # with one try per file, what a part of a fault's time spoils costs a run
 SPIN_LIMIT = 20_000  # looks at the clock in one instant; honest worlds have some hundred
 QUIET = Ending()
+INSTANT = "i"  # one plan for all runs of a world; the epoch tells them apart
 
 
 @dataclass
@@ -45,6 +50,11 @@ class Run:
     fault: CfetchError | None = None
     hung: bool = False
     error: BaseException | None = None
+    unused: list[str] = field(default_factory=list)  # what the engine left of dead runs, all being in place
+
+    @property
+    def epoch(self) -> int:
+        return self.number + 1
 
 
 @dataclass
@@ -88,6 +98,7 @@ class _Life:
         self.network = Network(world, on_step=self._step, log=self.log)
         self.checks = Checks(world, folder, story.violations)
         self._steps = 0
+        self._gone_epoch: int | None = None
         self._stop_at: int | None = None
         self._stop: Any = lambda: None
 
@@ -138,6 +149,7 @@ class _Life:
         for task in tasks:
             task.cancel()
         died = self.disk.dead
+        self._gone_epoch = run.epoch if self.rng.random() < 0.7 else None  # else it may only be stopped
         came = died or run.stopped or run.fault is not None
         self.story.endings[ending.kind if came else "by itself"] += 1
         self.disk.begin()
@@ -170,26 +182,55 @@ class _Life:
         )
         self._steps, self._stop_at = 0, at if ending.kind == "stop" else None
         tally = Tally()
-        volume = None
-        try:
-            instant = f"i{run.number:03}"
-            volume = LocalVolume(self.disk.root, f"attempts/{instant}/0")
-            await self._pool(run, ending, volume, instant, tally)
-        except LocalFault as fault:
-            run.fault = fault
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:  # a bug, and told as one
-            run.error = error
-        finally:
-            if volume is not None:
-                with suppress(*((OSError,) if self.disk.dead else ())):
-                    volume.close()
-        if not self.disk.dead and volume is not None:
-            cause = Interrupted(signal.SIGINT) if run.stopped else run.fault
-            run.summary = tally.summary(1.0, error=cause)
+        with ExitStack() as stack:
+            try:
+                volume = LocalVolume(self.disk.root)
+                stack.callback(self._close, volume)
+                files = LocalFiles(volume.root / STATE_NAME)
+                stack.callback(files.close)
+                with self._execution(run.epoch, volume, Attempts([files])):
+                    await self._pool(run, ending, volume, tally)
+                if not self.disk.dead:
+                    cause = Interrupted(signal.SIGINT) if run.stopped else run.fault
+                    run.summary = tally.summary(1.0, error=cause)
+                    if run.summary.exit_code == 0:
+                        self._tidy_up(run, files)
+            except LocalFault as fault:
+                run.fault = fault
+            except Exception as error:  # a bug, and told as one
+                run.error = error
 
-    async def _pool(self, run, ending, volume, instant, tally):
+    def _close(self, volume):
+        with suppress(*((OSError,) if self.disk.dead else ())):
+            volume.close()
+
+    @contextmanager
+    def _execution(self, epoch, volume, attempts):
+        """What the timeline does before and after one, as far as it concerns the volume."""
+        with on_this_machine("cannot begin the plan"):
+            attempts.roll_back(
+                INSTANT,
+                epoch,
+                salvage=lambda dead: useful_parts(dead.names),
+                gone_epoch=self._gone_epoch,
+            )
+            attempts.make(INSTANT, epoch)
+        volume.stage(f"{ATTEMPTS}/{INSTANT}/{epoch}")
+        try:
+            yield
+        finally:
+            volume.unstage()
+            attempts.remove(INSTANT, epoch)
+
+    def _tidy_up(self, run, files):
+        """What ``timeline.clean.tidy_up`` does once the plan is completed."""
+        for directory in files.names(f"{ATTEMPTS}/{INSTANT}"):
+            run.unused += files.names(f"{ATTEMPTS}/{INSTANT}/{directory}")
+        if self.disk.boots:  # parts of an earlier boot that nobody can name any more
+            run.unused = [name for name in run.unused if not name.startswith(PROVED_BY_SIZE)]
+        Attempts([files]).roll_back(INSTANT, run.epoch + 1)
+
+    async def _pool(self, run, ending, volume, tally):
         world, loop = self.world, asyncio.get_running_loop()
         plan: Any = ListPlan(world.entries, world.plan_headers)
 
@@ -206,13 +247,13 @@ class _Life:
             self.log("SIGINT")
             pool.stop("SIGINT")
 
-        emit(_started(instant, len(plan)))
+        emit(_started(len(plan)))
         pool = Pool(
             plan,
             world.settings,
             volume,
             self.network,
-            instant=instant,
+            instant=INSTANT,
             clock=_WatchedClock(),
             jitter=self.rng.random,
             emit=emit,
@@ -250,9 +291,9 @@ class _Life:
             self._stop()
 
 
-def _started(instant, files):
+def _started(files):
     return RunStarted(
-        t_s=0.0, instant=instant, wall_start="", version="", host="", files=files, bytes_known=0,
+        t_s=0.0, instant=INSTANT, wall_start="", version="", host="", files=files, bytes_known=0,
         sizes_unknown=0, concurrency=1, destination="", settings={},
     )  # fmt: skip
 

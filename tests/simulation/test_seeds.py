@@ -13,10 +13,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cfetch.placement.leftovers import sweep
 from cfetch.placement.local import LocalVolume
 from cfetch.report.summary import exit_code
 from cfetch.straggler.stall import stalled
+from cfetch.timeline.attempts import Attempts
 from cfetch.transfer.job import Job
 from cfetch.transfer.judge import judge
 from cfetch.transfer.part import Part
@@ -31,23 +31,12 @@ SEEDS = 150
 CHUNK = 15
 MOST_SEEDS = 60  # within which a wrong engine must have been found out
 
-# What the engine is known to break today; a line goes when its cause is mended. The benchmark shows them all.
-KNOWN = (
-    "descriptors open",  # LocalVolume's constructor on a full disk
-    "ended well and left",  # a power cut took a dead run's owner.json, or tore it: nobody sweeps its parts
-)
-
-
-def unknown(story):
-    """The breaches that are not known."""
-    return [breach for breach in story.violations if not any(text in breach.text for text in KNOWN)]
-
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_nothing_is_broken_in_any_world(first):
     """No silent corruption, no loss, no leak, no storm; and without faults everything is had."""
     stories = [simulate(seed) for seed in range(first, first + CHUNK)]
-    assert {story.seed: unknown(story) for story in stories if unknown(story)} == {}
+    assert {story.seed: story.violations for story in stories if story.violations} == {}
     assert sum(story.requests for story in stories) > CHUNK  # the worlds are not empty
 
 
@@ -184,9 +173,16 @@ def test_who_does_not_tell_of_an_entry_is_found_out(monkeypatch):
     assert found_out("records", lambda seed: hostile(seed, faults=["404"], endings=QUIET))
 
 
-def test_who_does_not_sweep_leaves_debris(monkeypatch):
+def test_who_does_not_roll_back_leaves_debris(monkeypatch):
     """A dead run's parts stay on the disk."""
-    everywhere(monkeypatch, sweep, lambda attempts, run, keep, *more: None)
+    monkeypatch.setattr(Attempts, "roll_back", lambda self, instant, below, **how: None)
+    kills = [Ending("kill", at) for at in range(10, 40, 5)]
+    assert found_out("debris", lambda seed: hostile(seed, endings=kills))
+
+
+def test_who_drops_no_leftovers_is_found_out(monkeypatch):
+    """What was salvaged for a file that is in place by now is of no use."""
+    monkeypatch.setattr(LocalVolume, "drop_leftover", lambda self, leftover: None)
     kills = [Ending("kill", at) for at in range(10, 40, 5)]
     assert found_out("debris", lambda seed: hostile(seed, endings=kills))
 

@@ -15,9 +15,8 @@ import time
 import pytest
 
 from cfetch.errors import Held, LocalFault, UsageError
-from cfetch.timeline.clean import clean
+from cfetch.timeline.clean import clean, tidy_up
 from cfetch.timeline.execution import Completed, Execution, roll_back
-from cfetch.timeline.listing import listing
 from cfetch.timeline.states import Event
 from tests.timeline.real import MINUTE_S, nobody, start
 
@@ -351,16 +350,20 @@ def test_a_file_system_without_links_will_do(processes, monkeypatch):
     start(x, instant, on_lost=nobody).commit(files=2, size_bytes=20)
 
 
-def test_the_listing_tells_owner_and_epoch(processes):
-    """Of each instant as it stands: requested, at work, completed; and one that cannot be read."""
+def test_a_listing_that_misses_a_plan_while_it_moves_is_not_believed(processes, monkeypatch):
+    """A scan may show neither name of a file that is renamed meanwhile: one look is no proof of absence."""
     x = processes.table("x")
-    done, at_work, new, torn = (processes.schedule(x, fingerprint=name) for name in "abcd")
-    start(x, done, on_lost=nobody).commit(files=2, size_bytes=20)
-    start(x, at_work, on_lost=nobody)
-    (processes.state / "timeline" / f"{torn}.download.requested").write_bytes(b"{")
-    told = {one.entry.instant: one for one in listing(processes.table("reader"))}
-    assert list(told) == [done, at_work, new, torn]
-    assert [one.epoch for one in told.values()] == [1, 1, 0, 0]
-    assert [one.owner for one in told.values()] == [x.node.owner, x.node.owner, None, None]
-    assert [one.heartbeat_age_s is not None for one in told.values()] == [False, True, False, False]
-    assert [one.record is not None for one in told.values()] == [True, True, True, False]
+    instant = processes.schedule(x)
+    (processes.state / "attempts" / instant / "1").mkdir(parents=True)
+    processes.time_s += 2 * 86400
+    names, asked = x.files.names, []
+
+    def misses_at_first(path):
+        asked.append(path)
+        return [] if asked.count("timeline") == 1 else names(path)
+
+    monkeypatch.setattr(x.files, "names", misses_at_first)
+    tidy_up(x, 1e9)
+    assert (processes.state / "attempts" / instant / "1").exists()
+    asked.clear()
+    assert start(x, instant, on_lost=nobody).epoch == 1

@@ -103,6 +103,12 @@ def test_what_was_put_back_comes_when_due_and_before_new_entries():
     assert schedule.waiting == 0
 
 
+def test_hosts_with_equal_sizes_take_turns():
+    """None of them is served first as a whole."""
+    schedule, _ = schedule_of([5] * 6, [0, 0, 1, 1, 2, 2])
+    assert [schedule.take(0.0) for _ in range(6)] == [0, 2, 4, 1, 3, 5]
+
+
 def test_something_put_back_into_an_empty_lane_is_found():
     """Also by a lane that stands nowhere any more."""
     schedule, _ = schedule_of([9])

@@ -127,7 +127,7 @@ def test_help_tells_exit_codes_and_examples():
     """Somebody who writes a script around it finds them where they look first."""
     text = cfetch("--help").stdout
     codes = re.findall(r"^ +(\d+)  \w", text.partition("Exit codes:")[2], re.MULTILINE)
-    assert codes == ["0", "1", "2", "3", "130", "70"]
+    assert codes == ["0", "1", "2", "3", "4", "130", "70"]
     assert "cfetch download manifest.json --to data/" in text
 
 

@@ -11,6 +11,7 @@ monotonic time, and calls the owner dead when the count has not changed for the 
 The owner measures the same time from before its last write, so it knows first, and then never beats again.
 """
 
+import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -178,6 +179,7 @@ class BeatThread:
             self._thread.join(STOP_S)
 
     def _run(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they must wake the main thread
         hangs = False
         while hangs or not self._pause(self._stopped, min(self._interval_s, self._pulse.left_s())):
             if self._stopped.is_set():

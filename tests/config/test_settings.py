@@ -23,6 +23,8 @@ NUMERIC = {
     "retry_budget": ((0, 86_400), (-1, 86_401)),
     "stall_timeout": ((0.05, 3600), (0.049, 3601)),
     "connect_timeout": ((0.05, 600), (0.049, 601)),
+    "heartbeat_interval": ((1, 3600), (0.999, 3600.001)),
+    "heartbeat_misses": ((0, 100), (-1, 101)),
 }
 CASES = [(key, value) for key, (good, _) in NUMERIC.items() for value in good]
 BAD = [(key, value) for key, (_, bad) in NUMERIC.items() for value in bad]

@@ -32,7 +32,7 @@ CALLS = (
 _CALL = re.compile(r"(\d+) +(\w+)\(")
 _STAYS = re.compile(r"metrics|timeline|attempts|heartbeats|plans|metrics/.*|timeline/.*[.]completed")
 _FOR_A_DAY = re.compile(
-    r"plans/([.]?[0-9TZ]+-[0-9a-f]+)(/.*)?|lock[.].*"
+    r"plans/([.]?[0-9TZ]+-[0-9a-f]+)(/.*)?|lock[.].*|.*/[.].*[.]tmp"
 )  # of runs that died: timeline.clean
 TIMEOUT_S = 120
 

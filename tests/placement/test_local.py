@@ -51,11 +51,13 @@ def test_c104_a_directory_that_went_is_made_again(volume, root, act):
 def test_c104_a_directory_that_goes_at_the_very_moment_is_made_again(volume, root, monkeypatch):
     """Between the look at it and the rename."""
     published(volume, "d/a")
-    real, gone = os.rename, []
+    real = os.rename
+    gone: list[str] = []
 
     def rename(*arguments, **how):
         if not gone:
-            gone.append(shutil.rmtree(root / "d"))
+            gone.append("d")
+            shutil.rmtree(root / "d")
         real(*arguments, **how)
 
     monkeypatch.setattr(os, "rename", rename)

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import signal
 import threading
 from typing import Any
 
@@ -393,3 +394,20 @@ def test_H6_a_late_write_does_not_revive(tmp_path, clock):  # noqa: N802
     pulse.beat()
     assert pulse.lost is not None
     files.close()
+
+
+def test_signals_are_left_to_the_main_thread(files, clock):
+    """A beat thread takes none: one that it took would not wake the loop that has to answer it."""
+    masks = []
+
+    class Looking(Pulse):
+        def beat(self):
+            masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+            super().beat()
+
+    pulse = Looking(files, INSTANT, 1, an_owner(), expiry_s=180.0, monotonic=clock)
+    pulse.first()
+    thread, done = run_beats(pulse, clock, 1)
+    assert done.wait(60)
+    thread.stop()
+    assert {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} <= masks[0]

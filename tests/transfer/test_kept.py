@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
-from cfetch.placement.leftovers import boot_id, this_owner
+from cfetch.placement.leftovers import boot_id
 from cfetch.placement.local import LocalVolume
 from cfetch.transfer.kept import Kept
 from cfetch.transfer.part import Part
@@ -18,12 +18,11 @@ HASHED = entry_of(0, "a", BODY, digest=True)
 SIZED = entry_of(0, "a", BODY)
 
 
-def leave(root, run, entry, size_bytes, *, noted=False, name=None):
-    """A dead run's part of ``entry``; with the note of an ETag, if it is ``noted``."""
-    directory = root / ".cfetch/attempts" / run / "0"
+def leave(root, epoch, entry, size_bytes, *, noted=False):
+    """What the timeline kept of a dead attempt at ``entry``; with the note of an ETag, if it is ``noted``."""
+    directory = root / ".cfetch/attempts/i" / f"9-{epoch}"
     directory.mkdir(parents=True, exist_ok=True)
-    (directory.parent / "owner.json").write_bytes(msgspec.json.encode(this_owner()))
-    part = directory / (name or part_name(entry, boot_id()))
+    part = directory / part_name(entry, boot_id())
     part.write_bytes(BODY[:size_bytes])
     if noted:
         note = msgspec.json.encode(note_for(entry, '"v1"', boot_id()))
@@ -32,7 +31,7 @@ def leave(root, run, entry, size_bytes, *, noted=False, name=None):
 
 def given(root, entry):
     """The part that an entry of a new run starts with, and the files that dead runs have left after that."""
-    volume = LocalVolume(root, "attempts/now/0")
+    volume = LocalVolume(root, "attempts/i/0")
 
     async def main():
         part = Part(volume, entry)
@@ -42,7 +41,7 @@ def given(root, entry):
         return found
 
     found = asyncio.run(main())
-    left = [p for p in root.rglob("*") if p.is_file() and p.name != "owner.json"]
+    left = [p for p in root.rglob("*") if p.is_file()]
     volume.close()
     return (*found, len(left))
 
@@ -62,8 +61,8 @@ def given(root, entry):
 )
 def test_c92_the_longest_that_fits_is_gone_on_with(tmp_path, entry, parts, position, validator):
     """By hash any beginning, by size the whole, by note under its ETag; the others are of no use any more."""
-    for run, (size_bytes, noted) in enumerate(parts):
-        leave(tmp_path, f"then{run}", entry, size_bytes, noted=noted)
+    for epoch, (size_bytes, noted) in enumerate(parts):
+        leave(tmp_path, epoch, entry, size_bytes, noted=noted)
     assert given(tmp_path, entry) == (position, validator, 0)
 
 
@@ -72,7 +71,7 @@ def test_c92_the_longest_that_fits_is_gone_on_with(tmp_path, entry, parts, posit
 )
 def test_c92_parts_of_other_entries_are_left_alone(tmp_path, other):
     """Another manifest may want them."""
-    leave(tmp_path, "then", other, 100)
+    leave(tmp_path, 1, other, 100)
     assert given(tmp_path, HASHED) == (0, None, 1)
 
 
@@ -81,12 +80,12 @@ def test_a_part_of_what_is_in_place_already_is_removed(tmp_path):
 
     def before(root):
         (root / "a").write_bytes(BODY)
-        leave(root, "then", SIZED, 100, noted=True)
-        leave(root, "then2", SIZED, len(BODY))
+        leave(root, 1, SIZED, 100, noted=True)
+        leave(root, 2, SIZED, len(BODY))
 
     outcome = drive(tmp_path, {"a": Reply(body=BODY)}, [SIZED], before=before)
     assert outcome.statuses == ["skipped"]
-    assert not (outcome.root / ".cfetch").exists()
+    assert [p for p in (outcome.root / ".cfetch").rglob("*") if p.is_file()] == []
 
 
 @pytest.mark.parametrize(("entry", "asked"), [(HASHED, ["bytes=100-"]), (SIZED, [None])])
@@ -94,9 +93,9 @@ def test_c92_a_small_part_is_gone_on_with_where_a_hash_will_prove_it(tmp_path, e
     """Not under a size alone: the object may have changed."""
 
     def before(root):
-        leave(root, "then", entry, 100)
+        leave(root, 1, entry, 100)
 
     outcome = drive(tmp_path, {"a": Reply(body=BODY)}, [entry], before=before)
     assert outcome.tree == {"a": BODY}
     assert [request.range for request in outcome.transport.opens] == asked
-    assert not (outcome.root / ".cfetch").exists()
+    assert [p for p in (outcome.root / ".cfetch").rglob("*") if p.is_file()] == []

@@ -7,11 +7,11 @@ import pytest
 
 from cfetch.clock import VirtualClock, run_virtual
 from cfetch.errors import LocalFault, Transient
-from cfetch.placement.leftovers import boot_id, this_owner
+from cfetch.placement.leftovers import boot_id
 from cfetch.placement.local import LocalVolume
 from cfetch.secret import SecretUrl
 from cfetch.transfer.document import SILENCE_S, fetch_document
-from cfetch.transfer.resume import note_for
+from cfetch.transfer.resume import note_for, part_name
 from tests.transfer.drive import drive, entry_of
 from tests.transfer.fake import FakeTransport, Reply
 
@@ -127,13 +127,13 @@ def test_names_that_cannot_be_made_durable_are_a_local_fault(tmp_path, monkeypat
 
 
 def leaves(entry, data):
-    """A dead run of this machine that left ``data`` as a part of ``entry``."""
+    """A dead attempt of which the timeline has kept ``data`` as a part of ``entry``."""
 
     def before(root):
-        staging = root / ".cfetch/attempts/then/0"
-        staging.mkdir(parents=True)
-        (staging.parent / "owner.json").write_bytes(msgspec.json.encode(this_owner()))
-        (staging / "000000000009").write_bytes(data)
-        (staging / "000000000009.note").write_bytes(msgspec.json.encode(note_for(entry, '"v1"', boot_id())))
+        kept = root / ".cfetch/attempts/i/1-0"
+        kept.mkdir(parents=True)
+        name = part_name(entry, boot_id())
+        (kept / name).write_bytes(data)
+        (kept / f"{name}.note").write_bytes(msgspec.json.encode(note_for(entry, '"v1"', boot_id())))
 
     return before

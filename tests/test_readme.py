@@ -33,7 +33,10 @@ def test_every_verb_is_named():
     assert [verb for verb in verbs if f"`cfetch {verb}" not in README] == []
 
 
-VERBS = ("", "download", "bench", "report", "verify", "manifest build", "manifest check", "manifest convert")
+VERBS = (
+    *("", "download", "bench", "report", "verify", "manifest build", "manifest check", "manifest convert"),
+    *(f"plan {verb}" for verb in ("schedule", "run", "list", "show", "rollback", "clean")),
+)
 
 
 def test_options_it_names_exist():

@@ -79,7 +79,7 @@ def plan_lines(plans: Iterable[Plan]) -> Iterator[str]:
     for plan in plans:
         what = plan.action if plan.target is None else f"rollback of {plan.target}"
         files = UNKNOWN if plan.files is None else f"{plan.files:,}"
-        known = UNKNOWN if plan.bytes is None else size(plan.bytes)
+        known = size(plan.bytes or None)  # 0: no size is known
         kind = plan.kind or "unreadable"
         rows.append((plan.instant, what, kind, plan.state, str(plan.epoch), files, known, _owner(plan)))
     yield from _aligned(rows) if len(rows) > 1 else ["there is no plan on this timeline"]

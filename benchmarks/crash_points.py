@@ -1,7 +1,7 @@
 """Kill a download on entering each of its system calls, run it again, and look at what stands there.
 
 ``python benchmarks/crash_points.py [--durability power|crash] [--twice N] [--json]``. Needs strace; takes
-two minutes for each durability. A violation is a final name with anything but its file, a second run
+some four minutes for each durability. A violation is a final name with anything but its file, a second run
 that does not end with the whole tree, or debris of a dead run after it.
 """
 

@@ -281,9 +281,7 @@ class LocalVolume:
         """
         parent, _, leaf = path.rpartition("/")
         try:
-            found = os.stat(
-                leaf.encode(), dir_fd=self._directory(parent, create=False), follow_symlinks=False
-            )
+            found = os.stat(leaf.encode(), dir_fd=self._directory(parent, create=False), follow_symlinks=False)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -335,10 +333,10 @@ class LocalVolume:
                     f"{self.root} was moved or removed while cfetch was running; "
                     "put it back, or run the same command again"
                 )
-            if not path:
-                return self._root_fd
             if held is not None:
                 os.close(self._directories.pop(path).descriptor)
+            if not path:
+                return self._root_fd
             descriptor = self._open_below(path, mode=0o777, create=create)
             held = self._directories[path] = _Held(descriptor, _number(os.fstat(descriptor)))
             if len(self._directories) > self._most_directories:

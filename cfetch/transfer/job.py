@@ -33,6 +33,7 @@ class Job:
     __slots__ = (
         "_failures",
         "_link_headers",
+        "_own_host",
         "_own_url",
         "attempts",
         "best_bytes",
@@ -59,10 +60,11 @@ class Job:
         "verified",
     )
 
-    def __init__(self, entry: Entry, part: Part, *, lane: int, now_s: float) -> None:
+    def __init__(self, entry: Entry, part: Part, *, lane: int, host: str, now_s: float) -> None:
         self.entry = entry
         self.part = part
         self.lane = lane
+        self._own_host = host
         self.start_s = self.progress_s = self.put_s = self.due_s = now_s
         self.queued_s = 0.0
         self.placed = False
@@ -86,7 +88,7 @@ class Job:
 
     def host_of(self, source: int) -> str:
         """The host that a source is asked at."""
-        return (self.entry.mirrors[source - 1] if source else self.entry.url).host()
+        return self.entry.mirrors[source - 1].host() if source else self._own_host
 
     @property
     def host(self) -> str:
@@ -144,7 +146,7 @@ class Job:
     def secrets(self, of_all: Mapping[str, str]) -> Mapping[str, str]:
         """The headers for the present source; another origin gets only those that came with its link."""
         own = {name: value.reveal() for name, value in self.headers} if self.headers else {}
-        if self.url.origin() == self.entry.url.origin():
+        if self.url is self.entry.url or self.url.origin() == self.entry.url.origin():
             return {**of_all, **own} if own else of_all
         return {} if self.source else {n: value.reveal() for n, value in self._link_headers}
 

@@ -63,6 +63,7 @@ class Part:
         "_entry",
         "_fd",
         "_hash",
+        "_known_identity",
         "_lost",
         "_made",
         "_mirrored",
@@ -76,6 +77,7 @@ class Part:
 
     def __init__(self, volume: LocalVolume, entry: Entry) -> None:
         self._volume = volume
+        self._known_identity: str | None = None
         self._name = ""  # until there is a file: most entries of a second run have none
         self._entry = entry
         self._fd = -1
@@ -110,7 +112,7 @@ class Part:
 
     def _note(self) -> None:
         """Tell later runs under which ETag these bytes came, if there was one and no hash will prove them."""
-        if self.validator is None or self._entry.digest is not None:
+        if self.validator is None or self._mirrored or self._entry.digest is not None:
             return
         note = note_for(self._entry, self.validator, boot_id())
         self._volume.note_part(self._name, msgspec.json.encode(note))
@@ -133,7 +135,7 @@ class Part:
         if self._hash is not None:
             await _read_and_close(os.dup(self._fd), self._hash, self._entry.path)
         self.position = os.lseek(self._fd, 0, os.SEEK_END)
-        if note is not None and note.identity == identity(self._entry.url):
+        if note is not None and note.identity == self._identity:
             self.validator = note.validator
 
     def came_from(self, *, mirror: bool) -> None:
@@ -198,7 +200,7 @@ class Part:
         if not self._made:
             self._open()
         if self._fd >= 0 and self._entry.digest is None:
-            self._volume.record(self._fd, Source(identity(self._entry.url), self.validator))
+            self._volume.record(self._fd, Source(self._identity, None if self._mirrored else self.validator))
         self.close()
 
     def publish(self) -> None:
@@ -242,4 +244,10 @@ class Part:
         self._made = True
 
     def _own_name(self) -> str:
-        return part_name(self._entry, boot_id())
+        return part_name(self._entry, boot_id(), self._identity)
+
+    @property
+    def _identity(self) -> str:
+        if self._known_identity is None:
+            self._known_identity = identity(self._entry.url)
+        return self._known_identity

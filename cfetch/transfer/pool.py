@@ -171,11 +171,14 @@ class Pool:
             job.queued_s += now_s - job.put_s
             job.progress_s += max(0.0, now_s - job.due_s)  # it was the host's time, not the entry's
         else:
-            entry = self._plan.entry(found)
-            job = Job(entry, Part(self._volume, entry), lane=self._plan.host_of[found], now_s=now_s)
-            self._has_mirrors = self._has_mirrors or bool(entry.mirrors)
+            job = self._new_job(found, now_s)
+            self._has_mirrors = self._has_mirrors or bool(job.entry.mirrors)
         self._tries.place(job)
         return job
+
+    def _new_job(self, index: int, now_s: float) -> Job:
+        entry, lane = self._plan.entry(index), self._plan.host_of[index]
+        return Job(entry, Part(self._volume, entry), lane=lane, host=self._plan.hosts[lane], now_s=now_s)
 
     def _opens_s(self, lane: int, found: int | Job, now_s: float) -> float:
         """When an entry may start at one of its sources, or is not to wait for any of them."""
@@ -185,8 +188,7 @@ class Pool:
             own_s = self._hosts.opens_s(self._plan.hosts[lane], now_s)
             if own_s <= now_s:
                 return own_s
-            entry = self._plan.entry(found)
-            job = Job(entry, Part(self._volume, entry), lane=lane, now_s=now_s)
+            job = self._new_job(found, now_s)
         opens_s = min(self._hosts.opens_s(job.host_of(n), now_s) for n in job.usable_sources())
         return now_s if opens_s > now_s and self._tries.given_up(job) is not None else opens_s
 

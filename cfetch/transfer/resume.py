@@ -42,16 +42,17 @@ def identity(url: SecretUrl) -> str:
     return hashlib.sha256(f"{url.origin()}{parts.path}?{parts.query}".encode()).hexdigest()[:32]
 
 
-def part_name(entry: Entry, boot_id: str) -> str:
+def part_name(entry: Entry, boot_id: str, link: str | None = None) -> str:
     """The name of every part of ``entry``, in this run and others; 33 characters.
 
-    Without a hash in the manifest the boot counts too: after a restart of the machine unflushed bytes may
-    have been lost behind a size that looks right.
+    ``link`` is the ``identity`` of its URL where that is known. Without a hash in the manifest the boot
+    counts too: after a restart of the machine unflushed bytes may have been lost behind a size that looks
+    right.
     """
     if entry.digest is not None:
         kind, proof = PROVED_BY_HASH, f"{entry.digest.algorithm}:{entry.digest.hex}"
     else:
-        kind, proof = PROVED_BY_SIZE, f"{identity(entry.url)} {boot_id}"
+        kind, proof = PROVED_BY_SIZE, f"{link or identity(entry.url)} {boot_id}"
     text = f"{entry.path}\0{entry.size_bytes}\0{proof}"
     return kind + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 

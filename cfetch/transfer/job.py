@@ -45,6 +45,7 @@ class Job:
         "fresh",
         "gave_up",
         "headers",
+        "host",
         "lane",
         "mitigations",
         "must_refresh",
@@ -64,7 +65,7 @@ class Job:
         self.entry = entry
         self.part = part
         self.lane = lane
-        self._own_host = host
+        self._own_host = self.host = host
         self.start_s = self.progress_s = self.put_s = self.due_s = now_s
         self.queued_s = 0.0
         self.placed = False
@@ -89,11 +90,6 @@ class Job:
     def host_of(self, source: int) -> str:
         """The host that a source is asked at."""
         return self.entry.mirrors[source - 1].host() if source else self._own_host
-
-    @property
-    def host(self) -> str:
-        """The host of the present source."""
-        return self.host_of(self.source)
 
     @property
     def mirror(self) -> str | None:
@@ -131,6 +127,7 @@ class Job:
         if source == self.source:
             return
         self.source = source
+        self.host = self.host_of(source)
         self.corrupt = 0
         self.fresh = False
         self.url = self.entry.mirrors[source - 1] if source else self._own_url

@@ -8,7 +8,6 @@ and notes hold a hash of the rest, never the URL.
 """
 
 import hashlib
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -19,6 +18,7 @@ from cfetch.secret import SecretUrl
 
 __all__ = ["WORTH_KEEPING_BYTES", "Note", "fits", "identity", "note_for", "part_name", "read_note"]
 
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 WORTH_KEEPING_BYTES = (
     1 << 20
 )  # less is fetched again in 0.1 s at 100 Mbit/s; a note for each file would cost more
@@ -38,8 +38,11 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 def identity(url: SecretUrl) -> str:
     """The same for two links to one object, however they were signed; tells nothing about the link."""
-    parts = urlsplit(unsigned(url.reveal()))
-    return hashlib.sha256(f"{url.origin()}{parts.path}?{parts.query}".encode()).hexdigest()[:32]
+    scheme, _, rest = unsigned(url.reveal()).partition("://")
+    authority, slash, tail = rest.partition("/")
+    default_port = _DEFAULT_PORTS.get(scheme.lower(), "")
+    text = f"{scheme}://{authority.removesuffix(default_port)}".lower() + slash + tail
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def part_name(entry: Entry, boot_id: str, link: str | None = None) -> str:

@@ -17,7 +17,7 @@ import msgspec
 
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.settings import Settings
-from cfetch.errors import Blocked, ConfigError, Held, LocalFault
+from cfetch.errors import Blocked, ConfigError, Held, LocalFault, UsageError
 from cfetch.events import Listener, PlanWaiting, Summary
 from cfetch.intake import open_manifest, shown_name
 from cfetch.manifest.plan import Plan, freeze, load_plan
@@ -34,11 +34,11 @@ from cfetch.timeline.clean import tidy_up
 from cfetch.timeline.execution import Completed, Execution, schedule, start
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.records import PlanRecord
-from cfetch.timeline.states import Action, Kind, State, new_instant
-from cfetch.timeline.table import Table, existing, open_table
+from cfetch.timeline.states import Action, Entry, Kind, State, new_instant
+from cfetch.timeline.table import Table, existing, open_existing, open_table
 from cfetch.transfer.network import Network, network_of
 
-__all__ = ["Prepared", "Preview", "Scheduled", "pending", "prepare", "prepare_planned"]
+__all__ = ["Prepared", "Preview", "Previews", "Scheduled", "pending", "prepare", "prepare_planned"]
 
 DISK_RESERVE_BYTES = 16 << 20  # metrics, plan and directories need room too
 KEEP_S = 30 * 86_400.0  # completed plans stay on the timeline for a month, then in its archive
@@ -57,6 +57,13 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     hosts: dict[str, int]
     destination: str
     free_bytes: int
+
+
+class Previews(msgspec.Struct, frozen=True, kw_only=True):
+    """The same of several plans: ``cfetch plan run --dry-run --json`` (``cfetch.previews/1``)."""
+
+    schema: str = "cfetch.previews/1"
+    previews: list[Preview]
 
 
 class Scheduled(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,16 +145,20 @@ def prepare_planned(
     """The same for a plan that stands on the destination's timeline; None if it is completed.
 
     Raises:
-        UsageError: there is no such plan.
+        UsageError: there is no such plan, or it is for another destination.
         LocalFault: its frozen manifest cannot be read, or as ``prepare``.
     """
     clock = clock or SystemClock()
     root, state = _places(settings)
     with ExitStack() as stack:
-        with _table(settings) as table:
-            if existing(table, table.store.entries(), instant).state is State.COMPLETED:
+        with open_existing(*_timeline(settings)) as table:
+            entry = existing(table, table.store.entries(), instant)
+            if entry.state is State.COMPLETED:
                 yield None
                 return
+            there = _elsewhere(settings, table, entry)
+        if there:
+            raise UsageError(f"plan {instant} is for {there}; give that as --to")
         reserve_descriptors(settings.concurrency)
         network = network_of(settings, env)
         directory = state / "plans" / instant
@@ -162,12 +173,15 @@ def prepare_planned(
 
 
 def pending(settings: Settings) -> list[str]:
-    """The plans that wait for a run, oldest first. Raises LocalFault."""
-    with _table(settings) as table:
-        entries = table.store.entries()
-    return [
-        one.instant for one in entries if one.action is Action.DOWNLOAD and one.state is not State.COMPLETED
-    ]
+    """The plans of this destination that wait for a run, oldest first. Raises UsageError, LocalFault."""
+    with open_existing(*_timeline(settings)) as table:
+        return [
+            one.instant
+            for one in table.store.entries()
+            if one.action is Action.DOWNLOAD
+            and one.state is not State.COMPLETED
+            and not _elsewhere(settings, table, one)
+        ]
 
 
 def _places(settings: Settings) -> tuple[Path, Path]:
@@ -175,12 +189,27 @@ def _places(settings: Settings) -> tuple[Path, Path]:
     return root, Path(settings.state).absolute() if settings.state else root / STATE_NAME
 
 
-@contextmanager
-def _table(settings: Settings) -> Iterator[Table]:
+def _timeline(settings: Settings) -> tuple[Path, list[Path], Heartbeats]:
     root, state = _places(settings)
     heartbeats = Heartbeats(interval_s=settings.heartbeat_interval, misses=settings.heartbeat_misses)
-    with open_table(state, [root / STATE_NAME], heartbeats) as table:
-        yield table
+    return state, [root / STATE_NAME], heartbeats
+
+
+def _is_shared(settings: Settings) -> bool:
+    """Whether other destinations may have plans on the same timeline."""
+    root, state = _places(settings)
+    return state != root / STATE_NAME
+
+
+def _elsewhere(settings: Settings, table: Table, entry: Entry) -> str:
+    """Where a plan of a shared timeline downloads to, if not here. A timeline moves with its destination."""
+    if not _is_shared(settings):
+        return ""
+    with suppress(FileNotFoundError):  # it has moved on, so it is in somebody's hands
+        record = table.store.read_plan(entry)
+        if record is not None and record.destinations != (str(_places(settings)[0]),):
+            return printable(", ".join(record.destinations), 1000)
+    return ""
 
 
 def _check_room(plan: Plan, volume: LocalVolume) -> None:
@@ -249,7 +278,7 @@ class Prepared:
 
     def schedule(self, *, removable: bool = False) -> Scheduled:
         """Put the plan on the timeline, or find it pending there. Raises LocalFault."""
-        with _table(self._settings) as table:
+        with open_table(*_timeline(self._settings)) as table:
             instant = self._put(table, Kind.REMOVABLE if removable else Kind.IMMUTABLE)
         return Scheduled(
             instant=instant,
@@ -268,7 +297,7 @@ class Prepared:
             UsageError: it is removable and had its one attempt.
             LocalFault: the timeline, the metrics or the parts cannot be written.
         """
-        with _table(self._settings) as table:
+        with open_table(*_timeline(self._settings)) as table:
             run = Run(
                 self.plan,
                 self._volume,
@@ -310,11 +339,12 @@ class Prepared:
 
     def _put(self, table: Table, kind: Kind) -> str:
         """The instant of this plan on the timeline, with its frozen manifest beside it."""
+        root = str(self._volume.root)
         record = PlanRecord(
             kind=kind,
-            fingerprint=self.plan.digest,
+            fingerprint=f"{self.plan.digest} {root}" if _is_shared(self._settings) else self.plan.digest,
             manifest=printable(self.plan.source, 1000),
-            destinations=(str(self._volume.root),),
+            destinations=(root,),
             files=len(self.plan),
             bytes=self.plan.total_bytes,
         )
@@ -323,11 +353,20 @@ class Prepared:
             self._lay_down(directory / self._instant)  # first: whoever finds the plan finds its manifest
             instant = schedule(table, self._instant, record)
             if instant != self._instant:
-                self._lay_down(directory / instant)  # with links that were signed anew
+                self._lay_down_anew(table, instant)
                 shutil.rmtree(directory / self._instant, ignore_errors=True)
         except OSError as error:
             raise local_fault(error, f"cannot keep the plan in {directory}") from None
         return instant
+
+    def _lay_down_anew(self, table: Table, instant: str) -> None:
+        """The same plan with links that were signed anew; none if it is being completed and tidied up now."""
+        try:
+            self._lay_down(self._state / "plans" / instant)
+        except (OSError, LocalFault):
+            entry = table.store.entry(instant)
+            if entry is not None and entry.state is not State.COMPLETED:
+                raise
 
     def _lay_down(self, directory: Path) -> None:
         _make_private(directory)

@@ -15,7 +15,7 @@ from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.owner import Owner
 from cfetch.timeline.records import PlanRecord, RollbackRecord
 from cfetch.timeline.states import Action, Entry, State
-from cfetch.timeline.table import Table, open_table
+from cfetch.timeline.table import Table, open_existing
 
 __all__ = ["clean_plans", "list_plans", "roll_back_plan", "show_plan"]
 
@@ -25,10 +25,8 @@ def _timeline(settings: Settings) -> Iterator[Table]:
     """The timeline of the settings' destination. Raises UsageError if there is none, LocalFault."""
     attempts = Path(settings.to).absolute() / STATE_NAME
     state = Path(settings.state).absolute() if settings.state else attempts
-    if not (state / "timeline").is_dir():
-        raise UsageError(f"there is no timeline in {state}; give the --to or --state of a download")
     heartbeats = Heartbeats(interval_s=settings.heartbeat_interval, misses=settings.heartbeat_misses)
-    with open_table(state, [attempts], heartbeats) as table:
+    with open_existing(state, [attempts], heartbeats) as table:
         yield table
 
 

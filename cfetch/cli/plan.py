@@ -12,7 +12,7 @@ from cfetch.cli.options import JsonOption, config_document, with_guard, with_set
 from cfetch.config.kinds import Kind, duration
 from cfetch.config.layers import Resolved, show
 from cfetch.config.settings import Settings
-from cfetch.errors import ConfigError, UsageError
+from cfetch.errors import CfetchError, ConfigError, Held, UsageError
 
 if TYPE_CHECKING:
     import msgspec
@@ -91,7 +91,8 @@ def run(
 ) -> None:
     """Run plans that were scheduled, or that another run has left.
 
-    A plan that another live run holds is refused with exit code 4; with --all it is passed over.
+    A plan that another live run holds is refused with exit code 4; with --all it is passed over, as is a
+    removable one that had its only attempt.
 
     Examples:
 
@@ -110,11 +111,16 @@ def run(
     instants = [instant] if instant is not None else pending(settings)
     if len(instants) > 1 and not every:
         raise UsageError(f"{len(instants)} plans are pending; name one of them, or give --all")
+    if settings.dry_run:
+        _preview(instants, settings)
+        return
     code, summaries = 0, []
     for one in instants:
         summary, ended = _run_one(one, settings, alone=not every)
         code = max(code, ended)
         summaries += [summary] if summary is not None else []
+        if summary is not None and summary.status == "interrupted":
+            break
     if settings.json:
         from cfetch.report.plan_view import Summaries
 
@@ -125,22 +131,34 @@ def run(
         raise typer.Exit(code)
 
 
+def _preview(instants: list[str], settings: Settings) -> None:
+    """What a run of each plan would do; one that is completed has nothing left to do."""
+    import msgspec
+
+    from cfetch.dashboard.preview import preview_lines
+    from cfetch.download import Previews, prepare_planned
+
+    previews, lines = [], []
+    for one in instants:
+        with prepare_planned(one, settings, env=os.environ) as prepared:
+            if prepared is not None:
+                previews.append(prepared.preview())
+                lines += preview_lines(**msgspec.structs.asdict(previews[-1]))
+    _tell(Previews(previews=previews), lines, json=settings.json)
+
+
 def _run_one(instant: str, settings: Settings, *, alone: bool) -> "tuple[Summary | None, int]":
-    """The summary and the exit code; with ``alone`` a plan in other hands is an error."""
+    """The summary and the exit code; unless ``alone``, a plan that cannot be run is passed over."""
     from cfetch.download import prepare_planned
-    from cfetch.errors import Held
 
     try:
         with prepare_planned(instant, settings, env=os.environ) as prepared:
-            if prepared is not None and settings.dry_run:
-                main_job.preview(prepared, settings)
-                return None, 0
             summary = None if prepared is None else main_job.run(prepared, settings)
-    except Held as held:
-        if alone:
+    except CfetchError as error:
+        if alone or isinstance(error, ConfigError):
             raise
-        print(f"cfetch: {held}", file=sys.stderr)
-        return None, 0
+        print(f"cfetch: {error}", file=sys.stderr)
+        return None, 0 if isinstance(error, Held | UsageError) else error.exit_code
     if summary is None:
         print(f"plan {instant} is completed already", file=sys.stderr)
         return None, 0

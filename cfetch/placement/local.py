@@ -281,7 +281,9 @@ class LocalVolume:
         """
         parent, _, leaf = path.rpartition("/")
         try:
-            found = os.stat(leaf.encode(), dir_fd=self._directory(parent, create=False), follow_symlinks=False)
+            found = os.stat(
+                leaf.encode(), dir_fd=self._directory(parent, create=False), follow_symlinks=False
+            )
         except FileNotFoundError:
             return None
         except OSError as error:

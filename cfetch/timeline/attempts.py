@@ -126,9 +126,10 @@ def _empty(files: Files, path: str, keep: Collection[str], kept_in: str, *, move
     if keep:
         _make(files, kept_in)
     for _ in range(MAX_SWEEPS):
+        kept = set(files.names(kept_in))  # from where it was written; one that was copied before may be torn
         for name in sorted(files.names(path)):
             with suppress(FileNotFoundError, FileExistsError):
-                if name not in keep:
+                if name not in keep or name in kept:
                     pass
                 elif move:
                     files.rename(f"{path}/{name}", f"{kept_in}/{name}")

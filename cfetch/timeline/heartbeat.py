@@ -50,6 +50,11 @@ class Heartbeats(msgspec.Struct, frozen=True, kw_only=True):
         """The silence after which an owner counts as dead: one interval more than may be missed."""
         return self.interval_s * (self.misses + 1)
 
+    @property
+    def pause_s(self) -> float:
+        """Between two beats: where none may be missed, the next has to come well before the expiry."""
+        return min(self.interval_s, self.expiry_s / 2)
+
 
 def look(files: Files, instant: str, now_s: float) -> tuple[Beat | None, float | None]:
     """The beat of an instant and its age: seconds, where ``now_s`` is by the file system's clock."""

@@ -16,7 +16,7 @@ from cfetch.timeline.lock import TableLock
 from cfetch.timeline.owner import Owner, has_restarted, is_gone, this_owner
 from cfetch.timeline.records import Completion, RollbackRecord
 from cfetch.timeline.states import Action, Entry, State, instant_wall_s, new_instant
-from cfetch.timeline.store import Store
+from cfetch.timeline.store import TIMELINE, Store
 
 __all__ = [
     "POLL_S",
@@ -27,6 +27,7 @@ __all__ = [
     "existing",
     "find",
     "on_this_machine",
+    "open_existing",
     "open_table",
     "this_node",
     "when_free",
@@ -137,7 +138,7 @@ class Table:
 
     def keep_beating(self, pulse: Pulse, on_lost: Callable[[str], None]) -> Beating:
         """From now on until it is stopped."""
-        return self._keep_beating(pulse, self.heartbeats.interval_s, on_lost)
+        return self._keep_beating(pulse, self.heartbeats.pause_s, on_lost)
 
     def completion(self, epoch: int, *, files: int = 0, size_bytes: int = 0) -> Completion:
         """By this process, now."""
@@ -219,4 +220,13 @@ def open_table(
                 opened[path] = LocalFiles(path)
                 stack.callback(opened[path].close)
         table = Table(opened[state], [opened[path] for path in volumes], node or this_node(), heartbeats)
+        yield table
+
+
+@contextmanager
+def open_existing(state: Path, volumes: Sequence[Path], heartbeats: Heartbeats) -> Iterator[Table]:
+    """The same where there is one already; makes none. Raises UsageError, LocalFault."""
+    if not (state / TIMELINE).is_dir():
+        raise UsageError(f"there is no timeline in {state}; give the --to or --state of a download")
+    with open_table(state, [one for one in volumes if one.is_dir()], heartbeats) as table:
         yield table

@@ -32,6 +32,7 @@ class Job:
 
     __slots__ = (
         "_failures",
+        "_is_owed",
         "_link_headers",
         "_own_host",
         "_own_url",
@@ -71,6 +72,7 @@ class Job:
         self.placed = False
         self.source = 0
         self._failures = [0] * (1 + len(entry.mirrors))
+        self._is_owed = False  # the present source may show the whole: wrong bytes may have been another's
         self.best_bytes = 0
         self.url: SecretUrl = entry.url
         self._own_url = entry.url  # a refreshed one in time, with headers of its own perhaps
@@ -112,7 +114,8 @@ class Job:
         stays = self.part.position > 0 and self.entry.digest is None  # elsewhere the bytes would be lost
 
         def cost(source: int) -> tuple[float, float, int]:
-            failures = self._failures[source] - (0.5 if stays and source == self.source else 0.0)
+            at_home = source == self.source and (stays or self._is_owed)
+            failures = self._failures[source] - (LEFT if self._is_owed else 0.5) * at_home
             return (failures, -hosts.speed_bps(self.host_of(source)), source)
 
         open_now = [n for n in self.usable_sources() if hosts.opens_s(self.host_of(n), now_s) <= now_s]
@@ -160,9 +163,16 @@ class Job:
         if self.may_resume() and self.part.position >= self.best_bytes + MIN_PROGRESS_BYTES:
             self.best_bytes, self.progress_s, self.errors = self.part.position, now_s, 0
 
+    def has_joined(self) -> bool:
+        """Whether the last try went on with bytes that were there before it."""
+        return self.attempts[-1].from_byte > 0
+
     def count(self, error: SourceError) -> None:
         """A try has failed. Stragglers and links that are over have limits of their own."""
         self.errors += not isinstance(error, Straggling | Expired)
+        self._is_owed = isinstance(error, Corrupt) and self.has_joined()
+        if self._is_owed:
+            return
         self.corrupt += isinstance(error, Corrupt)
         loses_bytes = isinstance(error, Straggling) and self.entry.digest is None
         if not loses_bytes and not isinstance(error, Expired):  # slow is better than to begin anew

@@ -97,16 +97,19 @@ def next_step(
     can_refresh: bool,
     others: bool = False,
     untried: bool = False,
+    joined: bool = False,
 ) -> Step:
     """What follows a failed try.
 
     ``others``: the entry has other sources that may be asked; ``untried``: and some that have not failed it.
+    ``joined``: the try went on with bytes that were there before, so wrong bytes may be theirs.
     """
     if isinstance(error, Straggling):
         return Step(0.0)
     if isinstance(error, Expired) and can_refresh and spent.refreshes < MAX_REFRESHES:
         return Step(0.0, refresh=True)
-    if others and (not error.retryable or isinstance(error, Expired | Corrupt)):
+    blamed = isinstance(error, Expired) or (isinstance(error, Corrupt) and not joined)
+    if others and (not error.retryable or blamed):
         return Step(0.0, leave=True)
     if isinstance(error, Expired):
         if can_refresh:
@@ -118,7 +121,7 @@ def next_step(
         return Step(None, reason="it was fetched anew and is still wrong")
     if spent.errors >= limits.max_attempts:
         return Step(None, reason=f"gave up after {spent.errors} {'try' if spent.errors == 1 else 'tries'}")
-    if untried:
+    if untried or (isinstance(error, Corrupt) and joined):
         return Step(0.0)
     delay = backoff_s(spent.errors, jitter)
     if isinstance(error, Throttled) and error.retry_after_s is not None:

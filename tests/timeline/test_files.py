@@ -154,6 +154,16 @@ def test_several_volumes(tmp_path):
         files.close()
 
 
+def test_a_torn_copy_does_not_replace_what_was_copied_whole(real):
+    """Its maker is gone and could be moved, but the one from the directory where it was written was first."""
+    for path, data in (("attempts/i/3", b"whole"), ("attempts/i/5-3", b"wh")):
+        real.make_directory(path)
+        real.create(f"{path}/part", data)
+    Attempts([real]).roll_back("i", 6, salvage=lambda dead: dead.names, gone_epoch=5)
+    assert real.read("attempts/i/6-3/part") == b"whole"
+    assert real.names("attempts/i") == ["6-3"]
+
+
 def test_a_torn_copy_does_not_win(real):
     """A rollback that died while copying is done again, from the original."""
     attempts = Attempts([real])

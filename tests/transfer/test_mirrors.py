@@ -149,3 +149,16 @@ def test_a_held_host_does_not_keep_entries_from_their_mirrors(tmp_path):
     assert times["m1/z"] == 0.0
     assert times["y"] == pytest.approx(50.0)
     assert outcome.statuses == ["done"] * 3
+
+
+def test_bytes_of_a_lying_mirror_are_not_the_good_sources_fault(tmp_path):
+    """It went on with them and the hash failed: it is asked for the whole before anybody is blamed."""
+    good = [Reply(error=Transient("reset")), Reply(body=BODY)]
+    outcome = run(tmp_path, {"a": good, "m1/a": [Reply(body=OTHER, cut=100_000), Reply(status=500)]})
+    assert asked(outcome) == [
+        ("a", None, None),
+        ("m1/a", None, None),
+        ("a", "bytes=100000-", None),
+        ("a", None, None),
+    ]
+    assert outcome.tree == {"a": BODY}

@@ -20,6 +20,7 @@ PLAN_KEYS = {
 }  # fmt: skip
 SLOW = {f"{i}": Synthetic(f"{i}", 200_000) for i in range(4)}
 GONE = Fault(kind="status", status=404, first=0)
+CRAWL = {name: Fault(kind="slow", rate_bps=2000, first=0) for name in SLOW}
 
 
 async def scheduled(origin, to, files=FILES, *words, **how):
@@ -44,7 +45,7 @@ async def test_schedule_list_show_run(tmp_path):
         assert plan == {
             "instant": instant, "action": "download", "kind": "immutable", "state": "requested",
             "owner": None, "live": False, "epoch": 0, "heartbeat_age_s": None, "files": 6, "bytes": 15_000,
-            "manifest": "standard input", "destinations": [str(tmp_path)], "target": None,
+            "manifest": "stdin", "destinations": [str(tmp_path)], "target": None,
         }  # fmt: skip
         listed = await cfetch_plan("list", "--to", tmp_path)
         assert [line.split()[:6] for line in listed.out.splitlines()] == [
@@ -95,7 +96,7 @@ async def test_a_plan_is_scheduled_once_and_run_with_the_freshest_links(tmp_path
 
 
 async def test_run_needs_a_name_only_where_several_are_pending(tmp_path):
-    """None: said, exit 0. One: run. Several: refused, and nothing is fetched; --all takes the oldest first."""
+    """None: said, exit 0. One: run. Several: refused, nothing is fetched; --all takes the oldest first."""
     parts = [{name: FILES[name]} for name in list(FILES)[1:4]]
     async with Origin(FILES) as origin:
         await scheduled(origin, tmp_path, parts[0])
@@ -175,7 +176,7 @@ async def test_a_failing_entry_leaves_the_plan_for_a_later_run(tmp_path):
 
 async def test_a_run_that_is_interrupted_gives_its_plan_back(tmp_path):
     """No waiting for a heartbeat to expire; --all begins no further plan after it."""
-    async with Origin(SLOW, pace_bps=2000) as origin:
+    async with Origin(SLOW, CRAWL) as origin:
         instants = [await scheduled(origin, tmp_path, {n: SLOW[n] for n in names}) for names in ("01", "23")]
         child = await begun("plan", "run", "--all", "--to", tmp_path, "--json")
         await under_way(child, tmp_path, 2)
@@ -183,15 +184,13 @@ async def test_a_run_that_is_interrupted_gives_its_plan_back(tmp_path):
         found = await ended(child)
         assert found.code == 130
         assert [one["instant"] for one in found.document["summaries"]] == instants[:1]
-    first, second = await plans_of(tmp_path)
-    assert (first["state"], first["epoch"], first["live"]) == ("inflight", 1, False)
-    assert (second["state"], second["epoch"]) == ("requested", 0)
-    async with Origin(SLOW) as origin:
-        for names in ("01", "23"):
-            data = manifest_of(origin, {name: SLOW[name] for name in names})
-            again = await cfetch("download", "-", "--to", tmp_path, "--json", stdin=data)
-            assert again.code == 0
-            assert "waiting" not in again.err
+        first, second = await plans_of(tmp_path)
+        assert (first["state"], first["epoch"], first["live"]) == ("inflight", 1, False)
+        assert (second["state"], second["epoch"]) == ("requested", 0)
+        origin.faults = {}
+        again = await cfetch_plan("run", "--all", "--to", tmp_path, "--json")
+        assert (again.code, [one["instant"] for one in again.document["summaries"]]) == (0, instants)
+        assert "waiting" not in again.err
     assert tree(tmp_path) == whole(SLOW)
 
 
@@ -211,9 +210,9 @@ async def test_a_removable_plan_has_one_attempt(tmp_path):
     young = await cfetch_plan("clean", "--to", tmp_path)
     assert young.code == 0
     assert f"kept: {instant} (download, inflight): younger than the rollback delay" in young.out
-    before = await plans_of(tmp_path)
+    before = await states(tmp_path)
     dry = await cfetch_plan("clean", "--rollback-delay", "0s", "--dry-run", "--to", tmp_path, "--json")
-    assert await plans_of(tmp_path) == before
+    assert await states(tmp_path) == before == [("download", "inflight"), ("download", "completed")]
     wet = await cfetch_plan("clean", "--rollback-delay", "0s", "--to", tmp_path, "--json")
     for found, is_dry in ((dry, True), (wet, False)):
         assert (found.code, found.err) == (0, "")
@@ -230,7 +229,7 @@ async def test_a_removable_plan_has_one_attempt(tmp_path):
 @pytest.mark.parametrize("removable", [True, False])
 async def test_rolled_back_by_hand(tmp_path, removable):
     """A removable plan goes with its attempt; any other is requested again, and runs from the start."""
-    async with Origin(SLOW, pace_bps=20_000) as origin:
+    async with Origin(SLOW, CRAWL) as origin:
         instant = await scheduled(origin, tmp_path, SLOW, *(["--removable"] if removable else []))
         child = await begun("plan", "run", "--to", tmp_path)
         await under_way(child, tmp_path, len(SLOW))
@@ -239,14 +238,14 @@ async def test_rolled_back_by_hand(tmp_path, removable):
         assert f"process {child.pid} on {socket.gethostname()}" in held.err
         child.kill()
         await child.communicate()
-    done = await cfetch_plan("rollback", instant, "--to", tmp_path, "--json")
-    assert (done.code, done.err) == (0, "")
-    told = [(plan["action"], plan["state"], plan["target"]) for plan in done.document["plans"]]
-    rollback = ("rollback", "completed", instant)
-    assert told == ([rollback] if removable else [("download", "requested", None), rollback])
-    assert list((tmp_path / ".cfetch").glob("attempts/*/*/*")) == []
-    assert tree(tmp_path) == {}
-    async with Origin(SLOW) as origin:
+        done = await cfetch_plan("rollback", instant, "--to", tmp_path, "--json")
+        assert (done.code, done.err) == (0, "")
+        told = [(plan["action"], plan["state"], plan["target"]) for plan in done.document["plans"]]
+        rollback = ("rollback", "completed", instant)
+        assert told == ([rollback] if removable else [("download", "requested", None), rollback])
+        assert list((tmp_path / ".cfetch").glob("attempts/*/*/*")) == []
+        assert tree(tmp_path) == {}
+        origin.faults = {}
         found = await cfetch("download", "-", "--to", tmp_path, "--json", stdin=manifest_of(origin, SLOW))
     assert (found.code, found.document["bytes"]["fetched"]) == (0, 800_000)
     assert (found.document["instant"] == instant) is not removable
@@ -314,11 +313,11 @@ async def test_plans_are_for_their_owner_only_whatever_the_umask(tmp_path):
             for folder in ("plans", "heartbeats", "timeline")
             for path in (tmp_path / ".cfetch" / folder).rglob("*")
         }
+        rooms = [tmp_path / ".cfetch" / name for name in ("plans", "heartbeats", "timeline", "attempts")]
+        assert [oct(room.stat().st_mode & 0o777) for room in rooms] == ["0o700"] * 4
         assert (await ended(child)).code == 0
     assert {folder.split("/")[1] for folder in modes} == {"plans", "heartbeats", "timeline"}
     assert {name: mode for name, mode in modes.items() if mode & 0o077} == {}
-    private = [tmp_path / ".cfetch" / name for name in ("plans", "heartbeats", "timeline", "attempts")]
-    assert [oct(path.stat().st_mode & 0o777) for path in private if path.exists()] == ["0o700"] * 4
     assert {os.stat(tmp_path / name).st_mode & 0o777 for name in SLOW} == {0o666}
 
 

@@ -32,6 +32,7 @@ async def begun(*words, stdin=None, cwd=None, program=("-m", "cfetch"), **how):
         cwd=cwd or PROJECT,
         **how,
     )
+    assert child.stdin is not None
     child.stdin.write(stdin or b"")
     child.stdin.close()
     return child

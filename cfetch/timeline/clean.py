@@ -12,7 +12,7 @@ from typing import NamedTuple
 from cfetch.errors import Held
 from cfetch.timeline.archive import archive
 from cfetch.timeline.heartbeat import HEARTBEATS, Verdict
-from cfetch.timeline.rollback import condemn, execute
+from cfetch.timeline.rollback import PLANS, condemn, execute, remove_frozen
 from cfetch.timeline.rules import Cleaning, View, to_clean
 from cfetch.timeline.states import Action, Entry, Event, Kind, State, instant_wall_s, parse
 from cfetch.timeline.table import POLL_S, Table, on_this_machine
@@ -150,13 +150,9 @@ def _sweep(table: Table, now_s: float) -> None:
     for instant in filter(is_over, table.attempts.instants()):
         table.attempts.roll_back(instant, _EVERY_EPOCH)
     files = table.files
-    for directory in files.names("plans"):  # they hold signed links; those with a dot are being frozen
-        if is_over(directory.removeprefix(".")):
-            for name in files.names(f"plans/{directory}"):
-                with suppress(FileNotFoundError):
-                    files.unlink(f"plans/{directory}/{name}")
-            with suppress(OSError):
-                files.remove_directory(f"plans/{directory}")
+    for directory in files.names(PLANS):
+        if is_over(directory.removeprefix(".")):  # with a dot: it was being frozen
+            remove_frozen(files, directory)
     beats = [name for name in files.names(HEARTBEATS) if is_over(name.removesuffix(".json"))]
     old = [path for path in _temporary(table) if now_s - _modified_s(table, path, now_s) >= ORPHAN_AGE_S]
     for path in (*(f"{HEARTBEATS}/{name}" for name in beats), *old):

@@ -11,12 +11,15 @@ from contextlib import suppress
 import msgspec
 
 from cfetch.timeline.attempts import Salvage
+from cfetch.timeline.files import Files
 from cfetch.timeline.heartbeat import HEARTBEATS
 from cfetch.timeline.records import RollbackRecord
 from cfetch.timeline.states import Action, Entry, Event, Kind, State
 from cfetch.timeline.table import Table, find, on_this_machine, when_free
 
-__all__ = ["condemn", "execute", "finish", "schedule_rollback"]
+__all__ = ["PLANS", "condemn", "execute", "finish", "remove_frozen", "schedule_rollback"]
+
+PLANS = "plans"
 
 
 def schedule_rollback(table: Table, target: str, kind: Kind) -> tuple[Entry, RollbackRecord]:
@@ -104,7 +107,17 @@ def _undo(table: Table, target: str) -> None:
             table.attempts.roll_back(target, entry.epoch)
             with suppress(FileNotFoundError):
                 table.files.unlink(f"{HEARTBEATS}/{target}.json")
+            remove_frozen(table.files, target)
             table.store.move(entry, Event.REMOVE, Kind.REMOVABLE)
+
+
+def remove_frozen(files: Files, name: str) -> None:
+    """Take away a frozen manifest, which may hold signed links, with its directory. Raises OSError."""
+    for part in files.names(f"{PLANS}/{name}"):
+        with suppress(FileNotFoundError):
+            files.unlink(f"{PLANS}/{name}/{part}")
+    with suppress(OSError):
+        files.remove_directory(f"{PLANS}/{name}")
 
 
 def finish(

@@ -112,7 +112,7 @@ class Connection(asyncio.Protocol):
         """Go on; a throttled body waits for its next tick."""
         self._paused = False
         if self._body is not None and self._body.rate_bps is None:
-            self._pump()
+            self._loop.call_soon(self._pump)  # asyncio (3.11) closes twice what is closed in this callback
 
     def _next(self) -> None:
         """Answer the first whole request of the inbox, if there is one."""

@@ -1,5 +1,6 @@
 """The timeline for people and scripts: what stands on it, and how to tidy it up. Nothing is downloaded."""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.owner import Owner
 from cfetch.timeline.records import PlanRecord, RollbackRecord
 from cfetch.timeline.states import Action, Entry, State
-from cfetch.timeline.table import Table, open_existing
+from cfetch.timeline.table import Table, find, open_existing
 
 __all__ = ["clean_plans", "list_plans", "roll_back_plan", "show_plan"]
 
@@ -24,10 +25,13 @@ __all__ = ["clean_plans", "list_plans", "roll_back_plan", "show_plan"]
 def _timeline(settings: Settings) -> Iterator[Table]:
     """The timeline of the settings' destination. Raises UsageError if there is none, LocalFault."""
     attempts = Path(settings.to).absolute() / STATE_NAME
-    state = Path(settings.state).absolute() if settings.state else attempts
     heartbeats = Heartbeats(interval_s=settings.heartbeat_interval, misses=settings.heartbeat_misses)
-    with open_existing(state, [attempts], heartbeats) as table:
+    with open_existing(_state(settings), [attempts], heartbeats) as table:
         yield table
+
+
+def _state(settings: Settings) -> Path:
+    return Path(settings.state or Path(settings.to) / STATE_NAME).absolute()
 
 
 def list_plans(settings: Settings, *, also_archived: bool = False) -> Plans:
@@ -56,10 +60,12 @@ def show_plan(settings: Settings, instant: str) -> Plans:
     return Plans(plans=found)
 
 
-def roll_back_plan(settings: Settings, instant: str) -> None:
-    """Undo what dead attempts of a plan have left. Raises Held, UsageError, LocalFault."""
+def roll_back_plan(settings: Settings, instant: str, *, remove: bool) -> None:
+    """Undo what dead attempts have left; ``remove``: and the plan. Raises Held, UsageError, LocalFault."""
     with _timeline(settings) as table:
-        roll_back(table, instant)
+        roll_back(table, instant, remove=remove)
+        if find(table.store.entries(), instant) is None:
+            shutil.rmtree(_state(settings) / "plans" / instant, ignore_errors=True)  # it holds signed links
 
 
 def clean_plans(settings: Settings, *, rollback_delay_s: float, keep_s: float, dry_run: bool) -> Cleaned:

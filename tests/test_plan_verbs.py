@@ -10,9 +10,9 @@ import pytest
 from cfetch.bench.content import Synthetic
 from cfetch.bench.faults import Fault
 from cfetch.bench.origin import Origin
-from tests.test_download import CANARY, FILES, left_over, manifest_of, whole
+from tests.test_download import CANARY, FILES, left_over, manifest_of
 from tests.transfer.drive import tree
-from tests.verbs import begun, cfetch, cfetch_plan, ended, plans_of, states, under_way
+from tests.verbs import begun, cfetch, cfetch_plan, ended, plans_of, states, under_way, whole
 
 PLAN_KEYS = {
     "instant", "action", "kind", "state", "owner", "live", "epoch", "heartbeat_age_s", "files", "bytes",
@@ -67,7 +67,7 @@ async def test_schedule_list_show_run(tmp_path):
     assert set(plan) == PLAN_KEYS
     assert (plan["state"], plan["epoch"], plan["live"]) == ("completed", 1, False)
     assert plan["owner"].endswith(f" on {socket.gethostname()}")
-    assert tree(tmp_path) == whole()
+    assert tree(tmp_path) == whole(FILES)
     assert left_over(tmp_path) == []
     again = await cfetch_plan("run", instant, "--to", tmp_path)
     assert (again.code, again.out) == (0, "")
@@ -170,7 +170,7 @@ async def test_a_failing_entry_leaves_the_plan_for_a_later_run(tmp_path):
         assert [request.path for request in origin.requests[asked:]] == ["d/2.bin"]
     assert (second.code, second.document["summaries"][0]["instant"]) == (0, instant)
     assert await states(tmp_path) == [("download", "completed"), ("rollback", "completed")]
-    assert tree(tmp_path) == whole()
+    assert tree(tmp_path) == whole(FILES)
     assert left_over(tmp_path) == []
 
 
@@ -271,7 +271,7 @@ async def test_a_timeline_elsewhere(tmp_path):
         data = manifest_of(origin)
         found = await cfetch("download", "-", "--to", to, "--state", state, "--json", stdin=data)
         assert (found.code, found.document["instant"]) == (0, instant)
-    assert tree(to) == whole()
+    assert tree(to) == whole(FILES)
     assert not other.exists()
     assert list((to / ".cfetch").rglob("*")) == [to / ".cfetch/attempts"]
     listed = await cfetch_plan("list", "--state", state, "--json", cwd=tmp_path)

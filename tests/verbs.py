@@ -5,9 +5,10 @@ import os
 import sys
 from pathlib import Path
 
+from cfetch.bench.content import pieces
 from tests.test_download import Ended
 
-__all__ = ["begun", "cfetch", "cfetch_plan", "ended", "plans_of", "states", "under_way"]
+__all__ = ["begun", "cfetch", "cfetch_plan", "ended", "plans_of", "states", "under_way", "whole"]
 
 PROJECT = Path(__file__).parents[1]
 
@@ -54,6 +55,11 @@ async def cfetch(*words, **how):
 async def cfetch_plan(*words, **how):
     """The same of ``cfetch plan``."""
     return await cfetch("plan", *words, **how)
+
+
+def whole(files):
+    """What a tree of ``files`` holds."""
+    return {name: b"".join(pieces(content)) for name, content in files.items()}
 
 
 async def plans_of(to, *words):

@@ -206,19 +206,29 @@ def show_(*, instant: Instant, json: JsonOption = False, settings: Settings) -> 
 
 @app.command(no_args_is_help=True)
 @with_guard
-def rollback(*, instant: Instant, json: JsonOption = False, settings: Settings) -> None:
+def rollback(
+    *,
+    instant: Instant,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="The plan goes too: nobody wants it any more.")
+    ] = False,
+    json: JsonOption = False,
+    settings: Settings,
+) -> None:
     """Undo what a dead attempt has left: no final file is touched.
 
-    A removable plan goes with it; any other is requested again, to be run anew.
+    A removable plan goes with it; any other is requested again, to be run anew, unless --remove is given.
 
     Examples:
 
       cfetch plan rollback 20261121T160430123Z-1a2b --to data/
+
+      cfetch plan rollback 20261121T160430123Z-1a2b --to data/ --remove
     """
     from cfetch.plans import list_plans, roll_back_plan
     from cfetch.report.plan_view import Plans, plan_lines
 
-    roll_back_plan(settings, instant)
+    roll_back_plan(settings, instant, remove=remove)
     found = [plan for plan in list_plans(settings).plans if instant in (plan.instant, plan.target)]
     plans = Plans(plans=found)
     _tell(plans, plan_lines(plans.plans), json=json)

@@ -120,8 +120,10 @@ def start(
     return execution
 
 
-def roll_back(table: Table, instant: str) -> None:
+def roll_back(table: Table, instant: str, *, remove: bool = False) -> None:
     """Undo a plan's dead attempts and keep nothing: an immutable plan is requested again, another is gone.
+
+    ``remove``: an immutable plan leaves the timeline too, as nobody wants it any more.
 
     Raises:
         Held: a live run has it.
@@ -144,6 +146,8 @@ def roll_back(table: Table, instant: str) -> None:
     execution = Execution(table, claim, lambda _: None)
     try:
         execution._clear_up(None)
+        if remove:
+            execution.abandon()
     finally:
         execution.release()
 
@@ -239,6 +243,17 @@ class Execution:
         self._beating.stop()
         self._pulse.remove()
         self._tidy_up()
+
+    def abandon(self) -> None:
+        """Take the plan off the timeline before it has begun. Raises Held, LocalFault."""
+        try:
+            with on_this_machine(f"cannot remove plan {self.instant}"), self._table.lock.held():
+                self.check()
+                self._table.store.move(self._entry, Event.ABANDON, self.record.kind)
+        except FileNotFoundError:
+            raise self._lost(TAKEN_OVER) from None
+        self._beating.stop()
+        self._pulse.remove()
 
     def release(self) -> None:
         """Give the plan back, to be started at once by anybody: nothing of this process writes any more."""

@@ -51,6 +51,7 @@ class Event(StrEnum):
     COMMIT = "commit"  # the owner has done it all
     CONDEMN = "condemn"  # a rollback takes a removable download, in a new epoch, from whoever holds it
     REMOVE = "remove"  # the rollback is over
+    ABANDON = "abandon"  # a person says that nobody wants it any more
 
 
 class Entry(NamedTuple):
@@ -74,6 +75,7 @@ _TABLE: dict[tuple[Action, Kind], dict[tuple[State, Event], State]] = {
     (Action.DOWNLOAD, Kind.IMMUTABLE): {
         (_R, Event.CLAIM): _R,
         (_R, Event.WORK): _I,
+        (_R, Event.ABANDON): _X,
         (_I, Event.CLAIM): _R,
         (_I, Event.COMMIT): _C,
     },

@@ -24,7 +24,7 @@ R, I, C, X = State.REQUESTED, State.INFLIGHT, State.COMPLETED, State.REMOVED  # 
 ALLOWED = {
     (Action.DOWNLOAD, Kind.IMMUTABLE): {
         (R, Event.CLAIM): (R, 6), (R, Event.WORK): (I, 5),
-        (I, Event.CLAIM): (R, 6), (I, Event.COMMIT): (C, 0),
+        (R, Event.ABANDON): (X, 5), (I, Event.CLAIM): (R, 6), (I, Event.COMMIT): (C, 0),
     },
     (Action.DOWNLOAD, Kind.REMOVABLE): {
         (R, Event.CLAIM): (R, 6), (R, Event.WORK): (I, 5), (I, Event.COMMIT): (C, 0),
@@ -50,12 +50,12 @@ def test_the_table_is_complete(action, kind):
                 after(entry, event, kind)
 
 
-def test_nothing_leaves_completed_and_no_immutable_plan_is_removed():
+def test_nothing_leaves_completed_and_no_immutable_plan_is_removed_but_by_a_person():
     """K3, K5: as laws of the table."""
     for (action, kind), steps in ALLOWED.items():
         assert all(state is not C for state, _ in steps)
         if (action, kind) == (Action.DOWNLOAD, Kind.IMMUTABLE):
-            assert all(to is not X for to, _ in steps.values())
+            assert {event for (_, event), (to, _) in steps.items() if to is X} == {Event.ABANDON}
 
 
 def test_an_epoch_never_comes_again():

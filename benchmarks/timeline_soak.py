@@ -1,8 +1,8 @@
 """Executors on one directory, killed, stopped and woken at random; then one last run, and a look at it all.
 
-``python benchmarks/timeline_soak.py [--seconds 120] [--seed N] [--executors 4] [--folder DIR] [--json]``. Exit
-code 1 if anything was wrong: a final file that is not its file, a plan that is not completed once, debris of
-dead runs, an exit code that nobody can explain, a process that is left.
+``python benchmarks/timeline_soak.py [--seconds 120] [--seed N] [--executors 4] [--folder DIR] [--json]``.
+Exit code 1 if anything was wrong: a final file that is not its file, a plan that is not completed once,
+debris of dead runs, an exit code that nobody can explain, a process that is left.
 """
 
 import argparse

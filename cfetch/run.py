@@ -16,7 +16,7 @@ from cfetch import __version__
 from cfetch.clock import Clock
 from cfetch.config.settings import Settings
 from cfetch.errors import CfetchError, Interrupted, LocalFault
-from cfetch.events import Event, Listener, RunFinished, RunStarted, Summary, fan_out
+from cfetch.events import Event, Listener, RunFinished, RunStarted, RunStopping, Summary, fan_out
 from cfetch.manifest.plan import Plan
 from cfetch.placement.local import LocalVolume
 from cfetch.report.metrics import MetricsFile
@@ -124,24 +124,25 @@ class Run:
             metrics.close()
         except LocalFault as fault:  # its last lines did not fit: said in the summary, not after it
             pool.fail(fault)
-        error = self._settled(guard, pool, tally)
+        error = self._ended_by[0] if self._ended_by else pool.fault
+        try:
+            self._settle(guard, error, tally)
+        except CfetchError as lost:
+            if str(lost) != str(error):  # else it was told when it was found
+                emit(RunStopping(t_s=clock.monotonic() - start_s, reason=str(lost)))
+            error = lost
         summary = tally.summary(clock.monotonic() - start_s, error=error, metrics=str(metrics.path))
         emit(RunFinished(t_s=clock.monotonic() - start_s, summary=summary))
         return summary
 
-    def _settled(self, guard: Guard, pool: Pool, tally: Tally) -> CfetchError | None:
-        """Complete the plan, or give it back; what ended the run."""
-        error = self._ended_by[0] if self._ended_by else pool.fault
-        try:
-            if isinstance(error, LocalFault):
-                guard.confirm()  # what looks like a fault may be another run's tidying up after this one
-            elif error is None and not tally.unfinished:
-                guard.commit(files=len(self._plan), size_bytes=self._plan.total_bytes)
-                return None
-        except CfetchError as lost:
-            return lost
+    def _settle(self, guard: Guard, error: CfetchError | None, tally: Tally) -> None:
+        """Complete the plan, or give it back. Raises Held or LocalFault if it is not this run's any more."""
+        if isinstance(error, LocalFault):
+            guard.confirm()  # what looks like a fault may be another run's tidying up after this one
+        elif error is None and not tally.unfinished:
+            guard.commit(files=len(self._plan), size_bytes=self._plan.total_bytes)
+            return
         guard.release()
-        return error
 
     @contextmanager
     def _watched(self, guard: Guard, pool: Pool) -> Iterator[None]:

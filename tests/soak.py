@@ -1,4 +1,4 @@
-"""Real executors on one directory, killed, stopped and woken at random; then one last run, and a look at it all.
+"""Real executors on one directory, killed, stopped and woken at random; then one last run, and a judgement.
 
 The seed draws what is done and when; how the processes interleave is the machine's own affair.
 """
@@ -229,7 +229,7 @@ class Soak:
         report.bytes_needed = sum(content.size_bytes for content in self.files.values())
 
 
-async def soak(folder, *, seconds, seed, executors):
+async def soak(folder: Path, *, seconds: float, seed: int, executors: int) -> Report:
     """Let ``executors`` work for ``seconds``, and judge what comes of it."""
     report = Report(seconds=seconds, seed=seed, executors=executors)
     scene = Soak(folder, report)

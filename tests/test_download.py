@@ -370,6 +370,7 @@ def test_metrics_whose_last_lines_do_not_fit_are_a_local_fault(in_place, monkeyp
     path, settings = in_place
     with prepare(path, settings, env={}) as prepared:
         summary = prepared.run(lambda _: None)
+    assert summary is not None
     assert (summary.exit_code, summary.files.skipped) == (3, 1)
 
 

@@ -1,4 +1,4 @@
-"""``cfetch plan rollback --remove``: a plan that nobody wants any more leaves nothing but the files in place."""
+"""``cfetch plan rollback --remove``: a plan that nobody wants leaves nothing but the files in place."""
 
 import json
 

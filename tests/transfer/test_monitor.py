@@ -10,9 +10,7 @@ from cfetch.transfer.monitor import Monitor
 from cfetch.transfer.schedule import Schedule
 from tests.transfer.drive import entry_of
 
-NO_ENTRIES: Schedule[Any] = Schedule(
-    [], [], 0, opens_s=lambda _, __, now_s: now_s, most_put_back=1
-)
+NO_ENTRIES: Schedule[Any] = Schedule([], [], 0, opens_s=lambda _, __, now_s: now_s, most_put_back=1)
 
 
 class Clock:

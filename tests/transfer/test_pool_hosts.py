@@ -7,6 +7,7 @@ import pytest
 
 from cfetch.errors import Throttled, Transient
 from cfetch.events import HostPaused
+from cfetch.manifest.entry import Entry
 from tests.transfer.drive import drive, entry_of
 from tests.transfer.fake import FakeTransport, Reply
 
@@ -16,7 +17,8 @@ DEAD = Reply(error=Transient("cannot connect: Connection refused"))
 
 def plan(hosts):
     """``{"h": [reply, …]}``: one entry per reply, named ``h0``, ``h1``… on host ``h.test``."""
-    scripts, entries = {}, []
+    scripts: dict[str, object] = {}
+    entries: list[Entry] = []
     for host, replies in hosts.items():
         for n, script in enumerate(replies):
             scripts[f"{host}{n}"] = script

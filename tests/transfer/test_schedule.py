@@ -123,7 +123,11 @@ def test_what_may_not_start_yet_holds_up_nobody_in_its_lane():
     """It waits for another host's place: those behind it and the lane's new entries go on."""
     closed = {"a": 9.0, "b": NEVER}
     schedule: Schedule[str] = Schedule(
-        [9, 8], [0, 0], 1, opens_s=lambda _, found, now_s: max(now_s, closed.get(found, 0.0)), most_put_back=9
+        [9, 8],
+        [0, 0],
+        1,
+        opens_s=lambda _, found, now_s: max(now_s, closed.get(str(found), 0.0)),
+        most_put_back=9,
     )
     for name in ("a", "b", "c"):
         schedule.put(0, name, 1.0)

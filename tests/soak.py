@@ -22,7 +22,7 @@ __all__ = ["Report", "soak"]
 
 KIB, MIB = 1 << 10, 1 << 20
 GUARD = ("--heartbeat-interval", "1s", "--heartbeat-misses", "1")  # dead after 2 s without a sign of life
-STOPPED_S = (0.5, 6.0)  # some wake up before anybody notices, some after their plan was taken over
+STOPPED_S = (0.5, 12.0)  # some wake up before anybody notices, some after their plan was taken over
 UNDISTURBED_S = (0.3, 6.0)  # from before the first byte to after the last one of a small manifest
 OPEN_MANIFESTS = 2  # so that executors meet, and still have a choice
 PACE_BPS = 2_000_000  # of each body: the large files take some seconds
@@ -153,19 +153,18 @@ class Soak:
             what = self._dice.choices(["kill", "stop", "nothing"], [30, 45, 25])[0]
             if time.monotonic() >= end_s:
                 what = "kill"
-            if what == "stop":
-                self.report.stops += 1
-                child.send_signal(signal.SIGSTOP)
-                await asyncio.sleep(self._dice.uniform(*STOPPED_S))
-                if time.monotonic() < end_s and self._dice.random() < 0.8:
-                    self.report.woken += 1
+            with suppress(ProcessLookupError):  # it has ended meanwhile
+                if what == "stop":
+                    child.send_signal(signal.SIGSTOP)
+                    self.report.stops += 1
+                    await asyncio.sleep(self._dice.uniform(*STOPPED_S))
+                    what = "wake" if time.monotonic() < end_s and self._dice.random() < 0.8 else "kill"
+                if what == "wake":
                     child.send_signal(signal.SIGCONT)
-                else:
-                    what = "kill"
-            if what == "kill":
-                self.report.kills += 1
-                child.kill()
-                return
+                    self.report.woken += 1
+                elif what == "kill":
+                    child.kill()
+                    self.report.kills += 1
 
     def _ended(self, words, code, out, err):
         report = self.report

@@ -1,7 +1,7 @@
 """What the timeline costs a run: 5,000 files of 16 KiB, with it and without it.
 
-Times what the timeline does inside real runs (schedule, start, commit, tidying up, beats), and counts the file
-operations of runs of two sizes under strace: those below ``timeline``, ``heartbeats`` and at ``lock`` must not
+Times what the timeline does inside real runs (opening, schedule, start, commit, tidying up), and counts the
+file operations of runs of two sizes under strace: those at ``timeline``, ``heartbeats`` and ``lock`` must not
 grow with the number of files, and all others must be those of a run without the timeline. Usage::
 
     python benchmarks/timeline_cost.py [--rounds 5] [--folder DIR] [--json]
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +32,8 @@ from cfetch.config.settings import Settings
 from cfetch.report.metrics import MetricsFile
 from cfetch.run import Run
 from cfetch.timeline.execution import Execution
-from cfetch.timeline.heartbeat import Pulse
+from cfetch.timeline.files import LocalFiles
+from cfetch.timeline.table import Table
 
 SMALL, LARGE = 500, 5000
 LIMIT_S = 300.0
@@ -49,7 +50,7 @@ class Spent:
 
     def __init__(self) -> None:
         self.wall_s = self.cpu_s = 0.0
-        self.by: Counter[str] = Counter()
+        self.by: dict[str, float] = defaultdict(float)
         self._depth = 0
 
     def timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -98,24 +99,28 @@ class Outcome(NamedTuple):
 def child(manifest: str, to: str, *, bare: bool) -> Outcome:
     """One run in this process; ``bare``: the same without a timeline."""
     spent = Spent()
-    names = ("open_table", "start", "tidy_up")
-    for name in names:
+    for name in ("start", "tidy_up"):
         setattr(download, name, spent.timed(name, getattr(download, name)))
-    setattr(download.Prepared, "_put", spent.timed("schedule", download.Prepared._put))  # noqa: B010, SLF001
-    for owner, name in ((Execution, "commit"), (Execution, "release"), (Pulse, "beat")):
-        setattr(owner, name, spent.timed(name, getattr(owner, name)))
+    setattr(download.Prepared, "_put", spent.timed("schedule", download.Prepared._put))  # noqa: B010
+    for owner, method, name in (
+        (Table, "__init__", "open"),
+        (LocalFiles, "__init__", "open"),
+        (Execution, "commit", "commit"),
+        (Execution, "release", "release"),
+    ):
+        setattr(owner, method, spent.timed(name, getattr(owner, method)))
     settings = Settings(to=to, heartbeat_interval=3600.0, metrics=f"{to}.jsonl", quiet=True)
     start_s, start_cpu_s = time.perf_counter(), time.process_time()
     with download.prepare(manifest, settings, env={}) as prepared:
         if bare:
             staging = f"attempts/{Nobody.instant}/1"
             Path(to, ".cfetch", staging).mkdir(parents=True)
-            prepared._volume.stage(staging)  # noqa: SLF001
+            prepared._volume.stage(staging)
             run = Run(
                 prepared.plan,
-                prepared._volume,  # noqa: SLF001
+                prepared._volume,
                 settings,
-                network=prepared._network,  # noqa: SLF001
+                network=prepared._network,
                 refresher=lambda _: None,
                 clock=SystemClock(),
             )

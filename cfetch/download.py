@@ -427,9 +427,15 @@ def _read_origin(path: Path) -> _Origin:
 
 def _make_private(directory: Path) -> None:
     """A directory of the state; all that are missing are made for their owner only, whatever the umask."""
-    missing = [one for one in (directory, *directory.parents) if not one.exists()]
-    for one in reversed(missing):
-        one.mkdir(mode=0o700, exist_ok=True)
+    for is_last in (False, False, True):
+        missing = [one for one in (directory, *directory.parents) if not one.exists()]
+        try:
+            for one in reversed(missing):
+                one.mkdir(mode=0o700, exist_ok=True)
+            return
+        except FileNotFoundError:  # another run has just tidied up an empty one above
+            if is_last:
+                raise
 
 
 def _remove(directory: Path, state: Path) -> None:

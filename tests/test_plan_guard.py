@@ -6,12 +6,17 @@ import os
 import signal
 import socket
 import time
+from pathlib import Path
 
+import pytest
+
+from cfetch import download
 from cfetch.bench.content import Synthetic
 from cfetch.bench.faults import Fault
 from cfetch.bench.origin import Origin
 from cfetch.config.settings import Settings
-from cfetch.download import prepare
+from cfetch.download import prepare, prepare_planned
+from cfetch.events import RunStarted, RunStopping
 from tests.crash.scene import serving
 from tests.test_download import manifest_of
 from tests.transfer.drive import tree
@@ -215,3 +220,72 @@ def test_c98_a_busy_event_loop_does_not_look_dead(tmp_path):
     assert summary is not None
     assert (summary.exit_code, summary.files.done) == (0, len(FILES))
     assert tree(to) == whole(FILES)
+
+
+@pytest.fixture
+def in_place(tmp_path):
+    """A manifest whose only file stands in its place already, and the settings to run it."""
+    (tmp_path / "to").mkdir()
+    (tmp_path / "to/a").write_bytes(b"0123456789")
+    path = tmp_path / "m.json"
+    path.write_text('{"version": 1, "files": [{"url": "http://nobody.test/a", "size": 10}]}')
+    return str(path), Settings(to=str(tmp_path / "to"))
+
+
+def test_a_run_that_loses_its_plan_at_the_very_end_says_so(in_place, tmp_path):
+    """Another one's claim is a rename; the commit that finds the name gone is exit 4, and told as events."""
+    path, settings = in_place
+    told: list[str] = []
+
+    def listener(event):
+        if isinstance(event, RunStopping):
+            told.append(event.reason)
+        if isinstance(event, RunStarted):
+            (mine,) = (tmp_path / "to/.cfetch/timeline").glob("*.1.download.inflight")
+            mine.rename(str(mine).replace(".1.download.inflight", ".2.download.requested"))
+
+    with prepare(path, settings, env={}) as prepared:
+        summary = prepared.run(listener)
+    assert summary is not None
+    assert (summary.exit_code, summary.files.skipped) == (4, 1)
+    (reason,) = told
+    assert "was taken over by another run" in reason
+
+
+def test_a_plan_that_ends_while_fresh_links_are_laid_down_is_run_anew(in_place, tmp_path, monkeypatch):
+    """Its directory vanishes under the second run's hands; that one finds nothing left to do."""
+    path, settings = in_place
+    with prepare(path, settings, env={}) as first:
+        instant = first.schedule().instant
+    make = download._make_private
+
+    def meanwhile(directory):
+        make(directory)
+        if directory.name == instant:
+            monkeypatch.undo()
+            with prepare_planned(instant, settings, env={}) as other:
+                assert other is not None
+                other.run(lambda _: None)
+
+    monkeypatch.setattr(download, "_make_private", meanwhile)
+    with prepare(path, settings, env={}) as second:
+        summary = second.run(lambda _: None)
+    assert summary is not None
+    assert (summary.exit_code, summary.instant == instant) == (0, False)
+    assert not (tmp_path / "to/.cfetch/plans").exists()
+
+
+def test_a_directory_is_made_although_another_run_tidies_up_above_it(tmp_path, monkeypatch):
+    """``plans`` was there when it was looked at, and is gone when it is needed."""
+    exists = Path.exists
+    lied: list[Path] = []
+
+    def once(path, **how):
+        if path.name == "plans" and not lied:
+            lied.append(path)
+            return True
+        return exists(path, **how)
+
+    monkeypatch.setattr(Path, "exists", once)
+    download._make_private(tmp_path / "plans/x")
+    assert (tmp_path / "plans/x").is_dir()

@@ -109,7 +109,8 @@ class LocalFiles:
             self._opened(path, os.O_RDONLY) as descriptor,
             os.fdopen(descriptor, "rb", closefd=False) as file,
         ):
-            return file.read(MAX_READ_BYTES)
+            size_bytes = os.fstat(descriptor).st_size  # a buffer of the most would be made in full each time
+            return file.read(min(size_bytes, MAX_READ_BYTES))
 
     def rewrite(self, path: str, head: bytes, data: bytes) -> None:
         """Write ``data``, of the same length, over a file that begins with ``head``."""

@@ -208,7 +208,7 @@ async def test_c109_c110_secrets_on_disk_while_a_run_is_under_way(tmp_path, bare
 
     class Looking(CaseServer):
         async def answer(self, writer, reply):
-            for name in secrets_in(to):
+            for name in secrets_in(to, sealed=True):
                 path = to / name
                 found.append((name, path.stat().st_mode, path.parent.stat().st_mode))
             return await super().answer(writer, reply)
@@ -219,7 +219,7 @@ async def test_c109_c110_secrets_on_disk_while_a_run_is_under_way(tmp_path, bare
         manifest.write_bytes(manifest_of(GOOD, server.url, "hash"))
         ran = await asyncio.to_thread(call, "download", manifest, "--to", to)
     assert ran.code == 0
-    assert len(found) == 2  # one file, at each of the two requests
+    assert len(found) == 4  # one file with two names, at each of the two requests
     assert all(name.startswith(".cfetch/plans/") for name, _, _ in found)
     assert {(stat.S_IMODE(mode), stat.S_IMODE(above)) for _, mode, above in found} == {(0o600, 0o700)}
-    assert secrets_in(to) == []
+    assert secrets_in(to, sealed=True) == []

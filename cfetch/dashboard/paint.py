@@ -21,8 +21,8 @@ _NOTES = {
     "failed": ("×", "red"),
     "straggler": ("▲", "yellow"),
     "retry": ("↻", "magenta"),
-    "pause": ("‖", "yellow"),
-    "waiting": ("‖", "yellow"),
+    "pause": ("‖", "magenta"),
+    "waiting": ("‖", "magenta"),
     "fallback": ("!", "bold yellow"),
 }
 

@@ -203,11 +203,11 @@ def _is_shared(settings: Settings) -> bool:
 
 def _elsewhere(settings: Settings, table: Table, entry: Entry) -> str:
     """Where a plan of a shared timeline downloads to, if not here. A timeline moves with its destination."""
-    if not _is_shared(settings):
-        return ""
     with suppress(FileNotFoundError):  # it has moved on, so it is in somebody's hands
         record = table.store.read_plan(entry)
-        if record is not None and record.destinations != (str(_places(settings)[0]),):
+        if record is None or not (_is_shared(settings) or " " in record.fingerprint):
+            return ""
+        if record.destinations != (str(_places(settings)[0]),):
             return printable(", ".join(record.destinations), 1000)
     return ""
 

@@ -405,3 +405,14 @@ async def test_metrics_of_another_manifest_are_an_error(tmp_path):
     assert (found.code, "the manifest has none of them" in found.err) == (2, True)
     found = await run(path, "--to", tmp_path / "to", "--failed-from", path)
     assert (found.code, "schema" in found.err) == (2, True)
+
+
+async def test_metrics_of_a_run_that_did_not_come_to_its_end_are_refused(tmp_path):
+    """What was never begun has no record: only the failed ones would look like all that is missing."""
+    path, metrics = tmp_path / "m.json", tmp_path / "first.jsonl"
+    async with Origin(FILES, {"d/2.bin": Fault(kind="status", status=404, first=0)}) as origin:
+        path.write_bytes(manifest_of(origin))
+        assert (await run(path, "--to", tmp_path / "to", "--metrics", metrics)).code == 1
+        metrics.write_text("\n".join(metrics.read_text().splitlines()[:-2]))
+        found = await run(path, "--to", tmp_path / "to", "--failed-from", metrics)
+    assert (found.code, "2 of its 6 files" in found.err) == (2, True)

@@ -9,6 +9,7 @@ import typer
 from cfetch.cli.options import config_document, with_settings
 from cfetch.config.layers import Resolved, show
 from cfetch.config.settings import Settings
+from cfetch.errors import Held
 
 if TYPE_CHECKING:
     import msgspec
@@ -52,6 +53,7 @@ def download(
         ctx.fail("Missing argument 'MANIFEST'.")
     from cfetch.dashboard.open import reading_lines
     from cfetch.download import prepare
+    from cfetch.report.plan_view import held_document
     from cfetch.secret import SecretUrl
 
     shown = str(SecretUrl(manifest)) if "://" in manifest else manifest
@@ -60,7 +62,12 @@ def download(
         if settings.dry_run:
             preview(prepared, settings)
             return
-        summary = run(prepared, settings)
+        try:
+            summary = run(prepared, settings)
+        except Held as held:
+            if settings.json:
+                tell_document(held_document(held))
+            raise
     assert summary is not None
     if settings.json:
         tell_document(summary)

@@ -71,6 +71,9 @@ def schedule(
     shown = str(SecretUrl(manifest)) if "://" in manifest else manifest
     told = reading_lines(shown, quiet=settings.quiet)
     with prepare(manifest, settings, env=os.environ, progress=told) as prepared:
+        if settings.dry_run:
+            main_job.preview(prepared, settings)
+            return
         scheduled = prepared.schedule(removable=removable)
     _tell(scheduled, [scheduled.instant], json=settings.json)
 
@@ -108,6 +111,10 @@ def run(
     from cfetch.download import pending
 
     settings = resolved.settings
+    if settings.failed_from is not None:
+        raise ConfigError("failed_from chooses from a manifest; a plan is run as it was scheduled")
+    if every and settings.metrics is not None:
+        raise ConfigError("metrics names one file, and each plan writes its own; leave it out with --all")
     instants = [instant] if instant is not None else pending(settings)
     if len(instants) > 1 and not every:
         raise UsageError(f"{len(instants)} plans are pending; name one of them, or give --all")

@@ -177,15 +177,22 @@ def failed_paths(path: Path) -> set[str]:
     """The paths of the entries that failed or were cancelled, and did not succeed in a later run of the file.
 
     Raises:
-        UsageError: see ``read_metrics``.
+        UsageError: see ``read_metrics``; or a run ended before it had come to all its entries.
     """
     found: set[str] = set()
     for run in read_metrics([path]):
+        told = 0
         for record in run.files:
+            told += 1
             if record.status in ("failed", "cancelled"):
                 found.add(record.path)
             else:
                 found.discard(record.path)
+        if told < run.header.files:
+            raise UsageError(
+                f"the run of {printable(str(path))} ended before it had come to {run.header.files - told:,} "
+                f"of its {run.header.files:,} files; run the same command again without --failed-from"
+            )
     return found
 
 

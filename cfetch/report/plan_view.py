@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from cfetch.errors import Held
 from cfetch.events import Summary
 from cfetch.report.format import UNKNOWN, cells, duration, size
 from cfetch.secret import printable
@@ -11,10 +12,12 @@ from cfetch.secret import printable
 __all__ = [
     "Cleaned",
     "CleanedInstant",
+    "HeldBy",
     "Plan",
     "Plans",
     "Summaries",
     "cleaned_lines",
+    "held_document",
     "plan_lines",
     "shown_lines",
 ]
@@ -48,6 +51,17 @@ class Plans(msgspec.Struct, frozen=True, kw_only=True):
     plans: list[Plan]
 
 
+class HeldBy(msgspec.Struct, frozen=True, kw_only=True):
+    """``cfetch download --json`` with exit code 4 (``cfetch.held/1``): another run has the plan."""
+
+    schema: str = "cfetch.held/1"
+    exit_code: int
+    message: str
+    host: str
+    pid: int
+    heartbeat_age_s: float | None
+
+
 class Summaries(msgspec.Struct, frozen=True, kw_only=True):
     """``cfetch plan run --json`` (``cfetch.summaries/1``): one per plan that was run."""
 
@@ -71,6 +85,13 @@ class Cleaned(msgspec.Struct, frozen=True, kw_only=True):
     schema: str = "cfetch.cleaned/1"
     dry_run: bool
     instants: list[CleanedInstant]
+
+
+def held_document(held: Held) -> HeldBy:
+    """The refusal as a document."""
+    return HeldBy(
+        exit_code=held.exit_code, message=str(held), host=held.host, pid=held.pid, heartbeat_age_s=held.age_s
+    )
 
 
 def plan_lines(plans: Iterable[Plan]) -> Iterator[str]:

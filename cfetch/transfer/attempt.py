@@ -50,6 +50,7 @@ class Running:
         "expected_s",
         "first_byte_s",
         "from_byte",
+        "has_shown_life",
         "id",
         "immune",
         "last_byte_s",
@@ -75,6 +76,7 @@ class Running:
         self.from_byte = from_byte
         self.size_bytes = size_bytes
         self.immune = immune
+        self.has_shown_life = False  # its host was told that it lives
         self.learned_size = False  # the reply told more of what is to be fetched than was known
         self.received = 0
         self.first_byte_s: float | None = None

@@ -16,7 +16,7 @@ from cfetch.breaker import CLOSED, Position
 from cfetch.errors import SourceError, Straggling, Throttled, Transient
 from cfetch.transfer.retry import Limits, backoff_s
 
-__all__ = ["Hosts", "Pause"]
+__all__ = ["FAIR_BYTES", "Hosts", "Pause"]
 
 FAIR_BYTES = 64 << 10  # fewer tell the latency, not the speed, and are no sign of life either
 SPEED_WEIGHT = 0.3  # of the newest sample; a mirror that slows down is left after a few files
@@ -40,6 +40,7 @@ class _Host:
         "running",
         "speed_bps",
         "throttled",
+        "too_long",
         "trouble_s",
         "window",
     )
@@ -52,6 +53,7 @@ class _Host:
         self.trouble_s: float | None = None  # since when nothing has gone well
         self.held_until_s = 0.0
         self.throttled = 0  # rounds in a row
+        self.too_long = 0  # those of them that asked for more than the retry budget
         self.cut_s = -1.0
         self.speed_bps = 0.0
 
@@ -92,13 +94,22 @@ class Hosts:
                 f"{name} asks for a pause of {host.held_until_s - now_s:.0f} s, "
                 f"and the retry budget is {budget_s:g} s"
             )
-        if host.breaker.position is Position.CLOSED or host.breaker.opens_s(now_s) <= now_s:
-            return None
+        if host.breaker.position is not Position.OPEN or host.breaker.opens_s(now_s) <= now_s:
+            return None  # what a probe finds is waited for
         if not host.answered and host.breaker.opened > self._limits.max_attempts:
-            return f"{name} has not answered once in {host.breaker.failures} tries"
+            return f"{name} has not given one good answer in {host.breaker.failures} tries"
         if host.trouble_s is not None and now_s - host.trouble_s > budget_s:
-            return f"{name} has not answered for {now_s - host.trouble_s:.0f} s"
+            return f"{name} has not given a good answer for {now_s - host.trouble_s:.0f} s"
         return None
+
+    def lives(self, name: str) -> bool:
+        """An attempt under way at ``name`` has brought bytes; whether that ends a trouble."""
+        host = self._hosts[name]
+        was_in_trouble = host.trouble_s is not None
+        host.answered = True
+        host.trouble_s = None
+        host.breaker = CLOSED
+        return was_in_trouble
 
     def started(self, name: str) -> None:
         """An attempt takes a place at ``name``."""
@@ -144,7 +155,7 @@ class Hosts:
             return self._failed(name, host, now_s)
         host.answered = True
         host.trouble_s = None
-        host.throttled = 0
+        host.throttled = host.too_long = 0
         host.breaker = CLOSED
         host.window = min(float(self._most), host.window + 1.0 / host.window)
         return None
@@ -166,10 +177,13 @@ class Hosts:
         if started_s >= host.cut_s:  # else it was under way already when the window was cut
             host.cut_s = now_s
             host.throttled += 1
+            host.too_long += (error.retry_after_s or 0.0) > self._limits.retry_budget_s
             host.window = max(1.0, host.window / 2)
         elif error.retry_after_s is None:
             return None
         asked_s = error.retry_after_s
+        if host.too_long == 1 and asked_s is not None and asked_s > self._limits.retry_budget_s:
+            asked_s = None  # it may be meant for this one file: another is asked for before all are given up
         pause_s = backoff_s(host.throttled, jitter) if asked_s is None else asked_s
         if now_s + pause_s <= host.held_until_s:
             return None

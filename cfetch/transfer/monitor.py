@@ -3,6 +3,8 @@
 The decisions are the straggler room's; this task asks at each tick and carries the answers out.
 """
 
+from collections.abc import Callable
+
 from cfetch.clock import Clock
 from cfetch.config.settings import Settings
 from cfetch.events import (
@@ -20,6 +22,7 @@ from cfetch.manifest.entry import Entry
 from cfetch.straggler.detector import Check, Detector
 from cfetch.straggler.stall import stalled
 from cfetch.transfer.attempt import BreakOff, Running
+from cfetch.transfer.hosts import FAIR_BYTES
 from cfetch.transfer.job import Job
 from cfetch.transfer.schedule import Schedule
 from cfetch.waste import wasted_bytes
@@ -40,6 +43,7 @@ class Monitor:
         clock: Clock,
         origin_s: float,
         emit: Listener,
+        on_life: Callable[[str], None],
     ) -> None:
         self._detector = detector
         self._schedule = schedule
@@ -50,6 +54,7 @@ class Monitor:
         self._speeds: dict[int, tuple[int, float, int, float]] = {}  # id -> (n, t, bytes, rate)
         self.active: dict[int, tuple[Running, Entry, str]] = {}
         self.ended = {"done": 0, "skipped": 0, "failed": 0, "cancelled": 0}
+        self._on_life = on_life
         self._checked_s = 0.0
         self.bytes_done = 0
         self.bytes_wasted = 0
@@ -73,7 +78,10 @@ class Monitor:
     def check(self) -> None:
         """One look at all attempts under way."""
         now_s = self._now()
-        for run, _, _ in self.active.values():
+        for run, _, host in self.active.values():
+            if run.received >= FAIR_BYTES and not run.has_shown_life:
+                run.has_shown_life = True
+                self._on_life(host)
             if run.learned_size and run.size_bytes is not None:
                 run.learned_size = False
                 self._detector.sized(run.id, run.size_bytes - run.from_byte)

@@ -8,8 +8,8 @@ nothing of it is left, whatever happened.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 from cfetch.clock import Clock
@@ -75,7 +75,9 @@ class Pool:
         )
         self._has_mirrors = False  # until an entry with mirrors is met
         self._detector = Detector(settings.straggler)
-        self._monitor = Monitor(self._detector, self._schedule, settings, clock, self._origin_s, emit)
+        self._monitor = Monitor(
+            self._detector, self._schedule, settings, clock, self._origin_s, emit, self._host_lives
+        )
         self._tries = Tries(
             settings,
             limits,
@@ -139,11 +141,7 @@ class Pool:
     async def _work(self) -> None:
         while not self._stopping and (job := await self._next()) is not None:
             try:
-                if self._detector.sequential:
-                    async with self._one_at_a_time:
-                        await self._bring(job)
-                else:
-                    await self._bring(job)
+                await self._bring(job)
             except LocalFault as fault:
                 self.fail(fault)
             finally:
@@ -200,6 +198,13 @@ class Pool:
             self._schedule.reopen_shut()
         self._wake_one()
 
+    def _host_lives(self, host: str) -> None:
+        """A host brings bytes: if it was in trouble, it may have more of its places at once."""
+        if self._hosts.lives(host):
+            self._schedule.reopen_shut()
+            for _ in range(len(self._idle)):
+                self._wake_one()
+
     def _wake_one(self) -> None:
         while self._idle:
             waiter = self._idle.popleft()
@@ -211,10 +216,11 @@ class Pool:
         """Bring the entry to its end, or back to the schedule."""
         part = job.part
         try:
-            if not job.attempts and await self._is_there(job):
-                self._finish(job, "skipped", kept_bytes=job.entry.size_bytes or 0)
-                return
-            again_s = None if job.verified != "none" else await self._try(job)
+            async with self._turn(job):
+                if not job.attempts and await self._is_there(job):
+                    self._finish(job, "skipped", kept_bytes=job.entry.size_bytes or 0)
+                    return
+                again_s = None if job.verified != "none" else await self._try(job)
         except SourceError as error:
             self._finish(job, "failed", kept_bytes=part.leave(), error=error)
             return
@@ -237,6 +243,17 @@ class Pool:
         self._committer.add(part, partial(self._committed, job))
         if self._committer.is_full:
             await self._committer.room()
+
+    @asynccontextmanager
+    async def _turn(self, job: Job) -> AsyncIterator[None]:
+        """One entry at a time, once the fallback says so; waiting for it is not the entry's time."""
+        if not self._detector.sequential:
+            yield
+            return
+        began_s = self._now()
+        async with self._one_at_a_time:
+            job.progress_s += self._now() - began_s
+            yield
 
     def _committed(self, job: Job, error: CfetchError | None) -> None:
         """The part has its final name, or cannot get it."""
@@ -271,6 +288,7 @@ class Pool:
             error = self._tries.given_up(job)
             if error is not None:
                 raise error
+            job.part.pause()
             return self._now()  # it was handed out for a place that another has taken meanwhile
         again_s = await self._tries.go_on(job)
         if again_s is not None:

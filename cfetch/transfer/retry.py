@@ -61,8 +61,9 @@ class RetryBudget:
         self._saved = min(MAX_SAVED_RETRIES, self._saved + RETRY_SHARE)
 
     def spend_s(self, now_s: float) -> float:
-        """A retry is wanted: seconds until its turn."""
-        self._saved = min(MAX_SAVED_RETRIES, self._saved + RETRIES_PER_S * max(0.0, now_s - self._at_s)) - 1.0
+        """A retry will be made: seconds until its turn, at most ``CAP_S``; a long debt is forgiven."""
+        saved = self._saved + RETRIES_PER_S * max(0.0, now_s - self._at_s) - 1.0
+        self._saved = min(MAX_SAVED_RETRIES, max(saved, -RETRIES_PER_S * CAP_S))
         self._at_s = now_s
         return max(0.0, -self._saved / RETRIES_PER_S)
 

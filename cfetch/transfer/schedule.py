@@ -58,6 +58,7 @@ class Schedule(Generic[Waiting]):
         self._later: list[tuple[float, int]] = []  # when to look at a lane again; too often does no harm
         self._shut: set[int] = set()  # lanes whose next may not start until something ends
         self._parked: dict[int, list[Waiting]] = {}  # the same for what was put back, by lane
+        self._crowded_out: set[int] = set()  # lanes whose new entries wait until fewer are put back
         for lane in range(lanes):
             self.reopen(lane)
 
@@ -82,6 +83,8 @@ class Schedule(Generic[Waiting]):
                     self.fresh -= 1
             if found is not None and at_s <= now_s:
                 heapq.heapreplace(self._ready, self._place(lane))
+                while self._crowded_out and self.put_back < self._most_put_back:
+                    self.reopen(self._crowded_out.pop())
                 return found
             heapq.heappop(self._ready)
             self._stands[lane] = 0
@@ -89,6 +92,8 @@ class Schedule(Generic[Waiting]):
                 heapq.heappush(self._later, (at_s, lane))
             elif found is not None:
                 self._shut.add(lane)
+            elif self._next[lane] < self._end[lane]:
+                self._crowded_out.add(lane)
         return None
 
     def next_s(self) -> float:
@@ -108,6 +113,7 @@ class Schedule(Generic[Waiting]):
     def reopen(self, lane: int) -> None:
         """The lane's host may take one more."""
         self._shut.discard(lane)
+        self._crowded_out.discard(lane)
         for waiting in self._parked.pop(lane, ()):
             self._wait(lane, waiting, 0.0)
         if not self._stands[lane] and (self._next[lane] < self._end[lane] or lane in self._back):

@@ -143,9 +143,6 @@ class Tries:
         delay_s = step.delay_s
         if not (step.refresh or step.leave):
             delay_s = max(delay_s, self._budget.spend_s(self._now()))
-        if delay_s > step.delay_s and elapsed_s + delay_s > self._limits.retry_budget_s:
-            job.gave_up = "so many tries fail in this run that its turn would come after the retry budget"
-            raise error
         self._announce_retry(job, error, delay_s)
         return delay_s
 

@@ -90,8 +90,19 @@ def test_c43_a_pause_beyond_the_budget_gives_the_host_up():
     """Its entries are not to wait."""
     hosts = hosts_of(retry_budget_s=60.0)
     tell(hosts, Throttled("x", retry_after_s=61.0), 1.0)
-    assert hosts.given_up("h", 1.0) == "h asks for a pause of 61 s, and the retry budget is 60 s"
-    assert hosts.given_up("h", 3.0) is None
+    assert (hosts.given_up("h", 1.0), hosts.opens_s("h", 1.0)) == (None, 1.25)  # perhaps it is that file only
+    tell(hosts, Throttled("x", retry_after_s=61.0), 2.0)
+    assert hosts.given_up("h", 2.0) == "h asks for a pause of 61 s, and the retry budget is 60 s"
+    assert hosts.given_up("h", 4.0) is None
+
+
+def test_c43_one_file_that_is_to_wait_for_long_does_not_hold_the_host():
+    """Another is asked for, comes, and nothing is left of it."""
+    hosts = hosts_of(retry_budget_s=60.0)
+    for now_s in (1.0, 11.0, 21.0):
+        tell(hosts, Throttled("x", retry_after_s=86_400.0), now_s)
+        tell(hosts, None, now_s + 5)
+        assert (hosts.given_up("h", now_s + 5), hosts.opens_s("h", now_s + 5)) == (None, now_s + 5)
 
 
 @pytest.mark.parametrize("error", [None, Refused("404"), Corrupt("x")])
@@ -135,7 +146,7 @@ def test_c44_a_host_that_never_answered_is_given_up_soon():
     now_s = fail_for_long(hosts, 0.0, 7.0)
     assert hosts.given_up("h", now_s) is None
     now_s = fail_for_long(hosts, now_s, 20.0)
-    assert "has not answered once" in hosts.given_up("h", now_s)
+    assert "has not given one good answer" in hosts.given_up("h", now_s)
 
 
 def test_c64_a_host_that_did_answer_is_waited_for():
@@ -145,11 +156,24 @@ def test_c64_a_host_that_did_answer_is_waited_for():
     now_s = fail_for_long(hosts, 0.0, 270.0)
     assert hosts.given_up("h", now_s) is None
     now_s = fail_for_long(hosts, now_s, 310.0)
-    assert "has not answered for 3" in hosts.given_up("h", now_s)
+    assert "has not given a good answer for 3" in hosts.given_up("h", now_s)
     later_s = hosts.opens_s("h", now_s)
     assert hosts.given_up("h", later_s) is None  # the next is the probe
     tell(hosts, None, later_s)
     assert places(hosts, later_s) == 4
+
+
+def test_c64_a_probe_that_brings_bytes_ends_the_trouble_at_once():
+    """All places are open while it goes on; nobody is given up while a probe is out."""
+    hosts = hosts_of()
+    tell(hosts, None)
+    now_s = fail_for_long(hosts, 0.0, 310.0)
+    later_s = hosts.opens_s("h", now_s)
+    hosts.started("h")
+    assert (hosts.given_up("h", later_s), hosts.opens_s("h", later_s)) == (None, NEVER)
+    assert hosts.lives("h")
+    assert hosts.opens_s("h", later_s) == later_s
+    assert not hosts.lives("h")
 
 
 def test_the_speed_of_a_host_follows_what_it_brings():
@@ -181,3 +205,4 @@ def test_c44_the_runs_retries_are_a_share_of_its_requests():
     for _ in range(1000):
         budget.earn()
     assert [budget.spend_s(1.0) for _ in range(101)] == pytest.approx([0.0] * 100 + [0.1])
+    assert max(budget.spend_s(1.0) for _ in range(9999)) == 32.0  # what one host owes, others do not pay for

@@ -27,7 +27,7 @@ async def looks(*times_s, stall_timeout):
     clock: Any = Clock()
     settings = Settings(stall_timeout=stall_timeout)
     detector = Detector(settings.straggler)
-    monitor = Monitor(detector, NO_ENTRIES, settings, clock, 0.0, lambda _: None)
+    monitor = Monitor(detector, NO_ENTRIES, settings, clock, 0.0, lambda _: None, lambda _: None)
 
     async def attempt():
         run = Running(0, 1, 0.0, from_byte=0, size_bytes=100, immune=True)

@@ -149,6 +149,15 @@ def test_memory_is_bounded_by_beginning_nothing_new():
     assert [schedule.take(5.0), schedule.take(5.0)] == ["zero", 1]
 
 
+def test_lanes_that_were_crowded_out_come_back():
+    """Even one whose own host has nothing under way: when fewer wait, it begins something new."""
+    schedule, _ = schedule_of([9, 8, 1], [0, 0, 1], most=1)
+    assert schedule.take(0.0) == 0
+    schedule.put(0, "zero", 5.0)
+    assert schedule.take(0.0) is None
+    assert [schedule.take(5.0) for _ in range(4)] == ["zero", 1, 2, None]
+
+
 def test_drain_gives_all_that_waits_and_forgets_it():
     """For the end of a run."""
     schedule, _ = schedule_of([9, 8])

@@ -1,7 +1,8 @@
 """The command line: one file per verb, each options -> call -> render. Exit codes are decided here, once.
 
 0 all entries done; 1 some failed; 2 usage, configuration or manifest; 3 local fault; 4 another live run holds
-the plan; 130 and 143 signals; 141 the reader of stdout has gone; 70 a bug in cfetch. Errors are one message on stderr, never a traceback.
+the plan; 130 and 143 signals; 141 the reader of stdout has gone; 70 a bug in cfetch. Errors are one message
+on stderr, never a traceback.
 """
 
 import signal

@@ -67,9 +67,11 @@ async def test_a_plan_in_other_hands(tmp_path):
         assert (state, epoch) == ("inflight", 1)
         by_name = await cfetch_plan("run", instant, "--to", tmp_path, "--json")
         for found in (again, by_name):
-            assert (found.code, found.out) == (4, "")
+            assert found.code == 4
             assert f"plan {instant} is held by process {first.pid} on {socket.gethostname()}" in found.err
             assert " s ago" in found.err
+        assert again.document["schema"] == "cfetch.held/1"
+        assert (again.document["exit_code"], again.document["pid"]) == (4, first.pid)
         assert (stood(tmp_path), len(origin.requests)) == (before, asked)
 
         (plan,) = await plans_of(tmp_path)

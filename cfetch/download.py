@@ -29,7 +29,7 @@ from cfetch.renewal import Renewal, StatementApi
 from cfetch.report.metrics import MetricsFile, failed_paths
 from cfetch.run import Run
 from cfetch.secret import printable
-from cfetch.timeline.attempts import DeadAttempt
+from cfetch.timeline.attempts import ATTEMPTS, ELSEWHERE, DeadAttempt
 from cfetch.timeline.clean import tidy_up
 from cfetch.timeline.execution import Completed, Execution, schedule, start
 from cfetch.timeline.heartbeat import Heartbeats
@@ -312,6 +312,8 @@ class Prepared:
             with ExitStack() as stack:
                 stack.callback(execution.release)
                 stack.callback(self._volume.unstage)
+                if _is_shared(self._settings):
+                    stack.enter_context(_marked_elsewhere(self._volume.root / STATE_NAME, execution.instant))
                 self._volume.stage(execution.staging)
                 metrics = MetricsFile(self._metrics_path(execution))
                 summary = run.go(execution, metrics, listener)
@@ -400,6 +402,22 @@ class Prepared:
             if self.plan.find(target) is not None:
                 raise ConfigError(f"metrics is {path}, where the manifest wants a file; name another file")
         return path
+
+
+@contextmanager
+def _marked_elsewhere(state: Path, instant: str) -> Iterator[None]:
+    """Keep those who tidy up the destination's own timeline away from this run's parts."""
+    mark = state / ATTEMPTS / instant / ELSEWHERE
+    try:
+        mark.touch(0o600)
+    except OSError as error:
+        raise local_fault(error, f"cannot write to {state}") from None
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            mark.unlink()
+            mark.parent.rmdir()
 
 
 def _salvage(dead: DeadAttempt) -> list[str]:

@@ -19,9 +19,10 @@ from typing import NamedTuple
 from cfetch.errors import LocalFault
 from cfetch.timeline.files import Files
 
-__all__ = ["ATTEMPTS", "Attempts", "DeadAttempt", "Salvage"]
+__all__ = ["ATTEMPTS", "ELSEWHERE", "Attempts", "DeadAttempt", "Salvage"]
 
 ATTEMPTS = "attempts"
+ELSEWHERE = "elsewhere"  # beside the epochs of an instant whose timeline lies in another directory
 MAX_SWEEPS = 1000  # of one directory; a stopped owner that wakes up can add a part between two of them
 _DIRECTORY = re.compile(r"([1-9][0-9]{0,17})(?:-([1-9][0-9]{0,17}))?")
 
@@ -56,6 +57,10 @@ class Attempts:
     def exist(self, instant: str, below: int) -> bool:
         """Whether epochs lower than ``below`` have left anything."""
         return any(_dead(files, instant, below) for files in self._volumes)
+
+    def are_elsewheres(self, instant: str) -> bool:
+        """Whether they belong to a timeline in another state directory, which has marked them so."""
+        return any(ELSEWHERE in files.names(f"{ATTEMPTS}/{instant}") for files in self._volumes)
 
     def instants(self) -> set[str]:
         """All instants that have directories."""

@@ -147,9 +147,8 @@ def _sweep(table: Table, now_s: float) -> None:
             return False  # no instant's name: somebody else's
         return table.node.wall() - instant_wall_s(instant) >= ORPHAN_AGE_S
 
-    for instant in table.attempts.instants():
-        entry = entries.get(instant)  # an unknown one may be another timeline's, for the same destination
-        if entry is not None and entry.state is State.COMPLETED:
+    for instant in filter(is_over, table.attempts.instants()):
+        if instant in entries or not table.attempts.are_elsewheres(instant):
             table.attempts.roll_back(instant, _EVERY_EPOCH)
     files = table.files
     for directory in files.names(PLANS):

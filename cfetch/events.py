@@ -138,7 +138,10 @@ class ActiveAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Progress(Event, frozen=True, kw_only=True):
-    """The run's numbers at a moment; sent a few times a second."""
+    """The run's numbers at a moment; sent a few times a second.
+
+    ``bytes_adopted`` were there before the run, in parts of an earlier one, and count in the others too.
+    """
 
     done: int
     skipped: int
@@ -152,6 +155,7 @@ class Progress(Event, frozen=True, kw_only=True):
     baseline: BaselineView
     stragglers: int
     sequential: bool
+    bytes_adopted: int = 0
 
 
 class StragglerCheck(Event, frozen=True, kw_only=True):

@@ -91,7 +91,9 @@ def _plan(table: Table, entry: Entry, now_s: float) -> Plan:
     verdict = table.verdict(entry, now_s)
     beat, age_s = verdict.beat, verdict.age_s
     live = None if verdict.is_live and not verdict.is_certain else verdict.is_live
-    return _told(entry, record, None if beat is None else beat.owner, entry.epoch, live=live, age_s=age_s)
+    released = beat is not None and beat.is_released and not verdict.is_live
+    owner = None if beat is None else beat.owner
+    return _told(entry, record, owner, entry.epoch, live=live, released=released, age_s=age_s)
 
 
 def _completed(entry: Entry, record: PlanRecord | RollbackRecord | None) -> Plan:
@@ -109,6 +111,7 @@ def _told(
     *,
     live: bool | None,
     age_s: float | None,
+    released: bool = False,
 ) -> Plan:
     plan = record if isinstance(record, PlanRecord) else None
     rollback = record if isinstance(record, RollbackRecord) else None
@@ -119,6 +122,7 @@ def _told(
         state=entry.state.value,
         owner=None if owner is None else owner.shown,
         live=live,
+        released=released,
         epoch=epoch,
         heartbeat_age_s=None if age_s is None else round(age_s, 3),
         files=None if plan is None else plan.files,

@@ -153,7 +153,7 @@ class Run:
                 guard.confirm()
             except CfetchError as error:
                 self._ended_by.append(error)
-                pool.stop(str(error))
+                pool.stop(str(error), again=True)
 
         def from_thread() -> None:
             loop.call_soon_threadsafe(stop)

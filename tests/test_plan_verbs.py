@@ -15,8 +15,8 @@ from tests.transfer.drive import tree
 from tests.verbs import begun, cfetch, cfetch_plan, ended, plans_of, states, under_way, whole
 
 PLAN_KEYS = {
-    "instant", "action", "kind", "state", "owner", "live", "epoch", "heartbeat_age_s", "files", "bytes",
-    "manifest", "destinations", "target",
+    "instant", "action", "kind", "state", "owner", "live", "released", "epoch", "heartbeat_age_s", "files",
+    "bytes", "manifest", "destinations", "target",
 }  # fmt: skip
 SLOW = {f"{i}": Synthetic(f"{i}", 200_000) for i in range(4)}
 GONE = Fault(kind="status", status=404, first=0)
@@ -44,8 +44,8 @@ async def test_schedule_list_show_run(tmp_path):
         (plan,) = await plans_of(tmp_path)
         assert plan == {
             "instant": instant, "action": "download", "kind": "immutable", "state": "requested",
-            "owner": None, "live": False, "epoch": 0, "heartbeat_age_s": None, "files": 6, "bytes": 15_000,
-            "manifest": "stdin", "destinations": [str(tmp_path)], "target": None,
+            "owner": None, "live": False, "released": False, "epoch": 0, "heartbeat_age_s": None,
+            "files": 6, "bytes": 15_000, "manifest": "stdin", "destinations": [str(tmp_path)], "target": None,
         }  # fmt: skip
         listed = await cfetch_plan("list", "--to", tmp_path)
         assert [line.split()[:6] for line in listed.out.splitlines()] == [
@@ -221,7 +221,11 @@ async def test_a_removable_plan_has_one_attempt(tmp_path):
         assert set(one) == {"instant", "action", "state", "kept", "why"}
         assert (one["instant"], one["state"], one["kept"]) == (instant, "inflight", False)
         assert "its only attempt has died" in one["why"]
-        assert (kept["instant"], kept["kept"], kept["why"]) == (other, True, "completed")
+        assert (kept["instant"], kept["kept"], kept["why"]) == (
+            other,
+            True,
+            "completed, and not old enough for the archive",
+        )
     assert await states(tmp_path) == [("download", "completed"), ("rollback", "completed")]
     assert (tree(tmp_path), left_over(tmp_path)) == (files, [])
 

@@ -16,7 +16,7 @@ import typer
 from cfetch.config.layers import Resolved, resolve
 from cfetch.config.settings import KINDS, Settings
 
-__all__ = ["JsonOption", "config_document", "with_guard", "with_network", "with_settings"]
+__all__ = ["JsonOption", "config_document", "with_guard", "with_intake", "with_network", "with_settings"]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
@@ -76,7 +76,16 @@ def with_network(command: Callable[..., None]) -> Callable[..., None]:
 
 def with_guard(command: Callable[..., None]) -> Callable[..., None]:
     """Append where a timeline lies, how it is guarded, and --config, to ``command(…, settings)``."""
-    names = ("to", "state", *_PANELS["Guard"])
+    return _with_some(command, ("to", "state", *_PANELS["Guard"]))
+
+
+def with_intake(command: Callable[..., None]) -> Callable[..., None]:
+    """Append what concerns a manifest and its destination, and --config, to ``command(…, settings)``."""
+    more = ("statement_host", "dry_run", "json", "quiet")
+    return _with_some(command, ("to", "base_url", "state", *_PANELS["Network"], *more))
+
+
+def _with_some(command: Callable[..., None], names: tuple[str, ...]) -> Callable[..., None]:
 
     def call(given: dict[str, Any]) -> None:
         command(settings=_resolved(given, names).settings, **given)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cfetch.cli import download as main_job
-from cfetch.cli.options import JsonOption, config_document, with_guard, with_settings
+from cfetch.cli.options import JsonOption, config_document, with_guard, with_intake, with_settings
 from cfetch.config.kinds import Kind, duration
 from cfetch.config.layers import Resolved, show
 from cfetch.config.settings import Settings
@@ -35,7 +35,7 @@ Instant = Annotated[
 
 
 @app.command(no_args_is_help=True)
-@with_settings
+@with_intake
 def schedule(
     *,
     manifest: Annotated[
@@ -47,12 +47,12 @@ def schedule(
     removable: Annotated[
         bool, typer.Option("--removable", help="One attempt only; clean may remove it when it is old.")
     ] = False,
-    resolved: Resolved,
-    show_config: bool,
+    settings: Settings,
 ) -> None:
     """Check a manifest and put it on the timeline, for this or another process to run.
 
-    A pending plan of the same manifest is not doubled: its instant is named instead.
+    A pending plan of the same manifest is not doubled: its instant is named instead. How fast and how
+    patiently it is downloaded is chosen when it is run.
 
     Examples:
 
@@ -60,14 +60,10 @@ def schedule(
 
       cfetch plan run --all --to data/
     """
-    if show_config:
-        typer.echo(config_document(resolved) if resolved.settings.json else show(resolved))
-        return
     from cfetch.dashboard.open import reading_lines
     from cfetch.download import prepare
     from cfetch.secret import SecretUrl
 
-    settings = resolved.settings
     shown = str(SecretUrl(manifest)) if "://" in manifest else manifest
     told = reading_lines(shown, quiet=settings.quiet)
     with prepare(manifest, settings, env=os.environ, progress=told) as prepared:
@@ -111,8 +107,9 @@ def run(
     from cfetch.download import pending
 
     settings = resolved.settings
-    if settings.failed_from is not None:
-        raise ConfigError("failed_from chooses from a manifest; a plan is run as it was scheduled")
+    for name in ("base_url", "failed_from"):
+        if resolved.origins[name] == "flag":
+            raise ConfigError(f"{name} is for reading a manifest; a plan is run as it was scheduled")
     if every and settings.metrics is not None:
         raise ConfigError("metrics names one file, and each plan writes its own; leave it out with --all")
     instants = [instant] if instant is not None else pending(settings)

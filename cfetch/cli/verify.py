@@ -78,6 +78,11 @@ def _print_lines(comparison: "Verification", differences: Iterator["Difference"]
 
     for one in differences:
         print(f"{one.kind}: {printable(one.path, len(one.path) + 1)}: {one.message}")
-    good = ", ".join(f"{number:,} by {by}" for by, number in comparison.good.items())
+    good = ", ".join(
+        f"{number:,} there but not checked, as the manifest has neither size nor hash"
+        if by == "none"
+        else f"{number:,} by {by}"
+        for by, number in comparison.good.items()
+    )
     bad = ", ".join(f"{number:,} {kind}" for kind, number in comparison.found.items())
     print(f"good: {good or 'none'}; found: {bad or 'nothing wrong'}", file=sys.stderr)

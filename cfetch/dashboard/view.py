@@ -23,6 +23,7 @@ from cfetch.events import (
     StragglerCancelled,
     Summary,
 )
+from cfetch.report.format import duration
 
 __all__ = ["Note", "View", "by_risk"]
 
@@ -77,7 +78,7 @@ class View:
         elif isinstance(event, StragglerCancelled):
             self._note_straggler(event)
         elif isinstance(event, HostPaused):
-            text = f"{event.reason}; no request there for {event.pause_s:.0f}s"
+            text = f"{event.reason}; no request there for {duration(event.pause_s)}"
             self._note_once("pause", event.t_s, event.host, text)
         elif isinstance(event, FallbackTriggered):
             self.fallback_at = event
@@ -115,7 +116,8 @@ class View:
 
     def _measure(self, event: Progress) -> None:
         before = self._recent[-1] if self._recent else (0.0, 0)
-        total = event.bytes_done + event.bytes_active + event.bytes_wasted - self._skipped_bytes
+        total = event.bytes_done + event.bytes_active + event.bytes_wasted
+        total -= self._skipped_bytes + event.bytes_adopted
         received = max(before[1], total)  # an entry that waits for its retry is not active
         self._recent.append((event.t_s, received))
         while len(self._recent) > 2 and self._recent[1][0] <= event.t_s - RATE_WINDOW_S:

@@ -26,6 +26,8 @@ __all__ = [
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """One instant. ``owner`` is who works on it, or completed it; ``live`` None where only time will tell.
 
+    ``released``: the owner has ended in good order, and anybody may go on.
+
     ``target`` is the plan that a rollback names; ``files`` and ``bytes`` are the plan's.
     """
 
@@ -35,6 +37,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     owner: str | None
     live: bool | None
+    released: bool
     epoch: int
     heartbeat_age_s: float | None
     files: int | None = None
@@ -121,7 +124,7 @@ def shown_lines(plans: Sequence[Plan]) -> Iterator[str]:
             "manifest": plan.manifest,
             "to": ", ".join(plan.destinations),
             "files": None if plan.files is None else f"{plan.files:,}",
-            "size": None if plan.bytes is None else size(plan.bytes),
+            "size": size(plan.bytes) if plan.bytes else None,
         }
         yield from (f"{name:>10}  {printable(text, 1000)}" for name, text in facts.items() if text)
 
@@ -142,6 +145,8 @@ def _owner(plan: Plan) -> str:
     age = "" if plan.heartbeat_age_s is None else f", last beat {duration(plan.heartbeat_age_s)} ago"
     if plan.state == "completed":
         return printable(plan.owner)
+    if plan.released:
+        return f"none; {printable(plan.owner)} has given it back{age.replace(', last beat', '')}"
     word = {True: "alive", False: "dead", None: "alive or dead"}[plan.live]
     return f"{printable(plan.owner)} ({word}{age})"
 

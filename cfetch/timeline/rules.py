@@ -58,7 +58,7 @@ class Cleaning(Enum):
 def to_clean(view: View, delay_s: float) -> tuple[Cleaning, str]:
     """What clean does with an instant, and why, in words for a person (RFC-79, clean)."""
     if view.state is State.COMPLETED:
-        return Cleaning.KEEP, "completed"
+        return Cleaning.KEEP, "completed, and not old enough for the archive"
     if view.action is Action.ROLLBACK:
         return _rollback(view)
     if view.is_live:

@@ -152,8 +152,8 @@ class Table:
         assert beat is not None
         last = "which is alive" if age_s is None or age_s < 0 else f"last heartbeat {age_s:.0f} s ago"
         return Held(
-            f"plan {instant} is held by {beat.owner.shown} ({last}); wait until it has ended, or end it, and "
-            "run the same command again",
+            f"another run is at it: plan {instant} is held by {beat.owner.shown} ({last}); wait until it has "
+            "ended, or end it, and run the same command again",
             host=beat.owner.host,
             pid=beat.owner.pid,
             age_s=age_s,

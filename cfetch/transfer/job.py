@@ -36,6 +36,7 @@ class Job:
         "_link_headers",
         "_own_host",
         "_own_url",
+        "adopted_bytes",
         "attempts",
         "best_bytes",
         "corrupt",
@@ -74,6 +75,7 @@ class Job:
         self._failures = [0] * (1 + len(entry.mirrors))
         self._is_owed = False  # the present source may show the whole: wrong bytes may have been another's
         self.best_bytes = 0
+        self.adopted_bytes = 0  # of the part that a dead run has left
         self.url: SecretUrl = entry.url
         self._own_url = entry.url  # a refreshed one in time, with headers of its own perhaps
         self._link_headers: tuple[tuple[str, SecretText], ...] = ()
@@ -199,6 +201,7 @@ class Job:
         """The entry's whole story. ``kept_bytes`` stay on the volume."""
         entry = self.entry
         elapsed_s = now_s - self.start_s
+        fetched_bytes = max(0, kept_bytes - self.adopted_bytes)
         return FileRecord(
             instant=instant,
             id=entry.id,
@@ -213,7 +216,7 @@ class Job:
             queued_s=round(self.queued_s, 6),
             start_s=round(self.start_s, 6),
             end_s=round(now_s, 6),
-            rate_bps=round(kept_bytes / max(elapsed_s, 0.001), 1),
+            rate_bps=round(fetched_bytes / max(elapsed_s, 0.001), 1),
             stragglers=self.mitigations,
             attempts=self.attempts,
             error_kind=None if error is None else error.kind,

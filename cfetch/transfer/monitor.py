@@ -58,6 +58,7 @@ class Monitor:
         self._checked_s = 0.0
         self.bytes_done = 0
         self.bytes_wasted = 0
+        self.bytes_adopted = 0
         self.retries = 0
 
     def ended_with(self, record: FileRecord) -> None:
@@ -156,6 +157,7 @@ class Monitor:
                 bytes_done=self.bytes_done,
                 bytes_active=sum(view.bytes for view in active),
                 bytes_wasted=self.bytes_wasted,
+                bytes_adopted=self.bytes_adopted,
                 active=active,
                 waiting=self._schedule.waiting,
                 baseline=BaselineView(

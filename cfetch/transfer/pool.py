@@ -126,12 +126,17 @@ class Pool:
         self.fault = self.fault or fault
         self.stop(str(fault))
 
-    def stop(self, reason: str) -> None:
-        """Start nothing new and close what is under way; ``run`` returns soon after."""
+    def stop(self, reason: str, *, again: bool = False) -> None:
+        """Start nothing new and close what is under way; ``run`` returns soon after.
+
+        ``again``: the reason is told even if the run is stopping for another, as it is the true one.
+        """
+        if self._stopping and not again:
+            return
+        self._emit(RunStopping(t_s=self._now(), reason=reason))
         if self._stopping:
             return
         self._stopping = True
-        self._emit(RunStopping(t_s=self._now(), reason=reason))
         for worker in self._workers:
             worker.cancel()
 
@@ -277,6 +282,8 @@ class Pool:
             job.verified = found
             return True
         await self._kept.give(entry, part)
+        job.adopted_bytes = part.position
+        self._monitor.bytes_adopted += part.position
         if part.position and part.position == entry.size_bytes:
             with suppress(Corrupt):  # then it is empty now, and fetched anew
                 job.verified = part.verify(entry.size_bytes, entry.digest)

@@ -148,7 +148,7 @@ def test_notes_keep_the_last_three():
     for pause_s in (2.0, 4.0):
         shown.apply(HostPaused(t_s=12.0, host="h", pause_s=pause_s, reason="HTTP 429"))
     assert [note.kind for note in shown.notes] == ["retry", "fallback", "pause"]
-    assert shown.notes[2].text == "HTTP 429; no request there for 4s"
+    assert shown.notes[2].text == "HTTP 429; no request there for 4.0s"
 
 
 def test_a_won_race_is_no_cancellation():

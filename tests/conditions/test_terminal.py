@@ -18,19 +18,23 @@ from tests.conditions.cases import BODY, ESCAPE, head, raw, whole
 from tests.conditions.server import CaseServer
 from tests.dashboard.test_live import SEQUENCE
 
+NOTE_S = 1.0  # several frames
 ROOT = Path(__file__).parents[2]
 NAMES = ("[bold]x[/bold]", "a", ":smile:", "[link=http:h]y", "%1b[31m", "b", "c", "d")
 
 
 def replies(text):
-    """One for each name, with ``text`` wherever a server can put some."""
+    """One for each name, with ``text`` wherever a server can put some.
+
+    The one after the 503 is late, so that the note of its host's pause is drawn in every run.
+    """
     return (
         whole(b"", status=f"404 {text}"),
         whole(BODY, f"X: {text}", f"ETag: {text}"),
         whole(b"", f"Location: http://h.test/{text}", status="302 x"),
         whole(BODY, f"Content-Encoding: {text}"),
         whole(b"", f"Retry-After: {text}", status="503 x"),
-        raw(head("200 OK", f"Content-Length: {text}")),
+        raw(NOTE_S, head("200 OK", f"Content-Length: {text}")),
         raw(text.encode("latin-1") + b"\r\n\r\n"),
         whole(text.encode("latin-1"), status="410 x"),
     )

@@ -25,14 +25,14 @@ from cfetch.manifest.sql_statement import statement_id_of
 from cfetch.placement.descriptors import reserve_descriptors
 from cfetch.placement.leftovers import useful_parts
 from cfetch.placement.local import STATE_NAME, LocalVolume, local_fault
+from cfetch.places import is_shared, places, timeline
 from cfetch.renewal import Renewal, StatementApi
 from cfetch.report.metrics import MetricsFile, failed_paths
 from cfetch.run import Run
 from cfetch.secret import printable
-from cfetch.timeline.attempts import ATTEMPTS, ELSEWHERE, DeadAttempt
+from cfetch.timeline.attempts import ATTEMPTS, ELSEWHERE
 from cfetch.timeline.clean import tidy_up
 from cfetch.timeline.execution import Completed, Execution, schedule, start
-from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.records import PlanRecord
 from cfetch.timeline.states import Action, Entry, Kind, State, new_instant
 from cfetch.timeline.table import Table, existing, open_existing, open_table
@@ -104,7 +104,7 @@ def prepare(
     """
     clock = clock or SystemClock()
     instant = new_instant(clock.wall(), secrets.token_hex(2))
-    root, state = _places(settings)
+    root, state = places(settings)
     with ExitStack() as stack:
         reserve_descriptors(settings.concurrency)
         network = network_of(settings, env)
@@ -149,9 +149,9 @@ def prepare_planned(
         LocalFault: its frozen manifest cannot be read, or as ``prepare``.
     """
     clock = clock or SystemClock()
-    root, state = _places(settings)
+    root, state = places(settings)
     with ExitStack() as stack:
-        with open_existing(*_timeline(settings)) as table:
+        with open_existing(*timeline(settings)) as table:
             entry = existing(table, table.store.entries(), instant)
             if entry.state is State.COMPLETED:
                 yield None
@@ -174,7 +174,7 @@ def prepare_planned(
 
 def pending(settings: Settings) -> list[str]:
     """The plans of this destination that wait for a run, oldest first. Raises UsageError, LocalFault."""
-    with open_existing(*_timeline(settings)) as table:
+    with open_existing(*timeline(settings)) as table:
         return [
             one.instant
             for one in table.store.entries()
@@ -184,30 +184,13 @@ def pending(settings: Settings) -> list[str]:
         ]
 
 
-def _places(settings: Settings) -> tuple[Path, Path]:
-    root = Path(settings.to).absolute()
-    return root, Path(settings.state).absolute() if settings.state else root / STATE_NAME
-
-
-def _timeline(settings: Settings) -> tuple[Path, list[Path], Heartbeats]:
-    root, state = _places(settings)
-    heartbeats = Heartbeats(interval_s=settings.heartbeat_interval, misses=settings.heartbeat_misses)
-    return state, [root / STATE_NAME], heartbeats
-
-
-def _is_shared(settings: Settings) -> bool:
-    """Whether other destinations may have plans on the same timeline."""
-    root, state = _places(settings)
-    return state != root / STATE_NAME
-
-
 def _elsewhere(settings: Settings, table: Table, entry: Entry) -> str:
     """Where a plan of a shared timeline downloads to, if not here. A timeline moves with its destination."""
     with suppress(FileNotFoundError):  # it has moved on, so it is in somebody's hands
         record = table.store.read_plan(entry)
-        if record is None or not (_is_shared(settings) or " " in record.fingerprint):
+        if record is None or not (is_shared(settings) or " " in record.fingerprint):
             return ""
-        if record.destinations != (str(_places(settings)[0]),):
+        if record.destinations != (str(places(settings)[0]),):
             return printable(", ".join(record.destinations), 1000)
     return ""
 
@@ -246,7 +229,7 @@ class Prepared:
         self._instant = instant
         self._volume = volume
         self._settings = settings
-        self._state = _places(settings)[1]
+        self._state = places(settings)[1]
         self._clock = clock
         self._network = network
         self._renewal = renewal
@@ -278,7 +261,7 @@ class Prepared:
 
     def schedule(self, *, removable: bool = False) -> Scheduled:
         """Put the plan on the timeline, or find it pending there. Raises LocalFault."""
-        with open_table(*_timeline(self._settings)) as table:
+        with open_table(*timeline(self._settings)) as table:
             instant = self._put(table, Kind.REMOVABLE if removable else Kind.IMMUTABLE)
         return Scheduled(
             instant=instant,
@@ -297,7 +280,7 @@ class Prepared:
             UsageError: it is removable and had its one attempt.
             LocalFault: the timeline, the metrics or the parts cannot be written.
         """
-        with open_table(*_timeline(self._settings)) as table:
+        with open_table(*timeline(self._settings)) as table:
             run = Run(
                 self.plan,
                 self._volume,
@@ -312,7 +295,7 @@ class Prepared:
             with ExitStack() as stack:
                 stack.callback(execution.release)
                 stack.callback(self._volume.unstage)
-                if _is_shared(self._settings):
+                if is_shared(self._settings):
                     stack.enter_context(_marked_elsewhere(self._volume.root / STATE_NAME, execution.instant))
                 self._volume.stage(execution.staging)
                 metrics = MetricsFile(self._metrics_path(execution))
@@ -332,7 +315,13 @@ class Prepared:
 
         while True:
             instant = self._instant if self._origin is None else self._put(table, Kind.IMMUTABLE)
-            found = start(table, instant, on_lost=on_lost, salvage=_salvage, waiting=waiting)
+            found = start(
+                table,
+                instant,
+                on_lost=on_lost,
+                salvage=lambda dead: useful_parts(dead.names),
+                waiting=waiting,
+            )
             if not isinstance(found, Completed):
                 return found
             if self._origin is None:
@@ -344,7 +333,7 @@ class Prepared:
         root = str(self._volume.root)
         record = PlanRecord(
             kind=kind,
-            fingerprint=f"{self.plan.digest} {root}" if _is_shared(self._settings) else self.plan.digest,
+            fingerprint=f"{self.plan.digest} {root}" if is_shared(self._settings) else self.plan.digest,
             manifest=printable(self.plan.source, 1000),
             destinations=(root,),
             files=len(self.plan),
@@ -418,11 +407,6 @@ def _marked_elsewhere(state: Path, instant: str) -> Iterator[None]:
         with suppress(OSError):
             mark.unlink()
             mark.parent.rmdir()
-
-
-def _salvage(dead: DeadAttempt) -> list[str]:
-    """Of a dead attempt's files those that a later one may go on with."""
-    return useful_parts(dead.names)
 
 
 def _own_directory(stack: ExitStack, state: Path, instant: str) -> Path:

@@ -1,18 +1,15 @@
 """The timeline for people and scripts: what stands on it, and how to tidy it up. Nothing is downloaded."""
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import suppress
 
 from cfetch.config.settings import Settings
 from cfetch.errors import UsageError
-from cfetch.placement.local import STATE_NAME
+from cfetch.places import places, timeline
 from cfetch.report.plan_view import Cleaned, CleanedInstant, Plan, Plans
 from cfetch.timeline.archive import archived
 from cfetch.timeline.clean import clean
 from cfetch.timeline.execution import roll_back
-from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.owner import Owner
 from cfetch.timeline.records import PlanRecord, RollbackRecord
 from cfetch.timeline.states import Action, Entry, State
@@ -21,22 +18,9 @@ from cfetch.timeline.table import Table, find, open_existing
 __all__ = ["clean_plans", "list_plans", "roll_back_plan", "show_plan"]
 
 
-@contextmanager
-def _timeline(settings: Settings) -> Iterator[Table]:
-    """The timeline of the settings' destination. Raises UsageError if there is none, LocalFault."""
-    attempts = Path(settings.to).absolute() / STATE_NAME
-    heartbeats = Heartbeats(interval_s=settings.heartbeat_interval, misses=settings.heartbeat_misses)
-    with open_existing(_state(settings), [attempts], heartbeats) as table:
-        yield table
-
-
-def _state(settings: Settings) -> Path:
-    return Path(settings.state or Path(settings.to) / STATE_NAME).absolute()
-
-
 def list_plans(settings: Settings, *, also_archived: bool = False) -> Plans:
     """What stands on the timeline, and with ``also_archived`` what has left it."""
-    with _timeline(settings) as table:
+    with open_existing(*timeline(settings)) as table:
         found = [_completed(entry, record) for entry, record in archived(table)] if also_archived else []
         with table.lock.held() as now_s:
             entries = table.store.entries()
@@ -62,15 +46,17 @@ def show_plan(settings: Settings, instant: str) -> Plans:
 
 def roll_back_plan(settings: Settings, instant: str, *, remove: bool) -> None:
     """Undo what dead attempts have left; ``remove``: and the plan. Raises Held, UsageError, LocalFault."""
-    with _timeline(settings) as table:
+    with open_existing(*timeline(settings)) as table:
         roll_back(table, instant, remove=remove)
         if find(table.store.entries(), instant) is None:
-            shutil.rmtree(_state(settings) / "plans" / instant, ignore_errors=True)  # it holds signed links
+            shutil.rmtree(
+                places(settings)[1] / "plans" / instant, ignore_errors=True
+            )  # it holds signed links
 
 
 def clean_plans(settings: Settings, *, rollback_delay_s: float, keep_s: float, dry_run: bool) -> Cleaned:
     """Roll back what died, archive what is old; every instant explained."""
-    with _timeline(settings) as table:
+    with open_existing(*timeline(settings)) as table:
         told = clean(table, delay_s=rollback_delay_s, keep_s=keep_s, dry_run=dry_run)
     instants = [
         CleanedInstant(

@@ -46,9 +46,6 @@ class Guard(Protocol):
     def commit(self, *, files: int, size_bytes: int) -> None:
         """Everything is in place and durable. Raises Held, LocalFault."""
 
-    def release(self) -> None:
-        """The plan is not at its end; others may go on with it at once."""
-
 
 class Run:
     """``refresher`` makes the way to fresh links once there is a transport. Used once."""
@@ -136,13 +133,11 @@ class Run:
         return summary
 
     def _settle(self, guard: Guard, error: CfetchError | None, tally: Tally) -> None:
-        """Complete the plan, or give it back. Raises Held or LocalFault if it is not this run's any more."""
+        """Complete the plan if all is in place. Raises Held or LocalFault if it is no more this run's."""
         if isinstance(error, LocalFault):
             guard.confirm()  # what looks like a fault may be another run's tidying up after this one
         elif error is None and not tally.unfinished:
             guard.commit(files=len(self._plan), size_bytes=self._plan.total_bytes)
-            return
-        guard.release()
 
     @contextmanager
     def _watched(self, guard: Guard, pool: Pool) -> Iterator[None]:

@@ -142,13 +142,13 @@ def cleaned_lines(cleaned: Cleaned) -> Iterator[str]:
 def _owner(plan: Plan) -> str:
     if plan.owner is None:
         return UNKNOWN
-    age = "" if plan.heartbeat_age_s is None else f", last beat {duration(plan.heartbeat_age_s)} ago"
+    ago = "" if plan.heartbeat_age_s is None else f" {duration(plan.heartbeat_age_s)} ago"
     if plan.state == "completed":
         return printable(plan.owner)
     if plan.released:
-        return f"none; {printable(plan.owner)} has given it back{age.replace(', last beat', '')}"
+        return f"none; {printable(plan.owner)} has given it back{ago}"
     word = {True: "alive", False: "dead", None: "alive or dead"}[plan.live]
-    return f"{printable(plan.owner)} ({word}{age})"
+    return f"{printable(plan.owner)} ({word}{ago and f', last beat{ago}'})"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

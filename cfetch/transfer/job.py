@@ -167,7 +167,7 @@ class Job:
 
     def has_joined(self) -> bool:
         """Whether the last try went on with bytes that were there before it."""
-        return self.attempts[-1].from_byte > 0
+        return bool(self.attempts) and self.attempts[-1].from_byte > 0
 
     def count(self, error: SourceError) -> None:
         """A try has failed. Stragglers and links that are over have limits of their own."""

@@ -144,10 +144,6 @@ class Part:
         self.validator = None
         self.total_bytes = None
 
-    def pause(self) -> None:
-        """Give the descriptor back while the entry waits for its next try. Raises LocalFault."""
-        self.close()
-
     def restart(self) -> None:
         """Forget the bytes."""
         if self.position == 0:
@@ -182,7 +178,10 @@ class Part:
         return digest.algorithm
 
     def close(self) -> None:
-        """No more bytes will come. Raises LocalFault: a network file system may tell now that it is full."""
+        """Give the descriptor back; a later write goes on at the end.
+
+        Raises LocalFault: a network file system may tell now that it is full.
+        """
         if self._fd < 0:
             return
         descriptor, self._fd = self._fd, -1
@@ -244,7 +243,8 @@ class Part:
         self._made = True
 
     def _own_name(self) -> str:
-        return part_name(self._entry, boot_id(), self._identity)
+        link = self._identity if self._entry.digest is None else None
+        return part_name(self._entry, boot_id(), link)
 
     @property
     def _identity(self) -> str:

@@ -226,15 +226,12 @@ class Pool:
                     self._finish(job, "skipped", kept_bytes=job.entry.size_bytes or 0)
                     return
                 again_s = None if job.verified != "none" else await self._try(job)
-        except SourceError as error:
+        except (SourceError, Blocked) as error:
             self._finish(job, "failed", kept_bytes=part.leave(), error=error)
             return
         except asyncio.CancelledError:
             self._finish(job, "cancelled", kept_bytes=part.leave())
             raise
-        except Blocked as blocked:
-            self._finish(job, "failed", kept_bytes=part.leave(), error=blocked)
-            return
         except LocalFault as fault:
             self._finish(job, "failed", kept_bytes=part.leave(), error=fault)
             raise
@@ -295,11 +292,11 @@ class Pool:
             error = self._tries.given_up(job)
             if error is not None:
                 raise error
-            job.part.pause()
+            job.part.close()
             return self._now()  # it was handed out for a place that another has taken meanwhile
         again_s = await self._tries.go_on(job)
         if again_s is not None:
-            job.part.pause()
+            job.part.close()
         return again_s
 
     async def _vouched_for(self, entry: Entry, size_bytes: int) -> str | None:

@@ -128,7 +128,7 @@ class Tries:
             can_refresh=self._refresher is not None and job.source == 0,
             others=job.has_other_source(),
             untried=job.has_other_source(untried=True),
-            joined=bool(job.attempts) and job.has_joined(),
+            joined=job.has_joined(),
         )
         if step.delay_s is None:
             job.gave_up = step.reason

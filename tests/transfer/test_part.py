@@ -141,7 +141,7 @@ def test_91_a_part_on_a_broken_disk_is_not_kept(volume, root, monkeypatch, call,
 
     monkeypatch.setattr(os, call, fails)
     with pytest.raises(LocalFault, match=os.strerror(number)):
-        part.write(DATA) if call == "write" else part.pause()
+        part.write(DATA) if call == "write" else part.close()
     monkeypatch.undo()
     assert (part.leave() > 0) is kept
     assert (staged(root) != []) is kept

@@ -109,7 +109,7 @@ def child(manifest: str, to: str, *, bare: bool) -> Outcome:
         (Execution, "release", "release"),
     ):
         setattr(owner, method, spent.timed(name, getattr(owner, method)))
-    settings = Settings(to=to, heartbeat_interval=3600.0, metrics=f"{to}.jsonl", quiet=True)
+    settings = Settings(to=(to,), heartbeat_interval=3600.0, metrics=f"{to}.jsonl", quiet=True)
     start_s, start_cpu_s = time.perf_counter(), time.process_time()
     with download.prepare(manifest, settings, env={}) as prepared:
         if bare:

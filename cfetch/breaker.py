@@ -3,7 +3,7 @@
 State by state (M. Nygard, "Release It!", 2nd edition, section 5.2)::
 
     state       success   failure                           time
-    closed      closed    closed; open after THRESHOLD      -
+    closed      closed    closed; open at the threshold     -
     open        closed    open (of a start before)          half-open when the pause is over
     half-open   closed    open, the pause doubled           -
 
@@ -37,10 +37,10 @@ class Breaker(msgspec.Struct, frozen=True, gc=False):
     opened: int = 0
     until_s: float = 0.0
 
-    def failed(self, now_s: float) -> "Breaker":
-        """Something failed that had been let through."""
+    def failed(self, now_s: float, *, threshold: int = THRESHOLD) -> "Breaker":
+        """Something failed that had been let through. ``threshold`` such in a row open it."""
         match self.position:
-            case Position.CLOSED if self.failures + 1 < THRESHOLD:
+            case Position.CLOSED if self.failures + 1 < threshold:
                 return Breaker(failures=self.failures + 1)
             case Position.OPEN:
                 return self

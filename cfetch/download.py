@@ -9,8 +9,8 @@ listener as events; the summary is made from the same events.
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -24,19 +24,19 @@ from cfetch.manifest.plan import Plan, freeze, load_plan
 from cfetch.manifest.sql_statement import statement_id_of
 from cfetch.placement.descriptors import reserve_descriptors
 from cfetch.placement.leftovers import useful_parts
-from cfetch.placement.local import STATE_NAME, LocalVolume, local_fault
+from cfetch.placement.local import local_fault
 from cfetch.places import is_shared, places, timeline
 from cfetch.renewal import Renewal, StatementApi
 from cfetch.report.metrics import MetricsFile, failed_paths
 from cfetch.run import Run
 from cfetch.secret import printable
-from cfetch.timeline.attempts import ATTEMPTS, ELSEWHERE
 from cfetch.timeline.clean import tidy_up
 from cfetch.timeline.execution import Completed, Execution, schedule, start
 from cfetch.timeline.records import PlanRecord
 from cfetch.timeline.states import Action, Entry, Kind, State, new_instant
 from cfetch.timeline.table import Table, existing, open_existing, open_table
 from cfetch.transfer.network import Network, network_of
+from cfetch.volumes import Volumes
 
 __all__ = ["Prepared", "Preview", "Previews", "Scheduled", "pending", "prepare", "prepare_planned"]
 
@@ -56,7 +56,7 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     merged: int
     hosts: dict[str, int]
     destination: str
-    free_bytes: int
+    free_bytes: int | None
 
 
 class Previews(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,16 +104,16 @@ def prepare(
     """
     clock = clock or SystemClock()
     instant = new_instant(clock.wall(), secrets.token_hex(2))
-    root, state = places(settings)
+    found = places(settings)
     with ExitStack() as stack:
-        reserve_descriptors(settings.concurrency)
+        reserve_descriptors(settings.concurrency, len(found.roots))
         network = network_of(settings, env)
         api = StatementApi(settings, env, network, clock)
         source = stack.enter_context(open_manifest(manifest, clock, network=network))
         statement = statement_id_of(source)
-        volume = LocalVolume(root)  # before the plan: it refuses a symlink as state
-        stack.callback(volume.close)
-        directory = _own_directory(stack, state, instant)
+        volumes = Volumes(found.roots)  # before the plan: it refuses a symlink as state
+        stack.callback(volumes.close)
+        directory = _own_directory(stack, found.state, instant)
         fetch_chunk = api.blocking(statement) if statement else None
         failed = failed_paths(Path(settings.failed_from)) if settings.failed_from else None
         plan = stack.enter_context(
@@ -132,10 +132,10 @@ def prepare(
                 f"failed_from is {settings.failed_from}, which names {len(failed)} failed files, but the "
                 "manifest has none of them; give the metrics of a run over this manifest"
             )
-        _check_room(plan, volume)
+        _check_room(plan, volumes)
         origin = _Origin(manifest=manifest, statement=statement, base_url=settings.base_url)
         renewal = Renewal(manifest, statement, settings.base_url, api, stack)
-        yield Prepared(instant, plan, volume, settings, clock, network, renewal, origin=origin)
+        yield Prepared(instant, plan, volumes, settings, clock, network, renewal, origin=origin)
 
 
 @contextmanager
@@ -149,7 +149,7 @@ def prepare_planned(
         LocalFault: its frozen manifest cannot be read, or as ``prepare``.
     """
     clock = clock or SystemClock()
-    root, state = places(settings)
+    found = places(settings)
     with ExitStack() as stack:
         with open_existing(*timeline(settings)) as table:
             entry = existing(table, table.store.entries(), instant)
@@ -159,17 +159,17 @@ def prepare_planned(
             there = _elsewhere(settings, table, entry)
         if there:
             raise UsageError(f"plan {instant} is for {there}; give that as --to")
-        reserve_descriptors(settings.concurrency)
+        reserve_descriptors(settings.concurrency, len(found.roots))
         network = network_of(settings, env)
-        directory = state / "plans" / instant
+        directory = found.state / "plans" / instant
         plan = stack.enter_context(load_plan(directory))
         origin = _read_origin(directory / ORIGIN_NAME)
-        volume = LocalVolume(root)
-        stack.callback(volume.close)
-        _check_room(plan, volume)
+        volumes = Volumes(found.roots)
+        stack.callback(volumes.close)
+        _check_room(plan, volumes)
         api = StatementApi(settings, env, network, clock)
         renewal = Renewal(origin.manifest, origin.statement, origin.base_url, api, stack)
-        yield Prepared(instant, plan, volume, settings, clock, network, renewal)
+        yield Prepared(instant, plan, volumes, settings, clock, network, renewal)
 
 
 def pending(settings: Settings) -> list[str]:
@@ -190,24 +190,28 @@ def _elsewhere(settings: Settings, table: Table, entry: Entry) -> str:
         record = table.store.read_plan(entry)
         if record is None or not (is_shared(settings) or " " in record.fingerprint):
             return ""
-        if record.destinations != (str(places(settings)[0]),):
+        if record.destinations != tuple(map(str, places(settings).roots)):
             return printable(", ".join(record.destinations), 1000)
     return ""
 
 
-def _check_room(plan: Plan, volume: LocalVolume) -> None:
+def _check_room(plan: Plan, volumes: Volumes) -> None:
     """Raise LocalFault unless what is not in place yet fits; looks at the files only where it must."""
-    free_bytes = max(0, volume.free_bytes() - DISK_RESERVE_BYTES)
-    if plan.total_bytes <= free_bytes:
+    free = volumes.free_bytes()
+    if free is None or plan.total_bytes <= (free_bytes := max(0, free - DISK_RESERVE_BYTES)):
         return
     sizes = ((entry.size_bytes or 0, entry.path) for entry in map(plan.entry, range(len(plan))))
-    missing_bytes = sum(size for size, path in sizes if volume.existing(path) != size)
+    missing_bytes = sum(size for size, path in sizes if volumes.existing(path) != size)
     if missing_bytes > free_bytes:
         raise LocalFault(
-            f"the plan needs {missing_bytes:,} more bytes, and {volume.root} has room for {free_bytes:,} (a "
-            f"reserve of {DISK_RESERVE_BYTES:,} set aside); free some space or choose another --to. "
-            "Nothing was downloaded"
+            f"the plan needs {missing_bytes:,} more bytes, and {_joined(volumes.roots)} has room for "
+            f"{free_bytes:,} (a reserve of {DISK_RESERVE_BYTES:,} set aside); free some space or choose another "
+            "--to. Nothing was downloaded"
         )
+
+
+def _joined(roots: Sequence[str | Path]) -> str:
+    return ", ".join(map(str, roots))
 
 
 class Prepared:
@@ -217,7 +221,7 @@ class Prepared:
         self,
         instant: str,
         plan: Plan,
-        volume: LocalVolume,
+        volumes: Volumes,
         settings: Settings,
         clock: Clock,
         network: Network,
@@ -227,9 +231,9 @@ class Prepared:
     ) -> None:
         self.plan = plan
         self._instant = instant
-        self._volume = volume
+        self._volumes = volumes
         self._settings = settings
-        self._state = places(settings)[1]
+        self._state = places(settings).state
         self._clock = clock
         self._network = network
         self._renewal = renewal
@@ -247,8 +251,8 @@ class Prepared:
             sizes_unknown=self.plan.sizes_unknown,
             merged=self.plan.merged,
             hosts={printable(host): count for host, count in zip(self.plan.hosts, counts, strict=True)},
-            destination=str(self._volume.root),
-            free_bytes=self._volume.free_bytes(),
+            destination=_joined(self._volumes.roots),
+            free_bytes=self._volumes.free_bytes(),
         )
 
     def _in_place(self) -> int:
@@ -256,12 +260,12 @@ class Prepared:
         found = 0
         for index, size_bytes in enumerate(self.plan.sizes):
             with suppress(Blocked):
-                found += size_bytes >= 0 and self._volume.existing(self.plan.entry(index).path) == size_bytes
+                found += size_bytes >= 0 and self._volumes.existing(self.plan.entry(index).path) == size_bytes
         return found
 
     def schedule(self, *, removable: bool = False) -> Scheduled:
         """Put the plan on the timeline, or find it pending there. Raises LocalFault."""
-        with open_table(*timeline(self._settings)) as table:
+        with self._table() as table:
             instant = self._put(table, Kind.REMOVABLE if removable else Kind.IMMUTABLE)
         return Scheduled(
             instant=instant,
@@ -280,10 +284,10 @@ class Prepared:
             UsageError: it is removable and had its one attempt.
             LocalFault: the timeline, the metrics or the parts cannot be written.
         """
-        with open_table(*timeline(self._settings)) as table:
+        with self._table() as table:
             run = Run(
                 self.plan,
-                self._volume,
+                self._volumes,
                 self._settings,
                 network=self._network,
                 refresher=lambda transport: self._renewal.refresher(self._settings, transport, self._clock),
@@ -294,16 +298,17 @@ class Prepared:
                 return None
             with ExitStack() as stack:
                 stack.callback(execution.release)
-                stack.callback(self._volume.unstage)
-                if is_shared(self._settings):
-                    stack.enter_context(_marked_elsewhere(self._volume.root / STATE_NAME, execution.instant))
-                self._volume.stage(execution.staging)
+                stack.enter_context(self._volumes.staged(execution.staging, execution.instant, self._state))
                 metrics = MetricsFile(self._metrics_path(execution))
                 summary = run.go(execution, metrics, listener)
             if summary.status == "completed":
                 shutil.rmtree(self._state / "plans" / execution.instant, ignore_errors=True)
                 tidy_up(table, KEEP_S)
             return summary
+
+    def _table(self) -> AbstractContextManager[Table]:
+        state, _, heartbeats = timeline(self._settings)
+        return open_table(state, self._volumes.states, heartbeats)
 
     def _start(self, table: Table, on_lost: Callable[[str], None], listener: Listener) -> Execution | None:
         told: set[str] = set()
@@ -330,12 +335,13 @@ class Prepared:
 
     def _put(self, table: Table, kind: Kind) -> str:
         """The instant of this plan on the timeline, with its frozen manifest beside it."""
-        root = str(self._volume.root)
+        roots = tuple(map(str, self._volumes.roots))
+        where = f" {' '.join(roots)}" if is_shared(self._settings) else ""
         record = PlanRecord(
             kind=kind,
-            fingerprint=f"{self.plan.digest} {root}" if is_shared(self._settings) else self.plan.digest,
+            fingerprint=self.plan.digest + where,
             manifest=printable(self.plan.source, 1000),
-            destinations=(root,),
+            destinations=roots,
             files=len(self.plan),
             bytes=self.plan.total_bytes,
         )
@@ -386,27 +392,10 @@ class Prepared:
                     raise ConfigError(f"metrics is {path}, which holds something else; name another file")
         except OSError as error:
             raise local_fault(error, f"cannot write metrics to {path}") from None
-        if path.is_relative_to(self._volume.root):
-            target = str(path.relative_to(self._volume.root))
-            if self.plan.find(target) is not None:
-                raise ConfigError(f"metrics is {path}, where the manifest wants a file; name another file")
+        target = self._volumes.place_of(path)
+        if target is not None and self.plan.find(target) is not None:
+            raise ConfigError(f"metrics is {path}, where the manifest wants a file; name another file")
         return path
-
-
-@contextmanager
-def _marked_elsewhere(state: Path, instant: str) -> Iterator[None]:
-    """Keep those who tidy up the destination's own timeline away from this run's parts."""
-    mark = state / ATTEMPTS / instant / ELSEWHERE
-    try:
-        mark.touch(0o600)
-    except OSError as error:
-        raise local_fault(error, f"cannot write to {state}") from None
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            mark.unlink()
-            mark.parent.rmdir()
 
 
 def _own_directory(stack: ExitStack, state: Path, instant: str) -> Path:

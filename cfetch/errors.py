@@ -14,7 +14,9 @@ The type says whose fault it is, whether trying again can help, and the exit cod
     │   ├── Straggling              far slower than the rest: broken off, goes on elsewhere
     │   └── Corrupt                 arrived whole, but hash or size say it is another file
     ├── Blocked                 this machine's  per entry       exit 1: something stands in its place
+    ├── HeldBack                its batch's     per entry       exit 1: another file of the batch failed
     ├── LocalFault              this machine's  ends the run    exit 3
+    │   └── VolumeFault             one volume's    its batches go to another, where there is one
     ├── Held                    another run's   ends the run    exit 4: it has the plan, and lives
     └── Interrupted             a person or a supervisor        exit 130, 143
 
@@ -30,6 +32,7 @@ __all__ = [
     "Corrupt",
     "Expired",
     "Held",
+    "HeldBack",
     "Interrupted",
     "LocalFault",
     "ManifestError",
@@ -40,6 +43,7 @@ __all__ = [
     "Throttled",
     "Transient",
     "UsageError",
+    "VolumeFault",
 ]
 
 
@@ -163,6 +167,21 @@ class LocalFault(CfetchError):
 
     exit_code = 3
     kind = "local"
+
+
+class VolumeFault(LocalFault):
+    """One volume does not take the files. ``no_room``: it is full, and otherwise well."""
+
+    def __init__(self, message: str, *, no_room: bool = False) -> None:
+        super().__init__(message)
+        self.no_room = no_room
+
+
+class HeldBack(CfetchError):
+    """The file arrived, but a batch is published as a whole, and another file of it could not be had."""
+
+    exit_code = 1
+    kind = "batch"
 
 
 class Held(CfetchError):

@@ -14,6 +14,8 @@ __all__ = [
     "AttemptRecord",
     "AttemptStarted",
     "BaselineView",
+    "BatchCommitted",
+    "BatchPlaced",
     "EntryFinished",
     "Event",
     "FallbackTriggered",
@@ -31,12 +33,15 @@ __all__ = [
     "StragglerCheck",
     "Summary",
     "UrlRefreshed",
+    "VolumePaused",
+    "VolumeView",
     "fan_out",
 ]
 
 Status = Literal["done", "skipped", "failed", "cancelled"]
 Outcome = Literal["done", "straggler", "stalled", "error", "expired", "lost"]
 State = Literal["ok", "slow", "straggler", "retrying", "last try"]
+Breaker = Literal["closed", "open", "half-open"]
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -86,10 +91,14 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
     attempts: list[AttemptRecord]
     error_kind: str | None = None
     error: str | None = None
+    batch: str | None = None
 
 
 class RunStarted(Event, frozen=True, kw_only=True):
-    """The plan is frozen and the workers start. ``settings`` holds no secrets."""
+    """The plan is frozen and the workers start. ``settings`` holds no secrets.
+
+    ``destination`` is for a person, ``destinations`` names each volume.
+    """
 
     instant: str
     wall_start: str
@@ -101,6 +110,7 @@ class RunStarted(Event, frozen=True, kw_only=True):
     concurrency: int
     destination: str
     settings: dict[str, object]
+    destinations: tuple[str, ...] = ()
 
 
 class AttemptStarted(Event, frozen=True, kw_only=True):
@@ -137,10 +147,29 @@ class ActiveAttempt(msgspec.Struct, frozen=True, kw_only=True):
     state: State
 
 
+class VolumeView(msgspec.Struct, frozen=True, kw_only=True):
+    """One volume at a moment: ``load_bytes`` are placed and unfinished, ``running`` and ``queued`` batches.
+
+    ``reason`` is why the breaker opened. ``free_bytes`` None: without a bound that we know.
+    """
+
+    name: str
+    load_bytes: int
+    running: int
+    queued: int
+    speed_bps: float
+    breaker: Breaker
+    reason: str | None
+    free_bytes: int | None
+    batches_done: int
+    bytes_done: int
+
+
 class Progress(Event, frozen=True, kw_only=True):
     """The run's numbers at a moment; sent a few times a second.
 
     ``bytes_adopted`` were there before the run, in parts of an earlier one, and count in the others too.
+    ``volumes`` is empty where there is one volume, and no batches.
     """
 
     done: int
@@ -156,6 +185,7 @@ class Progress(Event, frozen=True, kw_only=True):
     stragglers: int
     sequential: bool
     bytes_adopted: int = 0
+    volumes: list[VolumeView] = []
 
 
 class StragglerCheck(Event, frozen=True, kw_only=True):
@@ -231,6 +261,34 @@ class HostPaused(Event, frozen=True, kw_only=True):
     reason: str
 
 
+class BatchPlaced(Event, frozen=True, kw_only=True):
+    """A batch goes to ``volume``, with all its files; ``moved_from`` is the volume that had it before."""
+
+    batch: str
+    files: int
+    size_bytes: int
+    volume: str
+    why: str
+    moved_from: str | None = None
+
+
+class VolumePaused(Event, frozen=True, kw_only=True):
+    """``volume`` is out of use for ``pause_s`` seconds, and its batches go to others; None: for good."""
+
+    volume: str
+    pause_s: float | None
+    reason: str
+
+
+class BatchCommitted(Event, frozen=True, kw_only=True):
+    """All files of a batch are in place on ``volume``, and its record vouches for them."""
+
+    batch: str
+    files: int
+    size_bytes: int
+    volume: str
+
+
 class EntryFinished(Event, frozen=True, kw_only=True):
     """An entry is done, skipped, failed or cancelled; its whole story."""
 
@@ -244,7 +302,7 @@ class RunStopping(Event, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``cfetch download --json`` prints (``cfetch.summary/1``)."""
+    """What ``cfetch download --json`` prints (``cfetch.summary/1``); ``volumes`` where there are several."""
 
     class Files(msgspec.Struct, frozen=True, kw_only=True):
         total: int
@@ -272,6 +330,15 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         kind: str
         message: str
 
+    class Volume(msgspec.Struct, frozen=True, kw_only=True):
+        """Files in place there, and why it was out of use, if it was."""
+
+        volume: str
+        files: int
+        bytes: int
+        batches: int
+        out_of_use: str | None
+
     schema: str = "cfetch.summary/1"
     instant: str
     status: Literal["completed", "partial", "failed", "interrupted"]
@@ -285,6 +352,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     fallback: Fallback
     failures: list[Failure]
     metrics: str | None
+    volumes: list[Volume] | msgspec.UnsetType = msgspec.UNSET
 
 
 class RunFinished(Event, frozen=True, kw_only=True):

@@ -1,28 +1,86 @@
-"""Where a run's files are: the destination, cfetch's own directory, and the timeline in it."""
+"""Where a run's files are: its destinations, cfetch's own directory, and the timeline in it."""
 
-from pathlib import Path
+import os
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path, PurePath, PurePosixPath
+from typing import NamedTuple
 
+from cfetch.config.kinds import is_object_store
 from cfetch.config.settings import Settings
+from cfetch.errors import ConfigError
 from cfetch.placement.local import STATE_NAME
 from cfetch.timeline.heartbeat import Heartbeats
 
-__all__ = ["is_shared", "places", "timeline"]
+__all__ = ["Places", "is_shared", "places", "roots", "timeline"]
 
 
-def places(settings: Settings) -> tuple[Path, Path]:
-    """The destination and the state directory, both absolute."""
-    root = Path(settings.to).absolute()
-    return root, Path(settings.state).absolute() if settings.state else root / STATE_NAME
+class Places(NamedTuple):
+    """The destinations as they were given, directories absolute and object stores as URLs; and the state."""
+
+    roots: tuple[str | Path, ...]
+    state: Path
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """The destinations that are directories."""
+        return tuple(root for root in self.roots if isinstance(root, Path))
+
+
+def places(settings: Settings) -> Places:
+    """Where ``settings`` say that the files go, and what cfetch keeps.
+
+    Raises:
+        ConfigError: two destinations are the same or one lies in the other, or nothing can hold the state.
+    """
+    found = roots(settings.to)
+    if settings.state:
+        return Places(found, Path(settings.state).absolute())
+    first = next((root for root in found if isinstance(root, Path)), None)
+    if first is None:
+        raise ConfigError(
+            f"to is {', '.join(settings.to)}, and cfetch keeps its own files in a directory: name one with "
+            "--state"
+        )
+    return Places(found, first / STATE_NAME)
+
+
+def roots(to: Sequence[str]) -> tuple[str | Path, ...]:
+    """The destinations: directories as absolute paths, object stores as URLs without a slash at the end.
+
+    Raises:
+        ConfigError: two are the same or one lies in the other, through links as well.
+    """
+    found = tuple(one.rstrip("/") if is_object_store(one) else Path(one).absolute() for one in to)
+    real = [_real(root) for root in found]
+    for (one, here), (other, there) in combinations(zip(to, real, strict=True), 2):
+        if here == there or _is_same(here, there):
+            raise ConfigError(f"to names {one} and {other}, which are the same; give each destination once")
+        for inner, outer, within in ((one, other, (here, there)), (other, one, (there, here))):
+            if type(here) is type(there) and within[0].is_relative_to(within[1]):
+                raise ConfigError(f"to names {inner}, which lies in {outer}; give each a place of its own")
+    return found
+
+
+def _real(root: str | Path) -> PurePath:
+    return Path(os.path.realpath(root)) if isinstance(root, Path) else PurePosixPath(root)
+
+
+def _is_same(here: PurePath, there: PurePath) -> bool:
+    try:
+        return isinstance(here, Path) and isinstance(there, Path) and here.samefile(there)
+    except OSError:  # one of them is not there yet
+        return False
 
 
 def timeline(settings: Settings) -> tuple[Path, list[Path], Heartbeats]:
-    """What ``open_table`` and ``open_existing`` are to be given."""
-    root, state = places(settings)
+    """What ``open_table`` and ``open_existing`` are to be given. Raises ConfigError."""
+    found = places(settings)
     heartbeats = Heartbeats(interval_s=settings.heartbeat_interval, misses=settings.heartbeat_misses)
-    return state, [root / STATE_NAME], heartbeats
+    return found.state, [root / STATE_NAME for root in found.directories], heartbeats
 
 
 def is_shared(settings: Settings) -> bool:
-    """Whether other destinations may have plans on the same timeline."""
-    root, state = places(settings)
-    return state != root / STATE_NAME
+    """Whether plans of other destinations may stand on the same timeline. Raises ConfigError."""
+    found = places(settings)
+    return found.state not in (root / STATE_NAME for root in found.directories[:1])

@@ -50,7 +50,7 @@ def roll_back_plan(settings: Settings, instant: str, *, remove: bool) -> None:
         roll_back(table, instant, remove=remove)
         if find(table.store.entries(), instant) is None:
             shutil.rmtree(
-                places(settings)[1] / "plans" / instant, ignore_errors=True
+                places(settings).state / "plans" / instant, ignore_errors=True
             )  # it holds signed links
 
 

@@ -16,9 +16,17 @@ from cfetch import __version__
 from cfetch.clock import Clock
 from cfetch.config.settings import Settings
 from cfetch.errors import CfetchError, Interrupted, LocalFault
-from cfetch.events import Event, Listener, RunFinished, RunStarted, RunStopping, Summary, fan_out
+from cfetch.events import (
+    Event,
+    Listener,
+    RunFinished,
+    RunStarted,
+    RunStopping,
+    Summary,
+    VolumePaused,
+    fan_out,
+)
 from cfetch.manifest.plan import Plan
-from cfetch.placement.local import LocalVolume
 from cfetch.report.metrics import MetricsFile
 from cfetch.report.summary import Tally
 from cfetch.report.tracing import tracing_listener
@@ -26,6 +34,7 @@ from cfetch.transfer.http import HttpTransport, Transport
 from cfetch.transfer.network import Network
 from cfetch.transfer.pool import Pool
 from cfetch.transfer.refresh import UrlRefresher
+from cfetch.volumes import Volumes
 
 __all__ = ["Guard", "Run"]
 
@@ -40,6 +49,10 @@ class Guard(Protocol):
     def instant(self) -> str:
         """The plan's."""
 
+    @property
+    def run_id(self) -> str:
+        """This execution's, and no other's."""
+
     def confirm(self) -> None:
         """Raises Held or LocalFault if the plan is not this run's any more."""
 
@@ -53,7 +66,7 @@ class Run:
     def __init__(
         self,
         plan: Plan,
-        volume: LocalVolume,
+        volumes: Volumes,
         settings: Settings,
         *,
         network: Network,
@@ -61,7 +74,7 @@ class Run:
         clock: Clock,
     ) -> None:
         self._plan = plan
-        self._volume = volume
+        self._volumes = volumes
         self._settings = settings
         self._network = network
         self._refresher = refresher
@@ -100,23 +113,35 @@ class Run:
             except LocalFault as fault:  # the metrics file cannot grow any more
                 pool.fail(fault)
 
+        lanes = self._volumes.lanes(
+            durable=self._settings.durability == "power",
+            clock=clock,
+            run_id=guard.run_id,
+            confirm=guard.confirm,
+            write_timeout_s=self._settings.write_timeout,
+        )
         pool = Pool(
             self._plan,
             self._settings,
-            self._volume,
+            lanes,
             transport,
             instant=guard.instant,
             clock=clock,
             jitter=random.random,
             emit=emit,
             refresher=self._refresher(transport),
+            confirm=guard.confirm,
         )
         try:
             with _signals(pool, self._ended_by), self._watched(guard, pool):
                 emit(self._started(guard.instant))
+                for name, fault in self._volumes.refused:
+                    emit(VolumePaused(t_s=0.0, volume=name, pause_s=None, reason=str(fault)))
                 await pool.run()
         finally:
             await transport.close()
+            for lane in lanes:
+                await lane.close()
         try:
             metrics.close()
         except LocalFault as fault:  # its last lines did not fit: said in the summary, not after it
@@ -172,7 +197,8 @@ class Run:
             bytes_known=self._plan.total_bytes,
             sizes_unknown=self._plan.sizes_unknown,
             concurrency=self._settings.concurrency,
-            destination=str(self._volume.root),
+            destination=", ".join(map(str, self._volumes.roots)),
+            destinations=tuple(map(str, self._volumes.roots)),
             settings=self._settings.public(),
         )
 

@@ -6,6 +6,8 @@ import aiohttp
 import pytest
 from hypothesis import settings
 
+from tests.stores import bucket, moto_server  # noqa: F401 - fixtures
+
 settings.register_profile("cfetch", deadline=None)  # a loaded machine is slow, not wrong
 settings.load_profile("cfetch")
 

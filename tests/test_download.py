@@ -315,7 +315,7 @@ def in_place(tmp_path):
     (tmp_path / "to/a").write_bytes(b"0123456789")
     path = tmp_path / "m.json"
     path.write_text('{"version": 1, "files": [{"url": "http://nobody.test/a", "size": 10}]}')
-    return str(path), Settings(to=str(tmp_path / "to"))
+    return str(path), Settings(to=(str(tmp_path / "to"),))
 
 
 @pytest.mark.parametrize(("free", "size", "fits"), [(0, 10, True), (0, 11, False), (1 << 40, 11, True)])

@@ -216,7 +216,7 @@ def test_c98_a_busy_event_loop_does_not_look_dead(tmp_path):
 
     with serving(FILES) as origin:
         path.write_bytes(manifest_of(origin, FILES, query="?sig=2"))
-        settings = Settings(to=str(to), heartbeat_interval=1.0, heartbeat_misses=0)
+        settings = Settings(to=(str(to),), heartbeat_interval=1.0, heartbeat_misses=0)
         with prepare(str(path), settings, env=dict(os.environ)) as prepared:
             summary = prepared.run(listener)
     assert summary is not None
@@ -231,7 +231,7 @@ def in_place(tmp_path):
     (tmp_path / "to/a").write_bytes(b"0123456789")
     path = tmp_path / "m.json"
     path.write_text('{"version": 1, "files": [{"url": "http://nobody.test/a", "size": 10}]}')
-    return str(path), Settings(to=str(tmp_path / "to"))
+    return str(path), Settings(to=(str(tmp_path / "to"),))
 
 
 def test_a_run_that_loses_its_plan_at_the_very_end_says_so(in_place, tmp_path):

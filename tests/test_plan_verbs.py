@@ -132,6 +132,18 @@ async def test_where_there_is_no_timeline_none_is_made(tmp_path, verb):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("option", ["base_url", "failed_from"])
+async def test_what_only_a_manifest_reads_is_refused_by_run(tmp_path, option):
+    """A plan is run as it was scheduled, whatever the command says; a file may say it."""
+    word = f"--{option.replace('_', '-')}"
+    found = await cfetch_plan("run", "--all", "--to", tmp_path, word, "http://h.test/")
+    assert found.code == 2
+    assert f"{option} is for reading a manifest" in found.err
+    (tmp_path / "c.yaml").write_text(f"{option}: http://h.test/\n")
+    found = await cfetch_plan("run", "--all", "--to", tmp_path, "--config", tmp_path / "c.yaml")
+    assert "there is no timeline" in found.err
+
+
 @pytest.mark.parametrize("verb", ["run", "show", "rollback"])
 async def test_an_instant_that_is_not_there_is_an_error(tmp_path, verb):
     """It names the way to those that are."""

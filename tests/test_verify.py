@@ -52,7 +52,7 @@ def write(path, files):
 
 def compared(manifest, root, **options):
     """The differences as (kind, path), and the comparison."""
-    with verification(str(manifest), Path(root), **options) as comparison:
+    with verification(str(manifest), [Path(root)], **options) as comparison:
         found = [(one.kind, one.path) for one in comparison.differences(lambda files, size_bytes: None)]
     return found, comparison
 
@@ -234,7 +234,7 @@ def test_many_files_and_progress(tmp_path):
             told[0] += files
             told[1] += size_bytes
 
-    with verification(manifest, root) as comparison:
+    with verification(manifest, [root]) as comparison:
         assert [one.path for one in comparison.differences(advance)] == ["missing"]
     assert told == [len(content), sum(map(len, content.values()))]
     assert comparison.good == {"sha256": len(content) - 1}
@@ -242,7 +242,7 @@ def test_many_files_and_progress(tmp_path):
 
 def test_leaving_early_stops_the_threads(tree, manifest):
     """When the walk is left, threads that are hashing end at their next read."""
-    with verification(manifest, tree) as comparison:
+    with verification(manifest, [tree]) as comparison:
         differences = comparison.differences(lambda files, size_bytes: None)
         remove(tree)
         next(differences)
@@ -261,7 +261,7 @@ def test_unreadable(tree, manifest, monkeypatch):
         return real(self, path, algorithm, read)
 
     monkeypatch.setattr(ReadOnlyTree, "hash_of", failing)
-    with verification(manifest, tree) as comparison:
+    with verification(manifest, [tree]) as comparison:
         [one] = comparison.differences(lambda files, size_bytes: None)
     assert (one.kind, one.path, one.message) == ("unreadable", "a.bin", "Input/output error")
     assert comparison.good == {"sha256": 3}
@@ -321,7 +321,7 @@ def test_command_json_and_exit_codes(tree, manifest):
     good = cfetch("verify", "-", "--to", tree, "--json", stdin=Path(manifest).read_text())
     assert (good.returncode, good.stderr) == (0, "")
     assert json.loads(good.stdout) == {
-        "schema": "cfetch.verification/1", "differences": [], "files": 4, "quick": False,
+        "schema": "cfetch.verification/1", "differences": [], "duplicates": [], "files": 4, "quick": False,
         "good": {"sha256": 4}, "found": {},
     }  # fmt: skip
     add(tree)
@@ -369,3 +369,117 @@ def test_lines_elsewhere(monkeypatch):
         "verifying: 900 of 2,000 files, 3.0 KiB",
         "verifying: 1,800 of 2,000 files, 6.0 KiB",
     ]
+
+
+@pytest.fixture
+def disks(tree, tmp_path):
+    """The tree shared out over three disks: two files on the first, one on each of the others."""
+    for name, path in (("second", "d/b.bin"), ("third", "z.bin")):
+        target = tmp_path / name / path
+        target.parent.mkdir(parents=True)
+        (tree / path).rename(target)
+    return [tree, tmp_path / "second", tmp_path / "third"]
+
+
+def compared_on(manifest, disks, **options):
+    """The differences as (kind, path, volume), the duplicates, and the comparison."""
+    with verification(manifest, disks, **options) as comparison:
+        found = [
+            (one.kind, one.path, one.volume) for one in comparison.differences(lambda files, size_bytes: None)
+        ]
+        return found, [*comparison.duplicates], comparison
+
+
+def test_each_file_stands_on_one_of_several_disks(disks, manifest):
+    """Wherever it stands, it is right; without one of the disks, what stands there is missing."""
+    found, duplicates, comparison = compared_on(manifest, disks)
+    assert (found, duplicates, comparison.good) == ([], [], {"sha256": 4})
+    found, _, comparison = compared_on(manifest, disks[:2])
+    assert (found, comparison.good) == ([("missing", "z.bin", None)], {"sha256": 3})
+
+
+def test_the_same_file_on_two_disks_is_a_remark(disks, manifest, tmp_path):
+    """It counts once, is nothing wrong, and the disks are named; the progress ends at the plan's bytes."""
+    for disk in (disks[0], disks[2]):
+        (disk / "d").mkdir(exist_ok=True)
+        (disk / "d/b.bin").write_bytes(CONTENT["d/b.bin"])
+    (disks[2] / "a.bin").write_bytes(CONTENT["a.bin"])
+    found, duplicates, comparison = compared_on(manifest, disks)
+    assert (found, comparison.good) == ([], {"sha256": 4})
+    assert [(one.path, [Path(volume).name for volume in one.volumes]) for one in duplicates] == [
+        ("a.bin", ["tree", "third"]),
+        ("d/b.bin", ["tree", "second", "third"]),
+    ]
+    told = []
+    with verification(manifest, disks) as comparison:
+        assert [*comparison.differences(lambda files, size_bytes: told.append(size_bytes))] == []
+    assert sum(told) == comparison.total_bytes == sum(map(len, CONTENT.values()))
+
+
+def test_a_wrong_copy_on_another_disk_is_a_difference(disks, manifest):
+    """The file is right, and what stands under its name elsewhere is told with the disk it stands on."""
+    (disks[1] / "a.bin").write_bytes(b"ALPHA")
+    (disks[2] / "a.bin").write_bytes(b"too long")
+    (disks[2] / "new").write_bytes(b"")
+    found, duplicates, comparison = compared_on(manifest, disks)
+    assert found == [
+        ("wrong hash", "a.bin", str(disks[1])),
+        ("wrong size", "a.bin", str(disks[2])),
+        ("excess", "new", str(disks[2])),
+    ]
+    assert (duplicates, comparison.good) == ([], {"sha256": 4})
+
+
+def test_a_name_that_blocks_the_way_on_another_disk(disks, manifest):
+    """A file in a directory's place hinders nothing that stands elsewhere, but it is in excess."""
+    (disks[2] / "d").write_bytes(b"")
+    found, _, comparison = compared_on(manifest, disks)
+    assert (found, comparison.good) == ([("excess", "d", str(disks[2]))], {"sha256": 4})
+    (disks[1] / "d/b.bin").unlink()
+    found, _, _ = compared_on(manifest, disks)
+    assert found == [("not regular", "d/b.bin", str(disks[2])), ("excess", "d", str(disks[2]))]
+
+
+def test_a_manifest_that_lies_on_one_of_the_disks_is_not_in_excess(disks, manifest):
+    """It is passed over there, and only there."""
+    inside = disks[1] / "m.json"
+    Path(manifest).rename(inside)
+    assert compared_on(str(inside), disks)[0] == []
+    (disks[2] / "m.json").write_text("{}")
+    assert compared_on(str(inside), disks)[0] == [("excess", "m.json", str(disks[2]))]
+
+
+def test_command_over_several_disks(disks, manifest):
+    """--to is given for each; the document names disks and duplicates, the lines too."""
+    (disks[1] / "a.bin").write_bytes(CONTENT["a.bin"])
+    to = [word for disk in disks for word in ("--to", disk)]
+    done = cfetch("verify", manifest, *to, "--json")
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["differences"]) == (0, [])
+    assert document["duplicates"] == [{"path": "a.bin", "volumes": [str(disks[0]), str(disks[1])]}]
+    (disks[2] / "z.bin").write_bytes(b"OMEGA")
+    told = cfetch("verify", manifest, *to)
+    assert told.returncode == 1
+    [wrong, twice] = told.stdout.splitlines()
+    assert wrong.startswith("wrong hash: z.bin: its sha256 is ")
+    assert wrong.endswith(f" (on {disks[2]})")
+    assert twice == f"duplicate: a.bin: it stands on {disks[0]}, {disks[1]}"
+    assert told.stderr.endswith("good: 3 by sha256; found: 1 wrong hash; 1 on several volumes\n")
+
+
+@pytest.mark.parametrize(
+    ("to", "words"),
+    [
+        (("s3://bucket/prefix",), "s3://bucket/prefix is an object store; run the download again"),
+        (("s3://key:CANARY5ecret@bucket",), "without user, query or fragment"),
+        (("tree", "tree/d"), "which lies in tree"),
+        (("",), "must name a directory"),
+    ],
+)
+def test_what_cannot_be_verified(tree, manifest, to, words):
+    """An object store gets the way round, a wrong destination the reason; no secret is repeated."""
+    at = [word for one in to for word in ("--to", tree.parent / one if one.startswith("tree") else one)]
+    done = cfetch("verify", manifest, *at)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words.replace("in tree", f"in {tree}") in " ".join(done.stderr.split())
+    assert "CANARY5ecret" not in done.stderr

@@ -93,7 +93,10 @@ def run(prepared: "Prepared", settings: Settings) -> "Summary | None":
     from cfetch.dashboard.open import open_dashboard
 
     with open_dashboard(
-        quiet=settings.quiet, log_format=settings.log_format, no_color=not settings.color
+        quiet=settings.quiet,
+        log_format=settings.log_format,
+        no_color=not settings.color,
+        explain=settings.explain,
     ) as listener:
         return prepared.run(listener)
 

@@ -23,6 +23,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on s
 _PANELS = {
     "Where": ("to", "base_url", "state", "metrics", "failed_from", "durability"),
     "How fast": ("concurrency", "per_host", "limit_rate", "limit_rate_per_host"),
+    "Volumes": ("placement", "batch_share", "write_timeout", "placement_deadline"),
     "Stragglers": (
         "mitigation",
         "policy",
@@ -45,10 +46,10 @@ _PANELS = {
     ),
     "Guard": ("heartbeat_interval", "heartbeat_misses"),
     "Fresh links": ("refresh_command", "statement_host"),
-    "Output": ("dry_run", "json", "quiet", "log_format", "color"),
+    "Output": ("dry_run", "explain", "json", "quiet", "log_format", "color"),
 }
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
-_ONE_WAY = {"json", "quiet", "dry_run"}  # switches that nobody turns off on a command line
+_ONE_WAY = {"json", "quiet", "dry_run", "explain"}  # switches that nobody turns off on a command line
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -113,7 +114,7 @@ def _extended(
 def _resolved(given: dict[str, Any], names: Iterable[str]) -> Resolved:
     """Take flags and --config out of what was given, and lay them over file and environment."""
     config: Path | None = given.pop("config")
-    flags = {name: _as_text(value) for name in names if (value := given.pop(name)) is not None}
+    flags = {name: _as_text(value) for name in names if (value := given.pop(name)) not in (None, [])}
     file = config or (Path(os.environ["CFETCH_CONFIG"]) if os.environ.get("CFETCH_CONFIG") else None)
     return resolve(flags=flags, env=os.environ, file=file)
 
@@ -127,7 +128,9 @@ def config_document(resolved: Resolved) -> bytes:
     return msgspec.json.encode({"schema": "cfetch.config/1", "settings": settings})
 
 
-def _as_text(value: object) -> str:
+def _as_text(value: object) -> str | list[str]:
+    if isinstance(value, list):
+        return value
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -144,9 +147,9 @@ def _parameter(name: str) -> inspect.Parameter:
         rich_help_panel=_PANEL_OF[name],
         show_default=False,
     )
-    value_type: Any = bool | None if kind.is_flag else str | None
+    value_type: Any = bool if kind.is_flag else list[str] if kind.is_list else str
     return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[value_type, option]
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[value_type | None, option]
     )
 
 

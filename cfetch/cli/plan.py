@@ -108,7 +108,7 @@ def run(
 
     settings = resolved.settings
     for name in ("base_url", "failed_from"):
-        if resolved.origins[name] == "flag":
+        if resolved.origins[name].startswith("--"):
             raise ConfigError(f"{name} is for reading a manifest; a plan is run as it was scheduled")
     if every and settings.metrics is not None:
         raise ConfigError("metrics names one file, and each plan writes its own; leave it out with --all")

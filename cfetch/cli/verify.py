@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cfetch.cli.options import JsonOption, with_network
+from cfetch.errors import ConfigError, UsageError
+from cfetch.secret import SecretUrl, printable
 
 if TYPE_CHECKING:
     from cfetch.transfer.network import Network
@@ -25,7 +27,15 @@ def verify(
             help="A path, an http(s) URL, or - for standard input.", metavar="MANIFEST", show_default=False
         ),
     ],
-    to: Annotated[Path, typer.Option("--to", help="The directory to look at.", metavar="DIR")] = Path(),
+    to: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--to",
+            help="The directory to look at; each of several, where files were shared out (default: .).",
+            metavar="DIR",
+            show_default=False,
+        ),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Compare sizes only; hash nothing.")] = False,
     json: JsonOption = False,
     network: "Network",
@@ -35,11 +45,16 @@ def verify(
     Named are files that are missing, have another size or hash, are no regular files, cannot be read, or that
     the manifest does not name. The exit code is 0 if there are none, and 1 otherwise.
 
+    With several directories each file must stand in one of them; one that stands in two is named, and is
+    nothing wrong.
+
     Examples:
 
       cfetch verify manifest.json --to data/
 
       cfetch verify SHA256SUMS --to data/ --quick
+
+      cfetch verify manifest.json --to /data1 --to /data2
 
       cfetch verify manifest.json --to data/ --json | jq .found
     """
@@ -47,14 +62,33 @@ def verify(
     from cfetch.dashboard.open import reading_lines
     from cfetch.verify import verification
 
+    directories = _directories(to or ["."])
     told = reading_lines(manifest.partition("?")[0])
-    with verification(manifest, to, quick=quick, progress=told, network=network) as comparison:
+    with verification(manifest, directories, quick=quick, progress=told, network=network) as comparison:
         files, size_bytes = comparison.files, comparison.total_bytes
         with progress_bar("verifying", files=files, size_bytes=size_bytes) as advance:
             differences = comparison.differences(advance)
             (_print_json if json else _print_lines)(comparison, differences)
     if comparison.found:
         raise typer.Exit(1)
+
+
+def _directories(to: list[str]) -> list[Path]:
+    from cfetch.config.settings import KINDS
+    from cfetch.places import roots
+
+    try:
+        KINDS["to"].check(tuple(to))
+    except ValueError as error:
+        raise ConfigError(f"to {error}") from None
+    found = roots(to)
+    stores = [root for root in found if isinstance(root, str)]
+    if stores:
+        raise UsageError(
+            f"verify reads directories only, and {SecretUrl(stores[0])} is an object store; run the download "
+            "again instead: it looks at what stands there, and fetches what is not right"
+        )
+    return [root for root in found if isinstance(root, Path)]
 
 
 def _print_json(comparison: "Verification", differences: Iterator["Difference"]) -> None:
@@ -64,6 +98,9 @@ def _print_json(comparison: "Verification", differences: Iterator["Difference"])
     sys.stdout.write('{"schema":"cfetch.verification/1","differences":[')
     for position, difference in enumerate(differences):
         sys.stdout.write(("," if position else "") + "\n" + msgspec.json.encode(difference).decode())
+    sys.stdout.write('],"duplicates":[')
+    for position, duplicate in enumerate(comparison.duplicates):
+        sys.stdout.write(("," if position else "") + "\n" + msgspec.json.encode(duplicate).decode())
     rest = {
         "files": comparison.files,
         "quick": comparison.quick,
@@ -74,10 +111,14 @@ def _print_json(comparison: "Verification", differences: Iterator["Difference"])
 
 
 def _print_lines(comparison: "Verification", differences: Iterator["Difference"]) -> None:
-    from cfetch.secret import printable
-
     for one in differences:
-        print(f"{one.kind}: {printable(one.path, len(one.path) + 1)}: {one.message}")
+        where = "" if one.volume is None else f" (on {printable(one.volume, 1000)})"
+        print(f"{one.kind}: {printable(one.path, len(one.path) + 1)}: {one.message}{where}")
+    duplicates = 0
+    for duplicate in comparison.duplicates:
+        duplicates += 1
+        where = ", ".join(printable(volume, 1000) for volume in duplicate.volumes)
+        print(f"duplicate: {printable(duplicate.path, len(duplicate.path) + 1)}: it stands on {where}")
     good = ", ".join(
         f"{number:,} there but not checked, as the manifest has neither size nor hash"
         if by == "none"
@@ -85,4 +126,5 @@ def _print_lines(comparison: "Verification", differences: Iterator["Difference"]
         for by, number in comparison.good.items()
     )
     bad = ", ".join(f"{number:,} {kind}" for kind, number in comparison.found.items())
-    print(f"good: {good or 'none'}; found: {bad or 'nothing wrong'}", file=sys.stderr)
+    twice = f"; {duplicates:,} on several volumes" if duplicates else ""
+    print(f"good: {good or 'none'}; found: {bad or 'nothing wrong'}{twice}", file=sys.stderr)

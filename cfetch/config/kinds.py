@@ -18,14 +18,19 @@ __all__ = [
     "choice",
     "command",
     "count",
+    "destinations",
     "duration",
     "flag",
+    "is_object_store",
     "origin",
     "proxy_url",
     "rate",
     "ratio",
     "text",
 ]
+
+CHOICES_WIDTH = 16  # more is broken in the middle of a word on a terminal of 80 columns
+_OBJECT_STORE = r"(s3|gs|az)://[^/@?#\s]+(/[^?#]*)?"  # nothing that could hold a password
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +50,13 @@ class Kind:
     above: bool = False  # the low end itself is out of range
     choices: tuple[str, ...] = ()
     is_flag: bool = False
+    item: Callable[[str], None] | None = None  # the value is a tuple; raises ValueError for one that is wrong
     secret: bool = False
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it may be given several times."""
+        return self.item is not None
 
     def range_text(self) -> str:
         """The allowed values in words."""
@@ -67,6 +78,11 @@ class Kind:
 
     def check(self, value: Any) -> None:  # noqa: ANN401 - see parse
         """Raises ValueError if ``value`` is out of range."""
+        if self.item is not None:
+            if not isinstance(value, tuple) or not value:
+                raise ValueError("must be one value or a list of them")
+            for one in value:
+                self.item(one)
         if self.choices and value not in self.choices:
             raise ValueError(f"must be {self.range_text()}")
         if self.low is None or value is None:
@@ -157,13 +173,45 @@ def flag(help_: str, why: str = "") -> Kind:
 
 
 def choice(choices: tuple[str, ...], help_: str, why: str = "") -> Kind:
-    """One of a few words."""
-    return Kind(metavar="|".join(choices), read=str.strip, show=str, choices=choices, help=help_, why=why)
+    """One of a few words; where they are too long to stand beside the flag, ``help_`` names them."""
+    joined = "|".join(choices)
+    return Kind(
+        metavar=joined if len(joined) <= CHOICES_WIDTH else "HOW",
+        read=str.strip,
+        show=str,
+        choices=choices,
+        help=help_,
+        why=why,
+    )
 
 
 def text(metavar: str, help_: str, why: str = "") -> Kind:
     """Anything, such as a path."""
     return Kind(metavar=metavar, read=str, show=str, help=help_, why=why)
+
+
+def destinations(help_: str, why: str = "") -> Kind:
+    """Directories and object stores; in one text, as an environment variable is, separated by commas."""
+    return Kind(metavar="DIR", read=_split, show=",".join, item=_check_destination, help=help_, why=why)
+
+
+def is_object_store(destination: str) -> bool:
+    """Whether a destination is a URL and not a directory."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", destination) is not None
+
+
+def _split(raw: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in raw.split(","))
+
+
+def _check_destination(one: str) -> None:
+    if not one or "\0" in one:
+        raise ValueError("must name a directory, or an object store like s3://bucket/prefix")
+    if is_object_store(one) and not (re.fullmatch(_OBJECT_STORE, one) and one.isprintable()):
+        raise ValueError(
+            "must be a directory, or s3://, gs:// or az:// with bucket/prefix, and without user, query or "
+            "fragment; logins come from the environment"
+        )
 
 
 def command(help_: str, why: str = "") -> Kind:

@@ -1,11 +1,13 @@
 """Four layers, each over the one before: default < file < environment < flag; origins are kept."""
 
 import difflib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from cfetch.config.kinds import Kind
 from cfetch.config.settings import KINDS, Settings
 from cfetch.errors import ConfigError
 from cfetch.secret import printable
@@ -24,8 +26,13 @@ class Resolved:
     origins: Mapping[str, str]
 
 
-def resolve(*, flags: Mapping[str, str], env: Mapping[str, str], file: Path | None = None) -> Resolved:
+def resolve(
+    *, flags: Mapping[str, str | list[str]], env: Mapping[str, str], file: Path | None = None
+) -> Resolved:
     """Lay the layers over each other. ``flags`` and ``env`` hold text; absent means not given.
+
+    A list is given as one: by a repeated flag, or in the file, where a single value may stand for it; in an
+    environment variable commas separate. It takes the place of the one in the layer before.
 
     Raises:
         ConfigError: an unknown key, or a value that cannot be read or is out of range; all of them named.
@@ -39,28 +46,45 @@ def resolve(*, flags: Mapping[str, str], env: Mapping[str, str], file: Path | No
             if name not in KINDS:
                 problems.append(f"{where}: unknown key {printable(key)!r}{_nearest(key)}")
                 continue
-            if not isinstance(raw, str):
-                problems.append(f"{where}: {key} must be a single value, not a list or a mapping")
-                continue
             try:
-                values[name] = KINDS[name].parse(raw)
+                values[name] = _read(KINDS[name], raw)
                 origins[name] = where
             except ValueError as error:
-                shown = name if KINDS[name].secret else f"{name} is {printable(raw, 60)!r} but"
-                problems.append(f"{where}: {shown} {error}")
+                problems.append(f"{where}: {_shown(name, raw)} {error}")
     if problems:
         raise ConfigError("\n".join(problems))
     return Resolved(Settings(**values), origins)
 
 
+def _read(kind: Kind, raw: object) -> Any:  # noqa: ANN401 - each option has its own type
+    """Raises ValueError whose text says what is allowed."""
+    if isinstance(raw, str):
+        return kind.parse(raw)
+    if not kind.is_list:
+        raise ValueError("must be a single value, not a list or a mapping")
+    if not isinstance(raw, list) or not all(isinstance(one, str) for one in raw):
+        raise ValueError("must be a single value or a list of them, not a mapping")
+    kind.check(tuple(raw))
+    return tuple(raw)
+
+
+def _shown(name: str, raw: object) -> str:
+    """What an error calls a value; nothing of one that may hold a secret, as a URL may."""
+    if KINDS[name].secret or not isinstance(raw, str) or "://" in raw:
+        return name
+    return f"{name} is {printable(raw, 60)!r} but"
+
+
 def _layers(
-    flags: Mapping[str, str], env: Mapping[str, str], file: Path | None, problems: list[str]
+    flags: Mapping[str, str | list[str]], env: Mapping[str, str], file: Path | None, problems: list[str]
 ) -> list[tuple[Any, Mapping[str, object]]]:
     layers: list[tuple[Any, Mapping[str, object]]] = []
     if file is not None:
         from cfetch.config.document import load  # a run without a file does not wait for yaml
 
-        layers.append((lambda _: str(file), load(file)))
+        given = load(file)
+        alone = {key: [raw] for key, raw in given.items() if isinstance(raw, str) and _is_list(key)}
+        layers.append((lambda _: str(file), given | alone))
     mine: dict[str, object] = {}
     for variable, raw in env.items():
         if not variable.startswith(ENV_PREFIX) or variable in _ENV_OF_THE_COMMAND_LINE:
@@ -74,6 +98,10 @@ def _layers(
     return layers
 
 
+def _is_list(name: str) -> bool:
+    return name in KINDS and KINDS[name].is_list
+
+
 def _nearest(key: str) -> str:
     near = difflib.get_close_matches(key.replace("-", "_").lower(), KINDS, n=1)
     return f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(KINDS)}"
@@ -81,8 +109,6 @@ def _nearest(key: str) -> str:
 
 def show(resolved: Resolved) -> str:
     """YAML that ``--config`` reads back, with each value's origin as a comment."""
-    from cfetch.config.document import quoted
-
     lines = []
     for name, kind in KINDS.items():
         value = getattr(resolved.settings, name)
@@ -91,6 +117,16 @@ def show(resolved: Resolved) -> str:
         elif kind.secret:
             shown = f"# {name}: <redacted>"
         else:
-            shown = f"{name}: {quoted(value) if isinstance(value, str) else kind.show(value)}"
+            shown = f"{name}: {_as_yaml(kind, value)}"
         lines.append(f"{shown:<40}  # {resolved.origins[name]}")
     return "\n".join(lines)
+
+
+def _as_yaml(kind: Kind, value: Any) -> str:  # noqa: ANN401 - each option has its own type
+    from cfetch.config.document import quoted
+
+    if kind.is_list and len(value) == 1:
+        (value,) = value
+    if isinstance(value, tuple):
+        return "[" + ", ".join(json.dumps(one) for one in value) + "]"  # YAML that no comma takes apart
+    return quoted(value) if isinstance(value, str) else kind.show(value)

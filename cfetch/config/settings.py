@@ -12,6 +12,7 @@ from cfetch.config.kinds import (
     choice,
     command,
     count,
+    destinations,
     duration,
     flag,
     origin,
@@ -34,13 +35,16 @@ class Settings:
         ConfigError: a value is out of its range; the message names the key and the range.
     """
 
-    to: Annotated[str, text("DIR", "Where the files go.")] = "."
+    to: Annotated[
+        tuple[str, ...],
+        destinations("Where the files go; repeat it to share them out. Also s3://bucket/prefix."),
+    ] = (".",)
     base_url: Annotated[
         str | None, text("URL", "What the manifest's relative URLs are relative to; ends in a slash.")
     ] = None
-    state: Annotated[str | None, text("DIR", "Where cfetch keeps its own files (default: DIR/.cfetch).")] = (
-        None
-    )
+    state: Annotated[
+        str | None, text("DIR", "Where cfetch keeps its own files (default: DIR/.cfetch, the first DIR's).")
+    ] = None
     concurrency: Annotated[
         int,
         count(
@@ -60,6 +64,43 @@ class Settings:
     limit_rate_per_host: Annotated[
         int | None, rate(1 << 10, 1 << 40, "Bytes per second from one host, like 10M (default: no limit).")
     ] = None
+    placement: Annotated[
+        str,
+        choice(
+            ("finish", "count", "round-robin"),
+            "Which of several volumes a batch goes to: where it would be done first (finish), where fewest "
+            "files wait (count), or to each in turn (round-robin).",
+            "a slow disk gets less by itself",
+        ),
+    ] = "finish"
+    batch_share: Annotated[
+        float,
+        ratio(
+            0,
+            1,
+            "Files without a batch of their own are placed together, by this share of the plan's bytes.",
+            "fifty batches even out over eight volumes, and a failing one loses little; only with several",
+            above=True,
+        ),
+    ] = 0.02
+    write_timeout: Annotated[
+        float,
+        duration(
+            1,
+            3600,
+            "A volume that has not taken a write after so long is left.",
+            "a disk that spins up or a busy object store answers within a minute",
+        ),
+    ] = 60.0
+    placement_deadline: Annotated[
+        float,
+        duration(
+            1,
+            86_400,
+            "How long a batch may go without a volume that takes it.",
+            "outlives a remount or a store's outage of minutes",
+        ),
+    ] = 300.0
     mitigation: Annotated[bool, flag("Restart downloads that are far slower than the median.")] = True
     policy: Annotated[
         str, choice(("cloudfetch",), "How a straggler is recognised.", "the formula of the CloudFetch design")
@@ -183,6 +224,7 @@ class Settings:
     color: Annotated[bool, flag("Colour on a terminal; NO_COLOR works too.")] = True
     quiet: Annotated[bool, flag("Nothing on stderr but errors.")] = False
     json: Annotated[bool, flag("Print the summary as one JSON document on stdout.")] = False
+    explain: Annotated[bool, flag("Say why each batch went where it went.")] = False
     dry_run: Annotated[bool, flag("Check everything, say what would be done, download nothing.")] = False
 
     def __post_init__(self) -> None:
@@ -191,7 +233,8 @@ class Settings:
                 kind.check(getattr(self, name))
             except ValueError as error:
                 shown = getattr(self, name)
-                raise ConfigError(f"{name} is {shown!r} but {error}") from None
+                said = name if kind.is_list else f"{name} is {shown!r} but"  # a URL may hold a secret
+                raise ConfigError(f"{said} {error}") from None
 
     @property
     def straggler(self) -> StragglerConfig:

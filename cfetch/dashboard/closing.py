@@ -5,12 +5,13 @@ from signal import Signals
 
 from cfetch.errors import LocalFault
 from cfetch.events import Summary
-from cfetch.report.format import duration, plural, rate, size
+from cfetch.report.format import cells, duration, fit, plural, rate, shorten, size
 from cfetch.secret import printable
 
 __all__ = ["closing_line", "closing_lines"]
 
 SHOWN_FAILURES = 10  # the rest is in the metrics file
+SHOWN_VOLUMES = 16  # --json has all of them
 
 _HEADLINES = {"completed": "done", "partial": "partly done", "failed": "failed", "interrupted": "interrupted"}
 
@@ -28,7 +29,7 @@ def closing_lines(summary: Summary, stopping: str | None = None, *, failures_tol
     why = [f"  {reason}"] if (reason := _stopped(summary, stopping)) else []
     failures = _failures_above(summary, failures_told) if failures_told else _failures(summary)
     head = f"{_HEADLINES[summary.status]}: {_in_place(summary)}, {received}"
-    return [head, *why, *_events(summary), *failures, *_pointers(summary)]
+    return [head, *why, *_events(summary), *_volumes(summary), *failures, *_pointers(summary)]
 
 
 def closing_line(summary: Summary, stopping: str | None = None) -> str:
@@ -69,6 +70,28 @@ def _events(summary: Summary) -> list[str]:
     ]
     told = [text for present, text in facts if present]
     return [f"  {', '.join(told)}"] if told else []
+
+
+def _volumes(summary: Summary) -> list[str]:
+    """One line for each of several: what is in place there; why it was out of use, if it was."""
+    volumes = summary.volumes or []
+    shown = volumes
+    if len(volumes) > SHOWN_VOLUMES:
+        shown = sorted(volumes, key=lambda one: one.out_of_use is None)[:SHOWN_VOLUMES]
+    rows = [
+        (
+            shorten(one.volume, 60),
+            plural(one.files, "file"),
+            size(one.bytes),
+            plural(one.batches, "batch"),
+            "" if one.out_of_use is None else f"was out of use: {printable(one.out_of_use, 1000)}",
+        )
+        for one in shown
+    ]
+    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
+    lines = ["  " + "  ".join(map(fit, row[:-1], widths)) + f"  {row[-1]}" for row in rows]
+    more = len(volumes) - len(shown)
+    return [line.rstrip() for line in lines] + ([f"  and {plural(more, 'more volume')}"] if more else [])
 
 
 def _failures(summary: Summary) -> list[str]:

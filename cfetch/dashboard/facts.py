@@ -4,12 +4,16 @@ One reduction for plain lines, JSON lines and quiet mode: they differ in how a f
 told.
 """
 
-from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from cfetch.dashboard.closing import closing_lines
-from cfetch.dashboard.view import View
+from cfetch.dashboard.view import View, pause_text
 from cfetch.events import (
+    BatchCommitted,
+    BatchPlaced,
     EntryFinished,
     Event,
     FallbackTriggered,
@@ -20,11 +24,13 @@ from cfetch.events import (
     RunStarted,
     RunStopping,
     StragglerCancelled,
+    VolumePaused,
+    VolumeView,
 )
 from cfetch.report.format import duration, percent, plural, rate, size, sizes
 from cfetch.secret import printable
 
-__all__ = ["Fact", "Facts"]
+__all__ = ["Fact", "Facts", "placed_text"]
 
 FIRST_PROGRESS_S = 2.0  # a short run needs none
 PROGRESS_EVERY_S = 10.0
@@ -42,12 +48,13 @@ class Fact(NamedTuple):
 
 
 class Facts:
-    """Turns events into facts, at the pace of a log."""
+    """Turns events into facts, at the pace of a log; with ``explain``, what becomes of each batch too."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, explain: bool = False) -> None:
         self.view = View()
+        self._explain = explain
         self._next_progress_s = FIRST_PROGRESS_S
-        self._told = {"failed": 0, "straggler_cancelled": 0, "host_paused": 0}
+        self._told = {"failed": 0, "straggler_cancelled": 0, "host_paused": 0, "volume_paused": 0}
 
     def of(self, event: Event) -> Iterator[Fact]:
         """The facts that ``event`` adds: mostly none."""
@@ -62,14 +69,13 @@ class Facts:
         elif isinstance(event, StragglerCancelled):
             if not event.completed:
                 yield from self._paced(_straggler(event))
-        elif isinstance(event, HostPaused):
-            yield from self._paced(_paused(event))
-        elif isinstance(event, PlanWaiting):
-            yield _waiting(event)
-        elif isinstance(event, FallbackTriggered):
-            yield _fallback(event)
-        elif isinstance(event, RunStarted | RunStopping):
-            yield _started(event) if isinstance(event, RunStarted) else _stopping(event)
+        elif type(event) in _PACED:
+            yield from self._paced(_PACED[type(event)](event))
+        elif type(event) in _EXPLAINED:
+            if self._explain:
+                yield _EXPLAINED[type(event)](event)
+        elif type(event) in _AT_ONCE:
+            yield _AT_ONCE[type(event)](event)
         elif isinstance(event, RunFinished):
             yield self._finished(event)
 
@@ -85,11 +91,13 @@ class Facts:
         view = self.view
         files = view.run.files if view.run else 0
         eta = view.eta
+        resting = sum(one.breaker == "open" for one in event.volumes)
         counters = [
             (event.failed, f"{event.failed:,} failed"),
             (event.retries, plural(event.retries, "retry")),
             (view.cancelled, plural(view.cancelled, "straggler")),
             (event.sequential, "one at a time"),
+            (resting, f"{resting} of {plural(len(event.volumes), 'volume')} out of use"),
         ]
         text = (
             f"{percent(view.fraction)}, {view.settled_files:,} of {files:,} files, "
@@ -113,6 +121,8 @@ class Facts:
             "median_bps": event.baseline.median_bps,
             "sequential": event.sequential,
         }
+        if event.volumes:
+            data["volumes"] = [_told(one) for one in event.volumes]
         return Fact(event.t_s, "progress", "info", text, data)
 
     def _finished(self, event: RunFinished) -> Fact:
@@ -145,6 +155,8 @@ def _started(event: RunStarted) -> Fact:
         "concurrency": event.concurrency,
         "destination": destination,
     }
+    if len(event.destinations) > 1:
+        data["destinations"] = [printable(one, 1000) for one in event.destinations]
     return Fact(event.t_s, "started", "info", text, data)
 
 
@@ -194,7 +206,64 @@ def _paused(event: HostPaused) -> Fact:
     return Fact(event.t_s, "host_paused", "warning", text, data)
 
 
+def _volume_paused(event: VolumePaused) -> Fact:
+    volume, reason = printable(event.volume, 1000), printable(event.reason, 1000)
+    data: dict[str, object] = {"volume": volume, "pause_s": event.pause_s, "reason": reason}
+    text = f"{volume}: {printable(pause_text(event), 1000)}"
+    return Fact(event.t_s, "volume_paused", "error" if event.pause_s is None else "warning", text, data)
+
+
+def _told(one: VolumeView) -> dict[str, object]:
+    reason = None if one.reason is None else printable(one.reason, 1000)
+    return {**msgspec.structs.asdict(one), "name": printable(one.name, 1000), "reason": reason}
+
+
+def placed_text(event: BatchPlaced) -> str:
+    """Where a batch goes, and why there; printable."""
+    volume = printable(event.volume, 1000)
+    moved = "" if event.moved_from is None else f", from {printable(event.moved_from, 1000)}"
+    why = printable(event.why, 1000).removeprefix(f"{volume}: ")
+    return f"{_batch(event)} to {volume}{moved}: {why}"
+
+
+def _batch(event: BatchPlaced | BatchCommitted) -> str:
+    return f"batch {printable(event.batch)} ({plural(event.files, 'file')}, {size(event.size_bytes)})"
+
+
+def _placed(event: BatchPlaced) -> Fact:
+    data = _of_batch(event) | {"why": printable(event.why, 1000), "moved_from": event.moved_from}
+    if event.moved_from is not None:
+        data["moved_from"] = printable(event.moved_from, 1000)
+    return Fact(event.t_s, "batch_placed", "info", placed_text(event), data)
+
+
+def _committed(event: BatchCommitted) -> Fact:
+    text = f"{_batch(event)} is in place on {printable(event.volume, 1000)}"
+    return Fact(event.t_s, "batch_committed", "info", text, _of_batch(event))
+
+
+def _of_batch(event: BatchPlaced | BatchCommitted) -> dict[str, object]:
+    return {
+        "batch": printable(event.batch),
+        "files": event.files,
+        "size_bytes": event.size_bytes,
+        "volume": printable(event.volume, 1000),
+    }
+
+
 def _fallback(event: FallbackTriggered) -> Fact:
     text = f"fallback: {event.stragglers} of at most {event.threshold} stragglers: one entry at a time now"
     data: dict[str, object] = {"stragglers": event.stragglers, "threshold": event.threshold}
     return Fact(event.t_s, "fallback", "warning", text, data)
+
+
+_Told = dict[type[Event], Callable[[Any], Fact]]
+
+_PACED: _Told = {HostPaused: _paused, VolumePaused: _volume_paused}
+_EXPLAINED: _Told = {BatchPlaced: _placed, BatchCommitted: _committed}
+_AT_ONCE: _Told = {
+    PlanWaiting: _waiting,
+    FallbackTriggered: _fallback,
+    RunStarted: _started,
+    RunStopping: _stopping,
+}

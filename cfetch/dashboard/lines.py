@@ -18,15 +18,15 @@ __all__ = ["json_lines", "plain_lines", "quiet_lines"]
 
 
 @contextmanager
-def plain_lines(stream: TextIO) -> Iterator[Listener]:
+def plain_lines(stream: TextIO, *, explain: bool = False) -> Iterator[Listener]:
     """One line per fact, the run's age in front."""
-    yield _lines(stream, _plain)
+    yield _lines(stream, _plain, explain=explain)
 
 
 @contextmanager
-def json_lines(stream: TextIO) -> Iterator[Listener]:
+def json_lines(stream: TextIO, *, explain: bool = False) -> Iterator[Listener]:
     """One JSON object per fact: ``t_s``, ``event``, ``level`` and what belongs to the event."""
-    yield _lines(stream, _json)
+    yield _lines(stream, _json, explain=explain)
 
 
 @contextmanager
@@ -35,8 +35,8 @@ def quiet_lines(stream: TextIO) -> Iterator[Listener]:
     yield _lines(stream, _quiet)
 
 
-def _lines(stream: TextIO, render: Callable[[Fact, View], str | None]) -> Listener:
-    facts = Facts()
+def _lines(stream: TextIO, render: Callable[[Fact, View], str | None], *, explain: bool = False) -> Listener:
+    facts = Facts(explain=explain)
     alive = True
 
     def tell(event: Event) -> None:

@@ -4,22 +4,26 @@ It has no thread and no timer of its own; the engine's Progress events, a few a 
 A terminal that does not keep up misses frames; no download waits for it.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, TextIO, cast
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
 from rich.text import Text
 
 from cfetch.dashboard.closing import closing_lines
+from cfetch.dashboard.facts import placed_text
 from cfetch.dashboard.paint import frame
 from cfetch.dashboard.terminal import Terminal
 from cfetch.dashboard.view import View
-from cfetch.events import Event, Listener, Progress, Summary
+from cfetch.events import BatchPlaced, Event, Listener, Progress, Summary
+from cfetch.report.format import duration
 
 __all__ = ["live_view"]
 
+MAX_WAITING = 1000  # lines kept for a terminal that does not read; then the oldest are left out
 ECHO = (
     3  # columns behind the last line for the ^C that a terminal echoes there: wrapped, it moves the picture
 )
@@ -33,8 +37,11 @@ _VERDICT_STYLES = {
 
 
 @contextmanager
-def live_view(stream: TextIO, *, no_color: bool) -> Iterator[Listener]:
-    """Show the run on ``stream``, which must be a terminal; it is left clean whatever happens."""
+def live_view(stream: TextIO, *, no_color: bool, explain: bool = False) -> Iterator[Listener]:
+    """Show the run on ``stream``, which must be a terminal; it is left clean whatever happens.
+
+    ``explain``: above the picture, a line stays for each batch that is placed.
+    """
     terminal = Terminal(stream)
     console = Console(
         file=cast("IO[str]", terminal),
@@ -45,7 +52,7 @@ def live_view(stream: TextIO, *, no_color: bool) -> Iterator[Listener]:
         emoji=False,
         highlight=False,
     )
-    shown = _Shown(console, terminal)
+    shown = _Shown(console, terminal, explain=explain)
     try:
         with suppress(OSError):  # a terminal that went away has nothing to show and nothing to tidy
             shown.live.start()
@@ -53,6 +60,7 @@ def live_view(stream: TextIO, *, no_color: bool) -> Iterator[Listener]:
     finally:
         with suppress(OSError):
             shown.live.stop()
+            shown.print_lines()
             if shown.view.summary is not None:
                 _close(console, shown.view.summary, shown.view.stopping)
         with suppress(OSError):
@@ -60,9 +68,11 @@ def live_view(stream: TextIO, *, no_color: bool) -> Iterator[Listener]:
 
 
 class _Shown:
-    def __init__(self, console: Console, terminal: Terminal) -> None:
+    def __init__(self, console: Console, terminal: Terminal, *, explain: bool) -> None:
         self.view = View()
         self.alive = True
+        self._explain = explain
+        self._lines: deque[Text] = deque(maxlen=MAX_WAITING)  # to be printed above the picture
         self._console = console
         self._terminal = terminal
         self._width = console.width
@@ -76,6 +86,8 @@ class _Shown:
 
     def __call__(self, event: Event) -> None:
         self.view.apply(event)
+        if isinstance(event, BatchPlaced) and self._explain:
+            self._lines.append(Text(f"{duration(event.t_s):>6} {placed_text(event)}"))
         if isinstance(event, Progress) and self.alive:
             try:
                 self._refresh()
@@ -89,7 +101,16 @@ class _Shown:
         if width < self._width:  # a narrower terminal has wrapped the last frame, nobody knows how often
             self._console.clear()
         self._width = width
-        self.live.refresh()
+        if self._lines:
+            self.print_lines()  # which draws the picture anew
+        else:
+            self.live.refresh()
+
+    def print_lines(self) -> None:
+        """What has been said since the last frame; the terminal must be ready, or at its end."""
+        if self._lines:
+            self._console.print(Group(*self._lines), soft_wrap=True)
+            self._lines.clear()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         lines = frame(self.view, options.max_width, options.size.height)

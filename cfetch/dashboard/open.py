@@ -41,12 +41,14 @@ def open_dashboard(
     quiet: bool = False,
     log_format: str = "text",
     no_color: bool = False,
+    explain: bool = False,
     stream: TextIO | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> AbstractContextManager[Listener]:
     """A context manager that yields the listener to hand to the engine, and tidies the terminal at its end.
 
     ``stream`` is stderr unless given. ``NO_COLOR`` and ``no_color`` keep the layout and drop the colours.
+    ``explain``: a line for each batch, why it went where it went; in front of the live view.
     """
     stream = sys.stderr if stream is None else stream
     environ = os.environ if environ is None else environ
@@ -55,8 +57,10 @@ def open_dashboard(
     if mode == "live":
         from cfetch.dashboard.live import live_view  # rich costs 50 ms that a log never needs
 
-        return live_view(stream, no_color=no_color or bool(environ.get("NO_COLOR")))
-    return {"plain": plain_lines, "json": json_lines, "quiet": quiet_lines}[mode](stream)
+        return live_view(stream, no_color=no_color or bool(environ.get("NO_COLOR")), explain=explain)
+    if mode == "quiet":
+        return quiet_lines(stream)
+    return (json_lines if mode == "json" else plain_lines)(stream, explain=explain)
 
 
 def reading_lines(name: str, *, quiet: bool = False, stream: TextIO | None = None) -> Callable[[int], None]:

@@ -1,7 +1,8 @@
 """One frame of the live view, as lines of styled text for a given width and height.
 
 From the top: what runs, the overall bar, the numbers, the rate of the last minute, the baseline, what was
-done about stragglers, the attempts by risk, the latest trouble. Small terminals lose the least useful first.
+done about stragglers, the volumes where there are several, the attempts by risk, the latest trouble. Small
+terminals lose the least useful first.
 Every state has a colour, a sign and a word, so that none of the three is needed.
 """
 
@@ -9,7 +10,8 @@ from rich.text import Text
 
 from cfetch.dashboard.rows import bar, header, row
 from cfetch.dashboard.view import Note, View, by_risk
-from cfetch.report.format import count, duration, fit, percent, plural, rate, shorten, size, sparkline
+from cfetch.dashboard.volumes import volumes_line, volumes_panel
+from cfetch.report.format import cells, count, duration, fit, percent, plural, rate, shorten, size, sparkline
 from cfetch.secret import printable
 
 __all__ = ["frame"]
@@ -22,6 +24,7 @@ _NOTES = {
     "straggler": ("▲", "yellow"),
     "retry": ("↻", "magenta"),
     "pause": ("‖", "magenta"),
+    "volume": ("×", "red"),
     "waiting": ("‖", "magenta"),
     "fallback": ("!", "bold yellow"),
 }
@@ -39,8 +42,20 @@ def frame(view: View, width: int, height: int) -> list[Text]:
     gap = [Text()] if height >= SPACIOUS else []
     notes = [_note(note, width) for note in list(view.notes)[-(3 if height >= TALL else 2) :]]
     below = [*gap, *notes] if notes else []
+    top += _volumes(view, width, height)
     room = height - 1 - len(top) - len(gap) - len(below)
     return [*top, *gap, *_attempts(view, width, room), *below]
+
+
+def _volumes(view: View, width: int, height: int) -> list[Text]:
+    assert view.progress is not None
+    volumes = view.progress.volumes
+    if not volumes:
+        return []
+    if height < TALL:
+        return [volumes_line(volumes, width)]
+    gap = [Text()] if height >= SPACIOUS else []
+    return [*gap, *volumes_panel(volumes, width, height // 4)]
 
 
 def _line(*parts: tuple[str, str]) -> Text:
@@ -55,11 +70,15 @@ def _title(view: View, width: int) -> list[Text]:
     age = duration(view.t_s)
     word, style = ("stopping", "bold yellow") if view.stopping else ("cfetch", "bold")
     room = max(8, width - len(f"{word} to  {age}"))
+    destination, others = view.run.destination, len(view.run.destinations) - 1
+    if others > 0 and cells(printable(destination, 4096)) > room:
+        more = f" and {others} more"
+        destination = shorten(view.run.destinations[0], max(8, room - len(more))) + more
     return [
         _line(
             (word, style),
             (" to ", "dim"),
-            (fit(shorten(view.run.destination, room), room), ""),
+            (fit(shorten(destination, room), room), ""),
             (f" {age}", "dim"),
         )
     ]

@@ -22,19 +22,21 @@ from cfetch.events import (
     RunStopping,
     StragglerCancelled,
     Summary,
+    VolumePaused,
+    VolumeView,
 )
 from cfetch.report.format import duration
 
-__all__ = ["Note", "View", "by_risk"]
+__all__ = ["Note", "View", "by_risk", "by_trouble", "pause_text"]
 
 RATE_WINDOW_S = 5.0  # long enough to be readable, short enough to show a change
 MINUTE_S = 60
 NOTES = 3
 
 _SEVERITY = {"straggler": 3, "slow": 2, "last try": 1, "retrying": 1, "ok": 0}
+_TROUBLE = {"open": 0, "half-open": 1, "closed": 2}
 
-
-NoteKind = Literal["failed", "straggler", "retry", "pause", "waiting", "fallback"]
+NoteKind = Literal["failed", "straggler", "retry", "pause", "volume", "waiting", "fallback"]
 
 
 class Note(NamedTuple):
@@ -80,6 +82,8 @@ class View:
         elif isinstance(event, HostPaused):
             text = f"{event.reason}; no request there for {duration(event.pause_s)}"
             self._note_once("pause", event.t_s, event.host, text)
+        elif isinstance(event, VolumePaused):
+            self._note_once("volume", event.t_s, event.volume, pause_text(event))
         elif isinstance(event, FallbackTriggered):
             self.fallback_at = event
             text = f"{event.stragglers} stragglers, limit {event.threshold}: one entry at a time from now on"
@@ -219,6 +223,17 @@ def by_risk(active: list[ActiveAttempt]) -> list[ActiveAttempt]:
     Steps of a quarter of the limit, then age: rows keep their places from frame to frame.
     """
     return sorted(active, key=_risk)
+
+
+def pause_text(event: VolumePaused) -> str:
+    """Why nothing is written to a volume, and for how long."""
+    how_long = "the rest of the run" if event.pause_s is None else duration(event.pause_s)
+    return f"out of use for {how_long}: {event.reason}"
+
+
+def by_trouble(volumes: list[VolumeView]) -> list[VolumeView]:
+    """The volumes, those out of use first, then those on trial; else in their order."""
+    return sorted(volumes, key=lambda one: _TROUBLE[one.breaker])
 
 
 def _risk(attempt: ActiveAttempt) -> tuple[int, int, float, int]:

@@ -35,6 +35,9 @@ class Hash(Protocol):
     def hexdigest(self) -> str:
         """The hash of all data so far, in lower case."""
 
+    def copy(self) -> "Hash":
+        """The same so far; each goes on by itself."""
+
 
 def new_hash(algorithm: str) -> Hash:
     """A running hash of nothing yet.
@@ -89,3 +92,8 @@ class _Crc32c:
 
     def hexdigest(self) -> str:
         return f"{self._value:08x}"
+
+    def copy(self) -> "_Crc32c":
+        other = _Crc32c()
+        other._value = self._value
+        return other

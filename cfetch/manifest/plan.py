@@ -68,6 +68,11 @@ class Plan:
         """Index into ``hosts`` by entry."""
         return self._file.host_of
 
+    @property
+    def batch_of(self) -> Sequence[int] | None:
+        """Number of the named batch by entry, -1 for none; None if no entry has one."""
+        return self._file.batch_of
+
     def entry(self, index: int) -> Entry:
         """Read entry ``index`` from the plan's file; a few microseconds.
 

@@ -29,6 +29,7 @@ _END = struct.Struct("<QQ8s")  # entries, bytes of what belongs to all, the mark
 _MARK = b"cfetch-1"
 
 UNKNOWN_SIZE = -1
+NO_BATCH = -1
 BUFFER_BYTES = 1 << 20  # a thousand records a write
 
 _encoder = msgspec.msgpack.Encoder()
@@ -56,6 +57,8 @@ class PlanFile:
         self.paths = PathIndex()
         self.sizes = array("q")
         self.host_of = array("I")
+        self.batch_of: array[int] | None = None  # until an entry has one
+        self._batch_numbers: dict[str, int] = {}
         self.total_bytes = 0
         self.sizes_unknown = 0
         self.expires_at: float | None = None
@@ -87,6 +90,12 @@ class PlanFile:
         self.paths.add(entry.path, len(self.sizes))
         self.sizes.append(UNKNOWN_SIZE if entry.size_bytes is None else entry.size_bytes)
         self.host_of.append(self._host_numbers.setdefault(host_of(entry.url.value), len(self._host_numbers)))
+        if entry.batch is not None and self.batch_of is None:
+            self.batch_of = array("i", [NO_BATCH]) * (len(self.sizes) - 1)
+        if self.batch_of is not None:
+            name = entry.batch
+            numbers = self._batch_numbers
+            self.batch_of.append(NO_BATCH if name is None else numbers.setdefault(name, len(numbers)))
         self._digest.update(_encoder.encode(_identity(entry)))
         self.total_bytes += entry.size_bytes or 0
         self.sizes_unknown += entry.size_bytes is None

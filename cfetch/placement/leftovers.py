@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 __all__ = [
+    "BATCH",
     "NOTE_SUFFIX",
     "PROVED_BY_HASH",
     "PROVED_BY_SIZE",
@@ -28,8 +29,9 @@ __all__ = [
 NOTE_SUFFIX = ".note"
 PROVED_BY_HASH = "h"  # how the names of parts begin: the manifest has a hash for this one
 PROVED_BY_SIZE = "s"  # it has not: without a note, of use only when whole, and on the boot that wrote it
+BATCH = "b"  # an empty file: the batch of that id is being staged here
 MAX_FILE_BYTES = 16 << 10
-_NAME = re.compile(f"[{PROVED_BY_HASH}{PROVED_BY_SIZE}][0-9a-f]{{32}}")
+_NAME = re.compile(f"[{PROVED_BY_HASH}{PROVED_BY_SIZE}{BATCH}][0-9a-f]{{32}}")
 _KEPT = re.compile(r"[0-9]+-[0-9]+")
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -8,21 +8,23 @@ are UTF-8 whatever the locale says.
 import errno
 import os
 import stat
+import threading
 from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit
 from typing import NamedTuple
 
-from cfetch.errors import Blocked, LocalFault
+from cfetch.errors import Blocked, LocalFault, VolumeFault
 from cfetch.manifest.entry import SafePath
 from cfetch.placement.descriptors import directories_for
 from cfetch.placement.flush import flush_file_system
 from cfetch.placement.leftovers import NOTE_SUFFIX, Leftover, leftovers_in
+from cfetch.placement.record import BATCHES
 from cfetch.placement.source import Source, set_source, source_of
 from cfetch.secret import printable
 
-__all__ = ["LocalVolume", "local_fault"]
+__all__ = ["STATE_NAME", "LocalVolume", "local_fault", "volume_fault"]
 
 STATE_NAME = ".cfetch"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -61,6 +63,18 @@ def local_fault(error: OSError, what: str) -> LocalFault:
     return LocalFault(f"{what}: {cause}{f' ({remedy})' if remedy else ''}")
 
 
+_THIS_PROCESS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}  # no volume would take the file
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+
+
+def volume_fault(error: OSError, what: str) -> LocalFault:
+    """The same where one volume said no, and another may say yes."""
+    fault = local_fault(error, what)
+    if error.errno in _THIS_PROCESS:
+        return fault
+    return VolumeFault(str(fault), no_room=error.errno in _NO_ROOM)
+
+
 def _number(found: os.stat_result) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
@@ -79,12 +93,15 @@ class LocalVolume:
     can be read again, as the kernel forgets which pages it could not write.
     """
 
-    def __init__(self, root: Path, staging: str | None = None) -> None:
-        """``staging`` is made where it is missing: see ``stage``."""
+    def __init__(self, root: Path, staging: str | None = None, *, share: int = 1) -> None:
+        """``staging`` is made where it is missing: see ``stage``. ``share``: so many volumes share descriptors."""
         self.root = root
         self._root_name = os.fsencode(root)
         self._directories: OrderedDict[str, _Held] = OrderedDict()
-        self._most_directories = directories_for(getrlimit(RLIMIT_NOFILE)[0])
+        self._lock = (
+            threading.RLock()
+        )  # held while a descriptor of these is used: another thread may close it
+        self._most_directories = max(1, directories_for(getrlimit(RLIMIT_NOFILE)[0]) // share)
         self._made_root = not root.exists()
         self.lost_writes = False
         self._attempts_fd = self._staging_fd = -1
@@ -93,7 +110,7 @@ class LocalVolume:
             root.mkdir(parents=True, exist_ok=True)
             self._root_fd = os.open(root, _DIRECTORY & ~os.O_NOFOLLOW)
         except OSError as error:
-            raise local_fault(error, f"cannot use {root} as a destination") from None
+            raise volume_fault(error, f"cannot use {root} as a destination") from None
         self._root_number = _number(os.fstat(self._root_fd))
         try:
             os.close(self._open_below(STATE_NAME, mode=0o700))
@@ -102,7 +119,7 @@ class LocalVolume:
                 self.stage(staging)
         except OSError as error:
             self.close()
-            raise local_fault(error, f"cannot write to {root}") from None
+            raise volume_fault(error, f"cannot write to {root}") from None
         except LocalFault:
             self.close()
             raise
@@ -118,7 +135,7 @@ class LocalVolume:
             self._attempts_fd = self._open_below(attempts, mode=0, create=False)
             self._staging_fd = self._open_below(self._staging_path, mode=0, create=False)
         except OSError as error:
-            raise local_fault(error, f"cannot write to {self.root}") from None
+            raise volume_fault(error, f"cannot write to {self.root}") from None
 
     def unstage(self) -> None:
         """Nothing is written any more."""
@@ -142,7 +159,7 @@ class LocalVolume:
             flush_file_system(self._root_fd)
         except OSError as error:
             self.lost_writes = True
-            raise local_fault(error, f"cannot make what was written to {self.root} durable") from None
+            raise volume_fault(error, f"cannot make what was written to {self.root} durable") from None
 
     def leftovers(self) -> list[Leftover]:
         """Parts of dead attempts at the same plan that may be of use.
@@ -174,7 +191,7 @@ class LocalVolume:
             self.forget_note(name)
             return None
         except OSError as error:
-            raise local_fault(error, f"cannot go on with a part file in {self.root}") from None
+            raise volume_fault(error, f"cannot go on with a part file in {self.root}") from None
 
     def drop_leftover(self, leftover: Leftover) -> None:
         """Remove a dead run's part that is of no use."""
@@ -194,7 +211,7 @@ class LocalVolume:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise local_fault(error, f"cannot note a part file in {self.root}") from None
+            raise volume_fault(error, f"cannot note a part file in {self.root}") from None
 
     def forget_note(self, name: str) -> None:
         """Take the note away: what it says is true no more."""
@@ -203,7 +220,7 @@ class LocalVolume:
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise local_fault(error, f"cannot remove a note of a part file in {self.root}") from None
+            raise volume_fault(error, f"cannot remove a note of a part file in {self.root}") from None
 
     def create_part(self, name: str) -> int:
         """A new, empty file in the staging directory; its descriptor, for writing and reading."""
@@ -219,7 +236,48 @@ class LocalVolume:
             flags = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
             return os.open(name, flags, dir_fd=self._staging_fd)
         except OSError as error:
-            raise local_fault(error, f"cannot go on with a part file in {self.root}") from None
+            raise volume_fault(error, f"cannot go on with a part file in {self.root}") from None
+
+    def mark(self, name: str) -> None:
+        """Put an empty file into the staging directory, where a later run finds it; without it that looks harder."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        with suppress(OSError):
+            os.close(os.open(name, flags, 0o600, dir_fd=self._staging_fd))
+
+    def unmark(self, name: str) -> None:
+        """Take it away. What cannot be done is done by a later run."""
+        with suppress(OSError):
+            os.unlink(name, dir_fd=self._staging_fd)
+
+    def has_record(self, batch: str) -> bool:
+        """Whether a batch stands here, by its id."""
+        try:
+            os.stat(f"{STATE_NAME}/{BATCHES}/{batch}.json", dir_fd=self._root_fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise volume_fault(error, f"cannot read {self.root}") from None
+        return True
+
+    def remove_record(self, batch: str) -> None:
+        """The batch does not stand here any more."""
+        with suppress(OSError):
+            os.unlink(f"{STATE_NAME}/{BATCHES}/{batch}.json", dir_fd=self._root_fd)
+
+    def put_record(self, batch: str, text: bytes) -> None:
+        """Write a batch's record, in one step; an older one is replaced."""
+        temporary = f".{batch}.{os.getpid()}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            directory = self._open_below(f"{STATE_NAME}/{BATCHES}", mode=0o700)
+            try:
+                with os.fdopen(os.open(temporary, flags, 0o600, dir_fd=directory), "wb") as file:
+                    file.write(text)
+                os.rename(temporary, f"{batch}.json", src_dir_fd=directory, dst_dir_fd=directory)
+            finally:
+                os.close(directory)
+        except OSError as error:
+            raise self._fault(error, f"cannot write the record of a batch to {self.root}") from None
 
     def discard_part(self, name: str) -> None:
         """Remove a part, if it is there."""
@@ -228,7 +286,7 @@ class LocalVolume:
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise local_fault(error, f"cannot remove a part file in {self.root}") from None
+            raise volume_fault(error, f"cannot remove a part file in {self.root}") from None
 
     def record(self, descriptor: int, source: Source) -> None:
         """Write on an open part which link its bytes came from, where the file system can hold that."""
@@ -236,7 +294,7 @@ class LocalVolume:
 
     def recorded(self, path: SafePath) -> Source | None:
         """Which link the file at ``path`` came from, as far as ``record`` told; None if that is not known."""
-        with suppress(OSError):
+        with suppress(OSError), self._lock:
             parent, _, leaf = path.rpartition("/")
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             descriptor = os.open(leaf.encode(), flags, dir_fd=self._directory(parent, create=False))
@@ -258,21 +316,33 @@ class LocalVolume:
                 error, f"cannot put {printable(path)} in place"
             ) from None
 
+    def unpublish(self, name: str, path: SafePath) -> None:
+        """Take a file's final name away again: the rest of its batch could not be published."""
+        parent, _, leaf = path.rpartition("/")
+        try:
+            with self._lock:
+                directory = self._directory(parent, create=False)
+                os.rename(leaf.encode(), name, src_dir_fd=directory, dst_dir_fd=self._staging_fd)
+        except OSError as error:
+            raise volume_fault(error, f"cannot take {printable(path)} back") from None
+
     def _fault(self, error: OSError, what: str) -> LocalFault:
         """``local_fault``, but "no space" is said only where space is what lacks."""
         if error.errno == errno.ENOSPC:
             with suppress(OSError):
                 found = os.fstatvfs(self._root_fd)
                 if found.f_bavail and found.f_files and not found.f_favail:
-                    return LocalFault(
+                    return VolumeFault(
                         f"{what}: the file system can hold no more files (all {found.f_files:,} inodes are "
-                        "in use); remove some and run the same command again"
+                        "in use); remove some and run the same command again",
+                        no_room=True,
                     )
-        return local_fault(error, what)
+        return volume_fault(error, what)
 
     def _rename(self, name: str, path: SafePath) -> None:
         parent, _, leaf = path.rpartition("/")
-        os.rename(name, leaf.encode(), src_dir_fd=self._staging_fd, dst_dir_fd=self._directory(parent))
+        with self._lock:
+            os.rename(name, leaf.encode(), src_dir_fd=self._staging_fd, dst_dir_fd=self._directory(parent))
 
     def existing(self, path: SafePath) -> int | None:
         """The size of the regular file at ``path``; None if there is none. Directories are not created.
@@ -281,13 +351,13 @@ class LocalVolume:
         """
         parent, _, leaf = path.rpartition("/")
         try:
-            found = os.stat(
-                leaf.encode(), dir_fd=self._directory(parent, create=False), follow_symlinks=False
-            )
+            with self._lock:
+                directory = self._directory(parent, create=False)
+                found = os.stat(leaf.encode(), dir_fd=directory, follow_symlinks=False)
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _obstacle(error, path) or local_fault(error, f"cannot look at {printable(path)}") from None
+            raise _obstacle(error, path) or volume_fault(error, f"cannot look at {printable(path)}") from None
         if stat.S_ISREG(found.st_mode):
             return found.st_size
         if stat.S_ISLNK(found.st_mode):
@@ -300,11 +370,12 @@ class LocalVolume:
         parent, _, leaf = path.rpartition("/")
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            return os.open(leaf.encode(), flags, dir_fd=self._directory(parent, create=False))
+            with self._lock:
+                return os.open(leaf.encode(), flags, dir_fd=self._directory(parent, create=False))
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _obstacle(error, path) or local_fault(error, f"cannot read {printable(path)}") from None
+            raise _obstacle(error, path) or volume_fault(error, f"cannot read {printable(path)}") from None
 
     def close(self) -> None:
         """Remove our directories where nothing else lives in them, and give the descriptors back."""
@@ -331,7 +402,7 @@ class LocalVolume:
         held = self._directories.get(path)
         if held is None or not self._is_at(path, held.number):
             if not self._is_at("", self._root_number):
-                raise LocalFault(
+                raise VolumeFault(
                     f"{self.root} was moved or removed while cfetch was running; "
                     "put it back, or run the same command again"
                 )

@@ -90,8 +90,8 @@ def count(number: int) -> str:
 
 
 def plural(number: int, one: str) -> str:
-    """``1 file``, ``10,000 files``; an ending in ``y`` becomes ``ies``."""
-    many = f"{one[:-1]}ies" if one.endswith("y") else f"{one}s"
+    """``1 file``, ``10,000 files``; an ending in ``y`` becomes ``ies``, one in ``ch`` gets ``es``."""
+    many = f"{one[:-1]}ies" if one.endswith("y") else f"{one}es" if one.endswith("ch") else f"{one}s"
     return f"{number:,} {one if number == 1 else many}"
 
 

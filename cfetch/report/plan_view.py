@@ -114,19 +114,19 @@ def shown_lines(plans: Sequence[Plan]) -> Iterator[str]:
     for number, plan in enumerate(plans):
         if number:
             yield ""
-        facts = {
-            "instant": plan.instant,
-            "what": plan.action if plan.target is None else f"rollback of {plan.target}",
-            "kind": plan.kind or "its record cannot be read",
-            "state": plan.state,
-            "epoch": str(plan.epoch),
-            "owner": _owner(plan),
-            "manifest": plan.manifest,
-            "to": ", ".join(plan.destinations),
-            "files": None if plan.files is None else f"{plan.files:,}",
-            "size": size(plan.bytes) if plan.bytes else None,
-        }
-        yield from (f"{name:>10}  {printable(text, 1000)}" for name, text in facts.items() if text)
+        facts = [
+            ("instant", plan.instant),
+            ("what", plan.action if plan.target is None else f"rollback of {plan.target}"),
+            ("kind", plan.kind or "its record cannot be read"),
+            ("state", plan.state),
+            ("epoch", str(plan.epoch)),
+            ("owner", _owner(plan)),
+            ("manifest", plan.manifest),
+            *(("" if position else "to", volume) for position, volume in enumerate(plan.destinations)),
+            ("files", None if plan.files is None else f"{plan.files:,}"),
+            ("size", size(plan.bytes) if plan.bytes else None),
+        ]
+        yield from (f"{name:>10}  {printable(text, 1000)}" for name, text in facts if text)
 
 
 def cleaned_lines(cleaned: Cleaned) -> Iterator[str]:

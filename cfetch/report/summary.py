@@ -4,10 +4,14 @@
 ``bytes.wasted`` the part of it that is in no file at the end (`cfetch.waste` defines it).
 """
 
+from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import UNSET
 
 from cfetch.errors import CfetchError, Interrupted
 from cfetch.events import (
+    BatchCommitted,
     EntryFinished,
     Event,
     FallbackTriggered,
@@ -17,6 +21,7 @@ from cfetch.events import (
     RunStarted,
     StragglerCancelled,
     Summary,
+    VolumePaused,
 )
 from cfetch.waste import received_bytes, wasted_bytes
 
@@ -51,6 +56,23 @@ def status(in_place: int, unfinished: int, error: BaseException | None) -> RunSt
     return "partial" if in_place else "failed"
 
 
+@dataclass(slots=True)
+class _Volume:
+    files: int = 0
+    bytes: int = 0
+    batches: int = 0
+    out_of_use: str | None = None
+
+    def told(self, volume: str) -> Summary.Volume:
+        return Summary.Volume(
+            volume=volume,
+            files=self.files,
+            bytes=self.bytes,
+            batches=self.batches,
+            out_of_use=self.out_of_use,
+        )
+
+
 class Tally:
     """A listener that counts; ``summary`` may be asked at any time."""
 
@@ -69,6 +91,7 @@ class Tally:
         self._sequential = False
         self._restored = False
         self._failures: list[Summary.Failure] = []
+        self._volumes: dict[str, _Volume] = {}  # empty where there is one
 
     def __call__(self, event: Event) -> None:
         """Count the event."""
@@ -85,12 +108,21 @@ class Tally:
             self._triggered, self._sequential, self._restored = True, True, False
         elif isinstance(event, RunStarted):
             self._instant, self._files, self._bytes_known = event.instant, event.files, event.bytes_known
+            if len(event.destinations) > 1:
+                self._volumes = {volume: _Volume() for volume in event.destinations}
+        elif isinstance(event, BatchCommitted) and event.volume in self._volumes:
+            self._volumes[event.volume].batches += 1
+        elif isinstance(event, VolumePaused) and event.volume in self._volumes:
+            self._volumes[event.volume].out_of_use = event.reason
 
     def _entry(self, record: FileRecord) -> None:
         self._by_status[record.status] += 1
         self._fetched += received_bytes(record)
         self._wasted += wasted_bytes(record)
         self._detected += record.stragglers
+        if record.status in ("done", "skipped") and record.volume in self._volumes:
+            self._volumes[record.volume].files += 1
+            self._volumes[record.volume].bytes += record.bytes
         if len(record.attempts) > 1:
             self._hedged += sum(attempt.outcome == "lost" for attempt in record.attempts)
         if record.status == "failed" and len(self._failures) < MAX_FAILURES:
@@ -131,4 +163,5 @@ class Tally:
             fallback=Summary.Fallback(triggered=self._triggered, restored=self._restored),
             failures=list(self._failures),
             metrics=metrics,
+            volumes=[one.told(volume) for volume, one in self._volumes.items()] or UNSET,
         )

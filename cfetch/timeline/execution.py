@@ -205,6 +205,11 @@ class Execution:
         return self._entry.epoch
 
     @property
+    def run_id(self) -> str:
+        """This execution's, and no other's."""
+        return f"{self.instant}.{self.epoch}"
+
+    @property
     def staging(self) -> str:
         """Where parts are written, below each volume's state directory; it is there already."""
         return f"{ATTEMPTS}/{self.instant}/{self.epoch}"

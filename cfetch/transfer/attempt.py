@@ -16,7 +16,7 @@ from cfetch.manifest.entry import Digest
 from cfetch.secret import SecretUrl
 from cfetch.transfer.http import Response, Transport
 from cfetch.transfer.judge import Action, Asked, Verdict, judge
-from cfetch.transfer.part import Part
+from cfetch.transfer.lane import Part
 from cfetch.transfer.rate import Limiter
 from cfetch.transfer.retry import retry_after_s
 
@@ -47,6 +47,7 @@ class Running:
         "_next_sample_s",
         "_task",
         "_uncancelled",
+        "at",
         "expected_s",
         "first_byte_s",
         "from_byte",
@@ -63,13 +64,24 @@ class Running:
         "samples",
         "size_bytes",
         "start_s",
+        "told_slow",
         "verdict",
     )
 
     def __init__(
-        self, entry_id: int, n: int, now_s: float, *, from_byte: int, size_bytes: int | None, immune: bool
+        self,
+        entry_id: int,
+        n: int,
+        now_s: float,
+        *,
+        from_byte: int,
+        size_bytes: int | None,
+        immune: bool,
+        at: int = 0,
     ) -> None:
         self.id = entry_id
+        self.at = at  # the number of the volume that it writes to
+        self.told_slow = False  # that volume's account has it
         self.n = n
         self.start_s = now_s
         self.last_byte_s: float | None = None
@@ -219,6 +231,12 @@ async def fetch(
                 raise Refused(f"the server sends more than the {end} bytes that were stated")
             write(data)
             note(monotonic() - origin_s, len(data))
+            if part.must_wait:
+                run.hold(monotonic() - origin_s)
+                try:
+                    await part.room()
+                finally:
+                    run.let_go(monotonic() - origin_s)
     except BaseException:
         try:
             if run.reason is not None:

@@ -11,15 +11,19 @@ Not durable (``crash``): renamed at once. A killed process loses nothing by that
 
 import asyncio
 import concurrent.futures.thread  # noqa: F401 - else it is loaded at the first flush, when descriptors may be few
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from cfetch.errors import Blocked, CfetchError, LocalFault
-from cfetch.placement.local import LocalVolume
-from cfetch.transfer.part import Part
+import msgspec
 
-__all__ = ["Committer"]
+from cfetch.errors import Blocked, CfetchError, LocalFault
+from cfetch.placement.disk import Disk
+from cfetch.placement.local import LocalVolume
+from cfetch.placement.record import BatchRecord
+from cfetch.transfer.part import INLINE, Part
+
+__all__ = ["Committer", "Ended"]
 
 GROUP_S = 0.2  # what a file waits at most for others; four or five flushes a second
 GROUP_FILES = 1024  # a flush of so many small files takes well under a second, and so do their names
@@ -29,49 +33,54 @@ MAX_PENDING_BYTES = (
 )  # the kernel's own limit for unwritten pages is usually higher; ours bounds a flush
 
 Ended = Callable[[CfetchError | None], None]
-"""Told once per part: None when it has its final name for good, else why it has not."""
+"""Told once for all parts that were added together: None when they have their final names for good."""
 
 
 class _Pending(NamedTuple):
-    part: Part
+    parts: tuple[Part, ...]
     ended: Ended
+    record: BatchRecord | None
 
 
 class Committer:
     """Publishes parts. ``run`` is its task; after ``drain`` it ends when all is named, flushed and told."""
 
-    def __init__(self, volume: LocalVolume, *, durable: bool) -> None:
+    def __init__(self, volume: LocalVolume, *, durable: bool, disk: Disk = INLINE) -> None:
         self._volume = volume
+        self._disk = disk
         self._durable = durable
         self._pending: list[_Pending] = []
-        self._pending_bytes = 0
+        self._pending_files = self._pending_bytes = 0
+        self._unflushed_records = False
         self._work = asyncio.Event()
         self._full = asyncio.Event()  # no use in waiting for more
         self._room = asyncio.Event()
         self._draining = False
 
-    def add(self, part: Part, ended: Ended) -> None:
-        """Take over a verified part."""
-        if not self._durable:
-            if _has_got_its_name(part, ended):
-                ended(None)
+    def add(self, parts: Sequence[Part], ended: Ended, record: BatchRecord | None = None) -> None:
+        """Take over verified parts: all of them are published, or none; then the record is written."""
+        one = _Pending(tuple(parts), ended, record)
+        if not self._durable and self._disk.is_prompt and record is None:
+            error = self._named(one)
+            self._tell(one, error)
             return
         try:
-            part.seal()  # hundreds may be pending, and descriptors are few
+            for part in parts:
+                part.seal()  # hundreds may be pending, and descriptors are few
         except LocalFault as fault:
-            part.discard()
-            ended(fault)
+            self._tell(one, fault)
             return
-        self._pending.append(_Pending(part, ended))
-        self._pending_bytes += part.position
+        self._pending.append(one)
+        self._pending_files += len(one.parts)
+        self._pending_bytes += sum(part.position for part in parts)
         self._work.set()
-        if len(self._pending) >= GROUP_FILES or self._pending_bytes >= MAX_PENDING_BYTES:
+        if self._pending_files >= GROUP_FILES or self._pending_bytes >= MAX_PENDING_BYTES:
             self._full.set()
 
     @property
     def is_full(self) -> bool:
         """Whether so much is pending that workers have to wait."""
-        return len(self._pending) >= MAX_PENDING_FILES or self._pending_bytes >= MAX_PENDING_BYTES
+        return self._pending_files >= MAX_PENDING_FILES or self._pending_bytes >= MAX_PENDING_BYTES
 
     async def room(self) -> None:
         """Wait while it is full."""
@@ -88,13 +97,17 @@ class Committer:
                     break
                 self._work.clear()
                 await self._work.wait()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._full.wait(), GROUP_S)
-            group, self._pending, self._pending_bytes = self._pending, [], 0
+            if self._durable:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._full.wait(), GROUP_S)
+            group, self._pending = self._pending, []
+            self._pending_files = self._pending_bytes = 0
             if not self._draining:
                 self._full.clear()
             self._room.set()
             named = await self._publish_group(group, named)
+        if self._unflushed_records and self._durable:
+            await self._disk.beside(self._volume.flush)  # the plan's record comes after those of its batches
 
     def drain(self) -> None:
         """Nothing more will come: publish what is pending, then end ``run``."""
@@ -105,23 +118,82 @@ class Committer:
     async def _publish_group(self, group: list[_Pending], named: list[_Pending]) -> list[_Pending]:
         """Flush; tell of the group before that it is ``named`` for good; what of this one got its name."""
         try:
-            await asyncio.to_thread(self._volume.flush)
+            if self._durable:
+                await self._disk.beside(self._volume.flush)
+            while named:
+                await self._put_record(named[0])
+                named.pop(0).ended(None)
+            errors = await self._disk.call(
+                lambda: [self._named(one) for one in group], undo=lambda errors: self._undo(group, errors)
+            )
         except LocalFault as fault:  # the bytes may be lost although they were written: never publish them
             for pending in group:
-                pending.part.discard()
-            for pending in named + group:
-                pending.ended(fault)
+                self._tell(pending, fault)
+            for pending in named:
+                self._take_back(pending, fault)
             return []
-        for pending in named:
-            pending.ended(None)
-        return [pending for pending in group if _has_got_its_name(*pending)]
+        for pending, error in zip(group, errors, strict=True):
+            if error is not None:
+                self._tell(pending, error)
+        fine = [pending for pending, error in zip(group, errors, strict=True) if error is None]
+        if self._durable:
+            return fine
+        for pending in fine:
+            try:
+                await self._put_record(pending)
+            except LocalFault as fault:
+                self._take_back(pending, fault)
+            else:
+                pending.ended(None)
+        return []
+
+    def _take_back(self, pending: _Pending, fault: LocalFault) -> None:
+        """They have their names, and nothing vouches for that. A batch may go elsewhere; no file stays behind."""
+        if pending.record is not None:
+            self.take_back(pending.parts)
+        pending.ended(fault)
+
+    def take_back(self, parts: Sequence[Part]) -> None:
+        """Soon: no name and no file of theirs stays."""
+        self._disk.tidy(lambda: _take_back(parts))
+        for part in parts:
+            part.discard()
+
+    async def _put_record(self, pending: _Pending) -> None:
+        record = pending.record
+        if record is not None:
+            text = msgspec.json.encode(record)
+            await self._disk.call(lambda: self._volume.put_record(record.id, text))
+            self._unflushed_records = True
+
+    def _named(self, pending: _Pending) -> CfetchError | None:
+        """A step: give all parts their names, or none; what stood in the way."""
+        done: list[Part] = []
+        for part in pending.parts:
+            try:
+                part.publish()
+            except (Blocked, LocalFault) as error:
+                _take_back(done)
+                return error
+            done.append(part)
+        return None
+
+    @staticmethod
+    def _undo(group: list[_Pending], errors: list[CfetchError | None]) -> None:
+        """A step: they got their names when nobody waited for it any more."""
+        for pending, error in zip(group, errors, strict=True):
+            if error is None:
+                _take_back(pending.parts)
+
+    @staticmethod
+    def _tell(pending: _Pending, error: CfetchError | None) -> None:
+        if error is not None:
+            for part in pending.parts:
+                part.discard()
+        pending.ended(error)
 
 
-def _has_got_its_name(part: Part, ended: Ended) -> bool:
-    try:
-        part.publish()
-    except (Blocked, LocalFault) as error:
-        part.discard()
-        ended(error)
-        return False
-    return True
+def _take_back(parts: Iterable[Part]) -> None:
+    for part in parts:
+        with suppress(LocalFault):  # then it stays: it is whole, and no record vouches for it
+            part.unpublish()

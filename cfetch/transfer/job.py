@@ -4,15 +4,20 @@ Mutable, owned by one task at a time. Source 0 is the entry's own URL, the other
 tried by how often they failed this entry, then by measured speed, then in the manifest's order.
 """
 
+import asyncio
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from cfetch.errors import CfetchError, Corrupt, Expired, SourceError, Straggling
 from cfetch.events import AttemptRecord, FileRecord, Status
 from cfetch.manifest.entry import Entry
 from cfetch.secret import SecretText, SecretUrl
 from cfetch.transfer.hosts import Hosts
-from cfetch.transfer.part import Part
+from cfetch.transfer.lane import Part
 from cfetch.transfer.refresh import Link
+
+if TYPE_CHECKING:
+    from cfetch.transfer.staging import Staging
 
 __all__ = ["MAX_MITIGATIONS", "Job"]
 
@@ -27,7 +32,9 @@ class Job:
     """``errors`` counts failed tries, ``corrupt`` those that brought wrong bytes from the present source.
 
     ``mitigations`` counts cancelled stragglers, which cost no try. ``placed``: it has a place at its host.
-    ``put_s``: when it was put back to wait for its next try, which may start at ``due_s``.
+    ``put_s``: when it was put back to wait for its next try, which may start at ``due_s``. ``is_new``: nobody
+    has looked yet whether it is in place. ``staging`` is its batch on a volume, and ``task`` the worker that has
+    it in hand; ``moved``: the batch goes elsewhere, so this job ends without a word.
     """
 
     __slots__ = (
@@ -48,8 +55,11 @@ class Job:
         "gave_up",
         "headers",
         "host",
+        "index",
+        "is_new",
         "lane",
         "mitigations",
+        "moved",
         "must_refresh",
         "part",
         "placed",
@@ -58,13 +68,30 @@ class Job:
         "queued_s",
         "refreshes",
         "source",
+        "staging",
         "start_s",
+        "task",
         "url",
         "verified",
     )
 
-    def __init__(self, entry: Entry, part: Part, *, lane: int, host: str, now_s: float) -> None:
+    def __init__(
+        self,
+        entry: Entry,
+        part: Part,
+        *,
+        index: int = 0,
+        lane: int,
+        host: str,
+        now_s: float,
+        staging: "Staging | None" = None,
+    ) -> None:
         self.entry = entry
+        self.index = index
+        self.staging = staging
+        self.task: asyncio.Task[None] | None = None
+        self.is_new = True
+        self.moved = False
         self.part = part
         self.lane = lane
         self._own_host = self.host = host
@@ -221,4 +248,5 @@ class Job:
             attempts=self.attempts,
             error_kind=None if error is None else error.kind,
             error=None if error is None else f"{error}; {self.gave_up}" if self.gave_up else str(error),
+            batch=None if self.staging is None else self.staging.batch.shown,
         )

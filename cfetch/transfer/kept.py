@@ -1,11 +1,14 @@
 """The parts of dead runs, by the entries that may go on with them."""
 
 from collections import defaultdict
+from collections.abc import Collection
+from functools import partial
 
 from cfetch.manifest.entry import Entry
-from cfetch.placement.leftovers import Leftover, boot_id
+from cfetch.placement.disk import Disk
+from cfetch.placement.leftovers import BATCH, Leftover, boot_id
 from cfetch.placement.local import LocalVolume
-from cfetch.transfer.part import Part
+from cfetch.transfer.part import INLINE, Part
 from cfetch.transfer.resume import Note, fits, part_name, read_note
 
 __all__ = ["Kept"]
@@ -18,12 +21,27 @@ class Kept:
         LocalFault: what dead runs had published cannot be made durable.
     """
 
-    def __init__(self, volume: LocalVolume) -> None:
+    def __init__(self, volume: LocalVolume, disk: Disk = INLINE) -> None:
         self._volume = volume
+        self._disk = disk
         self._found: defaultdict[str, list[tuple[Leftover, Note | None]]] = defaultdict(list)
+        self._marks: dict[str, list[Leftover]] = {}
         for leftover in volume.leftovers():
+            if leftover.name.startswith(BATCH):
+                self._marks.setdefault(leftover.name.removeprefix(BATCH), []).append(leftover)
+                continue
             note = read_note(leftover.note)
             self._found[leftover.name if note is None else note.path].append((leftover, note))
+
+    @property
+    def homes(self) -> Collection[str]:
+        """The ids of batches that dead runs were staging here."""
+        return self._marks.keys()
+
+    def unmark(self, batch: str) -> None:
+        """The batch is done, or goes elsewhere."""
+        for leftover in self._marks.pop(batch, ()):
+            self._disk.tidy(partial(self._volume.drop_leftover, leftover))
 
     async def give(self, entry: Entry, part: Part) -> None:
         """Let ``part`` go on with the longest that fits; the others of this entry are removed."""
@@ -33,12 +51,12 @@ class Kept:
             if not part.position and fits(note, entry, leftover.size_bytes, boot_id()):
                 await part.adopt(leftover, note)
             else:
-                self._volume.drop_leftover(leftover)
+                self._disk.tidy(partial(self._volume.drop_leftover, leftover))
 
     def drop(self, entry: Entry) -> None:
         """The entry is in place: remove what there is of it."""
         for leftover, _ in self._of(entry):
-            self._volume.drop_leftover(leftover)
+            self._disk.tidy(partial(self._volume.drop_leftover, leftover))
 
     def _of(self, entry: Entry) -> list[tuple[Leftover, Note | None]]:
         """The shortest first."""

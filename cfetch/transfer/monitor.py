@@ -3,6 +3,7 @@
 The decisions are the straggler room's; this task asks at each tick and carries the answers out.
 """
 
+from collections import Counter
 from collections.abc import Callable
 
 from cfetch.clock import Clock
@@ -24,6 +25,7 @@ from cfetch.straggler.stall import stalled
 from cfetch.transfer.attempt import BreakOff, Running
 from cfetch.transfer.hosts import FAIR_BYTES
 from cfetch.transfer.job import Job
+from cfetch.transfer.placing import Placing
 from cfetch.transfer.schedule import Schedule
 from cfetch.waste import wasted_bytes
 
@@ -44,7 +46,11 @@ class Monitor:
         origin_s: float,
         emit: Listener,
         on_life: Callable[[str], None],
+        *,
+        placing: Placing | None = None,
     ) -> None:
+        self._placing = placing
+        self._landed: Counter[int] = Counter()
         self._detector = detector
         self._schedule = schedule
         self._settings = settings
@@ -68,6 +74,15 @@ class Monitor:
             self.bytes_done += record.bytes
         self.bytes_wasted += wasted_bytes(record)
 
+    def attempt_ended(self, run: Running) -> None:
+        """It is not under way any more."""
+        del self.active[run.id]
+        self._landed[run.at] += run.received
+
+    def landed(self, at: int) -> int:
+        """Bytes that have come for volume ``at`` until now."""
+        return self._landed[at] + sum(run.received for run, _, _ in self.active.values() if run.at == at)
+
     async def watch(self) -> None:
         """Judge the attempts under way, tick after tick, until cancelled."""
         if self._detector.sequential:
@@ -88,6 +103,8 @@ class Monitor:
                 self._detector.sized(run.id, run.size_bytes - run.from_byte)
         held_s = {run.id: held for run, *_ in self.active.values() if (held := run.held_s(now_s))}
         check = self._detector.check(now_s, held_s)
+        if self._placing is not None:
+            self._look_at_volumes(self._placing, now_s)
         if check.gap_s or self._came_late(now_s):  # this process stood still, the servers did not
             for run, _, _ in self.active.values():
                 run.forgive(now_s)
@@ -102,6 +119,14 @@ class Monitor:
             self._emit(
                 FallbackTriggered(t_s=now_s, stragglers=self._detector.total_stragglers, threshold=threshold)
             )
+
+    def _look_at_volumes(self, placing: Placing, now_s: float) -> None:
+        """A file that takes far longer than the rest, for its server or its volume, speaks against the volume."""
+        for run, _, _ in self.active.values():
+            limit_s = self._detector.expected_s(run.id)
+            if limit_s is not None and not run.told_slow and now_s - run.start_s > limit_s:
+                run.told_slow = True
+                placing.straggled(run.at)
 
     def _came_late(self, now_s: float) -> bool:
         """Whether so much of the stall time-out has gone by unwatched that silence proves nothing."""
@@ -167,6 +192,7 @@ class Monitor:
                 ),
                 stragglers=detector.total_stragglers,
                 sequential=detector.sequential,
+                volumes=self._placing.views() if self._placing is not None else [],
             )
         )
 

@@ -8,27 +8,23 @@ nothing of it is left, whatever happened.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 from cfetch.clock import Clock
 from cfetch.config.settings import Settings
-from cfetch.errors import Blocked, CfetchError, Corrupt, LocalFault, SourceError
+from cfetch.errors import Blocked, CfetchError, Corrupt, LocalFault, SourceError, VolumeFault
 from cfetch.events import EntryFinished, Listener, RunStopping, Status
-from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
-from cfetch.placement.local import LocalVolume
 from cfetch.straggler.detector import Detector
-from cfetch.transfer.committer import Committer
 from cfetch.transfer.hosts import Hosts
 from cfetch.transfer.http import Transport
 from cfetch.transfer.job import Job
-from cfetch.transfer.kept import Kept
+from cfetch.transfer.lane import Lane
 from cfetch.transfer.monitor import Monitor
-from cfetch.transfer.part import Part, hash_and_close
+from cfetch.transfer.placing import Placing
 from cfetch.transfer.refresh import UrlRefresher
-from cfetch.transfer.resume import identity
 from cfetch.transfer.retry import Limits
 from cfetch.transfer.schedule import NEVER, Schedule
 from cfetch.transfer.tries import Tries
@@ -46,7 +42,7 @@ class Pool:
         self,
         plan: Plan,
         settings: Settings,
-        volume: LocalVolume,
+        volumes: Sequence[Lane],
         transport: Transport,
         *,
         instant: str,
@@ -54,29 +50,42 @@ class Pool:
         jitter: Callable[[], float],
         emit: Listener,
         refresher: UrlRefresher | None = None,
+        confirm: Callable[[], None] = lambda: None,
     ) -> None:
         self._plan = plan
         self._settings = settings
-        self._volume = volume
+        self._volumes = volumes
         self._instant = instant
         self._clock = clock
         self._emit = emit
-        self._committer = Committer(volume, durable=settings.durability == "power")
-        self._kept = Kept(volume)
         self._origin_s = clock.monotonic()
         limits = Limits(settings.max_attempts, settings.retry_budget)
         self._hosts = Hosts(min(settings.concurrency, settings.per_host or settings.concurrency), limits)
-        self._schedule: Schedule[Job] = Schedule(
+        self._placing: Placing | None = None
+        if len(volumes) > 1 or plan.batch_of is not None:
+            self._placing = Placing(
+                plan, settings, volumes, self, instant=instant, clock=clock, emit=emit, confirm=confirm
+            )
+        lanes = self._placing and self._placing.arrivals.lanes
+        self.schedule: Schedule[Job] = Schedule(
             plan.sizes,
-            plan.host_of,
-            len(plan.hosts),
+            lanes.of if lanes else plan.host_of,
+            len(lanes) if lanes else len(plan.hosts),
             opens_s=self._opens_s,
             most_put_back=MOST_PUT_BACK * settings.concurrency,
+            released=lanes is None,
         )
         self._has_mirrors = False  # until an entry with mirrors is met
         self._detector = Detector(settings.straggler)
         self._monitor = Monitor(
-            self._detector, self._schedule, settings, clock, self._origin_s, emit, self._host_lives
+            self._detector,
+            self.schedule,
+            settings,
+            clock,
+            self._origin_s,
+            emit,
+            self._host_lives,
+            placing=self._placing,
         )
         self._tries = Tries(
             settings,
@@ -102,22 +111,34 @@ class Pool:
         """Work until every entry has ended, or ``stop``. A local fault is left in ``fault``."""
         count = min(self._settings.concurrency, len(self._plan))
         async with asyncio.TaskGroup() as group:
+            if self._placing is None:
+                await self._open()
+            placing = [group.create_task(self._placing.run())] if self._placing else []
             self._workers = [group.create_task(self._work(), name=f"worker {n}") for n in range(count)]
             watching = [group.create_task(self._monitor.watch()), group.create_task(self._monitor.tick())]
-            committing = group.create_task(self._commit())
+            committing = [group.create_task(self._commit(lane)) for lane in self._volumes]
             if self._workers:
                 await asyncio.wait(self._workers)
-            self._committer.drain()
-            await asyncio.wait([committing])
+            for lane in self._volumes:
+                lane.drain()
+            await asyncio.wait([*committing, *placing])
             for task in watching:
                 task.cancel()
-        for job in self._schedule.drain():
-            self._finish(job, "cancelled", kept_bytes=job.part.leave())
+        for job in self.schedule.drain():
+            self.finish(job, "cancelled", kept_bytes=job.part.leave())
+        if self._placing is not None:
+            self._placing.end()
         self._monitor.report()
 
-    async def _commit(self) -> None:
+    async def _open(self) -> None:
         try:
-            await self._committer.run()
+            await self._volumes[0].open()
+        except LocalFault as fault:
+            self.fail(fault)
+
+    async def _commit(self, lane: Lane) -> None:
+        try:
+            await lane.run()
         except LocalFault as fault:  # the last names could not be made durable
             self.fail(fault)
 
@@ -126,6 +147,14 @@ class Pool:
         self.fault = self.fault or fault
         self.stop(str(fault))
 
+    def blame(self, fault: LocalFault) -> None:
+        """The run goes on with what it can, and ends with this fault."""
+        self.fault = self.fault or fault
+
+    def landed(self, at: int) -> int:
+        """Bytes that have come for volume ``at`` until now."""
+        return self._monitor.landed(at)
+
     def stop(self, reason: str, *, again: bool = False) -> None:
         """Start nothing new and close what is under way; ``run`` returns soon after.
 
@@ -133,14 +162,17 @@ class Pool:
         """
         if self._stopping and not again:
             return
-        self._emit(RunStopping(t_s=self._now(), reason=reason))
+        self._emit(RunStopping(t_s=self.now(), reason=reason))
         if self._stopping:
             return
         self._stopping = True
+        if self._placing is not None:
+            self._placing.stop()
         for worker in self._workers:
             worker.cancel()
 
-    def _now(self) -> float:
+    def now(self) -> float:
+        """Seconds since the run's start."""
         return self._clock.monotonic() - self._origin_s
 
     async def _work(self) -> None:
@@ -151,24 +183,28 @@ class Pool:
                 self.fail(fault)
             finally:
                 self._leave(job)
+            if job.moved:
+                await _let_pass()
 
     async def _next(self) -> Job | None:
         """The next entry to work on, with a place at its host where it is not to fail; None at the end."""
         while True:
-            found = self._schedule.take(self._now())
+            found = self.schedule.take(self.now())
+            if isinstance(found, int) and self._placing is not None and self._placing.passes(found):
+                continue
             if found is not None:
                 return self._taken(found)
-            if not self._schedule.waiting:
+            if self._placing.is_over if self._placing is not None else not self.schedule.waiting:
                 self._wake_one()  # each tells the next that it is over
                 return None
             waiter = asyncio.get_running_loop().create_future()
             self._idle.append(waiter)
-            wait_s = self._schedule.next_s() - self._now()
+            wait_s = self.schedule.next_s() - self.now()
             await asyncio.wait([waiter], timeout=None if wait_s == NEVER else max(wait_s, SHORTEST_WAIT_S))
             waiter.cancel()
 
     def _taken(self, found: int | Job) -> Job:
-        now_s = self._now()
+        now_s = self.now()
         if isinstance(found, Job):
             job = found
             job.queued_s += now_s - job.put_s
@@ -176,19 +212,30 @@ class Pool:
         else:
             job = self._new_job(found, now_s)
             self._has_mirrors = self._has_mirrors or bool(job.entry.mirrors)
+        if self._placing is not None:
+            self._placing.taken(job)
         self._tries.place(job)
         return job
 
     def _new_job(self, index: int, now_s: float) -> Job:
+        if self._placing is not None:
+            return self._placing.job(index, now_s)
         entry, lane = self._plan.entry(index), self._plan.host_of[index]
-        return Job(entry, Part(self._volume, entry), lane=lane, host=self._plan.hosts[lane], now_s=now_s)
+        part, host = self._volumes[0].part(entry), self._plan.hosts[lane]
+        return Job(entry, part, index=index, lane=lane, host=host, now_s=now_s)
 
     def _opens_s(self, lane: int, found: int | Job, now_s: float) -> float:
         """When an entry may start at one of its sources, or is not to wait for any of them."""
+        host = lane
+        if self._placing is not None:
+            volume_s = self._placing.opens_s(lane, now_s)
+            if volume_s > now_s:
+                return volume_s
+            host = self._placing.arrivals.lanes.host[lane]
         if isinstance(found, Job):
             job = found
         else:
-            own_s = self._hosts.opens_s(self._plan.hosts[lane], now_s)
+            own_s = self._hosts.opens_s(self._plan.hosts[host], now_s)
             if own_s <= now_s:
                 return own_s
             job = self._new_job(found, now_s)
@@ -198,17 +245,27 @@ class Pool:
     def _leave(self, job: Job) -> None:
         """A worker is done with the entry, for now or for good: its host has a place again."""
         self._tries.leave(job)
-        self._schedule.reopen(job.lane)
-        if self._has_mirrors:
-            self._schedule.reopen_shut()
+        if self._placing is not None:
+            self._placing.left(job)
+        self.schedule.reopen(job.lane)
+        if self._has_mirrors or self._placing is not None:
+            self.schedule.reopen_shut()
         self._wake_one()
 
     def _host_lives(self, host: str) -> None:
         """A host brings bytes: if it was in trouble, it may have more of its places at once."""
         if self._hosts.lives(host):
-            self._schedule.reopen_shut()
-            for _ in range(len(self._idle)):
-                self._wake_one()
+            self.schedule.reopen_shut()
+            self._wake_all()
+
+    def wake(self) -> None:
+        """Something may start that could not before, or all is over."""
+        self.schedule.reopen_shut()
+        self._wake_all()
+
+    def _wake_all(self) -> None:
+        for _ in range(len(self._idle)):
+            self._wake_one()
 
     def _wake_one(self) -> None:
         while self._idle:
@@ -218,33 +275,57 @@ class Pool:
                 return
 
     async def _bring(self, job: Job) -> None:
-        """Bring the entry to its end, or back to the schedule."""
+        """Bring the entry to its end, or back to the schedule, or to where its batch waits for it."""
         part = job.part
         try:
             async with self._turn(job):
-                if not job.attempts and await self._is_there(job):
-                    self._finish(job, "skipped", kept_bytes=job.entry.size_bytes or 0)
+                if job.is_new and await self._is_there(job):
+                    self._stands(job)
                     return
                 again_s = None if job.verified != "none" else await self._try(job)
         except (SourceError, Blocked) as error:
-            self._finish(job, "failed", kept_bytes=part.leave(), error=error)
+            self._cannot_be_had(job, error)
             return
         except asyncio.CancelledError:
-            self._finish(job, "cancelled", kept_bytes=part.leave())
+            if self._placing is not None and job.moved and _was_the_move():
+                self._placing.drop(job)
+                return
+            self.finish(job, "cancelled", kept_bytes=part.leave())
+            raise
+        except VolumeFault as fault:
+            if self._placing is not None and len(self._volumes) > 1:
+                self._placing.volume_failed(job, fault)
+                return
+            self.finish(job, "failed", kept_bytes=part.leave(), error=fault)
             raise
         except LocalFault as fault:
-            self._finish(job, "failed", kept_bytes=part.leave(), error=fault)
+            self.finish(job, "failed", kept_bytes=part.leave(), error=fault)
             raise
         except BaseException:
             part.discard()
             raise
         if again_s is not None:
-            job.put_s, job.due_s = self._now(), again_s
-            self._schedule.put(job.lane, job, again_s)
+            job.put_s, job.due_s = self.now(), again_s
+            self.schedule.put(job.lane, job, again_s)
             return
-        self._committer.add(part, partial(self._committed, job))
-        if self._committer.is_full:
-            await self._committer.room()
+        if self._placing is not None:
+            self._placing.staged(job)
+            return
+        self._volumes[0].commit([part], partial(self._committed, job))
+        if self._volumes[0].is_full:
+            await self._volumes[0].room()
+
+    def _stands(self, job: Job) -> None:
+        if self._placing is not None:
+            self._placing.stands(job)
+        else:
+            self.finish(job, "skipped", kept_bytes=job.entry.size_bytes or 0)
+
+    def _cannot_be_had(self, job: Job, error: CfetchError) -> None:
+        if self._placing is not None:
+            self._placing.cannot_be_had(job, error)
+        else:
+            self.finish(job, "failed", kept_bytes=job.part.leave(), error=error)
 
     @asynccontextmanager
     async def _turn(self, job: Job) -> AsyncIterator[None]:
@@ -252,17 +333,17 @@ class Pool:
         if not self._detector.sequential:
             yield
             return
-        began_s = self._now()
+        began_s = self.now()
         async with self._one_at_a_time:
-            job.progress_s += self._now() - began_s
+            job.progress_s += self.now() - began_s
             yield
 
     def _committed(self, job: Job, error: CfetchError | None) -> None:
         """The part has its final name, or cannot get it."""
         if error is None:
-            self._finish(job, "done", kept_bytes=job.part.position)
+            self.finish(job, "done", kept_bytes=job.part.position)
             return
-        self._finish(job, "failed", error=error)
+        self.finish(job, "failed", error=error)
         if isinstance(error, LocalFault):
             self.fail(error)
 
@@ -272,13 +353,20 @@ class Pool:
         Then ``job.verified`` says what vouches for it; a part of it may have been taken over in any case.
         """
         entry, part = job.entry, job.part
-        size_bytes = self._volume.existing(entry.path)
-        found = None if size_bytes is None else await self._vouched_for(entry, size_bytes)
+        job.is_new = False
+        if self._placing is not None:
+            found = await self._placing.vouched_for(job)
+        else:
+            found = await self._volumes[0].standing(entry)
         if found is not None:
-            self._kept.drop(entry)
+            await self._clock.sleep(0)  # a plan that is wholly there must not block signals and the dashboard
+            self._volumes[0 if job.staging is None else job.staging.at].drop(entry)
             job.verified = found
             return True
-        await self._kept.give(entry, part)
+        if self._placing is not None:
+            await self._placing.adopt(job)
+        else:
+            await self._volumes[0].adopt(entry, part)
         job.adopted_bytes = part.position
         self._monitor.bytes_adopted += part.position
         if part.position and part.position == entry.size_bytes:
@@ -293,38 +381,21 @@ class Pool:
             if error is not None:
                 raise error
             job.part.close()
-            return self._now()  # it was handed out for a place that another has taken meanwhile
+            return self.now()  # it was handed out for a place that another has taken meanwhile
         again_s = await self._tries.go_on(job)
         if again_s is not None:
             job.part.close()
         return again_s
 
-    async def _vouched_for(self, entry: Entry, size_bytes: int) -> str | None:
-        """What vouches for the file that stands under the entry's name already; None if nothing does."""
-        if entry.size_bytes is None and entry.digest is None:
-            return None
-        if entry.size_bytes is not None and size_bytes != entry.size_bytes:
-            return None
-        await self._clock.sleep(0)  # a plan that is wholly there must not block signals and the dashboard
-        if entry.digest is None:
-            source = self._volume.recorded(entry.path)
-            links = (entry.url, *entry.mirrors)
-            return "size" if source is None or source.identity in map(identity, links) else None
-        algorithm = entry.digest.algorithm
-        descriptor = self._volume.open_existing(entry.path)
-        if descriptor is None:
-            return None
-        found = await hash_and_close(descriptor, algorithm, entry.path)
-        return algorithm if found == entry.digest.hex else None
-
-    def _finish(
+    def finish(
         self, job: Job, status: Status, *, kept_bytes: int = 0, error: CfetchError | None = None
     ) -> None:
+        """An entry has come to its end: tell its whole story."""
         record = job.record(
             status,
             instant=self._instant,
-            volume=str(self._volume.root),
-            now_s=self._now(),
+            volume=self._volumes[0].name if self._placing is None else self._placing.volume_of(job),
+            now_s=self.now(),
             kept_bytes=kept_bytes,
             error=error,
         )
@@ -332,3 +403,22 @@ class Pool:
             self._detector.failed(job.entry.id)
         self._monitor.ended_with(record)
         self._emit(EntryFinished(t_s=record.end_s, record=record))
+
+
+def _was_the_move() -> bool:
+    """For the handler of a cancellation of a moved job: true if nobody else asked for it too."""
+    task = asyncio.current_task()
+    assert task is not None
+    return not task.uncancel()
+
+
+async def _let_pass() -> None:
+    """A moved job may have ended by itself before its cancellation came: it is met here."""
+    task = asyncio.current_task()
+    assert task is not None
+    if task.cancelling():
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            if task.uncancel():
+                raise

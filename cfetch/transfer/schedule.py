@@ -29,8 +29,9 @@ class Schedule(Generic[Waiting]):
         opens_s: when something of a lane may start (or has to fail): the given time, a later one, or
             ``NEVER``, which means not before ``reopen`` is called.
         most_put_back: with so many waiting for another try nothing new is handed out; bounds memory.
+        released: whether entries may be handed out from the start, or only lane by lane (``release``).
 
-    Memory: 4 bytes an entry, 9 a lane. ``take`` costs O(log lanes).
+    Memory: 4 bytes an entry, 14 a lane. ``take`` costs O(log lanes).
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Schedule(Generic[Waiting]):
         *,
         opens_s: Callable[[int, int | Waiting, float], float],
         most_put_back: int,
+        released: bool = True,
     ) -> None:
         self._sizes = sizes
         self._opens_s = opens_s
@@ -48,6 +50,8 @@ class Schedule(Generic[Waiting]):
         by_size = sorted(range(len(sizes)), key=lambda i: -sizes[i] if sizes[i] >= 0 else -(2**63))
         self._order = array("I", sorted(by_size, key=lane_of.__getitem__) if lanes > 1 else by_size)
         self._next, self._end = _bounds(lane_of, lanes)
+        self._start = self._next[:]
+        self._released = bytearray([released]) * lanes
         self._back: dict[int, list[tuple[float, int, Waiting]]] = {}  # heaps by lane
         self._counter = 0
         self.fresh = len(self._order)
@@ -73,6 +77,10 @@ class Schedule(Generic[Waiting]):
             self.reopen(heapq.heappop(self._later)[1])
         while self._ready:
             lane = self._ready[0][2]
+            if not self._released[lane]:
+                heapq.heappop(self._ready)
+                self._stands[lane] = 0
+                continue
             found: int | Waiting | None = self._put_back_first(lane, now_s)
             at_s = now_s
             if found is None:
@@ -112,6 +120,8 @@ class Schedule(Generic[Waiting]):
 
     def reopen(self, lane: int) -> None:
         """The lane's host may take one more."""
+        if not self._released[lane]:
+            return
         self._shut.discard(lane)
         self._crowded_out.discard(lane)
         for waiting in self._parked.pop(lane, ()):
@@ -119,6 +129,25 @@ class Schedule(Generic[Waiting]):
         if not self._stands[lane] and (self._next[lane] < self._end[lane] or lane in self._back):
             self._stands[lane] = 1
             heapq.heappush(self._ready, self._place(lane))
+
+    def release(self, lane: int) -> None:
+        """From now on its entries may be handed out."""
+        self._released[lane] = 1
+        self.reopen(lane)
+
+    def withdraw(self, lane: int) -> list[Waiting]:
+        """Take the lane back until it is released again, and then all its entries begin anew.
+
+        Returns what was put back, to be ended. What the lane has handed out is the caller's to end.
+        """
+        self._released[lane] = 0
+        self._shut.discard(lane)
+        self._crowded_out.discard(lane)
+        back = [waiting for _, _, waiting in self._back.pop(lane, ())] + self._parked.pop(lane, [])
+        self.put_back -= len(back)
+        self.fresh += self._next[lane] - self._start[lane]
+        self._next[lane] = self._start[lane]
+        return back
 
     def reopen_shut(self) -> None:
         """Some host has a place that entries of other lanes may take."""

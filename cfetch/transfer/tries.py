@@ -208,7 +208,15 @@ class Tries:
         entry, position, now_s = job.entry, job.part.position, self._now()
         immune = job.is_last_try(self._settings.max_attempts)
         n = len(job.attempts) + 1
-        run = Running(entry.id, n, now_s, from_byte=position, size_bytes=entry.size_bytes, immune=immune)
+        run = Running(
+            entry.id,
+            n,
+            now_s,
+            from_byte=position,
+            size_bytes=entry.size_bytes,
+            immune=immune,
+            at=0 if job.staging is None else job.staging.at,
+        )
         wanted = None if entry.size_bytes is None else entry.size_bytes - position
         self._detector.started(entry.id, wanted, now_s, immune=immune, mitigations=job.mitigations)
         self._monitor.active[entry.id] = (run, entry, job.host)
@@ -228,7 +236,7 @@ class Tries:
     def _end(self, job: Job, run: Running, outcome: Outcome, error: SourceError | None) -> None:
         """The attempt is over; its host is told."""
         now_s = self._now()
-        del self._monitor.active[run.id]
+        self._monitor.attempt_ended(run)
         if outcome == "done":
             tail = run.from_byte > 0 and run.received < MIN_TAIL_BYTES
             self._detector.finished(run.id, None if tail else run.received, now_s)
@@ -249,7 +257,7 @@ class Tries:
 
     def _end_untold(self, job: Job, run: Running, error: str) -> None:
         """The attempt is over for a reason that tells nothing about its host."""
-        del self._monitor.active[run.id]
+        self._monitor.attempt_ended(run)
         self._detector.paused(run.id)
         job.attempts.append(run.record("error", error, self._now(), host=job.mirror))
 

@@ -73,12 +73,12 @@ def test_all_problems_are_told_at_once(config):
         resolve(
             flags={"quantile": "2"},
             env={"CFETCH_PADDING": "soon"},
-            file=config("concurrency: 0\nnonsense_key: 1\nto: [a, b]\n"),
+            file=config("concurrency: 0\nnonsense_key: 1\nstate: [a, b]\n"),
         )
     lines = str(caught.value).splitlines()
     assert len(lines) == 5
     assert lines[0].endswith("my.yaml: concurrency is '0' but must be from 1 to 1024")
-    assert "to must be a single value" in lines[2]
+    assert "state must be a single value" in lines[2]
     assert (
         lines[3]
         == "CFETCH_PADDING: padding is 'soon' but not a duration; write it like 500ms, 30s, 5m or 1h30m"
@@ -158,4 +158,72 @@ def test_refresh_command_is_never_shown(config):
     assert "refresh_command: <redacted>" in shown
     with pytest.raises(ConfigError) as caught:
         resolve(flags={}, env={"CFETCH_REFRESH_COMAND": "s3cret"}, file=config("refresh_command: [s3cret]\n"))
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("flags", "env", "text", "to"),
+    [
+        ({}, {}, "", (".",)),
+        ({}, {}, "to: /a\n", ("/a",)),
+        ({}, {}, "to: /a, b\n", ("/a, b",)),
+        ({}, {}, "to: [/a, 'b,c']\n", ("/a", "b,c")),
+        ({}, {}, "to:\n- /a\n- s3://bucket/x\n", ("/a", "s3://bucket/x")),
+        ({}, {"CFETCH_TO": "/a, s3://bucket"}, "to: [x, y, z]\n", ("/a", "s3://bucket")),
+        ({"to": ["/a"]}, {"CFETCH_TO": "x,y"}, "", ("/a",)),
+        ({"to": ["a,b", "c"]}, {}, "", ("a,b", "c")),
+    ],
+)
+def test_destinations_are_a_list(config, flags, env, text, to):
+    """A repeated flag, a list or a value in the file, commas in a variable; the last layer has it all."""
+    assert resolve(flags=flags, env=env, file=config(text)).settings.to == to
+
+
+@pytest.mark.parametrize("to", [["/a"], ["/a", "b, c", "s3://bucket/x y", "*d: #"], ["/\x1b[2J", 'e"\\']])
+def test_shown_destinations_read_back(config, to):
+    """Whatever stands in a name, on one line."""
+    resolved = resolve(flags={"to": to}, env={})
+    assert len(show(resolved).splitlines()) == len(KINDS)
+    assert "\x1b" not in show(resolved)
+    assert resolve(flags={}, env={}, file=config(show(resolved))).settings.to == tuple(to)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("to: [/a, [b]]\n", "to must be a single value or a list of them, not a mapping"),
+        ("to: {a: b}\n", "to must be a single value or a list of them, not a mapping"),
+        ("to: []\n", "to must be one value or a list of them"),
+        ("to: [/a, '']\n", "to must name a directory, or an object store like s3://bucket/prefix"),
+        (
+            "to: ftp://h/x\n",
+            "to must be a directory, or s3://, gs:// or az:// with bucket/prefix, and without",
+        ),
+        ("to: s3:///x\n", "to must be a directory, or s3://, gs:// or az:// with bucket/prefix, and without"),
+    ],
+)
+def test_what_is_no_destination(config, text, words):
+    """Named by key and place, like any other value."""
+    with pytest.raises(ConfigError) as caught:
+        resolve(flags={}, env={}, file=config(text))
+    assert words in str(caught.value)
+    assert "my.yaml: " in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["s3://key:s3cret@bucket/x", "s3://bucket/x?sig=s3cret", "az://b/x#s3cret"])
+def test_logins_have_no_place_in_a_destination(url):
+    """It would be written into metrics and plans: refused, and not repeated."""
+    for given in ({"flags": {"to": ["/a", url]}, "env": {}}, {"flags": {}, "env": {"CFETCH_TO": url}}):
+        with pytest.raises(ConfigError, match="logins come from the environment") as caught:
+            resolve(**given)
+        assert "s3cret" not in str(caught.value)
+    with pytest.raises(ConfigError) as caught:
+        Settings(to=(url,))
+    assert "s3cret" not in str(caught.value)
+
+
+def test_an_error_repeats_no_url():
+    """What should be a host may be a URL with a password."""
+    with pytest.raises(ConfigError, match="must be a host or https") as caught:
+        resolve(flags={"statement_host": "https://me:s3cret@h.test"}, env={})
     assert "s3cret" not in str(caught.value)

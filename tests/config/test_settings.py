@@ -14,6 +14,9 @@ NUMERIC = {
     "per_host": ((1, 1024), (0, 1025)),
     "limit_rate": ((1024, 1 << 40), (1023, (1 << 40) + 1)),
     "limit_rate_per_host": ((1024, 1 << 40), (1023, (1 << 40) + 1)),
+    "batch_share": ((0.0000001, 1), (0, 1.0000001)),
+    "write_timeout": ((1, 3600), (0.999, 3600.001)),
+    "placement_deadline": ((1, 86_400), (0.999, 86_401)),
     "multiplier": ((1.0000001, 1000), (1, 1000.001)),
     "quantile": ((0.0000001, 1), (0, 1.0000001)),
     "padding": ((0, 3600), (-0.001, 3600.001)),
@@ -88,6 +91,12 @@ def test_range_text_is_in_the_units_in_which_people_write():
     assert KINDS["retry_budget"].range_text() == "from 0s to 24h"
     assert KINDS["multiplier"].range_text() == "above 1 and at most 1000"
     assert KINDS["log_format"].range_text() == "one of text, json"
+
+
+def test_a_list_is_no_text():
+    """A text where a list belongs would be taken for its letters."""
+    with pytest.raises(ConfigError, match="to must be one value or a list of them"):
+        Settings(to="/data")  # type: ignore[arg-type]
 
 
 def test_settings_are_frozen():

@@ -229,7 +229,7 @@ class Scene:
 
     def finish(self, *, tidy: bool = True) -> int:
         """Run the job to its end in this process; the bytes fetched. ``tidy``: nothing else may be left."""
-        settings = Settings(to=str(self.to), durability=self.durability, quiet=True)
+        settings = Settings(to=(str(self.to),), durability=self.durability, quiet=True)
         with prepare(str(self.manifest), settings, env={}) as prepared:
             summary = prepared.run(lambda _: None)
         assert summary is not None

@@ -1,6 +1,7 @@
 """A made-up run as a stream of events, to look at the dashboard and to test it.
 
-Run it in a terminal: `python -m tests.dashboard.replay [--files N] [--speed X] [--hostile] [--unknown]`.
+Run it in a terminal: `python -m tests.dashboard.replay [--files N] [--speed X] [--hostile] [--unknown]
+[--volumes N] [--explain]`.
 """
 
 import argparse
@@ -21,7 +22,9 @@ HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\n[bold]x[/bold]:smile:"
 class Simulation:
     """Sixteen connections at about 12 MiB/s each, a few stragglers, a few failures, expiring links."""
 
-    def __init__(self, files=400, concurrency=16, seed=1, hostile="", unknown=False, straggling=0.03):
+    def __init__(
+        self, files=400, concurrency=16, seed=1, hostile="", unknown=False, straggling=0.03, volumes=1
+    ):
         self.random = random.Random(seed)
         self.sizes = [int(self.random.lognormvariate(2.5, 0.8) * MIB) for _ in range(files)]
         self.files, self.concurrency, self.hostile, self.unknown = files, concurrency, hostile, unknown
@@ -33,6 +36,7 @@ class Simulation:
         self.rates = []
         self.attempts = {}
         self.fallback = False
+        self.volumes = Volumes(self, volumes) if volumes > 1 else None
 
     def path(self, id_):
         return f"warehouse/sales/2026/region={id_ % 7}/{self.hostile}part-{id_:05d}-c000.arrow"
@@ -51,14 +55,20 @@ class Simulation:
             bytes_known=0 if self.unknown else sum(self.sizes),
             sizes_unknown=self.files if self.unknown else 0,
             concurrency=self.concurrency,
-            destination=f"/data/{self.hostile}lake/landing",
+            destination=", ".join(self.destinations()),
+            destinations=self.destinations(),
             settings={"multiplier": 1.5, "quantile": 0.6, "padding_s": 1.0},
         )
         t_s = 0.0
         while self.queue or self.active:
             t_s += TICK_S
+            if self.volumes:
+                yield from self.volumes.step(t_s)
             yield from self.step(t_s)
             yield self.progress(t_s)
+
+    def destinations(self):
+        return self.volumes.names if self.volumes else (f"/data/{self.hostile}lake/landing",)
 
     def step(self, t_s):
         while self.queue and len(self.active) < self.concurrency:
@@ -153,7 +163,7 @@ class Simulation:
                 bytes=bytes_,
                 status=status,
                 verified="size",
-                volume="/data/lake",
+                volume=self.destinations()[id_ % len(self.destinations())],
                 queued_s=0.0,
                 start_s=attempts[0].start_s,
                 end_s=t_s,
@@ -233,6 +243,7 @@ class Simulation:
             ),
             stragglers=self.stragglers,
             sequential=self.fallback and len(self.queue) > self.files // 4,
+            volumes=self.volumes.views() if self.volumes else [],
         )
 
     def view(self, id_, one, t_s):
@@ -257,6 +268,67 @@ class Simulation:
         )
 
 
+class Volumes:
+    """Several disks; the third (or last) fails after ten seconds, is tried again, and then given up."""
+
+    def __init__(self, run, number):
+        self.run, self.number = run, number
+        self.names = tuple(f"/mnt/{run.hostile}nvme/disk{at + 1}/lake" for at in range(number))
+        self.breakers = ["closed"] * number
+        self.placed = self.committed = 0
+
+    def step(self, t_s):
+        if self.placed < 4 * self.number and t_s >= self.placed * TICK_S:
+            at = self.placed % self.number
+            why = f"{self.names[at]}: done in {3 + self.placed / 10:.1f} s; {self.names[at - 1]} 5.2 s"
+            yield ev.BatchPlaced(
+                t_s=t_s, batch=self.batch(), files=12, size_bytes=180 * MIB, volume=self.names[at], why=why
+            )
+            self.placed += 1
+        if self.committed < self.placed and t_s > 5 + self.committed:
+            yield ev.BatchCommitted(
+                t_s=t_s,
+                batch=f"b{self.committed:03d}{self.run.hostile}",
+                files=12,
+                size_bytes=180 * MIB,
+                volume=self.names[self.committed % self.number],
+            )
+            self.committed += 1
+        sick = min(2, self.number - 1)
+        for at_s, breaker, pause_s in ((10, "open", 5.0), (15, "half-open", None), (16, "open", None)):
+            if t_s == at_s:
+                self.breakers[sick] = breaker
+                if breaker == "open":
+                    yield ev.VolumePaused(
+                        t_s=t_s, volume=self.names[sick], pause_s=pause_s, reason=self.reason()
+                    )
+
+    def batch(self):
+        return f"b{self.placed:03d}{self.run.hostile}"
+
+    def reason(self):
+        return f"cannot write part-00042: Input/output error{self.run.hostile}"
+
+    def views(self):
+        share = self.run.bytes_done // self.number
+        left = (sum(self.run.sizes) - self.run.bytes_done) // self.number
+        return [
+            ev.VolumeView(
+                name=name,
+                load_bytes=0 if self.breakers[at] == "open" else min(left, 400 * MIB),
+                running=0 if self.breakers[at] == "open" else 2,
+                queued=0 if self.breakers[at] == "open" else at,
+                speed_bps=0.0 if self.breakers[at] == "open" else (40.0 + at) * MIB,
+                breaker=self.breakers[at],
+                reason=self.reason() if self.breakers[at] == "open" else None,
+                free_bytes=None if at == self.number - 1 else (1 << 40) // (at + 1) - share,
+                batches_done=self.committed // self.number,
+                bytes_done=share * (at + 1) * 2 // self.number,
+            )
+            for at, name in enumerate(self.names)
+        ]
+
+
 def stream(metrics=None, **options):
     """All events of a simulated run, the last one with the summary that the real tally makes of them."""
     tally, t_s = Tally(), 0.0
@@ -275,6 +347,8 @@ def main():
     parser.add_argument("--hostile", action="store_true")
     parser.add_argument("--unknown", action="store_true")
     parser.add_argument("--straggling", type=float, default=0.03)
+    parser.add_argument("--volumes", type=int, default=1)
+    parser.add_argument("--explain", action="store_true")
     parser.add_argument("--log-format", default="text")
     parser.add_argument("--metrics")
     args = parser.parse_args()
@@ -285,8 +359,9 @@ def main():
         hostile=HOSTILE if args.hostile else "",
         unknown=args.unknown,
         straggling=args.straggling,
+        volumes=args.volumes,
     )
-    with open_dashboard(log_format=args.log_format) as show:
+    with open_dashboard(log_format=args.log_format, explain=args.explain) as show:
         tell = ev.fan_out(show, *listeners)
         for event in events:
             tell(event)

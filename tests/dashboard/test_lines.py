@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from cfetch.dashboard.closing import SHOWN_FAILURES, closing_line, closing_lines
+from cfetch.dashboard.closing import SHOWN_FAILURES, SHOWN_VOLUMES, closing_line, closing_lines
 from cfetch.dashboard.facts import MAX_LINES
 from cfetch.dashboard.lines import json_lines, plain_lines, quiet_lines
 from cfetch.dashboard.open import choose, open_dashboard
@@ -13,12 +13,24 @@ from cfetch.errors import Interrupted, LocalFault
 from cfetch.events import FallbackTriggered, HostPaused, RunFinished, RunStopping
 from cfetch.report.summary import Tally
 from tests.dashboard.replay import HOSTILE, stream
-from tests.report.records import attempt, cancelled, finished, progress, record, retry, started
+from tests.report.records import (
+    attempt,
+    cancelled,
+    committed,
+    finished,
+    paused,
+    placed,
+    progress,
+    record,
+    retry,
+    started,
+    volume,
+)
 
 
-def written(lines, *events):
+def written(lines, *events, **options):
     stream_ = io.StringIO()
-    with lines(stream_) as tell:
+    with lines(stream_, **options) as tell:
         for event in events:
             tell(event)
     return stream_.getvalue().splitlines()
@@ -93,6 +105,72 @@ def test_a_host_that_is_left_alone_is_named():
     }
 
 
+def test_a_volume_out_of_use_is_named():
+    """Who, for how long and why; for good it is an error, which quiet mode tells too."""
+    for_good = paused(4.0, pause_s=None, volume="/d\x1b[2J")
+    assert written(plain_lines, paused(3.0), for_good) == [
+        "[   3.0s] /data3: out of use for 30s: disk gone",
+        "[   4.0s] /d\\x1b[2J: out of use for the rest of the run: disk gone",
+    ]
+    assert written(quiet_lines, paused(3.0), for_good) == [
+        "[   4.0s] /d\\x1b[2J: out of use for the rest of the run: disk gone"
+    ]
+    (line,) = written(json_lines, paused(3.0))
+    assert json.loads(line) == {
+        "t_s": 3.0, "event": "volume_paused", "level": "warning", "volume": "/data3", "pause_s": 30.0,
+        "reason": "disk gone",
+    }  # fmt: skip
+    assert len(written(plain_lines, *(paused(float(i)) for i in range(100)))) == MAX_LINES + 1
+
+
+def test_batches_are_explained_when_asked():
+    """Where, why there and from where; that it is in place. Without --explain nothing of it."""
+    events = [placed(1.0), placed(2.0, moved_from="/data3", why="/data2: the only one left"), committed(3.0)]
+    assert written(plain_lines, *events, explain=True) == [
+        "[   1.0s] batch shard-7 (12 files, 3.0 MiB) to /data2: done in 3 s",
+        "[   2.0s] batch shard-7 (12 files, 3.0 MiB) to /data2, from /data3: the only one left",
+        "[   3.0s] batch shard-7 (12 files, 3.0 MiB) is in place on /data2",
+    ]
+    assert written(plain_lines, *events) == written(json_lines, *events) == []
+    batch = {"batch": "shard-7", "files": 12, "size_bytes": 3 << 20, "volume": "/data2"}
+    first, second, third = map(json.loads, written(json_lines, *events, explain=True))
+    head = {"t_s": 1.0, "event": "batch_placed", "level": "info"}
+    assert first == {**head, **batch, "why": "done in 3 s", "moved_from": None}
+    assert (second["moved_from"], second["why"]) == ("/data3", "/data2: the only one left")
+    assert third == {"t_s": 3.0, "event": "batch_committed", "level": "info", **batch}
+
+
+def test_every_batch_is_explained():
+    """Who asks for it gets it: no flood is held back."""
+    assert (
+        len(written(plain_lines, *(placed(1.0) for _ in range(5 * MAX_LINES)), explain=True)) == 5 * MAX_LINES
+    )
+
+
+def test_progress_tells_of_volumes():
+    """Lines count those out of use, JSON has each with its numbers; nothing where there is one."""
+    broken = volume("/b\x1b", breaker="open", reason="gone\x1b", free_bytes=None)
+    shown = progress(2.0, volumes=[volume(), broken])
+    assert written(plain_lines, started(), shown)[1].endswith(", 1 of 2 volumes out of use")
+    (_, line) = written(json_lines, started(), shown)
+    first, second = json.loads(line)["volumes"]
+    assert first == {
+        "name": "/data1", "load_bytes": 100, "running": 1, "queued": 2, "speed_bps": 1000.0,
+        "breaker": "closed", "reason": None, "free_bytes": 1 << 40, "batches_done": 3, "bytes_done": 300,
+    }  # fmt: skip
+    assert (second["name"], second["reason"], second["free_bytes"]) == ("/b\\x1b", "gone\\x1b", None)
+    assert "volumes" not in written(plain_lines, started(), progress(2.0))[1]
+    assert "volumes" not in json.loads(written(json_lines, started(), progress(2.0))[1])
+
+
+def test_json_names_every_destination():
+    """The joined words are for people: a path may hold a comma."""
+    (line,) = written(json_lines, started(destination="/a, b, /c", destinations=("/a, b", "/c")))
+    assert json.loads(line)["destinations"] == ["/a, b", "/c"]
+    (line,) = written(json_lines, started(destinations=("/data",)))
+    assert "destinations" not in json.loads(line)
+
+
 def test_quiet_is_silent_when_all_goes_well():
     """Start, progress, stragglers, fallback and a good end leave no line."""
     done = finished(record(0, 100, attempt()))
@@ -154,7 +232,7 @@ def test_hostile_names_come_out_printable(lines):
     """No control, escape or bidi character of a name or a message reaches the log."""
     failed = record(1, 9, attempt(), status="failed", error_kind="refused", error=HOSTILE, path=HOSTILE)
     events = [
-        *stream(files=60, straggling=0.2, hostile=HOSTILE),
+        *stream(files=60, straggling=0.2, hostile=HOSTILE, volumes=3),
         *finished(failed),
         RunStopping(t_s=1.0, reason=HOSTILE),
     ]
@@ -239,6 +317,39 @@ def test_closing_words_of_a_bad_run():
     assert lines[0].startswith("failed: 0 of 30 files in place")
     assert lines[2:4] == ["  30 files failed:", "    a/0: HTTP 404 (refused)"]
     assert f"    and {30 - SHOWN_FAILURES} more" in lines
+
+
+VOLUMES = ("/data1", "/data2", "s3://bucket/x")
+
+
+def test_closing_words_over_several_volumes():
+    """What is in place on each, in columns, and what was out of use."""
+    events = [
+        started(3, 3072, destinations=VOLUMES),
+        *finished(
+            record(0, 1024, attempt(size=1024), volume="/data1"),
+            record(1, 1024, attempt(size=1024), volume="/data1"),
+            record(2, 1024, volume="s3://bucket/x", status="skipped"),
+        ),
+        *(committed(volume="/data1") for _ in range(2)),
+        paused(volume="/data2", reason="first"),
+        paused(volume="/data2", reason="disk gone\x1b"),
+    ]
+    assert closing_lines(ended(*events).summary)[2:5] == [
+        "  /data1         2 files  2.0 KiB  2 batches",
+        "  /data2         0 files  0 B      0 batches  was out of use: disk gone\\x1b",
+        "  s3://bucket/x  1 file   1.0 KiB  0 batches",
+    ]
+
+
+def test_closing_words_over_many_volumes():
+    """Those that were out of use are named whatever their number's place; the rest is counted."""
+    names = tuple(f"/data{i}" for i in range(SHOWN_VOLUMES + 4))
+    events = [started(1, destinations=names), paused(volume=names[-1])]
+    lines = closing_lines(ended(*events).summary)
+    assert lines[1].endswith("was out of use: disk gone")
+    assert lines[SHOWN_VOLUMES + 1] == "  and 4 more volumes"
+    assert len([line for line in lines if "/data" in line]) == SHOWN_VOLUMES
 
 
 @pytest.mark.parametrize(("number", "name"), [(2, "SIGINT"), (15, "SIGTERM")])

@@ -16,14 +16,25 @@ from pathlib import Path
 import pytest
 from rich.console import Console, Group
 
-from cfetch.dashboard.live import live_view
+from cfetch.dashboard.live import MAX_WAITING, live_view
 from cfetch.dashboard.paint import frame
 from cfetch.dashboard.terminal import Terminal
 from cfetch.dashboard.view import View
 from cfetch.events import Progress, RunStopping
 from cfetch.report.format import cells
 from tests.dashboard.replay import HOSTILE, stream
-from tests.report.records import active, attempt, finished, progress, record, retry, started
+from tests.report.records import (
+    active,
+    attempt,
+    finished,
+    paused,
+    placed,
+    progress,
+    record,
+    retry,
+    started,
+    volume,
+)
 
 FRAMES = Path(__file__).parent / "frames"
 SIZES = [(80, 24), (120, 40), (60, 15)]
@@ -57,6 +68,17 @@ def test_frames_look_as_agreed(name, until_s, width, height):
     assert shown == path.read_text()
 
 
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize(("name", "number", "until_s"), [("eight-volumes", 8, 12.0), ("on-trial", 3, 15.0)])
+def test_frames_of_several_volumes_look_as_agreed(name, number, until_s, width, height):
+    """With one of them out of use, and with one on trial; in a small terminal one line tells it."""
+    shown = text(view(until_s, straggling=0.1, volumes=number), width, height)
+    path = FRAMES / f"{name}-{width}x{height}.txt"
+    if os.environ.get("CFETCH_WRITE_FRAMES"):
+        path.write_text(shown)
+    assert shown == path.read_text()
+
+
 @pytest.mark.parametrize("hostile", ["", HOSTILE, "日本語のとても長いファイル名" * 5])
 @pytest.mark.parametrize("unknown", [False, True])
 @pytest.mark.parametrize(("width", "height"), [*SIZES, (40, 8), (200, 60)])
@@ -69,6 +91,17 @@ def test_every_frame_fits(width, height, unknown, hostile):
             lines = text(shown, width, height).splitlines()
             assert len(lines) < height
             assert max(cells(line) for line in lines) <= width
+
+
+@pytest.mark.parametrize("hostile", ["", HOSTILE, "日本語のとても長いファイル名" * 5])
+@pytest.mark.parametrize("volumes", [2, 8, 70])
+@pytest.mark.parametrize(("width", "height"), [*SIZES, (80, 18), (40, 8), (200, 60)])
+def test_every_frame_of_several_volumes_fits(width, height, volumes, hostile):
+    """The same with the panel, when all is well, one is out of use, and one is on trial."""
+    for until_s in (9.0, 12.0, 15.0):
+        lines = text(view(until_s, hostile=hostile, volumes=volumes), width, height).splitlines()
+        assert len(lines) < height
+        assert max(cells(line) for line in lines) <= width
 
 
 def test_all_that_matters_is_in_the_frame():
@@ -97,6 +130,72 @@ def test_all_that_matters_is_in_the_frame():
         assert fact in words
 
 
+def panel(*volumes, width=80, height=24):
+    shown = View()
+    for event in (started(), progress(1.0, volumes=[*volumes])):
+        shown.apply(event)
+    return text(shown, width, height).splitlines()
+
+
+def test_volumes_that_do_not_fit_are_counted_and_those_in_trouble_come_first():
+    """Nothing that is wrong is folded away while there is room for it; what is folded says how it is."""
+    well = [volume(f"/data{i}") for i in range(6)]
+    out, trial = volume("/out", breaker="open", reason="disk gone"), volume("/trial", breaker="half-open")
+    lines = panel(*well, trial, out)
+    at = next(i for i, line in enumerate(lines) if line.startswith("volumes, 7 of 8 in use"))
+    assert [line.split()[0] for line in lines[at + 1 : at + 5]] == ["/out", "/trial", "/data0", "/data1"]
+    assert lines[at + 5] == "and 4 more, all well"
+    assert any(line.startswith("/data4 ") for line in panel(*well[:5]))
+    gone = [volume(f"/out{i}", breaker="open", reason="disk gone") for i in range(6)]
+    assert "and 4 more, 2 of them out of use" in panel(*well[:2], *gone)
+
+
+def test_a_volume_in_one_row():
+    """Its share that is done, room, speed, batches under way and waiting; out of use, the reason in full."""
+    lines = panel(volume("/d", bytes_done=300, load_bytes=100), volume("s3://b/x", free_bytes=None))
+    assert "/d                     ━━━━━━──  1.0 TiB   1000 B/s      1/2 ● in use" in lines
+    assert any(line.startswith("s3://b/x ") and line.split()[2] == "-" for line in lines)
+    long = "cannot write part-00042: Input/output error"
+    assert f"/d                     × out of use: {long}" in panel(
+        volume("/d", breaker="open", reason=long), volume()
+    )
+
+
+def test_long_names_of_volumes_are_cut_on_the_left():
+    """Disks of one machine differ at the end of their names."""
+    names = [f"/a/very/long/way/to/the/mounted/disk{i}" for i in (1, 2)]
+    lines = panel(*map(volume, names))
+    assert [line.split()[0] for line in lines if "in use" in line][1:] == [
+        "…ong/way/to/the/mounted/disk1",
+        "…ong/way/to/the/mounted/disk2",
+    ]
+
+
+def test_a_small_terminal_has_one_line_for_all_volumes():
+    """How many are in use, and what is wrong with the first that is not."""
+    out = volume("/data3", breaker="open", reason="disk gone")
+    assert "volumes     2 of 3 in use; /data3: disk gone" in panel(volume(), volume("/b"), out, height=15)
+    assert "volumes     2 of 2 in use" in panel(volume(), volume("/b", breaker="half-open"), height=15)
+
+
+@pytest.mark.parametrize(
+    ("names", "title"),
+    [
+        (("/data1", "/data2"), "cfetch to /data1, /data2"),
+        (
+            tuple(f"/mnt/a/long/name/of/disk{i}" for i in range(8)),
+            "cfetch to /mnt/a/long/name/of/disk0 and 7 more",
+        ),
+    ],
+)
+def test_the_title_names_the_first_of_many_destinations(names, title):
+    """All of them where they fit, else the first one and a number."""
+    shown = View()
+    for event in (started(destination=", ".join(names), destinations=names), progress(1.0)):
+        shown.apply(event)
+    assert text(shown, 80, 24).splitlines()[0].startswith(title + "  ")
+
+
 @pytest.mark.parametrize(("width", "height"), SIZES)
 def test_a_hostile_message_is_printable_in_the_frame(width, height):
     """A server's words beside a failed file are shown with their controls spelled out."""
@@ -104,7 +203,9 @@ def test_a_hostile_message_is_printable_in_the_frame(width, height):
     failed = record(9, 9, attempt(), status="failed", error=HOSTILE, path=HOSTILE)
     for event in (started(destination=HOSTILE), *finished(failed), RunStopping(t_s=1.0, reason=HOSTILE)):
         shown.apply(event)
-    shown.apply(progress(2.0, active=[active(path=HOSTILE, host=HOSTILE)]))
+    shown.apply(paused(1.5, volume=HOSTILE, reason=HOSTILE))
+    broken = volume(HOSTILE, breaker="open", reason=HOSTILE)
+    shown.apply(progress(2.0, active=[active(path=HOSTILE, host=HOSTILE)], volumes=[broken, volume(HOSTILE)]))
     words = "".join(line.plain for line in frame(shown, width, height))
     assert not set(words) & set("\x1b\x07\x9b\u202e\n")
     assert "\\x1b" in words
@@ -160,7 +261,8 @@ def on_a_terminal(*arguments, width=80, height=24, **environ):
 
 def test_hostile_names_bring_no_escape_sequence_of_their_own():
     """On a real terminal, hostile names cause no control sequence that harmless names do not cause."""
-    harmless, hostile = on_a_terminal(), on_a_terminal("--hostile")
+    volumes = ("--volumes", "8", "--explain")
+    harmless, hostile = on_a_terminal(*volumes), on_a_terminal("--hostile", *volumes)
     assert b"owned" in hostile or b"smile" in hostile
     assert set(SEQUENCE.findall(hostile)) <= set(SEQUENCE.findall(harmless))
 
@@ -170,6 +272,19 @@ def test_the_view_gives_way_to_the_summary():
     written = on_a_terminal()
     assert written.index(b"\x1b[?25l") < written.rindex(b"\x1b[?25h")
     assert b"60 of 60 files in place" in written[written.rindex(b"\x1b[?25h") :]
+
+
+def test_explanations_stay_above_the_view():
+    """A line for each batch is left on the screen when the view has gone; without --explain there is none."""
+    written = on_a_terminal("--volumes", "2", "--explain", width=200)
+    after = SEQUENCE.sub(b"", written[written.rindex(b"\x1b[?25h") :])
+    before = SEQUENCE.sub(b"", written[: written.rindex(b"\x1b[?25h")])
+    told = (
+        b"batch b007 (12 files, 180 MiB) to /mnt/nvme/disk2/lake: done in 3.7 s; /mnt/nvme/disk1/lake 5.2 s"
+    )
+    assert before.count(told) == 1
+    assert told not in after
+    assert b"batch b0" not in on_a_terminal("--volumes", "2", width=200)
 
 
 def test_without_colours_the_layout_stays():
@@ -272,3 +387,22 @@ def test_the_last_line_has_room_for_an_echo(terminal):
     last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.splitlines()[-1])
     assert "xxx" in last
     assert cells(last) <= 77
+
+
+def test_a_stopped_terminal_gets_the_latest_explanations(terminal):
+    """What is said meanwhile is kept for it, up to a limit, and is not a picture's affair alone."""
+    master, stream_ = terminal
+    with live_view(stream_, no_color=False, explain=True) as tell:
+        tell(started(9000))
+        tell(progress(0.25))
+        termios.tcflow(stream_.fileno(), termios.TCOOFF)
+        for number in range(MAX_WAITING + 10):
+            tell(placed(1.0, batch=f"b{number:05d}"))
+            tell(progress(1.0))
+        termios.tcflow(stream_.fileno(), termios.TCOON)
+        shown = b""
+        while f"b{MAX_WAITING + 9:05d}".encode() not in shown:
+            tell(progress(2.0))
+            shown += os.read(master, 65536) if select.select([master], [], [], 0.0)[0] else b""
+        assert b"b00009 " not in shown
+        assert b"b00010 " in shown

@@ -30,6 +30,17 @@ def test_a_preview_in_words():
     ]
 
 
+def test_several_volumes_have_a_line_each():
+    """With the room on each; an object store has no bound that is known."""
+    words = preview_lines(**PREVIEW | {"volumes": {"/data1": 5 << 30, "/data2\x1b": 0, "s3://b/x": None}})
+    assert words[4:] == [
+        "        to  /data1 (5.0 GiB free)",
+        "            /data2\\x1b (0 B free)",
+        "            s3://b/x",
+        "nothing was downloaded",
+    ]
+
+
 def test_repeated_entries_are_told():
     """A manifest that names a file twice has fewer files than rows."""
     assert "20 (1 repeated entry merged), 5" in preview_lines(**PREVIEW | {"merged": 1})[0]

@@ -122,3 +122,38 @@ def cancelled(t_s=1.0, *, completed=False, **more):
 def retry(t_s=1.0, **more):
     fields = {"id": 0, "path": "a/0", "n": 2, "delay_s": 1.0, "error_kind": "transient", "error": "HTTP 500"}
     return ev.RetryScheduled(t_s=t_s, **{**fields, **more})
+
+
+def volume(name="/data1", **more):
+    fields = {
+        "load_bytes": 100,
+        "running": 1,
+        "queued": 2,
+        "speed_bps": 1000.0,
+        "breaker": "closed",
+        "reason": None,
+        "free_bytes": 1 << 40,
+        "batches_done": 3,
+        "bytes_done": 300,
+    }
+    return ev.VolumeView(name=name, **{**fields, **more})
+
+
+def placed(t_s=1.0, **more):
+    fields = {
+        "batch": "shard-7",
+        "files": 12,
+        "size_bytes": 3 * MIB,
+        "volume": "/data2",
+        "why": "done in 3 s",
+    }
+    return ev.BatchPlaced(t_s=t_s, **{**fields, **more})
+
+
+def committed(t_s=2.0, **more):
+    fields = {"batch": "shard-7", "files": 12, "size_bytes": 3 * MIB, "volume": "/data2"}
+    return ev.BatchCommitted(t_s=t_s, **{**fields, **more})
+
+
+def paused(t_s=1.0, **more):
+    return ev.VolumePaused(t_s=t_s, **{"volume": "/data3", "pause_s": 30.0, "reason": "disk gone", **more})

@@ -1,12 +1,23 @@
 """From events to summary and exit code."""
 
+import msgspec
 import pytest
 
-from cfetch.errors import CfetchError, Interrupted, LocalFault, UsageError
+from cfetch.errors import CfetchError, HeldBack, Interrupted, LocalFault, UsageError, VolumeFault
 from cfetch.events import FallbackTriggered
 from cfetch.report.summary import MAX_FAILURES, Tally, exit_code, status
 from cfetch.waste import wasted_by_attempt, wasted_bytes
-from tests.report.records import attempt, cancelled, finished, progress, record, retry, started
+from tests.report.records import (
+    attempt,
+    cancelled,
+    committed,
+    finished,
+    paused,
+    progress,
+    record,
+    retry,
+    started,
+)
 
 
 class HeldError(CfetchError):
@@ -141,3 +152,48 @@ def test_waste_is_what_stands_in_no_file(attempts, on_disk, wasted):
     one = record(0, 100, *attempts, bytes_=on_disk)
     assert wasted_by_attempt(one) == wasted
     assert wasted_bytes(one) == sum(wasted)
+
+
+def test_several_volumes_are_told_apart():
+    """Files in place and their bytes, batches, the last reason for being out of use; in the order given."""
+    summary = tally(
+        started(4, 400, destinations=("/data1", "/data2", "/data3")),
+        *finished(
+            record(0, 100, attempt(), volume="/data2"),
+            record(1, 50, volume="/data2", status="skipped"),
+            record(2, 100, attempt(), volume="/data1", status="failed"),
+            record(3, 100, attempt(), volume="/data1", status="cancelled"),
+        ),
+        committed(volume="/data2"),
+        paused(volume="/data3", reason="first"),
+        paused(volume="/data3", reason="disk gone"),
+    ).summary(1.0)
+    found = [(one.volume, one.files, one.bytes, one.batches, one.out_of_use) for one in summary.volumes]
+    assert found == [
+        ("/data1", 0, 0, 0, None),
+        ("/data2", 2, 150, 1, None),
+        ("/data3", 0, 0, 0, "disk gone"),
+    ]
+    document = msgspec.json.decode(msgspec.json.encode(summary))
+    assert document["volumes"][2] == {
+        "volume": "/data3", "files": 0, "bytes": 0, "batches": 0, "out_of_use": "disk gone"
+    }  # fmt: skip
+    assert document["schema"] == "cfetch.summary/1"
+
+
+def test_one_volume_is_not_told_apart():
+    """The document is as it always was."""
+    summary = tally(started(destinations=("/v",)), *finished(record()), committed(volume="/v")).summary(1.0)
+    assert b"volumes" not in msgspec.json.encode(summary)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"), [(VolumeFault("full", no_room=True), "local"), (HeldBack("x"), "batch")]
+)
+def test_files_that_a_volume_or_a_batch_failed_are_among_the_failures(error, kind):
+    """Each with its kind; the run goes on without them, so that the exit code is that of failed entries."""
+    failed = record(status="failed", error_kind=error.kind, error=str(error))
+    summary = tally(started(), *finished(failed)).summary(1.0)
+    assert [(one.kind, one.message) for one in summary.failures] == [(kind, str(error))]
+    assert summary.exit_code == 1
+    assert tally(started()).summary(1.0, error=error).exit_code == error.exit_code

@@ -21,6 +21,7 @@ from cfetch.report.summary import Tally
 from cfetch.timeline.attempts import ATTEMPTS, Attempts
 from cfetch.timeline.files import LocalFiles
 from cfetch.timeline.table import on_this_machine
+from cfetch.transfer.local_lane import LocalLane
 from cfetch.transfer.pool import Pool
 from tests.simulation.disk import Disk
 from tests.simulation.invariants import Breach, Checks
@@ -251,7 +252,7 @@ class _Life:
         pool = Pool(
             plan,
             world.settings,
-            volume,
+            [LocalLane(volume, durable=world.settings.durability == "power")],
             self.network,
             instant=INSTANT,
             clock=_WatchedClock(),

@@ -19,6 +19,7 @@ from cfetch.events import (
 from cfetch.manifest.entry import Digest, Entry, safe_path
 from cfetch.placement.local import LocalVolume
 from cfetch.secret import SecretText, SecretUrl
+from cfetch.transfer.local_lane import LocalLane
 from cfetch.transfer.pool import Pool
 from tests.transfer.fake import FakeTransport
 
@@ -37,6 +38,9 @@ class ListPlan:
         hosts = [entry.url.host() for entry in entries]
         self.hosts = tuple(dict.fromkeys(hosts))
         self.host_of = [self.hosts.index(host) for host in hosts]
+        names = [entry.batch for entry in entries]
+        numbers = {name: n for n, name in enumerate(dict.fromkeys(filter(None, names)))}
+        self.batch_of = [numbers.get(name, -1) for name in names] if numbers else None
         self.sizes = [-1 if e.size_bytes is None else e.size_bytes for e in entries]
 
     def __len__(self):
@@ -172,10 +176,11 @@ def drive(
 
     async def main():
         volume = LocalVolume(root, "attempts/i/0")
+        resolved = Settings(**{"durability": "crash", **settings})  # group commit has tests of its own
         pool = Pool(
             plan,
-            Settings(**{"durability": "crash", **settings}),  # group commit has tests of its own
-            volume,
+            resolved,
+            [LocalLane(volume, durable=resolved.durability == "power")],
             transport,
             instant="i",
             clock=clock or VirtualClock(),

@@ -56,7 +56,7 @@ def commit(steps, *, durable=True, fails=()):
 
         def add(name, **how):
             part: Any = Part(name, log, **how)
-            committer.add(part, lambda error: log.append(f"ended {name} {error}"))
+            committer.add([part], lambda error: log.append(f"ended {name} {error}"))
 
         await steps(committer, add)
         committer.drain()

@@ -274,7 +274,7 @@ def test_c62_a_file_that_will_not_do_is_named_with_its_key(pems, names, words):
 
 def test_a_download_looks_at_all_of_it_before_it_begins(tmp_path):
     """Also for a dry run, and before the manifest is read."""
-    settings = Settings(to=str(tmp_path / "to"), ca_file=str(tmp_path / "none"))
+    settings = Settings(to=(str(tmp_path / "to"),), ca_file=str(tmp_path / "none"))
     with pytest.raises(ConfigError, match="ca_file"), prepare("http://127.0.0.1:1/m", settings, env={}):
         pass
     assert not (tmp_path / "to").exists()

@@ -220,7 +220,7 @@ async def test_every_verb_that_asks_a_server_uses_the_network(tmp_path, monkeypa
     """Manifest, sizes and files all go by the proxy that was named."""
     manifest = b"http://far.test/one\n"
     async with RawServer(reply(manifest)) as server, Proxy(server.port) as proxy:
-        settings = Settings(to=str(tmp_path / "to"), proxy=proxy.url, quiet=True, max_attempts=1)
+        settings = Settings(to=(str(tmp_path / "to"),), proxy=proxy.url, quiet=True, max_attempts=1)
 
         def run():
             with prepare("http://far.test/list", settings, env={}) as prepared:
@@ -236,7 +236,9 @@ async def test_every_verb_that_asks_a_server_uses_the_network(tmp_path, monkeypa
         await asyncio.to_thread(convert, "http://far.test/list", "json", tmp_path / "n.json", network=network)
 
         def verify():
-            with verification("http://far.test/list", tmp_path / "to", quick=True, network=network) as found:
+            with verification(
+                "http://far.test/list", [tmp_path / "to"], quick=True, network=network
+            ) as found:
                 return list(found.differences(lambda *_: None))
 
         await asyncio.to_thread(verify)

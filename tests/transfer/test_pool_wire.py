@@ -15,6 +15,7 @@ from cfetch.manifest.entry import Digest, Entry, safe_path
 from cfetch.placement.local import LocalVolume
 from cfetch.secret import SecretUrl
 from cfetch.transfer.http import HttpTransport
+from cfetch.transfer.local_lane import LocalLane
 from cfetch.transfer.pool import Pool
 from tests.transfer.drive import ListPlan, entry_of, tree
 from tests.transfer.raw_server import RawServer, reply
@@ -39,7 +40,7 @@ async def fetched(root, entries, **settings):
     pool = Pool(
         plan,
         Settings(**settings),
-        volume,
+        [LocalLane(volume, durable=Settings(**settings).durability == "power")],
         transport,
         instant="i",
         clock=SystemClock(),

@@ -1,0 +1,92 @@
+"""Entries cut into batches: what is placed and committed together. Pure; made for millions of entries.
+
+A batch is never divided afterwards, so its size bounds how even the loads can be (no two need differ by more
+than the largest batch) and how much waits for one commit. Named batches are the caller's and are never cut.
+"""
+
+from array import array
+from collections.abc import Sequence
+from typing import NamedTuple
+
+__all__ = ["Cut", "cut"]
+
+SHARE = 0.02  # of all bytes: the fullest of eight partitions is at most 14 % above the mean
+MOST_FILES = 1000  # a commit that holds back more makes small files wait long for their names
+NOT_YET = 0xFFFFFFFF  # no entry of this named batch was met so far
+
+
+class Cut(NamedTuple):
+    """Batches by number, in the order of their first entries.
+
+    ``batch_of``: each entry's batch. ``bytes``, ``files``, ``named`` (1 if it has a name): per batch.
+    ``order``: the numbers of the batches as they are to arrive, the largest first. ``start`` and ``members``
+    hold the entries of each batch, in the order of the manifest.
+    """
+
+    batch_of: "array[int]"
+    bytes: "array[int]"
+    files: "array[int]"
+    named: bytearray
+    order: "array[int]"
+    start: "array[int]"
+    members: "array[int]"
+
+    def entries(self, batch: int) -> "array[int]":
+        """The entries of one batch."""
+        return self.members[self.start[batch] : self.start[batch + 1]]
+
+
+def cut(
+    sizes: Sequence[int], named: Sequence[int] | None, *, share: float = SHARE, most_files: int = MOST_FILES
+) -> Cut:
+    """Batches of at most ``share`` of all bytes and ``most_files`` files, unless they have names.
+
+    ``sizes`` are bytes, -1 for unknown: that counts as the mean of the known ones, 1 at least. ``named`` is
+    the number of each entry's named batch, from 0, or -1 for none. An entry as large as the cap is a batch of
+    its own, and the one that is being filled stays open beside it.
+    """
+    known = [size for size in sizes if size >= 0]
+    mean = max(1, sum(known) // len(known)) if known else 1
+    cap = max(1, int(share * (sum(known) + mean * (len(sizes) - len(known)))))
+    del known
+    batch_of = array("I", bytes(4 * len(sizes)))
+    totals, files, has_name = array("q"), array("I"), bytearray()
+    numbers = array("I", [NOT_YET]) * (max(named, default=-1) + 1 if named else 0)
+    filling = -1
+    for entry, stated in enumerate(sizes):
+        size = stated if stated >= 0 else mean
+        name = named[entry] if named else -1
+        if name >= 0:
+            batch = numbers[name]
+            new = batch == NOT_YET
+        else:
+            batch = filling
+            new = batch < 0 or size >= cap or totals[batch] + size > cap or files[batch] >= most_files
+        if new:
+            batch = len(totals)
+            totals.append(0)
+            files.append(0)
+            has_name.append(name >= 0)
+            if name >= 0:
+                numbers[name] = batch
+            elif size < cap:
+                filling = batch
+        batch_of[entry] = batch
+        totals[batch] += size
+        files[batch] += 1
+    order = array("I", sorted(range(len(totals)), key=totals.__getitem__, reverse=True))
+    start, members = _grouped(batch_of, files)
+    return Cut(batch_of, totals, files, has_name, order, start, members)
+
+
+def _grouped(batch_of: "array[int]", files: "array[int]") -> "tuple[array[int], array[int]]":
+    """Where the entries of each batch start in the list of all, and that list (a counting sort)."""
+    start = array("I", [0])
+    for count in files:
+        start.append(start[-1] + count)
+    members = array("I", bytes(4 * len(batch_of)))
+    free = start[:]
+    for entry, batch in enumerate(batch_of):
+        members[free[batch]] = entry
+        free[batch] += 1
+    return start, members

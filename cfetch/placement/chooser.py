@@ -1,0 +1,183 @@
+"""Which partition a whole batch goes to. Pure: a choice is a function of what is known of each partition.
+
+The rule is that of opportunistic distribution: a batch is never divided, it goes to the partition that bears
+the least, and the caller counts it there at once, so that the next choice sees it. The mode says what is
+least.
+"""
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from enum import Enum
+from heapq import heapreplace
+from math import fsum
+from typing import NamedTuple
+
+import msgspec
+
+__all__ = [
+    "Choice",
+    "Mode",
+    "Partition",
+    "Verdict",
+    "choose",
+    "explain",
+    "finish_s",
+    "most_loaded",
+    "speeds_of",
+    "spread",
+]
+
+OUT_OF_USE = "out of use"
+NO_ROOM = "no room"
+REFUSED = "refused it before"
+
+
+class Mode(Enum):
+    """What makes one partition better than another."""
+
+    FINISH = "finish"
+    COUNT = "count"
+    ROUND_ROBIN = "round-robin"
+
+
+class Partition(msgspec.Struct, frozen=True, gc=False):
+    """What a choice knows of one partition.
+
+    ``load_bytes`` and ``load_count`` (files) are assigned and unfinished. ``speed_bps`` is in bytes per
+    second; 0 means not measured. ``room_bytes`` is for all unfinished batches together; None means unbounded.
+    """
+
+    load_bytes: int = 0
+    load_count: int = 0
+    speed_bps: float = 0.0
+    room_bytes: int | None = None
+    usable: bool = True
+
+
+class Verdict(NamedTuple):
+    """What a choice thought of one partition.
+
+    ``cost`` is in seconds (finish), files (count) or places after the turn (round-robin); None means that it
+    was no candidate, and ``why`` says for what reason.
+    """
+
+    cost: float | None
+    why: str
+
+
+class Choice(NamedTuple):
+    """The partition chosen, None if there was no candidate, and a verdict for each."""
+
+    index: int | None  # type: ignore[assignment]  # tuple.index, which nobody needs here
+    verdicts: tuple[Verdict, ...]
+    mode: Mode = Mode.FINISH
+
+
+def finish_s(load_bytes: int, batch_bytes: int, speed_bps: float) -> float:
+    """Seconds until a partition would have finished what it bears and the batch."""
+    return (load_bytes + batch_bytes) / speed_bps
+
+
+def speeds_of(partitions: Sequence[Partition]) -> list[float]:
+    """Each one's speed: for one that was not measured the mean of those that were, or 1.0 if none was."""
+    known = [partition.speed_bps for partition in partitions if partition.speed_bps > 0]
+    mean = fsum(known) / len(known) if known else 1.0
+    return [partition.speed_bps if partition.speed_bps > 0 else mean for partition in partitions]
+
+
+def choose(
+    partitions: Sequence[Partition],
+    size_bytes: int,
+    count: int,  # noqa: ARG001 - adds the same to each, whatever the mode
+    *,
+    mode: Mode,
+    turn: int = 0,
+    without: AbstractSet[int] = frozenset(),
+) -> Choice:
+    """The candidate of the least cost for a batch of ``count`` files; the lowest index on ties.
+
+    No candidates are: those out of use, those in ``without`` and those without room for this batch.
+    """
+    speeds = speeds_of(partitions)
+    verdicts: list[Verdict] = []
+    best: int | None = None
+    least = 0.0
+    for index, partition in enumerate(partitions):
+        why = _objection(partition, size_bytes, refused=index in without)
+        if why:
+            verdicts.append(Verdict(None, why))
+            continue
+        match mode:
+            case Mode.FINISH:
+                cost = finish_s(partition.load_bytes, size_bytes, speeds[index])
+            case Mode.COUNT:
+                cost = float(partition.load_count)
+            case Mode.ROUND_ROBIN:
+                cost = float((index - turn) % len(partitions))
+        verdicts.append(Verdict(cost, ""))
+        if best is None or cost < least:
+            best, least = index, cost
+    return Choice(best, tuple(verdicts), mode)
+
+
+def _objection(partition: Partition, size_bytes: int, *, refused: bool) -> str:
+    if not partition.usable:
+        return OUT_OF_USE
+    if refused:
+        return REFUSED
+    if partition.room_bytes is not None and partition.load_bytes + size_bytes > partition.room_bytes:
+        return NO_ROOM
+    return ""
+
+
+def explain(choice: Choice, names: Sequence[str]) -> str:
+    """One line for a person: where it goes and what spoke against the others."""
+    others = ", ".join(
+        f"{name} {_short(verdict, choice.mode)}"
+        for index, (name, verdict) in enumerate(zip(names, choice.verdicts, strict=True))
+        if index != choice.index
+    )
+    if choice.index is None:
+        return f"nowhere: {others}" if others else "nowhere: there is no partition"
+    verdict = choice.verdicts[choice.index]
+    chosen = (
+        f"done in {_short(verdict, choice.mode)}"
+        if choice.mode is Mode.FINISH
+        else _short(verdict, choice.mode)
+    )
+    return f"{names[choice.index]}: {chosen}" + (f"; {others}" if others else "")
+
+
+def _short(verdict: Verdict, mode: Mode) -> str:
+    if verdict.cost is None:
+        return f"has {verdict.why}" if verdict.why == NO_ROOM else verdict.why
+    match mode:
+        case Mode.FINISH:
+            return f"{verdict.cost:.1f} s"
+        case Mode.COUNT:
+            return f"{verdict.cost:.0f} files there"
+        case Mode.ROUND_ROBIN:
+            return "its turn" if verdict.cost == 0 else f"{verdict.cost:.0f} after the turn"
+
+
+def spread(sizes: Sequence[int], partitions: int) -> list[int]:
+    """The partition of each size when all are known beforehand: the largest first, each to the least bytes.
+
+    Equal sizes keep their order; the lowest index on ties. The largest load is at most 4/3 - 1/(3 partitions)
+    of the least possible (R. Graham, "Bounds on multiprocessing timing anomalies", 1969, theorem 2). Raises
+    ValueError if there is no partition.
+    """
+    if partitions < 1:
+        raise ValueError("there is no partition to spread over")
+    loads = [(0, index) for index in range(partitions)]
+    homes = [0] * len(sizes)
+    for item in sorted(range(len(sizes)), key=sizes.__getitem__, reverse=True):
+        load, index = loads[0]
+        homes[item] = index
+        heapreplace(loads, (load + sizes[item], index))
+    return homes
+
+
+def most_loaded(loads: Sequence[int]) -> int:
+    """The partition to relieve: the largest load, the lowest index on ties. Raises ValueError without any."""
+    return max(range(len(loads)), key=loads.__getitem__)

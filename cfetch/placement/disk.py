@@ -1,0 +1,294 @@
+"""Who carries out what a volume is asked: the event loop itself, or a thread that may hang without it.
+
+With one volume there is nothing to do but to wait for it, so ``InlineDisk`` calls the system at once. With
+several, a disk that does not answer must hold up nobody else: each ``GuardedDisk`` has a thread of its own that
+carries out all steps in the order in which they were asked for. The order is what keeps it simple: a part is
+created, written, published and removed by steps that follow each other, also when somebody has given up waiting.
+
+A call that does not come back cannot be ended. It can be abandoned: whoever waits for it gets a VolumeFault,
+steps in the queue are dropped (but for those that tidy up), and should it come back after all, what it did is
+undone. Until then the volume counts as stuck.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
+
+from cfetch.errors import VolumeFault
+
+__all__ = ["Disk", "GuardedDisk", "InlineDisk", "Line"]
+
+T = TypeVar("T")
+MOST_UNWRITTEN_BYTES = 16 << 20  # a volume; beyond, whoever has more for it waits: that is its backpressure
+
+
+class Line:
+    """What its parts know of a disk: ``fault`` once nothing of theirs will be written any more."""
+
+    __slots__ = ("fault", "lock")
+
+    def __init__(self) -> None:
+        self.fault: VolumeFault | None = None
+        self.lock = threading.Lock()
+
+
+class Disk(Protocol):
+    """Carries out steps in order. A step raises CfetchError."""
+
+    line: Line
+    is_prompt: bool  # ``do`` is carried out at once
+
+    def do(self, step: Callable[..., None], *args: Any, size_bytes: int = 0) -> None:  # noqa: ANN401
+        """Now or soon; a step that is late keeps its own error."""
+
+    def tidy(self, step: Callable[[], None]) -> None:
+        """Now or soon, whatever happens to the disk meanwhile. The step raises nothing."""
+
+    async def call(self, step: Callable[[], T], undo: Callable[[T], None] | None = None) -> T:
+        """The step's answer. ``undo`` is for an answer that comes when nobody waits for it any more."""
+
+    async def long(self, step: Callable[[], T]) -> T:
+        """The same for one that takes milliseconds."""
+
+    async def beside(self, step: Callable[[], T]) -> T:
+        """The same for one that takes seconds, while other steps go on."""
+
+    @property
+    def must_wait(self) -> bool:
+        """So much is unwritten that whoever has more is to wait for ``room``."""
+
+    async def room(self) -> None:
+        """Wait until less is unwritten. Raises VolumeFault."""
+
+    def oldest_s(self, now_s: float) -> float:
+        """For how long the call under way has not come back."""
+
+
+class InlineDisk:
+    """The event loop asks the system itself, and waits."""
+
+    is_prompt = True
+    must_wait = False
+
+    def __init__(self) -> None:
+        self.line = Line()
+
+    def do(self, step: Callable[..., None], *args: Any, size_bytes: int = 0) -> None:  # noqa: ANN401, ARG002
+        """At once; raises what the step raises."""
+        step(*args)
+
+    def tidy(self, step: Callable[[], None]) -> None:
+        """At once."""
+        step()
+
+    async def call(self, step: Callable[[], T], undo: Callable[[T], None] | None = None) -> T:  # noqa: ARG002
+        """At once."""
+        return step()
+
+    async def long(self, step: Callable[[], T]) -> T:
+        """In some thread."""
+        return await asyncio.to_thread(step)
+
+    beside = long
+
+    async def room(self) -> None:
+        """There is always room."""
+
+    def oldest_s(self, now_s: float) -> float:  # noqa: ARG002
+        """Whoever asks has the event loop, so no call is under way."""
+        return 0.0
+
+
+class _Call:
+    """A step that somebody waits for."""
+
+    __slots__ = ("future", "is_over", "line", "since_s", "step", "undo")
+
+    def __init__(
+        self,
+        step: Callable[[], Any],
+        undo: Callable[[Any], None] | None,
+        line: Line,
+        future: "asyncio.Future[Any]",
+    ) -> None:
+        self.step = step
+        self.undo = undo
+        self.line = line
+        self.future = future
+        self.since_s: float | None = None
+        self.is_over = False  # it came back in time: its answer is on the way to the event loop
+
+
+class _Step(NamedTuple):
+    step: Callable[..., None]
+    args: tuple[Any, ...]
+    size_bytes: int
+    line: Line | None  # None: it tidies up
+
+
+class GuardedDisk:
+    """``monotonic`` is the run's clock. Made and used in an event loop; the thread ends with ``close``."""
+
+    is_prompt = False
+
+    def __init__(self, name: str, monotonic: Callable[[], float]) -> None:
+        self.line = Line()
+        self._name = name
+        self._monotonic = monotonic
+        self._loop = asyncio.get_running_loop()
+        self._queue: SimpleQueue[_Step | _Call | None] = SimpleQueue()
+        self._calls: set[_Call] = set()
+        self._asked_bytes = self._written_bytes = 0  # each is counted by one side only
+        self._waiters: list[asyncio.Future[None]] = []
+        self._since_s: float | None = None  # when the thread began with the step it is at
+        self._at: Line | None = None  # of that step
+        self._late: set[_Call] = set()  # abandoned, and not back yet
+        self._bug: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name=f"volume {name}", daemon=True)
+        self._thread.start()
+
+    def do(self, step: Callable[..., None], *args: Any, size_bytes: int = 0) -> None:  # noqa: ANN401
+        """Soon."""
+        if self._bug is not None:
+            raise self._bug
+        self._asked_bytes += size_bytes
+        self._queue.put(_Step(step, args, size_bytes, self.line))
+
+    def tidy(self, step: Callable[[], None]) -> None:
+        """Soon, also after the disk was abandoned and has come back."""
+        self._queue.put(_Step(step, (), 0, None))
+
+    async def call(self, step: Callable[[], T], undo: Callable[[T], None] | None = None) -> T:
+        """When its turn has come. A cancellation is passed on only after that: the step cannot be called back."""
+        call = _Call(step, undo, self.line, self._loop.create_future())
+        self._calls.add(call)
+        self._queue.put(call)
+        return cast("T", await self._answer(call))
+
+    long = call
+
+    async def beside(self, step: Callable[[], T]) -> T:
+        """In a thread of its own."""
+        call = _Call(step, None, self.line, self._loop.create_future())
+        self._calls.add(call)
+        threading.Thread(
+            target=self._carry_out, args=(call,), name=f"beside {self._name}", daemon=True
+        ).start()
+        return cast("T", await self._answer(call))
+
+    async def _answer(self, call: _Call) -> Any:  # noqa: ANN401 - whatever the step answers
+        cancelled: asyncio.CancelledError | None = None
+        while not call.future.done():
+            try:
+                await asyncio.wait([call.future])
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None:
+            call.future.exception()  # looked at: else the loop complains
+            raise cancelled
+        return call.future.result()
+
+    @property
+    def must_wait(self) -> bool:
+        """More than ``MOST_UNWRITTEN_BYTES``."""
+        return self._asked_bytes - self._written_bytes > MOST_UNWRITTEN_BYTES
+
+    async def room(self) -> None:
+        """Wait for the thread, which wakes the waiters when it has written enough."""
+        line = self.line
+        while self.must_wait and line.fault is None:
+            waiter = self._loop.create_future()
+            self._waiters.append(waiter)
+            if self.must_wait:
+                await waiter
+        if line.fault is not None:
+            raise line.fault
+
+    def oldest_s(self, now_s: float) -> float:
+        """The thread's present step, or one beside it."""
+        since = [call.since_s for call in self._calls] + [self._since_s]
+        return max((now_s - one for one in since if one is not None), default=0.0)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a step that was abandoned has not come back yet."""
+        at = self._at
+        return bool(self._late) or (at is not None and at.fault is not None)
+
+    def abandon(self, why: str) -> None:
+        """Wait for nothing any more; from now on there is a new line."""
+        line, self.line = self.line, Line()
+        with line.lock:
+            line.fault = VolumeFault(why)
+            over = {call for call in self._calls if call.is_over}
+        for call in self._calls - over:
+            if not call.future.done():
+                call.future.set_exception(VolumeFault(why))
+        self._late |= {call for call in self._calls - over if call.since_s is not None}
+        self._calls = over
+        self._written_bytes = self._asked_bytes  # what is in the queue will not be written
+        self._wake()
+
+    async def close(self) -> None:
+        """Everything that was asked for is done; but nobody waits for a disk that hangs."""
+        if not self.is_stuck:
+            with suppress(VolumeFault):
+                await self.call(lambda: None)
+        self._queue.put(None)
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _work(self) -> None:
+        while (asked := self._queue.get()) is not None:
+            self._at, self._since_s = asked.line, self._monotonic()
+            if isinstance(asked, _Call):
+                self._carry_out(asked)
+            elif asked.line is None or asked.line.fault is None:
+                try:
+                    asked.step(*asked.args)
+                except BaseException as bug:  # noqa: BLE001 - steps keep their errors; this goes to the next asker
+                    self._bug = bug
+            self._at = self._since_s = None
+            if isinstance(asked, _Step) and asked.size_bytes and (asked.line is self.line):
+                self._written_bytes += asked.size_bytes
+                if self._waiters and not self.must_wait:
+                    self._tell(self._wake)
+
+    def _carry_out(self, call: _Call) -> None:
+        """In a thread. The lock decides whether the answer comes in time or the call was abandoned before."""
+        if call.line.fault is not None:
+            return
+        call.since_s = self._monotonic()
+        answer: Any = None
+        error: BaseException | None = None
+        try:
+            answer = call.step()
+        except BaseException as raised:  # noqa: BLE001 - it is the waiter's
+            error = raised
+        with call.line.lock:
+            call.is_over = call.line.fault is None
+        if call.is_over:
+            self._tell(self._settle, call, answer, error)
+        elif error is None and call.undo is not None:
+            call.undo(answer)
+        self._late.discard(call)
+
+    def _settle(self, call: _Call, answer: Any, error: BaseException | None) -> None:  # noqa: ANN401
+        self._calls.discard(call)
+        if error is not None:
+            call.future.set_exception(error)
+        else:
+            call.future.set_result(answer)
+
+    def _tell(self, step: Callable[..., None], *args: Any) -> None:  # noqa: ANN401
+        try:
+            self._loop.call_soon_threadsafe(step, *args)
+        except RuntimeError:  # the loop is closed: the run has ended without waiting for this
+            pass

@@ -1,0 +1,249 @@
+"""A bucket as a volume: the only place that knows obstore, which only those who need it install.
+
+An object becomes visible when it is complete, never before: an upload is what a part file is elsewhere.
+Every call is bounded in time. What obstore's errors say is read only to choose our own words: they hold URLs.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import msgspec
+
+from cfetch.errors import UsageError, VolumeFault
+from cfetch.manifest.digests import missing_library
+from cfetch.secret import printable
+
+if TYPE_CHECKING:
+    from obstore import AsyncWritableFile
+
+__all__ = ["MAX_KEY_BYTES", "PIECE_BYTES", "About", "Found", "ObjectStore", "Upload", "piece_bytes_for"]
+
+T = TypeVar("T")
+PIECE_BYTES = 5 << 20  # S3 takes no smaller piece of an upload, but for the last
+MOST_PIECES = 10_000  # of one upload, at S3 and Google; Azure takes more
+PIECES_UNDER_WAY = 2  # of one upload: while one is on its way another is read, and the round trip is hidden
+ATTRIBUTE = "cfetch"  # Azure takes no name with a hyphen, and some proxies drop one with an underscore
+ATTRIBUTE_BYTES = 1024  # S3 takes 2 KiB of all attributes together
+MAX_KEY_BYTES = 1024  # UTF-8, with the prefix: the limit of all three
+MAX_RETRIES = 4  # 0.2 s to 3 s apart: outlives a store that asks to slow down, and is soon over at a dead one
+NO_ROOM = {"507", "QuotaExceeded", "XMinioStorageFull", "AccountLimitExceeded"}
+NO_LOGIN = re.compile(r"//169\.254\.|//metadata\.google|Account must be specified|Missing\w*KeyId")
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+
+
+class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is told with an object: ``digest`` (``sha256:…``) was verified, ``source`` is its link's identity.
+
+    ``run`` names the execution that put it, which may take it back.
+    """
+
+    digest: str | None
+    source: str | None
+    run: str
+
+
+class Found(NamedTuple):
+    """An object that stands; ``about`` is None where another tool has put it."""
+
+    size_bytes: int
+    about: About | None
+
+
+def piece_bytes_for(size_bytes: int | None) -> int:
+    """How large the pieces of an upload are: as small as may be, whole MiB where an object is very large."""
+    least = -(-(size_bytes or 0) // MOST_PIECES)
+    return max(PIECE_BYTES, -(-least // (1 << 20)) << 20)
+
+
+class ObjectStore:
+    """``url``: ``s3://bucket/prefix``, ``gs://`` or ``az://``; logins and endpoints are the environment's.
+
+    Keys are paths below the prefix. Raises VolumeFault where the store says no, or nothing for ``timeout_s``.
+    """
+
+    def __init__(self, url: str, *, timeout_s: float) -> None:
+        """Asks the store nothing yet.
+
+        Raises:
+            UsageError: obstore is not installed.
+            VolumeFault: the URL or the settings in the environment are wrong.
+        """
+        if find_spec("obstore") is None:
+            raise UsageError(missing_library(f"{printable(url)} as a destination", "obstore", "cloud"))
+        import obstore
+        from obstore.store import from_url
+
+        self.url = url
+        self._obstore = obstore
+        self._timeout_s = timeout_s
+        try:
+            self._store = from_url(
+                url,
+                client_options={
+                    "allow_http": True,  # only an endpoint that somebody has written as http:// is one
+                    "timeout": timedelta(seconds=timeout_s),
+                },
+                retry_config={
+                    "max_retries": MAX_RETRIES,
+                    "retry_timeout": timedelta(seconds=timeout_s),
+                    "backoff": {
+                        "init_backoff": timedelta(seconds=0.2),
+                        "max_backoff": timedelta(seconds=3),
+                    },
+                },
+            )
+        except Exception as error:  # noqa: BLE001 - of many types, and any of them means the same
+            text = str(error)
+            why = "no login for it was found" if NO_LOGIN.search(text) else "the URL or a setting is wrong"
+            raise VolumeFault(
+                f"cannot use {printable(url)}: {why}; check the store's variables in the environment"
+            ) from None
+
+    def key_bytes(self, key: str) -> int:
+        """The length of the whole key, in UTF-8."""
+        prefix = getattr(self._store, "prefix", None)
+        return len(f"{prefix}/{key}".encode() if prefix else key.encode())
+
+    async def look(self, key: str) -> Found | None:
+        """What stands under ``key``; None if nothing does."""
+        with suppress(FileNotFoundError):
+            found = await self._asked(
+                f"look at {printable(key)}",
+                lambda: self._obstore.get_async(self._store, key, options={"head": True}),
+                may_lack=True,
+            )
+            return Found(found.meta["size"], _read_about(found.attributes.get(ATTRIBUTE)))
+        return None
+
+    async def names(self, prefix: str) -> list[str]:
+        """The last parts of the keys directly below ``prefix``, in no order."""
+
+        async def listed() -> list[str]:
+            found = self._obstore.list_with_delimiter_async(self._store, prefix)
+            return [one["path"].rpartition("/")[2] for one in (await found)["objects"]]
+
+        return await self._asked(f"list {prefix}", listed)
+
+    async def put(self, key: str, data: bytes) -> None:
+        """A small object, in one request."""
+        await self._asked(
+            f"put {printable(key)}",
+            lambda: self._obstore.put_async(self._store, key, data, use_multipart=False),
+        )
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        """Whether they stood or not."""
+        with suppress(FileNotFoundError):
+            await self._asked(
+                f"delete {printable(keys[0])}",
+                lambda: self._obstore.delete_async(self._store, keys),
+                may_lack=True,
+            )
+
+    def upload(self, key: str, about: About, piece_bytes: int) -> "Upload":
+        """Begins nothing yet: an object that fits in one piece is put in one request."""
+        attribute = msgspec.json.encode(about).decode()
+        is_fit = attribute.isascii() and len(attribute) <= ATTRIBUTE_BYTES
+        file = self._obstore.open_writer_async(
+            self._store,
+            key,
+            attributes={ATTRIBUTE: attribute} if is_fit else None,
+            buffer_size=piece_bytes,
+            max_concurrency=PIECES_UNDER_WAY,
+        )
+        return Upload(key, file, self._asked)
+
+    async def _asked(self, what: str, call: Callable[[], Awaitable[T]], *, may_lack: bool = False) -> T:
+        """``may_lack``: pass on that there is no such object."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await call()
+        except TimeoutError:
+            raise VolumeFault(
+                f"{self._shown} did not {what} within {self._timeout_s:g} s; if the way there is slow, raise "
+                "--write-timeout or lower --concurrency"
+            ) from None
+        except FileNotFoundError as error:
+            if may_lack and "<Code>NoSuchBucket</Code>" not in str(error):
+                raise
+            raise self._fault(error, what) from None
+        except Exception as error:  # noqa: BLE001 - of many types; what they have in common is the store
+            raise self._fault(error, what) from None
+
+    @property
+    def _shown(self) -> str:
+        return printable(self.url)
+
+    def _fault(self, error: Exception, what: str) -> VolumeFault:
+        """Its words are ours; those of ``error`` may hold a key or a signed URL."""
+        text = str(error)
+        said = {one.group(1) for one in (_STATUS.search(text), _CODE.search(text)) if one}
+        if said & NO_ROOM:
+            return VolumeFault(f"{self._shown} has no room left: it did not {what}", no_room=True)
+        if "NoSuchUpload" in said:
+            why = "somebody else has ended the upload; run the same command again"
+        elif isinstance(error, FileNotFoundError) or "404" in said:
+            why = "there is no such bucket or container; make it, or correct --to"
+        elif NO_LOGIN.search(text):
+            why = "no login for it was found; set the store's variables in the environment"
+        elif said & {"401", "403"}:
+            why = "it denies access; the login needs to list, read, write and delete there"
+        elif said & {"429", "503"}:
+            why = "it is overloaded or asks to slow down; lower --concurrency, or try again later"
+        elif "error sending request" in text:
+            why = "it cannot be reached; check the network, and the endpoint in the environment"
+        else:
+            why = "it reports an error; try again later, or see its own logs"
+        return VolumeFault(f"{self._shown} did not {what}: {why}")
+
+
+class Upload:
+    """One object on its way, which nobody sees before ``complete``; that ends it, also by a fault."""
+
+    def __init__(
+        self,
+        key: str,
+        file: "AsyncWritableFile",
+        asked: Callable[[str, Callable[[], Awaitable[object]]], Awaitable[object]],
+    ) -> None:
+        self._key = key
+        self._file = file
+        self._asked = asked
+        self._is_sound = True  # closed after a failed write, obstore would put an empty object at the prefix
+        self._is_over = False
+
+    async def write(self, piece: bytes) -> None:
+        """Waits while enough pieces are on their way. All but the last are of one size."""
+        await self._do("take a piece of", lambda: self._file.write(piece))
+
+    async def complete(self) -> None:
+        """All is written: make it visible, in place of what stood there."""
+        assert self._is_sound, "an upload that has failed is over"
+        self._is_over = True
+        await self._do("complete", self._file.close)
+
+    async def abort(self) -> None:
+        """Leave nothing of it at the store; harmless when it is over."""
+        if self._is_over:
+            return
+        self._is_over = True
+        stop = RuntimeError("given up")
+        await self._do("end the upload of", lambda: self._file.__aexit__(RuntimeError, stop, None))
+
+    async def _do(self, what: str, call: Callable[[], Awaitable[object]]) -> None:
+        was_sound, self._is_sound = self._is_sound, False
+        await self._asked(f"{what} {printable(self._key)}", call)
+        self._is_sound = was_sound
+
+
+def _read_about(text: object) -> About | None:
+    with suppress(msgspec.MsgspecError):
+        if isinstance(text, str):
+            return msgspec.json.decode(text, type=About)
+    return None

@@ -1,0 +1,564 @@
+"""Batches and volumes at work: which batch is staged where, when it is committed, what happens when a volume fails.
+
+The pool brings entries to their end; this says which may start and takes what has come to an end. Decisions are
+the ``Placer``'s. A batch arrives, gets a volume, its entries are handed out; when the last of them is whole they
+are published together. When the volume fails before that, all that was done for the batch there is thrown away
+and it begins anew on another: its entries under way are cancelled, and their attempts are told of as ``lost``.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Protocol
+
+import msgspec
+
+from cfetch.breaker import Position
+from cfetch.clock import Clock
+from cfetch.config.settings import Settings
+from cfetch.errors import CfetchError, HeldBack, LocalFault, VolumeFault
+from cfetch.events import (
+    AttemptRecord,
+    BatchCommitted,
+    BatchPlaced,
+    Listener,
+    Status,
+    VolumePaused,
+    VolumeView,
+)
+from cfetch.manifest.plan import Plan
+from cfetch.placement.chooser import Mode, explain
+from cfetch.placement.placer import Overdue, Placed, Placer, Unplaceable
+from cfetch.transfer.arrivals import Arrivals
+from cfetch.transfer.job import Job
+from cfetch.transfer.lane import Lane, Part
+from cfetch.transfer.schedule import NEVER, Schedule
+from cfetch.transfer.staging import Batch, Staging
+
+__all__ = ["Owner", "Placing"]
+
+TICK_S = 0.5  # between looks at speeds and at calls that do not come back
+ROOM_S = 2.0  # between looks at free space
+RESERVE_BYTES = 16 << 20  # of a volume; cfetch's own files need room too
+RESERVE_SHARE = 0.01  # but of a small one not more than this
+
+
+class Owner(Protocol):
+    """The pool, as far as batches need it. ``schedule`` has the lanes of ``Placing.arrivals``."""
+
+    schedule: Schedule[Job]
+
+    def finish(
+        self, job: Job, status: Status, *, kept_bytes: int = 0, error: CfetchError | None = None
+    ) -> None:
+        """Tell of an entry that has come to its end."""
+
+    def fail(self, fault: LocalFault) -> None:
+        """End the run."""
+
+    def blame(self, fault: LocalFault) -> None:
+        """The run goes on, and ends with this fault."""
+
+    def wake(self) -> None:
+        """Something may start, or all is over."""
+
+    def now(self) -> float:
+        """Seconds since the run's start."""
+
+    def landed(self, at: int) -> int:
+        """Bytes that have come for volume ``at`` until now."""
+
+
+class Placing:
+    """``confirm`` raises if the plan is not this run's any more, which may look like volumes that fail."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        settings: Settings,
+        lanes: Sequence[Lane],
+        owner: Owner,
+        *,
+        instant: str,
+        clock: Clock,
+        emit: Listener,
+        confirm: Callable[[], None],
+    ) -> None:
+        self._plan = plan
+        self._settings = settings
+        self._volumes = lanes
+        self._owner = owner
+        self._instant = instant
+        self._clock = clock
+        self._emit = emit
+        self._confirm = confirm
+        self.arrivals = Arrivals(plan, lanes, share=settings.batch_share if len(lanes) > 1 else 0.0)
+        self._placer = Placer(
+            len(lanes), mode=Mode(settings.placement), deadline_s=settings.placement_deadline
+        )
+        self._batches: dict[int, Batch] = {}  # that have arrived and are not over
+        self._stagings: dict[int, Staging] = {}
+        self._lost: dict[int, list[AttemptRecord]] = {}  # by entry, on volumes that were left
+        self._running = [0] * len(lanes)
+        self._limit = settings.concurrency
+        self._free: list[int | None] = [None] * len(lanes)
+        self._done_bytes = [0] * len(lanes)
+        self._done_batches = [0] * len(lanes)
+        self._work = asyncio.Event()
+        self.is_over = False
+
+    # what the pool asks
+
+    def opens_s(self, lane: int, now_s: float) -> float:
+        """When an entry of the lane may start as far as its volume is concerned: now, or when one ends there."""
+        staging = self._stagings[self.arrivals.lanes.batch[lane]]
+        return now_s if self._running[staging.at] < self._limit else NEVER
+
+    def job(self, index: int, now_s: float) -> Job:
+        """The entry, to be written to its batch's volume."""
+        lane = self.arrivals.lanes.of[index]
+        staging = self._stagings[self.arrivals.lanes.batch[lane]]
+        entry, host = self._plan.entry(index), self._plan.hosts[self.arrivals.lanes.host[lane]]
+        part = self._volumes[staging.at].part(entry)
+        job = Job(entry, part, index=index, lane=lane, host=host, now_s=now_s, staging=staging)
+        job.attempts = list(self._lost.get(index, ()))
+        return job
+
+    def passes(self, index: int) -> bool:
+        """An entry was handed out; whether there is nothing to be done about it."""
+        staging = self._stagings[self.arrivals.lanes.batch[self.arrivals.lanes.of[index]]]
+        staging.unhanded -= 1
+        if staging.unhanded < self._limit:
+            self._work.set()
+        return index in staging.batch.settled
+
+    def taken(self, job: Job) -> None:
+        """A worker has the entry in hand."""
+        staging = _of(job)
+        staging.jobs.add(job)
+        job.task = asyncio.current_task()
+        self._running[staging.at] += 1
+
+    def left(self, job: Job) -> None:
+        """And has it no more."""
+        staging = _of(job)
+        staging.jobs.discard(job)
+        job.task = None
+        self._running[staging.at] -= 1
+
+    async def vouched_for(self, job: Job) -> str | None:
+        """What vouches for the file that stands under the entry's name, here or on another volume.
+
+        Files of a batch without a name stay where they are. Raises Blocked, VolumeFault.
+        """
+        staging = _of(job)
+        blocked = staging.batch.blocked[staging.at].get(job.index)
+        if blocked is not None:
+            raise blocked
+        at = staging.batch.standing.get(job.index)
+        return None if at is None else await self._volumes[at].standing(job.entry)
+
+    def volume_of(self, job: Job) -> str:
+        """Where the entry is, or was to be."""
+        staging = _of(job)
+        settled = job.index in staging.batch.settled
+        return self._volumes[
+            staging.batch.standing.get(job.index, staging.at) if settled else staging.at
+        ].name
+
+    async def adopt(self, job: Job) -> None:
+        """Go on with what a dead run has left on this volume."""
+        await self._volumes[_of(job).at].adopt(job.entry, job.part)
+
+    def stands(self, job: Job) -> None:
+        """It is in place already."""
+        self._settled(job, "skipped", kept_bytes=job.entry.size_bytes or 0)
+
+    def cannot_be_had(self, job: Job, error: CfetchError) -> None:
+        """It has failed for good."""
+        if not _of(job).is_over:
+            _of(job).batch.failed += 1
+            self._settled(job, "failed", kept_bytes=job.part.leave(), error=error)
+        else:
+            self.drop(job)
+
+    def _settled(
+        self, job: Job, status: Status, *, kept_bytes: int, error: CfetchError | None = None
+    ) -> None:
+        staging = _of(job)
+        if staging.is_over:
+            self.drop(job)
+            return
+        staging.batch.settled.add(job.index)
+        self._lost.pop(job.index, None)
+        self._owner.finish(job, status, kept_bytes=kept_bytes, error=error)
+        self._ended(staging)
+
+    def staged(self, job: Job) -> None:
+        """It is whole and verified, and waits for the others of its batch."""
+        staging = _of(job)
+        if staging.is_over:
+            self.drop(job)
+            return
+        try:
+            job.part.seal()
+        except VolumeFault as fault:
+            self.volume_failed(job, fault)
+            return
+        staging.staged.append(job)
+        self._placer.taken(staging.batch.number)
+        if not job.mitigations:
+            self._placer.steady(staging.at)
+        self._ended(staging)
+
+    def volume_failed(self, job: Job, fault: VolumeFault) -> None:
+        """The volume did not take the entry: its batch goes elsewhere, and this job has ended."""
+        staging = _of(job)
+        staging.jobs.discard(job)  # it ends by itself
+        self.drop(job)
+        if not staging.is_over:
+            self._leave(staging, fault)
+
+    def drop(self, job: Job) -> None:
+        """It begins anew on another volume; what was tried for it here is told in the end."""
+        job.part.discard()
+        self._lost[job.index] = [msgspec.structs.replace(one, outcome="lost") for one in job.attempts]
+
+    def straggled(self, at: int) -> None:
+        """A file on volume ``at`` was far slower than the rest."""
+        if self._placer.straggled(at, self._owner.now()):
+            self._tell_paused(at)
+            self._work.set()
+
+    def views(self) -> list[VolumeView]:
+        """For the dashboard."""
+        return [self._view(at) for at in range(len(self._volumes))]
+
+    def _view(self, at: int) -> VolumeView:
+        view = self._placer.view(at)
+        return VolumeView(
+            name=self._volumes[at].name,
+            load_bytes=view.load_bytes,
+            running=view.running,
+            queued=view.queued,
+            speed_bps=view.speed_bps,
+            breaker=view.breaker.value,
+            reason=view.reason or None,
+            free_bytes=self._free[at],
+            batches_done=self._done_batches[at],
+            bytes_done=self._done_bytes[at],
+        )
+
+    # at work
+
+    async def run(self) -> None:
+        """Until all batches are over, or ``stop``."""
+        volumes = range(len(self._volumes))
+        async with asyncio.TaskGroup() as group:
+            beside = [group.create_task(self._watch(), name="volumes")]
+            await asyncio.gather(*map(self._open, volumes))
+            beside += [group.create_task(self._ask_room(at)) for at in volumes]
+            while not self.is_over:
+                self._work.clear()
+                await self._round()
+                now_s = self._owner.now()
+                wait_s = min(TICK_S, self._placer.next_s(now_s) - now_s)
+                if not self.is_over:
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self._work.wait(), max(wait_s, 0.01))
+            for task in beside:
+                task.cancel()
+        self._owner.wake()
+
+    def stop(self) -> None:
+        """Nothing new is begun."""
+        self.is_over = True
+        self._work.set()
+
+    def end(self) -> None:
+        """The run is over: what was not committed is kept for the next one, as far as it can be."""
+        for staging in self._stagings.values():
+            for job in staging.staged:
+                self._owner.finish(job, "cancelled", kept_bytes=job.part.leave(whole=True))
+
+    async def _open(self, at: int) -> None:
+        try:
+            await self._volumes[at].open()
+            await self._look_at_room(at)
+        except VolumeFault as fault:
+            self._gone(at, fault)
+
+    async def _ask_room(self, at: int) -> None:
+        while True:
+            await self._clock.sleep(ROOM_S)
+            try:
+                await self._look_at_room(at)
+            except VolumeFault as fault:
+                self._gone(at, fault)
+
+    async def _look_at_room(self, at: int) -> None:
+        """Ask for the free space, and add what has landed of the batches that count as load."""
+        free_bytes = self._free[at] = await self._volumes[at].free_bytes()
+        if free_bytes is None:
+            return
+        here = [one for one in self._stagings.values() if one.at == at]
+        landed = sum(one.staged_bytes + sum(job.part.position for job in one.jobs) for one in here)
+        reserve = min(RESERVE_BYTES, int(RESERVE_SHARE * (free_bytes + landed)))
+        self._placer.room(at, max(0, free_bytes - reserve) + landed)
+
+    async def _watch(self) -> None:
+        """Measures the volumes, and leaves those that do not answer."""
+        volumes = range(len(self._volumes))
+        before_s, landed, busy = self._owner.now(), [0 for _ in volumes], list(self._running)
+        patience_s = min(self._settings.write_timeout, self._settings.placement_deadline)
+        while True:
+            await self._clock.sleep(TICK_S)
+            now_s = self._owner.now()
+            here = [self._owner.landed(at) for at in volumes]
+            for at, lane in enumerate(self._volumes):
+                if busy[at] and self._running[at] and now_s > before_s:
+                    self._placer.measured(at, max(0, here[at] - landed[at]), now_s - before_s)
+                if lane.oldest_s(self._clock.monotonic()) > patience_s:
+                    why = f"{lane.name} has not answered for {patience_s:g} s; see whether it is still there"
+                    lane.abandon(why)
+                    self._gone(at, VolumeFault(why))
+                elif lane.is_stuck:  # no probe before what was abandoned has come back
+                    self._placer.partition_failed(at, now_s, self._placer.view(at).reason)
+            before_s, landed, busy = now_s, here, list(self._running)
+
+    async def _round(self) -> None:
+        """Let batches arrive, place them, begin them."""
+        began = True
+        while began and not self.is_over:
+            began = False
+            while not self.arrivals.is_over and self._placer.wants_more(self._owner.now()):
+                await self._arrive()
+            now_s = self._owner.now()
+            for placed in self._placer.assign(now_s):
+                self._tell_placed(placed)
+            volumes = range(len(self._volumes))
+            usable = sum(self._placer.view(at).breaker is not Position.OPEN for at in volumes)
+            self._limit = max(1, -(-self._settings.concurrency // max(1, usable)))
+            for at in volumes:
+                while self._wants_batch(at) and (found := self._placer.begin(at, now_s)) is not None:
+                    began = True
+                    if found.stolen_from is not None and not found.probe:
+                        self._tell_placed(found)
+                    self._start(found)
+        for overdue in self._placer.overdue(self._owner.now()):
+            self._give_up(self._batches[overdue.batch], overdue)
+        self._look_whether_over()
+        self._owner.wake()
+
+    def _look_whether_over(self) -> None:
+        if self.arrivals.is_over and not self._batches:
+            self.is_over = True
+            self._work.set()
+
+    def _wants_batch(self, at: int) -> bool:
+        here = [one for one in self._stagings.values() if one.at == at]
+        return sum(one.unhanded for one in here) < self._limit and len(here) < 2 * self._limit + 2
+
+    async def _arrive(self) -> None:
+        batch = await self.arrivals.next(self._gone)
+        self._batches[batch.number] = batch
+        size_bytes, files = batch.missing_bytes, len(batch.entries)
+        try:
+            self._placer.submit(batch.number, size_bytes, files, self._owner.now(), home=batch.home)
+        except Unplaceable as reason:
+            self._give_up(batch, Overdue(batch.number, str(reason), ()))
+
+    def _start(self, placed: Placed) -> None:
+        batch = self._batches[placed.batch]
+        staging = self._stagings[batch.number] = Staging(batch, placed.partition, self._why(placed))
+        self._volumes[staging.at].begin(batch.id)
+        for lane in self.arrivals.lanes.of_batch(batch.number):
+            self._owner.schedule.release(lane)
+        self._look_whether_complete(staging)
+
+    def _ended(self, staging: Staging) -> None:
+        staging.left -= 1
+        self._look_whether_complete(staging)
+
+    def _look_whether_complete(self, staging: Staging) -> None:
+        batch = staging.batch
+        if staging.left or staging.is_over:
+            return
+        if batch.failed and batch.name is not None:
+            self._hold_back(staging)
+        elif staging.staged:
+            parts = [job.part for job in staging.staged]
+            record = staging.record(self._instant)
+            ended = partial(self._committed, staging, parts)
+            self._volumes[staging.at].commit(parts, ended, record)
+        else:
+            self._over(staging)
+
+    def _hold_back(self, staging: Staging) -> None:
+        """A named batch is published as a whole: what came of it is kept for a later run."""
+        batch = staging.batch
+        error = HeldBack(
+            f"held back, as {batch.failed} of the {len(batch.entries)} files of batch {batch.name} failed; run "
+            "the same command again to go on"
+        )
+        for job in staging.staged:
+            self._owner.finish(job, "failed", kept_bytes=job.part.leave(whole=True), error=error)
+        self._over(staging, come_back=True)
+
+    def _committed(self, staging: Staging, parts: Sequence[Part], error: CfetchError | None) -> None:
+        """The batch has its names and its record, or cannot get them."""
+        at = staging.at
+        if staging.is_over:  # it has been given to another volume meanwhile
+            if error is None:
+                self._volumes[at].take_back(staging.batch.id, parts)
+            return
+        if isinstance(error, VolumeFault) and len(self._volumes) > 1:
+            self._leave(staging, error)
+            return
+        for job in staging.staged:
+            if error is None:
+                self._owner.finish(job, "done", kept_bytes=job.part.position)
+            else:
+                self._owner.finish(job, "failed", error=error)
+        if error is None:
+            self._done_bytes[at] += staging.staged_bytes
+            self._done_batches[at] += 1
+            self._emit(
+                BatchCommitted(
+                    t_s=self._owner.now(),
+                    batch=staging.batch.shown,
+                    files=len(staging.staged),
+                    size_bytes=staging.staged_bytes,
+                    volume=self._volumes[at].name,
+                )
+            )
+        self._over(staging)
+        if isinstance(error, LocalFault):
+            self._owner.fail(error)
+
+    def _over(self, staging: Staging, *, come_back: bool = False) -> None:
+        """Nothing more is to be done about the batch in this run; ``come_back``: but in a later one, here."""
+        staging.is_over = True
+        if not come_back:
+            self._volumes[staging.at].give_up(staging.batch.id)
+        for job in staging.staged:
+            self._lost.pop(job.index, None)
+        staging.staged.clear()
+        self._placer.written(staging.batch.number, self._owner.now(), of=staging.at)
+        del self._stagings[staging.batch.number], self._batches[staging.batch.number]
+        self._look_whether_over()
+        self._work.set()
+
+    # volumes that fail
+
+    def _leave(self, staging: Staging, fault: VolumeFault) -> None:
+        """The volume cannot take this batch."""
+        if not self._is_the_volumes(fault):
+            return
+        at, number = staging.at, staging.batch.number
+        before = self._placer.view(at).breaker
+        now_s = self._owner.now()
+        self._placer.failed(number, now_s, of=at, reason=str(fault), no_room=fault.no_room)
+        self._withdraw(staging)
+        if self._placer.view(at).breaker is not before:
+            self._tell_paused(at)
+        self._work.set()
+
+    def _gone(self, at: int, fault: VolumeFault) -> None:
+        """The volume takes nothing any more: all its batches go elsewhere."""
+        if not self._is_the_volumes(fault):
+            return
+        was_open = self._placer.view(at).breaker is Position.OPEN
+        self._placer.partition_failed(at, self._owner.now(), str(fault))
+        for staging in [one for one in self._stagings.values() if one.at == at]:
+            self._withdraw(staging)
+        if not was_open:
+            self._tell_paused(at)
+        self._work.set()
+
+    def _is_the_volumes(self, fault: VolumeFault) -> bool:
+        """Whether to go to another volume: there is one, and the plan was not simply taken from us."""
+        try:
+            self._confirm()
+        except CfetchError:
+            pass  # the run asks again at its end, and tells who has it
+        else:
+            if len(self._volumes) > 1:
+                return True
+        self._owner.fail(fault)
+        return False
+
+    def _withdraw(self, staging: Staging) -> None:
+        """End everything that is under way for the batch here."""
+        staging.is_over = True
+        del self._stagings[staging.batch.number]
+        for lane in self.arrivals.lanes.of_batch(staging.batch.number):
+            for job in self._owner.schedule.withdraw(lane):
+                self.drop(job)
+        for job in staging.staged:
+            self.drop(job)
+        staging.staged.clear()
+        for job in staging.jobs:
+            job.moved = True
+            if job.task is not None:
+                job.task.cancel()
+        self._volumes[staging.at].give_up(staging.batch.id)
+
+    def _give_up(self, batch: Batch, overdue: Overdue) -> None:
+        """No volume took the batch in time."""
+        said = [
+            f"{lane.name}: {why}" for lane, why in zip(self._volumes, overdue.reasons, strict=False) if why
+        ]
+        fault = VolumeFault(
+            f"no volume takes a batch of {len(batch.entries):,} files with {batch.bytes:,} bytes "
+            f"({'; '.join([overdue.why, *said])}); see to them and run the same command again"
+        )
+        now_s = self._owner.now()
+        nowhere = Staging(batch, 0, "")
+        for index in batch.entries:
+            if index not in batch.settled:
+                entry, lane = self._plan.entry(index), self.arrivals.lanes.of[index]
+                host = self._plan.hosts[self._plan.host_of[index]]
+                part = self._volumes[0].part(entry)
+                job = Job(entry, part, index=index, lane=lane, host=host, now_s=now_s, staging=nowhere)
+                job.attempts = self._lost.pop(index, [])
+                self._owner.finish(job, "failed", error=fault)
+        del self._batches[batch.number]
+        self._owner.blame(fault)
+        views = [self._placer.view(at) for at in range(len(self._volumes))]
+        if all(view.breaker is Position.OPEN for view in views):
+            self._owner.fail(fault)
+
+    # what is told
+
+    def _why(self, placed: Placed) -> str:
+        if placed.choice is None:
+            return placed.why
+        return f"{placed.why}: {explain(placed.choice, [lane.name for lane in self._volumes])}"
+
+    def _tell_placed(self, placed: Placed) -> None:
+        batch, source = self._batches[placed.batch], placed.stolen_from
+        self._emit(
+            BatchPlaced(
+                t_s=self._owner.now(),
+                batch=batch.shown,
+                files=len(batch.entries),
+                size_bytes=batch.bytes,
+                volume=self._volumes[placed.partition].name,
+                why=self._why(placed),
+                moved_from=None if source is None else self._volumes[source].name,
+            )
+        )
+
+    def _tell_paused(self, at: int) -> None:
+        view, now_s = self._placer.view(at), self._owner.now()
+        if view.breaker is Position.OPEN:
+            pause_s = max(0.0, view.until_s - now_s)
+            volume = self._volumes[at].name
+            self._emit(VolumePaused(t_s=now_s, volume=volume, pause_s=pause_s, reason=view.reason))
+
+
+def _of(job: Job) -> Staging:
+    assert job.staging is not None
+    return job.staging

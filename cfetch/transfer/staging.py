@@ -1,0 +1,92 @@
+"""A batch under way, and its staging on one volume: from the first entry handed out until it is committed."""
+
+from collections.abc import Sequence
+
+from cfetch.errors import Blocked
+from cfetch.placement.record import BatchRecord
+from cfetch.transfer.job import Job
+
+__all__ = ["Batch", "Staging"]
+
+
+class Batch:
+    """What is known of a batch, wherever it goes; ``number`` is its own, ``id`` that of its entries.
+
+    ``standing``: entries that were in place when it arrived, and on which volume. ``blocked``: by volume, entries
+    in whose place something else stands. ``settled`` entries need nothing more: in place, or not to be had;
+    ``failed`` counts the latter.
+    """
+
+    __slots__ = (
+        "blocked",
+        "bytes",
+        "entries",
+        "failed",
+        "home",
+        "id",
+        "missing_bytes",
+        "name",
+        "number",
+        "settled",
+        "standing",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        id: str,  # noqa: A002 - the design's word
+        name: str | None,
+        entries: Sequence[int],
+        size_bytes: int,
+    ) -> None:
+        self.number = number
+        self.id = id
+        self.name = name
+        self.entries = entries
+        self.bytes = size_bytes
+        self.home: int | None = None
+        self.missing_bytes = 0
+        self.standing: dict[int, int] = {}
+        self.blocked: list[dict[int, Blocked]] = []
+        self.settled: set[int] = set()
+        self.failed = 0
+
+    @property
+    def shown(self) -> str:
+        """What people know it by."""
+        return self.name if self.name is not None else self.id[:8]
+
+
+class Staging:
+    """A batch on volume ``at``: ``unhanded`` entries were not handed out yet, ``left`` have not ended."""
+
+    __slots__ = ("at", "batch", "is_over", "jobs", "left", "staged", "unhanded", "why")
+
+    def __init__(self, batch: Batch, at: int, why: str) -> None:
+        self.batch = batch
+        self.at = at
+        self.why = why
+        self.unhanded = len(batch.entries)
+        self.left = len(batch.entries) - len(batch.settled)
+        self.jobs: set[Job] = set()  # in the hands of workers
+        self.staged: list[Job] = []  # whole and verified
+        self.is_over = False
+
+    @property
+    def staged_bytes(self) -> int:
+        """Of the files that are whole and verified."""
+        return sum(job.part.position for job in self.staged)
+
+    def record(self, instant: str) -> BatchRecord:
+        """What is to be written beside its files."""
+        batch = self.batch
+        here = sum(batch.standing.get(index) == self.at for index in batch.settled)
+        return BatchRecord(
+            id=batch.id,
+            name=batch.name,
+            instant=instant,
+            entries=len(batch.entries),
+            files=len(self.staged) + here,
+            bytes=self.staged_bytes,
+            why=self.why,
+        )

@@ -1,0 +1,130 @@
+"""The destinations of a run: opened, staged in, and made into the lanes that the pool writes through."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from cfetch.clock import Clock
+from cfetch.errors import LocalFault
+from cfetch.manifest.entry import SafePath
+from cfetch.placement.disk import GuardedDisk
+from cfetch.placement.local import STATE_NAME, LocalVolume, local_fault
+from cfetch.timeline.attempts import ATTEMPTS, ELSEWHERE
+from cfetch.transfer.lane import Lane
+from cfetch.transfer.local_lane import LocalLane
+
+__all__ = ["Volumes"]
+
+
+class Volumes:
+    """Directories and object stores, in the order in which they were given. Close it.
+
+    One that cannot be opened is left out, as long as there are others; ``refused`` says which, and why.
+
+    Raises:
+        LocalFault: none can be opened.
+    """
+
+    def __init__(self, roots: Sequence[str | Path]) -> None:
+        self.roots = tuple(roots)
+        self.local: list[LocalVolume] = []
+        self.stores: list[str] = []
+        self.refused: list[tuple[str, LocalFault]] = []
+        self._order: list[LocalVolume | str] = []
+        try:
+            for root in roots:
+                self._open(root, share=len(roots))
+        except BaseException:
+            self.close()
+            raise
+        if not self._order:
+            raise self.refused[0][1]
+
+    def _open(self, root: str | Path, *, share: int) -> None:
+        if isinstance(root, str):
+            self.stores.append(root)
+            self._order.append(root)
+            return
+        try:
+            volume = LocalVolume(root, share=share)
+        except LocalFault as fault:
+            self.refused.append((str(root), fault))
+            return
+        self.local.append(volume)
+        self._order.append(volume)
+
+    @property
+    def states(self) -> list[Path]:
+        """The state directories on the volumes: attempts lie there."""
+        return [volume.root / STATE_NAME for volume in self.local]
+
+    def free_bytes(self) -> int | None:
+        """What may be written to all of them together; None: one has no bound that is known."""
+        return None if self.stores else sum(volume.free_bytes() for volume in self.local)
+
+    def existing(self, path: SafePath) -> int | None:
+        """The size of the file at ``path`` on the first directory that has one. Raises Blocked, LocalFault."""
+        found = (volume.existing(path) for volume in self.local)
+        return next((size_bytes for size_bytes in found if size_bytes is not None), None)
+
+    def place_of(self, path: Path) -> SafePath | None:
+        """Under which name a manifest could want the file at ``path``; None if under none."""
+        for volume in self.local:
+            if path.is_relative_to(volume.root):
+                return SafePath(str(path.relative_to(volume.root)))
+        return None
+
+    @contextmanager
+    def staged(self, staging: str, instant: str, state: Path) -> Iterator[None]:
+        """Parts are written to ``staging`` below each state directory. Raises LocalFault.
+
+        Those whose volumes have another state directory than the run's are marked: who tidies up there must
+        leave them alone.
+        """
+        with ExitStack() as stack:
+            for volume in self.local:
+                stack.callback(volume.unstage)
+                if volume.root / STATE_NAME != state:
+                    stack.enter_context(_marked(volume.root / STATE_NAME, instant))
+                volume.stage(staging)
+            yield
+
+    def lanes(
+        self, *, durable: bool, clock: Clock, run_id: str, confirm: Callable[[], None], write_timeout_s: float
+    ) -> list[Lane]:
+        """Made in the event loop. One directory is written to by the loop itself, others by threads of theirs."""
+        lanes: list[Lane] = []
+        for one in self._order:
+            if isinstance(one, str):
+                from cfetch.placement.object_store import ObjectStore
+                from cfetch.transfer.object_lane import ObjectLane
+
+                store = ObjectStore(one, timeout_s=write_timeout_s)
+                lanes.append(ObjectLane(store, run_id=run_id, confirm=confirm, monotonic=clock.monotonic))
+            elif len(self._order) == 1:
+                lanes.append(LocalLane(one, durable=durable))
+            else:
+                disk = GuardedDisk(str(one.root), clock.monotonic)
+                lanes.append(LocalLane(one, durable=durable, disk=disk))
+        return lanes
+
+    def close(self) -> None:
+        """Remove what is empty of ours, and give the descriptors back."""
+        for volume in self.local:
+            volume.close()
+
+
+@contextmanager
+def _marked(state: Path, instant: str) -> Iterator[None]:
+    """Keep those who tidy up a timeline in ``state`` away from this run's parts."""
+    mark = state / ATTEMPTS / instant / ELSEWHERE
+    try:
+        mark.touch(0o600)
+    except OSError as error:
+        raise local_fault(error, f"cannot write to {state}") from None
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            mark.unlink()
+            mark.parent.rmdir()

@@ -1,0 +1,136 @@
+"""A real object store on loopback: moto's server in a process of its own, and what is really in a bucket."""
+
+import http.client
+import itertools
+import re
+import subprocess
+import sys
+from urllib.parse import quote
+from xml.etree import ElementTree
+
+import pytest
+
+__all__ = ["Bucket", "MotoServer", "bucket", "moto_server", "point_at"]
+
+CHILD = """
+import sys
+from moto.server import ThreadedMotoServer
+server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+server.start()
+print(server.get_host_and_port()[1], flush=True)
+sys.stdin.read()
+"""
+PREFIX = "some/prefix"
+LOGIN = "AWS4-HMAC-SHA256 Credential=x/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=x"
+numbers = itertools.count(1)
+
+
+class MotoServer:
+    """Ends with its parent, as its stdin does."""
+
+    def __init__(self):
+        self.child = subprocess.Popen(
+            [sys.executable, "-c", CHILD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert self.child.stdout is not None
+        self.port = int(self.child.stdout.readline())
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def kill(self):
+        """As a store that goes away; once is enough."""
+        self.child.kill()
+        self.child.communicate()
+
+    def ask(self, method, target, body=None):
+        """Status, headers and body of one exchange; moto looks at no signature."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request(method, target, body=body, headers={"Authorization": LOGIN})
+            reply = connection.getresponse()
+            return reply.status, dict(reply.getheaders()), reply.read()
+        finally:
+            connection.close()
+
+
+class Bucket:
+    """``url`` is a destination in it. Keys are told without its prefix."""
+
+    def __init__(self, server):
+        self.server = server
+        self.name = f"bucket-{next(numbers)}"
+        self.url = f"s3://{self.name}/{PREFIX}"
+        assert server.ask("PUT", f"/{self.name}")[0] == 200
+
+    def keys(self):
+        """Of all objects, sorted; those outside the prefix with a slash before."""
+        return [_below(text) for text in self._texts("list-type=2&max-keys=1000", "Key")]
+
+    def uploads(self):
+        """Of all uploads that were begun and not ended."""
+        return [_below(text) for text in self._texts("uploads", "Key")]
+
+    def end_uploads(self, pieces):
+        """Somebody else aborts them all, when that many pieces have arrived."""
+        for key, number in zip(
+            self._texts("uploads", "Key"), self._texts("uploads", "UploadId"), strict=True
+        ):
+            target = f"/{self.name}/{quote(key)}?uploadId={number}"
+            while self.server.ask("GET", target)[2].count(b"<PartNumber>") < pieces:
+                pass
+            assert self.server.ask("DELETE", target)[0] == 204
+
+    def get(self, key):
+        """The object's bytes."""
+        status, _, body = self.server.ask("GET", self._target(key))
+        assert status == 200
+        return body
+
+    def head(self, key):
+        """Its header fields."""
+        status, fields, _ = self.server.ask("HEAD", self._target(key))
+        assert status == 200
+        return fields
+
+    def put(self, key, body):
+        """Another tool puts an object."""
+        assert self.server.ask("PUT", self._target(key), body)[0] == 200
+
+    def _target(self, key):
+        return f"/{self.name}/{PREFIX}/{quote(key)}"
+
+    def _texts(self, query, tag):
+        _, _, body = self.server.ask("GET", f"/{self.name}?{query}")
+        found = ElementTree.fromstring(re.sub(rb' xmlns="[^"]*"', b"", body)).iter(tag)
+        return sorted(one.text for one in found)
+
+
+def _below(key):
+    return key.removeprefix(f"{PREFIX}/") if key.startswith(f"{PREFIX}/") else f"/{key}"
+
+
+def point_at(monkeypatch, url):
+    """The settings that a user has in the environment, for the store at ``url``."""
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3", "AWS_ALLOW_HTTP"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "CANARY-KEY")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "CANARY-SECRET")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+
+
+@pytest.fixture(scope="session")
+def moto_server():
+    """One for all tests of a worker."""
+    server = MotoServer()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def bucket(moto_server, monkeypatch):
+    """An empty one, and an environment that leads to it."""
+    point_at(monkeypatch, moto_server.url)
+    return Bucket(moto_server)

@@ -82,6 +82,7 @@ class Simulation:
         self.lost_bytes = 0.0
         self.ideal_s = sum(batches.bytes) / sum(scene.speeds_bps)
         self.fails_s = self.ideal_s / 2 if scene.fails else inf
+        self.failed = False
         self.try_over_s = inf
 
     def run(self) -> Result:
@@ -129,7 +130,7 @@ class Simulation:
 
     def has_failed(self, at: int) -> bool:
         """It is the last one's part to fail."""
-        return self.fails_s == -inf and at == self.volumes[-1]
+        return self.failed and at == self.volumes[-1]
 
     def end_s(self, at: int) -> float:
         """When the next batch of a volume is written."""
@@ -166,7 +167,7 @@ class Simulation:
     def fail(self) -> None:
         """What was under way on the last volume is lost."""
         at = self.volumes[-1]
-        self.fails_s = -inf
+        self.failed, self.fails_s = True, inf
         self.lost_bytes = sum(self.batches.bytes[batch] - left for batch, left in self.running[at].items())
         self.running[at].clear()
         self.moved[at] = 0.0

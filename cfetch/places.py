@@ -57,7 +57,7 @@ def roots(to: Sequence[str]) -> tuple[str | Path, ...]:
         if here == there or _is_same(here, there):
             raise ConfigError(f"to names {one} and {other}, which are the same; give each destination once")
         for inner, outer, within in ((one, other, (here, there)), (other, one, (there, here))):
-            if type(here) is type(there) and within[0].is_relative_to(within[1]):
+            if within[0].is_relative_to(within[1]):
                 raise ConfigError(f"to names {inner}, which lies in {outer}; give each a place of its own")
     return found
 

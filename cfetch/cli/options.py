@@ -114,7 +114,7 @@ def _extended(
 def _resolved(given: dict[str, Any], names: Iterable[str]) -> Resolved:
     """Take flags and --config out of what was given, and lay them over file and environment."""
     config: Path | None = given.pop("config")
-    flags = {name: _as_text(value) for name in names if (value := given.pop(name)) not in (None, [])}
+    flags = {name: _as_text(value) for name in names if (value := given.pop(name)) is not None}
     file = config or (Path(os.environ["CFETCH_CONFIG"]) if os.environ.get("CFETCH_CONFIG") else None)
     return resolve(flags=flags, env=os.environ, file=file)
 

@@ -221,9 +221,7 @@ async def fetch(
         if run.size_bytes is None and verdict.total_bytes is not None:
             run.size_bytes, run.learned_size = verdict.total_bytes, True
         end = run.size_bytes
-        read: Callable[[], Awaitable[bytes]] = response.read
-        if limiter is not None:
-            read = limiter.reader(response.read, url.host(), run, origin_s)
+        read = response.read if limiter is None else limiter.reader(response.read, url.host(), run, origin_s)
         write, note, monotonic = part.write, run.note, clock.monotonic
         while data := await read():
             if end is not None and part.position + len(data) > end:
@@ -232,11 +230,7 @@ async def fetch(
             write(data)
             note(monotonic() - origin_s, len(data))
             if part.must_wait:
-                run.hold(monotonic() - origin_s)
-                try:
-                    await part.room()
-                finally:
-                    run.let_go(monotonic() - origin_s)
+                await _wait_for_volume(run, part, clock, origin_s)
     except BaseException:
         try:
             if run.reason is not None:
@@ -245,6 +239,15 @@ async def fetch(
             response.close()
         raise
     check_end(run, part)
+
+
+async def _wait_for_volume(run: Running, part: Part, clock: Clock, origin_s: float) -> None:
+    """The volume is behind; that is not the server's fault."""
+    run.hold(clock.monotonic() - origin_s)
+    try:
+        await part.room()
+    finally:
+        run.let_go(clock.monotonic() - origin_s)
 
 
 def _range_of(part: Part) -> dict[str, str]:

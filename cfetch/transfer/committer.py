@@ -127,10 +127,12 @@ class Committer:
                 lambda: [self._named(one) for one in group], undo=lambda errors: self._undo(group, errors)
             )
         except LocalFault as fault:  # the bytes may be lost although they were written: never publish them
-            for pending in group:
-                self._tell(pending, fault)
+            for part in (part for pending in group for part in pending.parts):
+                part.discard()
             for pending in named:
                 self._take_back(pending, fault)
+            for pending in group:
+                pending.ended(fault)
             return []
         for pending, error in zip(group, errors, strict=True):
             if error is not None:

@@ -18,30 +18,22 @@ from cfetch.breaker import Position
 from cfetch.clock import Clock
 from cfetch.config.settings import Settings
 from cfetch.errors import CfetchError, HeldBack, LocalFault, VolumeFault
-from cfetch.events import (
-    AttemptRecord,
-    BatchCommitted,
-    BatchPlaced,
-    Listener,
-    Status,
-    VolumePaused,
-    VolumeView,
-)
+from cfetch.events import AttemptRecord, Listener, Status, VolumeView
 from cfetch.manifest.plan import Plan
-from cfetch.placement.chooser import Mode, explain
+from cfetch.placement.chooser import Mode
 from cfetch.placement.placer import Overdue, Placed, Placer, Unplaceable
 from cfetch.transfer.arrivals import Arrivals
+from cfetch.transfer.health import Health
 from cfetch.transfer.job import Job
 from cfetch.transfer.lane import Lane, Part
 from cfetch.transfer.schedule import NEVER, Schedule
 from cfetch.transfer.staging import Batch, Staging
+from cfetch.transfer.volume_events import batch_committed, batch_placed, volume_paused, volume_view, why
 
 __all__ = ["Owner", "Placing"]
 
-TICK_S = 0.5  # between looks at speeds and at calls that do not come back
-ROOM_S = 2.0  # between looks at free space
-RESERVE_BYTES = 16 << 20  # of a volume; cfetch's own files need room too
-RESERVE_SHARE = 0.01  # but of a small one not more than this
+TICK_S = 0.5  # between rounds in which nothing has happened
+SHORTEST_WAIT_S = 0.01
 
 
 class Owner(Protocol):
@@ -102,7 +94,15 @@ class Placing:
         self._lost: dict[int, list[AttemptRecord]] = {}  # by entry, on volumes that were left
         self._running = [0] * len(lanes)
         self._limit = settings.concurrency
-        self._free: list[int | None] = [None] * len(lanes)
+        self._health = Health(
+            lanes,
+            self._placer,
+            clock,
+            patience_s=min(settings.write_timeout, settings.placement_deadline),
+            landed=owner.landed,
+            here=self._here,
+            gone=self._gone,
+        )
         self._done_bytes = [0] * len(lanes)
         self._done_batches = [0] * len(lanes)
         self._work = asyncio.Event()
@@ -233,32 +233,24 @@ class Placing:
 
     def views(self) -> list[VolumeView]:
         """For the dashboard."""
-        return [self._view(at) for at in range(len(self._volumes))]
-
-    def _view(self, at: int) -> VolumeView:
-        view = self._placer.view(at)
-        return VolumeView(
-            name=self._volumes[at].name,
-            load_bytes=view.load_bytes,
-            running=view.running,
-            queued=view.queued,
-            speed_bps=view.speed_bps,
-            breaker=view.breaker.value,
-            reason=view.reason or None,
-            free_bytes=self._free[at],
-            batches_done=self._done_batches[at],
-            bytes_done=self._done_bytes[at],
-        )
+        return [
+            volume_view(
+                lane.name,
+                self._placer.view(at),
+                free_bytes=self._health.free_bytes[at],
+                batches_done=self._done_batches[at],
+                bytes_done=self._done_bytes[at],
+            )
+            for at, lane in enumerate(self._volumes)
+        ]
 
     # at work
 
     async def run(self) -> None:
         """Until all batches are over, or ``stop``."""
-        volumes = range(len(self._volumes))
         async with asyncio.TaskGroup() as group:
-            beside = [group.create_task(self._watch(), name="volumes")]
-            await asyncio.gather(*map(self._open, volumes))
-            beside += [group.create_task(self._ask_room(at)) for at in volumes]
+            watching = group.create_task(self._health.watch(), name="volumes")
+            await self._health.opened()
             while not self.is_over:
                 self._work.clear()
                 await self._round()
@@ -266,9 +258,8 @@ class Placing:
                 wait_s = min(TICK_S, self._placer.next_s(now_s) - now_s)
                 if not self.is_over:
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(self._work.wait(), max(wait_s, 0.01))
-            for task in beside:
-                task.cancel()
+                        await asyncio.wait_for(self._work.wait(), max(wait_s, SHORTEST_WAIT_S))
+            watching.cancel()
         self._owner.wake()
 
     def stop(self) -> None:
@@ -281,51 +272,6 @@ class Placing:
         for staging in self._stagings.values():
             for job in staging.staged:
                 self._owner.finish(job, "cancelled", kept_bytes=job.part.leave(whole=True))
-
-    async def _open(self, at: int) -> None:
-        try:
-            await self._volumes[at].open()
-            await self._look_at_room(at)
-        except VolumeFault as fault:
-            self._gone(at, fault)
-
-    async def _ask_room(self, at: int) -> None:
-        while True:
-            await self._clock.sleep(ROOM_S)
-            try:
-                await self._look_at_room(at)
-            except VolumeFault as fault:
-                self._gone(at, fault)
-
-    async def _look_at_room(self, at: int) -> None:
-        """Ask for the free space, and add what has landed of the batches that count as load."""
-        free_bytes = self._free[at] = await self._volumes[at].free_bytes()
-        if free_bytes is None:
-            return
-        here = [one for one in self._stagings.values() if one.at == at]
-        landed = sum(one.staged_bytes + sum(job.part.position for job in one.jobs) for one in here)
-        reserve = min(RESERVE_BYTES, int(RESERVE_SHARE * (free_bytes + landed)))
-        self._placer.room(at, max(0, free_bytes - reserve) + landed)
-
-    async def _watch(self) -> None:
-        """Measures the volumes, and leaves those that do not answer."""
-        volumes = range(len(self._volumes))
-        before_s, landed, busy = self._owner.now(), [0 for _ in volumes], list(self._running)
-        patience_s = min(self._settings.write_timeout, self._settings.placement_deadline)
-        while True:
-            await self._clock.sleep(TICK_S)
-            now_s = self._owner.now()
-            here = [self._owner.landed(at) for at in volumes]
-            for at, lane in enumerate(self._volumes):
-                if busy[at] and self._running[at] and now_s > before_s:
-                    self._placer.measured(at, max(0, here[at] - landed[at]), now_s - before_s)
-                if lane.oldest_s(self._clock.monotonic()) > patience_s:
-                    why = f"{lane.name} has not answered for {patience_s:g} s; see whether it is still there"
-                    lane.abandon(why)
-                    self._gone(at, VolumeFault(why))
-                elif lane.is_stuck:  # no probe before what was abandoned has come back
-                    self._placer.partition_failed(at, now_s, self._placer.view(at).reason)
-            before_s, landed, busy = now_s, here, list(self._running)
 
     async def _round(self) -> None:
         """Let batches arrive, place them, begin them."""
@@ -356,8 +302,12 @@ class Placing:
             self.is_over = True
             self._work.set()
 
+    def _here(self, at: int) -> list[Staging]:
+        """What is being staged on a volume."""
+        return [one for one in self._stagings.values() if one.at == at]
+
     def _wants_batch(self, at: int) -> bool:
-        here = [one for one in self._stagings.values() if one.at == at]
+        here = self._here(at)
         return sum(one.unhanded for one in here) < self._limit and len(here) < 2 * self._limit + 2
 
     async def _arrive(self) -> None:
@@ -424,15 +374,7 @@ class Placing:
         if error is None:
             self._done_bytes[at] += staging.staged_bytes
             self._done_batches[at] += 1
-            self._emit(
-                BatchCommitted(
-                    t_s=self._owner.now(),
-                    batch=staging.batch.shown,
-                    files=len(staging.staged),
-                    size_bytes=staging.staged_bytes,
-                    volume=self._volumes[at].name,
-                )
-            )
+            self._emit(batch_committed(self._owner.now(), staging, self._volumes[at].name))
         self._over(staging)
         if isinstance(error, LocalFault):
             self._owner.fail(error)
@@ -471,7 +413,7 @@ class Placing:
             return
         was_open = self._placer.view(at).breaker is Position.OPEN
         self._placer.partition_failed(at, self._owner.now(), str(fault))
-        for staging in [one for one in self._stagings.values() if one.at == at]:
+        for staging in self._here(at):
             self._withdraw(staging)
         if not was_open:
             self._tell_paused(at)
@@ -533,30 +475,16 @@ class Placing:
     # what is told
 
     def _why(self, placed: Placed) -> str:
-        if placed.choice is None:
-            return placed.why
-        return f"{placed.why}: {explain(placed.choice, [lane.name for lane in self._volumes])}"
+        return why(placed, [lane.name for lane in self._volumes])
 
     def _tell_placed(self, placed: Placed) -> None:
-        batch, source = self._batches[placed.batch], placed.stolen_from
-        self._emit(
-            BatchPlaced(
-                t_s=self._owner.now(),
-                batch=batch.shown,
-                files=len(batch.entries),
-                size_bytes=batch.bytes,
-                volume=self._volumes[placed.partition].name,
-                why=self._why(placed),
-                moved_from=None if source is None else self._volumes[source].name,
-            )
-        )
+        batch, names = self._batches[placed.batch], [lane.name for lane in self._volumes]
+        self._emit(batch_placed(self._owner.now(), batch, placed, names))
 
     def _tell_paused(self, at: int) -> None:
-        view, now_s = self._placer.view(at), self._owner.now()
+        view = self._placer.view(at)
         if view.breaker is Position.OPEN:
-            pause_s = max(0.0, view.until_s - now_s)
-            volume = self._volumes[at].name
-            self._emit(VolumePaused(t_s=now_s, volume=volume, pause_s=pause_s, reason=view.reason))
+            self._emit(volume_paused(self._owner.now(), self._volumes[at].name, view))
 
 
 def _of(job: Job) -> Staging:

@@ -66,15 +66,7 @@ class Pool:
             self._placing = Placing(
                 plan, settings, volumes, self, instant=instant, clock=clock, emit=emit, confirm=confirm
             )
-        lanes = self._placing and self._placing.arrivals.lanes
-        self.schedule: Schedule[Job] = Schedule(
-            plan.sizes,
-            lanes.of if lanes else plan.host_of,
-            len(lanes) if lanes else len(plan.hosts),
-            opens_s=self._opens_s,
-            most_put_back=MOST_PUT_BACK * settings.concurrency,
-            released=lanes is None,
-        )
+        self.schedule = self._new_schedule()
         self._has_mirrors = False  # until an entry with mirrors is met
         self._detector = Detector(settings.straggler)
         self._monitor = Monitor(
@@ -106,6 +98,17 @@ class Pool:
         self._workers: list[asyncio.Task[None]] = []
         self._stopping = False
         self.fault: LocalFault | None = None
+
+    def _new_schedule(self) -> Schedule[Job]:
+        plan, lanes = self._plan, self._placing and self._placing.arrivals.lanes
+        return Schedule(
+            plan.sizes,
+            lanes.of if lanes else plan.host_of,
+            len(lanes) if lanes else len(plan.hosts),
+            opens_s=self._opens_s,
+            most_put_back=MOST_PUT_BACK * self._settings.concurrency,
+            released=lanes is None,
+        )
 
     async def run(self) -> None:
         """Work until every entry has ended, or ``stop``. A local fault is left in ``fault``."""

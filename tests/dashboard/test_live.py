@@ -146,6 +146,7 @@ def test_volumes_that_do_not_fit_are_counted_and_those_in_trouble_come_first():
     assert [line.split()[0] for line in lines[at + 1 : at + 5]] == ["/out", "/trial", "/data0", "/data1"]
     assert lines[at + 5] == "and 4 more, all well"
     assert any(line.startswith("/data4 ") for line in panel(*well[:5]))
+    assert "and 2 more, all well" in panel(*well)
     gone = [volume(f"/out{i}", breaker="open", reason="disk gone") for i in range(6)]
     assert "and 4 more, 2 of them out of use" in panel(*well[:2], *gone)
 
@@ -259,12 +260,17 @@ def on_a_terminal(*arguments, width=80, height=24, **environ):
     return bytes(written)
 
 
+def sequences(written):
+    """The kinds of control sequences; colours are one: a busy machine leaves out frames that have some."""
+    return {re.sub(rb"^\x1b\[[0-9;]*m$", b"colour", one) for one in SEQUENCE.findall(written)}
+
+
 def test_hostile_names_bring_no_escape_sequence_of_their_own():
     """On a real terminal, hostile names cause no control sequence that harmless names do not cause."""
     volumes = ("--volumes", "8", "--explain")
     harmless, hostile = on_a_terminal(*volumes), on_a_terminal("--hostile", *volumes)
     assert b"owned" in hostile or b"smile" in hostile
-    assert set(SEQUENCE.findall(hostile)) <= set(SEQUENCE.findall(harmless))
+    assert sequences(hostile) <= sequences(harmless)
 
 
 def test_the_view_gives_way_to_the_summary():
@@ -406,3 +412,13 @@ def test_a_stopped_terminal_gets_the_latest_explanations(terminal):
             shown += os.read(master, 65536) if select.select([master], [], [], 0.0)[0] else b""
         assert b"b00009 " not in shown
         assert b"b00010 " in shown
+
+
+def test_what_was_explained_last_is_shown_too(terminal):
+    """A batch may be placed after the last frame."""
+    master, stream_ = terminal
+    with live_view(stream_, no_color=False, explain=True) as tell:
+        tell(started())
+        tell(progress(0.25))
+        tell(placed(1.0))
+    assert b"batch shard-7" in read_until(master, b"done in 3 s")

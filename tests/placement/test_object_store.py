@@ -134,7 +134,7 @@ def said(status, code=""):
 async def test_faults_are_told_in_our_own_words(monkeypatch, answer, words, no_room):
     """Each says what to do; what the store or obstore wrote, with keys and URLs, is not repeated."""
     monkeypatch.setattr(module, "MAX_RETRIES", 0)
-    async with RawServer(answer, then="close") as server:
+    async with RawServer(answer) as server:
         point_at(monkeypatch, server.url)
         store = ObjectStore("s3://bucket/p", timeout_s=30)
         for call in (store.put("k", b""), store.names("x")):
@@ -148,7 +148,7 @@ async def test_faults_are_told_in_our_own_words(monkeypatch, answer, words, no_r
 
 async def test_a_writer_tells_of_denied_access_too(monkeypatch):
     """Its errors have lost their type on the way."""
-    async with RawServer(said("403 Forbidden", "AccessDenied"), then="close") as server:
+    async with RawServer(said("403 Forbidden", "AccessDenied")) as server:
         point_at(monkeypatch, server.url)
         with pytest.raises(VolumeFault, match="denies access"):
             await ObjectStore("s3://bucket/p", timeout_s=30).upload("k", ABOUT, PIECE_BYTES).complete()

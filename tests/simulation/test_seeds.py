@@ -163,13 +163,13 @@ def test_who_claims_success_is_contradicted_by_the_records(monkeypatch):
 
 def test_who_does_not_tell_of_an_entry_is_found_out(monkeypatch):
     """Each entry ends in exactly one record."""
-    finish = Pool._finish
+    finish = Pool.finish
 
     def silently(self, job, status, **more):
         if status != "failed":
             finish(self, job, status, **more)
 
-    monkeypatch.setattr(Pool, "_finish", silently)
+    monkeypatch.setattr(Pool, "finish", silently)
     assert found_out("records", lambda seed: hostile(seed, faults=["404"], endings=QUIET))
 
 

@@ -180,7 +180,7 @@ async def test_a_batch_that_cannot_be_whole_leaves_nothing(lane, bucket):
     """One upload is ended by somebody else: what this run has put is deleted, and nothing else."""
     bucket.put("b", b"another tool's")
     parts = [await staged(lane, path, body) for path, body in (("a", b"1"), ("b", BIG), ("c", b"3"))]
-    bucket.end_uploads(len(BIG) // PIECE_BYTES)
+    await bucket.end_uploads(len(BIG) // PIECE_BYTES)
     fault = await committed(lane, parts, record_of())
     assert isinstance(fault, VolumeFault)
     assert "ended the upload" in str(fault)
@@ -192,7 +192,7 @@ async def test_a_batch_that_cannot_be_whole_leaves_nothing(lane, bucket):
 async def test_what_is_put_after_a_deletion_stays(lane, bucket):
     """A batch may come back at once, under the same names."""
     parts = [await staged(lane, path, body) for path, body in (("a", b"1"), ("b", BIG))]
-    bucket.end_uploads(len(BIG) // PIECE_BYTES)
+    await bucket.end_uploads(len(BIG) // PIECE_BYTES)
     assert await committed(lane, parts, record_of()) is not None
     again = [await staged(lane, path, body) for path, body in (("a", b"1"), ("b", BIG))]
     assert await committed(lane, again, record_of()) is None

@@ -1,0 +1,62 @@
+"""What is told of batches and volumes: the placer's values as events."""
+
+from collections.abc import Sequence
+
+from cfetch.events import BatchCommitted, BatchPlaced, VolumePaused, VolumeView
+from cfetch.placement.chooser import explain
+from cfetch.placement.placer import Placed, View
+from cfetch.transfer.staging import Batch, Staging
+
+__all__ = ["batch_committed", "batch_placed", "volume_paused", "volume_view", "why"]
+
+
+def why(placed: Placed, names: Sequence[str]) -> str:
+    """Why a batch goes where it goes, in one line."""
+    return placed.why if placed.choice is None else f"{placed.why}: {explain(placed.choice, names)}"
+
+
+def batch_placed(now_s: float, batch: Batch, placed: Placed, names: Sequence[str]) -> BatchPlaced:
+    """A batch has a volume."""
+    return BatchPlaced(
+        t_s=now_s,
+        batch=batch.shown,
+        files=len(batch.entries),
+        size_bytes=batch.bytes,
+        volume=names[placed.partition],
+        why=why(placed, names),
+        moved_from=None if placed.stolen_from is None else names[placed.stolen_from],
+    )
+
+
+def batch_committed(now_s: float, staging: Staging, name: str) -> BatchCommitted:
+    """A batch stands on its volume."""
+    return BatchCommitted(
+        t_s=now_s,
+        batch=staging.batch.shown,
+        files=len(staging.staged),
+        size_bytes=staging.staged_bytes,
+        volume=name,
+    )
+
+
+def volume_paused(now_s: float, name: str, view: View) -> VolumePaused:
+    """A volume is not used for a while."""
+    return VolumePaused(t_s=now_s, volume=name, pause_s=max(0.0, view.until_s - now_s), reason=view.reason)
+
+
+def volume_view(
+    name: str, view: View, *, free_bytes: int | None, batches_done: int, bytes_done: int
+) -> VolumeView:
+    """A volume at this moment."""
+    return VolumeView(
+        name=name,
+        load_bytes=view.load_bytes,
+        running=view.running,
+        queued=view.queued,
+        speed_bps=view.speed_bps,
+        breaker=view.breaker.value,
+        reason=view.reason or None,
+        free_bytes=free_bytes,
+        batches_done=batches_done,
+        bytes_done=bytes_done,
+    )

@@ -46,7 +46,7 @@ ORIGIN_NAME = "origin.json"
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``--dry-run`` tells (``cfetch.preview/1``): nothing was downloaded."""
+    """What ``--dry-run`` tells (``cfetch.preview/1``): nothing was downloaded. ``volumes``: free bytes of each."""
 
     schema: str = "cfetch.preview/1"
     files: int
@@ -57,6 +57,7 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     hosts: dict[str, int]
     destination: str
     free_bytes: int | None
+    volumes: dict[str, int | None] = {}
 
 
 class Previews(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,7 +191,7 @@ def _elsewhere(settings: Settings, table: Table, entry: Entry) -> str:
         record = table.store.read_plan(entry)
         if record is None or not (is_shared(settings) or " " in record.fingerprint):
             return ""
-        if record.destinations != tuple(map(str, places(settings).roots)):
+        if sorted(record.destinations) != sorted(map(str, places(settings).roots)):
             return printable(", ".join(record.destinations), 1000)
     return ""
 
@@ -253,6 +254,7 @@ class Prepared:
             hosts={printable(host): count for host, count in zip(self.plan.hosts, counts, strict=True)},
             destination=_joined(self._volumes.roots),
             free_bytes=self._volumes.free_bytes(),
+            volumes=self._volumes.rooms() if len(self._volumes.roots) > 1 else {},
         )
 
     def _in_place(self) -> int:
@@ -336,7 +338,7 @@ class Prepared:
     def _put(self, table: Table, kind: Kind) -> str:
         """The instant of this plan on the timeline, with its frozen manifest beside it."""
         roots = tuple(map(str, self._volumes.roots))
-        where = f" {' '.join(roots)}" if is_shared(self._settings) else ""
+        where = f" {' '.join(sorted(roots))}" if is_shared(self._settings) else ""
         record = PlanRecord(
             kind=kind,
             fingerprint=self.plan.digest + where,

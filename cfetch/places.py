@@ -11,6 +11,7 @@ from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError
 from cfetch.placement.local import STATE_NAME
 from cfetch.timeline.heartbeat import Heartbeats
+from cfetch.timeline.store import TIMELINE
 
 __all__ = ["Places", "is_shared", "places", "roots", "timeline"]
 
@@ -36,13 +37,15 @@ def places(settings: Settings) -> Places:
     found = roots(settings.to)
     if settings.state:
         return Places(found, Path(settings.state).absolute())
-    first = next((root for root in found if isinstance(root, Path)), None)
-    if first is None:
+    directories = [root for root in found if isinstance(root, Path)]
+    if not directories:
         raise ConfigError(
             f"to is {', '.join(settings.to)}, and cfetch keeps its own files in a directory: name one with "
             "--state"
         )
-    return Places(found, first / STATE_NAME)
+    states = [directory / STATE_NAME for directory in directories]
+    there = (state for state in states if (state / TIMELINE).is_dir())  # in whichever order they are given
+    return Places(found, next(there, states[0]))
 
 
 def roots(to: Sequence[str]) -> tuple[str | Path, ...]:
@@ -83,4 +86,4 @@ def timeline(settings: Settings) -> tuple[Path, list[Path], Heartbeats]:
 def is_shared(settings: Settings) -> bool:
     """Whether plans of other destinations may stand on the same timeline. Raises ConfigError."""
     found = places(settings)
-    return found.state not in (root / STATE_NAME for root in found.directories[:1])
+    return found.state not in (root / STATE_NAME for root in found.directories)

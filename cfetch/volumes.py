@@ -62,6 +62,10 @@ class Volumes:
         """What may be written to all of them together; None: one has no bound that is known."""
         return None if self.stores else sum(volume.free_bytes() for volume in self.local)
 
+    def rooms(self) -> dict[str, int | None]:
+        """The same by volume."""
+        return {str(one.root): one.free_bytes() for one in self.local} | dict.fromkeys(self.stores)
+
     def existing(self, path: SafePath) -> int | None:
         """The size of the file at ``path`` on the first directory that has one. Raises Blocked, LocalFault."""
         found = (volume.existing(path) for volume in self.local)

@@ -39,15 +39,23 @@ def test_the_first_directory_holds_the_state(tmp_path):
 
 
 def test_state_in_a_place_of_its_own_is_shared(tmp_path):
-    """Wherever it is but in the first directory: other destinations may have plans there."""
+    """Wherever it is but in one of the destinations: others may have plans there."""
     a, b = str(tmp_path / "a"), str(tmp_path / "b")
     state = str(tmp_path / "state")
     assert found(a, b, state=state).state == Path(state)
     assert is_shared(Settings(to=(a, b), state=state))
-    assert is_shared(Settings(to=(a, b), state=f"{b}/.cfetch"))
+    assert not is_shared(Settings(to=(a, b), state=f"{b}/.cfetch"))
     assert not is_shared(Settings(to=(a, b), state=f"{a}/.cfetch"))
     assert is_shared(Settings(to=("s3://bucket",), state=state))
     assert timeline(Settings(to=("s3://bucket",), state=state))[:2] == (Path(state), [])
+
+
+def test_the_timeline_is_found_in_whichever_order_the_destinations_are_given(tmp_path):
+    """The first directory gets it; later it is where it was, so that two orders do not make two timelines."""
+    a, b = tmp_path / "a", tmp_path / "b"
+    assert found(str(b), str(a)).state == b / ".cfetch"
+    (b / ".cfetch/timeline").mkdir(parents=True)
+    assert found(str(a), str(b)).state == b / ".cfetch"
 
 
 def test_object_stores_alone_need_a_directory_for_the_state():

@@ -30,6 +30,7 @@ class Cut(NamedTuple):
     order: "array[int]"
     start: "array[int]"
     members: "array[int]"
+    unknown_bytes: int
 
     def entries(self, batch: int) -> "array[int]":
         """The entries of one batch."""
@@ -76,7 +77,7 @@ def cut(
         files[batch] += 1
     order = array("I", sorted(range(len(totals)), key=totals.__getitem__, reverse=True))
     start, members = _grouped(batch_of, files)
-    return Cut(batch_of, totals, files, has_name, order, start, members)
+    return Cut(batch_of, totals, files, has_name, order, start, members, mean)
 
 
 def _grouped(batch_of: "array[int]", files: "array[int]") -> "tuple[array[int], array[int]]":

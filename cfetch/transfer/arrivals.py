@@ -83,8 +83,11 @@ class Arrivals:
                 holding = task.result()
             found.append(holding)
         self._note(batch, found)
-        sizes = ((index, entry.size_bytes or 0) for index, entry in zip(indexes, entries, strict=True))
-        batch.missing_bytes = sum(size for index, size in sizes if index not in batch.standing)
+        missing = [
+            entry for index, entry in zip(indexes, entries, strict=True) if index not in batch.standing
+        ]
+        guess = self._cut.unknown_bytes
+        batch.missing_bytes = sum(guess if one.size_bytes is None else one.size_bytes for one in missing)
         return batch
 
     @staticmethod

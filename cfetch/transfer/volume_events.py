@@ -12,7 +12,9 @@ __all__ = ["batch_committed", "batch_placed", "volume_paused", "volume_view", "w
 
 def why(placed: Placed, names: Sequence[str]) -> str:
     """Why a batch goes where it goes, in one line."""
-    return placed.why if placed.choice is None else f"{placed.why}: {explain(placed.choice, names)}"
+    if placed.choice is None:
+        return placed.why
+    return explain(placed.choice, names).removeprefix(f"{names[placed.partition]}: ")
 
 
 def batch_placed(now_s: float, batch: Batch, placed: Placed, names: Sequence[str]) -> BatchPlaced:

@@ -234,7 +234,6 @@ class Placer:
                 if self._lacks_only_room(batch):
                     batch.since_s = inf
                 continue
-            batch.retry_s = inf
             self._queue(batch, chosen, now_s)
             known[chosen.partition] = self._partitions[chosen.partition].known()
             placed.append(chosen)
@@ -396,6 +395,7 @@ class Placer:
         batch.at = placed.partition
         batch.placed = placed
         batch.queued_s = now_s
+        batch.retry_s = inf
         partition.queued[batch.number] = batch
         partition.load_bytes += batch.size_bytes
         partition.load_count += batch.files

@@ -122,7 +122,6 @@ class Model:
                 batch.refused, batch.retry = set(), inf
             p, at_home = self.chosen(batch)
             if p is not None:
-                batch.retry = inf
                 self.move(batch, p, now_s)
                 answer.append((batch.number, p, None, False))
                 if not at_home:
@@ -247,7 +246,7 @@ class Model:
         if batch.at is not None:
             batch.since += now_s - batch.queued_s
         self.moves += 1
-        batch.at, batch.victim, batch.moved, batch.queued_s = p, batch.at, self.moves, now_s
+        batch.at, batch.victim, batch.moved, batch.queued_s, batch.retry = p, batch.at, self.moves, now_s, inf
 
     def back(self, batch, now_s):
         if batch.taken:

@@ -20,8 +20,14 @@ class Story:
         """A batch that partition ``p`` is writing. Returns its number."""
         batch = self.tell(size, now_s, home=p)
         assert [(placed.batch, placed.partition) for placed in self.placer.assign(now_s)] == [(batch, p)]
-        assert self.placer.begin(p, now_s).batch == batch
+        assert self.begin(p, now_s).batch == batch
         return batch
+
+    def begin(self, p, now_s=0.0):
+        """The batch that partition ``p`` begins; there must be one."""
+        placed = self.placer.begin(p, now_s)
+        assert placed is not None
+        return placed
 
     def tell(self, size, now_s=0.0, **more):
         """A batch arrives. Returns its number."""
@@ -43,4 +49,5 @@ class Story:
     def fail(self, batch, now_s=0.0):
         """The partition that writes it cannot."""
         of = self.placer.partition_of(batch)
+        assert of is not None
         return self.placer.failed(batch, now_s, of=of, reason=f"P{of} broke")

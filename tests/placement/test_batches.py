@@ -24,6 +24,7 @@ def test_a_large_entry_is_alone_and_closes_nothing():
     """At the cap is large already; the batch that is being filled goes on after it."""
     result = cut([5, 25, 5, 30, 5, 30], None, share=0.25)
     assert shape(result) == [[0, 2, 4], [1], [3], [5]]
+    assert shape(cut([0, 25, 75], None, share=0.25)) == [[0], [1], [2]]
 
 
 def test_the_number_of_files_is_a_cap_too():

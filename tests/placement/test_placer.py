@@ -45,7 +45,7 @@ def test_a_probe_is_the_smallest_waiting_batch_and_only_one():
     ]
     assert story.placer.assign(99.0) == []
     assert position(story) is Position.OPEN
-    assert story.placer.begin(0, LATER_S).probe
+    assert story.begin(0, LATER_S).probe
     assert position(story) is Position.HALF_OPEN
     assert story.placer.begin(0, LATER_S) is None
     assert story.produce(5, now_s=99.0) == [1]
@@ -116,7 +116,7 @@ def test_a_probe_comes_from_another_queue_when_nothing_waits():
     story.produce(40, 30, 20, 10, now_s=0.0)
     small = story.tell(5, 0.0, home=1)
     story.placer.assign(0.0)
-    assert story.placer.begin(1, 0.0).batch == 1
+    assert story.begin(1, 0.0).batch == 1
     assert story.placer.next_s(0.0) == LATER_S
     (probe,) = story.placer.assign(LATER_S)
     assert (probe.batch, probe.partition, probe.stolen_from, probe.probe) == (4, 0, 1, True)
@@ -182,7 +182,7 @@ def test_a_free_partition_steals_the_last_of_who_is_done_last():
     story = Story(Mode.FINISH, 100, 150, 1000)
     assert story.produce(40, 30, 20, 5) == [0, 0, 1, 0]
     assert story.placer.written(2, 0.0, of=2)
-    stolen = [story.placer.begin(2, 0.0) for _ in range(4)]
+    stolen = [story.begin(2) for _ in range(4)]
     assert [(one.batch, one.stolen_from) for one in stolen] == [(6, 0), (4, 0), (5, 1), (3, 0)]
     assert stolen[0] == Placed(6, 2, "done sooner here", None, 0)
     assert story.loads() == [100, 150, 95]
@@ -233,7 +233,7 @@ def test_what_is_at_home_was_refused_or_has_no_room_is_not_stolen():
     assert [story.placer.partition_of(batch) for batch in (free, home, large, refused)] == [0] * 4
     assert story.placer.written(1, 0.0, of=1)
     story.placer.room(1, 50)
-    assert story.placer.begin(1, 0.0).batch == free
+    assert story.begin(1, 0.0).batch == free
     assert story.placer.begin(1, 0.0) is None
 
 
@@ -291,6 +291,29 @@ def test_no_room_is_no_failure():
     assert [one.batch for one in story.placer.assign(2.0 + RETRY_S)] == [batch]
 
 
+def test_a_refusal_is_remembered_from_the_last_place_on():
+    """A probe in between was a place."""
+    story = broken(Mode.FINISH, 0, 0)
+    batch = story.start(10, 1)
+    story.placer.failed(batch, 0.0, of=1, reason="quota", no_room=True)
+    assert story.placer.assign(0.0) == []
+    assert story.placer.assign(1.0)[0].probe
+    story.fail(batch, 1.0)
+    story.placer.room(0, 0)
+    assert story.placer.assign(1.0) == []
+    assert story.placer.assign(RETRY_S) == []
+    assert [one.partition for one in story.placer.assign(1.0 + RETRY_S)] == [1]
+
+
+def test_who_fails_waits_in_the_order_of_arrival():
+    """Not in that of the failures."""
+    story = Story(Mode.FINISH, 0, 0)
+    first, second = story.start(10, 0), story.start(10, 0)
+    story.fail(second)
+    story.fail(first)
+    assert [one.batch for one in story.placer.assign(0.0)] == [first, second]
+
+
 def test_no_room_leaves_the_queue_as_it_is():
     """Only what failed waits again."""
     story = Story(Mode.FINISH, 0)
@@ -343,6 +366,32 @@ def test_the_deadline_does_not_run_in_a_queue():
     assert [over.batch for over in story.placer.overdue(102.0)] == [0]
     (over,) = story.placer.overdue(nextafter(102.0, inf))
     assert over == (1, "no destination took it within 2 s", ("gone",))
+
+
+def test_what_was_taken_counts_for_one_failure():
+    """The next one, without anything taken, does not begin the deadline anew."""
+    story = Story(Mode.FINISH, 0, 0, deadline_s=2.0)
+    batch = story.start(10, 0)
+    story.placer.taken(batch)
+    story.fail(batch, 5.0)
+    story.placer.assign(5.0)
+    story.placer.begin(1, 5.0)
+    story.fail(batch, 6.0)
+    assert story.placer.overdue(7.0) == []
+    assert [over.batch for over in story.placer.overdue(nextafter(7.0, inf))] == [batch]
+
+
+@pytest.mark.parametrize("thief", [0, 1])
+def test_the_time_in_a_queue_is_left_out_of_the_deadline(thief):
+    """What was begun or stolen after 100 s has all of it before it."""
+    story = Story(Mode.FINISH, 10, 10, deadline_s=2.0)
+    assert story.produce(5) == [0]
+    assert story.placer.written(1, 1.0, of=1)
+    assert story.begin(thief, 100.0).batch == 2
+    story.placer.partition_failed(0, 102.0, "gone")
+    story.placer.partition_failed(1, 102.0, "gone")
+    assert 2 not in [over.batch for over in story.placer.overdue(102.0)]
+    assert 2 in [over.batch for over in story.placer.overdue(nextafter(102.0, inf))]
 
 
 def test_a_failure_does_not_begin_the_deadline_anew():
@@ -470,6 +519,7 @@ def test_what_a_person_may_see():
     batch = story.tell(13)
     (placed,) = story.placer.assign(0.0)
     assert (placed.batch, placed.partition, placed.why) == (batch, 0, "done first there")
+    assert placed.choice is not None
     assert explain(placed.choice, ("/a", "/b")) == "/a: done in 2.0 s; /b 13.0 s"
     assert story.placer.view(0) == View(20, 20, 1, 1, 10.0, 100, Position.CLOSED, "", 0.0)
     story.fail(0)

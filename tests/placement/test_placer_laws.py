@@ -54,8 +54,8 @@ class Placements(RuleBasedStateMachine):
         home = None if home is None else self.partition(home)
         number, files = self.batches, 1 + more
         self.batches += 1
-        rooms = [view.room_bytes for view in map(self.placer.view, range(len(self.rooms)))]
-        if None not in rooms and size > max(rooms):
+        rooms = [self.placer.view(p).room_bytes for p in range(len(self.rooms))]
+        if all(room is not None and size > room for room in rooms):
             try:
                 self.placer.submit(number, size, files, self.now_s, home=home)
             except Unplaceable:
@@ -211,7 +211,9 @@ def test_i5_every_batch_is_answered_once_and_in_time(arrivals, partitions, deadl
     """
     placer = Placer(partitions, mode=Mode.FINISH, deadline_s=deadline_s)
     coming = sorted((at_s, number, size) for number, (size, at_s) in enumerate(arrivals))
-    submitted, answered, hanging = {}, {}, {}
+    submitted: dict[int, float] = {}
+    answered: dict[int, float] = {}
+    hanging: dict[int, float] = {}
     now_s = 0.0
     while coming or hanging or placer.next_s(now_s) < inf:
         now_s = min([placer.next_s(now_s), *hanging.values(), *(at_s for at_s, _, _ in coming[:1])])

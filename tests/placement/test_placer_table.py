@@ -98,7 +98,7 @@ def test_b10_what_was_not_started_leaves_a_failed_partition(mode):
     story = Story(mode, 50, 30, 100, 0)
     assert story.produce(20, 100, 100) == [3, 3, 1]
     first, second, third = range(3, 6)
-    assert story.placer.begin(3, 0.0).batch == first
+    assert story.begin(3, 0.0).batch == first
     assert story.fail(first) == [second]
     placed = story.placer.assign(0.0)
     assert [(one.batch, one.partition) for one in placed] == [(first, 0), (second, 0)]
@@ -112,7 +112,7 @@ def drive(story, writes, until_s):
     while now_s <= until_s:
         while placed := story.placer.assign(now_s):
             for one in placed:
-                assert story.placer.begin(one.partition, now_s).batch == one.batch
+                assert story.begin(one.partition, now_s).batch == one.batch
                 if writes(one.partition, now_s):
                     assert story.placer.written(one.batch, now_s, of=one.partition)
                     written.append((one.batch, one.partition, now_s))

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from cfetch.errors import Blocked, CfetchError, Corrupt, Held, VolumeFault
-from cfetch.placement.object_store import PIECE_BYTES, ObjectStore
+from cfetch.placement.object_store import PIECE_BYTES, ObjectStore, Upload
 from cfetch.placement.record import BatchRecord
 from cfetch.transfer import object_lane as module
 from cfetch.transfer.object_lane import ObjectLane
@@ -189,17 +189,89 @@ async def test_a_batch_that_cannot_be_whole_leaves_nothing(lane, bucket):
     assert bucket.get("b") == b"another tool's"
 
 
-async def test_what_is_put_after_a_deletion_stays(lane, bucket):
+async def test_an_object_of_another_run_is_not_taken_back(lane, bucket):
+    """It may be the successor's, or the one that this run could not replace."""
+    async with lane_to(bucket.url, run_id="run-2") as other:
+        assert await committed(other, [await staged(other, "b", b"other")]) is None
+    part = await staged(lane, "b", BIG)
+    await bucket.end_uploads(len(BIG) // PIECE_BYTES)
+    assert await committed(lane, [part], record_of()) is not None
+    await tidied(lane)
+    assert bucket.get("b") == b"other"
+
+
+@pytest.fixture
+def asked(lane, monkeypatch):
+    """What the store is asked for, in order, when that begins or, for deletions, is over."""
+    log = []
+    upload, put, delete = lane.store.upload, lane.store.put, lane.store.delete
+
+    def noted(key, *rest):
+        log.append(f"put {key}")
+        return (put if key.startswith(".cfetch") else upload)(key, *rest)
+
+    async def deleted(keys):
+        await delete(keys)
+        log.extend(f"deleted {key}" for key in keys)
+
+    monkeypatch.setattr(lane.store, "upload", noted)
+    monkeypatch.setattr(lane.store, "put", noted)
+    monkeypatch.setattr(lane.store, "delete", deleted)
+    return log
+
+
+async def test_what_is_put_after_a_deletion_stays(lane, bucket, asked):
     """A batch may come back at once, under the same names."""
-    parts = [await staged(lane, path, body) for path, body in (("a", b"1"), ("b", BIG))]
+    parts = [await staged(lane, "a", b"1")]
+    await parts[0].complete()
+    parts[0].discard()
+    again = [await staged(lane, "a", b"1")]
+    assert await committed(lane, again, record_of()) is None
+    parts[0].discard()
+    await tidied(lane)
+    assert asked == ["put a", "deleted a", "put a", "put .cfetch/batches/b1.json"]
+    assert bucket.keys() == [".cfetch/batches/b1.json", "a"]
+
+
+async def test_a_mark_that_is_set_again_stays(lane, bucket, asked):
+    """Its removal was asked for before."""
+    await lane.begin("b1")
+    lane.give_up("b1")
+    await lane.begin("b1")
+    await tidied(lane)
+    mark = ".cfetch/begun/b1"
+    assert asked == [f"put {mark}", f"deleted {mark}", f"put {mark}"]
+    assert bucket.keys() == [mark]
+
+
+async def test_what_is_not_begun_when_its_batch_fails_is_not_begun(lane, bucket, asked):
+    """A thousand objects that nobody wants would be put and deleted again."""
+    lane.turns = asyncio.Semaphore(1)
+    parts = [await staged(lane, path, body) for path, body in (("b", BIG), ("a", b"1"), ("c", b"3"))]
     await bucket.end_uploads(len(BIG) // PIECE_BYTES)
     assert await committed(lane, parts, record_of()) is not None
-    again = [await staged(lane, path, body) for path, body in (("a", b"1"), ("b", BIG))]
-    assert await committed(lane, again, record_of()) is None
-    for part in parts:
-        part.discard()
     await tidied(lane)
-    assert bucket.keys() == [".cfetch/batches/b1.json", "a", "b"]
+    assert "put c" not in asked
+    assert bucket.keys() == []
+
+
+async def test_what_arrives_after_its_batch_has_failed_is_deleted(lane, bucket, monkeypatch):
+    """Nobody waits for it, but for its deletion."""
+    parts = [await staged(lane, path, body) for path, body in (("a", b"1"), ("b", BIG))]
+    await bucket.end_uploads(len(BIG) // PIECE_BYTES)
+    told = asyncio.Event()
+    complete = Upload.complete
+
+    async def late(upload):
+        if upload._key == "a":
+            await told.wait()
+        await complete(upload)
+
+    monkeypatch.setattr(Upload, "complete", late)
+    assert await committed(lane, parts, record_of()) is not None
+    told.set()
+    await tidied(lane)
+    assert bucket.keys() == []
 
 
 async def test_a_batch_beyond_memory_is_made_visible_early(lane, bucket, monkeypatch):
@@ -217,6 +289,8 @@ async def test_a_batch_beyond_memory_is_made_visible_early(lane, bucket, monkeyp
         assert bucket.keys() == left
         monkeypatch.setattr(module, "MAX_HELD_BYTES", 1)
     assert kept == [2, 0]
+    parts[0].discard()
+    await tidied(lane)
     assert await lane.standing(entry_of(0, "a", b"12", digest=True)) == "sha256"
 
 
@@ -252,6 +326,7 @@ async def test_a_run_that_has_lost_its_plan_puts_and_deletes_nothing(bucket):
     ({}, {"query": "?sig=2&X-Amz-Signature=3"}, "size"),
     ({}, {"host": "other.test"}, None),
     ({}, {"size": False}, None),
+    ({}, {"body": b"1234"}, None),
     (None, {}, "size"),
     (None, {"digest": True}, None),
     ({"none": True}, {}, None),
@@ -324,6 +399,18 @@ async def test_a_store_that_goes_away_is_told_in_time(monkeypatch):
         server.child.kill()
 
 
+async def test_a_piece_that_is_not_taken_ends_its_file(monkeypatch):
+    """Also the last one, which nobody waits for but the commit."""
+    async with RawServer(b"") as server, asyncio.timeout(60):
+        point_at(monkeypatch, server.url)
+        async with lane_to("s3://bucket/p", timeout_s=0.2) as lane:
+            part = await staged(lane, "a", BIG[:PIECE_BYTES])
+            fault = await committed(lane, [part])
+            assert "take a piece of a within 0.2 s" in str(fault)
+            with pytest.raises(VolumeFault, match="take a piece"):
+                part.seal()
+
+
 async def test_a_store_that_hangs_holds_nobody_up(monkeypatch):
     """Memory stays bounded, the oldest call is told, and abandoned nobody waits any more."""
     async with RawServer(b"") as server, asyncio.timeout(60):
@@ -355,6 +442,8 @@ async def test_a_store_that_hangs_holds_nobody_up(monkeypatch):
             assert lane.is_stuck
             lane.part(entry_of(0, "a", BIG)).write(b"1")
             await tidied(lane)
+            going_on = {str(task.get_coro()) for task in asyncio.all_tasks()}
+            assert not {name for name in going_on if "ObjectStore." in name or "Upload." in name}
 
 
 async def test_too_much_that_waits_for_its_commit_makes_workers_wait(lane, monkeypatch):

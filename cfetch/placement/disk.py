@@ -56,6 +56,9 @@ class Disk(Protocol):
     async def beside(self, step: Callable[[], T]) -> T:
         """The same for one that takes seconds, while other steps go on."""
 
+    async def look(self, step: Callable[[], T]) -> T:
+        """The same for one that only reads, and does not wait for those that write."""
+
     @property
     def must_wait(self) -> bool:
         """So much is unwritten that whoever has more is to wait for ``room``."""
@@ -72,6 +75,8 @@ class InlineDisk:
 
     is_prompt = True
     must_wait = False
+
+    written_bytes = None
 
     def __init__(self) -> None:
         self.line = Line()
@@ -93,6 +98,7 @@ class InlineDisk:
         return await asyncio.to_thread(step)
 
     beside = long
+    look = call
 
     async def room(self) -> None:
         """There is always room."""
@@ -141,7 +147,8 @@ class GuardedDisk:
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[_Step | _Call | None] = SimpleQueue()
         self._calls: set[_Call] = set()
-        self._asked_bytes = self._written_bytes = 0  # each is counted by one side only
+        self._asked_bytes = self._over_bytes = 0  # each is counted by one side only
+        self.written_bytes = 0
         self._waiters: list[asyncio.Future[None]] = []
         self._since_s: float | None = None  # when the thread began with the step it is at
         self._at: Line | None = None  # of that step
@@ -179,6 +186,8 @@ class GuardedDisk:
         ).start()
         return cast("T", await self._answer(call))
 
+    look = beside
+
     async def _answer(self, call: _Call) -> Any:  # noqa: ANN401 - whatever the step answers
         cancelled: asyncio.CancelledError | None = None
         while not call.future.done():
@@ -194,7 +203,7 @@ class GuardedDisk:
     @property
     def must_wait(self) -> bool:
         """More than ``MOST_UNWRITTEN_BYTES``."""
-        return self._asked_bytes - self._written_bytes > MOST_UNWRITTEN_BYTES
+        return self._asked_bytes - self._over_bytes > MOST_UNWRITTEN_BYTES
 
     async def room(self) -> None:
         """Wait for the thread, which wakes the waiters when it has written enough."""
@@ -229,7 +238,7 @@ class GuardedDisk:
                 call.future.set_exception(VolumeFault(why))
         self._late |= {call for call in self._calls - over if call.since_s is not None}
         self._calls = over
-        self._written_bytes = self._asked_bytes  # what is in the queue will not be written
+        self._over_bytes = self._asked_bytes  # what is in the queue will not be written
         self._wake()
 
     async def close(self) -> None:
@@ -257,7 +266,8 @@ class GuardedDisk:
                     self._bug = bug
             self._at = self._since_s = None
             if isinstance(asked, _Step) and asked.size_bytes and (asked.line is self.line):
-                self._written_bytes += asked.size_bytes
+                self._over_bytes += asked.size_bytes
+                self.written_bytes += asked.size_bytes
                 if self._waiters and not self.must_wait:
                     self._tell(self._wake)
 

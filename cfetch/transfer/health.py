@@ -12,6 +12,7 @@ from cfetch.transfer.staging import Staging
 __all__ = ["Health"]
 
 TICK_S = 0.5  # between looks at speeds and at calls that do not come back
+FIRST_TICK_S = 0.1  # until all speeds are known: a volume gets no second batch before that
 ROOM_S = 2.0  # between looks at free space
 RESERVE_BYTES = 16 << 20  # of a volume; cfetch's own files need room too
 RESERVE_SHARE = 0.01  # but of a small one not more than this
@@ -81,19 +82,27 @@ class Health:
         reserve = min(RESERVE_BYTES, int(RESERVE_SHARE * (free_bytes + landed)))
         self._placer.room(at, max(0, free_bytes - reserve) + landed)
 
+    def _taken(self, at: int) -> int:
+        written_bytes = self._volumes[at].written_bytes
+        return self._landed(at) if written_bytes is None else written_bytes
+
     async def _tick(self) -> None:
         volumes = range(len(self._volumes))
-        before_s, landed = self._clock.monotonic(), [0 for _ in volumes]
+        before_s, taken = self._clock.monotonic(), list(map(self._taken, volumes))
         busy = [False for _ in volumes]
         while True:
-            await self._clock.sleep(TICK_S)
-            now_s, now = self._clock.monotonic(), [self._landed(at) for at in volumes]
+            known = all(self._placer.view(at).speed_bps for at in volumes)
+            await self._clock.sleep(TICK_S if known else FIRST_TICK_S)
+            now_s, now = self._clock.monotonic(), list(map(self._taken, volumes))
             is_busy = [any(one.jobs for one in self._here(at)) for at in volumes]
             for at in volumes:
                 if busy[at] and is_busy[at] and now_s > before_s:
-                    self._placer.measured(at, max(0, now[at] - landed[at]), now_s - before_s)
+                    self._placer.measured(at, max(0, now[at] - taken[at]), now_s - before_s)
+                if now[at] > taken[at]:
+                    for staging in self._here(at):
+                        self._placer.taken(staging.batch.number)
                 self._look_whether_it_hangs(at, now_s)
-            before_s, landed, busy = now_s, now, is_busy
+            before_s, taken, busy = now_s, now, is_busy
 
     def _look_whether_it_hangs(self, at: int, now_s: float) -> None:
         lane = self._volumes[at]

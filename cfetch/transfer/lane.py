@@ -121,6 +121,10 @@ class Lane(Protocol):
     async def free_bytes(self) -> int | None:
         """What may still be written; None: no bound is known."""
 
+    @property
+    def written_bytes(self) -> int | None:
+        """Bytes of parts that the volume has taken in this run; None: all that have come."""
+
     def oldest_s(self, now_s: float) -> float:
         """For how long the call under way has not come back."""
 

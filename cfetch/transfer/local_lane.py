@@ -70,7 +70,7 @@ class LocalLane:
 
     async def holds(self, batch: str, entries: Sequence[Entry]) -> lane.Holding:
         """By its mark or its record, and by the sizes of what stands under the names."""
-        return await self._disk.beside(lambda: self._look(batch, entries))
+        return await self._disk.look(lambda: self._look(batch, entries))
 
     def _look(self, batch: str, entries: Sequence[Entry]) -> lane.Holding:
         standing: list[int] = []
@@ -128,7 +128,12 @@ class LocalLane:
 
     async def free_bytes(self) -> int | None:
         """As the file system says."""
-        return await self._disk.call(self._volume.free_bytes)
+        return await self._disk.look(self._volume.free_bytes)
+
+    @property
+    def written_bytes(self) -> int | None:
+        """What the disk has taken; None: no more is known than what has come."""
+        return self._disk.written_bytes
 
     def oldest_s(self, now_s: float) -> float:
         """See ``Disk.oldest_s``."""

@@ -261,12 +261,24 @@ class ObjectLane:
         await self.store.delete([key])
 
     def _clear(self, key: str, step: Callable[[], Awaitable[None]]) -> None:
-        self._clearing[key] = task = self.tidy(step)
-        task.add_done_callback(lambda _: self._clearing.pop(key, None))
+        before = self._clearing.get(key)
+
+        async def in_turn() -> None:
+            if before is not None:
+                await asyncio.wait([before])
+            await step()
+
+        def over(task: "asyncio.Task[None]") -> None:
+            if self._clearing.get(key) is task:
+                del self._clearing[key]
+
+        self._clearing[key] = self.tidy(in_turn)
+        self._clearing[key].add_done_callback(over)
 
     async def cleared(self, key: str) -> None:
-        """Wait until nothing is to be deleted under ``key``: what comes next must not be."""
-        while (clearing := self._clearing.get(key)) is not None:
+        """Wait until what was to be deleted under ``key`` until now is gone: what comes next must not be."""
+        clearing = self._clearing.get(key)
+        if clearing is not None:
             await asyncio.wait([clearing])
 
     def rests(self, part: ObjectPart) -> None:

@@ -40,7 +40,7 @@ class Outlet(Protocol):
         """Delete an object if this run has put it; ``after`` is the task that may be at it."""
 
     async def cleared(self, key: str) -> None:
-        """Wait until nothing is to be deleted under ``key`` any more."""
+        """Wait until what was to be deleted under ``key`` until now is gone."""
 
     def rests(self, part: "ObjectPart") -> None:
         """It waits, for its next try or for its batch, and holds ``held_bytes`` meanwhile."""
@@ -269,12 +269,12 @@ class ObjectPart:
         return self._completing
 
     async def _complete(self) -> None:
+        await self._outlet.cleared(self._entry.path)
         async with self._outlet.turns:
             if self._is_discarded:
                 self._drop()
                 return
             self.check()
-            await self._outlet.cleared(self._entry.path)
             sending = self._upload()
             if self._filling:
                 sending.send(b"".join(self._filling))

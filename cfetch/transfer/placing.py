@@ -34,6 +34,7 @@ __all__ = ["Owner", "Placing"]
 
 TICK_S = 0.5  # between rounds in which nothing has happened
 SHORTEST_WAIT_S = 0.01
+MOST_MOVES = 16  # of one batch: it takes minutes, as volumes that fail are paused
 
 
 class Owner(Protocol):
@@ -86,9 +87,8 @@ class Placing:
         self._emit = emit
         self._confirm = confirm
         self.arrivals = Arrivals(plan, lanes, share=settings.batch_share if len(lanes) > 1 else 0.0)
-        self._placer = Placer(
-            len(lanes), mode=Mode(settings.placement), deadline_s=settings.placement_deadline
-        )
+        self._mode = Mode(settings.placement) if len(lanes) > 1 else Mode.COUNT
+        self._placer = Placer(len(lanes), mode=self._mode, deadline_s=settings.placement_deadline)
         self._batches: dict[int, Batch] = {}  # that have arrived and are not over
         self._stagings: dict[int, Staging] = {}
         self._lost: dict[int, list[AttemptRecord]] = {}  # by entry, on volumes that were left
@@ -275,6 +275,9 @@ class Placing:
 
     async def _round(self) -> None:
         """Let batches arrive, place them, begin them."""
+        for batch in [one for one in self._batches.values() if one.moves > MOST_MOVES]:
+            self._placer.cancel(batch.number)
+            self._give_up(batch, Overdue(batch.number, f"{batch.moves} volumes began with it in vain", ()))
         began = True
         while began and not self.is_over:
             began = False
@@ -308,6 +311,8 @@ class Placing:
 
     def _wants_batch(self, at: int) -> bool:
         here = self._here(at)
+        if here and self._mode is Mode.FINISH and not self._placer.view(at).speed_bps:
+            return False  # else the first and largest batches fill a volume that may be slow
         return sum(one.unhanded for one in here) < self._limit and len(here) < 2 * self._limit + 2
 
     async def _arrive(self) -> None:
@@ -434,6 +439,7 @@ class Placing:
     def _withdraw(self, staging: Staging) -> None:
         """End everything that is under way for the batch here."""
         staging.is_over = True
+        staging.batch.moves += 1
         del self._stagings[staging.batch.number]
         for lane in self.arrivals.lanes.of_batch(staging.batch.number):
             for job in self._owner.schedule.withdraw(lane):

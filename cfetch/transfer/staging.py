@@ -25,6 +25,7 @@ class Batch:
         "home",
         "id",
         "missing_bytes",
+        "moves",
         "name",
         "number",
         "settled",
@@ -50,6 +51,7 @@ class Batch:
         self.blocked: list[dict[int, Blocked]] = []
         self.settled: set[int] = set()
         self.failed = 0
+        self.moves = 0  # from volumes that had begun with it
 
     @property
     def shown(self) -> str:

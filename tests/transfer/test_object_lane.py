@@ -233,6 +233,35 @@ async def test_what_is_put_after_a_deletion_stays(lane, bucket, asked):
     assert bucket.keys() == [".cfetch/batches/b1.json", "a"]
 
 
+async def test_discarded_while_it_waits_for_an_older_deletion(lane, bucket, asked):
+    """It waits for that, the deletion of itself for it, and nobody for ever."""
+    parts = [await staged(lane, "a", b"1") for _ in range(3)]
+    await parts[0].complete()
+    parts[0].discard()
+    second = parts[1].complete()
+    await asyncio.sleep(0)
+    parts[1].discard()
+    assert await committed(lane, parts[2:]) is None
+    await second
+    await tidied(lane)
+    assert asked == ["put a", "deleted a", "put a"]
+    assert bucket.keys() == ["a"]
+
+
+async def test_a_record_that_may_have_arrived_is_deleted(lane, bucket, monkeypatch):
+    """Its batch is given up, as the store has not confirmed it."""
+    put = lane.store.put
+
+    async def lost(*asked):
+        await put(*asked)
+        raise VolumeFault("no answer")
+
+    monkeypatch.setattr(lane.store, "put", lost)
+    assert str(await committed(lane, [await staged(lane, "a", b"1")], record_of())) == "no answer"
+    await tidied(lane)
+    assert bucket.keys() == []
+
+
 async def test_a_mark_that_is_set_again_stays(lane, bucket, asked):
     """Its removal was asked for before."""
     await lane.begin("b1")

@@ -310,6 +310,20 @@ def test_no_volume_at_all_ends_the_run_at_the_deadline_and_names_each(world):
     assert world.debris == []
 
 
+def test_a_batch_that_no_volume_brings_to_an_end_is_given_up(world):
+    """Each takes its bytes, so that the deadline begins anew, and gives it no name."""
+
+    def trip(world):
+        for volume in world.volumes:
+            volume.broken_names = 1000
+
+    world.run(*named(1, 2), before=trip)
+    assert world.pool.fault is not None
+    assert "in vain" in str(world.pool.fault)
+    assert set(world.statuses.values()) == {"failed"}
+    assert len(world.transport.opens) == 2 * 17
+
+
 def test_one_volume_has_nobody_to_go_to(tmp_path):
     """With a single destination a fault ends the run at once."""
     world = World(tmp_path, volumes=1)

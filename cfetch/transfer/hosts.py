@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from cfetch.breaker import CLOSED, Position
 from cfetch.errors import SourceError, Straggling, Throttled, Transient
+from cfetch.placement.chooser import finish_s
 from cfetch.transfer.retry import Limits, backoff_s
 
 __all__ = ["FAIR_BYTES", "Hosts", "Pause"]
@@ -37,6 +38,7 @@ class _Host:
         "breaker",
         "cut_s",
         "held_until_s",
+        "load_bytes",
         "running",
         "speed_bps",
         "throttled",
@@ -48,6 +50,7 @@ class _Host:
     def __init__(self, window: float) -> None:
         self.window = window
         self.running = 0
+        self.load_bytes = 0
         self.breaker = CLOSED
         self.answered = False
         self.trouble_s: float | None = None  # since when nothing has gone well
@@ -78,10 +81,15 @@ class Hosts:
             return float("inf")
         return max(host.breaker.opens_s(now_s), host.held_until_s)
 
-    def speed_bps(self, name: str) -> float:
-        """What one connection brought lately; 0 where nothing is known."""
+    def finish_s(self, name: str, size_bytes: int) -> float:
+        """When so much more would have come from ``name``, after what is under way; infinity if it is not known.
+
+        By what one connection brought there lately: with one load for all, the fastest is the best.
+        """
         host = self._hosts.get(name)
-        return 0.0 if host is None else host.speed_bps
+        if host is None or not host.speed_bps:
+            return float("inf")
+        return finish_s(host.load_bytes, size_bytes, host.speed_bps)
 
     def given_up(self, name: str, now_s: float) -> str | None:
         """Why entries of ``name`` are not to wait for it any longer; None while they may hope."""
@@ -111,18 +119,20 @@ class Hosts:
         host.breaker = CLOSED
         return was_in_trouble
 
-    def started(self, name: str) -> None:
-        """An attempt takes a place at ``name``."""
+    def started(self, name: str, size_bytes: int = 0) -> None:
+        """An attempt takes a place at ``name``; ``size_bytes`` are wanted, as far as that is known."""
         host = self._hosts.get(name)
         if host is None:
             host = self._hosts[name] = _Host(float(self._most))
         host.running += 1
+        host.load_bytes += size_bytes
         host.breaker = host.breaker.started()
 
-    def left(self, name: str, now_s: float) -> None:
-        """The place is free again, whatever came of it."""
+    def left(self, name: str, now_s: float, size_bytes: int = 0) -> None:
+        """The place is free again, whatever came of it; ``size_bytes`` as it was when it ``started``."""
         host = self._hosts[name]
         host.running -= 1
+        host.load_bytes -= size_bytes
         host.breaker = host.breaker.unsure(now_s)
         if host.is_plain(self._most) and (not host.answered or len(self._hosts) > MAX_KEPT):
             del self._hosts[name]

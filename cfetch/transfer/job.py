@@ -1,7 +1,8 @@
 """One entry in a worker's hands: its part, its sources, its tries, in the end its record.
 
 Mutable, owned by one task at a time. Source 0 is the entry's own URL, the others are its mirrors. They are
-tried by how often they failed this entry, then by measured speed, then in the manifest's order.
+tried by how often they failed this entry, then by when the file would have come from them (the placement's
+rule: what is under way there and this file, by the measured speed), then in the manifest's order.
 """
 
 import asyncio
@@ -63,6 +64,7 @@ class Job:
         "must_refresh",
         "part",
         "placed",
+        "placed_bytes",
         "progress_s",
         "put_s",
         "queued_s",
@@ -98,6 +100,7 @@ class Job:
         self.start_s = self.progress_s = self.put_s = self.due_s = now_s
         self.queued_s = 0.0
         self.placed = False
+        self.placed_bytes = 0  # for which it has its place
         self.source = 0
         self._failures = [0] * (1 + len(entry.mirrors))
         self._is_owed = False  # the present source may show the whole: wrong bytes may have been another's
@@ -131,6 +134,11 @@ class Job:
         """The sources that have not been left for good."""
         return (n for n, failures in enumerate(self._failures) if failures < LEFT)
 
+    @property
+    def wanted_bytes(self) -> int:
+        """What is still to come, as far as that is known."""
+        return max(0, (self.entry.size_bytes or 0) - self.part.position)
+
     def has_other_source(self, *, untried: bool = False) -> bool:
         """Whether there is another source to ask; ``untried``: one that has not failed this entry."""
         most = 0 if untried else LEFT - 1
@@ -145,7 +153,7 @@ class Job:
         def cost(source: int) -> tuple[float, float, int]:
             at_home = source == self.source and (stays or self._is_owed)
             failures = self._failures[source] - (LEFT if self._is_owed else 0.5) * at_home
-            return (failures, -hosts.speed_bps(self.host_of(source)), source)
+            return (failures, hosts.finish_s(self.host_of(source), self.wanted_bytes), source)
 
         open_now = [n for n in self.usable_sources() if hosts.opens_s(self.host_of(n), now_s) <= now_s]
         return min(open_now, key=cost, default=None)

@@ -100,14 +100,15 @@ class Tries:
         if source is None:
             return False
         job.move(source)
-        self._hosts.started(job.host)
+        job.placed_bytes = job.wanted_bytes
+        self._hosts.started(job.host, job.placed_bytes)
         job.placed = True
         return True
 
     def leave(self, job: Job) -> None:
         """Give the job's place back, if it has one."""
         if job.placed:
-            self._hosts.left(job.host, self._now())
+            self._hosts.left(job.host, self._now(), job.placed_bytes)
             job.placed = False
 
     def given_up(self, job: Job) -> SourceError | None:

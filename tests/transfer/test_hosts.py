@@ -180,12 +180,12 @@ def test_the_speed_of_a_host_follows_what_it_brings():
     """Small replies tell the latency; the newest samples weigh most."""
     hosts = hosts_of()
     tell(hosts, None, 1.0, started_s=0.0, received=1000)
-    assert hosts.speed_bps("h") == 0
+    assert hosts.finish_s("h", 1_000_000) == float("inf")
     tell(hosts, None, 1.0, started_s=0.0, received=1_000_000)
-    assert hosts.speed_bps("h") == 1_000_000
+    assert hosts.finish_s("h", 2_000_000) == 2.0
     for _ in range(20):
         tell(hosts, None, 10.0, started_s=0.0, received=1_000_000)
-    assert hosts.speed_bps("h") == pytest.approx(100_000, rel=0.02)
+    assert hosts.finish_s("h", 100_000) == pytest.approx(1.0, rel=0.02)
 
 
 def test_a_million_hosts_are_not_remembered():
@@ -206,3 +206,15 @@ def test_c44_the_runs_retries_are_a_share_of_its_requests():
         budget.earn()
     assert [budget.spend_s(1.0) for _ in range(101)] == pytest.approx([0.0] * 100 + [0.1])
     assert max(budget.spend_s(1.0) for _ in range(9999)) == 32.0  # what one host owes, others do not pay for
+
+
+def test_what_is_under_way_at_a_host_counts_until_it_has_left():
+    """The placement's rule: a fast host with much to do may be later than a slower idle one."""
+    hosts = hosts_of()
+    hosts.started("h")
+    hosts.ended("h", None, 1.0, started_s=0.0, received=1_000_000, jitter=0.5)
+    hosts.left("h", 1.0)
+    hosts.started("h", 3_000_000)
+    assert hosts.finish_s("h", 1_000_000) == 4.0
+    hosts.left("h", 2.0, 3_000_000)
+    assert hosts.finish_s("h", 1_000_000) == 1.0

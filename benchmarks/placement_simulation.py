@@ -69,6 +69,7 @@ class Simulation:
 
     def __init__(self, batches: Cut, scene: Scene, mode: Mode, places: int) -> None:
         self.batches = batches
+        self.mode = mode
         self.scene = scene
         self.places = places
         self.volumes = range(len(scene.speeds_bps))
@@ -120,6 +121,10 @@ class Simulation:
         """One batch, if there is a place for it."""
         if len(self.running[at]) >= self.places:
             return False
+        if self.running[at] and self.mode is Mode.FINISH and not self.placer.view(at).speed_bps:
+            return (
+                False  # the engine's rule: the first, largest batches must not fill a volume that may be slow
+            )
         placed = self.placer.begin(at, self.now_s)
         if placed is None:
             return False

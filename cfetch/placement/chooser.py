@@ -66,11 +66,15 @@ class Verdict(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The partition chosen, None if there was no candidate, and a verdict for each."""
+    """The partition chosen, None if there was no candidate, and a verdict for each.
+
+    ``is_measured``: some speed is known; without any the costs of ``FINISH`` are bytes.
+    """
 
     index: int | None  # type: ignore[assignment]  # tuple.index, which nobody needs here
     verdicts: tuple[Verdict, ...]
     mode: Mode = Mode.FINISH
+    is_measured: bool = True
 
 
 def finish_s(load_bytes: int, batch_bytes: int, speed_bps: float) -> float:
@@ -117,7 +121,7 @@ def choose(
         verdicts.append(Verdict(cost, ""))
         if best is None or cost < least:
             best, least = index, cost
-    return Choice(best, tuple(verdicts), mode)
+    return Choice(best, tuple(verdicts), mode, any(partition.speed_bps > 0 for partition in partitions))
 
 
 def _objection(partition: Partition, size_bytes: int, *, refused: bool) -> str:
@@ -133,27 +137,24 @@ def _objection(partition: Partition, size_bytes: int, *, refused: bool) -> str:
 def explain(choice: Choice, names: Sequence[str]) -> str:
     """One line for a person: where it goes and what spoke against the others."""
     others = ", ".join(
-        f"{name} {_short(verdict, choice.mode)}"
+        f"{name} {_short(verdict, choice)}"
         for index, (name, verdict) in enumerate(zip(names, choice.verdicts, strict=True))
         if index != choice.index
     )
     if choice.index is None:
         return f"nowhere: {others}" if others else "nowhere: there is no partition"
-    verdict = choice.verdicts[choice.index]
-    chosen = (
-        f"done in {_short(verdict, choice.mode)}"
-        if choice.mode is Mode.FINISH
-        else _short(verdict, choice.mode)
-    )
+    chosen = _short(choice.verdicts[choice.index], choice)
+    if choice.mode is Mode.FINISH:
+        chosen = f"done in {chosen}" if choice.is_measured else f"{chosen} with it, no speed is known yet"
     return f"{names[choice.index]}: {chosen}" + (f"; {others}" if others else "")
 
 
-def _short(verdict: Verdict, mode: Mode) -> str:
+def _short(verdict: Verdict, choice: Choice) -> str:
     if verdict.cost is None:
         return f"has {verdict.why}" if verdict.why == NO_ROOM else verdict.why
-    match mode:
+    match choice.mode:
         case Mode.FINISH:
-            return f"{verdict.cost:.1f} s"
+            return f"{verdict.cost:.1f} s" if choice.is_measured else f"{verdict.cost / (1 << 20):.1f} MiB"
         case Mode.COUNT:
             return f"{verdict.cost:.0f} files there"
         case Mode.ROUND_ROBIN:

@@ -111,9 +111,7 @@ class _Sending:
         self._outlet.tidy(self._end)
 
     async def _end(self) -> None:
-        await (
-            self._sent()
-        )  # a first piece that is broken off may leave an upload whose name nobody has learned
+        await self._sent()  # broken off, a first piece may leave an upload whose name nobody has learned
         await self._upload.abort()
 
     async def _sent(self) -> None:

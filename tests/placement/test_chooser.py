@@ -69,7 +69,7 @@ def test_who_is_no_candidate_and_why(mode):
         Verdict(None, "no room"),
     )
     assert choose(partitions[:3], 5, 1, mode=mode, without={1}).index is None
-    assert choose([], 5, 1, mode=mode) == (None, (), mode)
+    assert choose([], 5, 1, mode=mode) == (None, (), mode, False)
 
 
 def test_one_line_for_a_person():
@@ -93,7 +93,15 @@ def test_one_line_when_there_is_no_candidate():
     choice = choose([Partition(), Partition(usable=False)], 1, 1, mode=Mode.FINISH, without={0})
     assert explain(choice, NAMES[:2]) == "nowhere: /data1 refused it before, /data2 out of use"
     assert explain(choose([], 1, 1, mode=Mode.FINISH), ()) == "nowhere: there is no partition"
-    assert explain(choose([Partition()], 0, 1, mode=Mode.FINISH), ("/data",)) == "/data: done in 0.0 s"
+    one = Partition(speed_bps=1.0)
+    assert explain(choose([one], 0, 1, mode=Mode.FINISH), ("/data",)) == "/data: done in 0.0 s"
+
+
+def test_without_any_speed_the_bytes_are_told():
+    """Seconds would be made up."""
+    choice = choose([Partition(3 * MIB), Partition(5 * MIB)], MIB, 1, mode=Mode.FINISH)
+    told = "/data1: 4.0 MiB with it, no speed is known yet; /data2 6.0 MiB"
+    assert explain(choice, NAMES[:2]) == told
 
 
 def test_spread_puts_the_largest_first():

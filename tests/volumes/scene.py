@@ -195,7 +195,9 @@ class Scene:
                 if record.name is not None:
                     here = [name for name in volume.files if name.partition("/")[0] == record.name]
                     if len(here) != record.files:
-                        said.append(f"record of {record.name} on v{n} tells of {record.files}, {len(here)} are there")
+                        said.append(
+                            f"record of {record.name} on v{n} tells of {record.files}, {len(here)} are there"
+                        )
             if sum(record.files for record in volume.records.values()) > len(volume.files):
                 said.append(f"the records on v{n} tell of more files than there are")
         return said
@@ -204,7 +206,9 @@ class Scene:
         """Parts, marks and half-written records."""
         found = []
         for root in ((below or self.folder) / f"v{at}" for at in range(len(self.to))):
-            found += [str(p.relative_to(root.parent)) for p in root.glob(".cfetch/attempts/**/*") if p.is_file()]
+            found += [
+                str(p.relative_to(root.parent)) for p in root.glob(".cfetch/attempts/**/*") if p.is_file()
+            ]
             found += [str(p.relative_to(root.parent)) for p in root.glob(".cfetch/batches/.*")]
         return found
 

@@ -130,6 +130,16 @@ class ObjectStore:
 
         return await self._asked(f"list {prefix}", listed)
 
+    async def is_empty(self) -> bool:
+        """Whether there is nothing below the prefix."""
+
+        async def first() -> bool:
+            async for some in self._obstore.list(self._store, chunk_size=1):
+                return not some
+            return True
+
+        return await self._asked("list its objects", first)
+
     async def put(self, key: str, data: bytes) -> None:
         """A small object, in one request."""
         await self._asked(

@@ -6,7 +6,7 @@ if it cannot be, what this run has put of it is deleted. Nothing of an upload is
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -16,7 +16,7 @@ import msgspec
 from cfetch.errors import Blocked, CfetchError, VolumeFault
 from cfetch.manifest.entry import Entry
 from cfetch.placement.local import STATE_NAME
-from cfetch.placement.object_store import MAX_KEY_BYTES, ObjectStore
+from cfetch.placement.object_store import MAX_KEY_BYTES, Found, ObjectStore
 from cfetch.placement.record import BATCHES, BatchRecord
 from cfetch.secret import printable
 from cfetch.transfer import lane
@@ -28,6 +28,7 @@ __all__ = ["ObjectLane"]
 
 T = TypeVar("T")
 BEGUN = f"{STATE_NAME}/begun"  # one empty object for each batch that is being staged
+LOOKS_AT_A_TIME = 32  # some 600 a second
 AT_A_TIME = 16  # objects that are made visible together; a small one is a round trip of some 50 ms
 MAX_HELD_BYTES = 64 << 20  # of all parts that wait for their next try or for their batch
 MAX_PENDING_FILES = 256  # for their commit; each holds less than one piece
@@ -56,9 +57,10 @@ class ObjectLane:
         self._monotonic = monotonic
         self._since_s: dict[asyncio.Future[Any], float] = {}  # of each call under way
         self._tidying: set[asyncio.Task[None]] = set()
-        self._clearing: dict[str, asyncio.Task[None]] = {}  # what is being deleted, by key
+        self._clearing: dict[str, asyncio.Task[None]] = {}  # what is done beside, by key
         self._resting: dict[ObjectPart, None] = {}  # the longest first
-        self._homes: set[str] = set()
+        self._begun: set[str] = set()  # batches, by their marks
+        self._was_empty = False
         self._commits: set[asyncio.Task[None]] = set()
         self._pending_files = self._pending_bytes = 0
         self._draining = False
@@ -66,12 +68,8 @@ class ObjectLane:
 
     async def open(self) -> None:
         """Raises VolumeFault too where the store cannot be used at all."""
-        self._homes = set(await self.ask(partial(self.store.names, BEGUN)))
-
-    @property
-    def homes(self) -> Collection[str]:
-        """By their marks."""
-        return self._homes
+        self._begun = set(await self.ask(partial(self.store.names, BEGUN)))
+        self._was_empty = await self.ask(self.store.is_empty)
 
     def part(self, entry: Entry) -> ObjectPart:
         """No upload is begun before the first whole piece."""
@@ -83,8 +81,9 @@ class ObjectLane:
         Else by size, and by the link it came from as far as that was told. Raises Blocked for a name that no
         store takes.
         """
-        if self.store.key_bytes(entry.path) > MAX_KEY_BYTES:
-            raise Blocked(f"its name, with the prefix, is longer than the {MAX_KEY_BYTES} bytes of a key")
+        obstacle = self._obstacle(entry)
+        if obstacle is not None:
+            raise obstacle
         if entry.size_bytes is None and entry.digest is None:
             return None
         await self.cleared(entry.path)
@@ -105,22 +104,43 @@ class ObjectLane:
     def drop(self, entry: Entry) -> None:
         """Nothing is left of dead runs that could be found."""
 
-    async def knows(self, batch: str) -> bool:
-        """By its mark or its record."""
-        return batch in self._homes or await self.ask(partial(self.store.look, _record_of(batch))) is not None
+    def _obstacle(self, entry: Entry) -> Blocked | None:
+        if self.store.key_bytes(entry.path) <= MAX_KEY_BYTES:
+            return None
+        return Blocked(f"its name, with the prefix, is longer than the {MAX_KEY_BYTES} bytes of a key")
 
-    async def begin(self, batch: str) -> None:
-        """An empty object."""
-        if batch not in self._homes:
-            await self.cleared(_mark_of(batch))
-            await self.ask(partial(self.store.put, _mark_of(batch), b""))
-            self._homes.add(batch)
+    async def holds(self, batch: str, entries: Sequence[Entry]) -> lane.Holding:
+        """By its mark or its record, and by the sizes of what stands under the names; a request for each."""
+        obstacles = {n: self._obstacle(entry) for n, entry in enumerate(entries)}
+        blocked = {n: error for n, error in obstacles.items() if error is not None}
+        if self._was_empty:
+            return lane.Holding(blocked=blocked)
+        turns = asyncio.Semaphore(LOOKS_AT_A_TIME)
+
+        async def look(key: str) -> Found | None:
+            async with turns:
+                return await self.ask(partial(self.store.look, key))
+
+        free = [n for n in obstacles if n not in blocked]
+        record, *found = await asyncio.gather(look(_record_of(batch)), *(look(entries[n].path) for n in free))
+        standing = [
+            n
+            for n, one in zip(free, found, strict=True)
+            if one is not None and entries[n].size_bytes in (one.size_bytes, None)
+        ]
+        return lane.Holding(record is not None or batch in self._begun, standing, blocked)
+
+    def begin(self, batch: str) -> None:
+        """An empty object, soon: before anything of a batch that waits for it is to be seen."""
+        if batch not in self._begun:
+            self._begun.add(batch)
+            self._in_turn(_mark_of(batch), partial(self.store.put, _mark_of(batch), b""))
 
     def give_up(self, batch: str) -> None:
         """Soon."""
-        if batch in self._homes:
-            self._homes.discard(batch)
-            self._clear(_mark_of(batch), partial(self._delete, _mark_of(batch)))
+        if batch in self._begun:
+            self._begun.discard(batch)
+            self._in_turn(_mark_of(batch), partial(self._delete, _mark_of(batch)))
 
     def commit(self, parts: Sequence[lane.Part], ended: Ended, record: BatchRecord | None = None) -> None:
         """Beside others: each object is visible at once when it is complete."""
@@ -138,6 +158,8 @@ class ObjectLane:
         error: CfetchError | None = None
         try:
             self._confirm()
+            if record is not None:
+                await self.cleared(_mark_of(record.id))
             if parts:
                 done, _ = await asyncio.wait(
                     [part.complete() for part in parts], return_when=asyncio.FIRST_EXCEPTION
@@ -164,8 +186,14 @@ class ObjectLane:
         try:
             await self.ask(partial(self.store.put, key, msgspec.json.encode(record)))
         except VolumeFault:
-            self._clear(key, partial(self._delete, key))  # it may be there all the same
+            self._in_turn(key, partial(self._delete, key))  # it may be there all the same
             raise
+
+    def take_back(self, batch: str, parts: Sequence[lane.Part]) -> None:
+        """Soon: the record, and what this run has put."""
+        self._in_turn(_record_of(batch), partial(self._delete, _record_of(batch)))
+        for part in cast("Sequence[ObjectPart]", parts):
+            part.take_back()
 
     async def run(self) -> None:
         """Wait for what is committed, until ``drain`` and the last of it. Never raises LocalFault."""
@@ -194,6 +222,11 @@ class ObjectLane:
 
     async def free_bytes(self) -> int | None:
         """A store does not say."""
+        return None
+
+    @property
+    def written_bytes(self) -> int | None:
+        """No more is known than what has come; a store that is behind lets no more come."""
         return None
 
     def oldest_s(self, now_s: float) -> float:
@@ -246,11 +279,11 @@ class ObjectLane:
         task.add_done_callback(self._tidying.discard)
         return task
 
-    def take_back(self, key: str, after: "asyncio.Task[None]") -> None:
+    def undo(self, key: str, after: "asyncio.Task[None]") -> None:
         """Only what this run has put: another object may stand there, old or new."""
-        self._clear(key, partial(self._take_back, key, after))
+        self._in_turn(key, partial(self._undo, key, after))
 
-    async def _take_back(self, key: str, after: "asyncio.Task[None]") -> None:
+    async def _undo(self, key: str, after: "asyncio.Task[None]") -> None:
         await asyncio.wait([after])
         found = await self.store.look(key)
         if found is not None and found.about is not None and found.about.run == self.run_id:
@@ -260,10 +293,10 @@ class ObjectLane:
         self._confirm()
         await self.store.delete([key])
 
-    def _clear(self, key: str, step: Callable[[], Awaitable[None]]) -> None:
+    def _in_turn(self, key: str, step: Callable[[], Awaitable[None]]) -> None:
         before = self._clearing.get(key)
 
-        async def in_turn() -> None:
+        async def then() -> None:
             if before is not None:
                 await asyncio.wait([before])
             await step()
@@ -272,11 +305,11 @@ class ObjectLane:
             if self._clearing.get(key) is task:
                 del self._clearing[key]
 
-        self._clearing[key] = self.tidy(in_turn)
+        self._clearing[key] = self.tidy(then)
         self._clearing[key].add_done_callback(over)
 
     async def cleared(self, key: str) -> None:
-        """Wait until what was to be deleted under ``key`` until now is gone: what comes next must not be."""
+        """Wait for what was to be put or deleted under ``key`` until now: what comes next is to last."""
         clearing = self._clearing.get(key)
         if clearing is not None:
             await asyncio.wait([clearing])

@@ -36,7 +36,7 @@ class Outlet(Protocol):
     def tidy(self, step: Callable[[], Awaitable[None]]) -> object:
         """Carry out a step that only cleans up, whatever becomes of its part meanwhile."""
 
-    def take_back(self, key: str, after: "asyncio.Task[None]") -> None:
+    def undo(self, key: str, after: "asyncio.Task[None]") -> None:
         """Delete an object if this run has put it; ``after`` is the task that may be at it."""
 
     async def cleared(self, key: str) -> None:
@@ -284,6 +284,11 @@ class ObjectPart:
         """It stands for good."""
         self._is_committed = True
 
+    def take_back(self) -> None:
+        """It does not stand for good after all."""
+        self._is_committed = False
+        self.discard()
+
     def leave(self, *, whole: bool = False) -> int:  # noqa: ARG002 - of an upload nothing is kept, whole or not
         """Keep it if it is visible already: a later run finds it there. Otherwise it is discarded."""
         done = self._completing
@@ -299,7 +304,7 @@ class ObjectPart:
             return
         self._is_discarded = True
         if self._completing is not None:
-            self._outlet.take_back(self._entry.path, self._completing)
+            self._outlet.undo(self._entry.path, self._completing)
         else:
             self._drop()
 

@@ -293,6 +293,19 @@ def test_a_volume_that_comes_back_is_tried_with_one_batch_and_then_used(world):
     assert {event.volume for event in probes} == {str(world.roots[2])}
 
 
+def test_stragglers_on_one_volume_speak_against_it(world):
+    """All files of one batch are far slower than the rest: its volume gets no new batch for a while."""
+    entries, scripts = named(40, 4)
+    for number in range(4):
+        scripts[f"b0/f{number}"] = [Reply(BODY, rate_bps=1.0), Reply(BODY)]
+    world.run(entries, scripts, padding=1.0, mitigation=True)
+    assert set(world.statuses.values()) == {"done"}
+    (paused,) = world.of(VolumePaused)
+    placed = [event for event in world.of(BatchPlaced) if event.batch == "b0"]
+    assert paused.volume == placed[0].volume
+    assert "slower than the rest" in paused.reason
+
+
 def test_no_volume_at_all_ends_the_run_at_the_deadline_and_names_each(world):
     """All say no: nothing is placed anywhere, each entry has failed once, and the fault names the volumes."""
 

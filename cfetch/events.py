@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 Status = Literal["done", "skipped", "failed", "cancelled"]
-Outcome = Literal["done", "straggler", "stalled", "error", "expired", "lost"]
+Outcome = Literal["done", "straggler", "stalled", "error", "expired", "lost", "moved"]
 State = Literal["ok", "slow", "straggler", "retrying", "last try"]
 Breaker = Literal["closed", "open", "half-open"]
 

@@ -11,16 +11,20 @@ from cfetch.events import FileRecord
 __all__ = ["received_bytes", "wasted_by_attempt", "wasted_bytes"]
 
 
+_APART = {"lost", "moved"}
+
+
 def wasted_by_attempt(record: FileRecord) -> list[int]:
     """Bytes of each attempt that are not in the result, in the attempts' order.
 
-    The loser of a hedged pair (``lost``) wrote to a part of its own and keeps nothing.
+    The loser of a hedged pair (``lost``) wrote to a part of its own, and one whose batch went to another volume
+    (``moved``) to another volume: they keep nothing.
     """
     end = record.bytes
     wasted = []
     for attempt in reversed(record.attempts):
         kept = 0
-        if attempt.outcome != "lost":
+        if attempt.outcome not in _APART:
             kept = max(0, min(attempt.from_byte + attempt.bytes, end) - attempt.from_byte)
             end = min(end, attempt.from_byte)
         wasted.append(attempt.bytes - kept)

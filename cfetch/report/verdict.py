@@ -56,7 +56,7 @@ def retries(record: FileRecord) -> int:
     """Attempts that followed a failed one; a cancelled straggler's and a hedge's successor are none."""
     if len(record.attempts) < 2:  # nearly every entry
         return 0
-    return sum(one.outcome not in {"straggler", "lost"} for one in record.attempts[:-1])
+    return sum(one.outcome not in {"straggler", "lost", "moved"} for one in record.attempts[:-1])
 
 
 def running_rate_bps(attempt: AttemptRecord) -> float:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from cfetch.clock import Clock
 from cfetch.errors import VolumeFault
@@ -13,6 +14,7 @@ __all__ = ["Health"]
 
 TICK_S = 0.5  # between looks at speeds and at calls that do not come back
 FIRST_TICK_S = 0.1  # until all speeds are known: a volume gets no second batch before that
+LEAST_BUSY_S = 0.01  # in less there is nothing to measure
 ROOM_S = 2.0  # between looks at free space
 RESERVE_BYTES = 16 << 20  # of a volume; cfetch's own files need room too
 RESERVE_SHARE = 0.01  # but of a small one not more than this
@@ -21,7 +23,8 @@ RESERVE_SHARE = 0.01  # but of a small one not more than this
 class Health:
     """Tells the placer what it finds, and ``gone`` of volumes that say no or nothing for ``patience_s``.
 
-    ``landed`` says how many bytes have come for a volume until now, ``here`` what is being staged on it.
+    ``landed`` says how many bytes have come for a volume until now, ``here`` what is being staged on it. ``running``
+    counts the entries under way by volume.
     """
 
     def __init__(
@@ -43,7 +46,32 @@ class Health:
         self._here = here
         self._gone = gone
         self._opened = asyncio.Event()
+        self.running = [0] * len(lanes)
+        self._busy_s = [0.0] * len(lanes)  # for how long anything was running
+        self._busy_since_s = [0.0] * len(lanes)
+        self._ask_now = [asyncio.Event() for _ in lanes]
         self.free_bytes: list[int | None] = [None] * len(lanes)
+
+    def begins(self, at: int) -> None:
+        """An entry is under way to volume ``at``."""
+        if not self.running[at]:
+            self._busy_since_s[at] = self._clock.monotonic()
+        self.running[at] += 1
+
+    def ends(self, at: int) -> None:
+        """And not any more."""
+        self.running[at] -= 1
+        if not self.running[at]:
+            self._busy_s[at] += self._clock.monotonic() - self._busy_since_s[at]
+
+    def _busy_until_now_s(self, at: int) -> float:
+        since_s = self._clock.monotonic() - self._busy_since_s[at] if self.running[at] else 0.0
+        return self._busy_s[at] + since_s
+
+    def is_full(self, at: int) -> None:
+        """It had no room for something: nothing more fits until it was asked again, which is soon."""
+        self._placer.room(at, self._placer.view(at).load_bytes)
+        self._ask_now[at].set()
 
     async def opened(self) -> None:
         """Wait until each volume has been looked at once, or has failed."""
@@ -67,7 +95,9 @@ class Health:
 
     async def _ask_room(self, at: int) -> None:
         while True:
-            await self._clock.sleep(ROOM_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ask_now[at].wait(), ROOM_S)
+            self._ask_now[at].clear()
             try:
                 await self._look_at_room(at)
             except VolumeFault as fault:
@@ -88,21 +118,21 @@ class Health:
 
     async def _tick(self) -> None:
         volumes = range(len(self._volumes))
-        before_s, taken = self._clock.monotonic(), list(map(self._taken, volumes))
-        busy = [False for _ in volumes]
+        taken = list(map(self._taken, volumes))
+        busy_s = list(map(self._busy_until_now_s, volumes))
         while True:
             known = all(self._placer.view(at).speed_bps for at in volumes)
             await self._clock.sleep(TICK_S if known else FIRST_TICK_S)
             now_s, now = self._clock.monotonic(), list(map(self._taken, volumes))
-            is_busy = [any(one.jobs for one in self._here(at)) for at in volumes]
+            now_busy_s = list(map(self._busy_until_now_s, volumes))
             for at in volumes:
-                if busy[at] and is_busy[at] and now_s > before_s:
-                    self._placer.measured(at, max(0, now[at] - taken[at]), now_s - before_s)
+                if now_busy_s[at] - busy_s[at] >= LEAST_BUSY_S:
+                    self._placer.measured(at, max(0, now[at] - taken[at]), now_busy_s[at] - busy_s[at])
                 if now[at] > taken[at]:
                     for staging in self._here(at):
                         self._placer.taken(staging.batch.number)
                 self._look_whether_it_hangs(at, now_s)
-            before_s, taken, busy = now_s, now, is_busy
+            taken, busy_s = now, now_busy_s
 
     def _look_whether_it_hangs(self, at: int, now_s: float) -> None:
         lane = self._volumes[at]

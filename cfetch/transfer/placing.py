@@ -3,7 +3,7 @@
 The pool brings entries to their end; this says which may start and takes what has come to an end. Decisions are
 the ``Placer``'s. A batch arrives, gets a volume, its entries are handed out; when the last of them is whole they
 are published together. When the volume fails before that, all that was done for the batch there is thrown away
-and it begins anew on another: its entries under way are cancelled, and their attempts are told of as ``lost``.
+and it begins anew on another: its entries under way are cancelled, and their attempts are told of as ``moved``.
 """
 
 import asyncio
@@ -92,7 +92,6 @@ class Placing:
         self._batches: dict[int, Batch] = {}  # that have arrived and are not over
         self._stagings: dict[int, Staging] = {}
         self._lost: dict[int, list[AttemptRecord]] = {}  # by entry, on volumes that were left
-        self._running = [0] * len(lanes)
         self._limit = settings.concurrency
         self._health = Health(
             lanes,
@@ -113,7 +112,7 @@ class Placing:
     def opens_s(self, lane: int, now_s: float) -> float:
         """When an entry of the lane may start as far as its volume is concerned: now, or when one ends there."""
         staging = self._stagings[self.arrivals.lanes.batch[lane]]
-        return now_s if self._running[staging.at] < self._limit else NEVER
+        return now_s if self._health.running[staging.at] < self._limit else NEVER
 
     def job(self, index: int, now_s: float) -> Job:
         """The entry, to be written to its batch's volume."""
@@ -138,14 +137,14 @@ class Placing:
         staging = _of(job)
         staging.jobs.add(job)
         job.task = asyncio.current_task()
-        self._running[staging.at] += 1
+        self._health.begins(staging.at)
 
     def left(self, job: Job) -> None:
         """And has it no more."""
         staging = _of(job)
         staging.jobs.discard(job)
         job.task = None
-        self._running[staging.at] -= 1
+        self._health.ends(staging.at)
 
     async def vouched_for(self, job: Job) -> str | None:
         """What vouches for the file that stands under the entry's name, here or on another volume.
@@ -223,7 +222,7 @@ class Placing:
     def drop(self, job: Job) -> None:
         """It begins anew on another volume; what was tried for it here is told in the end."""
         job.part.discard()
-        self._lost[job.index] = [msgspec.structs.replace(one, outcome="lost") for one in job.attempts]
+        self._lost[job.index] = [msgspec.structs.replace(one, outcome="moved") for one in job.attempts]
 
     def straggled(self, at: int) -> None:
         """A file on volume ``at`` was far slower than the rest."""
@@ -311,7 +310,8 @@ class Placing:
 
     def _wants_batch(self, at: int) -> bool:
         here = self._here(at)
-        if here and self._mode is Mode.FINISH and not self._placer.view(at).speed_bps:
+        is_new = self._mode is Mode.FINISH and not self._placer.view(at).speed_bps
+        if is_new and any(one.left for one in here):
             return False  # else the first and largest batches fill a volume that may be slow
         return sum(one.unhanded for one in here) < self._limit and len(here) < 2 * self._limit + 2
 
@@ -408,6 +408,8 @@ class Placing:
         now_s = self._owner.now()
         self._placer.failed(number, now_s, of=at, reason=str(fault), no_room=fault.no_room)
         self._withdraw(staging)
+        if fault.no_room:
+            self._health.is_full(at)
         if self._placer.view(at).breaker is not before:
             self._tell_paused(at)
         self._work.set()

@@ -227,7 +227,7 @@ def test_a_volume_that_fails_gives_its_whole_batch_to_another(world):
     assert [event.volume for event in world.of(VolumePaused)][0] == str(world.roots[1])
 
 
-def test_the_attempts_on_a_volume_that_was_left_are_told_of_as_lost(world):
+def test_the_attempts_on_a_volume_that_was_left_are_told_of_as_moved(world):
     """The metrics count what came for nothing, and the good attempt once."""
     entries, scripts = named(1, 3)
     scripts["b0/f2"] = Reply(BODY, rate_bps=len(BODY) / 10)
@@ -242,7 +242,7 @@ def test_the_attempts_on_a_volume_that_was_left_are_told_of_as_lost(world):
     assert set(world.statuses.values()) == {"done"}
     assert world.homes()["b0"] != left[0]
     for record in world.records.values():
-        assert [attempt.outcome for attempt in record.attempts] == ["lost", "done"]
+        assert [attempt.outcome for attempt in record.attempts] == ["moved", "done"]
 
 
 def test_names_that_were_given_are_taken_back_when_the_last_one_fails(world):

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -37,6 +38,9 @@ from cfetch.timeline.states import Action, Entry, Kind, State, new_instant
 from cfetch.timeline.table import Table, existing, open_existing, open_table
 from cfetch.transfer.network import Network, network_of
 from cfetch.volumes import Volumes
+
+if TYPE_CHECKING:
+    from cfetch.pipeline.cluster_run import ClusterRun
 
 __all__ = ["Prepared", "Preview", "Previews", "Scheduled", "pending", "prepare", "prepare_planned"]
 
@@ -287,14 +291,7 @@ class Prepared:
             LocalFault: the timeline, the metrics or the parts cannot be written.
         """
         with self._table() as table:
-            run = Run(
-                self.plan,
-                self._volumes,
-                self._settings,
-                network=self._network,
-                refresher=lambda transport: self._renewal.refresher(self._settings, transport, self._clock),
-                clock=self._clock,
-            )
+            run = self._new_run()
             execution = self._start(table, run.lose, listener)
             if execution is None:
                 return None
@@ -307,6 +304,26 @@ class Prepared:
                 shutil.rmtree(self._state / "plans" / execution.instant, ignore_errors=True)
                 tidy_up(table, KEEP_S)
             return summary
+
+    def _new_run(self) -> "Run | ClusterRun":
+        if self._settings.engine == "local":
+            return Run(
+                self.plan,
+                self._volumes,
+                self._settings,
+                network=self._network,
+                refresher=lambda transport: self._renewal.refresher(self._settings, transport, self._clock),
+                clock=self._clock,
+            )
+        from cfetch.pipeline.cluster_run import ClusterRun
+
+        if len(self._volumes.roots) > 1 or not self._volumes.local:
+            raise UsageError(
+                "--engine spark downloads to one directory that all executors see; give one --to"
+            )
+        return ClusterRun(
+            self.plan, self._volumes.local[0].root, self._state, self._settings, clock=self._clock
+        )
 
     def _table(self) -> AbstractContextManager[Table]:
         state, _, heartbeats = timeline(self._settings)

@@ -22,6 +22,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on s
 
 _PANELS = {
     "Where": ("to", "base_url", "state", "metrics", "failed_from", "durability"),
+    "Where it runs": ("engine", "spark_master"),
     "How fast": ("concurrency", "per_host", "limit_rate", "limit_rate_per_host"),
     "Volumes": ("placement", "batch_share", "write_timeout", "placement_deadline"),
     "Stragglers": (

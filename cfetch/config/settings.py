@@ -101,6 +101,15 @@ class Settings:
             "outlives a remount or a store's outage of minutes",
         ),
     ] = 300.0
+    engine: Annotated[
+        str,
+        choice(
+            ("local", "spark"), "Where it runs: in this process, or as a job on Spark.", "see docs/spark.md"
+        ),
+    ] = "local"
+    spark_master: Annotated[
+        str | None, text("URL", "The cluster for --engine spark (default: all processors of this machine).")
+    ] = None
     mitigation: Annotated[bool, flag("Restart downloads that are far slower than the median.")] = True
     policy: Annotated[
         str, choice(("cloudfetch",), "How a straggler is recognised.", "the formula of the CloudFetch design")

@@ -1,7 +1,7 @@
 """The directories in which attempts write, and how a dead attempt is rolled back: the second fence.
 
 An epoch writes only into ``attempts/<instant>/<epoch>/``, on each volume, and publishes by renaming out of
-it. Rolling an epoch back empties that directory and removes it. After that its owner, should it wake up, can
+it. Where it is many processes, each has a directory ``t<number>`` of its own in there. Rolling an epoch back empties that directory and removes it. After that its owner, should it wake up, can
 neither publish (the part has gone) nor begin a part (the directory has gone): the kernel says no, per file,
 and no lock has to be taken for each. No rollback ever looks at a final path.
 
@@ -24,6 +24,7 @@ __all__ = ["ATTEMPTS", "ELSEWHERE", "Attempts", "DeadAttempt", "Salvage"]
 ATTEMPTS = "attempts"
 ELSEWHERE = "elsewhere"  # beside the epochs of an instant whose timeline lies in another directory
 MAX_SWEEPS = 1000  # of one directory; a stopped owner that wakes up can add a part between two of them
+_TASK = re.compile("t[0-9]{1,18}")
 _DIRECTORY = re.compile(r"([1-9][0-9]{0,17})(?:-([1-9][0-9]{0,17}))?")
 
 
@@ -81,18 +82,21 @@ class Attempts:
         for volume, files in enumerate(self._volumes):
             for name in _dead(files, instant, below):
                 path = f"{ATTEMPTS}/{instant}/{name}"
-                keep: Collection[str] = ()
-                if salvage is not None:
-                    keep = _chosen(salvage, files, volume, path)
                 owner, _, origin = name.partition("-")
                 kept_in = f"{ATTEMPTS}/{instant}/{below}-{origin or owner}"
-                _empty(files, path, keep, kept_in, move=int(owner) == gone_epoch)
+                for one in (*_tasks(files, path), path):
+                    keep: Collection[str] = ()
+                    if salvage is not None:
+                        keep = _chosen(salvage, files, volume, one)
+                    _empty(files, one, keep, kept_in, move=int(owner) == gone_epoch)
             self._remove_if_empty(files, f"{ATTEMPTS}/{instant}")
 
     def remove(self, instant: str, epoch: int) -> None:
         """Take away an epoch's own directories where they are empty: it has ended in good order."""
         for files in self._volumes:
             for name in _dead(files, instant, epoch + 1):
+                for task in _tasks(files, f"{ATTEMPTS}/{instant}/{name}"):
+                    self._remove_if_empty(files, task)
                 self._remove_if_empty(files, f"{ATTEMPTS}/{instant}/{name}")
             self._remove_if_empty(files, f"{ATTEMPTS}/{instant}")
 
@@ -110,6 +114,11 @@ def _dead(files: Files, instant: str, below: int) -> list[str]:
         if match is not None and int(match[1]) < below
     ]
     return [name for _, _, name in sorted(found)]
+
+
+def _tasks(files: Files, path: str) -> list[str]:
+    """The directories of tasks in an epoch's."""
+    return [f"{path}/{name}" for name in files.names(path) if _TASK.fullmatch(name)]
 
 
 def _chosen(salvage: Salvage, files: Files, volume: int, path: str) -> Collection[str]:
@@ -131,6 +140,8 @@ def _empty(files: Files, path: str, keep: Collection[str], kept_in: str, *, move
     if keep:
         _make(files, kept_in)
     for _ in range(MAX_SWEEPS):
+        for task in _tasks(files, path):  # its owner has begun another one meanwhile
+            _empty(files, task, (), kept_in, move=move)
         kept = set(files.names(kept_in))  # from where it was written; one that was copied before may be torn
         for name in sorted(files.names(path)):
             with suppress(FileNotFoundError, FileExistsError):

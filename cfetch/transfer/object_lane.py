@@ -61,6 +61,7 @@ class ObjectLane:
         self._resting: dict[ObjectPart, None] = {}  # the longest first
         self._begun: set[str] = set()  # batches, by their marks
         self._was_empty = False
+        self._late: asyncio.Task[None] | None = None
         self._commits: set[asyncio.Task[None]] = set()
         self._pending_files = self._pending_bytes = 0
         self._draining = False
@@ -237,11 +238,15 @@ class ObjectLane:
         """What is under way is broken off; what it may have put is deleted, as far as the store answers."""
         line, self.line = self.line, asyncio.get_running_loop().create_future()
         line.set_result(VolumeFault(why))
+        self._late = self.tidy(self._answers)
+
+    async def _answers(self) -> None:
+        await self.store.look(BEGUN)
 
     @property
     def is_stuck(self) -> bool:
-        """Something is still to be tidied up."""
-        return bool(self._tidying)
+        """A call made when it was abandoned has neither been answered nor run out of time."""
+        return self._late is not None and not self._late.done()
 
     async def close(self) -> None:
         """Uploads and objects that are not wanted are gone, unless the store does not answer."""

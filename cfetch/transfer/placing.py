@@ -17,7 +17,7 @@ import msgspec
 from cfetch.breaker import Position
 from cfetch.clock import Clock
 from cfetch.config.settings import Settings
-from cfetch.errors import CfetchError, HeldBack, LocalFault, VolumeFault
+from cfetch.errors import Blocked, CfetchError, HeldBack, LocalFault, VolumeFault
 from cfetch.events import AttemptRecord, Listener, Status, VolumeView
 from cfetch.manifest.plan import Plan
 from cfetch.placement.chooser import Mode
@@ -381,8 +381,8 @@ class Placing:
             self._done_batches[at] += 1
             self._emit(batch_committed(self._owner.now(), staging, self._volumes[at].name))
         self._over(staging)
-        if isinstance(error, LocalFault):
-            self._owner.fail(error)
+        if error is not None and not isinstance(error, Blocked):
+            self._owner.fail(error if isinstance(error, LocalFault) else LocalFault(str(error)))
 
     def _over(self, staging: Staging, *, come_back: bool = False) -> None:
         """Nothing more is to be done about the batch in this run; ``come_back``: but in a later one, here."""

@@ -36,7 +36,10 @@ SHORTEST_WAIT_S = 0.001  # the loop's clock may be a hair behind the time that w
 
 
 class Pool:
-    """One run over one plan. ``jitter`` returns uniform numbers in [0, 1); ``emit`` gets every event."""
+    """One run over one plan. ``jitter`` returns uniform numbers in [0, 1); ``emit`` gets every event.
+
+    ``origin_s``: when the run began, by ``clock``; None is now.
+    """
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class Pool:
         emit: Listener,
         refresher: UrlRefresher | None = None,
         confirm: Callable[[], None] = lambda: None,
+        origin_s: float | None = None,
     ) -> None:
         self._plan = plan
         self._settings = settings
@@ -58,7 +62,7 @@ class Pool:
         self._instant = instant
         self._clock = clock
         self._emit = emit
-        self._origin_s = clock.monotonic()
+        self._origin_s = clock.monotonic() if origin_s is None else origin_s
         limits = Limits(settings.max_attempts, settings.retry_budget)
         self._hosts = Hosts(min(settings.concurrency, settings.per_host or settings.concurrency), limits)
         self._placing: Placing | None = None

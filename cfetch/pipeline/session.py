@@ -1,0 +1,133 @@
+"""The Spark session: a given one, else the active one, else one of our own, which is stopped in the end.
+
+Nothing in this room uses RDDs or ``sparkContext``, so that Spark Connect (``sc://host``) works too.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cfetch.errors import UsageError
+from cfetch.manifest.digests import missing_library
+from cfetch.secret import printable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["spark_session"]
+
+OLDEST_SPARK = (4, 1)  # repartitionById: one chunk of work is one task
+OLDEST_JAVA = 17  # what Spark 4 asks for
+JAVA_ANSWERS_S = 30.0  # a cold disk; a shim that waits for a person never answers
+
+_QUIET = f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}"
+
+
+@contextmanager
+def spark_session(master: str | None, given: "SparkSession | None" = None) -> Iterator["SparkSession"]:
+    """A session for as long as the ``with`` lasts.
+
+    ``given`` is used first, then the one that this program has already; both keep their settings and are left
+    running. Else one is made: for ``master`` (``local[*]`` if None; ``sc://host`` is Spark Connect), with this
+    Python for its workers unless ``PYSPARK_PYTHON`` names another, and it is stopped in the end.
+
+    Raises:
+        UsageError: the extra ``spark`` or Java is missing or too old, or no session can be had at ``master``.
+    """
+    _require_libraries()
+    found = given or _active()
+    if found is not None:
+        yield found
+        return
+    made = _made(master or "local[*]")
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def _require_libraries() -> None:
+    for package in ("pyspark", "pyarrow", "pandas"):  # mapInArrow asks for pandas too
+        if find_spec(package) is None:
+            raise UsageError(missing_library("Spark", package, "spark"))
+    import pyspark
+
+    if tuple(map(int, re.findall(r"\d+", pyspark.__version__)[:2])) < OLDEST_SPARK:
+        raise UsageError(
+            f"pyspark {pyspark.__version__} is too old, {'.'.join(map(str, OLDEST_SPARK))} is needed: "
+            "pip install --upgrade 'cfetch[spark]'"
+        )
+
+
+def _active() -> "SparkSession | None":
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    try:
+        return SparkSession.active()  # of this thread, or any other's: getOrCreate would share it
+    except PySparkRuntimeError:
+        return None
+
+
+def _made(master: str) -> "SparkSession":
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    is_connect = master.startswith("sc://")
+    if not is_connect:
+        _require_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else the workers take the python3 on PATH
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else has to reach it
+    builder = SparkSession.builder.appName("cfetch")
+    if is_connect:
+        builder = builder.remote(master)
+    else:
+        builder = (
+            builder.master(master)
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.driver.extraJavaOptions", _QUIET)
+        )
+    try:
+        return builder.getOrCreate()
+    except ImportError:
+        raise UsageError(
+            "Spark Connect needs libraries that are not installed: pip install 'pyspark[connect]'"
+        ) from None
+    except Exception as error:  # noqa: BLE001 - py4j, gRPC and Spark each have a tree of their own
+        kind = error.getCondition() if isinstance(error, PySparkException) else None
+        raise UsageError(
+            f"no Spark session at {printable(_without_token(master))} ({kind or type(error).__name__}); "
+            "check --spark-master, and that the cluster is up and reachable from here"
+        ) from None
+
+
+def _without_token(master: str) -> str:
+    """A Connect address may end in ``;token=…``, or have a password before an @."""
+    return re.sub(r"//[^/@]*@", "//", master.partition(";")[0])
+
+
+def _require_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    where = "JAVA_HOME" if home else "PATH"
+    remedy = f"install Java {OLDEST_JAVA} or newer (Debian: apt-get install default-jre-headless)"
+    if java is None:
+        raise UsageError(f"Spark needs Java, and there is none on PATH; {remedy}, or set JAVA_HOME")
+    try:
+        told = subprocess.run(  # noqa: S603 - running it is the only proof: the name may be a shim's
+            [java, "-version"], capture_output=True, text=True, timeout=JAVA_ANSWERS_S, check=True
+        ).stderr
+    except (OSError, subprocess.SubprocessError):
+        raise UsageError(f"Spark needs Java, and the one of {where} does not run; {remedy}") from None
+    version = re.search(r'version "(?:1\.)?(\d+)', told)
+    if version is not None and int(version[1]) < OLDEST_JAVA:
+        raise UsageError(f"Spark needs Java {OLDEST_JAVA}, and the one of {where} is {version[1]}; {remedy}")

@@ -1,0 +1,90 @@
+"""A plan cut into batches for tasks, by the seconds that each is expected to take. Pure.
+
+Seconds, and not bytes: a million small files and one huge one are both slow. A host that one batch can bear goes
+into one batch as a whole, small hosts together; so its limits are one task's matter. A larger host is dealt to
+several. A file that is a batch's worth is one. All by the placement's rule for what is known beforehand: the
+longest first, each to whom bears the least.
+"""
+
+from array import array
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cfetch.placement.chooser import spread
+
+__all__ = ["Pace", "Shares", "shares"]
+
+BATCHES_A_SLOT = 4  # so that the last ones even out what the first were wrong about
+SHORTEST_S = 5.0  # a task costs some 50 ms of its own
+LONGEST_S = 120.0  # what the loss of an executor costs at most
+MOST_FILES = 20_000  # of a batch: they are in the memory of a task
+MICRO = 1_000_000
+
+
+class Pace(NamedTuple):
+    """What one task is expected to do: the time to a file's first byte, its bytes a second, files at a time."""
+
+    latency_s: float = 0.05
+    rate_bps: float = 30e6
+    concurrency: int = 16
+
+    def cost_s(self, files: int, size_bytes: float) -> float:
+        """Seconds for so many files of so many bytes together."""
+        return files * self.latency_s / self.concurrency + size_bytes / self.rate_bps
+
+
+class Shares(NamedTuple):
+    """``batch_of``: the batch of each entry, from 0; ``cost_s``: of each batch."""
+
+    batch_of: "array[int]"
+    cost_s: list[float]
+
+
+def shares(sizes: Sequence[int], host_of: Sequence[int], *, pace: Pace, slots: int) -> Shares:
+    """Batches for ``slots`` tasks at a time. ``sizes`` are bytes, -1 for unknown, which counts as the mean."""
+    known = [size for size in sizes if size >= 0]
+    mean = sum(known) / len(known) if known else 1.0
+    costs = [int(MICRO * pace.cost_s(1, size if size >= 0 else mean)) for size in sizes]
+    total_s = sum(costs) / MICRO
+    target = int(MICRO * _target_s(total_s, slots))
+    by_host: dict[int, list[int]] = {}
+    found: list[list[int]] = []
+    for entry, cost in enumerate(costs):
+        if cost >= target:
+            found.append([entry])
+        else:
+            by_host.setdefault(host_of[entry], []).append(entry)
+    small: list[list[int]] = []
+    for entries in by_host.values():
+        lanes = _lanes(sum(costs[one] for one in entries), len(entries), target)
+        if lanes == 1:
+            small.append(entries)
+            continue
+        found += _dealt(entries, [costs[one] for one in entries], lanes)
+    loads = [sum(costs[one] for one in entries) for entries in small]
+    bins = _lanes(sum(loads), sum(map(len, small)), target)
+    for hosts in _dealt(list(range(len(small))), loads, bins) if small else []:
+        found.append([entry for host in hosts for entry in small[host]])
+    batch_of = array("I", bytes(4 * len(sizes)))
+    filled = [entries for entries in found if entries]
+    for batch, entries in enumerate(filled):
+        for entry in entries:
+            batch_of[entry] = batch
+    return Shares(batch_of, [sum(costs[one] for one in entries) / MICRO for entries in filled])
+
+
+def _target_s(total_s: float, slots: int) -> float:
+    """What a batch is to take: a few for each slot, but no shorter and no longer than makes sense."""
+    wanted_s = min(max(total_s / (BATCHES_A_SLOT * slots), SHORTEST_S), LONGEST_S)
+    return max(min(wanted_s, total_s / slots), 1e-6)  # a slot without a batch would be idle
+
+
+def _lanes(cost: int, files: int, target: int) -> int:
+    return max(1, round(cost / target), -(-files // MOST_FILES))
+
+
+def _dealt(items: Sequence[int], costs: Sequence[int], lanes: int) -> list[list[int]]:
+    dealt: list[list[int]] = [[] for _ in range(lanes)]
+    for item, lane in zip(items, spread(costs, lanes), strict=True):
+        dealt[lane].append(item)
+    return dealt

@@ -34,9 +34,9 @@ _QUIET = f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properti
 def spark_session(master: str | None, given: "SparkSession | None" = None) -> Iterator["SparkSession"]:
     """A session for as long as the ``with`` lasts.
 
-    ``given`` is used first, then the one that this program has already; both keep their settings and are left
-    running. Else one is made: for ``master`` (``local[*]`` if None; ``sc://host`` is Spark Connect), with this
-    Python for its workers unless ``PYSPARK_PYTHON`` names another, and it is stopped in the end.
+    ``given`` is used first, then one that this program has already; both keep their settings and are left
+    running. Else one is made: for ``master`` (``local[*]`` if None; ``sc://host`` is Spark Connect), with
+    this Python for its workers unless ``PYSPARK_PYTHON`` names another, and it is stopped in the end.
 
     Raises:
         UsageError: the extra ``spark`` or Java is missing or too old, or no session can be had at ``master``.

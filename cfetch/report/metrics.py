@@ -19,7 +19,7 @@ from cfetch.errors import LocalFault, UsageError
 from cfetch.events import EntryFinished, Event, FileRecord, RunFinished, RunStarted
 from cfetch.secret import printable
 
-__all__ = ["MetricsFile", "Run", "RunHeader", "failed_paths", "read_metrics"]
+__all__ = ["MetricsFile", "Run", "RunHeader", "decoded", "failed_paths", "read_metrics"]
 
 FLUSH_EVERY_S = 1.0  # what a kill -9 may cost of the record
 BUFFER_BYTES = 256 * 1024  # a write a second at 250 files/s, a few dozen at 10,000 files/s
@@ -204,21 +204,31 @@ def _run(path: Path, documents: Iterator[RunHeader | FileRecord]) -> Run:
 
 
 def _documents(path: Path) -> Iterator[RunHeader | FileRecord]:
-    header, record = msgspec.json.Decoder(RunHeader), msgspec.json.Decoder(FileRecord)
     found = False
     for line, text, torn in _texts(path):
         try:
-            schema = _FILE if text.startswith(_FILE_START) else _SCHEMA.decode(text).schema
-            if schema not in {_RUN, _FILE}:
-                raise _refusal(path, line, f"the schema is {printable(schema, 60)!r}, not {_RUN} or {_FILE}")
-            yield record.decode(text) if schema == _FILE else header.decode(text)
+            yield decoded(text)
             found = True
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except ValueError as error:
             if torn and found:
                 return
             raise _refusal(path, line, str(error)) from None
     if not found:
         raise _refusal(path, 1, "there is no run in it")
+
+
+def decoded(text: bytes) -> RunHeader | FileRecord:
+    """One object of a metrics file.
+
+    Raises:
+        ValueError: it is none; the message says why.
+    """
+    schema = _FILE if text.startswith(_FILE_START) else _SCHEMA.decode(text).schema
+    if schema == _FILE:
+        return _RECORD.decode(text)
+    if schema == _RUN:
+        return _HEADER.decode(text)
+    raise ValueError(f"the schema is {printable(schema, 60)!r}, not {_RUN} or {_FILE}")
 
 
 class _Schema(msgspec.Struct):
@@ -228,9 +238,10 @@ class _Schema(msgspec.Struct):
 _RUN, _FILE = "cfetch.run/1", "cfetch.file/1"
 _FILE_START = b'{"schema":"cfetch.file/1"'
 _SCHEMA = msgspec.json.Decoder(_Schema)
+_HEADER, _RECORD = msgspec.json.Decoder(RunHeader), msgspec.json.Decoder(FileRecord)
 
 
-def _texts(path: Path) -> Iterator[tuple[int, bytes | msgspec.Raw, bool]]:
+def _texts(path: Path) -> Iterator[tuple[int, bytes, bool]]:
     """Line number, one JSON object, and whether it ends the file without a line break."""
     try:
         with path.open("rb") as file:

@@ -183,7 +183,8 @@ class ObjectPart:
 
     def check(self) -> None:
         """Raises VolumeFault if it cannot come to a good end any more."""
-        fault = self._line.result() if self._line.done() else self._sending and self._sending.fault
+        late = self._sending.fault if self._sending is not None else None
+        fault = self._line.result() if self._line.done() else late
         if fault is not None:
             raise fault
 

@@ -22,6 +22,7 @@ from cfetch.errors import VolumeFault
 __all__ = ["Disk", "GuardedDisk", "InlineDisk", "Line"]
 
 T = TypeVar("T")
+LONGEST_END_S = 30.0  # all was committed before, so what is left is tidying up
 MOST_UNWRITTEN_BYTES = 16 << 20  # a volume; beyond, whoever has more for it waits: that is its backpressure
 
 
@@ -242,10 +243,14 @@ class GuardedDisk:
         self._wake()
 
     async def close(self) -> None:
-        """Everything that was asked for is done; but nobody waits for a disk that hangs."""
+        """Everything that was asked for is done; but nobody waits for long for a disk that hangs."""
         if not self.is_stuck:
+            done = asyncio.ensure_future(self.call(lambda: None))
+            await asyncio.wait([done], timeout=LONGEST_END_S)
+            if not done.done():
+                self.abandon(f"{self._name} does not come to an end")
             with suppress(VolumeFault):
-                await self.call(lambda: None)
+                await done
         self._queue.put(None)
 
     def _wake(self) -> None:

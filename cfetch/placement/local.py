@@ -103,7 +103,7 @@ class LocalVolume:
         )  # held while a descriptor of these is used: another thread may close it
         self._most_directories = max(1, directories_for(getrlimit(RLIMIT_NOFILE)[0]) // share)
         self._made_root = not root.exists()
-        self.lost_writes = False
+        self.lost_writes = self._is_forsaken = False
         self._attempts_fd = self._staging_fd = -1
         self._staging_path = ""
         try:
@@ -139,10 +139,16 @@ class LocalVolume:
 
     def unstage(self) -> None:
         """Nothing is written any more."""
+        if self._is_forsaken:
+            return
         for descriptor in (self._staging_fd, self._attempts_fd):
             if descriptor >= 0:
                 os.close(descriptor)
         self._staging_fd = self._attempts_fd = -1
+
+    def forsake(self) -> None:
+        """It hangs: from now on it is not touched, not even to be closed."""
+        self._is_forsaken = True
 
     def free_bytes(self) -> int:
         """Bytes that an unprivileged user may still write."""
@@ -379,6 +385,8 @@ class LocalVolume:
 
     def close(self) -> None:
         """Remove our directories where nothing else lives in them, and give the descriptors back."""
+        if self._is_forsaken:
+            return
         while self._directories:
             os.close(self._directories.popitem()[1].descriptor)
         self.unstage()

@@ -27,7 +27,7 @@ from cfetch.report.metrics import Run, RunHeader
 from cfetch.report.verdict import retries, slow_file, verdicts
 from cfetch.waste import received_bytes, wasted_bytes
 
-__all__ = ["analyse"]
+__all__ = ["RunCount", "analyse"]
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ def analyse(runs: Iterable[Run]) -> Report:
     gathering = _Gathering()
     lines = []
     for run in runs:
-        line = _RunCount()
+        line = RunCount()
         for record in run.files:
             line.add(record)
             gathering.add(record)
@@ -50,13 +50,18 @@ def analyse(runs: Iterable[Run]) -> Report:
     return gathering.report(lines)
 
 
-class _RunCount:
-    def __init__(self) -> None:
-        self.status = {"done": 0, "skipped": 0, "failed": 0, "cancelled": 0}
-        self.bytes = self.wasted = self.retries = self.stragglers = 0
-        self.elapsed_s = 0.0
+class RunCount(msgspec.Struct):
+    """What the records of one run, or of a part of it, come to."""
+
+    status: dict[str, int] = {"done": 0, "skipped": 0, "failed": 0, "cancelled": 0}
+    bytes: int = 0
+    wasted: int = 0
+    retries: int = 0
+    stragglers: int = 0
+    elapsed_s: float = 0.0
 
     def add(self, record: FileRecord) -> None:
+        """Count one more record."""
         self.status[record.status] += 1
         self.bytes += received_bytes(record)
         self.wasted += wasted_bytes(record)
@@ -64,7 +69,17 @@ class _RunCount:
         self.stragglers += record.stragglers
         self.elapsed_s = max(self.elapsed_s, record.end_s)
 
+    def include(self, other: "RunCount") -> None:
+        """Count all that ``other``, a part of the same run, has counted."""
+        self.status = {status: files + other.status[status] for status, files in self.status.items()}
+        self.bytes += other.bytes
+        self.wasted += other.wasted
+        self.retries += other.retries
+        self.stragglers += other.stragglers
+        self.elapsed_s = max(self.elapsed_s, other.elapsed_s)
+
     def line(self, source: str, header: RunHeader) -> RunLine:
+        """The headline of the whole run."""
         return RunLine(
             source=source,
             instant=header.instant,

@@ -6,7 +6,7 @@ or the whole run's is told by that reason and by the task's own count, never by 
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 
 from cfetch.clock import Clock

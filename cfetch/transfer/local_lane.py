@@ -153,3 +153,5 @@ class LocalLane:
         """What was asked is done, unless the disk hangs."""
         if isinstance(self._disk, GuardedDisk):
             await self._disk.close()
+            if self._disk.is_stuck:
+                self._volume.forsake()

@@ -28,7 +28,14 @@ from cfetch.transfer.job import Job
 from cfetch.transfer.lane import Lane, Part
 from cfetch.transfer.schedule import NEVER, Schedule
 from cfetch.transfer.staging import Batch, Staging
-from cfetch.transfer.volume_events import batch_committed, batch_placed, volume_paused, volume_view, why
+from cfetch.transfer.volume_events import (
+    batch_committed,
+    batch_placed,
+    overdue_fault,
+    volume_paused,
+    volume_view,
+    why,
+)
 
 __all__ = ["Owner", "Placing"]
 
@@ -105,6 +112,7 @@ class Placing:
         self._done_bytes = [0] * len(lanes)
         self._done_batches = [0] * len(lanes)
         self._work = asyncio.Event()
+        self._committed_all = asyncio.Event()
         self.is_over = False
 
     # what the pool asks
@@ -246,7 +254,7 @@ class Placing:
     # at work
 
     async def run(self) -> None:
-        """Until all batches are over, or ``stop``."""
+        """Until all batches are over, or ``stop``, and the volumes have committed what they had."""
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(self._health.watch(), name="volumes")
             await self._health.opened()
@@ -258,8 +266,13 @@ class Placing:
                 if not self.is_over:
                     with suppress(TimeoutError):
                         await asyncio.wait_for(self._work.wait(), max(wait_s, SHORTEST_WAIT_S))
+            self._owner.wake()
+            await self._committed_all.wait()  # a volume may still hang
             watching.cancel()
-        self._owner.wake()
+
+    def committed(self) -> None:
+        """The volumes have nothing left to do."""
+        self._committed_all.set()
 
     def stop(self) -> None:
         """Nothing new is begun."""
@@ -457,13 +470,7 @@ class Placing:
 
     def _give_up(self, batch: Batch, overdue: Overdue) -> None:
         """No volume took the batch in time."""
-        said = [
-            f"{lane.name}: {why}" for lane, why in zip(self._volumes, overdue.reasons, strict=False) if why
-        ]
-        fault = VolumeFault(
-            f"no volume takes a batch of {len(batch.entries):,} files with {batch.bytes:,} bytes "
-            f"({'; '.join([overdue.why, *said])}); see to them and run the same command again"
-        )
+        fault = overdue_fault(batch, overdue, [lane.name for lane in self._volumes])
         now_s = self._owner.now()
         nowhere = Staging(batch, 0, "")
         for index in batch.entries:

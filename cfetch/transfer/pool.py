@@ -128,7 +128,10 @@ class Pool:
                 await asyncio.wait(self._workers)
             for lane in self._volumes:
                 lane.drain()
-            await asyncio.wait([*committing, *placing])
+            await asyncio.wait(committing)
+            if self._placing is not None:
+                self._placing.committed()
+                await asyncio.wait(placing)
             for task in watching:
                 task.cancel()
         for job in self.schedule.drain():
@@ -311,6 +314,9 @@ class Pool:
         except BaseException:
             part.discard()
             raise
+        if self._placing is not None and job.moved:
+            self._placing.drop(job)
+            return
         if again_s is not None:
             job.put_s, job.due_s = self.now(), again_s
             self.schedule.put(job.lane, job, again_s)

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+from cfetch.errors import VolumeFault
 from cfetch.events import BatchCommitted, BatchPlaced, VolumePaused, VolumeView
 from cfetch.placement.chooser import explain
-from cfetch.placement.placer import Placed, View
+from cfetch.placement.placer import Overdue, Placed, View
 from cfetch.transfer.staging import Batch, Staging
 
-__all__ = ["batch_committed", "batch_placed", "volume_paused", "volume_view", "why"]
+__all__ = ["batch_committed", "batch_placed", "overdue_fault", "volume_paused", "volume_view", "why"]
 
 
 def why(placed: Placed, names: Sequence[str]) -> str:
@@ -44,6 +45,15 @@ def batch_committed(now_s: float, staging: Staging, name: str) -> BatchCommitted
 def volume_paused(now_s: float, name: str, view: View) -> VolumePaused:
     """A volume is not used for a while."""
     return VolumePaused(t_s=now_s, volume=name, pause_s=max(0.0, view.until_s - now_s), reason=view.reason)
+
+
+def overdue_fault(batch: Batch, overdue: Overdue, names: Sequence[str]) -> VolumeFault:
+    """No volume took a batch in time; what each of them said last."""
+    said = [f"{name}: {reason}" for name, reason in zip(names, overdue.reasons, strict=False) if reason]
+    return VolumeFault(
+        f"no volume takes a batch of {len(batch.entries):,} files with {batch.bytes:,} bytes "
+        f"({'; '.join([overdue.why, *said])}); see to them and run the same command again"
+    )
 
 
 def volume_view(

@@ -16,6 +16,7 @@ __all__ = ["can_hold", "held"]
 
 SEIZE, INTERRUPT, SYSCALL, DETACH = 0x4206, 0x4207, 24, 17
 ALL_THREADS = 0x40000000  # __WALL: a thread that is no child of ours
+PAUSE_S = 0.01
 NUMBERS = {"write": 1, "rename": 82, "renameat": 264, "fstatfs": 138, "openat": 257, "unlinkat": 263}  # x86-64
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
@@ -66,12 +67,20 @@ class Hold:
                     return
                 if self._number() in self._numbers:
                     self.caught.set()
-                    self._let_go.wait()
+                    if self._waited_in_vain():
+                        return
                     break
                 _ptrace(SYSCALL, self._thread)
             _ptrace(DETACH, self._thread)
         except OSError:  # the process has ended
             return
+
+    def _waited_in_vain(self) -> bool:
+        """Hold it; whether it was killed meanwhile. Its process ends when this has been seen."""
+        while not self._let_go.wait(PAUSE_S):
+            if os.waitpid(self._thread, ALL_THREADS | os.WNOHANG)[0]:
+                return True
+        return False
 
     def _number(self) -> int:
         """Of the call that the stopped thread is in; it is told on the way in and on the way out."""

@@ -1,0 +1,123 @@
+"""A tuning as a value: what `cfetch tune --json` prints (``cfetch.tuning/1``).
+
+Times are seconds, sizes bytes; an interval is the middle 95 % of a bootstrap over runs. A ratio compares a
+setting's makespan with the default's in the same run: 0.8 is a fifth less.
+"""
+
+from typing import Literal
+
+import msgspec
+
+__all__ = [
+    "Choice",
+    "Estimated",
+    "Estimates",
+    "HeldOut",
+    "HostChoice",
+    "LeftOut",
+    "Replayed",
+    "SettingScore",
+    "Tuning",
+    "Values",
+]
+
+
+class Values(msgspec.Struct, frozen=True, kw_only=True):
+    """The three options of ``cfetch download``; ``padding_s`` in seconds."""
+
+    multiplier: float
+    quantile: float
+    padding_s: float
+
+
+class Estimated(msgspec.Struct, frozen=True, kw_only=True):
+    """A mean over runs, and its interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class SettingScore(msgspec.Struct, frozen=True, kw_only=True):
+    """What a setting would have given, a run. ``front``: no other is at least as good in all three respects.
+
+    ``false_alarms``: attempts flagged that would have ended sooner by themselves.
+    """
+
+    values: Values
+    makespan_s: Estimated
+    ratio: Estimated
+    flagged: float
+    false_alarms: Estimated
+    twice_bytes: Estimated
+    front: bool
+
+
+class HeldOut(msgspec.Struct, frozen=True, kw_only=True):
+    """Chosen on some runs, scored on the others: ``ratio`` against the default there. ``picks`` by fold."""
+
+    folds: int
+    ratio: Estimated
+    picks: list[Values]
+
+
+class Estimates(msgspec.Struct, frozen=True, kw_only=True):
+    """Attempts whose true time nobody saw: it comes from their rate, the stall rule, or the run's own."""
+
+    by_rate: int
+    by_stall_rule: int
+    drawn: int
+
+
+class Replayed(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that was used. ``replayed_s``: its makespan by the replay under the setting that it really had."""
+
+    source: str
+    instant: str
+    files: int
+    finished: int
+    workers: int
+    recorded_s: float
+    replayed_s: float
+
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A run or a host that was not used, and why."""
+
+    name: str
+    reason: str
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """The recommended values, and what they are worth against the default."""
+
+    recommended: Values
+    ratio: Estimated
+    held_out: HeldOut
+
+
+class HostChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """The same for the files of one host alone."""
+
+    host: str
+    runs: int
+    files: int
+    choice: Choice
+
+
+class Tuning(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole answer. ``settings``: the grid, the default included; ``unmitigated``: nobody ever flagged."""
+
+    schema: str = "cfetch.tuning/1"
+    version: str
+    engine: Literal["local", "spark"]
+    rule: str
+    default: Values
+    choice: Choice
+    settings: list[SettingScore]
+    unmitigated: SettingScore
+    runs: list[Replayed]
+    left_out: list[LeftOut]
+    estimates: Estimates
+    hosts: list[HostChoice]
+    hosts_left_out: list[LeftOut]

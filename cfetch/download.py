@@ -50,7 +50,10 @@ ORIGIN_NAME = "origin.json"
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``--dry-run`` tells (``cfetch.preview/1``): nothing was downloaded. ``volumes``: free bytes of each."""
+    """What ``--dry-run`` tells (``cfetch.preview/1``): nothing was downloaded.
+
+    ``volumes``: the free bytes of each, where there are several.
+    """
 
     schema: str = "cfetch.preview/1"
     files: int
@@ -210,8 +213,8 @@ def _check_room(plan: Plan, volumes: Volumes) -> None:
     if missing_bytes > free_bytes:
         raise LocalFault(
             f"the plan needs {missing_bytes:,} more bytes, and {_joined(volumes.roots)} has room for "
-            f"{free_bytes:,} (a reserve of {DISK_RESERVE_BYTES:,} set aside); free some space or choose another "
-            "--to. Nothing was downloaded"
+            f"{free_bytes:,} (a reserve of {DISK_RESERVE_BYTES:,} set aside); free some space or choose "
+            "another --to. Nothing was downloaded"
         )
 
 

@@ -51,7 +51,7 @@ class Guard(Protocol):
 
     @property
     def run_id(self) -> str:
-        """This execution's, and no other's."""
+        """Of this execution, and no other."""
 
     def confirm(self) -> None:
         """Raises Held or LocalFault if the plan is not this run's any more."""

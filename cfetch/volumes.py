@@ -67,7 +67,7 @@ class Volumes:
         return {str(one.root): one.free_bytes() for one in self.local} | dict.fromkeys(self.stores)
 
     def existing(self, path: SafePath) -> int | None:
-        """The size of the file at ``path`` on the first directory that has one. Raises Blocked, LocalFault."""
+        """The size of the file at ``path`` on the first directory with one. Raises Blocked, LocalFault."""
         found = (volume.existing(path) for volume in self.local)
         return next((size_bytes for size_bytes in found if size_bytes is not None), None)
 
@@ -96,7 +96,7 @@ class Volumes:
     def lanes(
         self, *, durable: bool, clock: Clock, run_id: str, confirm: Callable[[], None], write_timeout_s: float
     ) -> list[Lane]:
-        """Made in the event loop. One directory is written to by the loop itself, others by threads of theirs."""
+        """Made in the event loop. A single directory is written to by the loop, several by a thread each."""
         lanes: list[Lane] = []
         for one in self._order:
             if isinstance(one, str):

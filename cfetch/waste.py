@@ -17,8 +17,8 @@ _APART = {"lost", "moved"}
 def wasted_by_attempt(record: FileRecord) -> list[int]:
     """Bytes of each attempt that are not in the result, in the attempts' order.
 
-    The loser of a hedged pair (``lost``) wrote to a part of its own, and one whose batch went to another volume
-    (``moved``) to another volume: they keep nothing.
+    The loser of a hedged pair (``lost``) wrote to a part of its own, and one whose batch went to another
+    volume (``moved``) to another volume: they keep nothing.
     """
     end = record.bytes
     wasted = []

@@ -1,10 +1,10 @@
 """One execution of a plan as a job on Spark: the driver's side.
 
-The driver freezes and guards the plan, cuts it into batches, and gives each to a task (``work``); Spark carries
-neither bodies nor a row for each file. What happened is told by receipts, one a batch, which the driver reads as
-they appear and tells on as if it had happened here; so dashboard, metrics and summary are those of a run on one
-machine. Only what has no receipt runs again: after a crash of an executor in the next attempt of the task, after
-one of the driver in the next run.
+The driver freezes and guards the plan, cuts it into batches, and gives each to a task (``work``); Spark
+carries neither bodies nor a row for each file. What happened is told by receipts, one a batch, which the
+driver reads as they appear and tells on as if it had happened here; so dashboard, metrics and summary are
+those of a run on one machine. Only what has no receipt runs again: after a crash of an executor in the next
+attempt of the task, after one of the driver in the next run.
 """
 
 import os

@@ -1,10 +1,10 @@
 """What a run's metrics tell about each file's first judged attempt, as columns of numbers.
 
 An attempt that was broken off, by mitigation or by a person, does not say how long it would have taken: only
-that it is at least what was seen. Such attempts are never dropped, as they are the slow ones. What was missing
-is taken from their last rate; where they were silent, from the stall rule, which would have ended them; where
-nothing had come yet when a person stopped the run, it stays open (NaN) and `replay.group` draws it from the
-run's attempts that lasted longer.
+that it is at least what was seen. Such attempts are never dropped, as they are the slow ones. What was
+missing is taken from their last rate; where they were silent, from the stall rule, which would have ended
+them; where nothing had come yet when a person stopped the run, it stays open (NaN) and `replay.group` draws
+it from the run's attempts that lasted longer.
 """
 
 from array import array

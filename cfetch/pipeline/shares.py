@@ -1,9 +1,9 @@
 """A plan cut into batches for tasks, by the seconds that each is expected to take. Pure.
 
-Seconds, and not bytes: a million small files and one huge one are both slow. A host that one batch can bear goes
-into one batch as a whole, small hosts together; so its limits are one task's matter. A larger host is dealt to
-several. A file that is a batch's worth is one. All by the placement's rule for what is known beforehand: the
-longest first, each to whom bears the least.
+Seconds, and not bytes: a million small files and one huge one are both slow. A host that one batch can bear
+goes into one batch as a whole, small hosts together; so its limits are one task's matter. A larger host is
+dealt to several. A file that is a batch's worth is one. All by the placement's rule for what is known
+beforehand: the longest first, each to whom bears the least.
 """
 
 from array import array

@@ -1,9 +1,9 @@
 """A task: one batch through the same pool that a run on one machine has, and one receipt for it.
 
-Runs on an executor, and imports nothing of Spark. Files get their final names one by one, as they are verified;
-the receipt is the last step, made under a name of its own and linked into place: the first of two copies of a
-task wins. What happens to files is rows of the receipt, never an exception; an exception says that this executor
-cannot work.
+Runs on an executor, and imports nothing of Spark. Files get their final names one by one, as they are
+verified; the receipt is the last step, made under a name of its own and linked into place: the first of two
+copies of a task wins. What happens to files is rows of the receipt, never an exception; an exception says
+that this executor cannot work.
 """
 
 import asyncio
@@ -111,7 +111,8 @@ def do_batch(work: Work, batch: int, entries: Sequence[Entry], *, task: int, att
     """Bring all entries to their end and leave a receipt.
 
     Raises:
-        LocalFault: this executor cannot write there; there is a receipt that says so, which counts for nothing.
+        LocalFault: this executor cannot write there; there is a receipt that says so, which counts for
+        nothing.
     """
     told: list[Told] = []
     fault, is_whole = asyncio.run(_pool(work, entries, task, told, Path(work.receipts, STOP_NAME)))

@@ -1,9 +1,10 @@
 """Who carries out what a volume is asked: the event loop itself, or a thread that may hang without it.
 
 With one volume there is nothing to do but to wait for it, so ``InlineDisk`` calls the system at once. With
-several, a disk that does not answer must hold up nobody else: each ``GuardedDisk`` has a thread of its own that
-carries out all steps in the order in which they were asked for. The order is what keeps it simple: a part is
-created, written, published and removed by steps that follow each other, also when somebody has given up waiting.
+several, a disk that does not answer must hold up nobody else: each ``GuardedDisk`` has a thread of its own
+that carries out all steps in the order in which they were asked for. The order is what keeps it simple: a
+part is created, written, published and removed by steps that follow each other, also when somebody has given
+up waiting.
 
 A call that does not come back cannot be ended. It can be abandoned: whoever waits for it gets a VolumeFault,
 steps in the queue are dropped (but for those that tidy up), and should it come back after all, what it did is
@@ -170,7 +171,7 @@ class GuardedDisk:
         self._queue.put(_Step(step, (), 0, None))
 
     async def call(self, step: Callable[[], T], undo: Callable[[T], None] | None = None) -> T:
-        """When its turn has come. A cancellation is passed on only after that: the step cannot be called back."""
+        """When its turn has come. A cancellation is passed on only then: a step cannot be called back."""
         call = _Call(step, undo, self.line, self._loop.create_future())
         self._calls.add(call)
         self._queue.put(call)
@@ -303,7 +304,5 @@ class GuardedDisk:
             call.future.set_result(answer)
 
     def _tell(self, step: Callable[..., None], *args: Any) -> None:  # noqa: ANN401
-        try:
+        with suppress(RuntimeError):  # the loop is closed: the run has ended without waiting for this
             self._loop.call_soon_threadsafe(step, *args)
-        except RuntimeError:  # the loop is closed: the run has ended without waiting for this
-            pass

@@ -94,13 +94,11 @@ class LocalVolume:
     """
 
     def __init__(self, root: Path, staging: str | None = None, *, share: int = 1) -> None:
-        """``staging`` is made where it is missing: see ``stage``. ``share``: so many volumes share descriptors."""
+        """``staging`` is made where it is missing: see ``stage``. ``share``: of so many volumes."""
         self.root = root
         self._root_name = os.fsencode(root)
         self._directories: OrderedDict[str, _Held] = OrderedDict()
-        self._lock = (
-            threading.RLock()
-        )  # held while a descriptor of these is used: another thread may close it
+        self._lock = threading.RLock()  # while one of these is used: another thread may close it
         self._most_directories = max(1, directories_for(getrlimit(RLIMIT_NOFILE)[0]) // share)
         self._made_root = not root.exists()
         self.lost_writes = self._is_forsaken = False
@@ -245,7 +243,7 @@ class LocalVolume:
             raise volume_fault(error, f"cannot go on with a part file in {self.root}") from None
 
     def mark(self, name: str) -> None:
-        """Put an empty file into the staging directory, where a later run finds it; without it that looks harder."""
+        """Put an empty file into the staging directory, where a later run finds it."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         with suppress(OSError):
             os.close(os.open(name, flags, 0o600, dir_fd=self._staging_fd))

@@ -7,12 +7,12 @@ import heapq
 import math
 from array import array
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 import msgspec
 import numpy as np
 
-from cfetch.events import FileRecord
+from cfetch.events import FileRecord, Status
 from cfetch.report.document import (
     Bin,
     FailureKind,
@@ -53,7 +53,7 @@ def analyse(runs: Iterable[Run]) -> Report:
 class RunCount(msgspec.Struct):
     """What the records of one run, or of a part of it, come to."""
 
-    status: dict[str, int] = {"done": 0, "skipped": 0, "failed": 0, "cancelled": 0}
+    status: dict[str, int] = msgspec.field(default_factory=lambda: dict.fromkeys(get_args(Status), 0))
     bytes: int = 0
     wasted: int = 0
     retries: int = 0

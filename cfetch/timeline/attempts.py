@@ -1,9 +1,10 @@
 """The directories in which attempts write, and how a dead attempt is rolled back: the second fence.
 
 An epoch writes only into ``attempts/<instant>/<epoch>/``, on each volume, and publishes by renaming out of
-it. Where it is many processes, each has a directory ``t<number>`` of its own in there. Rolling an epoch back empties that directory and removes it. After that its owner, should it wake up, can
-neither publish (the part has gone) nor begin a part (the directory has gone): the kernel says no, per file,
-and no lock has to be taken for each. No rollback ever looks at a final path.
+it. Where it is many processes, each has a directory ``t<number>`` of its own in there. Rolling an epoch back
+empties that directory and removes it. After that its owner, should it wake up, can neither publish (the part
+has gone) nor begin a part (the directory has gone): the kernel says no, per file, and no lock has to be taken
+for each. No rollback ever looks at a final path.
 
 What is worth keeping goes to ``attempts/<instant>/<new epoch>-<old epoch>/`` under its old name. A part of an
 owner who is proved gone is moved. One of an owner who may only be stopped is copied: it might still hold the

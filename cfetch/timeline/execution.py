@@ -206,7 +206,7 @@ class Execution:
 
     @property
     def run_id(self) -> str:
-        """This execution's, and no other's."""
+        """Of this execution, and no other."""
         return f"{self.instant}.{self.epoch}"
 
     @property

@@ -1,4 +1,4 @@
-"""A plan's entries as batches: how they are cut, in which order they come, and what of each is there already."""
+"""A plan's entries as batches: how they are cut, in which order they come, what of each is there already."""
 
 import asyncio
 from array import array
@@ -44,7 +44,7 @@ class BatchLanes:
 
 
 class Arrivals:
-    """Batches arrive one after the other, the largest first; ``share`` of all bytes is the largest that is cut."""
+    """Batches arrive one after the other, the largest first; ``share`` of all bytes bounds those cut."""
 
     def __init__(self, plan: Plan, lanes: Sequence[Lane], *, share: float) -> None:
         self._plan = plan

@@ -150,7 +150,7 @@ class Committer:
         return []
 
     def _take_back(self, pending: _Pending, fault: LocalFault) -> None:
-        """They have their names, and nothing vouches for that. A batch may go elsewhere; no file stays behind."""
+        """They have their names, and nothing vouches for that; the batch may go elsewhere."""
         if pending.record is not None:
             self.take_back(pending.parts)
         pending.ended(fault)

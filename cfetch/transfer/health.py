@@ -23,8 +23,8 @@ RESERVE_SHARE = 0.01  # but of a small one not more than this
 class Health:
     """Tells the placer what it finds, and ``gone`` of volumes that say no or nothing for ``patience_s``.
 
-    ``landed`` says how many bytes have come for a volume until now, ``here`` what is being staged on it. ``running``
-    counts the entries under way by volume.
+    ``landed`` says how many bytes have come for a volume until now, ``here`` what is being staged on it.
+    ``running`` counts the entries under way by volume.
     """
 
     def __init__(

@@ -82,7 +82,7 @@ class Hosts:
         return max(host.breaker.opens_s(now_s), host.held_until_s)
 
     def finish_s(self, name: str, size_bytes: int) -> float:
-        """When so much more would have come from ``name``, after what is under way; infinity if it is not known.
+        """When so much more would have come from ``name``, after what is under way; infinity if not known.
 
         By what one connection brought there lately: with one load for all, the fastest is the best.
         """

@@ -34,8 +34,8 @@ class Job:
 
     ``mitigations`` counts cancelled stragglers, which cost no try. ``placed``: it has a place at its host.
     ``put_s``: when it was put back to wait for its next try, which may start at ``due_s``. ``is_new``: nobody
-    has looked yet whether it is in place. ``staging`` is its batch on a volume, and ``task`` the worker that has
-    it in hand; ``moved``: the batch goes elsewhere, so this job ends without a word.
+    has looked yet whether it is in place. ``staging`` is its batch on a volume, and ``task`` the worker that
+    has it in hand; ``moved``: the batch goes elsewhere, so this job ends without a word.
     """
 
     __slots__ = (

@@ -1,7 +1,7 @@
 """A volume as the pool sees it: where entries stand, where parts are written, how they get their names.
 
-A lane is of one of two kinds: ``local_lane`` for a directory, ``object_lane`` for an object store. The pool asks
-no volume anything but through its lane, and knows no other difference between them.
+A lane is of one of two kinds: ``local_lane`` for a directory, ``object_lane`` for an object store. The pool
+asks no volume anything but through its lane, and knows no other difference between them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -82,7 +82,7 @@ class Lane(Protocol):
         """A new, empty one."""
 
     async def standing(self, entry: Entry) -> str | None:
-        """What vouches for the file that stands under the entry's name; None if nothing does. Raises Blocked."""
+        """What vouches for the file under the entry's name; None if nothing does. Raises Blocked."""
 
     async def adopt(self, entry: Entry, part: Part) -> None:
         """Let an empty part go on with what a dead run has left."""

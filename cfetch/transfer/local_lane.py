@@ -40,7 +40,7 @@ class LocalLane:
         return Part(self._volume, entry, self._disk)
 
     async def standing(self, entry: Entry) -> str | None:
-        """By hash where the manifest has one; else by size, and the link it came from as far as that is known."""
+        """By hash where the manifest has one; else by size, and the link it came from if that is known."""
         if entry.size_bytes is None and entry.digest is None:
             await self._disk.call(lambda: self._volume.existing(entry.path))  # it may be Blocked
             return None

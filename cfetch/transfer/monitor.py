@@ -121,7 +121,7 @@ class Monitor:
             )
 
     def _look_at_volumes(self, placing: Placing, now_s: float) -> None:
-        """A file that takes far longer than the rest, for its server or its volume, speaks against the volume."""
+        """A file that takes far longer than the rest, for whatever reason, speaks against its volume."""
         for run, _, _ in self.active.values():
             limit_s = self._detector.expected_s(run.id)
             if limit_s is not None and not run.told_slow and now_s - run.start_s > limit_s:

@@ -81,7 +81,7 @@ class Part:
     )
 
     def __init__(self, volume: LocalVolume, entry: Entry, disk: Disk = INLINE) -> None:
-        """What touches the file are the steps that ``disk`` carries out, in order; all else is known at once."""
+        """What touches the file are steps that ``disk`` carries out, in order; all else is known at once."""
         self._volume = volume
         self._disk = disk
         self._line = disk.line

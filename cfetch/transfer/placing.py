@@ -1,16 +1,16 @@
-"""Batches and volumes at work: which batch is staged where, when it is committed, what happens when a volume fails.
+"""Batches and volumes at work: what is staged where, when it is committed, and when a volume fails.
 
-The pool brings entries to their end; this says which may start and takes what has come to an end. Decisions are
-the ``Placer``'s. A batch arrives, gets a volume, its entries are handed out; when the last of them is whole they
-are published together. When the volume fails before that, all that was done for the batch there is thrown away
-and it begins anew on another: its entries under way are cancelled, and their attempts are told of as ``moved``.
+The pool brings entries to their end; this says which may start and takes what has come to an end. Decisions
+are the ``Placer``'s. A batch arrives, gets a volume, its entries are handed out; when the last of them is
+whole they are published together. When the volume fails before that, all that was done for the batch there is
+thrown away and it begins anew on another: its entries under way are cancelled, and their attempts are told of
+as ``moved``.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Protocol
 
 import msgspec
 
@@ -26,7 +26,8 @@ from cfetch.transfer.arrivals import Arrivals
 from cfetch.transfer.health import Health
 from cfetch.transfer.job import Job
 from cfetch.transfer.lane import Lane, Part
-from cfetch.transfer.schedule import NEVER, Schedule
+from cfetch.transfer.owner import Owner
+from cfetch.transfer.schedule import NEVER
 from cfetch.transfer.staging import Batch, Staging
 from cfetch.transfer.volume_events import (
     batch_committed,
@@ -37,37 +38,11 @@ from cfetch.transfer.volume_events import (
     why,
 )
 
-__all__ = ["Owner", "Placing"]
+__all__ = ["Placing"]
 
 TICK_S = 0.5  # between rounds in which nothing has happened
 SHORTEST_WAIT_S = 0.01
 MOST_MOVES = 16  # of one batch: it takes minutes, as volumes that fail are paused
-
-
-class Owner(Protocol):
-    """The pool, as far as batches need it. ``schedule`` has the lanes of ``Placing.arrivals``."""
-
-    schedule: Schedule[Job]
-
-    def finish(
-        self, job: Job, status: Status, *, kept_bytes: int = 0, error: CfetchError | None = None
-    ) -> None:
-        """Tell of an entry that has come to its end."""
-
-    def fail(self, fault: LocalFault) -> None:
-        """End the run."""
-
-    def blame(self, fault: LocalFault) -> None:
-        """The run goes on, and ends with this fault."""
-
-    def wake(self) -> None:
-        """Something may start, or all is over."""
-
-    def now(self) -> float:
-        """Seconds since the run's start."""
-
-    def landed(self, at: int) -> int:
-        """Bytes that have come for volume ``at`` until now."""
 
 
 class Placing:
@@ -118,7 +93,7 @@ class Placing:
     # what the pool asks
 
     def opens_s(self, lane: int, now_s: float) -> float:
-        """When an entry of the lane may start as far as its volume is concerned: now, or when one ends there."""
+        """When an entry of the lane may start, as far as its volume goes: now, or when one ends there."""
         staging = self._stagings[self.arrivals.lanes.batch[lane]]
         return now_s if self._health.running[staging.at] < self._limit else NEVER
 
@@ -367,8 +342,8 @@ class Placing:
         """A named batch is published as a whole: what came of it is kept for a later run."""
         batch = staging.batch
         error = HeldBack(
-            f"held back, as {batch.failed} of the {len(batch.entries)} files of batch {batch.name} failed; run "
-            "the same command again to go on"
+            f"held back, as {batch.failed} of the {len(batch.entries)} files of batch {batch.name} failed; "
+            "run the same command again to go on"
         )
         for job in staging.staged:
             self._owner.finish(job, "failed", kept_bytes=job.part.leave(whole=True), error=error)

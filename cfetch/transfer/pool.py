@@ -71,7 +71,6 @@ class Pool:
                 plan, settings, volumes, self, instant=instant, clock=clock, emit=emit, confirm=confirm
             )
         self.schedule = self._new_schedule()
-        self._has_mirrors = False  # until an entry with mirrors is met
         self._detector = Detector(settings.straggler)
         self._monitor = Monitor(
             self._detector,
@@ -100,7 +99,7 @@ class Pool:
         self._idle: deque[asyncio.Future[None]] = deque()  # workers that wait for something to start
         self._one_at_a_time = asyncio.Lock()
         self._workers: list[asyncio.Task[None]] = []
-        self._stopping = False
+        self._stopping = self._has_mirrors = False  # the latter until an entry with mirrors is met
         self.fault: LocalFault | None = None
 
     def _new_schedule(self) -> Schedule[Job]:

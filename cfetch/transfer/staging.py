@@ -12,9 +12,9 @@ __all__ = ["Batch", "Staging"]
 class Batch:
     """What is known of a batch, wherever it goes; ``number`` is its own, ``id`` that of its entries.
 
-    ``standing``: entries that were in place when it arrived, and on which volume. ``blocked``: by volume, entries
-    in whose place something else stands. ``settled`` entries need nothing more: in place, or not to be had;
-    ``failed`` counts the latter.
+    ``standing``: entries that were in place when it arrived, and on which volume. ``blocked``: by volume,
+    entries in whose place something else stands. ``settled`` entries need nothing more: in place, or not to
+    be had; ``failed`` counts the latter.
     """
 
     __slots__ = (

@@ -1,0 +1,86 @@
+"""``cfetch tune``: the best straggler options for runs like those that are recorded."""
+
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cfetch.cli.options import JsonOption
+
+__all__ = ["tune"]
+
+
+class Engine(str, Enum):
+    """Where the replay runs."""
+
+    local = "local"
+    spark = "spark"
+
+
+def tune(
+    *,
+    metrics: Annotated[
+        list[Path],
+        typer.Argument(help="Metrics files of three runs or more.", metavar="METRICS...", show_default=False),
+    ],
+    grid: Annotated[
+        Path | None,
+        typer.Option(
+            help="YAML lists of multiplier, quantile and padding to try (default: 4 x 3 x 3 around the default).",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the values to this file, for --config.", metavar="FILE", show_default=False),
+    ] = None,
+    engine: Annotated[
+        Engine, typer.Option(help="In this process, or on Spark (extra `spark`); both answer alike.")
+    ] = Engine.local,
+    spark_master: Annotated[
+        str | None,
+        typer.Option(help="Spark's address (default: local[*]).", metavar="URL", show_default=False),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Replay past runs under other multipliers, quantiles and paddings, and recommend the best.
+
+    The values are chosen on some runs and checked on the others. Where the data is too little, or nothing was
+    slow, it says so, and the default stays.
+
+    Examples:
+
+      cfetch tune data/.cfetch/metrics/*.jsonl --out tuned.yaml
+
+      cfetch download manifest.json --config tuned.yaml
+
+      cfetch tune *.jsonl --json | jq .choice
+    """
+    from datetime import UTC, datetime
+
+    import msgspec
+
+    from cfetch.clock import SystemClock
+    from cfetch.errors import UsageError
+    from cfetch.pipeline import tune as use_case
+
+    if spark_master is not None and engine is Engine.local:
+        raise UsageError("--spark-master is for --engine spark")
+    options = use_case.TuneOptions(
+        metrics=tuple(metrics), grid=grid, engine=engine.value, spark_master=spark_master
+    )
+    clock = SystemClock()
+    found = use_case.tune(options, clock, lambda line: print(line, file=sys.stderr, flush=True))
+    if out is not None:
+        day = datetime.fromtimestamp(clock.wall(), UTC).date().isoformat()
+        use_case.write_config(out, use_case.as_config(found, day))
+    if json:
+        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+        return
+    from cfetch.report.tables import show
+    from cfetch.report.tune_view import view
+
+    show(view(found, None if out is None else str(out)))

@@ -1,0 +1,153 @@
+"""A tuning for a person's terminal: the recommendation and its worth, then the front as a table with bars.
+
+Rendering only; every number comes from the `Tuning` value.
+"""
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cfetch.config.settings import KINDS
+from cfetch.report.format import count, duration, plural, shorten, size
+from cfetch.report.tuning_document import Estimated, HostChoice, SettingScore, Tuning, Values
+from cfetch.secret import printable
+
+__all__ = ["view"]
+
+BAR = 16  # columns of a bar for the default's makespan
+MOST = 24  # and of the longest: with it a line has 80 columns
+LEFT_OUT = 5  # more lines of reasons bury the answer
+
+
+def view(found: Tuning, written: str | None = None) -> RenderableType:
+    """Everything, for ``Console.print``; ``written``: the file that holds the recommended values."""
+    return Group(
+        *_answer(found),
+        Text(),
+        _table(found),
+        *_legend(found),
+        Text(),
+        *_grounds(found),
+        *_end(found, written),
+    )
+
+
+def _answer(found: Tuning) -> Iterator[Text]:
+    choice = found.choice
+    stays = choice.recommended == found.default
+    yield Text.assemble(
+        ("the default stays: " if stays else "recommended: ", "bold"),
+        (_words(choice.recommended), "bold green"),
+    )
+    if not stays:
+        yield Text(f"  makespan against the default's: {_ratio(choice.ratio)}")
+    yield Text(
+        f"  chosen on some runs and checked on the others: {_ratio(choice.held_out.ratio)}, "
+        f"{choice.held_out.folds} folds"
+    )
+    yield Text(f"  without mitigation: {_ratio(found.unmitigated.ratio)}")
+
+
+def _table(found: Tuning) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in ("", "mult", "quant", "pad", "makespan", "alarms", "twice"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("against the default", no_wrap=True)
+    shown = sorted((one for one in found.settings if one.front), key=lambda one: one.ratio.mean)
+    for extra in (found.choice.recommended, found.default):
+        if all(one.values != extra for one in shown):
+            shown += [one for one in found.settings if one.values == extra]
+    for one in shown:
+        mark = "→" if one.values == found.choice.recommended else "=" if one.values == found.default else ""
+        table.add_row(mark, *_cells(one), _bar(one.ratio), style="bold" if mark == "→" else "")
+    table.add_row(
+        "", "", "", "none", *_figures(found.unmitigated), _bar(found.unmitigated.ratio), style="dim"
+    )
+    return table
+
+
+def _cells(one: SettingScore) -> tuple[str, ...]:
+    return (*_texts(one.values), *_figures(one))
+
+
+def _figures(one: SettingScore) -> tuple[str, str, str]:
+    return duration(one.makespan_s.mean), f"{one.false_alarms.mean:.1f}", size(one.twice_bytes.mean)
+
+
+def _bar(ratio: Estimated) -> Text:
+    """A bar as long as the makespan, thin over its interval."""
+    sure, most = round(BAR * ratio.low), round(BAR * ratio.high)
+    more = "…" if most > MOST else ""
+    bar = Text("━" * min(sure, MOST), "cyan")
+    bar.append("╌" * (min(most, MOST) - min(sure, MOST)), "cyan")
+    return bar.append(f"{more} {ratio.mean:.2f}")
+
+
+def _legend(found: Tuning) -> Iterator[Text]:
+    front = sum(one.front for one in found.settings)
+    yield Text(
+        f"  → recommended, = default; the front of {plural(len(found.settings), 'setting')}: {count(front)} that "
+        "no other beats", "dim",
+    )  # fmt: skip
+    yield Text("  means a run; alarms: flagged, but sooner done if left alone; ╌ 95 % interval", "dim")
+
+
+def _grounds(found: Tuning) -> Iterator[Text]:
+    finished = sum(run.finished for run in found.runs)
+    yield Text(f"from {plural(len(found.runs), 'run')}, {plural(finished, 'finished file')}")
+    ratios = [run.replayed_s / run.recorded_s for run in found.runs if run.recorded_s > 0]
+    if ratios:
+        yield Text(
+            f"  replayed as they were set, they take {min(ratios):.2f} to {max(ratios):.2f} of their recorded time"
+        )
+    seen = found.estimates
+    if seen.by_rate or seen.by_stall_rule or seen.drawn:
+        yield Text(
+            f"  broken off, so their true time is an estimate: {seen.by_rate:,} by their last rate, "
+            f"{seen.by_stall_rule:,} by the stall rule, {seen.drawn:,} by the others' times"
+        )
+    for host in found.hosts:
+        yield _host(host)
+    for one in [*found.left_out, *found.hosts_left_out][:LEFT_OUT]:
+        yield Text(f"  left out: {shorten(one.name, 60)}: {printable(one.reason)}", "dim")
+    more = len(found.left_out) + len(found.hosts_left_out) - LEFT_OUT
+    if more > 0:
+        yield Text(f"  and {more:,} more left out", "dim")
+
+
+def _host(host: HostChoice) -> Text:
+    return Text(
+        f"  {shorten(host.host, 40)} alone ({plural(host.files, 'file')}): {_words(host.choice.recommended)}; "
+        f"{_ratio(host.choice.ratio)}"
+    )
+
+
+def _end(found: Tuning, written: str | None) -> Iterator[Text]:
+    yield Text()
+    if written is not None:
+        yield Text(f"written to {printable(written)}: cfetch download MANIFEST --config {printable(written)}")
+        return
+    names = ("multiplier", "quantile", "padding")
+    flags = " ".join(
+        f"--{name} {text}" for name, text in zip(names, _texts(found.choice.recommended), strict=True)
+    )
+    yield Text(f"cfetch download MANIFEST {flags}")
+
+
+def _ratio(one: Estimated) -> str:
+    return f"{one.mean:.2f} ({one.low:.2f} to {one.high:.2f})"
+
+
+def _words(one: Values) -> str:
+    multiplier, quantile, padding = _texts(one)
+    return f"multiplier {multiplier}, quantile {quantile}, padding {padding}"
+
+
+def _texts(one: Values) -> tuple[str, str, str]:
+    return (
+        KINDS["multiplier"].show(one.multiplier),
+        KINDS["quantile"].show(one.quantile),
+        KINDS["padding"].show(one.padding_s),
+    )

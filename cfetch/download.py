@@ -119,7 +119,9 @@ def prepare(
         api = StatementApi(settings, env, network, clock)
         source = stack.enter_context(open_manifest(manifest, clock, network=network))
         statement = statement_id_of(source)
-        volumes = Volumes(found.roots)  # before the plan: it refuses a symlink as state
+        volumes = Volumes(
+            found.roots, write_timeout_s=settings.write_timeout
+        )  # before the plan: it refuses a symlink as state
         stack.callback(volumes.close)
         directory = _own_directory(stack, found.state, instant)
         fetch_chunk = api.blocking(statement) if statement else None
@@ -172,7 +174,7 @@ def prepare_planned(
         directory = found.state / "plans" / instant
         plan = stack.enter_context(load_plan(directory))
         origin = _read_origin(directory / ORIGIN_NAME)
-        volumes = Volumes(found.roots)
+        volumes = Volumes(found.roots, write_timeout_s=settings.write_timeout)
         stack.callback(volumes.close)
         _check_room(plan, volumes)
         api = StatementApi(settings, env, network, clock)
@@ -305,7 +307,8 @@ class Prepared:
                 summary = run.go(execution, metrics, listener)
             if summary.status == "completed":
                 shutil.rmtree(self._state / "plans" / execution.instant, ignore_errors=True)
-                tidy_up(table, KEEP_S)
+                with suppress(LocalFault):  # all is in place; a volume that failed is tidied up by a later run
+                    tidy_up(table, KEEP_S)
             return summary
 
     def _new_run(self) -> "Run | ClusterRun":

@@ -118,7 +118,6 @@ class Run:
             clock=clock,
             run_id=guard.run_id,
             confirm=guard.confirm,
-            write_timeout_s=self._settings.write_timeout,
         )
         pool = Pool(
             self._plan,

@@ -9,9 +9,11 @@ from cfetch.errors import LocalFault
 from cfetch.manifest.entry import SafePath
 from cfetch.placement.disk import GuardedDisk
 from cfetch.placement.local import STATE_NAME, LocalVolume, local_fault
+from cfetch.placement.object_store import ObjectStore
 from cfetch.timeline.attempts import ATTEMPTS, ELSEWHERE
 from cfetch.transfer.lane import Lane
 from cfetch.transfer.local_lane import LocalLane
+from cfetch.transfer.object_lane import ObjectLane
 
 __all__ = ["Volumes"]
 
@@ -22,15 +24,18 @@ class Volumes:
     One that cannot be opened is left out, as long as there are others; ``refused`` says which, and why.
 
     Raises:
+        UsageError: an object store needs a library that is not installed.
         LocalFault: none can be opened.
     """
 
-    def __init__(self, roots: Sequence[str | Path]) -> None:
+    def __init__(self, roots: Sequence[str | Path], *, write_timeout_s: float) -> None:
+        """``write_timeout_s``: how long an object store may take to answer."""
         self.roots = tuple(roots)
         self.local: list[LocalVolume] = []
         self.stores: list[str] = []
         self.refused: list[tuple[str, LocalFault]] = []
-        self._order: list[LocalVolume | str] = []
+        self._timeout_s = write_timeout_s
+        self._order: list[LocalVolume | ObjectStore] = []
         try:
             for root in roots:
                 self._open(root, share=len(roots))
@@ -41,17 +46,16 @@ class Volumes:
             raise self.refused[0][1]
 
     def _open(self, root: str | Path, *, share: int) -> None:
-        if isinstance(root, str):
-            self.stores.append(root)
-            self._order.append(root)
-            return
         try:
-            volume = LocalVolume(root, share=share)
+            if isinstance(root, str):
+                self._order.append(ObjectStore(root, timeout_s=self._timeout_s))
+                self.stores.append(root)
+            else:
+                volume = LocalVolume(root, share=share)
+                self.local.append(volume)
+                self._order.append(volume)
         except LocalFault as fault:
             self.refused.append((str(root), fault))
-            return
-        self.local.append(volume)
-        self._order.append(volume)
 
     @property
     def states(self) -> list[Path]:
@@ -93,18 +97,12 @@ class Volumes:
                 volume.stage(staging)
             yield
 
-    def lanes(
-        self, *, durable: bool, clock: Clock, run_id: str, confirm: Callable[[], None], write_timeout_s: float
-    ) -> list[Lane]:
+    def lanes(self, *, durable: bool, clock: Clock, run_id: str, confirm: Callable[[], None]) -> list[Lane]:
         """Made in the event loop. A single directory is written to by the loop, several by a thread each."""
         lanes: list[Lane] = []
         for one in self._order:
-            if isinstance(one, str):
-                from cfetch.placement.object_store import ObjectStore
-                from cfetch.transfer.object_lane import ObjectLane
-
-                store = ObjectStore(one, timeout_s=write_timeout_s)
-                lanes.append(ObjectLane(store, run_id=run_id, confirm=confirm, monotonic=clock.monotonic))
+            if isinstance(one, ObjectStore):
+                lanes.append(ObjectLane(one, run_id=run_id, confirm=confirm, monotonic=clock.monotonic))
             elif len(self._order) == 1:
                 lanes.append(LocalLane(one, durable=durable))
             else:

@@ -83,11 +83,12 @@ def _verbs() -> None:
     from cfetch.cli.manifest import app as manifest
     from cfetch.cli.plan import app as plan
     from cfetch.cli.report import report
+    from cfetch.cli.tune import tune
     from cfetch.cli.verify import verify
 
     app.add_typer(manifest, name="manifest")
     app.add_typer(plan, name="plan")
-    for verb in (download, bench, report, verify):
+    for verb in (download, bench, report, tune, verify):
         app.command(rich_help_panel=None, no_args_is_help=verb is not bench)(verb)
     for command in (*app.registered_commands, *manifest.registered_commands, *plan.registered_commands):
         command.cls = _Command

@@ -1,7 +1,7 @@
 """``cfetch tune``: the best straggler options for runs like those that are recorded."""
 
 import sys
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +12,7 @@ from cfetch.cli.options import JsonOption
 __all__ = ["tune"]
 
 
-class Engine(str, Enum):
+class Engine(StrEnum):
     """Where the replay runs."""
 
     local = "local"
@@ -28,7 +28,7 @@ def tune(
     grid: Annotated[
         Path | None,
         typer.Option(
-            help="YAML lists of multiplier, quantile and padding to try (default: 4 x 3 x 3 around the default).",
+            help="YAML lists of multiplier, quantile and padding to try (default: 36 around the default).",
             metavar="FILE",
             show_default=False,
         ),

@@ -8,23 +8,43 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from cfetch.pipeline.history import Column
-from cfetch.pipeline.replay import Scores, Setting
-from cfetch.report.tuning_document import Choice, Estimated, HeldOut, SettingScore, Values
+from cfetch.pipeline.replay import Censored, Setting
+from cfetch.report.tuning_document import Choice, Estimated, HeldOut, Score, SettingScore, Values
 
-__all__ = ["RULE", "Table", "choose", "scored", "table", "values"]
+__all__ = ["RULE", "Result", "Table", "choose", "scored", "table", "values"]
 
 DRAWS = 2000  # the ends of a 95 % interval are good to a few per cent of its width
 SEED = 79
 FOLDS = 5
 SAME = 0.01  # the replay is no finer: a difference of less than 1 % of the makespan is none
 RULE = (
-    "of the settings that the data cannot tell from the one with the lowest mean makespan ratio (within 1 %, or "
-    "better than it in part of the bootstrap), the one with the fewest bytes twice, then the nearest to the default"
+    "of the settings that the data cannot tell from the one with the lowest mean makespan ratio (within 1 %, "
+    "or better than it in part of the bootstrap), the one with the fewest bytes twice, then the nearest to "
+    "the default"
 )
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """A run's scores, one entry a setting; empty where no file of it finished."""
+
+    source: str
+    instant: str
+    host: str | None
+    files: int
+    finished: int
+    workers: int
+    recorded_s: float
+    own_s: float
+    estimates: Censored
+    makespan_s: list[float]
+    flagged: list[float]
+    false_alarms: list[float]
+    twice_bytes: list[float]
 
 
 class Table(NamedTuple):
@@ -48,10 +68,10 @@ class Table(NamedTuple):
         return Table(self.settings, self.default, *(part[runs] for part in parts))
 
 
-def table(settings: Sequence[Setting], default: int, scores: Sequence[Scores]) -> Table:
+def table(settings: Sequence[Setting], default: int, results: Sequence[Result]) -> Table:
     """One row a run. A run that took no time counts as a millisecond, so that ratios are finite."""
     makespan_s, flagged, alarms, twice = (
-        np.array([getattr(one, name) for one in scores])
+        np.array([getattr(one, name) for one in results])
         for name in ("makespan_s", "flagged", "false_alarms", "twice_bytes")
     )
     return Table(tuple(settings), default, np.maximum(makespan_s, 0.001), flagged, alarms, twice)
@@ -63,7 +83,7 @@ def values(setting: Setting) -> Values:
 
 
 def choose(found: Table, allowed: int) -> Choice:
-    """The recommended one of the first ``allowed`` settings, by `RULE`; and chosen on some runs, how the rest did."""
+    """The best of the first ``allowed`` settings by `RULE`; and, chosen on some runs, its worth on the rest."""
     picked = _pick(found, allowed)
     runs = len(found.makespan_s)
     folds = min(FOLDS, runs)
@@ -81,24 +101,22 @@ def choose(found: Table, allowed: int) -> Choice:
     )
 
 
-def scored(found: Table, allowed: int) -> list[SettingScore]:
-    """Every setting with its figures; the front is that of the first ``allowed`` ones."""
+def scored(found: Table, allowed: int) -> tuple[list[SettingScore], list[Score]]:
+    """The first ``allowed`` settings with their figures and their front, and the figures of the others."""
     makespans, ratios, alarms, twice = (
         _estimated(part) for part in (found.makespan_s, found.ratio, found.false_alarms, found.twice_bytes)
     )
     front = _front(found, allowed)
-    return [
-        SettingScore(
-            values=values(setting),
-            makespan_s=makespans[at],
-            ratio=ratios[at],
-            flagged=float(found.flagged[:, at].mean()),
-            false_alarms=alarms[at],
-            twice_bytes=twice[at],
-            front=at in front,
+    figures = [
+        Score(makespan_s=took, ratio=ratio, flagged=flagged, false_alarms=alarm, twice_bytes=again)
+        for took, ratio, flagged, alarm, again in zip(
+            makespans, ratios, found.flagged.mean(axis=0).tolist(), alarms, twice, strict=True
         )
-        for at, setting in enumerate(found.settings)
     ]
+    return [
+        SettingScore(**msgspec.structs.asdict(one), values=values(setting), front=at in front)
+        for at, (one, setting) in enumerate(zip(figures[:allowed], found.settings, strict=False))
+    ], figures[allowed:]
 
 
 def _pick(found: Table, allowed: int) -> int:
@@ -127,7 +145,7 @@ def _front(found: Table, allowed: int) -> set[int]:
 
 
 def _distances(found: Table) -> Column:
-    """From the default, in steps that feel alike: logarithms of multiplier and padding, the quantile itself."""
+    """From the default, in steps that feel alike: logarithms of multiplier and padding, and the quantile."""
     home = found.settings[found.default]
     return np.array(
         [

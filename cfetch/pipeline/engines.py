@@ -1,7 +1,7 @@
 """Runs through the replay: in this process, or in Spark's tasks. Both call the one function `replayed`.
 
-An item is text that ``load`` turns into recorded runs: here the path of a metrics file. Spark carries items to
-the tasks and scores back, never rows of metrics: the tasks read the files themselves.
+An item is text that ``load`` turns into recorded runs: here the path of a metrics file. Spark carries items
+to the tasks and scores back, never rows of metrics: the tasks read the files themselves.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +16,7 @@ import numpy as np
 from cfetch.config.settings import Settings
 from cfetch.errors import CfetchError, LocalFault, UsageError
 from cfetch.events import FileRecord
+from cfetch.pipeline.choice import Result
 from cfetch.pipeline.history import History, history
 from cfetch.pipeline.replay import Censored, Group, Setting, group, replay
 from cfetch.report.metrics import Run, RunHeader, read_metrics
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["HOST_FILES", "Load", "Loaded", "Result", "metrics_runs", "replayed", "replayed_by_spark"]
+__all__ = ["HOST_FILES", "Load", "Loaded", "metrics_runs", "replayed", "replayed_by_spark"]
 
 HOST_FILES = 100  # a host with fewer files in a run tells nothing about tails
 BATCH_FILES = 400_000  # replayed side by side: 50 MB of columns
@@ -46,24 +47,6 @@ class Loaded(NamedTuple):
 
 
 Load = Callable[[str], Iterable[Loaded]]
-
-
-class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """A run's scores, one entry a setting; empty where no file of it finished."""
-
-    source: str
-    instant: str
-    host: str | None
-    files: int
-    finished: int
-    workers: int
-    recorded_s: float
-    own_s: float
-    estimates: tuple[int, int, int]
-    makespan_s: list[float]
-    flagged: list[float]
-    false_alarms: list[float]
-    twice_bytes: list[float]
 
 
 def metrics_runs(path: str, heard: Callable[[int], None] = lambda _: None) -> Iterator[Loaded]:
@@ -149,7 +132,7 @@ def _results(batch: list[tuple[Loaded, Group | None]], settings: Sequence[Settin
             workers=ready.workers if ready else 0,
             recorded_s=ready.recorded_s if ready else 0.0,
             own_s=one.own_makespan_s if one else 0.0,
-            estimates=tuple(ready.censored if ready else Censored(0, 0, 0)),
+            estimates=ready.censored if ready else Censored(0, 0, 0),
             makespan_s=one.makespan_s.tolist() if one else [],
             flagged=one.flagged.tolist() if one else [],
             false_alarms=one.false_alarms.tolist() if one else [],
@@ -183,7 +166,7 @@ def replayed_by_spark(
     except PySparkException as error:
         kind = error.getCondition() or type(error).__name__
         raise LocalFault(
-            f"Spark could not replay the runs ({kind}); its log says why; --engine local does the same work here"
+            f"Spark could not replay the runs ({kind}); its log says why; --engine local does the same here"
         ) from None
     for row in sorted(rows):
         if row.error is not None:

@@ -14,9 +14,9 @@ from cfetch.clock import Clock
 from cfetch.config.document import load as load_yaml
 from cfetch.config.settings import KINDS, Settings
 from cfetch.errors import ConfigError, LocalFault, UsageError
-from cfetch.pipeline.choice import RULE, choose, scored, table, values
-from cfetch.pipeline.engines import HOST_FILES, Load, Result, metrics_runs, replayed, replayed_by_spark
-from cfetch.pipeline.replay import Scores, Setting
+from cfetch.pipeline.choice import RULE, Result, choose, scored, table, values
+from cfetch.pipeline.engines import HOST_FILES, Load, metrics_runs, replayed, replayed_by_spark
+from cfetch.pipeline.replay import Setting
 from cfetch.pipeline.session import spark_session
 from cfetch.report.tuning_document import (
     Estimated,
@@ -115,10 +115,10 @@ def _columns(grid: Sequence[Setting]) -> list[Setting]:
 
 
 def read_grid(path: Path) -> tuple[Setting, ...]:
-    """All combinations of the lists in a YAML file; a key that is missing has the default grid's values.
+    """All combinations of the lists in a YAML file; a key that is missing has the default grid's.
 
     Raises:
-        ConfigError: unreadable, an unknown key, or a value that `cfetch download` would refuse; names the key.
+        ConfigError: unreadable, an unknown key, or a value that is out of range; names the key.
     """
     document = load_yaml(path)
     name = printable(str(path))
@@ -129,24 +129,17 @@ def read_grid(path: Path) -> tuple[Setting, ...]:
         )
     axes = []
     for at, key in enumerate(GRID_KEYS):
-        given = document.get(key, None)
-        texts = given if isinstance(given, list) else [given]
+        given = document.get(key, [])
         try:
-            axes.append(
-                sorted(
-                    {one[at] for one in DEFAULT_GRID}
-                    if given is None
-                    else {_value(key, one) for one in texts}
-                )
-            )
+            found = {_value(key, one) for one in (given if isinstance(given, list) else [given])}
         except ValueError as error:
             raise ConfigError(f"{name}: {key}: each value {error}") from None
-        if not axes[-1]:
+        if key in document and not found:
             raise ConfigError(f"{name}: {key} is an empty list; leave it out for the usual values")
-    if math.prod(map(len, axes)) > MAX_SETTINGS:
-        raise ConfigError(
-            f"{name} makes {math.prod(map(len, axes)):,} settings; the most is {MAX_SETTINGS:,}"
-        )
+        axes.append(sorted(found or {one[at] for one in DEFAULT_GRID}))
+    number = math.prod(map(len, axes))
+    if number > MAX_SETTINGS:
+        raise ConfigError(f"{name} makes {number:,} settings; the most is {MAX_SETTINGS:,}")
     return tuple(itertools.starmap(Setting, itertools.product(*axes)))
 
 
@@ -167,8 +160,8 @@ def chosen(results: Sequence[Result], grid: Sequence[Setting], engine: Literal["
     runs = [one for one in results if one.host is None]
     used = [one for one in runs if one.finished >= RUN_FINISHED]
     _require_enough(used, allowed)
-    found = table(columns, default, [_scores(one) for one in used])
-    every = scored(found, allowed)
+    found = table(columns, default, used)
+    every, (unmitigated,) = scored(found, allowed)
     hosts, hosts_left_out = _hosts([one for one in results if one.host is not None], columns)
     return Tuning(
         version=__version__,
@@ -176,8 +169,8 @@ def chosen(results: Sequence[Result], grid: Sequence[Setting], engine: Literal["
         rule=RULE,
         default=values(default_setting()),
         choice=choose(found, allowed),
-        settings=every[:allowed],
-        unmitigated=msgspec.structs.replace(every[-1], values=_unmitigated()),
+        settings=every,
+        unmitigated=unmitigated,
         runs=[_replayed(one) for one in used],
         left_out=[
             LeftOut(name=f"{one.instant} of {one.source}", reason=f"only {one.finished} files finished")
@@ -194,16 +187,11 @@ def chosen(results: Sequence[Result], grid: Sequence[Setting], engine: Literal["
     )
 
 
-def _unmitigated() -> Values:
-    """JSON has no infinity: the widest padding that there is stands for it."""
-    return msgspec.structs.replace(values(default_setting()), padding_s=float(KINDS["padding"].high or 0))
-
-
 def _require_enough(used: Sequence[Result], allowed: int) -> None:
     stays = f"the default stays: {words(values(default_setting()))}"
     if len(used) < MIN_RUNS:
         raise UsageError(
-            f"{len(used)} runs with {RUN_FINISHED} finished files or more are too few, {MIN_RUNS} are needed; "
+            f"{len(used)} runs with {RUN_FINISHED} finished files are too few, {MIN_RUNS} are needed; "
             f"give the metrics of more runs; until then {stays}"
         )
     finished = sum(one.finished for one in used)
@@ -225,17 +213,8 @@ def words(one: Values) -> str:
 
 
 def _texts(one: Values) -> dict[str, str]:
-    return {
-        key: KINDS[key].show(value)
-        for key, value in zip(GRID_KEYS, msgspec.structs.astuple(one), strict=True)
-    }
-
-
-def _scores(one: Result) -> Scores:
-    import numpy as np
-
-    parts = (one.makespan_s, one.flagged, one.false_alarms, one.twice_bytes)
-    return Scores(*map(np.array, parts), one.own_s)
+    given = msgspec.structs.astuple(one)
+    return {key: KINDS[key].show(value) for key, value in zip(GRID_KEYS, given, strict=True)}
 
 
 def _replayed(one: Result) -> Replayed:
@@ -257,7 +236,8 @@ def _hosts(results: Sequence[Result], columns: Sequence[Setting]) -> tuple[list[
     for one in results:
         if one.host is not None and one.finished >= HOST_FILES:
             by_host.setdefault(one.host, []).append(one)
-    hosts, left_out = [], []
+    hosts: list[HostChoice] = []
+    left_out: list[LeftOut] = []
     for host, own in sorted(by_host.items(), key=lambda item: -sum(one.finished for one in item[1])):
         reason = None
         if len(own) < MIN_RUNS:
@@ -269,7 +249,7 @@ def _hosts(results: Sequence[Result], columns: Sequence[Setting]) -> tuple[list[
         if reason:
             left_out.append(LeftOut(name=host, reason=reason))
             continue
-        found = table(columns, default, [_scores(one) for one in own])
+        found = table(columns, default, own)
         files = sum(one.finished for one in own)
         hosts.append(HostChoice(host=host, runs=len(own), files=files, choice=choose(found, allowed)))
     return hosts, left_out
@@ -284,14 +264,14 @@ def as_config(found: Tuning, day: str) -> str:
 
 
 def _remarks(found: Tuning, day: str) -> Iterator[str]:
-    choice, runs = found.choice, found.runs
+    choice, runs, held_out = found.choice, found.runs, found.choice.held_out
     files = sum(run.finished for run in runs)
     yield f"# Made by cfetch {found.version} tune on {day}: cfetch download MANIFEST --config this-file"
     yield f"# From {len(runs)} runs with {files:,} finished files, {runs[0].instant} to {runs[-1].instant}."
-    yield f"# The default ({words(found.default)}) is 1; smaller is faster; 95 % intervals over runs:"
-    yield f"#   makespan under these values  {_interval(choice.ratio)}"
-    yield f"#   on runs they were not chosen on  {_interval(choice.held_out.ratio)} ({choice.held_out.folds} folds)"
-    yield f"#   without any mitigation  {_interval(found.unmitigated.ratio)}"
+    yield f"# Makespans against the default's ({words(found.default)}), with 95 % intervals over runs:"
+    yield f"#   these values                         {_interval(choice.ratio)}"
+    yield f"#   on runs they were not chosen on       {_interval(held_out.ratio)}, {held_out.folds} folds"
+    yield f"#   nobody ever flagged                  {_interval(found.unmitigated.ratio)}"
     for host in found.hosts:
         yield f"# {printable(host.host, 80)} alone: {words(host.choice.recommended)}"
 

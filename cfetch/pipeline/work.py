@@ -1,36 +1,34 @@
-"""A task: one batch through the same pool that a run on one machine has, and one receipt for it.
+"""A task: one batch through the same pool that a run on one machine has, and receipts for it.
 
-Runs on an executor, and imports nothing of Spark. Files get their final names one by one, as they are
-verified; the receipt is the last step, made under a name of its own and linked into place: the first of two
-copies of a task wins. What happens to files is rows of the receipt, never an exception; an exception says
-that this executor cannot work.
+Runs on an executor, and imports nothing of Spark. Files get their final names one by one, as they are verified;
+the receipt of the batch is the last step. What happens to files is rows of receipts, never an exception; an
+exception says that this executor cannot work.
+
+Copies of a task help each other: a second one begins at the other end of the batch and passes over what stands,
+and each of them ends when the batch's receipt is there.
 """
 
 import asyncio
 import os
 import random
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import msgspec
 
 from cfetch.clock import SystemClock
 from cfetch.config.settings import Settings
 from cfetch.errors import LocalFault
-from cfetch.events import (
-    EntryFinished,
-    FallbackTriggered,
-    HostPaused,
-    RetryScheduled,
-    StragglerCancelled,
-    UrlRefreshed,
-)
+from cfetch.events import EntryFinished, Event
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.urls import host_of
+from cfetch.pipeline.receipts import STOP_NAME, TOLD, Receipt, Told, batch_name, leave_receipt
+from cfetch.pipeline.work_file import Batch
 from cfetch.placement.local import STATE_NAME, LocalVolume, local_fault
 from cfetch.timeline.attempts import ATTEMPTS
 from cfetch.transfer.http import HttpTransport
@@ -39,18 +37,17 @@ from cfetch.transfer.network import network_of
 from cfetch.transfer.pool import Pool
 from cfetch.transfer.refresh import CommandRefresher
 
-__all__ = ["STOP_NAME", "Done", "Receipt", "Told", "Work", "do_batch"]
+__all__ = ["Copy", "Done", "Work", "attempts_of", "do_batch"]
 
-STOP_NAME = "stop"  # in the directory of receipts: all tasks end in good order
-LOOK_S = 0.5
-Told = EntryFinished | FallbackTriggered | HostPaused | RetryScheduled | StragglerCancelled | UrlRefreshed
-TOLD = (EntryFinished, FallbackTriggered, HostPaused, RetryScheduled, StragglerCancelled, UrlRefreshed)
+LOOK_S = 0.5  # for the stop and for another copy's receipt: what a stop may take longer
+UNKNOWN = -1
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
     """What every task is told. It holds secrets, as the plan does: it travels in the job and nowhere else.
 
-    ``wall_start_s``: the run's, by the driver's clock; all times in receipts count from it.
+    ``wall_start_s``: the run's, by the driver's clock; all times in receipts count from it. ``part_s``: so
+    often a task tells what it has done.
     """
 
     settings: Settings
@@ -60,44 +57,42 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     root: str
     receipts: str
+    work_file: str
     wall_start_s: float
+    part_s: float
+
+
+class Copy(NamedTuple):
+    """Which of the copies of a task this is. ``task`` is no other's, ``attempt`` counts from 0."""
+
+    batch: int
+    task: int
+    attempt: int
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """What a task tells Spark of its batch."""
+    """What a task tells Spark of its batch: entries that it has brought to their end, and failed ones of them."""
 
     batch: int
     files: int
     failed: int
-    receipt: str
-
-
-class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch that is over (``cfetch.receipt/1``): what happened, in order. ``fault``: what ended it early."""
-
-    schema: str = "cfetch.receipt/1"
-    instant: str
-    epoch: int
-    batch: int
-    task: int
-    attempt: int
-    events: list[Told]
-    is_whole: bool
-    fault: str | None = None
 
 
 class Listed:
-    """Entries in memory, as the pool wants a plan."""
+    """Entries in memory, as the pool wants a plan. ``backwards``: the order is the other way round."""
 
     batch_of = None
 
-    def __init__(self, entries: Sequence[Entry], headers: Headers) -> None:
-        self._entries = entries
+    def __init__(self, entries: Sequence[Entry], headers: Headers, *, backwards: bool = False) -> None:
+        self._entries = entries[::-1] if backwards else entries
         self.headers = headers
         numbers: dict[str, int] = {}
-        self.host_of = [numbers.setdefault(host_of(one.url.value), len(numbers)) for one in entries]
+        self.host_of = [numbers.setdefault(host_of(one.url.value), len(numbers)) for one in self._entries]
         self.hosts = tuple(numbers)
-        self.sizes = [-1 if one.size_bytes is None else one.size_bytes for one in entries]
+        self.sizes = [UNKNOWN if one.size_bytes is None else one.size_bytes for one in self._entries]
+        if backwards:  # the schedule begins with unknown sizes, then the largest
+            most = max(self.sizes, default=0) + 1
+            self.sizes = [0 if size == UNKNOWN else most - size for size in self.sizes]
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -107,107 +102,166 @@ class Listed:
         return self._entries[index]
 
 
-def do_batch(work: Work, batch: int, entries: Sequence[Entry], *, task: int, attempt: int) -> Done:
-    """Bring all entries to their end and leave a receipt.
+def attempts_of(root: Path, instant: str, epoch: int) -> Path:
+    """Where the tasks of a run have a directory each for their parts."""
+    return root / STATE_NAME / ATTEMPTS / instant / str(epoch)
+
+
+def do_batch(work: Work, batch: Batch, copy: Copy) -> Done:
+    """Bring all entries to their end and leave the receipt; nothing if another copy has.
 
     Raises:
-        LocalFault: this executor cannot write there; there is a receipt that says so, which counts for
-        nothing.
+        LocalFault: this executor cannot write there; there is a receipt that says so, which counts for nothing.
     """
-    told: list[Told] = []
-    fault, is_whole = asyncio.run(_pool(work, entries, task, told, Path(work.receipts, STOP_NAME)))
-    receipt = Receipt(
-        instant=work.instant,
-        epoch=work.epoch,
-        batch=batch,
-        task=task,
-        attempt=attempt,
-        events=told,
-        is_whole=is_whole,
-        fault=None if fault is None else str(fault),
-    )
-    name = _leave_receipt(Path(work.receipts), receipt)
-    if fault is not None:
+    told = _Telling(work, copy)
+    if told.is_over():
+        return told.done()
+    fault = asyncio.run(_pool(work, batch, copy, told))
+    told.leave(len(batch.entries), fault)
+    if fault is not None and not told.is_over():
         raise fault
-    records = [one.record for one in told if isinstance(one, EntryFinished)]
-    failed = sum(record.status == "failed" for record in records)
-    return Done(batch=batch, files=len(records), failed=failed, receipt=name)
+    return told.done()
 
 
-def _leave_receipt(directory: Path, receipt: Receipt) -> str:
-    kind = "fault" if receipt.fault else "batch" if receipt.is_whole else "part"
-    name = f"{kind}-{receipt.epoch}-{receipt.batch:06d}"
-    if kind != "batch":
-        name += f"-{receipt.task}"
-    temporary = directory / f".{name}-{receipt.task}"
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(receipt))
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileExistsError):  # the other copy of this task was faster
-            os.link(temporary, directory / name)
-        temporary.unlink()
-    except OSError as error:
-        raise local_fault(error, f"cannot leave a receipt in {directory}") from None
-    return name
+class _Telling:
+    """What a task has to say, and its receipts."""
+
+    def __init__(self, work: Work, copy: Copy) -> None:
+        self._work = work
+        self._copy = copy
+        self._directory = Path(work.receipts)
+        self._events: list[Told] = []
+        self._parts = 0
+        self._ended = {"done": 0, "skipped": 0, "failed": 0, "cancelled": 0}
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, TOLD):
+            self._events.append(event)
+        if isinstance(event, EntryFinished):
+            self._ended[event.record.status] += 1
+
+    def is_over(self) -> bool:
+        """Whether a copy of this task has brought the batch to its end."""
+        return (self._directory / batch_name(self._work.epoch, self._copy.batch)).exists()
+
+    def is_stopping(self) -> bool:
+        """Whether the driver wants an end."""
+        return (self._directory / STOP_NAME).exists()
+
+    def leave_part(self) -> None:
+        """What has happened since the last time."""
+        if self._events:
+            leave_receipt(self._directory, self._receipt(self._parts))
+            self._parts += 1
+
+    def leave(self, entries: int, fault: LocalFault | None) -> None:
+        """The last one."""
+        whole = fault is None and sum(self._ended.values()) - self._ended["cancelled"] == entries
+        if whole:
+            leave_receipt(self._directory, self._receipt(None))
+            return
+        self.leave_part()
+        if fault is not None:
+            leave_receipt(self._directory, self._receipt(None, str(fault)))
+
+    def _receipt(self, number: int | None, fault: str | None = None) -> Receipt:
+        events, self._events = self._events, []
+        return Receipt(
+            instant=self._work.instant,
+            epoch=self._work.epoch,
+            batch=self._copy.batch,
+            task=self._copy.task,
+            attempt=self._copy.attempt,
+            number=number,
+            events=events,
+            fault=fault,
+        )
+
+    def done(self) -> Done:
+        return Done(
+            batch=self._copy.batch,
+            files=sum(self._ended.values()) - self._ended["cancelled"],
+            failed=self._ended["failed"],
+        )
 
 
-async def _pool(
-    work: Work, entries: Sequence[Entry], task: int, told: list[Told], stop: Path
-) -> tuple[LocalFault | None, bool]:
-    """Run the pool; what ended it early, and whether every entry has come to its end."""
+async def _pool(work: Work, batch: Batch, copy: Copy, told: _Telling) -> LocalFault | None:
+    """Run the pool; what ended it early."""
     clock, settings = SystemClock(), work.settings
+    if settings.per_host is not None and batch.per_host is not None:
+        settings = msgspec.structs.replace(settings, per_host=batch.per_host)
     began_s = clock.monotonic() - max(0.0, clock.wall() - work.wall_start_s)
-    volume = LocalVolume(Path(work.root))
+    try:
+        directory = _own_directory(work, copy.task)
+        volume = LocalVolume(Path(work.root))
+    except LocalFault as fault:
+        return fault
     transport = HttpTransport(
         connect_timeout_s=settings.connect_timeout, network=network_of(settings, work.env)
     )
     try:
-        _stage(volume, work, task)
+        volume.stage(str(directory.relative_to(Path(work.root, STATE_NAME))))
         pool = Pool(
-            cast("Plan", Listed(entries, work.headers)),
+            cast("Plan", Listed(batch.entries, work.headers, backwards=copy.attempt > 0)),
             settings,
             [LocalLane(volume, durable=settings.durability == "power")],
             transport,
             instant=work.instant,
             clock=clock,
             jitter=random.random,
-            emit=lambda event: told.append(event) if isinstance(event, TOLD) else None,
+            emit=told,
             refresher=CommandRefresher(settings.refresh_command) if settings.refresh_command else None,
             origin_s=began_s,
         )
-        watching = asyncio.create_task(_heed(stop, pool))
+        watching = asyncio.create_task(_watch(pool, told, work.part_s))
         try:
             await pool.run()
         finally:
             watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+    except LocalFault as fault:
+        return fault
     finally:
         await transport.close()
         volume.unstage()
+        if told.is_over():  # by another copy: what this one has begun is of no use
+            shutil.rmtree(directory, ignore_errors=True)
         with suppress(OSError):
-            _task_directory(work, task).rmdir()
+            directory.rmdir()
         volume.close()
-    stopped = stop.exists()
-    return pool.fault, not stopped and pool.fault is None
+    return pool.fault
 
 
-async def _heed(stop: Path, pool: Pool) -> None:
-    while not await asyncio.to_thread(stop.exists):
+async def _watch(pool: Pool, told: _Telling, part_s: float) -> None:
+    """Tell early what has ended, and end the pool when it is to stop or has nothing more to do."""
+    loop = asyncio.get_running_loop()
+    left_s = loop.time()
+    while True:
         await asyncio.sleep(LOOK_S)
-    pool.stop("the run is stopping")
+        if loop.time() - left_s >= part_s:
+            left_s = loop.time()
+            try:
+                told.leave_part()
+            except LocalFault as fault:
+                pool.fail(fault)
+                return
+        if await asyncio.to_thread(lambda: told.is_stopping() or told.is_over()):
+            pool.stop("the run is stopping")
+            return
 
 
-def _task_directory(work: Work, task: int) -> Path:
-    return Path(work.root, STATE_NAME, ATTEMPTS, work.instant, str(work.epoch), f"t{task}")
-
-
-def _stage(volume: LocalVolume, work: Work, task: int) -> None:
-    """A directory of this task's own within the epoch's: if that has gone, so has the plan."""
-    directory = _task_directory(work, task)
+def _own_directory(work: Work, task: int) -> Path:
+    """Made within the epoch's: if that has gone, so has the plan. Raises LocalFault."""
+    epoch = attempts_of(Path(work.root), work.instant, work.epoch)
+    directory = epoch / f"t{task}"
     try:
         directory.mkdir(0o700)
+    except FileNotFoundError:
+        raise LocalFault(
+            f"{epoch} is not there on {os.uname().nodename}: all executors must see the directory of --to "
+            "under the same name; or another run has taken the plan over"
+        ) from None
     except OSError as error:
         raise local_fault(error, f"cannot write to {work.root}") from None
-    volume.stage(str(directory.relative_to(Path(work.root, STATE_NAME))))
+    return directory

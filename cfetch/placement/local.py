@@ -270,17 +270,18 @@ class LocalVolume:
 
     def put_record(self, batch: str, text: bytes) -> None:
         """Write a batch's record, in one step; an older one is replaced."""
-        temporary = f".{batch}.{os.getpid()}"
+        draft = f"{batch}.json"  # among the parts, where it is tidied up after a run that dies now
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             directory = self._open_below(f"{STATE_NAME}/{BATCHES}", mode=0o700)
             try:
-                with os.fdopen(os.open(temporary, flags, 0o600, dir_fd=directory), "wb") as file:
+                with os.fdopen(os.open(draft, flags, 0o600, dir_fd=self._staging_fd), "wb") as file:
                     file.write(text)
-                os.rename(temporary, f"{batch}.json", src_dir_fd=directory, dst_dir_fd=directory)
+                os.rename(draft, f"{batch}.json", src_dir_fd=self._staging_fd, dst_dir_fd=directory)
             finally:
                 os.close(directory)
         except OSError as error:
+            self.unmark(draft)
             raise self._fault(error, f"cannot write the record of a batch to {self.root}") from None
 
     def discard_part(self, name: str) -> None:

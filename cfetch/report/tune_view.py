@@ -11,36 +11,28 @@ from rich.text import Text
 
 from cfetch.config.settings import KINDS
 from cfetch.report.format import count, duration, plural, shorten, size
-from cfetch.report.tuning_document import Estimated, HostChoice, SettingScore, Tuning, Values
+from cfetch.report.tuning_document import Estimated, HostChoice, Score, SettingScore, Tuning, Values
 from cfetch.secret import printable
 
 __all__ = ["view"]
 
 BAR = 16  # columns of a bar for the default's makespan
 MOST = 24  # and of the longest: with it a line has 80 columns
+_NAMES = ("multiplier", "quantile", "padding")
 LEFT_OUT = 5  # more lines of reasons bury the answer
 
 
 def view(found: Tuning, written: str | None = None) -> RenderableType:
     """Everything, for ``Console.print``; ``written``: the file that holds the recommended values."""
-    return Group(
-        *_answer(found),
-        Text(),
-        _table(found),
-        *_legend(found),
-        Text(),
-        *_grounds(found),
-        *_end(found, written),
-    )
+    front = (_table(found), *_legend(found))
+    return Group(*_answer(found), Text(), *front, Text(), *_grounds(found), *_end(found, written))
 
 
 def _answer(found: Tuning) -> Iterator[Text]:
     choice = found.choice
     stays = choice.recommended == found.default
-    yield Text.assemble(
-        ("the default stays: " if stays else "recommended: ", "bold"),
-        (_words(choice.recommended), "bold green"),
-    )
+    said = "the default stays: " if stays else "recommended: "
+    yield Text.assemble((said, "bold"), (_words(choice.recommended), "bold green"))
     if not stays:
         yield Text(f"  makespan against the default's: {_ratio(choice.ratio)}")
     yield Text(
@@ -62,9 +54,8 @@ def _table(found: Tuning) -> Table:
     for one in shown:
         mark = "→" if one.values == found.choice.recommended else "=" if one.values == found.default else ""
         table.add_row(mark, *_cells(one), _bar(one.ratio), style="bold" if mark == "→" else "")
-    table.add_row(
-        "", "", "", "none", *_figures(found.unmitigated), _bar(found.unmitigated.ratio), style="dim"
-    )
+    alone = found.unmitigated
+    table.add_row("", "", "", "none", *_figures(alone), _bar(alone.ratio), style="dim")
     return table
 
 
@@ -72,7 +63,7 @@ def _cells(one: SettingScore) -> tuple[str, ...]:
     return (*_texts(one.values), *_figures(one))
 
 
-def _figures(one: SettingScore) -> tuple[str, str, str]:
+def _figures(one: Score) -> tuple[str, str, str]:
     return duration(one.makespan_s.mean), f"{one.false_alarms.mean:.1f}", size(one.twice_bytes.mean)
 
 
@@ -87,10 +78,8 @@ def _bar(ratio: Estimated) -> Text:
 
 def _legend(found: Tuning) -> Iterator[Text]:
     front = sum(one.front for one in found.settings)
-    yield Text(
-        f"  → recommended, = default; the front of {plural(len(found.settings), 'setting')}: {count(front)} that "
-        "no other beats", "dim",
-    )  # fmt: skip
+    settings = plural(len(found.settings), "setting")
+    yield Text(f"  → recommended, = default; of {settings} the {count(front)} that no other beats", "dim")
     yield Text("  means a run; alarms: flagged, but sooner done if left alone; ╌ 95 % interval", "dim")
 
 
@@ -99,9 +88,8 @@ def _grounds(found: Tuning) -> Iterator[Text]:
     yield Text(f"from {plural(len(found.runs), 'run')}, {plural(finished, 'finished file')}")
     ratios = [run.replayed_s / run.recorded_s for run in found.runs if run.recorded_s > 0]
     if ratios:
-        yield Text(
-            f"  replayed as they were set, they take {min(ratios):.2f} to {max(ratios):.2f} of their recorded time"
-        )
+        span = f"{min(ratios):.2f} to {max(ratios):.2f}"
+        yield Text(f"  replayed as they were set, they take {span} of their recorded time")
     seen = found.estimates
     if seen.by_rate or seen.by_stall_rule or seen.drawn:
         yield Text(
@@ -118,10 +106,8 @@ def _grounds(found: Tuning) -> Iterator[Text]:
 
 
 def _host(host: HostChoice) -> Text:
-    return Text(
-        f"  {shorten(host.host, 40)} alone ({plural(host.files, 'file')}): {_words(host.choice.recommended)}; "
-        f"{_ratio(host.choice.ratio)}"
-    )
+    name, choice = f"{shorten(host.host, 40)} alone, {plural(host.files, 'file')}", host.choice
+    return Text(f"  {name}: {_words(choice.recommended)}; {_ratio(choice.ratio)}")
 
 
 def _end(found: Tuning, written: str | None) -> Iterator[Text]:
@@ -129,11 +115,9 @@ def _end(found: Tuning, written: str | None) -> Iterator[Text]:
     if written is not None:
         yield Text(f"written to {printable(written)}: cfetch download MANIFEST --config {printable(written)}")
         return
-    names = ("multiplier", "quantile", "padding")
-    flags = " ".join(
-        f"--{name} {text}" for name, text in zip(names, _texts(found.choice.recommended), strict=True)
-    )
-    yield Text(f"cfetch download MANIFEST {flags}")
+    texts = _texts(found.choice.recommended)
+    flags = (f"--{name} {text}" for name, text in zip(_NAMES, texts, strict=True))
+    yield Text(f"cfetch download MANIFEST {' '.join(flags)}")
 
 
 def _ratio(one: Estimated) -> str:
@@ -141,13 +125,9 @@ def _ratio(one: Estimated) -> str:
 
 
 def _words(one: Values) -> str:
-    multiplier, quantile, padding = _texts(one)
-    return f"multiplier {multiplier}, quantile {quantile}, padding {padding}"
+    return ", ".join(f"{name} {text}" for name, text in zip(_NAMES, _texts(one), strict=True))
 
 
-def _texts(one: Values) -> tuple[str, str, str]:
-    return (
-        KINDS["multiplier"].show(one.multiplier),
-        KINDS["quantile"].show(one.quantile),
-        KINDS["padding"].show(one.padding_s),
-    )
+def _texts(one: Values) -> tuple[str, ...]:
+    given = (one.multiplier, one.quantile, one.padding_s)
+    return tuple(KINDS[name].show(value) for name, value in zip(_NAMES, given, strict=True))

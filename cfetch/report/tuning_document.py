@@ -16,6 +16,7 @@ __all__ = [
     "HostChoice",
     "LeftOut",
     "Replayed",
+    "Score",
     "SettingScore",
     "Tuning",
     "Values",
@@ -38,18 +39,20 @@ class Estimated(msgspec.Struct, frozen=True, kw_only=True):
     high: float
 
 
-class SettingScore(msgspec.Struct, frozen=True, kw_only=True):
-    """What a setting would have given, a run. ``front``: no other is at least as good in all three respects.
+class Score(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run would have been. ``false_alarms``: flagged, but alone they would have ended sooner."""
 
-    ``false_alarms``: attempts flagged that would have ended sooner by themselves.
-    """
-
-    values: Values
     makespan_s: Estimated
     ratio: Estimated
     flagged: float
     false_alarms: Estimated
     twice_bytes: Estimated
+
+
+class SettingScore(Score, frozen=True, kw_only=True):
+    """The same for one setting. ``front``: no other beats it in ratio, alarms and bytes together."""
+
+    values: Values
     front: bool
 
 
@@ -70,7 +73,7 @@ class Estimates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that was used. ``replayed_s``: its makespan by the replay under the setting that it really had."""
+    """A run that was used. ``replayed_s``: its makespan by the replay under the setting that it had."""
 
     source: str
     instant: str
@@ -106,7 +109,7 @@ class HostChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tuning(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole answer. ``settings``: the grid, the default included; ``unmitigated``: nobody ever flagged."""
+    """The whole answer. ``settings``: the grid and the default; ``unmitigated``: nobody ever flagged."""
 
     schema: str = "cfetch.tuning/1"
     version: str
@@ -115,7 +118,7 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     default: Values
     choice: Choice
     settings: list[SettingScore]
-    unmitigated: SettingScore
+    unmitigated: Score
     runs: list[Replayed]
     left_out: list[LeftOut]
     estimates: Estimates

@@ -92,9 +92,13 @@ class Arrivals:
 
     @staticmethod
     def _note(batch: Batch, found: Sequence[Holding]) -> None:
-        """A batch goes back to where it was being staged; a named one else to where the most of it stands."""
+        """A batch goes back to where it stands or was being staged; a named one else to where most of it is.
+
+        A volume that failed keeps its mark though the batch has gone elsewhere, so a record counts first.
+        """
         indexes = batch.entries
-        batch.home = next((at for at, holding in enumerate(found) if holding.knows), None)
+        begun = next((at for at, holding in enumerate(found) if holding.begun), None)
+        batch.home = next((at for at, holding in enumerate(found) if holding.stands), begun)
         most = max(range(len(found)), key=lambda at: len(found[at].standing))
         if batch.home is None and batch.name is not None and found[most].standing:
             batch.home = most

@@ -16,13 +16,14 @@ __all__ = ["Holding", "Lane", "Part"]
 
 
 class Holding(NamedTuple):
-    """What a volume has of a batch: ``knows``: it stands here or was being staged here.
+    """What a volume has of a batch: ``stands``: its record; ``begun``: it was being staged here.
 
     By position among the batch's entries: ``standing``, of the right size, and ``blocked``: something else
     stands in their place.
     """
 
-    knows: bool = False
+    stands: bool = False
+    begun: bool = False
     standing: Sequence[int] = ()
     blocked: Mapping[int, Blocked] = {}
 

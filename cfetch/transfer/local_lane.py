@@ -83,8 +83,8 @@ class LocalLane:
                 continue
             if size_bytes is not None and entry.size_bytes in (size_bytes, None):
                 standing.append(position)
-        marked = self._kept is not None and batch in self._kept.homes
-        return lane.Holding(marked or self._volume.has_record(batch), standing, blocked)
+        begun = self._kept is not None and batch in self._kept.homes
+        return lane.Holding(self._volume.has_record(batch), begun, standing, blocked)
 
     def begin(self, batch: str) -> None:
         """An empty file among the parts."""

@@ -129,7 +129,7 @@ class ObjectLane:
             for n, one in zip(free, found, strict=True)
             if one is not None and entries[n].size_bytes in (one.size_bytes, None)
         ]
-        return lane.Holding(record is not None or batch in self._begun, standing, blocked)
+        return lane.Holding(record is not None, batch in self._begun, standing, blocked)
 
     def begin(self, batch: str) -> None:
         """An empty object, soon: before anything of a batch that waits for it is to be seen."""

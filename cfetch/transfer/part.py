@@ -283,8 +283,7 @@ class Part:
         if self._discarded:  # its batch went elsewhere while this waited for its turn
             raise VolumeFault(f"{printable(self._entry.path)} was given up")
         self._seal()
-        if self.fault is not None:
-            raise self.fault
+        self.check()  # others of its batch may have been published before the disk was given up
         self._volume.publish(self._name, self._entry.path)
         self._made = False
         with contextlib.suppress(LocalFault):  # a note without a part is debris, and does no harm

@@ -274,8 +274,9 @@ class Placing:
             for placed in self._placer.assign(now_s):
                 self._tell_placed(placed)
             volumes = range(len(self._volumes))
-            usable = sum(self._placer.view(at).breaker is not Position.OPEN for at in volumes)
-            self._limit = max(1, -(-self._settings.concurrency // max(1, usable)))
+            views = [self._placer.view(at) for at in volumes]
+            at_work = sum(bool(view.queued or view.running) for view in views)  # one may be full, or paused
+            self._limit = max(1, -(-self._settings.concurrency // max(1, at_work)))
             for at in volumes:
                 while self._wants_batch(at) and (found := self._placer.begin(at, now_s)) is not None:
                     began = True

@@ -176,8 +176,8 @@ async def test_a_batch_is_seen_when_it_is_whole_and_recorded_last(lane, bucket):
     entries = [
         entry_of(n, path, body) for n, (path, body) in enumerate((("a", b"1"), ("b", b"2"), ("d", b"")))
     ]
-    assert await lane.holds("b1", entries) == Holding(True, [0], {})
-    assert await lane.holds("b2", entries[1:]) == Holding(False, [], {})
+    assert await lane.holds("b1", entries) == Holding(True, False, [0], {})
+    assert await lane.holds("b2", entries[1:]) == Holding(False, False, [], {})
 
 
 async def test_a_batch_that_cannot_be_whole_leaves_nothing(lane, bucket):

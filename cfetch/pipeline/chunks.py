@@ -1,0 +1,168 @@
+"""Metrics files cut into chunks for tasks, and a chunk's lines read back.
+
+A plain file is cut at line ends, and each chunk is told the run header that is in force where it begins. What
+is compressed, or is an array that another tool wrote on one line, is one chunk: it is read from its start.
+"""
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
+
+import msgspec
+
+from cfetch.errors import UsageError
+from cfetch.events import FileRecord
+from cfetch.report.metrics import RunHeader, decoded
+from cfetch.secret import printable
+
+__all__ = ["CHUNK_BYTES", "Chunk", "Line", "chunks_of", "lines_of", "started"]
+
+CHUNK_BYTES = 64 << 20  # some 100,000 files and a few seconds of a task, which itself costs 50 ms
+_GZIP = b"\x1f\x8b"
+_RUN_MARK = b"cfetch.run/1"
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """Bytes [``begin``, ``end``) of ``source``; ``end`` None: to its end, decompressed or as one array.
+
+    ``line`` is the number of its first one. ``header`` is in force there; ``header_line`` is where it stands.
+    """
+
+    source: str
+    begin: int
+    end: int | None
+    line: int
+    header: RunHeader | None
+    header_line: int
+
+
+class Line(NamedTuple):
+    """One line: what it holds, or why it is no metrics. ``torn``: it ends the file without a line break."""
+
+    number: int
+    holds: RunHeader | FileRecord | str
+    torn: bool = False
+
+
+def chunks_of(path: Path, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
+    """The chunks of a metrics file as long as it is now, at least one.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            start = file.read(3)
+            if start.startswith(_GZIP) or _is_foreign_array(start):
+                yield Chunk(str(path), 0, None, 1, None, 0)
+                return
+            file.seek(0)
+            yield from _cut(str(path), file, chunk_bytes)
+    except OSError as error:
+        raise UsageError(f"{printable(str(path))}: cannot read the metrics: {error.strerror}") from None
+
+
+def _is_foreign_array(start: bytes) -> bool:
+    return start[:1] == b"[" and start != b"[\n{"
+
+
+def _cut(source: str, file: BinaryIO, chunk_bytes: int) -> Iterator[Chunk]:
+    begin, line = 0, 1
+    header: RunHeader | None = None
+    header_line = 0
+    while (text := file.read(chunk_bytes) + file.readline()) or not begin:
+        end = begin + len(text)
+        yield Chunk(source, begin, end, line, header, header_line)
+        if not text:
+            return
+        header, header_line = _last_header(text, line) or (header, header_line)
+        begin, line = end, line + text.count(b"\n")
+
+
+def _last_header(text: bytes, line: int) -> tuple[RunHeader, int] | None:
+    """The run header that is in force after ``text``, and the line it stands on."""
+    at = text.rfind(_RUN_MARK)
+    while at >= 0:
+        begin = text.rfind(b"\n", 0, at) + 1
+        held = _held(text[begin : text.find(b"\n", at) + 1 or len(text)])
+        if isinstance(held, RunHeader):
+            return held, line + text.count(b"\n", 0, begin)
+        at = text.rfind(_RUN_MARK, 0, begin)
+    return None
+
+
+def lines_of(chunk: Chunk) -> Iterator[Line]:
+    """What the lines of ``chunk`` hold; blank ones and the brackets of an array are passed over.
+
+    A compressed file that is cut short or broken ends with a line that says so.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with Path(chunk.source).open("rb") as file:
+        if chunk.end is not None:
+            file.seek(chunk.begin)
+            yield from _lines(io.BytesIO(file.read(chunk.end - chunk.begin)), chunk.line)
+        elif file.peek(2).startswith(_GZIP):
+            yield from _decompressed_lines(file)
+        else:
+            yield from _array_lines(file.read())
+
+
+def _lines(file: BinaryIO, number: int) -> Iterator[Line]:
+    for at, text in enumerate(file, start=number):
+        if text.strip().rstrip(b",") not in {b"", b"[", b"]"}:
+            yield Line(at, _held(text), not text.endswith(b"\n"))
+
+
+def _decompressed_lines(file: BinaryIO) -> Iterator[Line]:
+    number = 1
+    try:
+        with gzip.GzipFile(fileobj=file, mode="rb") as plain:
+            if _is_foreign_array(plain.peek(3)[:3]):
+                yield from _array_lines(plain.read())
+                return
+            for line in _lines(cast("BinaryIO", plain), number):
+                number = line.number + 1
+                yield line
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        yield Line(number, "the compressed data ends too early, or is broken")
+
+
+def _array_lines(data: bytes) -> Iterator[Line]:
+    try:
+        elements = msgspec.json.decode(data, type=list[msgspec.Raw])
+    except ValueError as error:
+        yield Line(1, str(error))
+        return
+    for number, element in enumerate(elements, start=1):
+        yield Line(number, _held(bytes(element)))
+
+
+def _held(text: bytes) -> RunHeader | FileRecord | str:
+    try:
+        found = decoded(text.strip().rstrip(b","))
+        if isinstance(found, RunHeader):
+            started(found)
+    except ValueError as error:
+        return str(error)
+    return found
+
+
+def started(header: RunHeader) -> datetime:
+    """When the run started, in UTC.
+
+    Raises:
+        ValueError: the header does not say it.
+    """
+    try:
+        found = datetime.fromisoformat(header.wall_start)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise ValueError("wall_start is no time with a time zone, such as 2026-01-01T00:00:00Z")
+    return found.astimezone(UTC)

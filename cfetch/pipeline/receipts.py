@@ -1,0 +1,157 @@
+"""Receipts: what the tasks of a run leave in a directory that the driver sees, and nothing else between them.
+
+``batch-<epoch>-<batch>`` is left once, by the first copy of a task that brings all of its batch to its end: made
+under a name of its own and linked into place, so that the first wins. ``part-…`` tells early what has ended since
+the last one, and stays of use when its task dies. ``fault-…`` says why an executor cannot work. ``stop`` is the
+driver's: all tasks end in good order.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from cfetch.errors import LocalFault
+from cfetch.events import (
+    EntryFinished,
+    FallbackTriggered,
+    HostPaused,
+    RetryScheduled,
+    StragglerCancelled,
+    UrlRefreshed,
+)
+from cfetch.placement.local import local_fault
+
+__all__ = ["STOP_NAME", "TOLD", "Account", "Receipt", "Receipts", "Told", "leave_receipt", "on_disk"]
+
+STOP_NAME = "stop"
+Told = EntryFinished | FallbackTriggered | HostPaused | RetryScheduled | StragglerCancelled | UrlRefreshed
+TOLD = (EntryFinished, FallbackTriggered, HostPaused, RetryScheduled, StragglerCancelled, UrlRefreshed)
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened to a batch, in order (``cfetch.receipt/1``).
+
+    ``number``: of this task's parts, from 0; None: the batch is over. ``fault``: what ended it early.
+    """
+
+    schema: str = "cfetch.receipt/1"
+    instant: str
+    epoch: int
+    batch: int
+    task: int
+    attempt: int
+    number: int | None
+    events: list[Told]
+    fault: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The file's."""
+        if self.fault is not None:
+            return f"fault-{self.epoch}-{self.batch:06d}-{self.task}"
+        if self.number is None:
+            return batch_name(self.epoch, self.batch)
+        return f"part-{self.epoch}-{self.batch:06d}-{self.task}-{self.number}"
+
+
+def batch_name(epoch: int, batch: int) -> str:
+    """The file that says that the batch is over."""
+    return f"batch-{epoch}-{batch:06d}"
+
+
+def leave_receipt(directory: Path, receipt: Receipt) -> bool:
+    """Put it there in one step; False if another copy of the task was faster. Raises LocalFault."""
+    temporary = directory / f".{receipt.name}-{receipt.task}"
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.json.encode(receipt))
+            if receipt.number is None:  # others rely on it; a part that a power cut has torn is passed over
+                file.flush()
+                os.fsync(file.fileno())
+        try:
+            os.link(temporary, directory / receipt.name)
+        except FileExistsError:
+            return False
+        finally:
+            temporary.unlink()
+    except OSError as error:
+        raise local_fault(error, f"cannot leave a receipt in {directory}") from None
+    return True
+
+
+class Receipts:
+    """A directory of receipts, read as they come; each is told once."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._seen: set[str] = set()
+
+    def new(self, wanted: Callable[[str], bool]) -> Iterator[Receipt]:
+        """Those that were not read before and whose names are wanted. Raises LocalFault."""
+        with on_disk(self._directory):
+            names = sorted(name for name in os.listdir(self._directory) if name not in self._seen and wanted(name))
+        for name in names:
+            self._seen.add(name)
+            with on_disk(self._directory):
+                data = (self._directory / name).read_bytes()
+            with suppress(msgspec.MsgspecError):
+                yield msgspec.json.decode(data, type=Receipt)
+                continue
+            if name.startswith("batch-"):
+                raise LocalFault(f"{self._directory / name} is damaged; remove it and run the same command again")
+
+
+class Account:
+    """Each entry ends once, whatever several copies of a task and several attempts say of it. Pure.
+
+    An entry that one copy had to leave may be brought by another: that it was left is held back.
+    """
+
+    def __init__(self) -> None:
+        self._ended = bytearray()
+        self._left: dict[int, EntryFinished] = {}
+
+    def __contains__(self, number: int) -> bool:
+        return number < len(self._ended) and bool(self._ended[number])
+
+    def add(self, number: int) -> None:
+        """The entry has come to its end."""
+        if number >= len(self._ended):
+            self._ended.extend(bytes(number + 1 + len(self._ended) // 4))
+        self._ended[number] = 1
+
+    def news(self, receipt: Receipt) -> Iterator[Told]:
+        """What the receipt says that was not known."""
+        for event in receipt.events:
+            if not isinstance(event, EntryFinished):
+                yield event
+                continue
+            number = event.record.id
+            if number in self:
+                continue
+            if event.record.status == "cancelled":
+                self._left[number] = event
+                continue
+            self._left.pop(number, None)
+            self.add(number)
+            yield event
+
+    def left(self) -> Iterator[Told]:
+        """At the end: the entries that nobody has brought."""
+        for number, event in self._left.items():
+            self.add(number)
+            yield event
+        self._left.clear()
+
+
+@contextmanager
+def on_disk(path: Path) -> Iterator[None]:
+    """OSErrors are LocalFaults that name ``path``."""
+    try:
+        yield
+    except OSError as error:
+        raise local_fault(error, f"cannot use {path}") from None

@@ -26,6 +26,7 @@ __all__ = [
     "Progress",
     "RetryScheduled",
     "RunFinished",
+    "RunNoted",
     "RunStarted",
     "RunStopping",
     "StragglerCancelled",
@@ -287,6 +288,12 @@ class BatchCommitted(Event, frozen=True, kw_only=True):
     files: int
     size_bytes: int
     volume: str
+
+
+class RunNoted(Event, frozen=True, kw_only=True):
+    """Something that a person should know of how the run is set up. It goes on."""
+
+    note: str
 
 
 class EntryFinished(Event, frozen=True, kw_only=True):

@@ -81,6 +81,7 @@ def _verbs() -> None:
     from cfetch.cli.bench import bench
     from cfetch.cli.download import download
     from cfetch.cli.manifest import app as manifest
+    from cfetch.cli.metrics import app as metrics
     from cfetch.cli.plan import app as plan
     from cfetch.cli.report import report
     from cfetch.cli.tune import tune
@@ -88,10 +89,12 @@ def _verbs() -> None:
 
     app.add_typer(manifest, name="manifest")
     app.add_typer(plan, name="plan")
+    app.add_typer(metrics, name="metrics")
     for verb in (download, bench, report, tune, verify):
         app.command(rich_help_panel=None, no_args_is_help=verb is not bench)(verb)
-    for command in (*app.registered_commands, *manifest.registered_commands, *plan.registered_commands):
-        command.cls = _Command
+    for group in (app, manifest, plan, metrics):
+        for command in group.registered_commands:
+            command.cls = _Command
 
 
 def main() -> None:

@@ -21,6 +21,7 @@ from cfetch.events import (
     PlanWaiting,
     Progress,
     RunFinished,
+    RunNoted,
     RunStarted,
     RunStopping,
     StragglerCancelled,
@@ -171,6 +172,11 @@ def _waiting(event: PlanWaiting) -> Fact:
     return Fact(event.t_s, "plan_waiting", "warning", text, {"reason": reason})
 
 
+def _noted(event: RunNoted) -> Fact:
+    note = printable(event.note, 1000)
+    return Fact(event.t_s, "note", "warning", f"note: {note}", {"note": note})
+
+
 def _failed(event: EntryFinished) -> Fact:
     record = event.record
     path, kind = printable(record.path), record.error_kind or "unknown"
@@ -264,6 +270,7 @@ _EXPLAINED: _Told = {BatchPlaced: _placed, BatchCommitted: _committed}
 _AT_ONCE: _Told = {
     PlanWaiting: _waiting,
     FallbackTriggered: _fallback,
+    RunNoted: _noted,
     RunStarted: _started,
     RunStopping: _stopping,
 }

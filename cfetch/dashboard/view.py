@@ -18,6 +18,7 @@ from cfetch.events import (
     Progress,
     RetryScheduled,
     RunFinished,
+    RunNoted,
     RunStarted,
     RunStopping,
     StragglerCancelled,
@@ -88,8 +89,8 @@ class View:
             self.fallback_at = event
             text = f"{event.stragglers} stragglers, limit {event.threshold}: one entry at a time from now on"
             self.notes.append(Note(event.t_s, "fallback", "", text))
-        elif isinstance(event, PlanWaiting):
-            self._note_once("waiting", event.t_s, "", f"waiting to see whether it is alive: {event.reason}")
+        elif isinstance(event, PlanWaiting | RunNoted):
+            self._note_once("waiting", event.t_s, "", _said(event))
         elif isinstance(event, RunStarted):
             self.run = event
         elif isinstance(event, RunStopping):
@@ -223,6 +224,12 @@ def by_risk(active: list[ActiveAttempt]) -> list[ActiveAttempt]:
     Steps of a quarter of the limit, then age: rows keep their places from frame to frame.
     """
     return sorted(active, key=_risk)
+
+
+def _said(event: PlanWaiting | RunNoted) -> str:
+    if isinstance(event, RunNoted):
+        return event.note
+    return f"waiting to see whether it is alive: {event.reason}"
 
 
 def pause_text(event: VolumePaused) -> str:

@@ -6,12 +6,14 @@ buckets. Equal hashes are only candidates: whoever asks reads the entries again 
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
+from typing import NamedTuple
 
-from cfetch.manifest.entry import collision_key
+from cfetch.manifest.entry import Entry, collision_key
+from cfetch.secret import printable
 
-__all__ = ["PathIndex"]
+__all__ = ["Collision", "PathIndex", "compared"]
 
 BUCKETS = 256  # sorting one of them needs a 256th of the memory that sorting all would
 MAX_REMEMBERED = 4096  # directories; forgetting one costs twelve bytes when it comes again
@@ -77,3 +79,44 @@ class PathIndex:
             self._hashes[bucket] = array("q", (number >> 32 for number in joined))
             self._references[bucket] = array("I", (number & 0xFFFFFFFF for number in joined))
         self._sorted = True
+
+
+class Collision(NamedTuple):
+    """Two entries that cannot both be had. ``second`` is the later one, but for a file and a directory."""
+
+    first: Entry
+    second: Entry
+    what: str
+    remedy: str
+
+    def message(self, places: str) -> str:
+        """What is wrong, with where the two stand."""
+        return f"{self.what}: {places}; {self.remedy}"
+
+
+def compared(same_key: Iterable[Entry], inner: Entry | None) -> Iterator[int | Collision]:
+    """Entries that may want one place, in their order, and the first one that lies beneath it.
+
+    Yields the position of each that only repeats an earlier one, and the collisions.
+    """
+    by_path: dict[str, Entry] = {}
+    for position, entry in enumerate(same_key):
+        outer = next(iter(by_path.values()), entry)
+        other = by_path.setdefault(entry.path, entry)
+        if other is not entry:
+            if _is_repeated(entry, other):
+                yield position
+            else:
+                shown = f"{printable(entry.path)!r} is stated twice with another url, size or hash"
+                yield Collision(other, entry, shown, "give one of them another path")
+        elif outer is not entry and collision_key(outer.path) == collision_key(entry.path):
+            shown = f"{printable(outer.path)!r} and {printable(entry.path)!r}"
+            yield Collision(outer, entry, f"{shown} differ only in case or Unicode form", "rename one")
+    for outer in list(by_path.values())[:1]:
+        if inner is not None and collision_key(inner.path).startswith(collision_key(outer.path) + "/"):
+            shown = f"{printable(outer.path)!r} is a file, and a directory for {printable(inner.path)!r}"
+            yield Collision(outer, inner, shown, "rename one")
+
+
+def _is_repeated(entry: Entry, other: Entry) -> bool:
+    return (entry.url, entry.size_bytes, entry.digest) == (other.url, other.size_bytes, other.digest)

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from cfetch.errors import LocalFault, ManifestError, Problem, UsageError
 from cfetch.manifest.digests import missing_library
 
-__all__ = ["ENDINGS", "decompressed"]
+__all__ = ["ENDINGS", "decompressed", "is_compressed"]
 
 ENDINGS = (".gz", ".zst", ".zstd")
 
@@ -25,6 +25,11 @@ CHUNK_BYTES = 1 << 20
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
+
+
+def is_compressed(start: bytes) -> bool:
+    """Whether a file that begins so is."""
+    return start.startswith((_GZIP, _ZSTD))
 
 
 @contextmanager
@@ -42,7 +47,7 @@ def decompressed(source: BinaryIO, name: str) -> Iterator[BinaryIO]:
         source.seek(0)
     except OSError as error:
         raise LocalFault(f"cannot read {name}: {error.strerror}; is its disk still there?") from error
-    if not start.startswith(_GZIP) and start != _ZSTD:
+    if not is_compressed(start):
         yield source
         return
     with tempfile.TemporaryFile() as plain:

@@ -11,12 +11,12 @@ from cfetch.manifest.rows import HEADER_KEYS, Document, Row, unknown_key
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import decode_text
 
-__all__ = ["read_json_lines"]
+__all__ = ["is_header", "read_json_lines"]
 
 
 def read_json_lines(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows; blank lines are left out, and a line that is not JSON is a fault of that line alone."""
-    first = True
+    first = source.begin == 0
     for line, text in source.lines(faults):
         if not text or text.isspace():
             continue
@@ -25,14 +25,15 @@ def read_json_lines(source: Source, document: Document, faults: Faults) -> Itera
         except BrokenDocumentError as error:
             faults.add(line, str(error))
         else:
-            if first and _is_header(fields):
+            if first and is_header(fields):
                 _take_header(fields, line, document, faults)
             else:
                 yield Row(line, fields)
         first = False
 
 
-def _is_header(fields: object) -> bool:
+def is_header(fields: object) -> bool:
+    """Whether a first line is none of the entries."""
     return type(fields) is dict and "url" not in fields and ("version" in fields or "base_url" in fields)
 
 

@@ -39,7 +39,8 @@ def read_parquet(source: Source, document: Document, faults: Faults) -> Iterator
         table = pq.ParquetFile(source.file, pre_buffer=False)
         if not _columns_are_known(table.schema_arrow.names, faults):
             return
-        for batch in table.iter_batches(batch_size=BATCH_ROWS, use_threads=False):
+        groups = None if source.row_groups is None else list(source.row_groups)
+        for batch in table.iter_batches(batch_size=BATCH_ROWS, row_groups=groups, use_threads=False):
             names = batch.schema.names
             columns = [_values(name, batch.column(name), pa) for name in names]
             for cells in zip(*columns, strict=True):

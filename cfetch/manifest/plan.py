@@ -14,16 +14,16 @@ from typing import BinaryIO, Self
 import msgspec
 
 from cfetch.errors import LocalFault
+from cfetch.manifest.collisions import compared
 from cfetch.manifest.compressed import decompressed
-from cfetch.manifest.entry import Entry, collision_key
+from cfetch.manifest.entry import Entry
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.plan_file import PlanFile
 from cfetch.manifest.reading import Reading
 from cfetch.manifest.source import FetchChunk, Source
-from cfetch.secret import printable
 
-__all__ = ["Plan", "freeze", "load_plan"]
+__all__ = ["Plan", "freeze", "load_plan", "places"]
 
 FILE_NAME = "entries.msgpack"
 PROGRESS_ENTRIES = 10_000  # about a tenth of a second
@@ -202,43 +202,17 @@ def _judged(file: PlanFile, faults: Faults) -> Sequence[int]:
     """The indexes of entries that only repeat an earlier one; real collisions become faults."""
     repeated = array("q")
     for same_key, beneath in file.paths.candidates():
-        by_path: dict[str, Entry] = {}
-        for index in same_key:
-            entry = file.entry(index)
-            other = by_path.setdefault(entry.path, entry)
-            if other is entry:
-                _compare_spelling(entry, by_path, faults)
-            elif _is_repeated(entry, other):
-                repeated.append(index)
+        inner = file.entry(beneath[0]) if beneath else None
+        for found in compared(map(file.entry, same_key), inner):
+            if isinstance(found, int):
+                repeated.append(same_key[found])
             else:
-                shown = f"{printable(entry.path)!r} is stated twice with another url, size or hash"
-                faults.add(entry.line, f"{shown}: {_places(other, entry)}; give one of them another path")
-        _compare_directory(by_path, beneath, file, faults)
+                shown = found.message(places(found.first, found.second))
+                faults.add(max(found.first.line, found.second.line), shown)
     return repeated
 
 
-def _is_repeated(entry: Entry, other: Entry) -> bool:
-    return (entry.url, entry.size_bytes, entry.digest) == (other.url, other.size_bytes, other.digest)
-
-
-def _compare_spelling(entry: Entry, by_path: dict[str, Entry], faults: Faults) -> None:
-    other = next(iter(by_path.values()))
-    if other is not entry and collision_key(other.path) == collision_key(entry.path):
-        shown = f"{printable(other.path)!r} and {printable(entry.path)!r}"
-        faults.add(
-            entry.line, f"{shown} differ only in case or Unicode form: {_places(other, entry)}; rename one"
-        )
-
-
-def _compare_directory(by_path: dict[str, Entry], beneath: list[int], file: PlanFile, faults: Faults) -> None:
-    for index in beneath[:1]:
-        inner, outer = file.entry(index), next(iter(by_path.values()))
-        if collision_key(inner.path).startswith(collision_key(outer.path) + "/"):
-            shown = f"{printable(outer.path)!r} is a file, and a directory for {printable(inner.path)!r}"
-            faults.add(max(inner.line, outer.line), f"{shown}: {_places(outer, inner)}; rename one")
-
-
-def _places(first: Entry, second: Entry) -> str:
+def places(first: Entry, second: Entry) -> str:
     """Where two entries stand: by line, or by number where the manifest has them all on one line."""
     if first.line != second.line:
         return f"lines {first.line} and {second.line}"

@@ -23,7 +23,7 @@ from cfetch.manifest.collisions import PathIndex
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.urls import host_of, unsigned
 
-__all__ = ["PlanFile"]
+__all__ = ["PlanFile", "identity_of"]
 
 _END = struct.Struct("<QQ8s")  # entries, bytes of what belongs to all, the mark
 _MARK = b"cfetch-1"
@@ -96,7 +96,7 @@ class PlanFile:
             name = entry.batch
             numbers = self._batch_numbers
             self.batch_of.append(NO_BATCH if name is None else numbers.setdefault(name, len(numbers)))
-        self._digest.update(_encoder.encode(_identity(entry)))
+        self._digest.update(identity_of(entry))
         self.total_bytes += entry.size_bytes or 0
         self.sizes_unknown += entry.size_bytes is None
         if entry.expires_at is not None:
@@ -209,9 +209,9 @@ class PlanFile:
         return LocalFault(f"cannot write the plan to {self.path}: {error.strerror}")
 
 
-def _identity(entry: Entry) -> tuple[object, ...]:
+def identity_of(entry: Entry) -> bytes:
     """What makes manifests the same: not line numbers, credentials, signatures, or when links end."""
-    return (
+    stated = (
         unsigned(entry.url.value),
         entry.path,
         entry.size_bytes,
@@ -221,3 +221,4 @@ def _identity(entry: Entry) -> tuple[object, ...]:
         [unsigned(mirror.value) for mirror in entry.mirrors],
         entry.chunk,
     )
+    return _encoder.encode(stated)

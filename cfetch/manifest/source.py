@@ -27,13 +27,18 @@ HEAD_BYTES = 1 << 16  # enough to see past a document's own headers to its first
 class Source:
     """Where a manifest comes from: a seekable file, and its ``name`` for messages.
 
-    For a SQL statement's reply also the way to its further chunks.
+    For a SQL statement's reply also the way to its further chunks. It may be a part: bytes [``begin``,
+    ``end``), which begin with line ``line`` and end with a whole one; of a Parquet table, ``row_groups``.
     """
 
     file: BinaryIO
     name: str = "the manifest"
     fetch_chunk: FetchChunk | None = None
     window_bytes: int = WINDOW_BYTES
+    begin: int = 0
+    end: int | None = None
+    line: int = 1
+    row_groups: range | None = None
 
     def read(self, position: int, size_bytes: int) -> bytes:
         """At most ``size_bytes`` bytes from ``position``.
@@ -43,7 +48,7 @@ class Source:
         """
         try:
             self.file.seek(position)
-            return self.file.read(size_bytes)
+            return self.file.read(size_bytes if self.end is None else min(size_bytes, self.end - position))
         except OSError as error:
             raise LocalFault(
                 f"cannot read {self.name}: {error.strerror}; is its disk still there?"
@@ -60,7 +65,7 @@ class Source:
             BrokenDocumentError: a byte order mark, or bytes that are not UTF-8; the message has the byte's
             offset.
         """
-        position, line, rest = 0, 1, b""
+        position, line, rest = self.begin, self.line, b""
         while True:
             data = self.read(position + len(rest), self.window_bytes)
             text, used = _decode(rest + data, position, line, final=not data)
@@ -73,8 +78,8 @@ class Source:
             position += used
 
     def lines(self, faults: Faults) -> Iterator[tuple[int, str]]:
-        """Line numbers from 1 and lines without LF or CRLF; an over-long line is a fault and left out."""
-        number, rest, skipping = 1, "", False
+        """Line numbers and lines without LF or CRLF; an over-long line is a fault and left out."""
+        number, rest, skipping = self.line, "", False
         for text in self.texts():
             *whole, rest = (rest + text).split("\n")
             for line in whole:

@@ -83,7 +83,7 @@ def values(setting: Setting) -> Values:
 
 
 def choose(found: Table, allowed: int) -> Choice:
-    """The best of the first ``allowed`` settings by `RULE`; and, chosen on some runs, its worth on the rest."""
+    """The best of the first ``allowed`` settings by `RULE`; and, chosen on some runs, its worth on others."""
     picked = _pick(found, allowed)
     runs = len(found.makespan_s)
     folds = min(FOLDS, runs)

@@ -157,8 +157,10 @@ def started(header: RunHeader) -> datetime:
     """When the run started, in UTC.
 
     Raises:
-        ValueError: the header does not say it.
+        ValueError: the header does not say it, or has numbers that no table takes.
     """
+    if max(header.files, header.bytes_known, header.sizes_unknown, header.concurrency << 32) >= 1 << 63:
+        raise ValueError("a number in the run header is out of range")
     try:
         found = datetime.fromisoformat(header.wall_start)
     except ValueError:

@@ -10,14 +10,14 @@ attempt of the task, after one of the driver in the next run.
 import os
 import signal
 import socket
+import stat
 import threading
-import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -29,33 +29,41 @@ from cfetch.events import (
     BaselineView,
     EntryFinished,
     Event,
+    FileRecord,
     Listener,
     Progress,
     RunFinished,
+    RunNoted,
     RunStarted,
     RunStopping,
     Summary,
     fan_out,
 )
-from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
+from cfetch.pipeline.job import SETTINGS, own_words, slots_of, start_job, unlike
+from cfetch.pipeline.orphans import Orphans
+from cfetch.pipeline.receipts import STOP_NAME, Account, Receipts, on_disk
 from cfetch.pipeline.session import spark_session
-from cfetch.pipeline.shares import Pace, shares
-from cfetch.pipeline.work import STOP_NAME, Receipt, Work, do_batch
-from cfetch.placement.local import local_fault
+from cfetch.pipeline.shares import Pace, floors, sharers, shares
+from cfetch.pipeline.work import Work, attempts_of
+from cfetch.pipeline.work_file import write_work
+from cfetch.report.format import duration
 from cfetch.report.metrics import MetricsFile
 from cfetch.report.summary import Tally
 from cfetch.report.tracing import tracing_listener
+from cfetch.secret import printable
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 __all__ = ["ClusterGuard", "ClusterRun"]
 
 POLL_S = 0.25  # receipts are looked for four times a second, as the dashboard is drawn
 STOP_S = 60.0  # what tasks get to end in good order
-WRITTEN_AT_ONCE = 10_000  # entries in the driver's memory while they are written for the tasks
+READING_PAUSES = 9  # a run of many receipts spends no more than a tenth of the driver's time on them
+SHORTEST_PART_S = 2.0  # a task tells so often what it has done
+MOST_PARTS_A_S = 100  # and all tasks together no more often a second: each is a file
+WORTH_A_NOTE_S = 60.0
 NETWORK_ENV = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "NETRC")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -89,7 +97,7 @@ class ClusterRun:
         self._clock = clock
         self._lost = threading.Event()
         self._ended_by: list[CfetchError] = []
-        self._seen: set[str] = set()
+        self._account = Account()
         self._start_s = 0.0
         self._ended = {"done": 0, "skipped": 0, "failed": 0, "cancelled": 0}
         self._bytes_done = 0
@@ -109,26 +117,26 @@ class ClusterRun:
         """
         tally = Tally()
         told = fan_out(*(one for one in (tally, metrics, tracing_listener(), listener) if one is not None))
+        tell = self._counting(told)
         try:
-            with spark_session(self._settings.spark_master) as spark:
-                return self._go(spark, guard, self._counting(told), tally, metrics)
+            master = self._settings.spark_master
+            # signals twice: Spark has put its own handler in the place of the first
+            with self._signals(), spark_session(master, settings=SETTINGS) as spark, self._signals():
+                return self._go(spark, guard, tell, tally, metrics)
         finally:
             metrics.close()
 
     def _go(
         self, spark: "SparkSession", guard: ClusterGuard, tell: Listener, tally: Tally, metrics: MetricsFile
     ) -> Summary:
+        slots = slots_of(spark)
         self._start_s = self._clock.monotonic()
         tell(self._started(guard.instant))
-        receipts = self._state / "plans" / guard.instant / "receipts"
         error: CfetchError | None = None
+        orphans = Orphans(attempts_of(self._root, guard.instant, guard.epoch), self._now)
         try:
-            with _on_disk(receipts):
-                receipts.mkdir(0o700, parents=True, exist_ok=True)
-                (receipts / STOP_NAME).unlink(missing_ok=True)
-            done = self._told_before(receipts, guard.epoch, tell)
-            error = self._bring(spark, guard, receipts, done, tell)
-            self._settle(guard, error, tally)
+            error = self._bring(spark, slots, guard, orphans, tell)
+            self._settle(guard, error, tally, orphans)
         except CfetchError as fault:
             if str(fault) != str(error):
                 tell(RunStopping(t_s=self._now(), reason=str(fault)))
@@ -138,10 +146,53 @@ class ClusterRun:
         return summary
 
     def _bring(
-        self, spark: "SparkSession", guard: ClusterGuard, receipts: Path, done: set[int], tell: Listener
+        self, spark: "SparkSession", slots: int, guard: ClusterGuard, orphans: Orphans, tell: Listener
     ) -> CfetchError | None:
         """Run the job and tell what its tasks say; what ended it early."""
-        work = Work(
+        directory = self._state / "plans" / guard.instant / "receipts"
+        with on_disk(directory):
+            directory.mkdir(0o700, parents=True, exist_ok=True)
+            (directory / STOP_NAME).unlink(missing_ok=True)
+        receipts = Receipts(directory)
+        self._tell_before(receipts, guard.epoch, tell)
+        work = self._work(guard, directory, slots)
+        path = Path(work.work_file)
+        batches = self._cut(path, slots, tell)
+        if not batches:
+            return None
+        unset = unlike(spark)
+        if unset:
+            tell(
+                RunNoted(
+                    t_s=self._now(), note=f"the Spark session lacks {', '.join(unset)}; see docs/spark.md"
+                )
+            )
+        tag = f"cfetch-{guard.instant}-{guard.epoch}"
+        future = start_job(spark, work, batches, tag)
+        try:
+            self._follow(future, receipts, guard.epoch, directory / STOP_NAME, orphans, tell)
+        finally:
+            if not future.done():
+                with suppress(Exception):  # Spark's own, when it is gone itself
+                    spark.interruptTag(tag)
+            with suppress(OSError):
+                path.unlink()
+        self._read(receipts, guard.epoch, tell)
+        for event in self._account.left():
+            tell(event)
+        if self._ended_by:
+            return self._ended_by[0]
+        if self._lost.is_set():
+            guard.confirm()
+        failure = future.exception() if future.done() else None
+        if failure is None:
+            return None
+        fault = self._fault(directory, guard.epoch, failure)
+        tell(RunStopping(t_s=self._now(), reason=str(fault)))
+        return fault
+
+    def _work(self, guard: ClusterGuard, receipts: Path, slots: int) -> Work:
+        return Work(
             settings=self._settings,
             headers=self._plan.headers,
             env={name: os.environ[name] for name in NETWORK_ENV if name in os.environ},
@@ -149,110 +200,104 @@ class ClusterRun:
             epoch=guard.epoch,
             root=str(self._root),
             receipts=str(receipts),
+            work_file=str(receipts.parent / f"work-{guard.epoch}.parquet"),
             wall_start_s=self._clock.wall() - self._now(),
+            part_s=max(SHORTEST_PART_S, slots / MOST_PARTS_A_S),
+            at_a_time=slots,
         )
-        path = receipts.parent / f"work-{guard.epoch}.parquet"
-        batches = self._write_work(path, done, slots_of(spark))
-        if not batches:
-            return None
-        tag = f"cfetch-{guard.instant}-{guard.epoch}"
-        future: Future[None] = Future()
-        threading.Thread(
-            target=_run_job, args=(spark, path, work, batches, tag, future), name="spark job", daemon=True
-        ).start()
-        with self._signals():
-            self._follow(future, receipts, guard.epoch, tell)
-        if future.running() or not future.done():
-            spark.interruptTag(tag)
-        self._read(receipts, guard.epoch, tell)
-        with suppress(OSError):
-            path.unlink()
-        if self._ended_by:
-            return self._ended_by[0]
-        if self._lost.is_set():
-            guard.confirm()
-        failure = future.exception() if future.done() else None
-        return None if failure is None else self._fault(receipts, guard.epoch, failure)
 
-    def _follow(self, future: "Future[None]", receipts: Path, epoch: int, tell: Listener) -> None:
+    def _follow(
+        self,
+        future: "Future[None]",
+        receipts: Receipts,
+        epoch: int,
+        stop: Path,
+        orphans: Orphans,
+        tell: Listener,
+    ) -> None:
         """Until the job is over, or has been told to stop for long enough."""
         stop_s: float | None = None
         while not future.done():
+            began_s = self._now()
             self._read(receipts, epoch, tell)
+            orphans.look()
             tell(self._progress())
             if stop_s is None and (self._ended_by or self._lost.is_set()):
                 reason = "closing what is under way on all executors; once more to leave at once"
                 tell(RunStopping(t_s=self._now(), reason=reason))
-                with _on_disk(receipts):
-                    (receipts / STOP_NAME).touch(0o600)
+                with on_disk(stop):
+                    stop.touch(0o600)
                 stop_s = self._now() + STOP_S
             if stop_s is not None and self._now() > stop_s:
                 return
-            time.sleep(POLL_S)
+            wait([future], max(POLL_S, READING_PAUSES * (self._now() - began_s)))
 
     def _fault(self, receipts: Path, epoch: int, failure: BaseException) -> LocalFault:
-        for name in sorted(os.listdir(receipts)):
-            if name.startswith(f"fault-{epoch}-"):
-                with suppress(OSError, msgspec.MsgspecError):
-                    receipt = msgspec.json.decode((receipts / name).read_bytes(), type=Receipt)
-                    return LocalFault(f"an executor cannot work: {receipt.fault}")
+        for receipt in Receipts(receipts).new(lambda name: name.startswith(f"fault-{epoch}-")):
+            return LocalFault(f"an executor cannot work: {receipt.fault}")
+        said = own_words(failure)
+        if said is not None:
+            return LocalFault(f"an executor cannot work: {said}")
         kind = type(failure).__name__
         return LocalFault(
             f"the Spark job ended early ({kind}); the executors' logs say why, then run it again"
         )
 
-    def _settle(self, guard: ClusterGuard, error: CfetchError | None, tally: Tally) -> None:
+    def _settle(self, guard: ClusterGuard, error: CfetchError | None, tally: Tally, orphans: Orphans) -> None:
         if isinstance(error, LocalFault):
             guard.confirm()
         elif error is None and not tally.unfinished:
+            orphans.clear()
             guard.commit(files=len(self._plan), size_bytes=self._plan.total_bytes)
 
-    def _write_work(self, path: Path, done: set[int], slots: int) -> int:
+    def _cut(self, path: Path, slots: int, tell: Listener) -> int:
         """Write what the tasks are to do; the number of batches."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        left = [
-            index for index in range(len(self._plan)) if not done or self._plan.entry(index).id not in done
-        ]
-        sizes, hosts = self._plan.sizes, self._plan.host_of
+        plan, account = self._plan, self._account
+        left: Sequence[int] = range(len(plan))
+        if sum(self._ended.values()):
+            left = [index for index in left if plan.entry(index).id not in account]
+        sizes, hosts = [plan.sizes[i] for i in left], [plan.host_of[i] for i in left]
         pace = Pace(concurrency=self._settings.concurrency)
-        cut = shares([sizes[i] for i in left], [hosts[i] for i in left], pace=pace, slots=slots)
-        schema = pa.schema([("batch", pa.int32()), ("entry", pa.binary())])
-        encode = msgspec.msgpack.Encoder().encode
-        with _on_disk(path):
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "wb") as file, pq.ParquetWriter(file, schema) as writer:
-                for start in range(0, len(left), WRITTEN_AT_ONCE):
-                    part = left[start : start + WRITTEN_AT_ONCE]
-                    entries = [encode(self._plan.entry(index)) for index in part]
-                    numbers = cut.batch_of[start : start + WRITTEN_AT_ONCE]
-                    writer.write_batch(pa.record_batch([pa.array(numbers, pa.int32()), entries], schema))
+        cut = shares(sizes, hosts, pace=pace, slots=slots)
+        if left:
+            found = floors(cut, sizes, hosts, pace=pace, per_host=self._settings.per_host)
+            host = max(found, key=found.__getitem__, default=None)
+            if host is not None and found[host] > max(WORTH_A_NOTE_S, sum(cut.cost_s) / slots):
+                note = (
+                    f"{printable(plan.hosts[host])} alone takes about {duration(found[host])}, "
+                    "and more executors do not make that shorter"
+                )
+                tell(RunNoted(t_s=self._now(), note=note))
+        write_work(path, plan, left, cut, sharers(cut, hosts, slots=slots))
         return len(cut.cost_s)
 
-    def _told_before(self, receipts: Path, epoch: int, tell: Listener) -> set[int]:
-        """The entries that earlier runs of the plan have brought in place; told as skipped."""
-        done: set[int] = set()
-        for receipt in _receipts(receipts, lambda name: name.startswith("batch-"), self._seen):
-            if receipt.epoch >= epoch:
-                continue
-            for event in receipt.events:
-                if not isinstance(event, EntryFinished) or event.record.status not in ("done", "skipped"):
+    def _tell_before(self, receipts: Receipts, epoch: int, tell: Listener) -> None:
+        """The entries that earlier runs of the plan have brought and that stand; told as skipped."""
+        for receipt in receipts.new(lambda name: name.startswith(("batch-", "part-"))):
+            for event in receipt.events if receipt.epoch < epoch else ():
+                if not isinstance(event, EntryFinished):
                     continue
-                if event.record.id not in done:
-                    done.add(event.record.id)
+                record = event.record
+                is_new = record.status in ("done", "skipped") and record.id not in self._account
+                if is_new and self._stands(record):
+                    self._account.add(record.id)
                     now_s = self._now()
                     record = msgspec.structs.replace(
-                        event.record, status="skipped", attempts=[], stragglers=0, start_s=now_s, end_s=now_s
+                        record, status="skipped", attempts=[], stragglers=0, start_s=now_s, end_s=now_s
                     )
                     tell(EntryFinished(t_s=now_s, record=record))
-        return done
 
-    def _read(self, receipts: Path, epoch: int, tell: Listener) -> None:
+    def _stands(self, record: FileRecord) -> bool:
+        with suppress(OSError):
+            found = (self._root / record.path).lstat()
+            return stat.S_ISREG(found.st_mode) and found.st_size == record.bytes
+        return False
+
+    def _read(self, receipts: Receipts, epoch: int, tell: Listener) -> None:
         """Tell what new receipts say."""
         kinds = (f"batch-{epoch}-", f"part-{epoch}-")
-        for receipt in _receipts(receipts, lambda name: name.startswith(kinds), self._seen):
-            for event in receipt.events:
+        for receipt in receipts.new(lambda name: name.startswith(kinds)):
+            for event in self._account.news(receipt):
                 tell(event)
 
     def _counting(self, tell: Listener) -> Listener:
@@ -322,73 +367,3 @@ class ClusterRun:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def slots_of(spark: "SparkSession") -> int:
-    """How many tasks run at a time, as far as that is known now."""
-    with suppress(Exception):  # Connect does not tell
-        return max(1, spark.sparkContext.defaultParallelism)
-    return 2
-
-
-def _receipts(directory: Path, wanted: Callable[[str], bool], seen: set[str]) -> Iterator[Receipt]:
-    """Those that were not read before."""
-    with _on_disk(directory):
-        names = sorted(name for name in os.listdir(directory) if wanted(name) and name not in seen)
-    for name in names:
-        seen.add(name)
-        with _on_disk(directory):
-            data = (directory / name).read_bytes()
-        try:
-            yield msgspec.json.decode(data, type=Receipt)
-        except msgspec.MsgspecError:
-            raise LocalFault(
-                f"{directory / name} is damaged; remove it and run the same command again"
-            ) from None
-
-
-@contextmanager
-def _on_disk(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise local_fault(error, f"cannot use {path}") from None
-
-
-def _run_job(
-    spark: "SparkSession", path: Path, work: Work, batches: int, tag: str, future: "Future[None]"
-) -> None:
-    """In a thread: one action, which ends when all tasks have. No RDD and no context, so Connect will do."""
-    try:
-        from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documents have it
-
-        spark.addTag(tag)
-        frame = spark.read.parquet(str(path)).repartitionById(batches, F.col("batch"))
-        frame.mapInArrow(_task_of(work), "batch int, files int, failed int").collect()
-    except BaseException as error:  # noqa: BLE001 - it is the follower's
-        future.set_exception(error)
-    else:
-        future.set_result(None)
-
-
-def _task_of(work: Work) -> Any:  # noqa: ANN401 - what mapInArrow takes
-    def task(rows: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        import pyarrow as pa
-        from pyspark import TaskContext
-
-        decode = msgspec.msgpack.Decoder(Entry).decode
-        found: dict[int, list[Entry]] = {}
-        for part in rows:
-            for batch, entry in zip(part.column(0).to_pylist(), part.column(1).to_pylist(), strict=True):
-                found.setdefault(batch, []).append(decode(entry))
-        context = TaskContext.get()
-        assert context is not None
-        number, attempt = context.taskAttemptId(), context.attemptNumber()
-        for batch, entries in found.items():
-            done = do_batch(work, batch, entries, task=number, attempt=attempt)
-            yield pa.RecordBatch.from_pylist(
-                [{"batch": done.batch, "files": done.files, "failed": done.failed}],
-                schema=pa.schema([("batch", pa.int32()), ("files", pa.int32()), ("failed", pa.int32())]),
-            )
-
-    return task

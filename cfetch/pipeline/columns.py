@@ -6,7 +6,7 @@ Types are Spark's names. Seconds ``…_s`` count from the run's start; sizes are
 from functools import cache
 from typing import Any, NamedTuple
 
-__all__ = ["TABLES", "Column", "arrow_schema", "ddl"]
+__all__ = ["DAY", "TABLES", "VERDICTS", "Column", "arrow_schema", "ddl"]
 
 
 class Column(NamedTuple):
@@ -106,15 +106,35 @@ TABLES: dict[str, tuple[Column, ...]] = {
 }
 
 
-def ddl(table: str) -> str:
-    """The table's schema for Spark's reader; ``day``, the folder, is a column too."""
-    day = [] if table == "rejected" else ["day date"]
-    return ", ".join([*(f"`{column.name}` {column.type}" for column in TABLES[table]), *day])
+DAY = Column("day", "date", "of wall_start, in UTC; the name of the folder")
+
+VERDICTS = (
+    *_RUN[:2],
+    DAY,
+    Column("id", "bigint", "the entry's index in its manifest"),
+    Column("host", "string", "the entry's own"),
+    Column("path", "string", "the entry's"),
+    Column("attempt", "int", "counts from 1"),
+    Column("rate_bps", "double", "at which it was running when it was cancelled"),
+    Column("elapsed_s", "double", "how long it had taken until then"),
+    Column("cancelled_s", "double", "when it was cancelled"),
+    Column(
+        "projected_s", "double", "when it would have ended; null: it did not move, or the size is unknown"
+    ),
+    Column("finish_s", "double", "when the file was there; null: it never came"),
+    Column("saved_s", "double", "what cancelling it saved; below 0: what it cost; null: not known"),
+    Column("wasted_bytes", "bigint", "that it had received, and are in no file"),
+)
+
+
+def ddl(columns: tuple[Column, ...]) -> str:
+    """The columns as a schema for Spark."""
+    return ", ".join(f"`{column.name}` {column.type}" for column in columns)
 
 
 @cache
-def arrow_schema(table: str) -> Any:  # noqa: ANN401 - pyarrow is not typed
-    """The same as pyarrow's schema, without ``day``."""
+def arrow_schema(columns: tuple[Column, ...]) -> Any:  # noqa: ANN401 - pyarrow is not typed
+    """The columns as pyarrow's schema."""
     import pyarrow as pa
 
     types = {
@@ -123,9 +143,10 @@ def arrow_schema(table: str) -> Any:  # noqa: ANN401 - pyarrow is not typed
         "int": pa.int32(),
         "double": pa.float64(),
         "boolean": pa.bool_(),
+        "date": pa.date32(),
         "timestamp": pa.timestamp("us", tz="UTC"),
         "array<struct<at_s:double,bytes:bigint>>": pa.list_(
             pa.struct([("at_s", pa.float64()), ("bytes", pa.int64())])
         ),
     }
-    return pa.schema([(column.name, types[column.type]) for column in TABLES[table]])
+    return pa.schema([(column.name, types[column.type]) for column in columns])

@@ -153,14 +153,14 @@ def replayed_by_spark(
     from pyspark.errors import PySparkException
 
     chunks = _chunks(items)
-    plan = pa.table(
-        {"number": list(range(len(chunks))), "items": [msgspec.json.encode(one) for one in chunks]}
-    )
+    texts = [msgspec.json.encode(one) for one in chunks]
+    numbers = pa.array(range(len(chunks)), pa.int32())  # repartitionById takes no longer ones
+    plan = pa.table({"number": numbers, "items": texts})
     try:
         rows = (
             spark.createDataFrame(plan)
             .repartitionById(len(chunks), "number")
-            .mapInArrow(_task(load, tuple(settings)), "number long, results binary, error string")
+            .mapInArrow(_task(load, tuple(settings)), "number int, results binary, error string")
             .collect()
         )
     except PySparkException as error:
@@ -201,7 +201,7 @@ def _task(
             except CfetchError as failure:  # a row: an exception would only be tried again
                 error = str(failure)
             yield pa.RecordBatch.from_arrays(
-                [pa.array([number]), pa.array([results]), pa.array([error], pa.string())],
+                [pa.array([number], pa.int32()), pa.array([results]), pa.array([error], pa.string())],
                 names=["number", "results", "error"],
             )
 

@@ -59,18 +59,22 @@ class History(NamedTuple):
 
 def history(records: Iterable[FileRecord], *, stall_timeout_s: float) -> tuple[History, list[str]]:
     """Columns of the files that were tried, and the names of their hosts by number."""
-    columns = [array("d") for _ in History._fields]
+    rows = array("d")
     hosts: dict[str, int] = {}
     for record in records:
         if record.attempts:
-            row = (*_row(record, stall_timeout_s), hosts.setdefault(record.host, len(hosts)))
-            for column, value in zip(columns, row, strict=True):
-                column.append(value)
-    return History(*(np.frombuffer(column) if column else np.empty(0) for column in columns)), list(hosts)
+            rows.extend(_row(record, stall_timeout_s))
+            rows.append(hosts.setdefault(record.host, len(hosts)))
+    wide = len(History._fields)
+    table = np.frombuffer(rows).reshape(-1, wide) if rows else np.empty((0, wide))
+    return History(*np.ascontiguousarray(table.T)), list(hosts)
 
 
 def _row(record: FileRecord, stall_timeout_s: float) -> tuple[float, ...]:
-    attempts = [one for one in record.attempts if one.outcome != "lost"] or record.attempts
+    attempts = record.attempts
+    if len(attempts) == 1 and attempts[0].outcome == "done" and record.status == "done":
+        return _plain_row(record, attempts[0])  # nearly every file
+    attempts = [one for one in attempts if one.outcome != "lost"] or attempts
     start_s, busy_s = attempts[0].start_s, sum(one.end_s - one.start_s for one in attempts)
     done = record.status == "done"
     end_s = record.end_s if done else _NAN
@@ -90,6 +94,15 @@ def _row(record: FileRecord, stall_timeout_s: float) -> tuple[float, ...]:
     return (
         start_s, busy_s, end_s, before_s, size, seen_s, got, rest_s, ended, fresh_bps, kept, sample_bps
     )  # fmt: skip
+
+
+def _plain_row(record: FileRecord, only: AttemptRecord) -> tuple[float, ...]:
+    """One attempt, and it was whole: as `_row` would have it."""
+    seen_s = only.end_s - only.start_s
+    size = max(0, (record.bytes if record.size_bytes is None else record.size_bytes) - only.from_byte)
+    got = min(only.bytes, size)
+    rate_bps = _rate_bps(only)
+    return (only.start_s, seen_s, record.end_s, 0, size, seen_s, got, 0, WHOLE, _NAN, _NAN, rate_bps)
 
 
 def _is_judged(attempt: AttemptRecord) -> bool:

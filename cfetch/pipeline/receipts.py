@@ -1,9 +1,9 @@
 """Receipts: what the tasks of a run leave in a directory that the driver sees, and nothing else between them.
 
-``batch-<epoch>-<batch>`` is left once, by the first copy of a task that brings all of its batch to its end: made
-under a name of its own and linked into place, so that the first wins. ``part-…`` tells early what has ended since
-the last one, and stays of use when its task dies. ``fault-…`` says why an executor cannot work. ``stop`` is the
-driver's: all tasks end in good order.
+``batch-<epoch>-<batch>`` is left once, by the first copy of a task that brings all of its batch to its end:
+made under a name of its own and linked into place, so that the first wins. ``part-…`` tells early what has
+ended since the last one, and stays of use when its task dies. ``fault-…`` says why an executor cannot work.
+``stop`` is the driver's: all tasks end in good order.
 """
 
 import os
@@ -93,8 +93,9 @@ class Receipts:
     def new(self, wanted: Callable[[str], bool]) -> Iterator[Receipt]:
         """Those that were not read before and whose names are wanted. Raises LocalFault."""
         with on_disk(self._directory):
-            names = sorted(name for name in os.listdir(self._directory) if name not in self._seen and wanted(name))
-        for name in names:
+            found = [path.name for path in self._directory.iterdir()]
+        names = [name for name in found if name not in self._seen and wanted(name)]
+        for name in sorted(names, reverse=True):  # parts before the receipts of their batches
             self._seen.add(name)
             with on_disk(self._directory):
                 data = (self._directory / name).read_bytes()
@@ -102,18 +103,20 @@ class Receipts:
                 yield msgspec.json.decode(data, type=Receipt)
                 continue
             if name.startswith("batch-"):
-                raise LocalFault(f"{self._directory / name} is damaged; remove it and run the same command again")
+                raise LocalFault(
+                    f"{self._directory / name} is damaged; remove it and run the same command again"
+                )
 
 
 class Account:
     """Each entry ends once, whatever several copies of a task and several attempts say of it. Pure.
 
-    An entry that one copy had to leave may be brought by another: that it was left is held back.
+    What one copy could not bring another may: that is held back until the batch is over.
     """
 
     def __init__(self) -> None:
         self._ended = bytearray()
-        self._left: dict[int, EntryFinished] = {}
+        self._held: dict[int, dict[int, EntryFinished]] = {}  # by batch and entry
 
     def __contains__(self, number: int) -> bool:
         return number < len(self._ended) and bool(self._ended[number])
@@ -126,26 +129,30 @@ class Account:
 
     def news(self, receipt: Receipt) -> Iterator[Told]:
         """What the receipt says that was not known."""
+        held = self._held.setdefault(receipt.batch, {})
         for event in receipt.events:
             if not isinstance(event, EntryFinished):
                 yield event
-                continue
-            number = event.record.id
-            if number in self:
-                continue
-            if event.record.status == "cancelled":
-                self._left[number] = event
-                continue
-            self._left.pop(number, None)
-            self.add(number)
-            yield event
+            elif event.record.id not in self:
+                if event.record.status in ("done", "skipped"):
+                    held.pop(event.record.id, None)
+                    self.add(event.record.id)
+                    yield event
+                else:
+                    held[event.record.id] = event
+        if receipt.number is None and receipt.fault is None:
+            yield from self._over(receipt.batch)
 
     def left(self) -> Iterator[Told]:
-        """At the end: the entries that nobody has brought."""
-        for number, event in self._left.items():
-            self.add(number)
-            yield event
-        self._left.clear()
+        """At the end of the run: the entries that nobody has brought."""
+        for batch in list(self._held):
+            yield from self._over(batch)
+
+    def _over(self, batch: int) -> Iterator[Told]:
+        for number, event in self._held.pop(batch, {}).items():
+            if number not in self:
+                self.add(number)
+                yield event
 
 
 @contextmanager

@@ -3,9 +3,9 @@
 `group` makes a run's columns ready once; `replay` then carries many runs through many settings side by side,
 one step a file. A run is scheduled anew on as many workers as it had, its files in the order in which they
 were started. Who is flagged, and when, is the detector's rule: ``multiplier * size / median + padding``, with
-the median of what had finished by then, at a check, once enough have finished. A flagged attempt is replaced by
-a fresh one, whose time is the file's own where it was rescued in the record, else that of a normal attempt of
-its size.
+the median of what had finished by then, at a check, once enough have finished. A flagged attempt is replaced
+by a fresh one, whose time is the file's own where it was rescued in the record, else that of a normal attempt
+of its size.
 """
 
 import heapq

@@ -8,10 +8,11 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from cfetch.errors import UsageError
@@ -21,8 +22,9 @@ from cfetch.secret import printable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["spark_session"]
+__all__ = ["shown", "spark_session"]
 
+NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 OLDEST_SPARK = (4, 1)  # repartitionById: one chunk of work is one task
 OLDEST_JAVA = 17  # what Spark 4 asks for
 JAVA_ANSWERS_S = 30.0  # a cold disk; a shim that waits for a person never answers
@@ -31,12 +33,15 @@ _QUIET = f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properti
 
 
 @contextmanager
-def spark_session(master: str | None, given: "SparkSession | None" = None) -> Iterator["SparkSession"]:
+def spark_session(
+    master: str | None, given: "SparkSession | None" = None, *, settings: Mapping[str, str] = NO_SETTINGS
+) -> Iterator["SparkSession"]:
     """A session for as long as the ``with`` lasts.
 
     ``given`` is used first, then one that this program has already; both keep their settings and are left
     running. Else one is made: for ``master`` (``local[*]`` if None; ``sc://host`` is Spark Connect), with
     this Python for its workers unless ``PYSPARK_PYTHON`` names another, and it is stopped in the end.
+    ``settings`` are for such a one, by Spark's names.
 
     Raises:
         UsageError: the extra ``spark`` or Java is missing or too old, or no session can be had at ``master``.
@@ -46,7 +51,7 @@ def spark_session(master: str | None, given: "SparkSession | None" = None) -> It
     if found is not None:
         yield found
         return
-    made = _made(master or "local[*]")
+    made = _made(master or "local[*]", settings)
     try:
         yield made
     finally:
@@ -76,7 +81,7 @@ def _active() -> "SparkSession | None":
         return None
 
 
-def _made(master: str) -> "SparkSession":
+def _made(master: str, settings: Mapping[str, str]) -> "SparkSession":
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -86,7 +91,7 @@ def _made(master: str) -> "SparkSession":
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else the workers take the python3 on PATH
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else has to reach it
-    builder = SparkSession.builder.appName("cfetch")
+    builder = SparkSession.builder.appName("cfetch").config(map=dict(settings))
     if is_connect:
         builder = builder.remote(master)
     else:
@@ -105,14 +110,14 @@ def _made(master: str) -> "SparkSession":
     except Exception as error:  # noqa: BLE001 - py4j, gRPC and Spark each have a tree of their own
         kind = error.getCondition() if isinstance(error, PySparkException) else None
         raise UsageError(
-            f"no Spark session at {printable(_without_token(master))} ({kind or type(error).__name__}); "
+            f"no Spark session at {shown(master)} ({kind or type(error).__name__}); "
             "check --spark-master, and that the cluster is up and reachable from here"
         ) from None
 
 
-def _without_token(master: str) -> str:
-    """A Connect address may end in ``;token=…``, or have a password before an @."""
-    return re.sub(r"//[^/@]*@", "//", master.partition(";")[0])
+def shown(master: str) -> str:
+    """``master`` for a person: without the ``;token=…`` of a Connect address, or a password before an @."""
+    return printable(re.sub(r"//[^/@]*@", "//", master.partition(";")[0]))
 
 
 def _require_java() -> None:

@@ -157,12 +157,14 @@ def chosen(results: Sequence[Result], grid: Sequence[Setting], engine: Literal["
     """
     columns = _columns(grid)
     allowed, default = len(columns) - 1, columns.index(default_setting())
-    runs = [one for one in results if one.host is None]
-    used = [one for one in runs if one.finished >= RUN_FINISHED]
+    used, left_out = _used(results)
     _require_enough(used, allowed)
     found = table(columns, default, used)
     every, (unmitigated,) = scored(found, allowed)
-    hosts, hosts_left_out = _hosts([one for one in results if one.host is not None], columns)
+    instants = {(one.source, one.instant) for one in used}
+    parts = [one for one in results if one.host is not None and (one.source, one.instant) in instants]
+    once = {(one.instant, one.host, one.files, one.recorded_s): one for one in parts}
+    hosts, hosts_left_out = _hosts(list(once.values()), columns)
     return Tuning(
         version=__version__,
         engine=engine,
@@ -172,11 +174,7 @@ def chosen(results: Sequence[Result], grid: Sequence[Setting], engine: Literal["
         settings=every,
         unmitigated=unmitigated,
         runs=[_replayed(one) for one in used],
-        left_out=[
-            LeftOut(name=f"{one.instant} of {one.source}", reason=f"only {one.finished} files finished")
-            for one in runs
-            if one.finished < RUN_FINISHED
-        ],
+        left_out=left_out,
         estimates=Estimates(
             by_rate=sum(one.estimates[0] for one in used),
             by_stall_rule=sum(one.estimates[1] for one in used),
@@ -185,6 +183,25 @@ def chosen(results: Sequence[Result], grid: Sequence[Setting], engine: Literal["
         hosts=hosts,
         hosts_left_out=hosts_left_out,
     )
+
+
+def _used(results: Sequence[Result]) -> tuple[list[Result], list[LeftOut]]:
+    """The runs that take part, and why the others do not."""
+    used: dict[tuple[str, int, float], Result] = {}
+    left_out = []
+    for one in results:
+        if one.host is not None:
+            continue
+        key = one.instant, one.files, one.recorded_s
+        if one.finished < RUN_FINISHED:
+            reason = f"only {one.finished} files finished"
+        elif key in used:
+            reason = "given twice"
+        else:
+            used[key] = one
+            continue
+        left_out.append(LeftOut(name=f"{one.instant} of {one.source}", reason=reason))
+    return list(used.values()), left_out
 
 
 def _require_enough(used: Sequence[Result], allowed: int) -> None:

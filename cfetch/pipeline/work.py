@@ -1,11 +1,11 @@
 """A task: one batch through the same pool that a run on one machine has, and receipts for it.
 
-Runs on an executor, and imports nothing of Spark. Files get their final names one by one, as they are verified;
-the receipt of the batch is the last step. What happens to files is rows of receipts, never an exception; an
-exception says that this executor cannot work.
+Runs on an executor, and imports nothing of Spark. Files get their final names one by one, as they are
+verified; the receipt of the batch is the last step. What happens to files is rows of receipts, never an
+exception; an exception says that this executor cannot work.
 
-Copies of a task help each other: a second one begins at the other end of the batch and passes over what stands,
-and each of them ends when the batch's receipt is there.
+Copies of a task help each other: a second one begins at the other end of the batch and passes over what
+stands, and each of them ends when the batch's receipt is there.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ import random
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -37,7 +38,7 @@ from cfetch.transfer.network import network_of
 from cfetch.transfer.pool import Pool
 from cfetch.transfer.refresh import CommandRefresher
 
-__all__ = ["Copy", "Done", "Work", "attempts_of", "do_batch"]
+__all__ = ["Copy", "Done", "Work", "attempts_of", "do_batch", "own_settings"]
 
 LOOK_S = 0.5  # for the stop and for another copy's receipt: what a stop may take longer
 UNKNOWN = -1
@@ -47,7 +48,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     """What every task is told. It holds secrets, as the plan does: it travels in the job and nowhere else.
 
     ``wall_start_s``: the run's, by the driver's clock; all times in receipts count from it. ``part_s``: so
-    often a task tells what it has done.
+    often a task tells what it has done. ``at_a_time``: how many tasks may run.
     """
 
     settings: Settings
@@ -60,6 +61,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     work_file: str
     wall_start_s: float
     part_s: float
+    at_a_time: int
 
 
 class Copy(NamedTuple):
@@ -71,7 +73,7 @@ class Copy(NamedTuple):
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """What a task tells Spark of its batch: entries that it has brought to their end, and failed ones of them."""
+    """What a task tells Spark of its batch: entries brought to their end, and failed ones of them."""
 
     batch: int
     files: int
@@ -107,11 +109,22 @@ def attempts_of(root: Path, instant: str, epoch: int) -> Path:
     return root / STATE_NAME / ATTEMPTS / instant / str(epoch)
 
 
+def own_settings(settings: Settings, sharers: int, at_a_time: int) -> Settings:
+    """A task's part of the limits that are for the run as a whole; each task has one connection at least."""
+    return replace(
+        settings,
+        per_host=settings.per_host and max(1, settings.per_host // sharers),
+        limit_rate=settings.limit_rate and max(1, settings.limit_rate // at_a_time),
+        limit_rate_per_host=settings.limit_rate_per_host and max(1, settings.limit_rate_per_host // sharers),
+    )
+
+
 def do_batch(work: Work, batch: Batch, copy: Copy) -> Done:
     """Bring all entries to their end and leave the receipt; nothing if another copy has.
 
     Raises:
-        LocalFault: this executor cannot write there; there is a receipt that says so, which counts for nothing.
+        LocalFault: this executor cannot write there; there is a receipt that says so, which counts for
+        nothing.
     """
     told = _Telling(work, copy)
     if told.is_over():
@@ -187,9 +200,7 @@ class _Telling:
 
 async def _pool(work: Work, batch: Batch, copy: Copy, told: _Telling) -> LocalFault | None:
     """Run the pool; what ended it early."""
-    clock, settings = SystemClock(), work.settings
-    if settings.per_host is not None and batch.per_host is not None:
-        settings = msgspec.structs.replace(settings, per_host=batch.per_host)
+    clock, settings = SystemClock(), own_settings(work.settings, batch.sharers, work.at_a_time)
     began_s = clock.monotonic() - max(0.0, clock.wall() - work.wall_start_s)
     try:
         directory = _own_directory(work, copy.task)

@@ -1,7 +1,7 @@
 """What the tasks are to do, as one Parquet file that driver and executors see: a row group for each batch.
 
-A task reads its own group and no other, so nothing is shuffled, and no lost shuffle file makes Spark run a whole
-stage again.
+A task reads its own group and no other, so nothing is shuffled, and no lost shuffle file makes Spark run a
+whole stage again.
 """
 
 import os
@@ -22,28 +22,32 @@ __all__ = ["Batch", "read_batch", "write_work"]
 
 
 class Batch(NamedTuple):
-    """The entries of one task; ``per_host``: its share of the connections to each host, None is no limit."""
+    """The entries of one task; ``sharers``: so many tasks at a time ask the same host, itself among them."""
 
     entries: list[Entry]
-    per_host: int | None
+    sharers: int
 
 
-def write_work(
-    path: Path, plan: Plan, left: Sequence[int], cut: Shares, per_host: Sequence[int | None]
-) -> None:
-    """``left`` are indexes of the plan, ``cut`` says the batch of each. Private: it holds links. Raises LocalFault."""
+def write_work(path: Path, plan: Plan, left: Sequence[int], cut: Shares, sharers: Sequence[int]) -> None:
+    """``left`` are indexes of the plan, ``cut`` says the batch of each.
+
+    Private: it holds links. Raises LocalFault.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema = pa.schema([("entry", pa.binary()), ("per_host", pa.int32())])
+    schema = pa.schema([("entry", pa.binary()), ("sharers", pa.int32())])
     encode = msgspec.msgpack.Encoder().encode
     with on_disk(path):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file, pq.ParquetWriter(file, schema, use_dictionary=False) as writer:
-            for places, most in zip(_places(cut), per_host, strict=True):
+        with (
+            os.fdopen(descriptor, "wb") as file,
+            pq.ParquetWriter(file, schema, use_dictionary=False) as writer,
+        ):
+            for places, many in zip(_places(cut), sharers, strict=True):
                 entries = pa.array([encode(plan.entry(left[place])) for place in places], pa.binary())
-                limits = pa.array([most] * len(places), pa.int32())
-                writer.write_table(pa.table([entries, limits], schema), row_group_size=len(places))
+                shared = pa.array([many] * len(places), pa.int32())
+                writer.write_table(pa.table([entries, shared], schema), row_group_size=len(places))
 
 
 def _places(cut: Shares) -> Iterator["array[int]"]:

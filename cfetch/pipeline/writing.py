@@ -1,34 +1,33 @@
-"""A task of ``cfetch metrics load``: one chunk of a metrics file becomes Parquet files. Imports nothing of Spark.
+"""A task of ``cfetch metrics load``: one chunk of a metrics file becomes Parquet files. No Spark in it.
 
-The files get their names, which nobody else's have, when they are whole and on disk. No reader counts them before
-the run's own row names their load (``load.py``); so a task may be repeated, or run twice, or die.
+A file gets its name, which says whose it is, when it is whole and on disk. No reader counts it before its
+run's own row names the load (``store.py``); so a task may be repeated, run twice, or die.
 """
 
 import hashlib
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from datetime import date
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import msgspec
 
 from cfetch.events import FileRecord
 from cfetch.pipeline.chunks import Chunk, lines_of, started
-from cfetch.pipeline.columns import arrow_schema
+from cfetch.pipeline.columns import TABLES, arrow_schema
 from cfetch.report.analyse import RunCount
 from cfetch.report.metrics import RunHeader
 from cfetch.report.verdict import retries
 from cfetch.secret import printable
-from cfetch.waste import received_bytes, wasted_by_attempt
+from cfetch.waste import received_bytes, wasted_by_attempt, wasted_bytes
 
 __all__ = ["MOST_REJECTED", "Rejected", "Segment", "Told", "Work", "new_file", "run_key", "write_chunk"]
 
 FLUSH_FILES = 8192  # in memory at a time; with samples some 20 MB
 MOST_REJECTED = 1000  # of a source that are kept with their reasons; a wrong file has a million, all alike
-_LONG_AGO = date(1970, 1, 1)
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -85,28 +84,24 @@ def write_chunk(work: Work, to: Path) -> Told:
 
 
 def _write(work: Work, to: Path, told: Told) -> None:
-    rows: _Rows | None = None
-    if work.chunk.header is not None:
-        rows = _Rows(work, to, work.chunk.header, work.chunk.header_line, told)
-    for line in lines_of(work.chunk):
-        held = line.holds
-        if isinstance(held, RunHeader):
-            if rows is not None:
-                rows.close()
-            rows = _Rows(work, to, held, line.number, told)
-        elif isinstance(held, FileRecord):
-            if rows is None:
+    with ExitStack() as files:
+        rows: _Rows | None = None
+        if work.chunk.header is not None:
+            rows = files.enter_context(_Rows(work, to, work.chunk.header, work.chunk.header_line, told))
+        for line in lines_of(work.chunk):
+            held = line.holds
+            if isinstance(held, RunHeader):
+                files.close()  # the run before is whole
+                rows = files.enter_context(_Rows(work, to, held, line.number, told))
+            elif isinstance(held, str):
+                if rows is None or not line.torn:  # the torn last line of a run that was killed is no fault
+                    _reject(told, None if rows is None else rows.segment, line.number, held)
+            elif rows is None:
                 _reject(told, None, line.number, "no run header (schema cfetch.run/1) comes before it")
             elif held.instant != rows.segment.header.instant:
-                _reject(
-                    told, rows.segment, line.number, "its instant is not that of the run header before it"
-                )
+                _reject(told, rows.segment, line.number, "its instant is not the one of its run's header")
             else:
                 rows.add(line.number, held)
-        elif rows is None or not line.torn:  # the torn last line of a run that was killed is no fault
-            _reject(told, rows.segment if rows else None, line.number, held)
-    if rows is not None:
-        rows.close()
 
 
 def _reject(told: Told, segment: Segment | None, line: int, reason: str) -> None:
@@ -119,47 +114,102 @@ def _reject(told: Told, segment: Segment | None, line: int, reason: str) -> None
 
 
 class _Rows:
-    """The rows of one segment of a chunk, on their way into a file for each table."""
+    """The rows of one segment of a chunk, on their way into a file for each table that has some."""
 
     def __init__(self, work: Work, to: Path, header: RunHeader, line: int, told: Told) -> None:
         self.segment = Segment(load=f"{work.load}-{line}", header=header, line=line)
-        self._told = told
         told.segments.append(self.segment)
+        self._told = told
         self._at = started(header)
-        self._name = f"{run_key(header)}-{self.segment.load}-{work.number}.parquet"
-        self._to = to
+        name = f"{run_key(header)}-{self.segment.load}-{work.number}.parquet"
+        self._paths = {table: to / table / f"day={self._at.date()}" / name for table in ("files", "attempts")}
         self._waiting: list[tuple[int, FileRecord]] = []
-        self._batches: dict[str, list[Any]] = {"files": [], "attempts": []}
+        self._files = ExitStack()
+        self._writers: dict[str, Any] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._files.__exit__(kind, error, trace)
+            return
+        with self._files:
+            self._put(self._waiting)
 
     def add(self, line: int, record: FileRecord) -> None:
         self._waiting.append((line, record))
         if len(self._waiting) >= FLUSH_FILES:
-            self._flush()
+            waiting, self._waiting = self._waiting, []
+            self._put(waiting)
 
-    def close(self) -> None:
-        import pyarrow.parquet as pq
+    def _put(self, waiting: list[tuple[int, FileRecord]]) -> None:
+        """Write ``waiting``; records that no column takes are found by halving."""
+        import pyarrow as pa
 
-        self._flush()
-        for table, batches in self._batches.items():
-            if not any(batch.num_rows for batch in batches):
-                continue
-            path = self._to / table / f"day={self._at.date()}" / self._name
-            with (
-                new_file(path) as file,
-                pq.ParquetWriter(file, arrow_schema(table), compression="zstd") as writer,
-            ):
-                for batch in batches:
-                    writer.write_batch(batch)
-
-    def _flush(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for line, record in self._converted(waiting):
+        run = (self.segment.header.instant, self._at, self.segment.load)
+        try:
+            batches = {
+                "files": _batch("files", [run + _file_row(record) for _, record in waiting]),
+                "attempts": _batch(
+                    "attempts", [run + row for _, one in waiting for row in _attempt_rows(one)]
+                ),
+            }
+        except (ValueError, OverflowError, pa.ArrowException):
+            if len(waiting) == 1:
+                _reject(self._told, self.segment, waiting[0][0], "a number or a text in it is out of range")
+                return
+            middle = len(waiting) // 2
+            self._put(waiting[:middle])
+            self._put(waiting[middle:])
+            return
+        for table, batch in batches.items():
+            if batch.num_rows:
+                self._writer(table).write_batch(batch)
+        for _, record in waiting:
             self.segment.count.add(record)
-            self.segment.attempts += len(record.attempts)
-            del line
+        self.segment.attempts += batches["attempts"].num_rows
 
-    def _converted(self, waiting: list[tuple[int, FileRecord]]) -> list[tuple[int, FileRecord]]:
-        return waiting
+    def _writer(self, table: str) -> Any:  # noqa: ANN401 - pyarrow is not typed
+        if table not in self._writers:
+            import pyarrow.parquet as pq
+
+            file = self._files.enter_context(new_file(self._paths[table]))
+            writer = pq.ParquetWriter(file, arrow_schema(TABLES[table]), compression="zstd")
+            self._writers[table] = self._files.enter_context(writer)
+        return self._writers[table]
+
+
+def _batch(table: str, rows: list[tuple[object, ...]]) -> Any:  # noqa: ANN401 - pyarrow is not typed
+    import pyarrow as pa
+
+    schema = arrow_schema(TABLES[table])
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+    )
+
+
+def _file_row(record: FileRecord) -> tuple[object, ...]:
+    return (
+        *(record.id, record.path, record.host, record.size_bytes, record.offset, record.batch, record.volume),
+        *(record.status, record.verified, record.bytes, received_bytes(record), wasted_bytes(record)),
+        *(record.queued_s, record.start_s, record.end_s, record.rate_bps),
+        *(len(record.attempts), retries(record), record.stragglers, record.error_kind, record.error),
+    )
+
+
+def _attempt_rows(record: FileRecord) -> Iterator[tuple[object, ...]]:
+    entry = (record.id, record.path, record.host, record.size_bytes)
+    for one, wasted in zip(record.attempts, wasted_by_attempt(record), strict=True):
+        yield (
+            *entry,
+            *(one.mirror, one.n, one.outcome, one.http_status, one.error, one.peer),
+            *(one.start_s, one.first_byte_s, one.end_s, one.from_byte, one.bytes, wasted),
+            *(one.median_bps, one.expected_s, one.samples),
+        )
 
 
 @contextmanager

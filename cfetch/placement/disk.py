@@ -207,6 +207,11 @@ class GuardedDisk:
         """More than ``MOST_UNWRITTEN_BYTES``."""
         return self._asked_bytes - self._over_bytes > MOST_UNWRITTEN_BYTES
 
+    @property
+    def is_behind(self) -> bool:
+        """Something is unwritten."""
+        return self._asked_bytes > self._over_bytes
+
     async def room(self) -> None:
         """Wait for the thread, which wakes the waiters when it has written enough."""
         line = self.line

@@ -112,6 +112,7 @@ class LocalVolume:
         self._root_number = _number(os.fstat(self._root_fd))
         try:
             os.close(self._open_below(STATE_NAME, mode=0o700))
+            self._look_whether_writable()
             if staging is not None:
                 os.close(self._open_below(f"{STATE_NAME}/{staging}", mode=0o700))
                 self.stage(staging)
@@ -121,6 +122,13 @@ class LocalVolume:
         except LocalFault:
             self.close()
             raise
+
+    def _look_whether_writable(self) -> None:
+        """Raises OSError. What is there already tells nothing of a file system that has turned read-only."""
+        if not os.access(STATE_NAME, os.W_OK | os.X_OK, dir_fd=self._root_fd):
+            is_read_only = os.fstatvfs(self._root_fd).f_flag & os.ST_RDONLY
+            number = errno.EROFS if is_read_only else errno.EACCES
+            raise OSError(number, os.strerror(number))
 
     def stage(self, path: str) -> None:
         """Write parts to ``attempts/<instant>/<epoch>`` from now on, which is there and this run's alone.

@@ -24,7 +24,7 @@ LEFT_OUT = 5  # more lines of reasons bury the answer
 
 def view(found: Tuning, written: str | None = None) -> RenderableType:
     """Everything, for ``Console.print``; ``written``: the file that holds the recommended values."""
-    front = (_table(found), *_legend(found))
+    front: tuple[RenderableType, ...] = (_table(found), *_legend(found))
     return Group(*_answer(found), Text(), *front, Text(), *_grounds(found), *_end(found, written))
 
 

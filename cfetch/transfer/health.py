@@ -120,19 +120,25 @@ class Health:
         volumes = range(len(self._volumes))
         taken = list(map(self._taken, volumes))
         busy_s = list(map(self._busy_until_now_s, volumes))
+        before_s, was_behind = self._clock.monotonic(), [False for _ in volumes]
         while True:
             known = all(self._placer.view(at).speed_bps for at in volumes)
             await self._clock.sleep(TICK_S if known else FIRST_TICK_S)
             now_s, now = self._clock.monotonic(), list(map(self._taken, volumes))
             now_busy_s = list(map(self._busy_until_now_s, volumes))
+            is_behind = [lane.is_behind for lane in self._volumes]
             for at in volumes:
-                if now_busy_s[at] - busy_s[at] >= LEAST_BUSY_S:
-                    self._placer.measured(at, max(0, now[at] - taken[at]), now_busy_s[at] - busy_s[at])
+                writing_s = now_busy_s[at] - busy_s[at]
+                if was_behind[at]:  # with what came before, though nothing may be under way any more
+                    rest_s = now_s - before_s
+                    writing_s = rest_s if is_behind[at] or writing_s >= rest_s else 0.0
+                if writing_s >= LEAST_BUSY_S:
+                    self._placer.measured(at, max(0, now[at] - taken[at]), writing_s)
                 if now[at] > taken[at]:
                     for staging in self._here(at):
                         self._placer.taken(staging.batch.number)
                 self._look_whether_it_hangs(at, now_s)
-            taken, busy_s = now, now_busy_s
+            taken, busy_s, before_s, was_behind = now, now_busy_s, now_s, is_behind
 
     def _look_whether_it_hangs(self, at: int, now_s: float) -> None:
         lane = self._volumes[at]

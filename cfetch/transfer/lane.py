@@ -126,6 +126,10 @@ class Lane(Protocol):
     def written_bytes(self) -> int | None:
         """Bytes of parts that the volume has taken in this run; None: all that have come."""
 
+    @property
+    def is_behind(self) -> bool:
+        """Something that has come is not written yet."""
+
     def oldest_s(self, now_s: float) -> float:
         """For how long the call under way has not come back."""
 

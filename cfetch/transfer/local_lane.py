@@ -135,6 +135,11 @@ class LocalLane:
         """What the disk has taken; None: no more is known than what has come."""
         return self._disk.written_bytes
 
+    @property
+    def is_behind(self) -> bool:
+        """See ``GuardedDisk.is_behind``."""
+        return isinstance(self._disk, GuardedDisk) and self._disk.is_behind
+
     def oldest_s(self, now_s: float) -> float:
         """See ``Disk.oldest_s``."""
         return self._disk.oldest_s(now_s)

@@ -230,6 +230,11 @@ class ObjectLane:
         """No more is known than what has come; a store that is behind lets no more come."""
         return None
 
+    @property
+    def is_behind(self) -> bool:
+        """Entries are under way until the store has them."""
+        return False
+
     def oldest_s(self, now_s: float) -> float:
         """Of what somebody waits for."""
         return max((now_s - since_s for since_s in self._since_s.values()), default=0.0)

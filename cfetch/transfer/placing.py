@@ -300,7 +300,7 @@ class Placing:
     def _wants_batch(self, at: int) -> bool:
         here = self._here(at)
         is_new = self._mode is Mode.FINISH and not self._placer.view(at).speed_bps
-        if is_new and any(one.left for one in here):
+        if is_new and here:
             return False  # else the first and largest batches fill a volume that may be slow
         return sum(one.unhanded for one in here) < self._limit and len(here) < 2 * self._limit + 2
 

@@ -401,14 +401,14 @@ async def test_a_later_run_comes_back_to_what_was_begun(bucket):
             first.begin(batch)
     async with lane_to(bucket.url, run_id="run-2") as second:
         await second.open()
-        assert [(await second.holds(one, [])).knows for one in ("b1", "b2", "b3")] == [True, True, False]
+        assert [(await second.holds(one, [])).begun for one in ("b1", "b2", "b3")] == [True, True, False]
         second.give_up("b1")
         second.give_up("b1")
         second.begin("b1")
         second.give_up("b2")
     async with lane_to(bucket.url, run_id="run-3") as third:
         await third.open()
-        assert [(await third.holds(one, [])).knows for one in ("b1", "b2")] == [True, False]
+        assert [(await third.holds(one, [])).begun for one in ("b1", "b2")] == [True, False]
 
 
 async def test_what_is_there_of_a_batch(bucket):
@@ -427,7 +427,7 @@ async def test_what_is_there_of_a_batch(bucket):
     async with lane_to(bucket.url) as lane:
         await lane.open()
         found = await lane.holds("b1", entries)
-        assert (found.knows, found.standing, [*found.blocked]) == (False, [1, 2], [0])
+        assert (found.stands, found.standing, [*found.blocked]) == (False, [1, 2], [0])
 
 
 async def test_a_batch_that_was_committed_can_be_taken_back(lane, bucket):

@@ -102,20 +102,25 @@ class Scene:
 
     # runs
 
-    async def run(self, **settings) -> Found:
+    async def run(self, listener=lambda event: None, **settings) -> Found:
         """In this process, in another thread."""
         events: list[object] = []
+
+        def told(event):
+            events.append(event)
+            listener(event)
+
         where = {"to": tuple(map(str, self.to)), "durability": "crash"} | settings
         resolved = Settings(**where)
 
         def go():
             with prepare(str(self.manifest), resolved, env={}) as prepared:
-                return prepared.run(events.append)
+                return prepared.run(told)
 
         summary = await asyncio.to_thread(go)
         assert summary is not None
-        told = msgspec.to_builtins(summary)
-        return Found(told, records_of(told["metrics"]), events)
+        document = msgspec.to_builtins(summary)
+        return Found(document, records_of(document["metrics"]), events)
 
     def words(self, *more: str) -> list[str]:
         """The same on the command line."""
@@ -146,12 +151,28 @@ class Scene:
         code, out, said = await self.ended(await self.begun(self.words(*more)))
         return code, json.loads(out) if out else {}, said
 
-    async def in_namespace(self, script: str, *more: str) -> tuple[int, str]:
-        """A shell script with mounts of its own, in which ``$CFETCH`` is the command; code and stderr."""
-        command = shlex.join(self.words(*more))
-        child = await self.begun(["unshare", "-Urm", "sh", "-c", script.replace("$CFETCH", command)])
-        code, _, said = await self.ended(child)
-        return code, said
+    async def in_namespace(self, before: str, meanwhile: str, *more: str) -> tuple[dict, str]:
+        """The command beside two shell scripts, with mounts of its own; its summary and what it said.
+
+        ``mounted DIR SIZE`` mounts a tmpfs. Afterwards the volumes are copied to ``after``.
+        """
+        roots = " ".join(root.name for root in self.to)
+        script = f"""
+            mounted() {{ mount -t tmpfs -o size=$2 tmpfs $1; }}
+            parts() {{ while ! ls $1/.cfetch/attempts/*/*/h* >/dev/null 2>&1; do sleep 0.01; done; }}
+            set -e
+            mkdir -p {roots} after
+            {before}
+            ( {meanwhile or "true"} ) &
+            {shlex.join(self.words(*more))} >out 2>said || true
+            wait
+            cp -a {roots} after/
+        """
+        code, _, said = await self.ended(await self.begun(["unshare", "-Urm", "sh", "-c", script]))
+        assert code == 0, said
+        said = (self.folder / "said").read_text()
+        assert "Traceback" not in said
+        return json.loads((self.folder / "out").read_text()), said
 
     # what is there
 
@@ -191,15 +212,10 @@ class Scene:
         if len(ids) != len(set(ids)):
             said.append("a batch has records on two volumes")
         for n, volume in enumerate(volumes):
-            for record in volume.records.values():
-                if record.name is not None:
-                    here = [name for name in volume.files if name.partition("/")[0] == record.name]
-                    if len(here) != record.files:
-                        said.append(
-                            f"record of {record.name} on v{n} tells of {record.files}, {len(here)} are there"
-                        )
-            if sum(record.files for record in volume.records.values()) > len(volume.files):
-                said.append(f"the records on v{n} tell of more files than there are")
+            for record in volume.records.values():  # an older one of the same batch may stand beside it
+                here = [name for name in volume.files if name.partition("/")[0] == record.name]
+                if record.name is not None and len(here) < record.files:
+                    said.append(f"of {record.name} {record.files} are recorded on v{n}, {len(here)} are there")
         return said
 
     def debris(self, below: Path | None = None) -> list[str]:

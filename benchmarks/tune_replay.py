@@ -1,0 +1,167 @@
+"""What `cfetch tune` costs, and whether its advice is worth taking.
+
+Speed: synthetic runs of 10,000 files, 5 million attempts in all, through the 36 settings of the default grid,
+by the local engine and by Spark on two threads. Every run is made by the code that replays it, from its seed,
+so the figures are of the arithmetic and not of a disk. Usefulness: five real downloads from the loopback
+origin are the history; the setting picked from them and the default then run on five other seeds. Usage::
+
+    python benchmarks/tune_replay.py [--runs N] [--rounds N] [--engine local|spark|both] [--usefulness]
+
+``--usefulness`` runs only the second part; about 90 seconds.
+"""
+
+import argparse
+import heapq
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from cfetch.bench.child import run_child
+from cfetch.bench.content import Group
+from cfetch.bench.faults import Fault, FaultRule
+from cfetch.bench.process import OriginProcess
+from cfetch.bench.scenario import Scenario
+from cfetch.clock import SystemClock
+from cfetch.pipeline.choice import Result
+from cfetch.pipeline.engines import CHUNK_BYTES, Loaded, replayed, replayed_by_spark
+from cfetch.pipeline.history import WHOLE, History
+from cfetch.pipeline.replay import Setting
+from cfetch.pipeline.session import spark_session
+from cfetch.pipeline.tune import DEFAULT_GRID, TuneOptions, as_config, tune
+from cfetch.report.metrics import read_metrics
+
+FILES = 10_000
+WORKERS = 16
+CHUNK = 10  # runs a task: 100,000 attempts
+DEFAULT = Setting(1.5, 0.6, 5.0)
+
+
+def synthetic(item: str, files: int = FILES) -> Iterator[Loaded]:
+    """One run from its seed: sizes from 1 MiB to 256 MiB, 2 % of the attempts 5 to 30 times too slow."""
+    dice = np.random.default_rng(int(item))
+    size = np.exp(dice.uniform(np.log(1 << 20), np.log(1 << 28), files)).round()
+    seconds = size / (20e6 * dice.lognormal(0, 0.3, files)) + 0.05
+    slow = dice.random(files) < 0.02
+    seconds[slow] *= dice.uniform(5, 30, int(slow.sum()))
+    start, free = np.empty(files), [0.0] * WORKERS
+    for at, lasting in enumerate(seconds.tolist()):
+        start[at] = free[0]
+        heapq.heapreplace(free, free[0] + lasting)
+    none, zero = np.full(files, np.nan), np.zeros(files)
+    columns = History(
+        start_s=start, busy_s=seconds, end_s=start + seconds, before_s=zero, size_bytes=size, seen_s=seconds,
+        got_bytes=size, rest_s=zero, ended=zero + WHOLE, fresh_bps=none, kept=none, sample_bps=size / seconds,
+        host=zero,
+    )  # fmt: skip
+    yield Loaded(f"seed {item}", item, None, columns, WORKERS, 0.5, DEFAULT)
+
+
+def speed(runs: int, rounds: int, engines: list[str]) -> None:
+    """Print the median of the rounds' times, for each engine."""
+    items, attempts = [str(seed) for seed in range(runs)], runs * FILES
+    print(f"{attempts:,} attempts in {runs} runs x {len(DEFAULT_GRID)} settings, median of {rounds} rounds")
+    answers = {}
+    if "local" in engines:
+        answers["local"] = timed(
+            "local, one process", attempts, rounds, lambda: [*replayed(items, synthetic, DEFAULT_GRID)]
+        )
+    if "spark" in engines:
+        began_s = time.perf_counter()
+        with spark_session("local[2]") as spark:
+            print(f"spark, start of the session  {time.perf_counter() - began_s:8.1f} s")
+            sized = [(item, CHUNK_BYTES // CHUNK) for item in items]
+            call = partial(replayed_by_spark, spark, sized, synthetic, DEFAULT_GRID)
+            answers["spark"] = timed("spark, local[2]", attempts, rounds, call)
+    if len(answers) == 2:
+        print(f"both engines answer alike: {answers['local'] == answers['spark']}")
+
+
+def timed(name: str, attempts: int, rounds: int, call: Callable[[], list[Result]]) -> list[Result]:
+    """The call's answer; prints its times."""
+    times = []
+    for _ in range(rounds):
+        began_s = time.perf_counter()
+        answer = call()
+        times.append(time.perf_counter() - began_s)
+    middle = statistics.median(times)
+    rate = attempts * len(DEFAULT_GRID) / middle
+    print(
+        f"{name:27}  {middle:8.1f} s  {attempts / middle:12,.0f} rows/s  {rate:14,.0f} rows x settings/s  "
+        f"({', '.join(f'{one:.1f}' for one in times)})",
+        flush=True,
+    )
+    return answer
+
+
+def scenario(seed: int) -> Scenario:
+    """300 files of 256 KiB, 3 % of the first connections at 24 KiB/s: 10.7 s if left alone."""
+    slow = Fault(kind="slow", rate_bps=24 * 1024.0, first=1)
+    return Scenario(
+        name="tuning", seed=seed, groups=(Group(prefix="f-", count=300, size_bytes=256 << 10),),
+        rules=(FaultRule(fraction=0.03, fault=slow),),
+    )  # fmt: skip
+
+
+def download(seed: int, metrics: Path, *flags: str) -> float:
+    """One run of the real command; its makespan by its own metrics."""
+    one = scenario(seed)
+    with tempfile.TemporaryDirectory() as folder, OriginProcess(one.spec(faulty=True)) as origin:
+        manifest = Path(folder) / "manifest.json"
+        manifest.write_bytes(one.manifest(origin.url))
+        command = [sys.executable, "-m", "cfetch", "download", str(manifest), "--to", f"{folder}/to"]
+        done = run_child([*command, "--metrics", str(metrics), "--quiet", *flags], limit_s=120)
+    if done.exit_code:
+        raise SystemExit(f"a download ended with {done.exit_code}: {done.error}")
+    return max(record.end_s for run in read_metrics([metrics]) for record in run.files)
+
+
+def usefulness() -> None:
+    """Print what the picked setting and the default make of runs that the choice has not seen."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"{seed}.jsonl" for seed in range(5)]
+        took = [download(seed, path) for seed, path in enumerate(paths)]
+        print(f"history: 5 runs under the default, mean {statistics.fmean(took):.2f} s")
+        found = tune(TuneOptions(metrics=tuple(paths)), SystemClock())
+        config = Path(folder) / "tuned.yaml"
+        config.write_text(as_config(found, "today"), encoding="utf-8")
+        print(f"picked: {msgspec.json.encode(found.choice.recommended).decode()}")
+        choice = found.choice
+        print(f"promised: {choice.ratio.mean:.2f}, on runs held out {choice.held_out.ratio.mean:.2f}")
+        for run in found.runs:
+            print(f"  replayed as it was set {run.replayed_s:6.2f} s, recorded {run.recorded_s:6.2f} s")
+        other, tuned = Path(folder) / "other.jsonl", []
+        default = []
+        for seed in range(100, 105):
+            default.append(download(seed, other))
+            tuned.append(download(seed, other, "--config", str(config)))
+            print(f"  seed {seed}: default {default[-1]:6.2f} s, picked {tuned[-1]:6.2f} s", flush=True)
+        gain = statistics.fmean(one / two for one, two in zip(tuned, default, strict=True))
+        means = f"default {statistics.fmean(default):.2f} s, picked {statistics.fmean(tuned):.2f} s"
+        print(f"other runs: {means}, {gain:.2f} of the default's")
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, default=500)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--engine", choices=("local", "spark", "both"), default="both")
+    parser.add_argument("--usefulness", action="store_true")
+    given = parser.parse_args()
+    if not given.usefulness:
+        speed(given.runs, given.rounds, ["local", "spark"] if given.engine == "both" else [given.engine])
+    else:
+        usefulness()
+
+
+if __name__ == "__main__":
+    main()

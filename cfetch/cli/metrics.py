@@ -1,0 +1,88 @@
+"""``cfetch metrics load``: metrics of many runs as tables."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cfetch.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from cfetch.pipeline.load import Loaded
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Put the metrics of many runs into tables.", no_args_is_help=True)
+
+
+@app.command(no_args_is_help=True)
+def load(
+    *,
+    metrics: Annotated[
+        list[str],
+        typer.Argument(
+            help="Metrics files, also with gzip; directories of them; patterns.",
+            metavar="METRICS...",
+            show_default=False,
+        ),
+    ],
+    to: Annotated[
+        str, typer.Option("--to", help="The directory of the tables.", metavar="DIR", show_default=False)
+    ],
+    spark_master: Annotated[
+        str,
+        typer.Option(help="Where Spark runs: local[*], spark://host:port, sc://host.", metavar="URL"),
+    ] = "local[*]",
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Load metrics into Parquet tables: files, attempts, runs, by day. Spark does it, on one machine or many.
+
+    A run that is there already is replaced, so the same directory may be loaded every night. Lines that
+    are no metrics go to the table rejected, with reasons; the exit code is then 1. The extra spark and Java
+    are needed.
+
+    Examples:
+
+      cfetch metrics load data/.cfetch/metrics/ --to tables/
+
+      cfetch metrics load 'archive/**/*.jsonl.gz' --to tables/ --spark-master spark://head:7077
+    """
+    import msgspec
+
+    from cfetch.dashboard.bar import progress_bar
+    from cfetch.pipeline.load import load as loaded_by
+    from cfetch.pipeline.load import sources_of
+    from cfetch.pipeline.session import shown, spark_session
+
+    sources = sources_of(metrics)
+    size_bytes = sum(path.stat().st_size for path in sources if path.exists())
+    if not quiet:
+        print(f"starting Spark at {shown(spark_master)}", file=sys.stderr, flush=True)
+    with (
+        spark_session(spark_master) as spark,
+        progress_bar("loading", files=len(sources), size_bytes=size_bytes, quiet=quiet) as advance,
+    ):
+        found = loaded_by(sources, Path(to), spark, advance=advance)
+    if json:
+        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+    else:
+        _print(found)
+    if found.rejected:
+        raise typer.Exit(1)
+
+
+def _print(found: "Loaded") -> None:
+    from cfetch.report.format import count, plural
+    from cfetch.secret import printable
+
+    for line in found.first_rejected:
+        print(f"rejected: {printable(line.source, 1000)}:{line.line}: {line.reason}", file=sys.stderr)
+    replaced = sum(run.replaced for run in found.runs)
+    doubles = f", {plural(found.doubles, 'copy')} of runs left out" if found.doubles else ""
+    print(
+        f"{plural(len(found.runs), 'run')} ({count(replaced)} replaced{doubles}), "
+        f"{plural(found.files, 'file')}, {plural(found.attempts, 'attempt')}; "
+        f"{plural(found.rejected, 'line')} rejected"
+    )

@@ -1,0 +1,69 @@
+"""Parts of attempts of tasks that died: a killed Python worker tidies nothing up."""
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = ["Orphans"]
+
+STILL_S = 600.0  # a live attempt writes, or ends: its longest waits are shorter
+LOOK_S = 60.0
+MOST_SWEEPS = 100  # one that lives on may add a part between two of them
+
+
+class Orphans:
+    """The directories ``t<number>`` of one run. One whose owner lives after all ends with a LocalFault.
+
+    ``now_s`` is the driver's monotonic clock: the clocks of other machines and of file servers are not
+    compared.
+    """
+
+    def __init__(self, directory: Path, now_s: Callable[[], float]) -> None:
+        self._directory = directory
+        self._now_s = now_s
+        self._looked_s = now_s()
+        self._seen: dict[str, tuple[object, float]] = {}
+
+    def look(self) -> None:
+        """Once a minute: remove those in which nothing has moved for ten."""
+        now_s = self._now_s()
+        if now_s - self._looked_s < LOOK_S:
+            return
+        self._looked_s = now_s
+        seen = {}
+        for task in self._tasks():
+            sight = _sight(task)
+            before = self._seen.get(task.name)
+            since_s = before[1] if before is not None and before[0] == sight else now_s
+            if now_s - since_s >= STILL_S:
+                _remove(task)
+            else:
+                seen[task.name] = (sight, since_s)
+        self._seen = seen
+
+    def clear(self) -> None:
+        """The run is complete: no part is of use to anybody."""
+        for task in self._tasks():
+            _remove(task)
+
+    def _tasks(self) -> list[Path]:
+        with suppress(OSError):
+            return [
+                path for path in self._directory.iterdir() if path.name[:1] == "t" and path.name[1:].isdigit()
+            ]
+        return []
+
+
+def _sight(task: Path) -> object:
+    with suppress(OSError), os.scandir(task) as entries:
+        return sorted((one.name, one.stat().st_size, one.stat().st_mtime_ns) for one in entries)
+    return None
+
+
+def _remove(task: Path) -> None:
+    for _ in range(MOST_SWEEPS):
+        shutil.rmtree(task, ignore_errors=True)
+        if not task.exists():
+            return

@@ -1,0 +1,85 @@
+"""A few thousand small files, each a moment late, and the command as a process on a cluster."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cfetch.bench.faults import Fault
+from tests.cluster.standalone import PROJECT, Cluster
+from tests.pipeline.scene import asked, files_of, whole
+from tests.transfer.drive import tree
+
+__all__ = ["FILES", "LATE", "Ended", "begin", "ended", "in_place", "result", "wait_until"]
+
+FILES = files_of(4000, 16 << 10)
+LATE = {name: Fault(kind="delay", delay_s=0.15, first=0) for name in FILES}
+TIMEOUT_S = 240.0
+
+
+class Ended(NamedTuple):
+    """What is left of a download: the files, how often each was asked for, and the lines of the last run."""
+
+    code: int
+    summary: dict[str, Any]
+    said: str
+    is_whole: bool
+    told: Counter[str]
+    extra: float
+
+    def line(self) -> str:
+        """For a person."""
+        files = self.summary["files"]
+        return (
+            f"{'whole' if self.is_whole else 'NOT WHOLE'}: {files['done']} done, {files['skipped']} stood there; "
+            f"{len(self.told)} files in the account, each {sorted(set(self.told.values()))} times; "
+            f"{self.extra:.2f} % more requests than files; {self.summary['elapsed_s']:.1f} s"
+        )
+
+
+def begin(cluster: Cluster, manifest: Path, to: Path, *words: str) -> "subprocess.Popen[str]":
+    """Start the command."""
+    what = ["download", str(manifest), "--to", str(to), "--engine", "spark", "--spark-master", cluster.url]
+    return subprocess.Popen(
+        [sys.executable, "-m", "cfetch", *what, "--json", *words],
+        env=cluster.environment(),
+        cwd=PROJECT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ended(driver: "subprocess.Popen[str]", origin, to: Path, files=FILES) -> Ended:
+    """Wait for it, and look at everything."""
+    out, said = driver.communicate(timeout=TIMEOUT_S)
+    assert out, said
+    return result(driver.returncode, json.loads(out), said, origin, to, files)
+
+
+def result(code: int, summary: dict[str, Any], said: str, origin, to: Path, files=FILES) -> Ended:
+    """What is left of a run."""
+    lines = [json.loads(line) for line in Path(summary["metrics"]).read_text().splitlines()]
+    told = Counter(line["path"] for line in lines if line["schema"] == "cfetch.file/1")
+    requests = sum(asked(origin).values())
+    extra = 100 * (requests - len(files)) / len(files)
+    return Ended(code, summary, said, tree(to) == whole(files), told, extra)
+
+
+def in_place(to: Path) -> int:
+    """How many files have their names."""
+    return sum(len(names) for _, _, names in os.walk(to / "d"))
+
+
+def wait_until(holds, driver=None) -> None:
+    """Look often, for as long as that is reasonable."""
+    end_s = time.monotonic() + TIMEOUT_S
+    while not holds():
+        assert driver is None or driver.poll() is None, driver.communicate()
+        assert time.monotonic() < end_s
+        time.sleep(0.05)

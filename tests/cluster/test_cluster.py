@@ -1,0 +1,123 @@
+"""A real cluster that loses an executor, its driver, or a machine's speed: nothing is lost, little asked twice.
+
+Run by ``scripts/cluster-test``; each test prints what it has measured (``-s``).
+"""
+
+import os
+import signal
+import threading
+import time
+
+import msgspec
+import pytest
+
+from cfetch.pipeline import shares
+from cfetch.pipeline.job import SETTINGS
+from tests.cluster.scene import FILES, LATE, begin, ended, in_place, result, wait_until
+from tests.cluster.standalone import Cluster, descendants
+from tests.pipeline.scene import download, served, write_manifest
+
+pytestmark = pytest.mark.cluster
+
+MOST_EXTRA_PERCENT = 2.0
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """One for all tests: a lost executor is replaced."""
+    with Cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture
+def origin(tmp_path):
+    """With its manifest in ``tmp_path``."""
+    with served(FILES, LATE) as running:
+        write_manifest(tmp_path / "m.json", running, FILES)
+        yield running
+
+
+def check(found):
+    """Everything is there, and was told once."""
+    print(found.line())
+    assert (found.code, found.is_whole) == (0, True), found.said
+    assert (set(found.told), set(found.told.values())) == (set(FILES), {1})
+    assert found.extra < MOST_EXTRA_PERCENT
+
+
+def test_an_executor_is_killed(cluster, origin, tmp_path):
+    """Its tasks go on elsewhere, where they were."""
+    to = tmp_path / "to"
+    driver = begin(cluster, tmp_path / "m.json", to)
+    wait_until(lambda: in_place(to) > len(FILES) // 3, driver)
+    (executor,) = cluster.executors("127.0.0.3")
+    os.kill(executor, signal.SIGKILL)
+    check(ended(driver, origin, to))
+    assert list((to / ".cfetch/attempts").iterdir()) == []
+
+
+def test_the_driver_is_killed_and_run_again(cluster, origin, tmp_path):
+    """The second finds what the tasks of the first have told, and what they have published."""
+    to = tmp_path / "to"
+    first = begin(cluster, tmp_path / "m.json", to)
+    wait_until(lambda: in_place(to) > len(FILES) // 3, first)
+    first.kill()
+    first.communicate()
+    found = ended(begin(cluster, tmp_path / "m.json", to), origin, to)
+    check(found)
+    assert found.summary["files"]["skipped"] > len(FILES) // 4
+
+
+def test_a_signal_ends_a_cluster_in_good_order(cluster, origin, tmp_path):
+    """All executors close what they have begun: exit 130, and nothing runs on."""
+    to = tmp_path / "to"
+    first = begin(cluster, tmp_path / "m.json", to)
+    wait_until(lambda: in_place(to) > len(FILES) // 3, first)
+    first.send_signal(signal.SIGINT)
+    stopped = ended(first, origin, to)
+    assert (stopped.code, stopped.summary["status"]) == (130, "interrupted")
+    requests = len(origin.requests)
+    time.sleep(1)  # a task that lived on would ask in this time
+    assert len(origin.requests) == requests
+    check(ended(begin(cluster, tmp_path / "m.json", to), origin, to))
+
+
+def test_a_slow_machine_is_helped(cluster, origin, tmp_path, monkeypatch):
+    """One that runs a tenth of the time: copies on the other begin at the other end."""
+    from pyspark.sql import SparkSession
+
+    monkeypatch.setattr(shares, "SHORTEST_S", 1.0)  # some batches a slot, as in a long run
+    for name, value in cluster.environment().items():
+        monkeypatch.setenv(name, value)
+    quick = {"spark.speculation.minTaskRuntime": "3s", "spark.ui.enabled": "false"}
+    builder = SparkSession.builder.master(cluster.url).config(map={**SETTINGS, **quick})
+    session = builder.getOrCreate()
+    over = threading.Event()
+
+    def hold_up():
+        wait_until(lambda: in_place(tmp_path / "to") > 0 or over.is_set())
+        while not over.is_set():
+            pids = [pid for one in cluster.executors("127.0.0.2") for pid in (one, *descendants(one))]
+            _signal(pids, signal.SIGSTOP)
+            over.wait(1.8)
+            _signal(pids, signal.SIGCONT)
+            over.wait(0.2)
+
+    holding = threading.Thread(target=hold_up)
+    holding.start()
+    try:
+        summary = download(tmp_path / "m.json", tmp_path / "to", engine="spark")
+    finally:
+        over.set()
+        holding.join()
+        session.stop()
+    told = msgspec.to_builtins(summary)
+    check(result(summary.exit_code, told, "", origin, tmp_path / "to"))
+
+
+def _signal(pids, number):
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue

@@ -1,0 +1,137 @@
+"""Volumes that are full, read-only, gone or broken: their batches go elsewhere, whole, and nothing is lost."""
+
+import shutil
+
+import pytest
+
+from cfetch.bench.origin import Origin
+from cfetch.events import AttemptStarted, VolumePaused
+from tests.volumes.scene import KIB, Scene, named
+
+
+def whole(scene, below):
+    """Nothing wrong, nothing missing, nothing left."""
+    return scene.faults(below), scene.missing(below), scene.debris(below)
+
+
+@pytest.mark.parametrize("durability", ["crash", "power"])
+@pytest.mark.parametrize("names", [True, False])
+@pytest.mark.parametrize("small", [0, 1])
+async def test_one_volume_is_small(tmp_path, namespaces, small, names, durability):
+    """It takes what it can, though no size is stated and so nobody could know."""
+    files = named(8, 5, 60 * KIB)
+    async with Origin(files) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=2, sized=False, names=names)
+        words = ("--state", "st", "--batch-share", "0.1", "--durability", durability)
+        told, _ = await scene.in_namespace(f"mounted v{small} 700k", "", *words)
+    assert (told["exit_code"], told["files"]["done"]) == (0, 40)
+    assert whole(scene, tmp_path / "after") == ([], [], [])
+
+
+async def test_a_volume_fills_up_in_the_middle(tmp_path, namespaces):
+    """By somebody else; it is not out of use, and its batches go elsewhere."""
+    files = named(8, 4, 40 * KIB)
+    async with Origin(files, pace_bps=80.0 * KIB) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=2)
+        told, _ = await scene.in_namespace(
+            "mounted v1 2m", "parts v1; dd if=/dev/zero of=v1/.cfetch/other bs=1k count=3000 || true"
+        )
+    assert (told["exit_code"], told["files"]["done"]) == (0, 32)
+    assert whole(scene, tmp_path / "after") == ([], [], [])
+    assert told["bytes"]["wasted"] > 0
+
+
+async def test_all_volumes_are_too_small(tmp_path, namespaces):
+    """Exit 3 names each of them and its reason; what was published before stays."""
+    files = named(8, 5, 60 * KIB)
+    async with Origin(files) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=2, sized=False)
+        words = ("--state", "st", "--placement-deadline", "1s")
+        told, said = await scene.in_namespace("mounted v0 700k; mounted v1 500k", "", *words)
+    assert (told["exit_code"], told["status"]) == (3, "partial")
+    after = tmp_path / "after"
+    assert scene.faults(after) == []
+    assert 0 < told["files"]["done"] == 40 - len(scene.missing(after))
+    failure = told["failures"][0]["message"]
+    assert all(f"{root}: cannot write" in failure for root in scene.to)
+    assert failure.count("No space left on device") == 2
+    assert failure in said
+
+
+async def test_a_volume_becomes_read_only_in_the_middle(tmp_path, namespaces):
+    """As after an error of its file system, which may come between the names of a batch and its record.
+
+    Such names cannot be taken back; but what vouches for a batch is on one volume, and so are its files.
+    """
+    files = named(8, 4, 40 * KIB)
+    async with Origin(files, pace_bps=80.0 * KIB) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=2)
+        told, said = await scene.in_namespace(
+            "mounted v0 8m", "parts v0; until mount -o remount,ro v0; do sleep 0.001; done", "--state", "st"
+        )
+    assert (told["exit_code"], told["status"], told["files"]["done"]) == (0, "completed", 32)
+    assert "Read-only file system" in told["volumes"][0]["out_of_use"]
+    assert "out of use" in said
+    read_only, other = scene.volumes(tmp_path / "after")
+    assert sorted(one.name for volume in (read_only, other) for one in volume.records.values()) == sorted(
+        {name.partition("/")[0] for name in files}
+    )
+    for volume in (read_only, other):
+        for record in volume.records.values():
+            assert sum(name.startswith(f"{record.name}/") for name in volume.files) == 4
+    at_v1 = {name for one in other.records.values() for name in files if name.startswith(f"{one.name}/")}
+    assert set(other.files) == at_v1
+    assert all(not fault.endswith("is wrong") for fault in scene.faults(tmp_path / "after"))
+
+
+async def test_a_volume_is_read_only_from_the_start(tmp_path, namespaces):
+    """And has been used before: it is left out, and named."""
+    files = named(4, 3)
+    async with Origin(files) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=2)
+        told, _ = await scene.in_namespace("mounted v1 8m; mkdir v1/.cfetch; mount -o remount,ro v1", "")
+    assert (told["exit_code"], told["files"]["done"]) == (0, 12)
+    assert told["volumes"][1]["out_of_use"].endswith("(the file system is mounted read-only)")
+    assert whole(scene, tmp_path / "after") == ([], [], [])
+
+
+async def test_a_volume_is_removed_in_the_middle(tmp_path):
+    """Its batches go to the others."""
+    files = named(8, 4, 40 * KIB)
+    async with Origin(files, pace_bps=100.0 * KIB) as origin:
+        scene = Scene(tmp_path, origin.url, files)
+
+        def listener(event):
+            if isinstance(event, AttemptStarted) and scene.to[1].exists():
+                shutil.rmtree(scene.to[1])
+
+        found = await scene.run(listener)
+    assert found.code == 0
+    assert whole(scene, None) == ([], [], [])
+    assert not scene.to[1].exists() or not scene.volume(1).files
+    assert {one.volume for one in found.paused} == {str(scene.to[1])}
+    assert str(scene.to[1]) not in {told["volume"] for told in found.metrics.values()}
+
+
+async def test_a_volume_comes_back(tmp_path):
+    """One small batch is tried there after the pause; then it is used as before."""
+    files = named(30, 2, 20 * KIB)
+    async with Origin(files, pace_bps=150.0 * KIB) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=2)
+        away, steps = tmp_path / "away", iter([AttemptStarted, VolumePaused])
+        waited_for = [next(steps)]
+
+        def listener(event):
+            if isinstance(event, waited_for[0]):
+                waited_for[0] = next(steps, ())
+                there = scene.to[1].exists()
+                scene.to[1].rename(away) if there else away.rename(scene.to[1])
+
+        found = await scene.run(listener, concurrency=4, placement="round-robin")
+    assert found.code == 0
+    assert whole(scene, None) == ([], [], [])
+    assert [one.volume for one in found.paused] == [str(scene.to[1])]
+    there = [one for one in found.placed if one.volume == str(scene.to[1])]
+    after = there[[one.why for one in there].index("a probe after the pause") :]
+    assert len(after) > 2
+    assert len(scene.volume(1).records) >= len(after)

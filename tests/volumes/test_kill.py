@@ -1,0 +1,73 @@
+"""Runs over several volumes that are killed or interrupted, anywhere; the next one brings all to its end."""
+
+import asyncio
+import random
+import signal
+
+import pytest
+
+from cfetch.bench.origin import Origin
+from tests.crash.scene import serving
+from tests.volumes.scene import KIB, Scene, named
+
+FILES = named(6, 4, 70 * KIB)
+
+
+async def all_is_well_after(scene):
+    """Whatever the killed run has left: what vouches for a batch is true, and the next run needs nothing else."""
+    assert scene.faults() == []
+    found = await scene.run()
+    assert (found.code, scene.faults(), scene.missing(), scene.debris()) == (0, [], [], [])
+    again = await scene.run()
+    assert set(again.statuses().values()) == {"skipped"}
+    return found
+
+
+async def ended_at(scene, moment, number, *more):
+    """A run that gets a signal so long after its first part was there; its exit code."""
+    child = await scene.begun(scene.words(*more))
+    while child.returncode is None and not list(scene.folder.glob("v*/.cfetch/attempts/*/1/h*")):
+        await asyncio.sleep(0.005)
+    await asyncio.sleep(moment)
+    if child.returncode is None:
+        child.send_signal(number)
+    await asyncio.wait_for(child.communicate(), 60)
+    return child.returncode
+
+
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(n, marks=pytest.mark.slow) for n in range(8, 60))])
+async def test_killed_at_any_moment(tmp_path, seed):
+    """Every batch is wholly on one volume, none on two, and nothing is left over."""
+    rng = random.Random(seed)
+    async with Origin(FILES, pace_bps=150.0 * KIB) as origin:
+        scene = Scene(tmp_path, origin.url, FILES, names=rng.random() < 0.6)
+        words = ("--durability", rng.choice(["crash", "power"]), "--batch-share", "0.1")
+        await ended_at(scene, rng.uniform(0, 1.2), signal.SIGKILL, *words)
+        origin.faults = {}
+        await all_is_well_after(scene)
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.5])
+async def test_interrupted_in_the_middle(tmp_path, moment):
+    """Ctrl-C: exit 130; what was kept is not fetched again."""
+    files = named(6, 4, 300 * KIB)
+    async with Origin(files, pace_bps=500.0 * KIB) as origin:
+        scene = Scene(tmp_path, origin.url, files)
+        assert await ended_at(scene, moment, signal.SIGINT) == 130
+        await all_is_well_after(scene)
+
+
+POINTS = [("renameat", n) for n in (1, 2, 3, 4, 5, 7, 8, 10)] + [("openat", n) for n in (5, 12, 20, 30)]
+
+
+@pytest.mark.parametrize("durability", ["crash", pytest.param("power", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("call", "n"), POINTS)
+async def test_killed_at_a_call(tmp_path, strace, children, call, n, durability):
+    """As the n-th rename (of files and of records) or open of one of the volumes' threads begins."""
+    with serving(FILES) as origin:
+        scene = Scene(tmp_path, origin.url, FILES)
+        options = [f"-etrace={call}", f"-einject={call}:signal=SIGKILL:when={n}", "-o", "/dev/null"]
+        words = [*scene.words()[3:], "--quiet", "--durability", durability]
+        code = await asyncio.to_thread(children.run, options, words, tmp_path / "said")
+        assert code == 137
+        await all_is_well_after(scene)

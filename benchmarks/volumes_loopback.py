@@ -34,6 +34,7 @@ KIB, MIB = 1 << 10, 1 << 20
 FAST_BPS, SLOW_BPS = 24.0 * MIB, 2.4 * MIB  # together less than this program takes from a loopback server
 SPEEDS_BPS = (FAST_BPS, FAST_BPS, FAST_BPS, SLOW_BPS)
 SMALLEST, LARGEST = 1 * KIB, 8 * MIB
+DISK = "GuardedDisk"
 PLACEMENTS = ("round-robin", "count", "finish")
 
 
@@ -83,12 +84,12 @@ def one_run(manifest: Path, folder: Path, placement: str) -> Result:
         return ThrottledDisk(name, monotonic, speed_bps=speed_of[name])
 
     settings = Settings(to=roots, placement=placement, durability="crash", mitigation=False)
-    cfetch.volumes.GuardedDisk = throttled  # type: ignore[misc, assignment]
+    setattr(cfetch.volumes, DISK, throttled)
     try:
         with prepare(str(manifest), settings, env={}) as prepared:
             summary = prepared.run(lambda _: None)
     finally:
-        cfetch.volumes.GuardedDisk = GuardedDisk  # type: ignore[misc]
+        setattr(cfetch.volumes, DISK, GuardedDisk)
     assert summary is not None
     assert summary.exit_code == 0, summary.failures
     volumes = msgspec.to_builtins(summary)["volumes"]
@@ -129,8 +130,7 @@ def main() -> None:
         makespan_s = median(run.makespan_s for run in runs)
         ideal = median(run.makespan_s / ideal_s for run, ideal_s in zip(runs, ideals, strict=True))
         ratio = median(
-            run.makespan_s / other.makespan_s
-            for run, other in zip(runs, results["round-robin"], strict=True)
+            run.makespan_s / other.makespan_s for run, other in zip(runs, results["round-robin"], strict=True)
         )
         print(
             f"| {placement} | {makespan_s:.1f} | {ideal:.2f} | {ratio:.2f} "

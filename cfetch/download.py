@@ -307,7 +307,7 @@ class Prepared:
                 summary = run.go(execution, metrics, listener)
             if summary.status == "completed":
                 shutil.rmtree(self._state / "plans" / execution.instant, ignore_errors=True)
-                with suppress(LocalFault):  # all is in place; a volume that failed is tidied up by a later run
+                with suppress(LocalFault):  # all is in place; a later run tidies up a volume that failed
                     tidy_up(table, KEEP_S)
             return summary
 
@@ -328,7 +328,12 @@ class Prepared:
                 "--engine spark downloads to one directory that all executors see; give one --to"
             )
         return ClusterRun(
-            self.plan, self._volumes.local[0].root, self._state, self._settings, clock=self._clock
+            self.plan,
+            self._volumes.local[0].root,
+            self._state,
+            self._settings,
+            origin=self._renewal.origin,
+            clock=self._clock,
         )
 
     def _table(self) -> AbstractContextManager[Table]:

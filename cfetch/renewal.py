@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 from cfetch.clock import Clock
 from cfetch.config.settings import Settings
@@ -19,7 +20,7 @@ from cfetch.transfer.http import HttpTransport, Transport
 from cfetch.transfer.network import Network
 from cfetch.transfer.refresh import CommandRefresher, ManifestRefresher, StatementRefresher, UrlRefresher
 
-__all__ = ["Renewal", "StatementApi"]
+__all__ = ["Origin", "Renewal", "StatementApi"]
 
 
 class StatementApi:
@@ -59,6 +60,14 @@ class StatementApi:
         return lambda index: asyncio.run(ask(index))
 
 
+class Origin(NamedTuple):
+    """A manifest's name, the statement whose result it is, if any, and what its URLs are relative to."""
+
+    manifest: str
+    statement_id: str | None
+    base_url: str | None
+
+
 class Renewal:
     """Which of the ways to a fresh link this run has."""
 
@@ -75,6 +84,11 @@ class Renewal:
         self._base_url = base_url
         self._api = api
         self._stack = stack
+
+    @property
+    def origin(self) -> Origin:
+        """What another process needs to make one like it."""
+        return Origin(self._manifest, self._statement_id, self._base_url)
 
     def refresher(self, settings: Settings, transport: Transport, clock: Clock) -> UrlRefresher | None:
         """The user's command first, then the statement's API, then the manifest's own URL."""

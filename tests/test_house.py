@@ -90,7 +90,11 @@ def project_files():
         yield from (Path(folder, file) for file in files)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["download", "--help"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["--version"], ["download", "--help"], ["metrics", "load", "--help"]],
+    ids=" ".join,
+)
 def test_help_waits_for_no_heavy_library(arguments, tmp_path):
     """What only a run needs is imported by a run: help answers at once."""
     code = (
@@ -109,6 +113,9 @@ def test_help_waits_for_no_heavy_library(arguments, tmp_path):
         "asyncio",
         "numpy",
         "opentelemetry",
+        "pandas",
+        "pyarrow",
+        "pyspark",
         "rich.live",
         "rich.progress",
         "yaml",

@@ -35,6 +35,7 @@ def test_every_verb_is_named():
 
 VERBS = (
     *("", "download", "bench", "report", "verify", "manifest build", "manifest check", "manifest convert"),
+    "metrics load",
     *(f"plan {verb}" for verb in ("schedule", "run", "list", "show", "rollback", "clean")),
 )
 

@@ -19,37 +19,44 @@ class Engine(StrEnum):
     spark = "spark"
 
 
+Metrics = Annotated[
+    list[Path],
+    typer.Argument(help="Metrics files of three runs or more.", metavar="METRICS...", show_default=False),
+]
+Grid = Annotated[
+    Path | None,
+    typer.Option(
+        help="YAML lists of multiplier, quantile and padding to try (default: 36 around the default).",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="Write the values to this file, for --config.", metavar="FILE", show_default=False),
+]
+Where = Annotated[
+    Engine, typer.Option(help="In this process, or on Spark (extra `spark`); both answer alike.")
+]
+Master = Annotated[
+    str | None,
+    typer.Option(help="Spark's address (default: local[*]).", metavar="URL", show_default=False),
+]
+
+
 def tune(
     *,
-    metrics: Annotated[
-        list[Path],
-        typer.Argument(help="Metrics files of three runs or more.", metavar="METRICS...", show_default=False),
-    ],
-    grid: Annotated[
-        Path | None,
-        typer.Option(
-            help="YAML lists of multiplier, quantile and padding to try (default: 36 around the default).",
-            metavar="FILE",
-            show_default=False,
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Write the values to this file, for --config.", metavar="FILE", show_default=False),
-    ] = None,
-    engine: Annotated[
-        Engine, typer.Option(help="In this process, or on Spark (extra `spark`); both answer alike.")
-    ] = Engine.local,
-    spark_master: Annotated[
-        str | None,
-        typer.Option(help="Spark's address (default: local[*]).", metavar="URL", show_default=False),
-    ] = None,
+    metrics: Metrics,
+    grid: Grid = None,
+    out: Out = None,
+    engine: Where = Engine.local,
+    spark_master: Master = None,
     json: JsonOption = False,
 ) -> None:
     """Replay past runs under other multipliers, quantiles and paddings, and recommend the best.
 
-    The values are chosen on some runs and checked on the others. Where the data is too little, or nothing was
-    slow, it says so, and the default stays.
+    The values are chosen on some runs and checked on the others. Too little data, or nothing slow in it: then
+    it says so, and the default stays.
 
     Examples:
 

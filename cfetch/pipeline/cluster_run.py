@@ -42,11 +42,12 @@ from cfetch.events import (
 from cfetch.manifest.plan import Plan
 from cfetch.pipeline.job import SETTINGS, own_words, slots_of, start_job, unlike
 from cfetch.pipeline.orphans import Orphans
-from cfetch.pipeline.receipts import STOP_NAME, Account, Receipts, on_disk
+from cfetch.pipeline.receipts import STOP_NAME, Account, Living, Receipts, on_disk
 from cfetch.pipeline.session import spark_session
 from cfetch.pipeline.shares import Pace, floors, sharers, shares
 from cfetch.pipeline.work import Work, attempts_of
 from cfetch.pipeline.work_file import write_work
+from cfetch.renewal import Origin
 from cfetch.report.format import duration
 from cfetch.report.metrics import MetricsFile
 from cfetch.report.summary import Tally
@@ -64,7 +65,9 @@ READING_PAUSES = 9  # a run of many receipts spends no more than a tenth of the 
 SHORTEST_PART_S = 2.0  # a task tells so often what it has done
 MOST_PARTS_A_S = 100  # and all tasks together no more often a second: each is a file
 WORTH_A_NOTE_S = 60.0
+SILENT_PARTS = 5  # a task that has not been heard for so many of its turns is not shown
 NETWORK_ENV = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "NETRC")
+STATEMENT_ENV = ("DATABRICKS_TOKEN",)  # for fresh links of a statement
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -89,15 +92,19 @@ class ClusterGuard(Protocol):
 class ClusterRun:
     """``state`` and ``root`` are directories that the driver and all executors see. Used once."""
 
-    def __init__(self, plan: Plan, root: Path, state: Path, settings: Settings, *, clock: Clock) -> None:
+    def __init__(
+        self, plan: Plan, root: Path, state: Path, settings: Settings, *, origin: Origin, clock: Clock
+    ) -> None:
         self._plan = plan
         self._root = root
         self._state = state
         self._settings = settings
+        self._origin = origin
         self._clock = clock
         self._lost = threading.Event()
         self._ended_by: list[CfetchError] = []
         self._account = Account()
+        self._living: Living | None = None
         self._start_s = 0.0
         self._ended = {"done": 0, "skipped": 0, "failed": 0, "cancelled": 0}
         self._bytes_done = 0
@@ -167,6 +174,8 @@ class ClusterRun:
                     t_s=self._now(), note=f"the Spark session lacks {', '.join(unset)}; see docs/spark.md"
                 )
             )
+        silent_s = SILENT_PARTS * work.part_s
+        self._living = Living(directory, guard.epoch, self._now, silent_s=silent_s)
         tag = f"cfetch-{guard.instant}-{guard.epoch}"
         future = start_job(spark, work, batches, tag)
         try:
@@ -192,10 +201,12 @@ class ClusterRun:
         return fault
 
     def _work(self, guard: ClusterGuard, receipts: Path, slots: int) -> Work:
+        names = NETWORK_ENV + (STATEMENT_ENV if self._origin.statement_id else ())
         return Work(
             settings=self._settings,
             headers=self._plan.headers,
-            env={name: os.environ[name] for name in NETWORK_ENV if name in os.environ},
+            env={name: os.environ[name] for name in names if name in os.environ},
+            origin=self._origin,
             instant=guard.instant,
             epoch=guard.epoch,
             root=str(self._root),
@@ -313,6 +324,8 @@ class ClusterRun:
         return count
 
     def _progress(self) -> Progress:
+        living = self._living.look() if self._living is not None else []
+        active = [one for live in living for one in live.active if one.id not in self._account]
         return Progress(
             t_s=self._now(),
             done=self._ended["done"],
@@ -320,10 +333,10 @@ class ClusterRun:
             failed=self._ended["failed"],
             retries=self._retries,
             bytes_done=self._bytes_done,
-            bytes_active=0,
-            bytes_wasted=0,
-            active=[],
-            waiting=len(self._plan) - sum(self._ended.values()),
+            bytes_active=sum(one.bytes for one in active),
+            bytes_wasted=sum(live.bytes_wasted for live in living),
+            active=active,
+            waiting=max(0, len(self._plan) - sum(self._ended.values()) - len(active)),
             baseline=BaselineView(median_bps=None, finished=0, required=0),
             stragglers=self._stragglers,
             sequential=False,

@@ -97,7 +97,7 @@ class FeedSource(DataSource):
 def feed_of(options: Options, *, slots: int) -> Feed:
     """Its directories are there afterwards. Raises LocalFault."""
     directory = keep(options, "feeds", options.own["path"])
-    work = work_of(options, directory, slots=slots)
+    work = work_of(options, directory, options.own["path"], slots=slots)
     return Feed(Path(options.own["path"]), directory, work, options.content_bytes)
 
 

@@ -29,6 +29,7 @@ from cfetch.pipeline.work import Work, attempts_of
 from cfetch.pipeline.work_file import write_work
 from cfetch.placement.local import STATE_NAME, LocalVolume
 from cfetch.places import places
+from cfetch.renewal import Origin
 from cfetch.timeline.attempts import ATTEMPTS
 from cfetch.transfer.network import network_of
 
@@ -66,11 +67,13 @@ def load_frame(manifest: str, options: Options, *, slots: int) -> Frame:
     network = network_of(settings, options.env)
     with frozen(manifest, base_url=settings.base_url, network=network) as plan:
         directory = keep(options, FRAMES, f"{__version__} {plan.digest}")
-        _sweep(directory.parent, options.root / STATE_NAME / ATTEMPTS)
-        work = msgspec.structs.replace(work_of(options, directory, slots=slots), headers=plan.headers)
+        work = msgspec.structs.replace(
+            work_of(options, directory, manifest, slots=slots), headers=plan.headers
+        )
         with on_disk(directory):
             os.utime(directory)
             Path(work.receipts).mkdir(0o700, exist_ok=True)
+        _sweep(directory.parent, options.root / STATE_NAME / ATTEMPTS)
         with locked(directory / "lock"):
             batches = _write(plan, Path(work.work_file), settings.concurrency, slots)
             forget_failures(Path(work.receipts))
@@ -95,12 +98,16 @@ def keep(options: Options, kind: str, identity: str) -> Path:
     return directory
 
 
-def work_of(options: Options, directory: Path, *, slots: int) -> Work:
-    """What tasks are told. The name of ``directory`` stands where a run has its plan's instant."""
+def work_of(options: Options, directory: Path, manifest: str, *, slots: int) -> Work:
+    """What tasks are told. The name of ``directory`` stands where a run has its plan's instant.
+
+    ``manifest``: fresh links come from there, if it is a URL.
+    """
     return Work(
         settings=options.settings,
         headers=(),
         env=options.env,
+        origin=Origin(manifest, None, options.settings.base_url),
         instant=directory.name,
         epoch=EPOCH,
         root=str(options.root),

@@ -26,67 +26,101 @@ __all__ = ["EPOCH", "bring_once", "forget_failures", "locked"]
 
 EPOCH = 1  # nobody takes a batch over from another: a lock is held or it is not
 _FAILED = "failed-"  # before the number of a batch: some of its files could not be had
+_AGAIN = "again-"  # the same, and they are to be tried again
 
 
 def bring_once(work: Work, batch: Batch, number: int, *, task: int) -> list[FileRecord]:
-    """What became of each entry, in the order of their ids; downloads if no receipt tells it.
+    """What became of each entry, in the order of their ids; downloads what no receipt tells.
 
     ``number``: the batch's among those of ``work.receipts``; ``task``: its own among all of ``work.instant``.
 
     Raises:
         LocalFault: this executor cannot do the work.
     """
-    receipt = Path(work.receipts, batch_name(EPOCH, number))
-    records = _told(receipt, work.root)
-    if records is not None:
-        return records
-    with locked(Path(work.receipts, f"lock-{number:06d}")):
-        records = _told(receipt, work.root)
-        if records is None:
-            records = _brought(work, batch, receipt, number, task)
-    return records
-
-
-def _brought(work: Work, batch: Batch, receipt: Path, number: int, task: int) -> list[FileRecord]:
-    directory = attempts_of(Path(work.root), work.instant, EPOCH)
-    with on_disk(directory):
-        receipt.unlink(missing_ok=True)  # of files that are gone
-        directory.mkdir(0o700, parents=True, exist_ok=True)
-        if (directory / f"t{task}").exists():
-            shutil.rmtree(directory / f"t{task}")  # parts of a task that was killed: the lock is ours
-    done = do_batch(work, batch, Copy(number, task, 0))
-    records = _told(receipt, work.root)
+    records = _answer(work, batch, number)
     if records is None:
-        raise LocalFault(
-            f"{work.root} was changed while the files were being downloaded; read the frame again"
-        )
-    if done.failed:
-        with on_disk(receipt.parent):
-            (receipt.parent / f"{_FAILED}{number:06d}").touch(0o600)
-    return records
-
-
-def _told(path: Path, root: str) -> list[FileRecord] | None:
-    """What the receipt says; None: there is none, or a file of it does not stand any more."""
-    try:
-        with on_disk(path):
-            text = path.read_bytes() if path.exists() else None
-        receipt = None if text is None else msgspec.json.decode(text, type=Receipt)
-    except msgspec.MsgspecError:  # a power cut: it is as if the batch had not been brought
-        receipt = None
-    if receipt is None:
-        return None
-    records = [event.record for event in receipt.events if isinstance(event, EntryFinished)]
-    volume = LocalVolume(Path(root))
-    try:
-        if not all(_stands(volume, record) for record in records if record.status in ("done", "skipped")):
-            return None
-    finally:
-        volume.close()
+        with locked(Path(work.receipts, f"lock-{number:06d}")):
+            records = _answer(work, batch, number)
+            if records is None:
+                records = _brought(work, batch, number, task)
     return sorted(records, key=lambda record: record.id)
 
 
+def _answer(work: Work, batch: Batch, number: int) -> list[FileRecord] | None:
+    """What the receipt says; None: there is none, it is not whole, or a file of it stands no more."""
+    receipts = Path(work.receipts)
+    receipt = _read(receipts / batch_name(EPOCH, number))
+    if receipt is None or (receipts / f"{_AGAIN}{number:06d}").exists():
+        return None
+    records = _records(receipt)
+    there = [record for record in records if record.status in ("done", "skipped")]
+    is_whole = len(records) == len(batch.entries) and len(_standing(there, work.root)) == len(there)
+    return records if is_whole else None
+
+
+def _brought(work: Work, batch: Batch, number: int, task: int) -> list[FileRecord]:
+    path = Path(work.receipts, batch_name(EPOCH, number))
+    before = _read(path)
+    good = [] if before is None else _standing(_records(before), work.root)
+    known = {record.id for record in good}
+    left = [entry for entry in batch.entries if entry.id not in known]
+    directory = attempts_of(Path(work.root), work.instant, EPOCH)
+    with on_disk(directory):
+        path.unlink(missing_ok=True)
+        directory.mkdir(0o700, parents=True, exist_ok=True)
+        if (directory / f"t{task}").exists():
+            shutil.rmtree(directory / f"t{task}")  # parts of a task that was killed: the lock is ours
+    done = do_batch(work, batch._replace(entries=left), Copy(number, task, 0))
+    receipt = _read(path)
+    if receipt is None:
+        raise LocalFault(f"the receipt of a batch in {work.receipts} was removed; read the frame again")
+    if good:
+        events = [EntryFinished(t_s=record.end_s, record=record) for record in good]
+        receipt = msgspec.structs.replace(receipt, events=[*receipt.events, *events])
+        _replace(path, receipt)
+    with on_disk(path):
+        if done.failed:
+            path.with_name(f"{_FAILED}{number:06d}").touch(0o600)
+        path.with_name(f"{_AGAIN}{number:06d}").unlink(missing_ok=True)
+    return _records(receipt)
+
+
+def _read(path: Path) -> Receipt | None:
+    """None: it is not there, or a power cut has torn it, which is as if the batch had not been brought."""
+    try:
+        with on_disk(path):
+            return msgspec.json.decode(path.read_bytes(), type=Receipt) if path.exists() else None
+    except msgspec.MsgspecError:
+        return None
+
+
+def _replace(path: Path, receipt: Receipt) -> None:
+    temporary = path.with_name(f".{path.name}")
+    with on_disk(path):
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.json.encode(receipt))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+
+
+def _records(receipt: Receipt) -> list[FileRecord]:
+    return [event.record for event in receipt.events if isinstance(event, EntryFinished)]
+
+
+def _standing(records: list[FileRecord], root: str) -> list[FileRecord]:
+    """Those whose files are in place, with the size that they had."""
+    volume = LocalVolume(Path(root))
+    try:
+        return [record for record in records if _stands(volume, record)]
+    finally:
+        volume.close()
+
+
 def _stands(volume: LocalVolume, record: FileRecord) -> bool:
+    if record.status not in ("done", "skipped"):
+        return False
     wanted = record.bytes if record.status == "done" else record.size_bytes
     try:
         size_bytes = volume.existing(SafePath(record.path))
@@ -96,11 +130,10 @@ def _stands(volume: LocalVolume, record: FileRecord) -> bool:
 
 
 def forget_failures(receipts: Path) -> None:
-    """Whoever asks next for a batch with failed files has it tried again. Raises LocalFault."""
+    """Whoever asks next for a batch with failed files has them tried again. Raises LocalFault."""
     with on_disk(receipts):
         for path in list(receipts.glob(f"{_FAILED}*")):
-            (receipts / batch_name(EPOCH, int(path.name.removeprefix(_FAILED)))).unlink(missing_ok=True)
-            path.unlink(missing_ok=True)
+            path.replace(path.with_name(_AGAIN + path.name.removeprefix(_FAILED)))
 
 
 @contextmanager

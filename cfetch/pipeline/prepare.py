@@ -1,38 +1,44 @@
-"""A manifest of any size, validated by Spark and frozen as batches in Parquet files.
+"""Manifests of any size, validated by Spark and frozen as batches in Parquet files.
 
-The driver cuts manifests into units; tasks check their rows by the code of the reader on one machine and stage
-them in files; hashes of paths find what may collide; and the driver deals pieces of hosts out to batches
-(``prepare_lanes``). Nothing that the driver collects grows with the entries, only with units and batches.
-All of it works on Spark Connect too. All files are their owner's alone: they hold signed links.
+The driver cuts manifests into units; tasks check their rows by the code of the reader on one machine and
+stage them in files; hashes of paths find what may collide; and the driver deals pieces of hosts out to
+batches (``prepare_lanes``). Nothing that the driver collects grows with the entries, only with units and
+batches. All of it works on Spark Connect too. All files are their owner's alone: they hold signed links.
 """
 
 import hashlib
+import math
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
-from cfetch.errors import LocalFault, ManifestError, Problem, UsageError
-from cfetch.manifest.entry import Entry
+from cfetch.errors import LocalFault, UsageError
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.reading import checked_base_url
-from cfetch.pipeline.prepare_judge import judge, rewrite
-from cfetch.pipeline.prepare_lanes import GIANT, LANE, SMALL, Dealt, Piece, buckets, dealt, target
-from cfetch.pipeline.prepare_rows import Read, Table, Unit, count_lines, read_unit, units_of
+from cfetch.pipeline.prepare_cut import Cutting
+from cfetch.pipeline.prepare_rows import WRITE_ROWS, Read, Unit, count_lines, identities, read_unit, units_of
+from cfetch.pipeline.prepare_tasks import (
+    BATCHES_A_FILE,
+    Numbering,
+    judge,
+    rewrite,
+    write_batches,
+)
+from cfetch.pipeline.prepared import ABOUT, PreparedPlan, RejectedRow, save
 from cfetch.pipeline.receipts import on_disk
-from cfetch.pipeline.shares import MICRO, MOST_FILES, Pace
-from cfetch.pipeline.work_file import Batch
+from cfetch.pipeline.shares import Pace
 from cfetch.secret import printable
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Floor", "PreparedPlan", "RejectedRow", "load_prepared", "manifests_of", "prepare"]
+__all__ = ["manifests_of", "prepare"]
 
 T = TypeVar("T")
 
@@ -40,77 +46,6 @@ UNIT_BYTES = 32 << 20  # some 100,000 rows and a few seconds of a task, which it
 MOST_FILES_A_TASK = 256  # opening so many takes a second on a network disk
 ROWS_A_TASK = 200_000
 KEPT = 100  # as many faults as a person reads
-MOST_FLOORS = 20
-ABOUT = "about.msgpack"
-
-
-class RejectedRow(msgspec.Struct, frozen=True):
-    """A fault of a manifest. ``line`` 0: the manifest as a whole, or a row of a table that ``reason`` names."""
-
-    source: str
-    line: int
-    reason: str
-
-
-class Floor(msgspec.Struct, frozen=True):
-    """Seconds that a host's files take however many slots there are."""
-
-    host: str
-    seconds: float
-
-
-class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``prepare`` has found; it can be downloaded if nothing was ``rejected``.
-
-    ``directory`` has ``plan/`` (batch, id, entry as msgpack, host, size, sharers; a row group for each batch)
-    and ``rejected/`` (source, line, reason). ``cost_s``, ``files_of`` and ``sharers`` are of each batch.
-    ``digest`` is that of the same manifests, one behind the other, as one machine freezes them. ``headers`` go
-    with every request. ``merged`` is how many repeated entries were dropped. Bytes are of known sizes.
-    """
-
-    directory: str
-    rejected: int
-    first_rejected: list[RejectedRow] = []
-    files: int = 0
-    total_bytes: int = 0
-    sizes_unknown: int = 0
-    merged: int = 0
-    hosts: int = 0
-    digest: str = ""
-    headers: Headers = ()
-    expires_at: float | None = None
-    cost_s: list[float] = []
-    files_of: list[int] = []
-    sharers: list[int] = []
-    floors: list[Floor] = []
-
-    def batch(self, number: int) -> Batch:
-        """The entries of a batch. Raises LocalFault: it cannot be read here."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        path = Path(self.directory) / "plan" / part_name(number // BATCHES_A_FILE)
-        try:
-            with on_disk(path), path.open("rb") as file:
-                table = pq.ParquetFile(file).read_row_group(number % BATCHES_A_FILE, use_threads=False)
-        except pa.ArrowInvalid:
-            raise LocalFault(f"{path} cannot be read as it was written; prepare the manifest again") from None
-        decode = msgspec.msgpack.Decoder(Entry).decode
-        entries = [decode(one) for one in table.column("entry").to_pylist()]
-        return Batch(entries, table.column("sharers")[0].as_py())
-
-    def raise_if_rejected(self, sources: Sequence[Path]) -> None:
-        """Raises: ManifestError: with the first faults in the order of sources and lines."""
-        if not self.rejected:
-            return
-        if len(sources) == 1:
-            problems = tuple(Problem(one.line, one.reason) for one in self.first_rejected)
-            raise ManifestError(printable(str(sources[0])), problems, self.rejected)
-        problems = tuple(
-            Problem(0, f"{one.source}:{one.line}: {one.reason}" if one.line else f"{one.source}: {one.reason}")
-            for one in self.first_rejected
-        )
-        raise ManifestError(f"the set of {len(sources)} manifests", problems, self.rejected)
 
 
 def manifests_of(names: Iterable[str | Path]) -> list[Path]:
@@ -173,7 +108,9 @@ def prepare(
         directory.chmod(0o700)
         shutil.rmtree(stage, ignore_errors=True)  # of one that died
         if (directory / ABOUT).exists():
-            raise UsageError(f"{printable(str(directory))} has a prepared plan already; name another directory")
+            raise UsageError(
+                f"{printable(str(directory))} has a prepared plan already; name another directory"
+            )
         for name in ("plan", "rejected"):
             shutil.rmtree(directory / name, ignore_errors=True)
         for name in ("plan", "rejected", "stage"):
@@ -182,20 +119,11 @@ def prepare(
         return preparing.run(unit_bytes)
     except PySparkException as error:
         kind = error.getCondition() or type(error).__name__
-        raise LocalFault(f"Spark could not prepare the plan ({kind}); its logs say why, then try again") from None
+        raise LocalFault(
+            f"Spark could not prepare the plan ({kind}); its logs say why, then try again"
+        ) from None
     finally:
         shutil.rmtree(stage, ignore_errors=True)
-
-
-def load_prepared(directory: Path) -> PreparedPlan:
-    """The plan that ``prepare`` has left in ``directory``, all of it accepted. Raises LocalFault."""
-    path = directory / ABOUT
-    with on_disk(path):
-        data = path.read_bytes()
-    try:
-        return msgspec.msgpack.decode(data, type=PreparedPlan)
-    except msgspec.MsgspecError:
-        raise LocalFault(f"{path} is damaged; prepare the manifest again") from None
 
 
 class _Staged(NamedTuple):
@@ -237,11 +165,254 @@ class _Preparing:
         repeats = self._judge(units, reads)
         rejected = self._rejected()
         if rejected.rejected:
-            repeats.unpersist()
+            _forget(repeats)
             return rejected
         kept, merged = self._merge(repeats, reads)
-        repeats.unpersist()
+        _forget(repeats)
         plan = self._freeze(units, kept)
         plan = msgspec.structs.replace(plan, merged=merged, digest=self._digest(kept))
-        _write_private(self._directory / ABOUT, msgspec.msgpack.encode(plan))
+        save(plan)
         return plan
+
+    def _units(self, unit_bytes: int) -> list[Unit]:
+        cut = [units_of(at, path, self._base_url, unit_bytes) for at, path in enumerate(self._sources)]
+        units = [msgspec.structs.replace(one, number=n) for n, one in enumerate(chain(*cut))]
+        counted = [one for one in units if one.end is not None]
+        work = partial(_told, lambda unit: (unit.number, count_lines(unit)))
+        told = self._frame(_tasks(counted, _unit_weight), work, "told binary").collect()
+        ends: dict[int, int] = dict(msgspec.msgpack.decode(row.told) for row in told)
+        source, line = -1, 1
+        for at, unit in enumerate(units):
+            line = line if unit.source == source else 1
+            units[at], source = msgspec.structs.replace(unit, line=line), unit.source
+            line += ends.get(unit.number, 0)
+        return units
+
+    def _read(self, units: Sequence[Unit]) -> list[Read]:
+        """Stage all rows. Of a manifest that cannot be read to its end, what comes later is left out."""
+        rejected = self._directory / "rejected"
+        read = partial(read_unit, stage=self._stage, rejected=rejected, base_url=self._base_url)
+        rows = self._frame(_tasks(units, _unit_weight), partial(_told, read), "told binary").collect()
+        reads = sorted(
+            (msgspec.msgpack.decode(row.told, type=Read) for row in rows), key=lambda one: one.number
+        )
+        broken: dict[int, int] = {}
+        for one in reads:
+            if one.usage is not None:
+                raise UsageError(one.usage)
+            if one.fault is not None:
+                raise LocalFault(one.fault)
+            source = units[one.number].source
+            if source in broken and one.rejected:
+                with on_disk(rejected):
+                    (rejected / f"rows-{one.number:08d}.parquet").unlink()
+            broken |= {source: one.number} if one.broken and source not in broken else {}
+        return [one for one in reads if one.number <= broken.get(units[one.number].source, one.number)]
+
+    def _judge(self, units: Sequence[Unit], reads: Sequence[Read]) -> "DataFrame | None":
+        """Rows (unit, row) of entries that repeat others, and (-1, …) for collisions; None: no such."""
+        from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
+
+        def staged(columns: Sequence[str]) -> "DataFrame":
+            here = self._staged([_entries_of(one, self._stage) for one in reads], columns)
+            above = self._staged([_entries_of(one, self._stage, "above") for one in reads], columns)
+            return here.withColumn("here", F.lit(1)).union(above.withColumn("here", F.lit(0)))
+
+        grouped = (
+            staged(["key"]).groupBy("key").agg(F.sum("here").alias("wanted"), F.count("*").alias("total"))
+        )
+        keys = grouped.where("wanted > 1 or wanted > 0 and total > wanted").select("key").persist()
+        try:
+            count = keys.count()
+            if not count:
+                return None
+            names = [str(path) for path in self._sources]
+            source_of = {one.number: one.source for one in units}
+            folder = self._directory / "rejected"
+
+            def work(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
+                from pyspark import TaskContext
+
+                context = TaskContext.get()
+                assert context is not None
+                partition = context.partitionId()
+                yield from judge(
+                    batches, source_of, names, folder / f"places-{partition:08d}.parquet", partition
+                )
+
+            rows = (
+                staged(["key", "row", "entry"])
+                .join(keys, "key")
+                .select("key", "here", "unit", "row", "entry")
+            )
+            parted = rows.repartition(1 + count // ROWS_A_TASK, "key")
+            judged = parted.sortWithinPartitions("key", "here", "unit", "row").mapInArrow(
+                work, "unit int, row long"
+            )
+            judged = judged.persist()
+            judged.count()
+        finally:
+            keys.unpersist()
+        return judged
+
+    def _rejected(self) -> PreparedPlan:
+        """How many faults there are, and the first of them."""
+        with on_disk(self._directory):
+            paths = sorted((self._directory / "rejected").iterdir())
+        if not paths:
+            return PreparedPlan(directory=str(self._directory), rejected=0)
+        files = [_Staged(0, 0, str(path)) for path in paths if not path.name.startswith(".")]
+        frame = self._staged(files, ["source", "line", "reason"]).select("source", "line", "reason")
+        first = frame.orderBy("source", "line", "reason").limit(KEPT).collect()
+        return PreparedPlan(
+            directory=str(self._directory),
+            rejected=frame.count(),
+            first_rejected=[RejectedRow(row.source, row.line, row.reason) for row in first],
+        )
+
+    def _merge(self, judged: "DataFrame | None", reads: Sequence[Read]) -> tuple[dict[int, Read], int]:
+        """What is left of each unit without the entries that repeat others, and how many they are."""
+        kept = {one.number: one for one in reads}
+        if judged is None:
+            return kept, 0
+        units = judged.select("unit").distinct().count()
+        stage = self._stage
+        parted = judged.repartition(max(1, units), "unit").sortWithinPartitions("unit", "row")
+        told = parted.mapInArrow(lambda batches: rewrite(batches, stage), "told binary").collect()
+        before = sum(one.rows for one in reads)
+        for row in told:
+            one = msgspec.msgpack.decode(row.told, type=Read)
+            kept[one.number] = msgspec.structs.replace(one, headers=kept[one.number].headers)
+        return kept, before - sum(one.rows for one in kept.values())
+
+    def _digest(self, kept: dict[int, Read]) -> str:
+        """SHA-256 goes from the first entry to the last; but it is 1 GB/s, and the bytes are at hand."""
+        digest = hashlib.sha256()
+        for number in sorted(kept):
+            for text in identities(Path(_entries_of(kept[number], self._stage).path)):
+                digest.update(text)
+        return digest.hexdigest()
+
+    def _freeze(self, units: Sequence[Unit], kept: dict[int, Read]) -> PreparedPlan:
+        files = sum(one.rows for one in kept.values())
+        known = sum(one.known_bytes for one in kept.values())
+        unknown = sum(one.unknown for one in kept.values())
+        headers, more = self._headers_of(units, kept)
+        plan = PreparedPlan(
+            directory=str(self._directory),
+            rejected=0,
+            files=files,
+            total_bytes=known,
+            sizes_unknown=unknown,
+            headers=headers,
+        )
+        if not files:
+            return plan
+        first, numbering = 0, Numbering({}, more)
+        for number in sorted(kept):
+            numbering.first[number] = first
+            first += kept[number].rows
+        staged = [_entries_of(kept[number], self._stage) for number in sorted(kept) if kept[number].rows]
+        mean = known / (files - unknown) if files > unknown else 1.0
+        cutting = Cutting(self._pace, mean, files, known, unknown, self._slots, self._per_host)
+        light = self._staged(staged, ["row", "key", "host", "size"])
+        cut = cutting.cut(self._spark, light)
+        full = self._staged(staged, ["row", "key", "entry", "host", "size"])
+        batches = len(cut.dealt.cost_s)
+        path = self._directory / "plan"
+        rows = cut.placed(full).select("batch", "unit", "row", "entry", "host", "size", "sharers")
+        parts = -(-batches // BATCHES_A_FILE)
+        sorted_rows = rows.repartitionById(
+            parts, (rows.batch / BATCHES_A_FILE).cast("int")
+        ).sortWithinPartitions("batch", "unit", "row")
+        told = sorted_rows.mapInArrow(
+            lambda some: write_batches(some, path, numbering), "entries long, expires_at double"
+        ).collect()
+        if sum(row.entries for row in told) != files:
+            raise LocalFault(f"the plan in {path} is not whole; prepare the manifest again")
+        ends = min(row.expires_at for row in told)
+        return msgspec.structs.replace(
+            plan,
+            hosts=cut.hosts,
+            cost_s=cut.dealt.cost_s,
+            files_of=cut.dealt.files,
+            sharers=cut.dealt.sharers,
+            floors=cut.floors,
+            expires_at=None if math.isinf(ends) else ends,
+        )
+
+    def _headers_of(self, units: Sequence[Unit], kept: dict[int, Read]) -> tuple[Headers, dict[int, Headers]]:
+        """The headers of all entries; and by unit, where manifests differ in them."""
+        of_source: dict[int, Headers] = {}
+        for number in sorted(kept):
+            of_source.setdefault(units[number].source, kept[number].headers)
+        if len(set(of_source.values())) <= 1:
+            own = next(iter(of_source.values()), ())
+            return tuple((dict(self._headers) | dict(own)).items()), {}
+        return self._headers, {number: of_source[units[number].source] for number in kept}
+
+    def _staged(self, files: Sequence[_Staged], columns: Sequence[str]) -> "DataFrame":
+        """Columns of staged files, after ``unit``."""
+        types = {"entry": "binary", "host": "string", "source": "string", "reason": "string"}
+        schema = ", ".join(["unit int", *(f"{one} {types.get(one, 'long')}" for one in columns)])
+        return self._frame(
+            _tasks(files, lambda one: one.rows / ROWS_A_TASK), partial(_rows_of, columns), schema
+        )
+
+    def _frame(
+        self, tasks: Sequence[Sequence[T]], work: "Callable[[T], Iterator[RecordBatch]]", schema: str
+    ) -> "DataFrame":
+        """What ``work`` yields for each item of ``tasks``, each of which is one of Spark's."""
+
+        def run(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    for one in tasks[number]:
+                        yield from work(one)
+
+        return self._spark.range(0, len(tasks), 1, numPartitions=max(1, len(tasks))).mapInArrow(run, schema)
+
+
+def _forget(frame: "DataFrame | None") -> None:
+    if frame is not None:
+        frame.unpersist()
+
+
+def _tasks(items: Sequence[T], weight: Callable[[T], float]) -> list[list[T]]:
+    """Small items share a task."""
+    tasks: list[list[T]] = []
+    left = 0.0
+    for one in items:
+        if left <= 0 or len(tasks[-1]) >= MOST_FILES_A_TASK:
+            tasks.append([])
+            left = 1.0
+        tasks[-1].append(one)
+        left -= weight(one)
+    return tasks
+
+
+def _unit_weight(unit: Unit) -> float:
+    return unit.size_bytes / UNIT_BYTES
+
+
+def _entries_of(read: Read, stage: Path, table: str = "") -> _Staged:
+    kept = stage / f"kept-{read.number:08d}.parquet"
+    table = table or ("kept" if kept.exists() else "entries")
+    return _Staged(read.number, read.rows, str(stage / f"{table}-{read.number:08d}.parquet"))
+
+
+def _told(work: Callable[[T], object], item: T) -> "Iterator[RecordBatch]":
+    import pyarrow as pa
+
+    yield pa.RecordBatch.from_pydict({"told": [msgspec.msgpack.encode(work(item))]})
+
+
+def _rows_of(columns: Sequence[str], file: _Staged) -> "Iterator[RecordBatch]":
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with Path(file.path).open("rb") as opened:
+        for batch in pq.ParquetFile(opened).iter_batches(batch_size=WRITE_ROWS, columns=list(columns)):
+            unit = pa.repeat(pa.scalar(file.unit, pa.int32()), len(batch))
+            arrays = [unit, *(batch.column(name) for name in columns)]
+            yield pa.RecordBatch.from_arrays(arrays, names=["unit", *columns])

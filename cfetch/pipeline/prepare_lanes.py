@@ -10,7 +10,19 @@ from typing import NamedTuple
 
 from cfetch.pipeline.shares import MICRO, MOST_FILES, _dealt, _lanes, _target_s
 
-__all__ = ["GIANT", "LANE", "MICRO", "MOST_FILES", "PIECES", "SMALL", "Dealt", "Piece", "buckets", "dealt", "target"]
+__all__ = [
+    "GIANT",
+    "LANE",
+    "MICRO",
+    "MOST_FILES",
+    "PIECES",
+    "SMALL",
+    "Dealt",
+    "Piece",
+    "buckets",
+    "dealt",
+    "target",
+]
 
 SMALL, LANE, GIANT = range(3)
 PIECES = 64  # a hash spreads equal files over them to within some per cent of a batch

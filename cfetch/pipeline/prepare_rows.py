@@ -37,6 +37,7 @@ __all__ = [
     "Table",
     "Unit",
     "count_lines",
+    "identities",
     "key_of",
     "read_unit",
     "rejects",
@@ -408,3 +409,16 @@ def without(stage: Path, number: int, rows: Sequence[int]) -> Read:
                 told.unknown += sizes.null_count
                 told.known_bytes += sum(one for one in sizes.to_pylist() if one is not None)
     return told
+
+
+def identities(path: Path) -> Iterator[memoryview]:
+    """What the staged entries of a file state, end to end, in pieces."""
+    import pyarrow.parquet as pq
+
+    with path.open("rb") as file:
+        for batch in pq.ParquetFile(file).iter_batches(batch_size=WRITE_ROWS, columns=["identity"]):
+            column = batch.column(0)
+            _, ends, data = column.buffers()
+            offsets = memoryview(ends).cast("i")
+            if data is not None:
+                yield memoryview(data)[offsets[column.offset] : offsets[column.offset + len(column)]]

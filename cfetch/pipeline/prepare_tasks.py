@@ -93,13 +93,16 @@ def _tell(found: Collision, names: Sequence[str], faults: Rejects) -> None:
 
 def _place(entry: _Placed, names: Sequence[str]) -> str:
     name = printable(names[entry.source])
-    return f"{name} line {entry.line}" if entry.line else f"{name} entry {entry.id}, counted from 0,"
+    return f"{name} line {entry.line}" if entry.line else f"{name} entry {entry.id} (counted from 0)"
 
 
 def _pairs(pairs: Sequence[tuple[int, int]]) -> Any:  # noqa: ANN401 - a RecordBatch
     import pyarrow as pa
 
-    units, rows = pa.array([one for one, _ in pairs], pa.int32()), pa.array([one for _, one in pairs], pa.int64())
+    units, rows = (
+        pa.array([one for one, _ in pairs], pa.int32()),
+        pa.array([one for _, one in pairs], pa.int64()),
+    )
     return pa.RecordBatch.from_arrays([units, rows], names=["unit", "row"])
 
 

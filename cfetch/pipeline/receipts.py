@@ -2,8 +2,9 @@
 
 ``batch-<epoch>-<batch>`` is left once, by the first copy of a task that brings all of its batch to its end:
 made under a name of its own and linked into place, so that the first wins. ``part-…`` tells early what has
-ended since the last one, and stays of use when its task dies. ``fault-…`` says why an executor cannot work.
-``stop`` is the driver's: all tasks end in good order.
+ended since the last one; it goes when the batch's receipt, which has all of it, is there, and is of use when
+the task dies. ``fault-…`` says why an executor cannot work. ``live-…`` is what a task has under way, renewed
+every moment. ``stop`` is the driver's: all tasks end in good order.
 """
 
 import os
@@ -15,6 +16,7 @@ import msgspec
 
 from cfetch.errors import LocalFault
 from cfetch.events import (
+    ActiveAttempt,
     EntryFinished,
     FallbackTriggered,
     HostPaused,
@@ -24,7 +26,20 @@ from cfetch.events import (
 )
 from cfetch.placement.local import local_fault
 
-__all__ = ["STOP_NAME", "TOLD", "Account", "Receipt", "Receipts", "Told", "leave_receipt", "on_disk"]
+__all__ = [
+    "STOP_NAME",
+    "TOLD",
+    "Account",
+    "Live",
+    "Living",
+    "Receipt",
+    "Receipts",
+    "Told",
+    "batch_name",
+    "leave_receipt",
+    "live_name",
+    "on_disk",
+]
 
 STOP_NAME = "stop"
 Told = EntryFinished | FallbackTriggered | HostPaused | RetryScheduled | StragglerCancelled | UrlRefreshed
@@ -34,7 +49,8 @@ TOLD = (EntryFinished, FallbackTriggered, HostPaused, RetryScheduled, StragglerC
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """What happened to a batch, in order (``cfetch.receipt/1``).
 
-    ``number``: of this task's parts, from 0; None: the batch is over. ``fault``: what ended it early.
+    ``number``: of this task's parts, from 0; None: the batch is over. ``first``: how many events of this
+    task came before these. ``fault``: what ended it early.
     """
 
     schema: str = "cfetch.receipt/1"
@@ -44,6 +60,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     task: int
     attempt: int
     number: int | None
+    first: int = 0
     events: list[Told]
     fault: str | None = None
 
@@ -97,8 +114,12 @@ class Receipts:
         names = [name for name in found if name not in self._seen and wanted(name)]
         for name in sorted(names, reverse=True):  # parts before the receipts of their batches
             self._seen.add(name)
-            with on_disk(self._directory):
+            try:
                 data = (self._directory / name).read_bytes()
+            except FileNotFoundError:  # a part whose batch is over by now
+                continue
+            except OSError as error:
+                raise local_fault(error, f"cannot read {self._directory / name}") from None
             with suppress(msgspec.MsgspecError):
                 yield msgspec.json.decode(data, type=Receipt)
                 continue
@@ -117,6 +138,7 @@ class Account:
     def __init__(self) -> None:
         self._ended = bytearray()
         self._held: dict[int, dict[int, EntryFinished]] = {}  # by batch and entry
+        self._told: dict[int, int] = {}  # events by task
 
     def __contains__(self, number: int) -> bool:
         return number < len(self._ended) and bool(self._ended[number])
@@ -130,7 +152,9 @@ class Account:
     def news(self, receipt: Receipt) -> Iterator[Told]:
         """What the receipt says that was not known."""
         held = self._held.setdefault(receipt.batch, {})
-        for event in receipt.events:
+        told = self._told.get(receipt.task, 0)
+        self._told[receipt.task] = max(told, receipt.first + len(receipt.events))
+        for event in receipt.events[max(0, told - receipt.first) :]:
             if not isinstance(event, EntryFinished):
                 yield event
             elif event.record.id not in self:
@@ -153,6 +177,50 @@ class Account:
             if number not in self:
                 self.add(number)
                 yield event
+
+
+class Live(msgspec.Struct, frozen=True, kw_only=True):
+    """What a task has under way; ``beat`` counts on for as long as it lives."""
+
+    batch: int
+    beat: int
+    active: list[ActiveAttempt]
+    bytes_active: int
+    bytes_wasted: int
+
+
+def live_name(epoch: int, batch: int, task: int) -> str:
+    """The file's."""
+    return f"live-{epoch}-{batch:06d}-{task}"
+
+
+class Living:
+    """What all tasks have under way, as far as the driver can see. ``now_s`` is its own clock."""
+
+    def __init__(self, directory: Path, epoch: int, now_s: Callable[[], float], *, silent_s: float) -> None:
+        self._directory = directory
+        self._prefix = f"live-{epoch}-"
+        self._now_s = now_s
+        self._silent_s = silent_s
+        self._seen: dict[str, tuple[int, float]] = {}
+
+    def look(self) -> list[Live]:
+        """Of those tasks that have been heard within ``silent_s`` seconds."""
+        found: list[Live] = []
+        seen: dict[str, tuple[int, float]] = {}
+        now_s = self._now_s()
+        with suppress(OSError):
+            for path in self._directory.iterdir():
+                if not path.name.startswith(self._prefix):
+                    continue
+                with suppress(OSError, msgspec.MsgspecError):
+                    live = msgspec.json.decode(path.read_bytes(), type=Live)
+                    beat, since_s = self._seen.get(path.name, (-1, now_s))
+                    seen[path.name] = (live.beat, since_s if live.beat == beat else now_s)
+                    if now_s - seen[path.name][1] <= self._silent_s:
+                        found.append(live)
+        self._seen = seen
+        return found
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from cfetch.placement.chooser import spread
 __all__ = ["Pace", "Shares", "floors", "sharers", "shares"]
 
 BATCHES_A_SLOT = 4  # so that the last ones even out what the first were wrong about
-SHORTEST_S = 5.0  # a task costs some 50 ms of its own
+SHORTEST_S = 10.0  # a task costs some 50 ms of its own, and a round of them on all slots some 300
 LONGEST_S = 120.0  # what the loss of an executor costs at most
 MOST_FILES = 20_000  # of a batch: they are in the memory of a task
 MICRO = 1_000_000

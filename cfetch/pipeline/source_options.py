@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
@@ -59,13 +60,15 @@ def read_options(options: Mapping[str, str], *own: str, needed: str) -> Options:
     for key in (needed, "to"):
         if not options.get(key):
             raise ConfigError(f"option {key} is missing")
+    if options[needed] == "-":
+        raise ConfigError(f"option {needed} must name a file or a URL: a data source has no standard input")
     env = {key: value for key, value in os.environ.items() if key.startswith(ENV_PREFIX)}
     settings = resolve(flags=flags, env=env).settings
     if len(settings.to) > 1 or is_object_store(settings.to[0]) or not settings.to[0].startswith("/"):
         raise ConfigError("option to must be one directory that all executors see, as an absolute path")
     return Options(
         own={key: value for key, value in options.items() if key in {needed, *own}},
-        settings=settings,
+        settings=replace(settings, statement_host=None),  # tasks have no token for it
         env={name: os.environ[name] for name in NETWORK_ENV if name in os.environ},
         content_bytes=_content_bytes(options),
     )

@@ -13,7 +13,7 @@ import os
 import random
 import shutil
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -23,20 +23,29 @@ import msgspec
 from cfetch.clock import SystemClock
 from cfetch.config.settings import Settings
 from cfetch.errors import LocalFault
-from cfetch.events import EntryFinished, Event
+from cfetch.events import EntryFinished, Event, Progress
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.urls import host_of
-from cfetch.pipeline.receipts import STOP_NAME, TOLD, Receipt, Told, batch_name, leave_receipt
+from cfetch.pipeline.receipts import (
+    STOP_NAME,
+    TOLD,
+    Live,
+    Receipt,
+    Told,
+    batch_name,
+    leave_receipt,
+    live_name,
+)
 from cfetch.pipeline.work_file import Batch
 from cfetch.placement.local import STATE_NAME, LocalVolume, local_fault
+from cfetch.renewal import Origin, Renewal, StatementApi
 from cfetch.timeline.attempts import ATTEMPTS
 from cfetch.transfer.http import HttpTransport
 from cfetch.transfer.local_lane import LocalLane
 from cfetch.transfer.network import network_of
 from cfetch.transfer.pool import Pool
-from cfetch.transfer.refresh import CommandRefresher
 
 __all__ = ["Copy", "Done", "Work", "attempts_of", "do_batch", "own_settings"]
 
@@ -54,6 +63,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings
     headers: Headers
     env: dict[str, str]
+    origin: Origin
     instant: str
     epoch: int
     root: str
@@ -143,8 +153,12 @@ class _Telling:
         self._work = work
         self._copy = copy
         self._directory = Path(work.receipts)
+        self._live = self._directory / live_name(work.epoch, copy.batch, copy.task)
         self._events: list[Told] = []
-        self._parts = 0
+        self._parts: list[str] = []
+        self._in_parts = 0
+        self._beats = 0
+        self._progress: Progress | None = None
         self._ended = {"done": 0, "skipped": 0, "failed": 0, "cancelled": 0}
 
     def __call__(self, event: Event) -> None:
@@ -152,6 +166,8 @@ class _Telling:
             self._events.append(event)
         if isinstance(event, EntryFinished):
             self._ended[event.record.status] += 1
+        elif isinstance(event, Progress):
+            self._progress = event
 
     def is_over(self) -> bool:
         """Whether a copy of this task has brought the batch to its end."""
@@ -162,23 +178,46 @@ class _Telling:
         return (self._directory / STOP_NAME).exists()
 
     def leave_part(self) -> None:
-        """What has happened since the last time."""
-        if self._events:
-            leave_receipt(self._directory, self._receipt(self._parts))
-            self._parts += 1
+        """What has happened since the last time. Raises LocalFault."""
+        if len(self._events) > self._in_parts:
+            receipt = self._receipt(len(self._parts), self._in_parts)
+            leave_receipt(self._directory, receipt)
+            self._parts.append(receipt.name)
+            self._in_parts = len(self._events)
+
+    def show(self) -> None:
+        """What is under way, for who watches; nobody relies on it."""
+        if self._progress is None:
+            return
+        self._beats += 1
+        live = Live(
+            batch=self._copy.batch,
+            beat=self._beats,
+            active=self._progress.active,
+            bytes_active=self._progress.bytes_active,
+            bytes_wasted=self._progress.bytes_wasted,
+        )
+        temporary = self._directory / f".{self._live.name}"
+        with suppress(OSError):
+            temporary.touch(0o600)
+            temporary.write_bytes(msgspec.json.encode(live))
+            temporary.replace(self._live)
 
     def leave(self, entries: int, fault: LocalFault | None) -> None:
-        """The last one."""
+        """The last one. Raises LocalFault."""
         whole = fault is None and sum(self._ended.values()) - self._ended["cancelled"] == entries
-        if whole:
-            leave_receipt(self._directory, self._receipt(None))
-            return
-        self.leave_part()
+        if whole and leave_receipt(self._directory, self._receipt(None, 0)):
+            for name in self._parts:
+                with suppress(OSError):
+                    (self._directory / name).unlink()
+        else:
+            self.leave_part()
         if fault is not None:
-            leave_receipt(self._directory, self._receipt(None, str(fault)))
+            leave_receipt(self._directory, self._receipt(None, len(self._events), str(fault)))
+        with suppress(OSError):
+            self._live.unlink()
 
-    def _receipt(self, number: int | None, fault: str | None = None) -> Receipt:
-        events, self._events = self._events, []
+    def _receipt(self, number: int | None, first: int, fault: str | None = None) -> Receipt:
         return Receipt(
             instant=self._work.instant,
             epoch=self._work.epoch,
@@ -186,7 +225,8 @@ class _Telling:
             task=self._copy.task,
             attempt=self._copy.attempt,
             number=number,
-            events=events,
+            first=first,
+            events=self._events[first:],
             fault=fault,
         )
 
@@ -207,9 +247,10 @@ async def _pool(work: Work, batch: Batch, copy: Copy, told: _Telling) -> LocalFa
         volume = LocalVolume(Path(work.root))
     except LocalFault as fault:
         return fault
-    transport = HttpTransport(
-        connect_timeout_s=settings.connect_timeout, network=network_of(settings, work.env)
-    )
+    network = network_of(settings, work.env)
+    transport = HttpTransport(connect_timeout_s=settings.connect_timeout, network=network)
+    stack = ExitStack()
+    renewal = Renewal(*work.origin, StatementApi(settings, work.env, network, clock), stack)
     try:
         volume.stage(str(directory.relative_to(Path(work.root, STATE_NAME))))
         pool = Pool(
@@ -221,7 +262,7 @@ async def _pool(work: Work, batch: Batch, copy: Copy, told: _Telling) -> LocalFa
             clock=clock,
             jitter=random.random,
             emit=told,
-            refresher=CommandRefresher(settings.refresh_command) if settings.refresh_command else None,
+            refresher=renewal.refresher(settings, transport, clock),
             origin_s=began_s,
         )
         watching = asyncio.create_task(_watch(pool, told, work.part_s))
@@ -234,6 +275,7 @@ async def _pool(work: Work, batch: Batch, copy: Copy, told: _Telling) -> LocalFa
     except LocalFault as fault:
         return fault
     finally:
+        stack.close()
         await transport.close()
         volume.unstage()
         if told.is_over():  # by another copy: what this one has begun is of no use
@@ -257,6 +299,7 @@ async def _watch(pool: Pool, told: _Telling, part_s: float) -> None:
             except LocalFault as fault:
                 pool.fail(fault)
                 return
+            told.show()
         if await asyncio.to_thread(lambda: told.is_stopping() or told.is_over()):
             pool.stop("the run is stopping")
             return

@@ -40,6 +40,20 @@ def _answer(found: Tuning) -> Iterator[Text]:
         f"{choice.held_out.folds} folds"
     )
     yield Text(f"  without mitigation: {_ratio(found.unmitigated.ratio)}")
+    for name, text, end in _edges(found):
+        yield Text(f"  {name} {text} is the {end} of the grid; --grid can try beyond it", "yellow")
+
+
+def _edges(found: Tuning) -> Iterator[tuple[str, str, str]]:
+    """Where the recommended values are the last that were tried in their direction."""
+    picked, default = found.choice.recommended, found.default
+    for name, text in zip(_NAMES, _texts(picked), strict=True):
+        field = "padding_s" if name == "padding" else name
+        value = getattr(picked, field)
+        tried = {getattr(one.values, field) for one in found.settings}
+        ends = {min(tried), max(tried)} - {KINDS[name].low, KINDS[name].high, getattr(default, field)}
+        if value in ends:
+            yield name, text, "least" if value == min(tried) else "most"
 
 
 def _table(found: Tuning) -> Table:
@@ -92,9 +106,10 @@ def _grounds(found: Tuning) -> Iterator[Text]:
         yield Text(f"  replayed as they were set, they take {span} of their recorded time")
     seen = found.estimates
     if seen.by_rate or seen.by_stall_rule or seen.drawn:
+        yield Text("  broken off, so that their true time is an estimate:")
         yield Text(
-            f"  broken off, so their true time is an estimate: {seen.by_rate:,} by their last rate, "
-            f"{seen.by_stall_rule:,} by the stall rule, {seen.drawn:,} by the others' times"
+            f"    {seen.by_rate:,} by their last rate, {seen.by_stall_rule:,} by the stall rule, "
+            f"{seen.drawn:,} by the others' times"
         )
     for host in found.hosts:
         yield _host(host)
@@ -113,7 +128,7 @@ def _host(host: HostChoice) -> Text:
 def _end(found: Tuning, written: str | None) -> Iterator[Text]:
     yield Text()
     if written is not None:
-        yield Text(f"written to {printable(written)}: cfetch download MANIFEST --config {printable(written)}")
+        yield Text(f"written to {printable(written)}; use it with --config")
         return
     texts = _texts(found.choice.recommended)
     flags = (f"--{name} {text}" for name, text in zip(_NAMES, texts, strict=True))

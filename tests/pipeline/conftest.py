@@ -11,12 +11,10 @@ from cfetch.pipeline.session import _QUIET as QUIET
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # short runs: half the processor time of the default
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
-def pytest_collection_modifyitems(items):
+def pytest_itemcollected(item):  # not when all are collected: xdist may have looked for groups by then
     """Whatever asks for the session belongs to its group."""
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+    if "spark" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ from cfetch.events import EntryFinished, Event, Progress, RunNoted, RunStarted, 
 from cfetch.pipeline import shares
 from cfetch.pipeline.job import own_words, slots_of, start_job, unlike
 from cfetch.pipeline.work import Work
+from cfetch.renewal import Origin
 from tests.pipeline.scene import asked, download, files_of, served, whole, write_manifest
 from tests.transfer.drive import tree
 
@@ -109,13 +110,13 @@ def test_a_driver_that_dies_is_followed_by_one_that_goes_on(tmp_path, small_batc
 
 
 def test_a_signal_ends_the_run_in_good_order(tmp_path, small_batches):
-    """Tasks close what is under way; exit 130; the next run goes on."""
+    """Once what is under way is shown: tasks close it; exit 130; the next run goes on."""
     told: list[Event] = []
 
     sent: list[bool] = []
 
     def once(event):
-        if isinstance(event, Progress) and event.done and not sent:
+        if isinstance(event, Progress) and event.done and event.active and not sent:
             sent.append(True)
             os.kill(os.getpid(), signal.SIGINT)
         told.append(event)
@@ -176,6 +177,7 @@ def test_a_task_that_does_not_see_the_drivers_directory_is_quoted(tmp_path, spar
         settings=Settings(),
         headers=(),
         env={},
+        origin=Origin("m.json", None, None),
         instant="i",
         epoch=1,
         wall_start_s=0.0,

@@ -196,7 +196,7 @@ def test_a_manifest_that_has_shrunk_ends_the_query(reader, tmp_path):
     """It would be read from the middle of a line."""
     (tmp_path / "feed" / "a.jsonl").write_text("1\n")
     one = reader()
-    with pytest.raises(UsageError, match="a.jsonl has 2 bytes, and 6 were read"):
+    with pytest.raises(UsageError, match=r"a\.jsonl has 2 bytes, and 6 were read"):
         one.latestOffset({"a.jsonl": [3, 6]}, one.getDefaultReadLimit())
 
 

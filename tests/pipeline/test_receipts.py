@@ -1,10 +1,11 @@
 """Receipts on a real disk: the first of two wins, what is torn is passed over, each entry ends once."""
 
+import msgspec
 import pytest
 
 from cfetch.errors import LocalFault
 from cfetch.events import EntryFinished, FileRecord, RetryScheduled
-from cfetch.pipeline.receipts import Account, Receipt, Receipts, leave_receipt
+from cfetch.pipeline.receipts import Account, Live, Living, Receipt, Receipts, leave_receipt, live_name
 
 
 def ended(number, status="done"):
@@ -110,9 +111,41 @@ def test_what_nobody_could_bring_is_told_at_the_end_of_its_batch():
     account = Account()
     first = receipt(ended(1, "failed"), number=0)
     assert told(account, first, receipt()) == [(1, "failed")]
-    assert told(account, receipt(ended(2, "cancelled"), number=0, batch=1)) == []
+    assert told(account, receipt(ended(2, "cancelled"), number=0, batch=1, task=2)) == []
     assert [event.record.id for event in account.left() if isinstance(event, EntryFinished)] == [2]
     assert list(account.left()) == []
+
+
+def test_a_batch_tells_what_its_parts_have_not():
+    """Its receipt has all events of its task, and no retry is told twice."""
+    retry = RetryScheduled(t_s=0.0, id=1, path="f", n=1, delay_s=1.0, error_kind="transient", error="reset")
+    account = Account()
+    assert list(account.news(receipt(retry, number=0))) == [retry]
+    assert list(account.news(receipt(retry, retry, ended(1)))) == [retry, ended(1)]
+    assert list(account.news(receipt(retry, task=2))) == [retry]
+
+
+def test_a_task_that_is_silent_is_not_shown(tmp_path):
+    """By the driver's own clock: one that was killed leaves its last word; one that was slow is back."""
+    now_s = [0.0]
+    living = Living(tmp_path, 1, lambda: now_s[0], silent_s=10.0)
+
+    def say(beat):
+        live = Live(batch=0, beat=beat, active=[], bytes_active=0, bytes_wasted=0)
+        (tmp_path / live_name(1, 0, 7)).write_bytes(msgspec.json.encode(live))
+
+    def shown():
+        return [live.beat for live in living.look()]
+
+    say(1)
+    (tmp_path / live_name(1, 0, 8)).write_bytes(b"{")
+    assert shown() == [1]
+    now_s[0] = 10.0
+    assert shown() == [1]
+    now_s[0] = 10.1
+    assert shown() == []
+    say(2)
+    assert shown() == [2]
 
 
 def test_other_events_are_told_as_they_are():

@@ -1,6 +1,7 @@
 """Whose session is used, and what a person is told who lacks something. The verb as a real process."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -8,8 +9,9 @@ import sys
 import pytest
 
 from cfetch.pipeline.session import shown, spark_session
+from tests.pipeline.conftest import JVM
 from tests.pipeline.records import metrics_file
-from tests.verbs import PROJECT, cfetch
+from tests.verbs import PROJECT
 
 
 def test_the_programs_own_session_is_used_and_left_running(spark):
@@ -22,16 +24,22 @@ def test_the_programs_own_session_is_used_and_left_running(spark):
     assert spark.range(3).count() == 3
 
 
-async def test_the_verb_makes_a_session_of_its_own(spark, tmp_path):
-    """Progress and Spark's words go to stderr, and one document to stdout; nothing is left running."""
-    path = metrics_file(tmp_path / "m.jsonl")
-    found = await cfetch(
-        "metrics", "load", path, "--to", tmp_path / "t", "--spark-master", "local[1]", "--json"
+def test_the_verb_makes_a_session_of_its_own(spark, tmp_path):
+    """As a process: progress and Spark's words go to stderr, and one document to stdout."""
+    path, to = metrics_file(tmp_path / "m.jsonl"), tmp_path / "t"
+    words = ("metrics", "load", path, "--to", to, "--spark-master", "local[1]", "--json")
+    ended = subprocess.run(
+        [sys.executable, "-m", "cfetch", *words],
+        env=os.environ | {"PYTHONPATH": str(PROJECT), "JAVA_TOOL_OPTIONS": JVM},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
-    assert found.code == 0, found.err
-    assert found.document["files"] == 5
-    assert "starting Spark at local[1]\n" in found.err
-    assert json.loads((tmp_path / "t/_tables.json").read_text()) == {"schema": "cfetch.tables/1"}
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["files"] == 5
+    assert "starting Spark at local[1]\n" in ended.stderr
+    assert json.loads((to / "_tables.json").read_text()) == {"schema": "cfetch.tables/1"}
 
 
 def told(tmp_path, java=None, code="", **env):

@@ -159,9 +159,14 @@ def test_two_manifests_over_one_directory(frame, origin, tmp_path):
     assert tree(tmp_path / "to") == FILES
 
 
+def unproved(path, origin, *names):
+    """A manifest with neither sizes nor hashes."""
+    return manifest(path, origin, {}, *names)
+
+
 def test_what_failed_is_tried_by_the_next_load(frame, origin, once_each, tmp_path):
-    """And not by the next action; what was there is not asked for."""
-    path = manifest(tmp_path / "m.json", origin, FILES, "late.bin")
+    """And not by the next action; what is there is not asked for, also where only the receipt proves it."""
+    path = unproved(tmp_path / "m.json", origin, *FILES, "late.bin")
     first = frame(path)
     assert first.where("status = 'failed'").count() == first.where("status = 'failed'").count() == 1
     once_each(*FILES, "late.bin")
@@ -169,19 +174,22 @@ def test_what_failed_is_tried_by_the_next_load(frame, origin, once_each, tmp_pat
     origin.requests.clear()
     assert first.where("status = 'failed'").count() == 1
     once_each()
-    assert frame(path).where("status = 'failed'").count() == 0
+    found = frame(path)
+    assert found.where("status = 'failed'").count() == 0
     once_each("late.bin")
+    assert found.count() == len(FILES) + 1
     assert (tmp_path / "to" / "late.bin").read_bytes() == b"here"
 
 
 def test_a_file_that_is_gone_is_brought_again(frame, origin, once_each, tmp_path):
     """A receipt vouches only for what stands."""
-    found = frame(manifest(tmp_path / "m.json", origin, FILES))
+    found = frame(unproved(tmp_path / "m.json", origin, *FILES))
     found.count()
     (tmp_path / "to" / "d" / "3.bin").unlink()
+    (tmp_path / "to" / "d" / "4.bin").write_bytes(b"of another size")
     origin.requests.clear()
-    assert found.where("status in ('done', 'skipped')").count() == len(FILES)
-    once_each("d/3.bin")
+    assert found.where("status = 'done'").count() == len(FILES)
+    once_each("d/3.bin", "d/4.bin")
     assert tree(tmp_path / "to") == FILES
 
 
@@ -246,6 +254,7 @@ def options_of(path, to, **more):
     [
         ({"manifest": "m"}, "option to is missing"),
         ({"to": "/x"}, "option manifest is missing"),
+        ({"manifest": "-", "to": "/x"}, "no standard input"),
         ({"manifest": "m", "to": "x"}, "absolute path"),
         ({"manifest": "m", "to": "/x,/y"}, "one directory"),
         ({"manifest": "m", "to": "s3://bucket/x"}, "one directory"),
@@ -301,9 +310,9 @@ def test_the_cut_stays_whatever_cluster_loads_it(origin, tmp_path):
 
 
 def test_frames_that_nobody_loads_go_after_a_month(tmp_path):
-    """With what their dead tasks have left; younger ones stay."""
+    """With what their dead tasks have left; younger ones stay, and the one that is loaded just now."""
     directories = []
-    for name, days in (("a", 31), ("b", 29), ("c", 0)):
+    for name, days in (("a", 31), ("b", 29), ("c", 31)):
         (tmp_path / "m.jsonl").write_text(f'{{"url": "http://h/{name}"}}\n')
         frame = load_frame(str(tmp_path / "m.jsonl"), options_of("m", tmp_path / "to"), slots=2)
         directories.append(Path(frame.work.receipts).parent)
@@ -381,6 +390,18 @@ def test_a_torn_receipt_is_none(origin, once_each, tmp_path):
     receipt.write_bytes(receipt.read_bytes()[:100])
     assert {one.status for one in bring_once(frame.work, batch, 0, task=0)} == {"skipped"}
     once_each(*(entry.path for entry in batch.entries))
+
+
+def test_a_receipt_of_half_a_batch_answers_for_that_half(origin, once_each, tmp_path):
+    """As a task leaves it that was to bring what lacked, and was killed before it put both together."""
+    path = unproved(tmp_path / "m.json", origin, *FILES)
+    frame = load_frame(str(path), options_of(path, tmp_path / "to"), slots=1)
+    batch = read_batch(Path(frame.work.work_file), 0)
+    half = batch._replace(entries=batch.entries[:10])
+    assert len(bring_once(frame.work, half, 0, task=0)) == 10
+    for _ in range(2):
+        assert [one.id for one in bring_once(frame.work, batch, 0, task=0)] == list(range(len(FILES)))
+        once_each(*FILES)
 
 
 def test_what_stands_in_the_way_of_a_file_is_its_row(origin, tmp_path):

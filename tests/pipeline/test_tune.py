@@ -5,12 +5,20 @@ import math
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import msgspec
 import numpy as np
 import pytest
 from rich.console import Console
 
+from cfetch.bench.child import run_child
+from cfetch.bench.compare import CFETCH
+from cfetch.bench.content import Group
+from cfetch.bench.faults import Fault, FaultRule
+from cfetch.bench.process import OriginProcess
+from cfetch.bench.scenario import Scenario
 from cfetch.clock import SystemClock
 from cfetch.config.layers import resolve
 from cfetch.errors import ConfigError, LocalFault, UsageError
@@ -330,6 +338,24 @@ def test_the_view_fits_a_terminal_and_names_the_answer(five_runs):
     assert sum(line.lstrip().startswith("→") for line in text.splitlines()) == 2  # the row and the legend
 
 
+def test_the_view_says_where_the_grid_ends(tmp_path, five_runs):
+    """The least padding is the best that was tried, and perhaps not the best; below 0 there is nothing."""
+    grid = tmp_path / "grid.yaml"
+    grid.write_text("multiplier: 1.5\nquantile: 0.6\npadding: [2s, 4s]\n")
+    assert edges(tuned(five_runs, grid)) == ["padding 2s is the least of the grid; --grid can try beyond it"]
+    grid.write_text("multiplier: 1.5\nquantile: 0.6\npadding: [0s, 4s]\n")
+    found = tuned(five_runs, grid)
+    assert found.choice.recommended.padding_s == 0
+    assert edges(found) == []
+
+
+def edges(found):
+    console = Console(width=80, record=True, file=open(os.devnull, "w"), markup=False)  # noqa: SIM115
+    console.print(view(found))
+    console.file.close()
+    return [line.strip() for line in console.export_text().splitlines() if "of the grid" in line]
+
+
 def test_command_writes_the_file_and_one_document(tmp_path, five_runs):
     """--json: one document on stdout, nothing else."""
     done = run_cli(*five_runs, "--json", "--out", "tuned.yaml", cwd=tmp_path)
@@ -360,6 +386,32 @@ def test_command_errors_are_one_message(tmp_path, five_runs, arguments, code, sa
     assert (done.returncode, done.stdout) == (code, "")
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def real_run(folder, seed):
+    """40 files of 64 KiB by the real command, two of them at 24 KiB/s: 2.7 s, where no other takes long."""
+    slow = FaultRule(fraction=0.05, fault=Fault(kind="slow", rate_bps=24 * 1024.0, first=1))
+    group = Group(prefix="f-", count=40, size_bytes=64 << 10)
+    scenario = Scenario(name="tune", seed=seed, groups=(group,), rules=(slow,))
+    metrics = folder / f"{seed}.jsonl"
+    with OriginProcess(scenario.spec(faulty=True)) as origin:
+        (folder / f"{seed}.json").write_bytes(scenario.manifest(origin.url))
+        command = [*CFETCH, "download", str(folder / f"{seed}.json"), "--to", str(folder / str(seed))]
+        done = run_child([*command, "--metrics", str(metrics), "--quiet"], limit_s=60)
+    assert done.exit_code == 0, done.error
+    return metrics
+
+
+def test_metrics_of_real_downloads_are_learned_from(tmp_path):
+    """The default's padding of 5 s lets every slow file crawl to its end; a shorter one would not have."""
+    with ThreadPoolExecutor() as pool:
+        paths = list(pool.map(partial(real_run, tmp_path), range(3)))
+    grid = tmp_path / "grid.yaml"
+    grid.write_text("multiplier: 1.5\nquantile: 0.6\npadding: [250ms, 5s]\n")
+    found = tuned(paths, grid)
+    assert found.choice.recommended.padding_s == 0.25
+    assert found.choice.ratio.high < 1
+    assert [(run.files, run.finished) for run in found.runs] == [(40, 40)] * 3
 
 
 def test_both_engines_answer_alike(spark, five_runs):

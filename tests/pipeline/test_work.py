@@ -6,15 +6,17 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from cfetch.bench.content import Fixed
 from cfetch.bench.faults import Fault
 from cfetch.config.settings import Settings
 from cfetch.errors import LocalFault
 from cfetch.events import EntryFinished
 from cfetch.manifest.plan import freeze
-from cfetch.pipeline.receipts import STOP_NAME, Receipt, Receipts, leave_receipt
+from cfetch.pipeline.receipts import STOP_NAME, Living, Receipt, Receipts, leave_receipt
 from cfetch.pipeline.shares import Pace, sharers, shares
 from cfetch.pipeline.work import Copy, Done, Work, attempts_of, do_batch, own_settings
 from cfetch.pipeline.work_file import Batch, read_batch, write_work
+from cfetch.renewal import Origin
 from tests.pipeline.scene import asked, files_of, served, whole, write_manifest
 from tests.transfer.drive import tree
 
@@ -30,6 +32,7 @@ def work(tmp_path):
         settings=Settings(to=(str(tmp_path / "to"),), concurrency=2),
         headers=(),
         env={},
+        origin=Origin("m.json", None, None),
         instant="i",
         epoch=1,
         root=str(tmp_path / "to"),
@@ -129,6 +132,41 @@ def test_a_second_copy_passes_over_what_the_first_has_published(tmp_path, work):
     assert list(attempts_of(tmp_path / "to", "i", 1).iterdir()) == []
 
 
+def test_a_batch_that_is_over_leaves_one_receipt(tmp_path, work):
+    """It has everything that its parts have told, which are no more."""
+    late = next(iter(FILES))
+    with served(FILES, {late: Fault(kind="delay", delay_s=1.2, first=0)}) as origin:
+        batch = batch_of(tmp_path, origin)
+        task = threading.Thread(target=do_batch, args=(work, batch, Copy(0, 1, 0)))
+        task.start()
+        wait_for(tmp_path, "part-", task)
+        task.join(30)
+    assert [one.name for one in (tmp_path / "receipts").iterdir()] == ["batch-1-000000"]
+    (found,) = receipts_in(tmp_path)
+    assert found.first == 0
+    assert statuses([found]) == [(name, "done") for name in FILES]
+
+
+def test_what_is_under_way_is_shown(tmp_path, work):
+    """While it is, and no longer."""
+    held = next(iter(FILES))
+    living = Living(tmp_path / "receipts", 1, lambda: 0.0, silent_s=10.0)
+    with served(FILES, {held: Fault(kind="stall", after_bytes=10, first=0)}) as origin:
+        batch = batch_of(tmp_path, origin)
+        task = threading.Thread(target=do_batch, args=(work, batch, Copy(0, 1, 0)))
+        task.start()
+        while not any(one.bytes == 10 for live in living.look() for one in live.active):
+            assert task.is_alive()
+        (tmp_path / "receipts" / STOP_NAME).touch()
+        task.join(30)
+    assert living.look() == []
+
+
+def wait_for(tmp_path, prefix, task):
+    while not any(one.name.startswith(prefix) for one in (tmp_path / "receipts").iterdir()):
+        assert task.is_alive()
+
+
 def test_what_has_ended_is_told_before_the_batch_is_over(tmp_path, work):
     """A task that dies has told what it did; a stop leaves the rest, and no receipt of the batch."""
     held = next(iter(FILES))
@@ -136,8 +174,7 @@ def test_what_has_ended_is_told_before_the_batch_is_over(tmp_path, work):
         batch = batch_of(tmp_path, origin)
         task = threading.Thread(target=do_batch, args=(work, batch, Copy(0, 1, 0)))
         task.start()
-        while not any(one.name.startswith("part-") for one in (tmp_path / "receipts").iterdir()):
-            assert task.is_alive()
+        wait_for(tmp_path, "part-", task)
         (tmp_path / "receipts" / STOP_NAME).touch()
         task.join(30)
         assert not task.is_alive()
@@ -175,6 +212,20 @@ def test_a_fault_of_a_copy_whose_batch_is_over_is_none(tmp_path, work):
     assert leave_receipt(tmp_path / "receipts", told)
     attempts_of(tmp_path / "to", "i", 1).rmdir()
     assert do_batch(work, batch, Copy(0, 2, 1)).files == 0
+
+
+def test_links_that_have_expired_are_renewed_in_the_task(tmp_path, work):
+    """From the manifest's own URL, as on one machine; the driver has no part in it."""
+    expired = next(iter(FILES))
+    with served(dict(FILES), {expired: Fault(kind="status", status=403, first=1)}) as origin:
+        batch = batch_of(tmp_path, origin)
+        row = {"url": f"{expired}?new", "path": expired, "size": 1000, "sha256": FILES[expired].sha256()}
+        fresh = {"version": 1, "base_url": origin.url, "files": [row]}
+        origin.files["m.json"] = Fixed(msgspec.json.encode(fresh))
+        work = msgspec.structs.replace(work, origin=Origin(f"{origin.url}m.json", None, None))
+        assert do_batch(work, batch, Copy(0, 1, 0)).failed == 0
+        assert [request.query for request in origin.requests if request.path == expired] == ["", "new"]
+    assert tree(tmp_path / "to") == whole(FILES)
 
 
 def test_limits_of_the_run_are_shared_by_its_tasks():

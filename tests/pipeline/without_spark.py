@@ -85,7 +85,7 @@ def _die_at(change):
 
 def main(folder, new, *old):
     """See above."""
-    seen = []
+    seen: list[list[object]] = []
     template = folder / "template"
     template.mkdir()
     if old:

@@ -1,4 +1,4 @@
-"""``python -m tests.volumes.child FILE WORDS…``: the command, whose volumes' threads a tracer may take hold of.
+"""``python -m tests.volumes.child FILE WORDS…``: the command, whose volumes' threads a tracer may hold.
 
 FILE is written again and again: a JSON object of the kernel's numbers of those threads by their volumes.
 """

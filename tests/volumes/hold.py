@@ -17,7 +17,14 @@ __all__ = ["can_hold", "held"]
 SEIZE, INTERRUPT, SYSCALL, DETACH = 0x4206, 0x4207, 24, 17
 ALL_THREADS = 0x40000000  # __WALL: a thread that is no child of ours
 PAUSE_S = 0.01
-NUMBERS = {"write": 1, "rename": 82, "renameat": 264, "fstatfs": 138, "openat": 257, "unlinkat": 263}  # x86-64
+NUMBERS = {
+    "write": 1,
+    "rename": 82,
+    "renameat": 264,
+    "fstatfs": 138,
+    "openat": 257,
+    "unlinkat": 263,
+}  # x86-64
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
 

@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -64,7 +64,7 @@ class Found:
 
 
 class Scene:
-    """``volumes`` directories below ``folder``; ``files`` from ``url``, batches by ``batch_of`` their names."""
+    """``volumes`` directories below ``folder``; ``files`` from ``url``, whose directories are batches."""
 
     def __init__(
         self,
@@ -146,12 +146,12 @@ class Scene:
         assert child.returncode is not None
         return child.returncode, out.decode(), said.decode()
 
-    async def command(self, *more: str) -> tuple[int, dict, str]:
+    async def command(self, *more: str) -> tuple[int, dict[str, Any], str]:
         """Exit code, summary (empty if there is none) and stderr of a process of its own."""
         code, out, said = await self.ended(await self.begun(self.words(*more)))
         return code, json.loads(out) if out else {}, said
 
-    async def in_namespace(self, before: str, meanwhile: str, *more: str) -> tuple[dict, str]:
+    async def in_namespace(self, before: str, meanwhile: str, *more: str) -> tuple[dict[str, Any], str]:
         """The command beside two shell scripts, with mounts of its own; its summary and what it said.
 
         ``mounted DIR SIZE`` mounts a tmpfs. Afterwards the volumes are copied to ``after``.
@@ -215,7 +215,9 @@ class Scene:
             for record in volume.records.values():  # an older one of the same batch may stand beside it
                 here = [name for name in volume.files if name.partition("/")[0] == record.name]
                 if record.name is not None and len(here) < record.files:
-                    said.append(f"of {record.name} {record.files} are recorded on v{n}, {len(here)} are there")
+                    said.append(
+                        f"of {record.name} {record.files} are recorded on v{n}, {len(here)} are there"
+                    )
         return said
 
     def debris(self, below: Path | None = None) -> list[str]:
@@ -229,7 +231,7 @@ class Scene:
         return found
 
 
-def records_of(path: str) -> dict[str, dict]:
+def records_of(path: str) -> dict[str, dict[str, Any]]:
     """Metrics by the entry's path."""
     lines = [json.loads(line) for line in Path(path).read_text().splitlines()]
     return {line["path"]: line for line in lines[1:]}

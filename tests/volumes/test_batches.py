@@ -17,14 +17,17 @@ async def served_again(scene, origin, **settings):
     return found, [request.path for request in origin.requests[asked:]]
 
 
-@pytest.mark.parametrize("durability", ["crash", "power"])
-@pytest.mark.parametrize("placement", ["finish", "count", "round-robin"])
+@pytest.mark.parametrize(
+    ("placement", "durability"),
+    [("finish", "crash"), ("finish", "power"), ("count", "crash"), ("round-robin", "power")],
+)
 @pytest.mark.parametrize("names", [True, False])
 async def test_a_job_its_repetition_and_one_file_more(tmp_path, names, placement, durability):
     """Each batch on one volume with its record; what the metrics and the summary tell of it is so."""
     how = {"placement": placement, "durability": durability}
-    async with Origin(named(6, 4)) as origin:
-        scene = Scene(tmp_path, origin.url, origin.files, names=names)
+    files = named(6, 4)
+    async with Origin(files) as origin:
+        scene = Scene(tmp_path, origin.url, files, names=names)
         first = await scene.run(**how)
         assert (first.code, scene.faults(), scene.missing(), scene.debris()) == (0, [], [], [])
         volumes = scene.volumes()
@@ -84,7 +87,9 @@ async def test_of_a_batch_without_a_name_the_others_are_published(tmp_path):
         first = await scene.run(batch_share=0.2)
         assert (first.code, scene.missing()) == (1, ["b2/1"])
         assert (scene.faults(), scene.debris()) == ([], [])
-        assert sum(one.files < one.entries for volume in scene.volumes() for one in volume.records.values()) == 1
+        assert (
+            sum(one.files < one.entries for volume in scene.volumes() for one in volume.records.values()) == 1
+        )
         origin.faults = {}
         again, asked = await served_again(scene, origin, batch_share=0.2)
     assert (again.code, asked) == (0, ["b2/1"])
@@ -98,14 +103,17 @@ async def test_a_batch_on_one_volume_stands_in_the_way_of_nothing(tmp_path):
         scene = Scene(tmp_path, origin.url, files, volumes=1)
         found = await scene.run()
         assert (found.code, scene.faults(), scene.missing()) == (0, [], [])
-        assert sorted(one.name for one in scene.volume(0).records.values()) == ["b0", "b1", "free"]
+        assert sorted(str(one.name) for one in scene.volume(0).records.values()) == ["b0", "b1", "free"]
 
 
 @pytest.mark.parametrize("names", [True, False])
 async def test_what_came_in_vain_adds_up(tmp_path, names):
     """Attempts of all entries together brought what was fetched; less what was wasted, it is the files."""
     files = named(4, 4, 50 * KIB)
-    faults = {"b1/2": Fault(kind="reset", after_bytes=20 * KIB), "b2/0": Fault(kind="truncate", after_bytes=7)}
+    faults = {
+        "b1/2": Fault(kind="reset", after_bytes=20 * KIB),
+        "b2/0": Fault(kind="truncate", after_bytes=7),
+    }
     async with Origin(files, faults) as origin:
         scene = Scene(tmp_path, origin.url, files, names=names)
         found = await scene.run()

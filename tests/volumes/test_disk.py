@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -54,7 +55,7 @@ async def begun(hanging):
 
 async def test_steps_are_carried_out_in_the_order_in_which_they_were_asked_for():
     """Of every kind, in one thread that is not the loop's."""
-    seen = []
+    seen: list[tuple[str, str]] = []
 
     def step(name):
         seen.append((name, threading.current_thread().name))
@@ -68,7 +69,7 @@ async def test_steps_are_carried_out_in_the_order_in_which_they_were_asked_for()
         await asyncio.sleep(0)
         disk.do(step, "e")
         assert await disk.call(lambda: step("f")) == "f"
-        assert await asyncio.gather(first, second) == ["c", "d"]
+        assert [await first, await second] == ["c", "d"]
     assert seen == [(name, "volume v") for name in "abcdef"]
 
 
@@ -99,7 +100,8 @@ async def test_a_step_that_nobody_waits_for_tells_its_bug_to_the_next():
 
 async def test_whoever_has_too_much_waits():
     """Until the thread has written enough of it."""
-    hanging, written = Hanging(), []
+    hanging = Hanging()
+    written: list[int] = []
     async with a_disk(hanging) as disk:
         disk.do(hanging, size_bytes=1)
         disk.do(written.append, 1, size_bytes=MOST_UNWRITTEN_BYTES)
@@ -136,7 +138,9 @@ async def test_a_step_that_hangs_is_seen():
 
 async def test_what_was_abandoned_fails_at_once_and_is_undone_when_it_comes_back():
     """Steps behind it are dropped, but for those that tidy up; what is asked for later is carried out."""
-    hanging, undone, seen = Hanging("late"), [], []
+    hanging = Hanging("late")
+    undone: list[str] = []
+    seen: list[str] = []
     async with a_disk(hanging) as disk:
         first = asyncio.ensure_future(disk.call(hanging, undone.append))
         await begun(hanging)
@@ -217,7 +221,8 @@ async def test_a_cancellation_waits_for_the_step():
 
 async def test_a_cancelled_call_that_is_abandoned_is_over_at_once():
     """The volume has failed and the run has stopped: both come together."""
-    hanging, undone = Hanging(), []
+    hanging = Hanging()
+    undone: list[str] = []
     async with a_disk(hanging) as disk:
         task = asyncio.ensure_future(disk.call(hanging, undone.append))
         await begun(hanging)
@@ -250,7 +255,7 @@ async def test_closing_does_not_wait_for_a_disk_that_hangs(monkeypatch, was_aban
 
 async def test_closing_waits_for_what_was_asked_for():
     """All of it is done when the run ends."""
-    seen = []
+    seen: list[Any] = []
     disk = GuardedDisk("v", time.monotonic)
     for n in range(100):
         disk.do(seen.append, n)

@@ -49,7 +49,12 @@ def state_of(scene):
 
 @pytest.mark.parametrize(
     ("at", "calls", "names"),
-    [(0, ("write",), True), (1, ("write",), False), (0, RENAMES, False), (1, RENAMES, True)],
+    [
+        (0, ("write",), True),
+        (1, RENAMES, False),
+        pytest.param(1, ("write",), False, marks=pytest.mark.slow),
+        pytest.param(0, RENAMES, True, marks=pytest.mark.slow),
+    ],
 )
 async def test_a_volume_that_hangs_is_left(tmp_path, holding, at, calls, names):
     """Its batches go to the others, the run ends well and at once, and a later run finds nothing to do."""
@@ -67,7 +72,7 @@ async def test_a_volume_that_hangs_is_left(tmp_path, holding, at, calls, names):
         assert (again.code, set(again.statuses().values()), len(origin.requests)) == (0, {"skipped"}, asked)
 
 
-@pytest.mark.parametrize("calls", [("write",), RENAMES])
+@pytest.mark.parametrize("calls", [pytest.param(("write",), marks=pytest.mark.slow), RENAMES])
 async def test_what_comes_late_is_undone(tmp_path, holding, calls):
     """The call comes back when its batch is elsewhere; the volume is used again after the pause."""
     async with running(tmp_path, batches=30) as (scene, child, threads, _):
@@ -124,4 +129,3 @@ async def test_a_disk_with_errors(tmp_path, strace, call):
     assert (code, state_of(scene)) == (0, ([], [], []))
     assert "Input/output error (the disk reports an error; see the system's log)" in said
     assert told["volumes"][1]["out_of_use"] is not None
-

@@ -14,7 +14,7 @@ FILES = named(6, 4, 70 * KIB)
 
 
 async def all_is_well_after(scene):
-    """Whatever the killed run has left: what vouches for a batch is true, and the next run needs nothing else."""
+    """What vouches for a batch is true, and the next run has all it needs."""
     assert scene.faults() == []
     found = await scene.run()
     assert (found.code, scene.faults(), scene.missing(), scene.debris()) == (0, [], [], [])
@@ -35,7 +35,9 @@ async def ended_at(scene, moment, number, *more):
     return child.returncode
 
 
-@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(n, marks=pytest.mark.slow) for n in range(8, 60))])
+@pytest.mark.parametrize(
+    "seed", [*range(5), *(pytest.param(n, marks=pytest.mark.slow) for n in range(5, 60))]
+)
 async def test_killed_at_any_moment(tmp_path, seed):
     """Every batch is wholly on one volume, none on two, and nothing is left over."""
     rng = random.Random(seed)
@@ -54,10 +56,15 @@ async def test_interrupted_in_the_middle(tmp_path, moment):
     async with Origin(files, pace_bps=500.0 * KIB) as origin:
         scene = Scene(tmp_path, origin.url, files)
         assert await ended_at(scene, moment, signal.SIGINT) == 130
-        await all_is_well_after(scene)
+        parts = [path for path in tmp_path.glob("v*/.cfetch/attempts/*/1/h*") if not path.suffix]
+        kept = sum(path.stat().st_size for path in parts)
+        there = sum(len(data) for volume in scene.volumes() for data in volume.files.values())
+        found = await all_is_well_after(scene)
+        total = sum(content.size_bytes for content in files.values())
+        assert found.summary["bytes"]["fetched"] == total - kept - there
 
 
-POINTS = [("renameat", n) for n in (1, 2, 3, 4, 5, 7, 8, 10)] + [("openat", n) for n in (5, 12, 20, 30)]
+POINTS = [("renameat", n) for n in (1, 3, 4, 5, 8, 10)] + [("openat", n) for n in (5, 20)]
 
 
 @pytest.mark.parametrize("durability", ["crash", pytest.param("power", marks=pytest.mark.slow)])

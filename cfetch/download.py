@@ -327,6 +327,11 @@ class Prepared:
             raise UsageError(
                 "--engine spark downloads to one directory that all executors see; give one --to"
             )
+        if self.plan.batch_of is not None:
+            raise UsageError(
+                "the manifest names batches, which are published as a whole; --engine spark publishes each "
+                "file by itself: use --engine local"
+            )
         return ClusterRun(
             self.plan,
             self._volumes.local[0].root,

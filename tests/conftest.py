@@ -5,11 +5,27 @@ from unittest.mock import Mock
 import aiohttp
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.stores import bucket, moto_server  # noqa: F401 - fixtures
 
 settings.register_profile("cfetch", deadline=None)  # a loaded machine is slow, not wrong
 settings.load_profile("cfetch")
+PIPELINE = "tests/pipeline/"
+
+
+class SparkTogether(LoadScopeScheduling):  # type: ignore[misc]
+    """All tests of the pipeline go to one process, which has one JVM; elsewhere each function is a unit.
+
+    xdist's own groups are lost under pytest 9.2 (pytest-xdist #1386).
+    """
+
+    def _split_scope(self, nodeid):
+        return PIPELINE if nodeid.startswith(PIPELINE) else nodeid.partition("[")[0]
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return SparkTogether(config, log)
 
 
 class MockedResponse(aiohttp.ClientResponse):

@@ -53,6 +53,7 @@ from cfetch.report.metrics import MetricsFile
 from cfetch.report.summary import Tally
 from cfetch.report.tracing import tracing_listener
 from cfetch.secret import printable
+from cfetch.waste import wasted_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,6 +109,7 @@ class ClusterRun:
         self._start_s = 0.0
         self._ended = {"done": 0, "skipped": 0, "failed": 0, "cancelled": 0}
         self._bytes_done = 0
+        self._bytes_wasted = 0
         self._retries = 0
         self._stragglers = 0
 
@@ -316,6 +318,7 @@ class ClusterRun:
             if isinstance(event, EntryFinished):
                 self._ended[event.record.status] += 1
                 self._stragglers += event.record.stragglers
+                self._bytes_wasted += wasted_bytes(event.record)
                 if event.record.status in ("done", "skipped"):
                     self._bytes_done += event.record.bytes
                 self._retries += max(0, len(event.record.attempts) - 1)
@@ -325,7 +328,8 @@ class ClusterRun:
 
     def _progress(self) -> Progress:
         living = self._living.look() if self._living is not None else []
-        active = [one for live in living for one in live.active if one.id not in self._account]
+        under_way = {one.id: one for live in living for one in live.active}  # one of two copies is enough
+        active = [one for one in under_way.values() if one.id not in self._account]
         return Progress(
             t_s=self._now(),
             done=self._ended["done"],
@@ -334,7 +338,7 @@ class ClusterRun:
             retries=self._retries,
             bytes_done=self._bytes_done,
             bytes_active=sum(one.bytes for one in active),
-            bytes_wasted=sum(live.bytes_wasted for live in living),
+            bytes_wasted=self._bytes_wasted,
             active=active,
             waiting=max(0, len(self._plan) - sum(self._ended.values()) - len(active)),
             baseline=BaselineView(median_bps=None, finished=0, required=0),

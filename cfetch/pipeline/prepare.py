@@ -3,7 +3,7 @@
 The driver cuts manifests into units; tasks check their rows by the code of the reader on one machine and
 stage them in files; hashes of paths find what may collide; and the driver deals pieces of hosts out to
 batches (``prepare_lanes``). Nothing that the driver collects grows with the entries, only with units and
-batches. All of it works on Spark Connect too. All files are their owner's alone: they hold signed links.
+batches. No RDDs and no ``sparkContext``. All files are their owner's alone: they hold signed links.
 """
 
 import hashlib
@@ -180,7 +180,7 @@ class _Preparing:
         counted = [one for one in units if one.end is not None]
         work = partial(_told, lambda unit: (unit.number, count_lines(unit)))
         told = self._frame(_tasks(counted, _unit_weight), work, "told binary").collect()
-        ends: dict[int, int] = dict(msgspec.msgpack.decode(row.told) for row in told)
+        ends: dict[int, int] = dict(msgspec.json.decode(row.told) for row in told)
         source, line = -1, 1
         for at, unit in enumerate(units):
             line = line if unit.source == source else 1
@@ -193,9 +193,7 @@ class _Preparing:
         rejected = self._directory / "rejected"
         read = partial(read_unit, stage=self._stage, rejected=rejected, base_url=self._base_url)
         rows = self._frame(_tasks(units, _unit_weight), partial(_told, read), "told binary").collect()
-        reads = sorted(
-            (msgspec.msgpack.decode(row.told, type=Read) for row in rows), key=lambda one: one.number
-        )
+        reads = sorted((msgspec.json.decode(row.told, type=Read) for row in rows), key=lambda one: one.number)
         broken: dict[int, int] = {}
         for one in reads:
             if one.usage is not None:
@@ -281,7 +279,7 @@ class _Preparing:
         told = parted.mapInArrow(lambda batches: rewrite(batches, stage), "told binary").collect()
         before = sum(one.rows for one in reads)
         for row in told:
-            one = msgspec.msgpack.decode(row.told, type=Read)
+            one = msgspec.json.decode(row.told, type=Read)
             kept[one.number] = msgspec.structs.replace(one, headers=kept[one.number].headers)
         return kept, before - sum(one.rows for one in kept.values())
 
@@ -404,7 +402,7 @@ def _entries_of(read: Read, stage: Path, table: str = "") -> _Staged:
 def _told(work: Callable[[T], object], item: T) -> "Iterator[RecordBatch]":
     import pyarrow as pa
 
-    yield pa.RecordBatch.from_pydict({"told": [msgspec.msgpack.encode(work(item))]})
+    yield pa.RecordBatch.from_pydict({"told": [msgspec.json.encode(work(item))]})
 
 
 def _rows_of(columns: Sequence[str], file: _Staged) -> "Iterator[RecordBatch]":

@@ -8,13 +8,11 @@ with the batches and not with the files. Pure.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cfetch.pipeline.shares import MICRO, MOST_FILES, _dealt, _lanes, _target_s
+from cfetch.pipeline.shares import MICRO, _dealt, _lanes, _target_s
 
 __all__ = [
     "GIANT",
     "LANE",
-    "MICRO",
-    "MOST_FILES",
     "PIECES",
     "SMALL",
     "Dealt",

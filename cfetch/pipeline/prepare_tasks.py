@@ -111,7 +111,7 @@ def rewrite(batches: Iterable[Any], stage: Path) -> Iterator[Any]:
     import pyarrow as pa
 
     for unit, rows in groupby(_rows(batches), itemgetter(0)):
-        told = msgspec.msgpack.encode(without(stage, unit, array("q", (row for _, row in rows))))
+        told = msgspec.json.encode(without(stage, unit, array("q", (row for _, row in rows))))
         yield pa.RecordBatch.from_pydict({"told": [told]})
 
 

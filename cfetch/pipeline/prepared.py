@@ -17,7 +17,7 @@ from cfetch.secret import printable
 
 __all__ = ["ABOUT", "PreparedPlan", "RejectedRow", "load_prepared", "save"]
 
-ABOUT = "about.msgpack"
+ABOUT = "about.json"  # its numbers may be larger than msgpack's are
 
 
 class RejectedRow(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ def load_prepared(directory: Path) -> PreparedPlan:
     with on_disk(path):
         data = path.read_bytes()
     try:
-        return msgspec.msgpack.decode(data, type=PreparedPlan)
+        return msgspec.json.decode(data, type=PreparedPlan)
     except msgspec.MsgspecError:
         raise LocalFault(f"{path} is damaged; prepare the manifest again") from None
 
@@ -102,7 +102,7 @@ def save(plan: PreparedPlan) -> None:
     with on_disk(path):
         descriptor = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.msgpack.encode(plan))
+            file.write(msgspec.json.encode(plan))
             file.flush()
             os.fsync(file.fileno())
         hidden.replace(path)

@@ -185,8 +185,6 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     batch: int
     beat: int
     active: list[ActiveAttempt]
-    bytes_active: int
-    bytes_wasted: int
 
 
 def live_name(epoch: int, batch: int, task: int) -> str:

@@ -190,13 +190,7 @@ class _Telling:
         if self._progress is None:
             return
         self._beats += 1
-        live = Live(
-            batch=self._copy.batch,
-            beat=self._beats,
-            active=self._progress.active,
-            bytes_active=self._progress.bytes_active,
-            bytes_wasted=self._progress.bytes_wasted,
-        )
+        live = Live(batch=self._copy.batch, beat=self._beats, active=self._progress.active)
         temporary = self._directory / f".{self._live.name}"
         with suppress(OSError):
             temporary.touch(0o600)

@@ -34,8 +34,9 @@ class Ended(NamedTuple):
     def line(self) -> str:
         """For a person."""
         files = self.summary["files"]
+        state = "whole" if self.is_whole else "NOT WHOLE"
         return (
-            f"{'whole' if self.is_whole else 'NOT WHOLE'}: {files['done']} done, {files['skipped']} stood there; "
+            f"{state}: {files['done']} done, {files['skipped']} stood there; "
             f"{len(self.told)} files in the account, each {sorted(set(self.told.values()))} times; "
             f"{self.extra:.2f} % more requests than files; {self.summary['elapsed_s']:.1f} s"
         )

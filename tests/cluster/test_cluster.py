@@ -1,4 +1,4 @@
-"""A real cluster that loses an executor, its driver, or a machine's speed: nothing is lost, little asked twice.
+"""A real cluster that loses an executor, its driver or a machine's speed: nothing is lost.
 
 Run by ``scripts/cluster-test``; each test prints what it has measured (``-s``).
 """

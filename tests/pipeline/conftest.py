@@ -1,4 +1,4 @@
-"""One Spark session for all tests that use it: in one process (``--dist loadgroup``), with one JVM."""
+"""One Spark session for all tests that use it: in one process (see ``SparkTogether``), with one JVM."""
 
 import os
 import shutil
@@ -9,12 +9,6 @@ import pytest
 from cfetch.pipeline.session import _QUIET as QUIET
 
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # short runs: half the processor time of the default
-
-
-def pytest_itemcollected(item):  # not when all are collected: xdist may have looked for groups by then
-    """Whatever asks for the session belongs to its group."""
-    if "spark" in getattr(item, "fixturenames", ()):
-        item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """Whole downloads as jobs on Spark: the same as on one machine, and what is special about them."""
 
+import json
 import os
 import re
 import signal
@@ -15,7 +16,7 @@ from cfetch.bench.content import Synthetic
 from cfetch.bench.faults import Fault
 from cfetch.config.settings import Settings
 from cfetch.download import prepare
-from cfetch.errors import Held
+from cfetch.errors import Held, UsageError
 from cfetch.events import EntryFinished, Event, Progress, RunNoted, RunStarted, RunStopping
 from cfetch.pipeline import shares
 from cfetch.pipeline.job import own_words, slots_of, start_job, unlike
@@ -193,6 +194,26 @@ def test_a_task_that_does_not_see_the_drivers_directory_is_quoted(tmp_path, spar
     assert said.startswith(f"cannot use {tmp_path}/gone: ")
     assert "\n" not in said
     assert own_words(ValueError("something else")) is None
+
+
+@pytest.mark.parametrize("what", ["two directories", "batches"])
+def test_what_spark_does_not_do_is_refused(tmp_path, what):
+    """Before anything is asked for, and not done in part."""
+    rows = [{"url": name, "path": name, "batch": "b"} for name in NAMES]
+    to: tuple[str, ...] = (str(tmp_path / "to"),)
+    with served(FILES) as origin:
+        manifest = write_manifest(tmp_path / "m.json", origin, FILES)
+        if what == "batches":
+            manifest.write_text(json.dumps({"version": 1, "base_url": origin.url, "files": rows}))
+        else:
+            to = (*to, str(tmp_path / "too"))
+        settings = Settings(to=to, engine="spark")
+        with (
+            prepare(str(manifest), settings, env={}) as prepared,
+            pytest.raises(UsageError, match=r"--engine spark"),
+        ):
+            prepared.run(lambda _: None)
+        assert asked(origin) == {}
 
 
 def test_another_live_run_keeps_this_one_off(tmp_path):

@@ -18,16 +18,16 @@ class Watch:
 
 def test_one_in_which_nothing_moves_goes_and_others_stay(tmp_path):
     """Ten minutes by the driver's own clock, from when it was first seen so."""
-    for name in ("t1", "t2", "other"):
+    for name in ("t1", "t2", "tother"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "part").write_bytes(b"x")
     watch = Watch(tmp_path)
     watch.wait(STILL_S)
     (tmp_path / "t2/part").write_bytes(b"more")
     watch.wait(LOOK_S)
-    assert sorted(os.listdir(tmp_path)) == ["other", "t2"]
+    assert sorted(os.listdir(tmp_path)) == ["t2", "tother"]
     watch.wait(STILL_S + LOOK_S)
-    assert os.listdir(tmp_path) == ["other"]
+    assert os.listdir(tmp_path) == ["tother"]
 
 
 def test_all_go_in_the_end(tmp_path):

@@ -153,7 +153,7 @@ def test_files_are_their_owners_alone_and_no_stage_stays(mixed):
     below = [Path(plan.directory), *Path(plan.directory).rglob("*")]
     modes = {(one.is_dir(), stat.S_IMODE(one.stat().st_mode)) for one in below}
     assert modes == {(True, 0o700), (False, 0o600)}
-    assert {one.name for one in Path(plan.directory).iterdir()} == {"about.msgpack", "plan", "rejected"}
+    assert {one.name for one in Path(plan.directory).iterdir()} == {"about.json", "plan", "rejected"}
 
 
 def test_a_second_plan_in_one_directory_is_refused(mixed, spark):
@@ -167,6 +167,8 @@ def test_one_manifest_has_the_digest_ids_and_batches_of_every_run(spark, tmp_pat
     header = {"version": 1, "base_url": "https://base.example/d/", "headers": {"X-B": "secret"}}
     rows = [header, *good_rows(dice, "n", 300)]
     rows[200] |= {"url": "relative?x=1"}
+    for at in (100, 101, 102):  # their sum needs more than 64 bits
+        rows[at] |= {"size": 2**63 - 1}
     path = write(tmp_path / "m.jsonl", rows)
     given = checked_headers({"X-C": "given"})
     plans = [
@@ -175,7 +177,7 @@ def test_one_manifest_has_the_digest_ids_and_batches_of_every_run(spark, tmp_pat
     ]
     with frozen(path, tmp_path / "one") as one:
         for plan in plans:
-            assert plan.digest == one.digest
+            assert (plan.digest, plan.total_bytes) == (one.digest, one.total_bytes)
             assert entries_of(plan) == [one.entry(index) for index in range(len(one))]
             assert dict(plan.headers) == dict(given) | dict(one.headers)
     first, second = ([plan.batch(at) for at in range(len(plan.cost_s))] for plan in plans)
@@ -228,7 +230,7 @@ def test_faults_are_those_of_one_machine(spark, tmp_path):
     with pytest.raises(ManifestError) as caught:
         plan.raise_if_rejected(sources)
     assert caught.value.total == len(expected)
-    assert not (tmp_path / "plan" / "about.msgpack").exists()
+    assert not (tmp_path / "plan" / "about.json").exists()
 
 
 @pytest.mark.parametrize("unit_bytes", [1, 7, 50, 10_000])

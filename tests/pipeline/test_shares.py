@@ -51,9 +51,10 @@ def test_no_batch_is_much_longer_than_the_others_but_for_a_single_file(rows, slo
 
 def test_a_giant_is_a_batch_of_its_own():
     """Nobody waits behind it."""
-    cut, _, _ = cut_of([(100 << 30, 0), *[(MIB, 0)] * 1000])
-    assert list(cut.batch_of).count(cut.batch_of[0]) == 1
-    assert cut.batch_of[0] == 0
+    for size_bytes, beside, elsewhere in ((100 << 30, 1000, 0), (450 * MIB, 10, 2000)):
+        cut, _, _ = cut_of([(size_bytes, 0), *[(MIB, 0)] * beside, *[(MIB, 1)] * elsewhere])
+        assert list(cut.batch_of).count(cut.batch_of[0]) == 1
+        assert cut.batch_of[0] == 0
 
 
 def test_a_host_that_one_batch_can_bear_stays_in_one():
@@ -73,8 +74,8 @@ def test_a_large_host_is_dealt_evenly():
 
 def test_every_slot_has_work_and_the_last_round_is_full():
     """Equal batches in a number that the slots divide: none of them idles while another is at its second."""
-    for slots in (1, 2, 3, 8):
-        cut, _, _ = cut_of([(16 << 10, 0)] * 4000, slots=slots)
+    for slots, files in ((1, 4000), (2, 4000), (3, 4000), (8, 4000), (8, 40_000)):
+        cut, _, _ = cut_of([(16 << 10, 0)] * files, slots=slots)
         assert len(cut.cost_s) % slots == 0
     cut, _, _ = cut_of([(1000, 0)] * 10, slots=4)
     assert len(cut.cost_s) == 4
@@ -86,7 +87,8 @@ def test_batches_are_worth_their_start_and_not_too_long():
         cut, _, _ = cut_of([(MIB, n % 3) for n in range(files)], slots=slots)
         assert len(cut.cost_s) >= slots
         assert 0.5 * SHORTEST_S <= max(cut.cost_s) <= 1.5 * LONGEST_S
-        assert max(Counter(cut.batch_of).values()) <= 1.1 * MOST_FILES
+    cut, _, _ = cut_of([(1000, 0)] * 300_000, slots=1)
+    assert max(Counter(cut.batch_of).values()) <= 1.1 * MOST_FILES
 
 
 def test_unknown_sizes_count_as_the_mean():

@@ -135,7 +135,7 @@ def test_who_stops_reading_leaves_whole_batches(frame, origin, once_each, tmp_pa
 
 def test_two_frames_over_one_directory_are_one(frame, origin, once_each, tmp_path):
     """Loaded by two threads and read at the same time: each file is asked for once, by whoever came first."""
-    path = manifest(tmp_path / "m.json", origin, FILES)
+    path = unproved(tmp_path / "m.json", origin, *FILES)
     counts: list[int] = []
     threads = [threading.Thread(target=lambda: counts.append(frame(path).count())) for _ in range(2)]
     for thread in threads:

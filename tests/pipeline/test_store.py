@@ -145,8 +145,8 @@ def test_a_load_that_is_killed_at_any_moment(tmp_path, is_known):
     )
     assert told.returncode == 0, told.stderr
     before = {"i1": {"files": [1] * 6, "attempts": [1] * 6, "planned": 6}} if is_known else {}
-    middle = {"i1": {"files": [2] * 8, "attempts": [2] * 8, "planned": 8}}
-    after = middle | {"i2": {"files": [3] * 8, "attempts": [3] * 8, "planned": 8}}
+    middle = before | {"i2": {"files": [3] * 8, "attempts": [3] * 8, "planned": 8}}  # it began earlier
+    after = middle | {"i1": {"files": [2] * 8, "attempts": [2] * 8, "planned": 8}}
     seen = json.loads(told.stdout)
     crashed = [found for found, _, _ in seen]
     assert len(seen) > 20

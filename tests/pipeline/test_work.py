@@ -6,7 +6,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from cfetch.bench.content import Fixed
+from cfetch.bench.content import Fixed, Synthetic
 from cfetch.bench.faults import Fault
 from cfetch.config.settings import Settings
 from cfetch.errors import LocalFault
@@ -116,18 +116,20 @@ def test_a_second_copy_begins_at_the_other_end(tmp_path, work, sizes):
 
 def test_a_second_copy_passes_over_what_the_first_has_published(tmp_path, work):
     """Two on one batch, one of them held up: each file is asked for once, but for the one in hand."""
-    held = next(iter(FILES))
-    with served(FILES, {held: Fault(kind="stall", after_bytes=10, first=1)}) as origin:
-        batch = batch_of(tmp_path, origin)
+    held = "0.big"
+    files = {held: Synthetic(held, 4 << 20)} | FILES  # so large that a part of it would be kept
+    with served(files, {held: Fault(kind="stall", after_bytes=3 << 20, first=1)}) as origin:
+        batch = batch_of(tmp_path, origin, files)
         first = threading.Thread(target=do_batch, args=(one_at_a_time(work), batch, Copy(0, 1, 0)))
         first.start()
-        while not asked(origin):
-            pass
+        own = attempts_of(tmp_path / "to", "i", 1) / "t1"
+        while not own.exists() or not any(one.stat().st_size for one in own.iterdir()):
+            assert first.is_alive()
         do_batch(one_at_a_time(work), batch, Copy(0, 2, 1))
         first.join(30)
         assert not first.is_alive()  # the receipt of the other one has ended it
-        assert asked(origin) == {name: 2 if name == held else 1 for name in FILES}
-    assert tree(tmp_path / "to") == whole(FILES)
+        assert asked(origin) == {name: 2 if name == held else 1 for name in files}
+    assert tree(tmp_path / "to") == whole(files)
     assert [one.task for one in receipts_in(tmp_path) if one.number is None] == [2]
     assert list(attempts_of(tmp_path / "to", "i", 1).iterdir()) == []
 

@@ -11,6 +11,9 @@ import pytest
 from cfetch.errors import VolumeFault
 from cfetch.placement import disk as disk_module
 from cfetch.placement.disk import MOST_UNWRITTEN_BYTES, GuardedDisk
+from cfetch.placement.local import LocalVolume
+from cfetch.transfer.part import Part
+from tests.transfer.drive import entry_of
 
 SOON_S = 10
 
@@ -234,6 +237,22 @@ async def test_a_cancelled_call_that_is_abandoned_is_over_at_once():
         hanging.let_go.set()
         await disk.call(lambda: None)
     assert undone == ["late"]
+
+
+async def test_no_part_is_published_once_its_disk_was_left(tmp_path):
+    """Its batch is on the way elsewhere; of one that is just being published the rest stays unnamed."""
+    volume = LocalVolume(tmp_path, "attempts/i/0")
+    async with a_disk() as disk:
+        part = Part(volume, entry_of(0, "a", b"abc"), disk)
+        part.write(b"abc")
+        part.seal()
+        await disk.call(lambda: None)
+        disk.abandon("v is gone")
+        with pytest.raises(VolumeFault, match="v is gone"):
+            part.publish()
+        part.discard()
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    volume.close()
 
 
 @pytest.mark.parametrize("was_abandoned", [True, False])

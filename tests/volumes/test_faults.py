@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from cfetch.bench.origin import Origin
+from cfetch.errors import VolumeFault
 from cfetch.events import AttemptStarted, VolumePaused
+from cfetch.placement.local import LocalVolume
 from tests.volumes.scene import KIB, Scene, named
 
 
@@ -93,6 +95,18 @@ async def test_a_volume_is_read_only_from_the_start(tmp_path, namespaces):
     assert (told["exit_code"], told["files"]["done"]) == (0, 12)
     assert told["volumes"][1]["out_of_use"].endswith("(the file system is mounted read-only)")
     assert whole(scene, tmp_path / "after") == ([], [], [])
+
+
+def test_a_record_that_cannot_be_written_leaves_nothing(tmp_path):
+    """No draft of it, which nobody would look for."""
+    volume = LocalVolume(tmp_path, "attempts/i/0")
+    volume.put_record("b1", b"{}")
+    (tmp_path / ".cfetch/batches/b2.json").mkdir()
+    with pytest.raises(VolumeFault, match="cannot write the record of a batch"):
+        volume.put_record("b2", b"{}")
+    found = [path.name for path in tmp_path.rglob("*") if path.is_file()]
+    volume.close()
+    assert found == ["b1.json"]
 
 
 async def test_a_volume_is_removed_in_the_middle(tmp_path):

@@ -144,12 +144,12 @@ class Placer:
         """Bytes that partition ``p`` can hold of all its unfinished batches together; None: unbounded."""
         self._partitions[p].room_bytes = room_bytes
 
-    def measured(self, p: int, size_bytes: int, seconds: float) -> None:
+    def measured(self, p: int, size_bytes: int, seconds: float, *, weight: float = SMOOTHING) -> None:
         """Partition ``p`` wrote ``size_bytes`` in ``seconds`` (more than 0) in which it was busy."""
         partition = self._partitions[p]
         speed = size_bytes / seconds
         known = partition.speed_bps
-        partition.speed_bps = known + SMOOTHING * (speed - known) if known > 0 else speed
+        partition.speed_bps = known + weight * (speed - known) if known > 0 else speed
 
     def straggled(self, p: int, now_s: float) -> bool:
         """A file of partition ``p`` was far slower than the rest. True if that took ``p`` out of use.

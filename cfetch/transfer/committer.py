@@ -52,6 +52,7 @@ class Committer:
         self._pending: list[_Pending] = []
         self._pending_files = self._pending_bytes = 0
         self._unflushed_records = False
+        self.left_behind = 0  # files whose names could not be taken back
         self._work = asyncio.Event()
         self._full = asyncio.Event()  # no use in waiting for more
         self._room = asyncio.Event()
@@ -157,7 +158,7 @@ class Committer:
 
     def take_back(self, parts: Sequence[Part]) -> None:
         """Soon: no name and no file of theirs stays."""
-        self._disk.tidy(lambda: _take_back(parts))
+        self._disk.tidy(lambda: self._unpublish(parts))
         for part in parts:
             part.discard()
 
@@ -175,17 +176,24 @@ class Committer:
             try:
                 part.publish()
             except (Blocked, LocalFault) as error:
-                _take_back(done)
+                self._unpublish(done)
                 return error
             done.append(part)
         return None
 
-    @staticmethod
-    def _undo(group: list[_Pending], errors: list[CfetchError | None]) -> None:
+    def _undo(self, group: list[_Pending], errors: list[CfetchError | None]) -> None:
         """A step: they got their names when nobody waited for it any more."""
         for pending, error in zip(group, errors, strict=True):
             if error is None:
-                _take_back(pending.parts)
+                self._unpublish(pending.parts)
+
+    def _unpublish(self, parts: Iterable[Part]) -> None:
+        """A step. What cannot be taken back stays: it is whole, and no record vouches for it."""
+        for part in parts:
+            try:
+                part.unpublish()
+            except LocalFault:
+                self.left_behind += 1
 
     @staticmethod
     def _tell(pending: _Pending, error: CfetchError | None) -> None:
@@ -193,9 +201,3 @@ class Committer:
             for part in pending.parts:
                 part.discard()
         pending.ended(error)
-
-
-def _take_back(parts: Iterable[Part]) -> None:
-    for part in parts:
-        with suppress(LocalFault):  # then it stays: it is whole, and no record vouches for it
-            part.unpublish()

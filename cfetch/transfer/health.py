@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from cfetch.clock import Clock
 from cfetch.errors import VolumeFault
@@ -14,10 +15,16 @@ __all__ = ["Health"]
 
 TICK_S = 0.5  # between looks at speeds and at calls that do not come back
 FIRST_TICK_S = 0.1  # until all speeds are known: a volume gets no second batch before that
-LEAST_BUSY_S = 0.01  # in less there is nothing to measure
+FIRST_S = 1.0  # of writing, that tell the first speed together
+HURRY_S = 5.0
 ROOM_S = 2.0  # between looks at free space
 RESERVE_BYTES = 16 << 20  # of a volume; cfetch's own files need room too
 RESERVE_SHARE = 0.01  # but of a small one not more than this
+
+
+class _Taken(NamedTuple):
+    bytes: int
+    writing_s: float
 
 
 class Health:
@@ -49,6 +56,7 @@ class Health:
         self.running = [0] * len(lanes)
         self._busy_s = [0.0] * len(lanes)  # for how long anything was running
         self._busy_since_s = [0.0] * len(lanes)
+        self._first = [_Taken(0, 0.0) for _ in lanes]
         self._ask_now = [asyncio.Event() for _ in lanes]
         self.free_bytes: list[int | None] = [None] * len(lanes)
 
@@ -132,13 +140,27 @@ class Health:
                 if was_behind[at]:  # with what came before, though nothing may be under way any more
                     rest_s = now_s - before_s
                     writing_s = rest_s if is_behind[at] or writing_s >= rest_s else 0.0
-                if writing_s >= LEAST_BUSY_S:
-                    self._placer.measured(at, max(0, now[at] - taken[at]), writing_s)
+                self._measure(at, max(0, now[at] - taken[at]), writing_s)
                 if now[at] > taken[at]:
                     for staging in self._here(at):
                         self._placer.taken(staging.batch.number)
                 self._look_whether_it_hangs(at, now_s)
             taken, busy_s, before_s, was_behind = now, now_busy_s, now_s, is_behind
+
+    def _measure(self, at: int, size_bytes: int, writing_s: float) -> None:
+        """Over all of the first second: its beginning tells of connections, not of the volume."""
+        if writing_s <= 0:
+            return
+        first = self._first[at]
+        if first.writing_s >= FIRST_S:
+            self._placer.measured(at, size_bytes, writing_s)
+            return
+        first = self._first[at] = _Taken(first.bytes + size_bytes, first.writing_s + writing_s)
+        self._placer.measured(at, first.bytes, first.writing_s, weight=1.0)
+
+    def hurry(self) -> None:
+        """The run is ending: a volume that hangs is not waited for as long as it else might be."""
+        self._patience_s = min(self._patience_s, HURRY_S)
 
     def _look_whether_it_hangs(self, at: int, now_s: float) -> None:
         lane = self._volumes[at]

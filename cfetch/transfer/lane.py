@@ -103,6 +103,10 @@ class Lane(Protocol):
     def commit(self, parts: Sequence[Part], ended: Ended, record: BatchRecord | None = None) -> None:
         """Publish all of them, or none; then write the record of their batch; then tell."""
 
+    @property
+    def left_behind(self) -> int:
+        """Files that stand here although their batch went elsewhere: the volume took no change back."""
+
     def take_back(self, batch: str, parts: Sequence[Part]) -> None:
         """Undo a commit, record and all: its batch goes elsewhere."""
 

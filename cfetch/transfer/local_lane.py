@@ -104,6 +104,11 @@ class LocalLane:
         """In a group with others, where it is to be durable."""
         self._committer.add(cast("Sequence[Part]", parts), ended, record)
 
+    @property
+    def left_behind(self) -> int:
+        """See ``Committer.left_behind``."""
+        return self._committer.left_behind
+
     def take_back(self, batch: str, parts: Sequence[lane.Part]) -> None:
         """Soon; what cannot be taken back stays, and no record vouches for it."""
         self._disk.tidy(lambda: self._volume.remove_record(batch))

@@ -32,6 +32,7 @@ from cfetch.transfer.staging import Batch, Staging
 from cfetch.transfer.volume_events import (
     batch_committed,
     batch_placed,
+    left_behind,
     overdue_fault,
     volume_paused,
     volume_view,
@@ -252,6 +253,7 @@ class Placing:
     def stop(self) -> None:
         """Nothing new is begun."""
         self.is_over = True
+        self._health.hurry()
         self._work.set()
 
     def end(self) -> None:
@@ -259,6 +261,9 @@ class Placing:
         for staging in self._stagings.values():
             for job in staging.staged:
                 self._owner.finish(job, "cancelled", kept_bytes=job.part.leave(whole=True))
+        for lane in self._volumes:
+            if lane.left_behind:
+                self._emit(left_behind(self._owner.now(), lane.name, lane.left_behind))
 
     async def _round(self) -> None:
         """Let batches arrive, place them, begin them."""

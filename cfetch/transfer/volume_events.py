@@ -8,7 +8,15 @@ from cfetch.placement.chooser import explain
 from cfetch.placement.placer import Overdue, Placed, View
 from cfetch.transfer.staging import Batch, Staging
 
-__all__ = ["batch_committed", "batch_placed", "overdue_fault", "volume_paused", "volume_view", "why"]
+__all__ = [
+    "batch_committed",
+    "batch_placed",
+    "left_behind",
+    "overdue_fault",
+    "volume_paused",
+    "volume_view",
+    "why",
+]
 
 
 def why(placed: Placed, names: Sequence[str]) -> str:
@@ -54,6 +62,15 @@ def overdue_fault(batch: Batch, overdue: Overdue, names: Sequence[str]) -> Volum
         f"no volume takes a batch of {len(batch.entries):,} files with {batch.bytes:,} bytes "
         f"({'; '.join([overdue.why, *said])}); see to them and run the same command again"
     )
+
+
+def left_behind(now_s: float, name: str, files: int) -> VolumePaused:
+    """Files stand twice, which the user has to know."""
+    reason = (
+        f"{files:,} whole files were left here whose batches went elsewhere, as the volume took no change "
+        "back; `cfetch verify` names them"
+    )
+    return VolumePaused(t_s=now_s, volume=name, pause_s=None, reason=reason)
 
 
 def volume_view(

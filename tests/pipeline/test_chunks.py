@@ -32,7 +32,7 @@ def several(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("chunk_bytes", [1, 100, 333, 1000, 2048])
+@pytest.mark.parametrize("chunk_bytes", [1, 100, 333, 1000, 2048, 3000, 4000])
 def test_cutting_changes_nothing(several, chunk_bytes):
     """The same lines, numbers and headers for any size of a chunk."""
     whole = read(several)

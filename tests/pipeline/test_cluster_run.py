@@ -99,13 +99,18 @@ def test_a_driver_that_dies_is_followed_by_one_that_goes_on(tmp_path, small_batc
         private = [path for path in (plans, *plans.rglob("*")) if path.stat().st_mode & 0o077]
         assert private == []
         (tmp_path / "to" / done[0]).unlink()
+        (tmp_path / "to" / done[1]).write_bytes(b"cut short")
         before = asked(origin)
-        summary = download(manifest, tmp_path / "to", engine="spark", **MANY_BATCHES)
+        told: list[Event] = []
+        summary = download(manifest, tmp_path / "to", told.append, engine="spark", **MANY_BATCHES)
         again = asked(origin) - before
+    first_look = next(at for at, event in enumerate(told) if isinstance(event, Progress))
+    known = [event.record.path for event in told[:first_look] if isinstance(event, EntryFinished)]
+    assert set(known) >= set(done[2:])  # from receipts, before any task has begun
     assert summary.exit_code == 0
-    assert 1 < len(done) < 40
-    assert again[done[0]] == 1
-    assert set(again) & set(done[1:]) == set()
+    assert 2 < len(done) < 40
+    assert (again[done[0]], again[done[1]]) == (1, 1)
+    assert set(again) & set(done[2:]) == set()
     assert summary.files.done + summary.files.skipped == 40
     assert tree(tmp_path / "to") == whole(FILES)
 
@@ -135,6 +140,7 @@ def test_a_signal_ends_the_run_in_good_order(tmp_path, small_batches):
         again = asked(origin) - before
     assert second.exit_code == 0
     assert second.files.skipped >= first.files.done > 0
+    assert first.files.done < 40
     assert sum(again.values()) == second.files.done
     assert tree(tmp_path / "to") == whole(FILES)
 

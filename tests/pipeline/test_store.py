@@ -201,7 +201,7 @@ def test_a_task_that_cannot_write(tmp_path):
     (to / "attempts/day=2026-04-01").write_text("in the way")
     with pytest.raises(LocalFault, match=r"File exists .*day=2026-04-01"):
         loaded(to, path, elsewhere)
-    assert current(to, "files") == before
+    assert rows(to, "files") == before
     assert not list(to.glob("files/day=*/.*"))
 
 

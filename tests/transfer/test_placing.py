@@ -267,6 +267,32 @@ def test_names_that_were_given_are_taken_back_when_the_last_one_fails(world):
     assert sum(len(batches) for batches in world.batches()) == 1
 
 
+def test_files_that_cannot_be_taken_back_are_told_of(world):
+    """The volume gives two names, refuses the third, and takes nothing back: the user is told."""
+    entries, scripts = named(1, 3)
+
+    def trip(world):
+        real = Volume.publish
+
+        def publish(self, name, path):
+            if path == "b0/f2" and not getattr(world, "tripped", False):
+                world.tripped = True
+                raise VolumeFault("no")
+            real(self, name, path)
+
+        def unpublish(self, name, path):
+            raise VolumeFault("no")
+
+        for volume in world.volumes:
+            volume.publish = publish.__get__(volume)
+            volume.unpublish = unpublish.__get__(volume)
+
+    world.run(entries, scripts, before=trip)
+    assert set(world.statuses.values()) == {"done"}
+    assert sorted(len(files) for files in world.trees) == [0, 2, 3]
+    assert [event.reason[:20] for event in world.of(VolumePaused)][-1] == "2 whole files were l"
+
+
 def test_a_full_volume_is_not_a_failed_one(world):
     """No room for a batch: it goes elsewhere, and the volume's breaker stays closed."""
 

@@ -14,7 +14,7 @@ from cfetch.errors import Corrupt, VolumeFault
 from cfetch.manifest.digests import Hash, new_hash
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.placement.object_store import PIECE_BYTES, About, ObjectStore, Upload, piece_bytes_for
-from cfetch.transfer.resume import identity
+from cfetch.transfer.resume import identity, proof_of
 
 __all__ = ["ObjectPart", "Outlet"]
 
@@ -221,21 +221,12 @@ class ObjectPart:
             self._sending = None
 
     def verify(self, size_bytes: int | None, digest: Digest | None) -> str:
-        """What vouches for the bytes: the hash's name, ``size`` or ``none``.
-
-        Raises:
-            Corrupt: they are not the manifest's file. The part has been emptied.
-        """
-        if size_bytes is not None and self.position != size_bytes:
-            got = self.position
+        """See ``proof_of``. Raises Corrupt; then the part has been emptied."""
+        try:
+            return proof_of(self.position, self._hash, size_bytes, digest)
+        except Corrupt:
             self.restart()
-            raise Corrupt(f"{got} bytes came where the manifest says {size_bytes}")
-        if digest is None or self._hash is None:
-            return "none" if size_bytes is None else "size"
-        if self._hash.hexdigest() != digest.hex:
-            self.restart()
-            raise Corrupt(f"the {digest.algorithm} of the bytes is not the manifest's")
-        return digest.algorithm
+            raise
 
     def close(self) -> None:
         """It waits for its next try: see ``shed``."""

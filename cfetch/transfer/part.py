@@ -14,7 +14,7 @@ from cfetch.placement.leftovers import Leftover, boot_id
 from cfetch.placement.local import LocalVolume, volume_fault
 from cfetch.placement.source import Source
 from cfetch.secret import printable
-from cfetch.transfer.resume import WORTH_KEEPING_BYTES, Note, identity, note_for, part_name
+from cfetch.transfer.resume import WORTH_KEEPING_BYTES, Note, identity, note_for, part_name, proof_of
 
 __all__ = ["INLINE", "Part", "hash_and_close"]
 
@@ -221,21 +221,12 @@ class Part:
             self._failed(fault)
 
     def verify(self, size_bytes: int | None, digest: Digest | None) -> str:
-        """What vouches for the bytes: the hash's name, ``size`` or ``none``.
-
-        Raises:
-            Corrupt: they are not the manifest's file. The part has been emptied.
-        """
-        if size_bytes is not None and self.position != size_bytes:
-            got = self.position
+        """See ``proof_of``. Raises Corrupt; then the part has been emptied."""
+        try:
+            return proof_of(self.position, self._hash, size_bytes, digest)
+        except Corrupt:
             self.restart()
-            raise Corrupt(f"{got} bytes came where the manifest says {size_bytes}")
-        if digest is None or self._hash is None:
-            return "none" if size_bytes is None else "size"
-        if self._hash.hexdigest() != digest.hex:
-            self.restart()
-            raise Corrupt(f"the {digest.algorithm} of the bytes is not the manifest's")
-        return digest.algorithm
+            raise
 
     def close(self) -> None:
         """Give the descriptor back; a later write goes on at the end.

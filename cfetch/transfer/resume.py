@@ -11,12 +11,23 @@ import hashlib
 
 import msgspec
 
-from cfetch.manifest.entry import Entry
+from cfetch.errors import Corrupt
+from cfetch.manifest.digests import Hash
+from cfetch.manifest.entry import Digest, Entry
 from cfetch.manifest.urls import unsigned
 from cfetch.placement.leftovers import PROVED_BY_HASH, PROVED_BY_SIZE
 from cfetch.secret import SecretUrl
 
-__all__ = ["WORTH_KEEPING_BYTES", "Note", "fits", "identity", "note_for", "part_name", "read_note"]
+__all__ = [
+    "WORTH_KEEPING_BYTES",
+    "Note",
+    "fits",
+    "identity",
+    "note_for",
+    "part_name",
+    "proof_of",
+    "read_note",
+]
 
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 WORTH_KEEPING_BYTES = (
@@ -70,6 +81,20 @@ def note_for(entry: Entry, validator: str | None, boot_id: str) -> Note:
         validator=validator,
         boot_id=boot_id,
     )
+
+
+def proof_of(position: int, running: Hash | None, size_bytes: int | None, digest: Digest | None) -> str:
+    """What vouches for ``position`` bytes that ``running`` has seen: the hash's name, ``size`` or ``none``.
+
+    ``size_bytes`` and ``digest`` are the manifest's. Raises Corrupt: they are not its file.
+    """
+    if size_bytes is not None and position != size_bytes:
+        raise Corrupt(f"{position} bytes came where the manifest says {size_bytes}")
+    if digest is None or running is None:
+        return "none" if size_bytes is None else "size"
+    if running.hexdigest() != digest.hex:
+        raise Corrupt(f"the {digest.algorithm} of the bytes is not the manifest's")
+    return digest.algorithm
 
 
 def read_note(data: bytes) -> Note | None:

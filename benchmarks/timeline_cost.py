@@ -82,6 +82,11 @@ class Nobody:
     def commit(self, *, files: int, size_bytes: int) -> None:
         """Nothing to complete."""
 
+    @property
+    def run_id(self) -> str:
+        """Of nobody's run."""
+        return f"{self.instant}.1"
+
     def release(self) -> None:
         """Nothing to give back."""
 
@@ -115,10 +120,11 @@ def child(manifest: str, to: str, *, bare: bool) -> Outcome:
         if bare:
             staging = f"attempts/{Nobody.instant}/1"
             Path(to, ".cfetch", staging).mkdir(parents=True)
-            prepared._volume.stage(staging)
+            (volume,) = prepared._volumes.local
+            volume.stage(staging)
             run = Run(
                 prepared.plan,
-                prepared._volume,
+                prepared._volumes,
                 settings,
                 network=prepared._network,
                 refresher=lambda _: None,

@@ -274,7 +274,7 @@ class Volumes:
     def __init__(self, run, number):
         self.run, self.number = run, number
         self.names = tuple(f"/mnt/{run.hostile}nvme/disk{at + 1}/lake" for at in range(number))
-        self.breakers = ["closed"] * number
+        self.breakers: list[Any] = ["closed"] * number
         self.placed = self.committed = 0
 
     def step(self, t_s):

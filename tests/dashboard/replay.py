@@ -8,6 +8,7 @@ import argparse
 import random
 import time
 from pathlib import Path
+from typing import Any
 
 from cfetch import events as ev
 from cfetch.dashboard.open import open_dashboard

@@ -47,6 +47,8 @@ class Orphans:
         """The run is complete: no part is of use to anybody."""
         for task in self._tasks():
             _remove(task)
+        for kept in self._directory.parent.glob("*-*"):  # of earlier runs, for entries that stand
+            _remove(kept)
 
     def _tasks(self) -> list[Path]:
         with suppress(OSError):

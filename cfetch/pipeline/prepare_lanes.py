@@ -8,7 +8,7 @@ with the batches and not with the files. Pure.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cfetch.pipeline.shares import MICRO, _dealt, _lanes, _target_s
+from cfetch.pipeline.shares import MICRO, dealt_to, lanes_for, target_s
 
 __all__ = [
     "GIANT",
@@ -53,12 +53,12 @@ class Dealt(NamedTuple):
 
 def target(total_s: float, slots: int) -> int:
     """Microseconds that a batch is to take."""
-    return max(1, int(MICRO * _target_s(total_s, slots)))
+    return max(1, int(MICRO * target_s(total_s, slots)))
 
 
 def buckets(cost: int, files: int, target: int) -> int:
     """Into how many pieces a hash is to part so much."""
-    return PIECES * _lanes(cost, files, target)
+    return PIECES * lanes_for(cost, files, target)
 
 
 def dealt(pieces: Sequence[Piece], target: int, slots: int) -> Dealt:
@@ -75,8 +75,8 @@ def dealt(pieces: Sequence[Piece], target: int, slots: int) -> Dealt:
     lanes_of: dict[str, int] = {}
     for (kind, host), group in groups.items():
         costs = [pieces[at].cost for at in group]
-        lanes = _lanes(sum(costs), sum(pieces[at].files for at in group), target)
-        some = [[group[one] for one in lane] for lane in _dealt(range(len(group)), costs, lanes) if lane]
+        lanes = lanes_for(sum(costs), sum(pieces[at].files for at in group), target)
+        some = [[group[one] for one in lane] for lane in dealt_to(range(len(group)), costs, lanes) if lane]
         found += some
         if kind == LANE:
             lanes_of[host] = len(some)

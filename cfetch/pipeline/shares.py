@@ -50,7 +50,7 @@ def shares(sizes: Sequence[int], host_of: Sequence[int], *, pace: Pace, slots: i
     mean = sum(known) / len(known) if known else 1.0
     costs = [int(MICRO * pace.cost_s(1, size if size >= 0 else mean)) for size in sizes]
     total_s = sum(costs) / MICRO
-    target = int(MICRO * _target_s(total_s, slots))
+    target = int(MICRO * target_s(total_s, slots))
     by_host: dict[int, list[int]] = {}
     found: list[list[int]] = []
     for entry, cost in enumerate(costs):
@@ -60,14 +60,14 @@ def shares(sizes: Sequence[int], host_of: Sequence[int], *, pace: Pace, slots: i
             by_host.setdefault(host_of[entry], []).append(entry)
     small: list[list[int]] = []
     for entries in by_host.values():
-        lanes = _lanes(sum(costs[one] for one in entries), len(entries), target)
+        lanes = lanes_for(sum(costs[one] for one in entries), len(entries), target)
         if lanes == 1:
             small.append(entries)
             continue
-        found += _dealt(entries, [costs[one] for one in entries], lanes)
+        found += dealt_to(entries, [costs[one] for one in entries], lanes)
     loads = [sum(costs[one] for one in entries) for entries in small]
-    bins = _lanes(sum(loads), sum(map(len, small)), target)
-    for hosts in _dealt(list(range(len(small))), loads, bins) if small else []:
+    bins = lanes_for(sum(loads), sum(map(len, small)), target)
+    for hosts in dealt_to(list(range(len(small))), loads, bins) if small else []:
         found.append([entry for host in hosts for entry in small[host]])
     batch_of = array("I", bytes(4 * len(sizes)))
     filled = [(sum(costs[one] for one in entries), entries) for entries in found if entries]
@@ -113,18 +113,18 @@ def floors(
     return found
 
 
-def _target_s(total_s: float, slots: int) -> float:
+def target_s(total_s: float, slots: int) -> float:
     """What a batch is to take: a few for each slot, but no shorter and no longer than makes sense."""
     wanted_s = min(max(total_s / (BATCHES_A_SLOT * slots), SHORTEST_S), LONGEST_S)
     rounds = max(1, round(total_s / wanted_s / slots))  # a slot without a batch would be idle
     return max(total_s / (rounds * slots), 1e-6)
 
 
-def _lanes(cost: int, files: int, target: int) -> int:
+def lanes_for(cost: int, files: int, target: int) -> int:
     return max(1, round(cost / target), -(-files // MOST_FILES))
 
 
-def _dealt(items: Sequence[int], costs: Sequence[int], lanes: int) -> list[list[int]]:
+def dealt_to(items: Sequence[int], costs: Sequence[int], lanes: int) -> list[list[int]]:
     dealt: list[list[int]] = [[] for _ in range(lanes)]
     for item, lane in zip(items, spread(costs, lanes), strict=True):
         dealt[lane].append(item)

@@ -275,7 +275,7 @@ async def _pool(work: Work, batch: Batch, copy: Copy, told: _Telling) -> LocalFa
         if told.is_over():  # by another copy: what this one has begun is of no use
             shutil.rmtree(directory, ignore_errors=True)
         with suppress(OSError):
-            directory.rmdir()
+            directory.rmdir()  # before the volume is closed, which would take the epoch's directory along
         volume.close()
     return pool.fault
 

@@ -179,7 +179,7 @@ class LocalVolume:
         Whether a dead attempt had flushed the names it gave is not known: they are flushed before anybody
         relies on them. Raises LocalFault.
         """
-        _, instant, epoch = self._staging_path.rsplit("/", 2)
+        _, _, instant, epoch = self._staging_path.split("/")[:4]  # a task's directory lies deeper
         if epoch not in ("0", "1"):
             self.flush()
         return list(leftovers_in(self._attempts_fd, instant))

@@ -38,7 +38,8 @@ class Ended(NamedTuple):
         return (
             f"{state}: {files['done']} done, {files['skipped']} stood there; "
             f"{len(self.told)} files in the account, each {sorted(set(self.told.values()))} times; "
-            f"{self.extra:.2f} % more requests than files; {self.summary['elapsed_s']:.1f} s"
+            f"{self.extra:.2f} % more requests than files, {self.summary['retries']} of them retries; "
+            f"{self.summary['elapsed_s']:.1f} s"
         )
 
 

@@ -32,8 +32,9 @@ def test_one_in_which_nothing_moves_goes_and_others_stay(tmp_path):
 
 def test_all_go_in_the_end(tmp_path):
     """Then nothing of them is of use; where the run never had a directory nothing happens."""
-    (tmp_path / "t1").mkdir()
-    (tmp_path / "t1/part").write_bytes(b"x")
-    Orphans(tmp_path, lambda: 0.0).clear()
+    for name in ("2/t1", "2-1"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "part").write_bytes(b"x")
+    Orphans(tmp_path / "2", lambda: 0.0).clear()
     Orphans(tmp_path / "gone", lambda: 0.0).clear()
-    assert os.listdir(tmp_path) == []
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["2"]

@@ -208,10 +208,12 @@ def test_faults_are_those_of_one_machine(spark, tmp_path):
             headers = [b'{"version": 1, "x": "' + b"-" * 600 + b'"}'] * 12  # one of them begins a unit
             path.write_bytes(path.read_bytes() + b"\n".join(headers))
         if at == 6:
-            lines = path.read_bytes().split(b"\n")
-            lines[30] = b"\xff"  # what follows is not judged, in whatever unit it stands
-            lines.insert(-1, json.dumps({"url": "http://h/z", "path": json.loads(lines[0])["path"]}).encode())
-            lines.insert(-1, b"{not json")
+            # What follows a broken byte is not judged, in whatever unit; the reader's window is 256 KiB.
+            lines = path.read_bytes().splitlines()
+            again = {"url": "http://h/z", "path": json.loads(lines[0])["path"]}
+            pad = [{"url": "http://h/" + "-" * 8000, "path": f"n6/pad{index}"} for index in range(40)]
+            lines += [json.dumps(row).encode() for row in pad]
+            lines += [b"\xff" * 5000, json.dumps(again).encode(), b"{not json"]
             path.write_bytes(b"\n".join(lines))
         with pytest.raises(ManifestError) as caught:
             frozen(path, tmp_path / str(at))

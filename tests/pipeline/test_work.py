@@ -149,6 +149,26 @@ def test_a_batch_that_is_over_leaves_one_receipt(tmp_path, work):
     assert statuses([found]) == [(name, "done") for name in FILES]
 
 
+def test_a_task_goes_on_with_what_a_dead_run_has_left(tmp_path, work):
+    """Its part is taken over, and only the rest of the file is asked for."""
+    files = {"0.big": Synthetic("0.big", 4 << 20)} | FILES
+    with served(files, {"0.big": Fault(kind="stall", after_bytes=3 << 20, first=1)}) as origin:
+        batch = batch_of(tmp_path, origin, files)
+        task = threading.Thread(target=do_batch, args=(work, batch, Copy(0, 1, 0)))
+        task.start()
+        wait_for(tmp_path, "part-", task)
+        (tmp_path / "receipts" / STOP_NAME).touch()
+        task.join(30)
+        (tmp_path / "receipts" / STOP_NAME).unlink()
+        left = attempts_of(tmp_path / "to", "i", 1) / "t1"
+        left.rename(left.parent.with_name("2-1"))  # as the rollback of the first run does
+        attempts_of(tmp_path / "to", "i", 2).mkdir()
+        do_batch(msgspec.structs.replace(work, epoch=2), batch, Copy(0, 1, 0))
+        again = [request for request in origin.requests if request.path == "0.big"][1]
+        assert again.range == f"bytes={3 << 20}-"
+    assert tree(tmp_path / "to") == whole(files)
+
+
 def test_what_is_under_way_is_shown(tmp_path, work):
     """While it is, and no longer."""
     held = next(iter(FILES))

@@ -53,6 +53,7 @@ from cfetch.report.metrics import MetricsFile
 from cfetch.report.summary import Tally
 from cfetch.report.tracing import tracing_listener
 from cfetch.secret import printable
+from cfetch.transfer.network import NETWORK_ENV
 from cfetch.waste import wasted_bytes
 
 if TYPE_CHECKING:
@@ -67,8 +68,7 @@ SHORTEST_PART_S = 2.0  # a task tells so often what it has done
 MOST_PARTS_A_S = 100  # and all tasks together no more often a second: each is a file
 WORTH_A_NOTE_S = 60.0
 SILENT_PARTS = 5  # a task that has not been heard for so many of its turns is not shown
-NETWORK_ENV = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "NETRC")
-STATEMENT_ENV = ("DATABRICKS_TOKEN",)  # for fresh links of a statement
+STATEMENT_ENV = ("DATABRICKS_HOST", "DATABRICKS_TOKEN")  # for fresh links of a statement
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -203,7 +203,8 @@ class ClusterRun:
         return fault
 
     def _work(self, guard: ClusterGuard, receipts: Path, slots: int) -> Work:
-        names = NETWORK_ENV + (STATEMENT_ENV if self._origin.statement_id else ())
+        asks = self._origin.statement_id or self._settings.statement_host
+        names = NETWORK_ENV + (STATEMENT_ENV if asks else ())
         return Work(
             settings=self._settings,
             headers=self._plan.headers,

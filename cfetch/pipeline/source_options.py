@@ -13,6 +13,7 @@ from cfetch.config.settings import KINDS, Settings
 from cfetch.config.units import parse_size
 from cfetch.errors import ConfigError
 from cfetch.secret import printable
+from cfetch.transfer.network import NETWORK_ENV
 
 __all__ = ["Options", "read_options"]
 
@@ -20,7 +21,6 @@ CONTENT_LIMIT = (
     "1MiB"  # a column of bodies costs four times the processor time of files; see docs/data-source.md
 )
 MOST_CONTENT_BYTES = 1 << 30  # Arrow holds 2 GiB of a column in a batch
-NETWORK_ENV = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "NETRC")
 NOT_HERE = {  # of a run's screen, its timeline or several volumes: a data source has none of them
     *("batch_share", "color", "dry_run", "engine", "explain", "failed_from", "heartbeat_interval"),
     *("heartbeat_misses", "json", "log_format", "metrics", "placement", "placement_deadline", "quiet"),

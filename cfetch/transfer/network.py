@@ -18,7 +18,10 @@ from cfetch.config.settings import KINDS, Settings
 from cfetch.errors import ConfigError
 from cfetch.secret import SecretText, SecretUrl, printable
 
-__all__ = ["DIRECT", "Network", "network_of"]
+__all__ = ["DIRECT", "NETWORK_ENV", "Network", "network_of"]
+
+NETWORK_ENV = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "NETRC")
+"""The variables that ``network_of`` may read."""
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):

@@ -106,9 +106,10 @@ async def test_all_volumes_hang(tmp_path, holding):
 
 async def test_an_interruption_while_a_volume_hangs(tmp_path, holding):
     """What can be closed is closed; the volume is not waited for longer than for any other write."""
-    async with running(tmp_path) as (scene, child, threads, _):
+    async with running(tmp_path, batches=30) as (scene, child, threads, _):
         with held(threads[1], "write") as hold:
             while not hold.caught.is_set():
+                assert child.returncode is None, await child.communicate()
                 await asyncio.sleep(0.01)
             child.send_signal(signal.SIGINT)
             code, told, _ = await end_of(scene, child)

@@ -54,7 +54,7 @@ def test_what_it_links_to_exists(target):
     assert (PROJECT / target).exists()
 
 
-@pytest.mark.parametrize("script", sorted(set(re.findall(r"(?:scripts|benchmarks)/[\w.]+", README))))
+@pytest.mark.parametrize("script", sorted(set(re.findall(r"(?:scripts|benchmarks)/[\w.-]+", README))))
 def test_what_it_runs_exists(script):
     """Every script and benchmark that it names is there."""
     assert (PROJECT / script).exists()

@@ -240,10 +240,10 @@ class GuardedDisk:
         with line.lock:
             line.fault = VolumeFault(why)
             over = {call for call in self._calls if call.is_over}
+            self._late |= {call for call in self._calls - over if call.since_s is not None}
         for call in self._calls - over:
             if not call.future.done():
                 call.future.set_exception(VolumeFault(why))
-        self._late |= {call for call in self._calls - over if call.since_s is not None}
         self._calls = over
         self._over_bytes = self._asked_bytes  # what is in the queue will not be written
         self._wake()

@@ -378,6 +378,14 @@ class LocalVolume:
         kind = "directory" if stat.S_ISDIR(found.st_mode) else "special file"
         raise Blocked(f"a {kind} stands in its place; move it away")
 
+    def remove(self, path: SafePath) -> None:
+        """Remove the regular file at ``path``, if that can be done."""
+        parent, _, leaf = path.rpartition("/")
+        with suppress(OSError), self._lock:
+            directory = self._directory(parent, create=False)
+            if stat.S_ISREG(os.stat(leaf.encode(), dir_fd=directory, follow_symlinks=False).st_mode):
+                os.unlink(leaf.encode(), dir_fd=directory)
+
     def open_existing(self, path: SafePath) -> int | None:
         """A descriptor for reading the file at ``path``; None if it has gone."""
         parent, _, leaf = path.rpartition("/")

@@ -4,7 +4,7 @@ import asyncio
 from array import array
 from collections.abc import Callable, Sequence
 
-from cfetch.errors import VolumeFault
+from cfetch.errors import LocalFault
 from cfetch.manifest.plan import Plan
 from cfetch.placement.batches import cut
 from cfetch.placement.record import batch_id
@@ -58,7 +58,7 @@ class Arrivals:
         """All have arrived."""
         return self._next == len(self._cut.order)
 
-    async def next(self, failed: Callable[[int, VolumeFault], None]) -> Batch:
+    async def next(self, failed: Callable[[int, LocalFault], None]) -> Batch:
         """The next batch, and what of it stands where; ``failed`` is told of volumes that say no."""
         number = self._cut.order[self._next]
         self._next += 1
@@ -77,7 +77,7 @@ class Arrivals:
             holding = Holding()
             if not task.done():
                 task.cancel()
-            elif isinstance(error := task.exception(), VolumeFault):
+            elif isinstance(error := task.exception(), LocalFault):
                 failed(at, error)
             else:
                 holding = task.result()
@@ -102,10 +102,13 @@ class Arrivals:
         most = max(range(len(found)), key=lambda at: len(found[at].standing))
         if batch.home is None and batch.name is not None and found[most].standing:
             batch.home = most
-        for at, holding in enumerate(found):
+        for at, holding in sorted(enumerate(found), key=lambda pair: pair[0] != batch.home):
             if batch.name is None or at == batch.home:  # a named batch is to be on one volume, all of it
                 for position in holding.standing:
                     batch.standing.setdefault(indexes[position], at)
+        for at, holding in enumerate(found):
+            for position in (*holding.standing, *holding.other):
+                batch.copies.setdefault(indexes[position], []).append(at)
         batch.blocked = [
             {indexes[position]: error for position, error in holding.blocked.items()} for holding in found
         ]

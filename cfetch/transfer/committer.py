@@ -166,7 +166,10 @@ class Committer:
         record = pending.record
         if record is not None:
             text = msgspec.json.encode(record)
-            await self._disk.call(lambda: self._volume.put_record(record.id, text))
+            await self._disk.call(
+                lambda: self._volume.put_record(record.id, text),
+                undo=lambda _: self._volume.remove_record(record.id),
+            )
             self._unflushed_records = True
 
     def _named(self, pending: _Pending) -> CfetchError | None:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from cfetch.clock import Clock
-from cfetch.errors import VolumeFault
+from cfetch.errors import LocalFault, VolumeFault
 from cfetch.placement.placer import Placer
 from cfetch.transfer.lane import Lane
 from cfetch.transfer.staging import Staging
@@ -43,7 +43,7 @@ class Health:
         patience_s: float,
         landed: Callable[[int], int],
         here: Callable[[int], Sequence[Staging]],
-        gone: Callable[[int, VolumeFault], None],
+        gone: Callable[[int, LocalFault], None],
     ) -> None:
         self._volumes = lanes
         self._placer = placer
@@ -56,6 +56,7 @@ class Health:
         self.running = [0] * len(lanes)
         self._busy_s = [0.0] * len(lanes)  # for how long anything was running
         self._busy_since_s = [0.0] * len(lanes)
+        self._first_s: list[float | None] = [None] * len(lanes)  # when anything began
         self._first = [_Taken(0, 0.0) for _ in lanes]
         self._ask_now = [asyncio.Event() for _ in lanes]
         self.free_bytes: list[int | None] = [None] * len(lanes)
@@ -64,6 +65,7 @@ class Health:
         """An entry is under way to volume ``at``."""
         if not self.running[at]:
             self._busy_since_s[at] = self._clock.monotonic()
+            self._first_s[at] = self._first_s[at] or self._busy_since_s[at]
         self.running[at] += 1
 
     def ends(self, at: int) -> None:
@@ -75,6 +77,14 @@ class Health:
     def _busy_until_now_s(self, at: int) -> float:
         since_s = self._clock.monotonic() - self._busy_since_s[at] if self.running[at] else 0.0
         return self._busy_s[at] + since_s
+
+    def is_new(self, at: int) -> bool:
+        """Its speed is not known yet, and it is not the sources that bring nothing."""
+        if self._placer.view(at).speed_bps:
+            return False
+        since_s = self._first_s[at]
+        waited_s = 0.0 if since_s is None else self._clock.monotonic() - since_s
+        return waited_s < FIRST_S or self._volumes[at].is_behind
 
     def is_full(self, at: int) -> None:
         """It had no room for something: nothing more fits until it was asked again, which is soon."""
@@ -98,7 +108,7 @@ class Health:
         try:
             await self._volumes[at].open()
             await self._look_at_room(at)
-        except VolumeFault as fault:
+        except LocalFault as fault:
             self._gone(at, fault)
 
     async def _ask_room(self, at: int) -> None:
@@ -108,7 +118,7 @@ class Health:
             self._ask_now[at].clear()
             try:
                 await self._look_at_room(at)
-            except VolumeFault as fault:
+            except LocalFault as fault:
                 self._gone(at, fault)
 
     async def _look_at_room(self, at: int) -> None:

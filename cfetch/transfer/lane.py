@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from cfetch.errors import Blocked
-from cfetch.manifest.entry import Digest, Entry
+from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.placement.record import BatchRecord
 from cfetch.transfer.committer import Ended
 
@@ -18,14 +18,15 @@ __all__ = ["Holding", "Lane", "Part"]
 class Holding(NamedTuple):
     """What a volume has of a batch: ``stands``: its record; ``begun``: it was being staged here.
 
-    By position among the batch's entries: ``standing``, of the right size, and ``blocked``: something else
-    stands in their place.
+    By position among the batch's entries: ``standing``, of the right size; ``other``, of another size; and
+    ``blocked``: something else stands in their place.
     """
 
     stands: bool = False
     begun: bool = False
     standing: Sequence[int] = ()
     blocked: Mapping[int, Blocked] = {}
+    other: Sequence[int] = ()
 
 
 class Part(Protocol):
@@ -102,6 +103,9 @@ class Lane(Protocol):
 
     def commit(self, parts: Sequence[Part], ended: Ended, record: BatchRecord | None = None) -> None:
         """Publish all of them, or none; then write the record of their batch; then tell."""
+
+    def replaced(self, path: SafePath) -> None:
+        """The file stands on another volume now, verified: an older one here goes away."""
 
     @property
     def left_behind(self) -> int:

@@ -1,10 +1,11 @@
 """A directory as the pool sees it."""
 
+import os
 from collections.abc import Sequence
 from typing import cast
 
 from cfetch.errors import Blocked
-from cfetch.manifest.entry import Entry
+from cfetch.manifest.entry import Entry, SafePath
 from cfetch.placement.disk import GuardedDisk, InlineDisk
 from cfetch.placement.leftovers import BATCH
 from cfetch.placement.local import LocalVolume
@@ -52,7 +53,7 @@ class LocalLane:
             links = (entry.url, *entry.mirrors)
             return "size" if source is None or source.identity in map(identity, links) else None
         algorithm = entry.digest.algorithm
-        descriptor = await self._disk.call(lambda: self._volume.open_existing(entry.path))
+        descriptor = await self._disk.call(lambda: self._volume.open_existing(entry.path), undo=_close)
         if descriptor is None:
             return None
         found = await hash_and_close(descriptor, algorithm, entry.path, self._disk)
@@ -74,6 +75,7 @@ class LocalLane:
 
     def _look(self, batch: str, entries: Sequence[Entry]) -> lane.Holding:
         standing: list[int] = []
+        other: list[int] = []
         blocked: dict[int, Blocked] = {}
         for position, entry in enumerate(entries):
             try:
@@ -81,10 +83,10 @@ class LocalLane:
             except Blocked as error:
                 blocked[position] = error
                 continue
-            if size_bytes is not None and entry.size_bytes in (size_bytes, None):
-                standing.append(position)
+            if size_bytes is not None:
+                (standing if entry.size_bytes in (size_bytes, None) else other).append(position)
         begun = self._kept is not None and batch in self._kept.homes
-        return lane.Holding(self._volume.has_record(batch), begun, standing, blocked)
+        return lane.Holding(self._volume.has_record(batch), begun, standing, blocked, other)
 
     def begin(self, batch: str) -> None:
         """An empty file among the parts."""
@@ -103,6 +105,10 @@ class LocalLane:
     def commit(self, parts: Sequence[lane.Part], ended: Ended, record: BatchRecord | None = None) -> None:
         """In a group with others, where it is to be durable."""
         self._committer.add(cast("Sequence[Part]", parts), ended, record)
+
+    def replaced(self, path: SafePath) -> None:
+        """Soon; what cannot be removed stays, and `cfetch verify` names it."""
+        self._disk.tidy(lambda: self._volume.remove(path))
 
     @property
     def left_behind(self) -> int:
@@ -165,3 +171,9 @@ class LocalLane:
             await self._disk.close()
             if self._disk.is_stuck:
                 self._volume.forsake()
+
+
+def _close(late: int | None) -> None:
+    """Opened when nobody waited for it any more."""
+    if late is not None:
+        os.close(late)

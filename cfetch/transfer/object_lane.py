@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from cfetch.errors import Blocked, CfetchError, VolumeFault
-from cfetch.manifest.entry import Entry
+from cfetch.manifest.entry import Entry, SafePath
 from cfetch.placement.local import STATE_NAME
 from cfetch.placement.object_store import MAX_KEY_BYTES, Found, ObjectStore
 from cfetch.placement.record import BATCHES, BatchRecord
@@ -189,6 +189,9 @@ class ObjectLane:
         except VolumeFault:
             self._in_turn(key, partial(self._delete, key))  # it may be there all the same
             raise
+
+    def replaced(self, path: SafePath) -> None:
+        """Nothing is done: of what stands in a store only what this run has put is ever deleted."""
 
     @property
     def left_behind(self) -> int:

@@ -44,10 +44,13 @@ async def _read_and_close(descriptor: int, running: Hash, path: SafePath, disk: 
             raise volume_fault(error, f"cannot read {printable(path)}") from None
         return True
 
-    with os.fdopen(descriptor, "rb") as file:  # closing it waits for a read under way in the thread
+    file = os.fdopen(descriptor, "rb")
+    try:
         more = await disk.call(lambda: read(1))
         while more:
             more = await disk.long(lambda: read(READS_PER_TURN))
+    finally:
+        disk.tidy(file.close)  # it waits for a read under way, which may hang
 
 
 class Part:

@@ -64,6 +64,7 @@ class Placing:
         self._plan = plan
         self._settings = settings
         self._volumes = lanes
+        self._names = [lane.name for lane in lanes]
         self._owner = owner
         self._instant = instant
         self._clock = clock
@@ -155,7 +156,12 @@ class Placing:
         await self._volumes[_of(job).at].adopt(job.entry, job.part)
 
     def stands(self, job: Job) -> None:
-        """It is in place already."""
+        """It is in place already; in a named batch that counts once the batch stays here."""
+        staging = _of(job)
+        if staging.batch.name is not None and not staging.is_over:
+            staging.skipped.append(job)
+            self._ended(staging)
+            return
         self._settled(job, "skipped", kept_bytes=job.entry.size_bytes or 0)
 
     def cannot_be_had(self, job: Job, error: CfetchError) -> None:
@@ -186,9 +192,12 @@ class Placing:
             return
         try:
             job.part.seal()
-        except VolumeFault as fault:
-            self.volume_failed(job, fault)
-            return
+        except LocalFault as fault:
+            if isinstance(fault, VolumeFault) and len(self._volumes) > 1:
+                self.volume_failed(job, fault)
+                return
+            self._owner.finish(job, "failed", kept_bytes=job.part.leave(), error=fault)
+            raise
         staging.staged.append(job)
         self._placer.taken(staging.batch.number)
         if not job.mitigations:
@@ -216,15 +225,10 @@ class Placing:
 
     def views(self) -> list[VolumeView]:
         """For the dashboard."""
+        free, batches, done = self._health.free_bytes, self._done_batches, self._done_bytes
         return [
-            volume_view(
-                lane.name,
-                self._placer.view(at),
-                free_bytes=self._health.free_bytes[at],
-                batches_done=self._done_batches[at],
-                bytes_done=self._done_bytes[at],
-            )
-            for at, lane in enumerate(self._volumes)
+            volume_view(name, self._placer.view(at), free[at], batches[at], done[at])
+            for at, name in enumerate(self._names)
         ]
 
     # at work
@@ -259,6 +263,7 @@ class Placing:
     def end(self) -> None:
         """The run is over: what was not committed is kept for the next one, as far as it can be."""
         for staging in self._stagings.values():
+            self._tell_skipped(staging)
             for job in staging.staged:
                 self._owner.finish(job, "cancelled", kept_bytes=job.part.leave(whole=True))
         for lane in self._volumes:
@@ -304,7 +309,7 @@ class Placing:
 
     def _wants_batch(self, at: int) -> bool:
         here = self._here(at)
-        is_new = self._mode is Mode.FINISH and not self._placer.view(at).speed_bps
+        is_new = self._mode is Mode.FINISH and self._health.is_new(at)
         if is_new and here:
             return False  # else the first and largest batches fill a volume that may be slow
         return sum(one.unhanded for one in here) < self._limit and len(here) < 2 * self._limit + 2
@@ -320,7 +325,11 @@ class Placing:
 
     def _start(self, placed: Placed) -> None:
         batch = self._batches[placed.batch]
-        staging = self._stagings[batch.number] = Staging(batch, placed.partition, self._why(placed))
+        if batch.name is not None and batch.home not in (None, placed.partition):
+            self._volumes[batch.home].take_back(batch.id, ())  # it is to be whole on the other one
+            batch.standing.clear()
+            batch.home = None
+        staging = self._stagings[batch.number] = Staging(batch, placed.partition, why(placed, self._names))
         self._volumes[staging.at].begin(batch.id)
         for lane in self.arrivals.lanes.of_batch(batch.number):
             self._owner.schedule.release(lane)
@@ -374,20 +383,34 @@ class Placing:
             self._done_bytes[at] += staging.staged_bytes
             self._done_batches[at] += 1
             self._emit(batch_committed(self._owner.now(), staging, self._volumes[at].name))
+            for other, path in staging.copies_elsewhere():
+                self._volumes[other].replaced(path)
         self._over(staging)
         if error is not None and not isinstance(error, Blocked):
             self._owner.fail(error if isinstance(error, LocalFault) else LocalFault(str(error)))
 
+    def _tell_skipped(self, staging: Staging) -> None:
+        for job in staging.skipped:
+            self._owner.finish(job, "skipped", kept_bytes=job.entry.size_bytes or 0)
+        staging.skipped.clear()
+
     def _over(self, staging: Staging, *, come_back: bool = False) -> None:
         """Nothing more is to be done about the batch in this run; ``come_back``: but in a later one, here."""
         staging.is_over = True
+        self._tell_skipped(staging)
         if not come_back:
             self._volumes[staging.at].give_up(staging.batch.id)
         for job in staging.staged:
             self._lost.pop(job.index, None)
         staging.staged.clear()
         self._placer.written(staging.batch.number, self._owner.now(), of=staging.at)
-        del self._stagings[staging.batch.number], self._batches[staging.batch.number]
+        del self._stagings[staging.batch.number]
+        self._forget(staging.batch)
+
+    def _forget(self, batch: Batch) -> None:
+        for lane in self.arrivals.lanes.of_batch(batch.number):
+            self._owner.schedule.close(lane)  # settled entries may not have been handed out again
+        del self._batches[batch.number]
         self._look_whether_over()
         self._work.set()
 
@@ -408,7 +431,7 @@ class Placing:
             self._tell_paused(at)
         self._work.set()
 
-    def _gone(self, at: int, fault: VolumeFault) -> None:
+    def _gone(self, at: int, fault: LocalFault) -> None:
         """The volume takes nothing any more: all its batches go elsewhere."""
         if not self._is_the_volumes(fault):
             return
@@ -420,14 +443,11 @@ class Placing:
             self._tell_paused(at)
         self._work.set()
 
-    def _is_the_volumes(self, fault: VolumeFault) -> bool:
+    def _is_the_volumes(self, fault: LocalFault) -> bool:
         """Whether to go to another volume: there is one, and the plan was not simply taken from us."""
-        try:
-            self._confirm()
-        except CfetchError:
-            pass  # the run asks again at its end, and tells who has it
-        else:
-            if len(self._volumes) > 1:
+        if isinstance(fault, VolumeFault) and len(self._volumes) > 1:
+            with suppress(CfetchError):  # the run asks again at its end, and tells who has it
+                self._confirm()
                 return True
         self._owner.fail(fault)
         return False
@@ -451,9 +471,8 @@ class Placing:
 
     def _give_up(self, batch: Batch, overdue: Overdue) -> None:
         """No volume took the batch in time."""
-        fault = overdue_fault(batch, overdue, [lane.name for lane in self._volumes])
-        now_s = self._owner.now()
-        nowhere = Staging(batch, 0, "")
+        fault = overdue_fault(batch, overdue, self._names)
+        now_s, nowhere = self._owner.now(), Staging(batch, 0, "")
         for index in batch.entries:
             if index not in batch.settled:
                 entry, lane = self._plan.entry(index), self.arrivals.lanes.of[index]
@@ -462,20 +481,13 @@ class Placing:
                 job = Job(entry, part, index=index, lane=lane, host=host, now_s=now_s, staging=nowhere)
                 job.attempts = self._lost.pop(index, [])
                 self._owner.finish(job, "failed", error=fault)
-        del self._batches[batch.number]
+        self._forget(batch)
         self._owner.blame(fault)
-        views = [self._placer.view(at) for at in range(len(self._volumes))]
-        if all(view.breaker is Position.OPEN for view in views):
+        if all(view.breaker == "open" for view in self.views()):
             self._owner.fail(fault)
 
-    # what is told
-
-    def _why(self, placed: Placed) -> str:
-        return why(placed, [lane.name for lane in self._volumes])
-
     def _tell_placed(self, placed: Placed) -> None:
-        batch, names = self._batches[placed.batch], [lane.name for lane in self._volumes]
-        self._emit(batch_placed(self._owner.now(), batch, placed, names))
+        self._emit(batch_placed(self._owner.now(), self._batches[placed.batch], placed, self._names))
 
     def _tell_paused(self, at: int) -> None:
         view = self._placer.view(at)

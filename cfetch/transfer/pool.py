@@ -296,10 +296,8 @@ class Pool:
             self._cannot_be_had(job, error)
             return
         except asyncio.CancelledError:
-            if self._placing is not None and job.moved and _was_the_move():
-                self._placing.drop(job)
+            if self._is_moved(job):
                 return
-            self.finish(job, "cancelled", kept_bytes=part.leave())
             raise
         except VolumeFault as fault:
             if self._placing is not None and len(self._volumes) > 1:
@@ -326,6 +324,14 @@ class Pool:
         self._volumes[0].commit([part], partial(self._committed, job))
         if self._volumes[0].is_full:
             await self._volumes[0].room()
+
+    def _is_moved(self, job: Job) -> bool:
+        """A cancellation has come: whether only because its batch moved, and then it is told of elsewhere."""
+        if self._placing is None or not job.moved:
+            self.finish(job, "cancelled", kept_bytes=job.part.leave())
+            return False
+        self._placing.drop(job)
+        return _was_the_move()
 
     def _stands(self, job: Job) -> None:
         if self._placing is not None:

@@ -149,6 +149,14 @@ class Schedule(Generic[Waiting]):
         self._next[lane] = self._start[lane]
         return back
 
+    def close(self, lane: int) -> None:
+        """Nothing of the lane is handed out any more; nothing of it was put back."""
+        self._released[lane] = 0
+        self._shut.discard(lane)
+        self._crowded_out.discard(lane)
+        self.fresh -= self._end[lane] - self._next[lane]
+        self._next[lane] = self._end[lane]
+
     def reopen_shut(self) -> None:
         """Some host has a place that entries of other lanes may take."""
         for lane in [*self._shut, *self._parked]:

@@ -1,8 +1,9 @@
 """A batch under way, and its staging on one volume: from the first entry handed out until it is committed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from cfetch.errors import Blocked
+from cfetch.manifest.entry import SafePath
 from cfetch.placement.record import BatchRecord
 from cfetch.transfer.job import Job
 
@@ -20,6 +21,7 @@ class Batch:
     __slots__ = (
         "blocked",
         "bytes",
+        "copies",
         "entries",
         "failed",
         "home",
@@ -48,6 +50,7 @@ class Batch:
         self.home: int | None = None
         self.missing_bytes = 0
         self.standing: dict[int, int] = {}
+        self.copies: dict[int, list[int]] = {}
         self.blocked: list[dict[int, Blocked]] = []
         self.settled: set[int] = set()
         self.failed = 0
@@ -62,7 +65,7 @@ class Batch:
 class Staging:
     """A batch on volume ``at``: ``unhanded`` entries were not handed out yet, ``left`` have not ended."""
 
-    __slots__ = ("at", "batch", "is_over", "jobs", "left", "staged", "unhanded", "why")
+    __slots__ = ("at", "batch", "is_over", "jobs", "left", "skipped", "staged", "unhanded", "why")
 
     def __init__(self, batch: Batch, at: int, why: str) -> None:
         self.batch = batch
@@ -72,6 +75,7 @@ class Staging:
         self.left = len(batch.entries) - len(batch.settled)
         self.jobs: set[Job] = set()  # in the hands of workers
         self.staged: list[Job] = []  # whole and verified
+        self.skipped: list[Job] = []  # of a named batch: in place here before
         self.is_over = False
 
     @property
@@ -79,10 +83,17 @@ class Staging:
         """Of the files that are whole and verified."""
         return sum(job.part.position for job in self.staged)
 
+    def copies_elsewhere(self) -> Iterator[tuple[int, SafePath]]:
+        """Volume and path of what stands elsewhere under its names: other versions, or not wanted twice."""
+        for job in self.staged:
+            for at in self.batch.copies.get(job.index, ()):
+                if at != self.at:
+                    yield at, job.entry.path
+
     def record(self, instant: str) -> BatchRecord:
         """What is to be written beside its files."""
         batch = self.batch
-        here = sum(batch.standing.get(index) == self.at for index in batch.settled)
+        here = len(self.skipped) + sum(batch.standing.get(index) == self.at for index in batch.settled)
         return BatchRecord(
             id=batch.id,
             name=batch.name,

@@ -74,7 +74,7 @@ def left_behind(now_s: float, name: str, files: int) -> VolumePaused:
 
 
 def volume_view(
-    name: str, view: View, *, free_bytes: int | None, batches_done: int, bytes_done: int
+    name: str, view: View, free_bytes: int | None, batches_done: int, bytes_done: int
 ) -> VolumeView:
     """A volume at this moment."""
     return VolumeView(

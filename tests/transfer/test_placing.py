@@ -463,3 +463,55 @@ def test_every_way_of_placing_brings_all_to_an_end(world, mode):
     assert set(world.statuses.values()) == {"done"}
     assert len(world.of(BatchCommitted)) == 12
     assert not math.isinf(world.events[-1].t_s)
+
+
+def test_a_batch_that_moved_ends_while_a_settled_entry_was_not_handed_out_again(world):
+    """Its lane is shut by the host's limit when the batch is over, and must not be opened after that."""
+    big, small = BODY * 30, BODY * 8
+    entries = [
+        entry_of(0, "b0/f0", big, batch="b0", digest=True, host="a.test"),
+        entry_of(1, "b0/f1", BODY, batch="b0", digest=True, host="b.test"),
+    ]
+    scripts: dict[str, Any] = {"b0/f0": Reply(big), "b0/f1": Reply(BODY, rate_bps=len(BODY) / 3)}
+    world.run(entries, scripts)
+    home = world.homes()["b0"]
+    (world.roots[home] / "b0/f1").unlink()
+    for n in range(6):
+        entries.append(entry_of(2 + n, f"c{n}/f", small, batch=f"c{n}", digest=True, host="a.test"))
+        scripts[f"c{n}/f"] = Reply(small, rate_bps=len(small) / 60)
+
+    def trip(world):
+        world.volumes[home].broken_names = 1
+
+    world.run(entries, scripts, before=trip, mitigation=False, per_host=1, placement="count")
+    assert len(world.statuses) == 8
+    assert set(world.statuses.values()) <= {"done", "skipped"}
+    assert len(world.homes()) == 7
+    assert world.of(Progress)[-1].waiting == 0
+
+
+@pytest.mark.parametrize("resized", [False, True])
+def test_a_new_version_of_a_file_replaces_the_old_one_on_whichever_volume(world, resized):
+    """All hashes change, and sizes perhaps: afterwards each file stands once, and is the new one."""
+    world.run(*plain(30), batch_share=0.1)
+    new = BODY[::-1] + b"!" * resized
+    entries, scripts = plain(31, new)
+    world.run(entries, scripts, batch_share=0.1)
+    assert set(world.statuses.values()) == {"done"}
+    found = [(path, body) for files in world.trees for path, body in files.items()]
+    assert len(found) == 31
+    assert {body for _, body in found} == {new}
+
+
+def test_a_machine_out_of_descriptors_is_no_volumes_fault(world):
+    """The run ends with that fault, and nobody is told that a volume is out of use."""
+
+    def trip(world):
+        def leftovers():
+            raise LocalFault("too many open files")
+
+        world.volumes[1].leftovers = leftovers
+
+    world.run(*named(3, 2), before=trip)
+    assert str(world.pool.fault) == "too many open files"
+    assert world.of(VolumePaused) == []

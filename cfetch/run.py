@@ -7,9 +7,10 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Protocol
 
 from cfetch import __version__
@@ -36,7 +37,7 @@ from cfetch.transfer.pool import Pool
 from cfetch.transfer.refresh import UrlRefresher
 from cfetch.volumes import Volumes
 
-__all__ = ["Guard", "Run"]
+__all__ = ["Guard", "Run", "started"]
 
 HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 MANY_HOSTS = 256  # an idle connection is kept for 15 s, and 1,024 descriptors are a usual limit
@@ -133,9 +134,7 @@ class Run:
         )
         try:
             with _signals(pool, self._ended_by), self._watched(guard, pool):
-                emit(self._started(guard.instant))
-                for name, fault in self._volumes.refused:
-                    emit(VolumePaused(t_s=0.0, volume=name, pause_s=None, reason=str(fault)))
+                self._begin(emit, guard)
                 await pool.run()
         finally:
             await transport.close()
@@ -155,6 +154,12 @@ class Run:
         summary = tally.summary(clock.monotonic() - start_s, error=error, metrics=str(metrics.path))
         emit(RunFinished(t_s=clock.monotonic() - start_s, summary=summary))
         return summary
+
+    def _begin(self, emit: Listener, guard: Guard) -> None:
+        roots = self._volumes.roots
+        emit(started(self._plan, self._settings, roots, instant=guard.instant, clock=self._clock))
+        for name, fault in self._volumes.refused:
+            emit(VolumePaused(t_s=0.0, volume=name, pause_s=None, reason=str(fault)))
 
     def _settle(self, guard: Guard, error: CfetchError | None, tally: Tally) -> None:
         """Complete the plan if all is in place. Raises Held or LocalFault if it is no more this run's."""
@@ -185,21 +190,25 @@ class Run:
         finally:
             self._on_lost = None
 
-    def _started(self, instant: str) -> RunStarted:
-        return RunStarted(
-            t_s=0.0,
-            instant=instant,
-            wall_start=datetime.fromtimestamp(self._clock.wall(), UTC).isoformat(timespec="milliseconds"),
-            version=__version__,
-            host=socket.gethostname(),
-            files=len(self._plan),
-            bytes_known=self._plan.total_bytes,
-            sizes_unknown=self._plan.sizes_unknown,
-            concurrency=self._settings.concurrency,
-            destination=", ".join(map(str, self._volumes.roots)),
-            destinations=tuple(map(str, self._volumes.roots)),
-            settings=self._settings.public(),
-        )
+
+def started(
+    plan: Plan, settings: Settings, roots: Sequence[str | Path], *, instant: str, clock: Clock
+) -> RunStarted:
+    """The event with which a run of ``plan`` begins, now."""
+    return RunStarted(
+        t_s=0.0,
+        instant=instant,
+        wall_start=datetime.fromtimestamp(clock.wall(), UTC).isoformat(timespec="milliseconds"),
+        version=__version__,
+        host=socket.gethostname(),
+        files=len(plan),
+        bytes_known=plan.total_bytes,
+        sizes_unknown=plan.sizes_unknown,
+        concurrency=settings.concurrency,
+        destination=", ".join(map(str, roots)),
+        destinations=tuple(map(str, roots)),
+        settings=settings.public(),
+    )
 
 
 @contextmanager

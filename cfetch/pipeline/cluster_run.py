@@ -9,19 +9,16 @@ attempt of the task, after one of the driver in the next run.
 
 import os
 import signal
-import socket
 import stat
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from cfetch import __version__
 from cfetch.clock import Clock
 from cfetch.config.settings import Settings
 from cfetch.errors import CfetchError, Interrupted, LocalFault
@@ -34,7 +31,6 @@ from cfetch.events import (
     Progress,
     RunFinished,
     RunNoted,
-    RunStarted,
     RunStopping,
     Summary,
     fan_out,
@@ -52,6 +48,7 @@ from cfetch.report.format import duration
 from cfetch.report.metrics import MetricsFile
 from cfetch.report.summary import Tally
 from cfetch.report.tracing import tracing_listener
+from cfetch.run import Guard, started
 from cfetch.secret import printable
 from cfetch.transfer.network import NETWORK_ENV
 from cfetch.waste import wasted_bytes
@@ -72,22 +69,12 @@ STATEMENT_ENV = ("DATABRICKS_HOST", "DATABRICKS_TOKEN")  # for fresh links of a 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class ClusterGuard(Protocol):
-    """What keeps other runs off the plan; ``timeline.execution.Execution`` is one."""
-
-    @property
-    def instant(self) -> str:
-        """The plan's."""
+class ClusterGuard(Guard, Protocol):
+    """The same, with the number of the execution: tasks need it."""
 
     @property
     def epoch(self) -> int:
         """The execution's."""
-
-    def confirm(self) -> None:
-        """Raises Held or LocalFault if the plan is not this run's any more."""
-
-    def commit(self, *, files: int, size_bytes: int) -> None:
-        """Everything is in place and durable. Raises Held, LocalFault."""
 
 
 class ClusterRun:
@@ -140,7 +127,7 @@ class ClusterRun:
     ) -> Summary:
         slots = slots_of(spark)
         self._start_s = self._clock.monotonic()
-        tell(self._started(guard.instant))
+        tell(started(self._plan, self._settings, [self._root], instant=guard.instant, clock=self._clock))
         error: CfetchError | None = None
         orphans = Orphans(attempts_of(self._root, guard.instant, guard.epoch), self._now)
         try:
@@ -345,22 +332,6 @@ class ClusterRun:
             baseline=BaselineView(median_bps=None, finished=0, required=0),
             stragglers=self._stragglers,
             sequential=False,
-        )
-
-    def _started(self, instant: str) -> RunStarted:
-        return RunStarted(
-            t_s=0.0,
-            instant=instant,
-            wall_start=datetime.fromtimestamp(self._clock.wall(), UTC).isoformat(timespec="milliseconds"),
-            version=__version__,
-            host=socket.gethostname(),
-            files=len(self._plan),
-            bytes_known=self._plan.total_bytes,
-            sizes_unknown=self._plan.sizes_unknown,
-            concurrency=self._settings.concurrency,
-            destination=str(self._root),
-            destinations=(str(self._root),),
-            settings=self._settings.public(),
         )
 
     def _now(self) -> float:

@@ -231,8 +231,6 @@ class Placing:
             for at, name in enumerate(self._names)
         ]
 
-    # at work
-
     async def run(self) -> None:
         """Until all batches are over, or ``stop``, and the volumes have committed what they had."""
         async with asyncio.TaskGroup() as group:
@@ -266,9 +264,10 @@ class Placing:
             self._tell_skipped(staging)
             for job in staging.staged:
                 self._owner.finish(job, "cancelled", kept_bytes=job.part.leave(whole=True))
-        for lane in self._volumes:
+        for at, lane in enumerate(self._volumes):
             if lane.left_behind:
-                self._emit(left_behind(self._owner.now(), lane.name, lane.left_behind))
+                view = self._placer.view(at)
+                self._emit(left_behind(self._owner.now(), lane.name, lane.left_behind, view.reason))
 
     async def _round(self) -> None:
         """Let batches arrive, place them, begin them."""

@@ -64,11 +64,11 @@ def overdue_fault(batch: Batch, overdue: Overdue, names: Sequence[str]) -> Volum
     )
 
 
-def left_behind(now_s: float, name: str, files: int) -> VolumePaused:
+def left_behind(now_s: float, name: str, files: int, why: str) -> VolumePaused:
     """Files stand twice, which the user has to know."""
     reason = (
-        f"{files:,} whole files were left here whose batches went elsewhere, as the volume took no change "
-        "back; `cfetch verify` names them"
+        f"{why}; {files:,} whole files were left here whose batches went elsewhere, as the volume took no "
+        "change back: `cfetch verify` names them"
     )
     return VolumePaused(t_s=now_s, volume=name, pause_s=None, reason=reason)
 

@@ -17,7 +17,7 @@ import msgspec
 from cfetch.errors import Blocked, LocalFault
 from cfetch.events import EntryFinished, FileRecord
 from cfetch.manifest.entry import SafePath
-from cfetch.pipeline.receipts import Receipt, batch_name, on_disk
+from cfetch.pipeline.receipts import Receipt, batch_name, on_disk, replace_private
 from cfetch.pipeline.work import Copy, Work, attempts_of, do_batch
 from cfetch.pipeline.work_file import Batch
 from cfetch.placement.local import LocalVolume, local_fault
@@ -77,7 +77,7 @@ def _brought(work: Work, batch: Batch, number: int, task: int) -> list[FileRecor
     if good:
         events = [EntryFinished(t_s=record.end_s, record=record) for record in good]
         receipt = msgspec.structs.replace(receipt, events=[*receipt.events, *events])
-        _replace(path, receipt)
+        replace_private(path, msgspec.json.encode(receipt))
     with on_disk(path):
         if done.failed:
             path.with_name(f"{_FAILED}{number:06d}").touch(0o600)
@@ -92,17 +92,6 @@ def _read(path: Path) -> Receipt | None:
             return msgspec.json.decode(path.read_bytes(), type=Receipt) if path.exists() else None
     except msgspec.MsgspecError:
         return None
-
-
-def _replace(path: Path, receipt: Receipt) -> None:
-    temporary = path.with_name(f".{path.name}")
-    with on_disk(path):
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(receipt))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
 
 
 def _records(receipt: Receipt) -> list[FileRecord]:

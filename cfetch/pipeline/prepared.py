@@ -1,6 +1,5 @@
 """A plan that Spark has prepared: what it is, and its batches read back. No Spark in it."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.pipeline.prepare_cut import Floor
 from cfetch.pipeline.prepare_tasks import BATCHES_A_FILE, part_name
-from cfetch.pipeline.receipts import on_disk
+from cfetch.pipeline.receipts import on_disk, replace_private
 from cfetch.pipeline.work_file import Batch
 from cfetch.secret import printable
 
@@ -97,12 +96,4 @@ def load_prepared(directory: Path) -> PreparedPlan:
 
 def save(plan: PreparedPlan) -> None:
     """The last step of preparing: in one step, and on disk. Raises LocalFault."""
-    path = Path(plan.directory) / ABOUT
-    hidden = path.with_name(f".{path.name}")
-    with on_disk(path):
-        descriptor = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(plan))
-            file.flush()
-            os.fsync(file.fileno())
-        hidden.replace(path)
+    replace_private(Path(plan.directory) / ABOUT, msgspec.json.encode(plan))

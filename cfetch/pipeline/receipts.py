@@ -39,6 +39,7 @@ __all__ = [
     "leave_receipt",
     "live_name",
     "on_disk",
+    "replace_private",
 ]
 
 STOP_NAME = "stop"
@@ -228,3 +229,15 @@ def on_disk(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise local_fault(error, f"cannot use {path}") from None
+
+
+def replace_private(path: Path, data: bytes) -> None:
+    """Write a file for its owner only, in one step and on disk; an older one goes. Raises LocalFault."""
+    hidden = path.with_name(f".{path.name}")
+    with on_disk(path):
+        descriptor = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        hidden.replace(path)

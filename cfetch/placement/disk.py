@@ -77,7 +77,6 @@ class InlineDisk:
 
     is_prompt = True
     must_wait = False
-
     written_bytes = None
 
     def __init__(self) -> None:

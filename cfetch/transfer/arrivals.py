@@ -66,11 +66,7 @@ class Arrivals:
         entries = [self._plan.entry(index) for index in indexes]
         name = entries[0].batch if self._cut.named[number] else None
         batch = Batch(number, batch_id(entries), name, indexes, self._cut.bytes[number])
-
-        async def look(lane: Lane) -> Holding:
-            return await lane.holds(batch.id, entries)
-
-        tasks = [asyncio.ensure_future(look(lane)) for lane in self._volumes]
+        tasks = [asyncio.ensure_future(lane.holds(batch.id, entries)) for lane in self._volumes]
         await asyncio.wait(tasks, timeout=LOOK_S)
         found = []
         for at, task in enumerate(tasks):

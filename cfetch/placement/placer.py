@@ -367,10 +367,9 @@ class Placer:
     def _said(self, batch: _Batch) -> tuple[str, ...]:
         known = [partition.known() for partition in self._partitions]
         choice = choose(known, batch.size_bytes, batch.files, mode=self._mode, without=batch.refused)
-        pairs = zip(self._partitions, choice.verdicts, strict=True)
-        return tuple(
-            verdict.why if verdict.why == NO_ROOM else partition.reason for partition, verdict in pairs
-        )
+        lacks = [NO_ROOM * (verdict.why == NO_ROOM) for verdict in choice.verdicts]
+        said = zip((partition.reason for partition in self._partitions), lacks, strict=True)
+        return tuple("; ".join(filter(None, each)) for each in said)
 
     def next_s(self, now_s: float) -> float:
         """When time alone makes a difference: a pause, a deadline or a refusal is over. ``inf``: never."""

@@ -20,8 +20,8 @@ from cfetch.config.settings import Settings
 from cfetch.errors import Blocked, CfetchError, HeldBack, LocalFault, VolumeFault
 from cfetch.events import AttemptRecord, Listener, Status, VolumeView
 from cfetch.manifest.plan import Plan
-from cfetch.placement.chooser import Mode
-from cfetch.placement.placer import Overdue, Placed, Placer, Unplaceable
+from cfetch.placement.chooser import NO_ROOM, Mode
+from cfetch.placement.placer import Placed, Placer, Unplaceable
 from cfetch.transfer.arrivals import Arrivals
 from cfetch.transfer.health import Health
 from cfetch.transfer.job import Job
@@ -32,8 +32,8 @@ from cfetch.transfer.staging import Batch, Staging
 from cfetch.transfer.volume_events import (
     batch_committed,
     batch_placed,
+    given_up,
     left_behind,
-    overdue_fault,
     volume_paused,
     volume_view,
     why,
@@ -273,7 +273,7 @@ class Placing:
         """Let batches arrive, place them, begin them."""
         for batch in [one for one in self._batches.values() if one.moves > MOST_MOVES]:
             self._placer.cancel(batch.number)
-            self._give_up(batch, Overdue(batch.number, f"{batch.moves} volumes began with it in vain", ()))
+            self._give_up(batch, f"it was begun {batch.moves} times in vain")
         began = True
         while began and not self.is_over:
             began = False
@@ -293,7 +293,7 @@ class Placing:
                         self._tell_placed(found)
                     self._start(found)
         for overdue in self._placer.overdue(self._owner.now()):
-            self._give_up(self._batches[overdue.batch], overdue)
+            self._give_up(self._batches[overdue.batch], overdue.why, overdue.reasons)
         self._look_whether_over()
         self._owner.wake()
 
@@ -320,7 +320,7 @@ class Placing:
         try:
             self._placer.submit(batch.number, size_bytes, files, self._owner.now(), home=batch.home)
         except Unplaceable as reason:
-            self._give_up(batch, Overdue(batch.number, str(reason), ()))
+            self._give_up(batch, str(reason))
 
     def _start(self, placed: Placed) -> None:
         batch = self._batches[placed.batch]
@@ -468,9 +468,10 @@ class Placing:
                 job.task.cancel()
         self._volumes[staging.at].give_up(staging.batch.id)
 
-    def _give_up(self, batch: Batch, overdue: Overdue) -> None:
-        """No volume took the batch in time."""
-        fault = overdue_fault(batch, overdue, self._names)
+    def _give_up(self, batch: Batch, why: str, reasons: Sequence[str] | None = None) -> None:
+        """No volume takes the batch; ``reasons``: of each, by default what each said last to any batch."""
+        said = [view.reason or NO_ROOM for view in self.views()] if reasons is None else reasons
+        fault = given_up(batch, why, said, self._names)
         now_s, nowhere = self._owner.now(), Staging(batch, 0, "")
         for index in batch.entries:
             if index not in batch.settled:

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from cfetch.errors import VolumeFault
 from cfetch.events import BatchCommitted, BatchPlaced, VolumePaused, VolumeView
 from cfetch.placement.chooser import explain
-from cfetch.placement.placer import Overdue, Placed, View
+from cfetch.placement.placer import Placed, View
 from cfetch.transfer.staging import Batch, Staging
 
 __all__ = [
     "batch_committed",
     "batch_placed",
+    "given_up",
     "left_behind",
-    "overdue_fault",
     "volume_paused",
     "volume_view",
     "why",
@@ -55,12 +55,12 @@ def volume_paused(now_s: float, name: str, view: View) -> VolumePaused:
     return VolumePaused(t_s=now_s, volume=name, pause_s=max(0.0, view.until_s - now_s), reason=view.reason)
 
 
-def overdue_fault(batch: Batch, overdue: Overdue, names: Sequence[str]) -> VolumeFault:
-    """No volume took a batch in time; what each of them said last."""
-    said = [f"{name}: {reason}" for name, reason in zip(names, overdue.reasons, strict=False) if reason]
+def given_up(batch: Batch, why: str, reasons: Sequence[str], names: Sequence[str]) -> VolumeFault:
+    """No volume takes a batch; what each of them said last."""
+    said = [f"{name}: {reason}" for name, reason in zip(names, reasons, strict=True) if reason]
     return VolumeFault(
         f"no volume takes a batch of {len(batch.entries):,} files with {batch.bytes:,} bytes "
-        f"({'; '.join([overdue.why, *said])}); see to them and run the same command again"
+        f"({'; '.join([why, *said])}); see to them and run the same command again"
     )
 
 

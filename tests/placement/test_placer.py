@@ -339,6 +339,18 @@ def test_who_waits_for_room_does_not_hold_up_those_behind():
     assert (over.batch, over.reasons) == (1, ("no room",))
 
 
+def test_who_had_no_room_and_has_none_says_both():
+    """What failed before is told with what is the matter now."""
+    story = Story(Mode.FINISH, 60, deadline_s=2 * RETRY_S)
+    assert story.produce(50) == [0]
+    story.placer.begin(0, 0.0)
+    story.placer.failed(0, 0.0, of=0, reason="P0: No space left on device", no_room=True)
+    story.placer.room(0, 0)
+    assert story.placer.assign(RETRY_S) == []
+    (over,) = story.placer.overdue(3 * RETRY_S)
+    assert over.reasons == ("P0: No space left on device; no room",)
+
+
 # deadlines
 
 

@@ -172,7 +172,9 @@ class Scene:
         assert code == 0, said
         said = (self.folder / "said").read_text()
         assert "Traceback" not in said
-        return json.loads((self.folder / "out").read_text()), said
+        out = (self.folder / "out").read_text()
+        assert out, said
+        return json.loads(out), said
 
     # what is there
 

@@ -1,5 +1,6 @@
 """Volumes that are full, read-only or gone: their batches go elsewhere, whole, and nothing is lost."""
 
+import re
 import shutil
 from typing import Any
 
@@ -56,8 +57,8 @@ async def test_all_volumes_are_too_small(tmp_path, namespaces):
     assert scene.faults(after) == []
     assert 0 < told["files"]["done"] == 40 - len(scene.missing(after))
     failure = told["failures"][0]["message"]
-    assert all(f"{root}: cannot write" in failure for root in scene.to)
-    assert failure.count("No space left on device") == 2
+    for root in scene.to:  # whichever step met it: the part, its directory, the batch's record
+        assert re.search(rf"{re.escape(str(root))}: cannot [^;]*No space left on device", failure), failure
     assert failure in said
 
 

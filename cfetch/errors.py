@@ -5,7 +5,11 @@ The type says whose fault it is, whether trying again can help, and the exit cod
     CfetchError
     ├── UsageError              the caller's    never retried   exit 2
     │   ├── ConfigError             an option, a key or a value
-    │   └── ManifestError           rows of a manifest, all of them at once
+    │   ├── ManifestError           rows of a manifest, all of them at once
+    │   └── FeedError               a feed cannot be followed from here
+    │       ├── FeedReplaced            it was deleted or made anew: the checkpoint is of another feed
+    │       ├── CheckpointExpired       what comes next is not kept there any more
+    │       └── HostileFeed             it contradicts itself: gaps, overlaps, forks, going back
     ├── SourceError             the server's    per entry       exit 1
     │   ├── Refused                 permanent: 404, wrong size, broken protocol
     │   ├── Expired                 the link is over: refresh it, then try again at once
@@ -28,11 +32,15 @@ from typing import ClassVar, NamedTuple
 __all__ = [
     "Blocked",
     "CfetchError",
+    "CheckpointExpired",
     "ConfigError",
     "Corrupt",
     "Expired",
+    "FeedError",
+    "FeedReplaced",
     "Held",
     "HeldBack",
+    "HostileFeed",
     "Interrupted",
     "LocalFault",
     "ManifestError",
@@ -95,6 +103,30 @@ class ManifestError(UsageError):
         more = f"\n  … and {total - len(problems)} more" if total > len(problems) else ""
         count = "1 fault" if total == 1 else f"{total} faults"
         super().__init__(f"{source} has {count}; nothing was downloaded:\n{shown}{more}")
+
+
+class FeedError(UsageError):
+    """A feed cannot be followed from where the checkpoint stands; nothing of it was skipped."""
+
+    kind = "feed"
+
+
+class FeedReplaced(FeedError):
+    """The feed was deleted, or deleted and made anew under its name; the checkpoint is of the old one."""
+
+    kind = "feed_replaced"
+
+
+class CheckpointExpired(FeedError):
+    """The feed does not keep what comes after the checkpoint any more. Says what was missed."""
+
+    kind = "checkpoint_expired"
+
+
+class HostileFeed(FeedError):
+    """The feed contradicts itself or what it said before; what it says is not applied."""
+
+    kind = "hostile_feed"
 
 
 class SourceError(CfetchError):

@@ -1,0 +1,1 @@
+"""Feeds: follow a growing source whose ranges split and merge, routed by a cached lineage."""

@@ -1,0 +1,62 @@
+"""What a feed is cut into: ranges of keys, and the intervals of LSNs that they own. Pure.
+
+A key is a number below 2**128. A range is open at its upper end, as are all of them in this room. An LSN
+counts within its range only: siblings after a split both own LSN 5001, so an entry's identity is (range,
+LSN), never the LSN alone.
+"""
+
+import hashlib
+from typing import NamedTuple
+
+__all__ = ["ALL_KEYS", "KeyRange", "Position", "Range", "Span", "key_of"]
+
+KEY_BITS = 128  # of a hash: what Kinesis has, and even for any number of names
+
+
+class KeyRange(NamedTuple):
+    """The keys from ``low`` on and below ``high``."""
+
+    low: int
+    high: int
+
+    def holds(self, key: int) -> bool:
+        """Whether the key is one of these."""
+        return self.low <= key < self.high
+
+    def clamped(self, other: "KeyRange") -> "KeyRange | None":
+        """What both have; None if that is nothing."""
+        low, high = max(self.low, other.low), min(self.high, other.high)
+        return KeyRange(low, high) if low < high else None
+
+
+ALL_KEYS = KeyRange(0, 1 << KEY_BITS)
+
+
+class Range(NamedTuple):
+    """A live range as its backend lists it. ``ancestors``: all that are known, in no order."""
+
+    id: str
+    keys: KeyRange
+    ancestors: frozenset[str] = frozenset()
+
+
+class Span(NamedTuple):
+    """The LSNs that a range owns: from ``first`` to ``last``, both included; None: it is live and grows.
+
+    A closed range that never had an entry has ``last == first - 1``.
+    """
+
+    first: int
+    last: int | None
+
+
+class Position(NamedTuple):
+    """Where a reader is: ``next_lsn`` is the first LSN of the range that it has not seen."""
+
+    range: str
+    next_lsn: int
+
+
+def key_of(name: str) -> int:
+    """The key of a name where the feed does not say another: the first 16 bytes of its SHA-256."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[: KEY_BITS // 8])

@@ -17,7 +17,7 @@ __all__ = ["Change", "FeedId", "FeedSource", "Gone", "NotModified", "Page", "Ran
 
 
 class FeedId(NamedTuple):
-    """``account``: who publishes, as scheme and authority of a URL; ``id``: another when the feed is made anew."""
+    """``account``: who publishes, as scheme and authority; ``id``: new when the feed is made anew."""
 
     account: str
     id: str

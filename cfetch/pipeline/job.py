@@ -31,7 +31,7 @@ SETTINGS = {
     "spark.decommission.enabled": "true",  # a machine that is about to be taken gets no new tasks
 }
 ADVISED = ("spark.speculation", "spark.excludeOnFailure.enabled")
-UNKNOWN_SLOTS = 2
+MANY = 1 << 20  # more than any cluster has slots
 EXECUTORS_COME_S = 15.0  # a cluster's are there within that, or it is full, and they come later
 STEADY_S = 1.0
 _OWN_WORDS = re.compile(r"cfetch\.errors\.LocalFault: (.+)")
@@ -47,12 +47,16 @@ def unlike(spark: "SparkSession") -> list[str]:
 
 def slots_of(spark: "SparkSession") -> int:
     """How many tasks run at a time, as far as that is known now; waits a little for a cluster's executors."""
-    with suppress(Exception):  # Connect does not tell
+    from pyspark.errors import PySparkException
+    from pyspark.sql.functions import spark_partition_id
+
+    try:
         context = spark.sparkContext
-        if not str(context.master).startswith("local"):
-            _wait_for_executors(context)
-        return max(1, context.defaultParallelism)
-    return UNKNOWN_SLOTS
+    except PySparkException:  # Connect has none, but its server cuts a range into as many parts
+        return max(1, spark.range(MANY).select(spark_partition_id()).distinct().count())
+    if not str(context.master).startswith("local"):
+        _wait_for_executors(context)
+    return max(1, context.defaultParallelism)
 
 
 def _wait_for_executors(context: Any) -> None:  # noqa: ANN401 - of py4j

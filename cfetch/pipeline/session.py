@@ -91,12 +91,13 @@ def _made(master: str, settings: Mapping[str, str]) -> "SparkSession":
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else the workers take the python3 on PATH
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else has to reach it
-    builder = SparkSession.builder.appName("cfetch").config(map=dict(settings))
+    builder = SparkSession.builder.appName("cfetch")
     if is_connect:
-        builder = builder.remote(master)
+        builder = builder.remote(master)  # its settings are the server's, and were made at its start
     else:
         builder = (
             builder.master(master)
+            .config(map=dict(settings))
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.driver.extraJavaOptions", _QUIET)
@@ -105,7 +106,7 @@ def _made(master: str, settings: Mapping[str, str]) -> "SparkSession":
         return builder.getOrCreate()
     except ImportError:
         raise UsageError(
-            "Spark Connect needs libraries that are not installed: pip install 'pyspark[connect]'"
+            "Spark Connect needs libraries that are not installed: pip install 'cfetch[spark-connect]'"
         ) from None
     except Exception as error:  # noqa: BLE001 - py4j, gRPC and Spark each have a tree of their own
         kind = error.getCondition() if isinstance(error, PySparkException) else None

@@ -43,9 +43,12 @@ class Ended(NamedTuple):
         )
 
 
-def begin(cluster: Cluster, manifest: Path, to: Path, *words: str) -> "subprocess.Popen[str]":
+def begin(
+    cluster: Cluster, manifest: Path, to: Path, *words: str, master: str = ""
+) -> "subprocess.Popen[str]":
     """Start the command."""
-    what = ["download", str(manifest), "--to", str(to), "--engine", "spark", "--spark-master", cluster.url]
+    what = ["download", str(manifest), "--to", str(to), "--engine", "spark"]
+    what += ["--spark-master", master or cluster.url]
     return subprocess.Popen(
         [sys.executable, "-m", "cfetch", *what, "--json", *words],
         env=cluster.environment(),

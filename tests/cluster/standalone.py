@@ -19,6 +19,7 @@ __all__ = ["Cluster", "children", "descendants"]
 PROJECT = Path(__file__).parents[2]
 HOME = Path(pyspark.__file__).parent
 UP_S = 90.0  # for a JVM on a busy machine
+CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
 SMALL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -48,13 +49,17 @@ class Cluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        pids = [pid for process in self._processes.values() for pid in descendants(process.pid)]
-        for pid in pids:
+        for name in list(self._processes):
+            self.stop(name)
+
+    def stop(self, name: str) -> None:
+        """One of them, with what it has started."""
+        process = self._processes.pop(name)
+        for pid in descendants(process.pid):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        for process in self._processes.values():
-            process.kill()
-            process.wait()
+        process.kill()
+        process.wait()
 
     def environment(self) -> dict[str, str]:
         """For a driver."""
@@ -69,12 +74,24 @@ class Cluster:
         """Process ids of the executors of the worker there."""
         return children(self._processes[host].pid)
 
+    def connect(self) -> str:
+        """A Spark Connect server of the cluster; its address, for --spark-master."""
+        words = ["--class", CONNECT, "--master", self.url]
+        for setting in ("spark.connect.grpc.binding.port=0", "spark.ui.enabled=false", "spark.cores.max=2"):
+            words += ["--conf", setting]
+        ready = r"Spark Connect server started at: \S+:(\d+)"
+        return f"sc://127.0.0.1:{self._run('connect', 'spark-submit', [*words, 'spark-internal'], ready)}"
+
     def _start(self, host: str, words: list[str], ready: str) -> str:
-        log = self._folder / f"{host}.log"
+        return self._run(host, "spark-class", [*words, "--webui-port", "0"], ready)
+
+    def _run(self, name: str, program: str, words: list[str], ready: str) -> str:
+        log = self._folder / f"{name}.log"
+        host = name if name in self._hosts else "127.0.0.1"
         more = {"SPARK_LOCAL_IP": host, "SPARK_HOME": str(HOME), "SPARK_DAEMON_JAVA_OPTS": SMALL}
         with log.open("wb") as out:
-            process = self._processes[host] = subprocess.Popen(
-                [str(HOME / "bin/spark-class"), *words, "--webui-port", "0"],
+            process = self._processes[name] = subprocess.Popen(
+                [str(HOME / "bin" / program), *words],
                 env=self.environment() | more,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -87,7 +104,7 @@ class Cluster:
             if found is not None:
                 return found[1]
             time.sleep(0.1)
-        raise RuntimeError(f"no Spark at {host}:\n{log.read_text(errors='replace')[-2000:]}")
+        raise RuntimeError(f"no Spark at {name}:\n{log.read_text(errors='replace')[-2000:]}")
 
 
 def children(pid: int) -> list[int]:

@@ -56,6 +56,15 @@ def test_an_executor_is_killed(cluster, origin, tmp_path):
     assert list((to / ".cfetch/attempts").iterdir()) == []
 
 
+def test_a_session_by_spark_connect(cluster, origin, tmp_path):
+    """The driver has no JVM, and the server's executors do the work."""
+    to = tmp_path / "to"
+    found = ended(begin(cluster, tmp_path / "m.json", to, master=cluster.connect()), origin, to)
+    check(found)
+    assert "Warning" not in found.said
+    cluster.stop("connect")
+
+
 def test_the_driver_is_killed_and_run_again(cluster, origin, tmp_path):
     """The second finds what the tasks of the first have told, and what they have published."""
     to = tmp_path / "to"

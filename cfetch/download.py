@@ -285,10 +285,11 @@ class Prepared:
             bytes_known=self.plan.total_bytes,
         )
 
-    def run(self, listener: Listener) -> Summary | None:
+    def run(self, listener: Listener, *, removable: bool = False) -> Summary | None:
         """Download. What happens to entries is told by the summary, with the exit code.
 
-        None: the plan was scheduled before, and another run has completed it meanwhile.
+        None: the plan was scheduled before, and another run has completed it meanwhile. ``removable``: the
+        plan is of no use to anybody else, as its caller knows how to make it again.
 
         Raises:
             Held: another live run has this plan.
@@ -297,7 +298,8 @@ class Prepared:
         """
         with self._table() as table:
             run = self._new_run()
-            execution = self._start(table, run.lose, listener)
+            kind = Kind.REMOVABLE if removable else Kind.IMMUTABLE
+            execution = self._start(table, kind, run.lose, listener)
             if execution is None:
                 return None
             with ExitStack() as stack:
@@ -345,7 +347,9 @@ class Prepared:
         state, _, heartbeats = timeline(self._settings)
         return open_table(state, self._volumes.states, heartbeats)
 
-    def _start(self, table: Table, on_lost: Callable[[str], None], listener: Listener) -> Execution | None:
+    def _start(
+        self, table: Table, kind: Kind, on_lost: Callable[[str], None], listener: Listener
+    ) -> Execution | None:
         told: set[str] = set()
 
         def waiting(held: Held) -> None:
@@ -354,7 +358,7 @@ class Prepared:
                 listener(PlanWaiting(t_s=0.0, reason=str(held)))
 
         while True:
-            instant = self._instant if self._origin is None else self._put(table, Kind.IMMUTABLE)
+            instant = self._instant if self._origin is None else self._put(table, kind)
             found = start(
                 table,
                 instant,

@@ -18,6 +18,8 @@ __all__ = [
     "BatchPlaced",
     "EntryFinished",
     "Event",
+    "ExecutorSlow",
+    "ExecutorView",
     "FallbackTriggered",
     "FileRecord",
     "HostPaused",
@@ -146,6 +148,20 @@ class ActiveAttempt(msgspec.Struct, frozen=True, kw_only=True):
     expected_s: float | None
     n: int
     state: State
+    executor: str | None = None
+
+
+class ExecutorView(msgspec.Struct, frozen=True, kw_only=True):
+    """One executor of a run on a cluster: tasks under way, files ended, bytes a second now.
+
+    ``share``: of the others' speed, where it is slow as a whole; else None.
+    """
+
+    name: str
+    tasks: int
+    files: int
+    rate_bps: float
+    share: float | None
 
 
 class VolumeView(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,7 +186,9 @@ class Progress(Event, frozen=True, kw_only=True):
     """The run's numbers at a moment; sent a few times a second.
 
     ``bytes_adopted`` were there before the run, in parts of an earlier one, and count in the others too.
-    ``volumes`` is empty where there is one volume, and no batches.
+    ``volumes`` is empty where there is one volume, and no batches. ``executors``: of a run on a cluster, as
+    far as they can be heard; with many, ``active`` has those attempts that are worth showing, and
+    ``unshown`` counts the others.
     """
 
     done: int
@@ -187,6 +205,8 @@ class Progress(Event, frozen=True, kw_only=True):
     sequential: bool
     bytes_adopted: int = 0
     volumes: list[VolumeView] = []
+    executors: list[ExecutorView] = []
+    unshown: int = 0
 
 
 class StragglerCheck(Event, frozen=True, kw_only=True):
@@ -219,6 +239,14 @@ class StragglerCancelled(Event, frozen=True, kw_only=True):
     attempt: int
     kept_bytes: int
     completed: bool
+    executor: str | None = None
+
+
+class ExecutorSlow(Event, frozen=True, kw_only=True):
+    """All files come slowly to ``executor``, with ``share`` of the others' speed: it judges by its own."""
+
+    executor: str
+    share: float
 
 
 class UrlRefreshed(Event, frozen=True, kw_only=True):
@@ -346,6 +374,16 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         batches: int
         out_of_use: str | None
 
+    class Feed(msgspec.Struct, frozen=True, kw_only=True):
+        """Of ``cfetch follow``: changes that were read, and what it took to find them."""
+
+        entries: int
+        deletes: int
+        pages: int
+        gone: int
+        info_requests: int
+        info_requests_saved: int
+
     schema: str = "cfetch.summary/1"
     instant: str
     status: Literal["completed", "partial", "failed", "interrupted"]
@@ -360,6 +398,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     failures: list[Failure]
     metrics: str | None
     volumes: list[Volume] | msgspec.UnsetType = msgspec.UNSET
+    feed: Feed | msgspec.UnsetType = msgspec.UNSET
 
 
 class RunFinished(Event, frozen=True, kw_only=True):

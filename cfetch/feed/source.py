@@ -81,22 +81,32 @@ class Page(NamedTuple):
 class FeedSource(Protocol):
     """All methods raise SourceError when the backend cannot be had (tried again before, where that may help).
 
-    ``FeedReplaced``: the feed was deleted, or made anew. ``HostileFeed``: the answer breaks the rules.
+    ``ranges(None)`` is asked first, and says which feed this is. When an answer is of another one, all
+    methods raise ``FeedReplaced``: the feed was deleted, or made anew. ``HostileFeed``: the answer breaks
+    the rules.
     """
 
     async def ranges(self, etag: str | None) -> Ranges | NotModified:
-        """The live ranges; NotModified if ``etag`` is still theirs."""
+        """The live ranges, which cover all keys; NotModified if ``etag`` is still theirs.
+
+        Feeds made anew never have an etag of the old one.
+        """
 
     async def info(self, of: str, via: str) -> Span | Gone:
-        """The LSNs of range ``of``, by a live range: itself, or a descendant that archives it."""
+        """The LSNs of range ``of``, by a live range: itself, or a descendant that archives it.
+
+        They do not depend on what is still kept.
+        """
 
     async def read(
         self, via: str, position: Position, keys: KeyRange, limit: int
     ) -> Page | Gone | NotModified:
         """At most ``limit`` changes from ``position`` on, whose keys are in ``keys``.
 
-        They are asked of the live range ``via``. NotModified: a live range has none yet. Raises also
-        ``CheckpointExpired``: the entries are not kept any more.
+        They are asked of the live range ``via``, which archives all entries of its ancestors, with whatever
+        keys. ``keys`` may reach beyond those of the range. NotModified: a live range has none yet; an archive
+        lags behind. Raises also ``CheckpointExpired``: the entries from ``position`` on are not all kept any
+        more. ``next_lsn`` 0 is the oldest that is kept, and never expires.
         """
 
     async def close(self) -> None:

@@ -38,11 +38,12 @@ from cfetch.events import (
 from cfetch.manifest.plan import Plan
 from cfetch.pipeline.job import SETTINGS, own_words, slots_of, start_job, unlike
 from cfetch.pipeline.orphans import Orphans
-from cfetch.pipeline.receipts import STOP_NAME, Account, Living, Receipts, on_disk
+from cfetch.pipeline.receipts import STOP_NAME, Account, Living, Receipts
 from cfetch.pipeline.session import spark_session
 from cfetch.pipeline.shares import Pace, floors, sharers, shares
 from cfetch.pipeline.work import Work, attempts_of
 from cfetch.pipeline.work_file import write_work
+from cfetch.placement.private_file import on_disk
 from cfetch.renewal import Origin
 from cfetch.report.format import duration
 from cfetch.report.metrics import MetricsFile

@@ -19,7 +19,7 @@ from cfetch.manifest.json_lines import is_header
 from cfetch.manifest.reading import Reading
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
 from cfetch.manifest.strict_json import decode_text
-from cfetch.pipeline.receipts import on_disk
+from cfetch.placement.private_file import on_disk
 from cfetch.secret import printable
 
 __all__ = ["START", "Line", "Mark", "Text", "fair", "manifests", "read_text", "walk"]

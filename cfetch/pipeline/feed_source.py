@@ -23,11 +23,11 @@ from cfetch.manifest.entry import Entry
 from cfetch.pipeline.feed import Line, Mark, read_text
 from cfetch.pipeline.frame import keep, work_of
 from cfetch.pipeline.once import bring_once
-from cfetch.pipeline.receipts import on_disk
 from cfetch.pipeline.rows import COLUMNS, CONTENT, FileRow, arrow_batches
 from cfetch.pipeline.source_options import Options, read_options
 from cfetch.pipeline.work import Work
 from cfetch.pipeline.work_file import Batch
+from cfetch.placement.private_file import on_disk
 
 if TYPE_CHECKING:
     import pyarrow as pa

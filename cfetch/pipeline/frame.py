@@ -22,12 +22,12 @@ from cfetch import __version__
 from cfetch.intake import frozen
 from cfetch.manifest.plan import Plan
 from cfetch.pipeline.once import EPOCH, forget_failures, locked
-from cfetch.pipeline.receipts import on_disk
 from cfetch.pipeline.shares import Pace, sharers, shares
 from cfetch.pipeline.source_options import Options
 from cfetch.pipeline.work import Work, attempts_of
 from cfetch.pipeline.work_file import write_work
 from cfetch.placement.local import STATE_NAME, LocalVolume
+from cfetch.placement.private_file import on_disk
 from cfetch.places import places
 from cfetch.renewal import Origin
 from cfetch.timeline.attempts import ATTEMPTS

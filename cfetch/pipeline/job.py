@@ -1,11 +1,11 @@
 """The job as Spark sees it: a task for each batch, one action, no shuffle, and no RDD, so Connect will do."""
 
+import os
 import re
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["SETTINGS", "own_words", "slots_of", "start_job", "unlike"]
+__all__ = ["SETTINGS", "driver_at", "own_words", "slots_of", "start_job", "unlike"]
 
 SETTINGS = {
     # A copy of a task that a slow machine has: copies share the work, and end when the other one has done it.
@@ -57,6 +57,21 @@ def slots_of(spark: "SparkSession") -> int:
     if not str(context.master).startswith("local"):
         _wait_for_executors(context)
     return max(1, context.defaultParallelism)
+
+
+def driver_at(spark: "SparkSession") -> tuple[str, str | None] | None:
+    """The name by which executors reach this machine, and the address to listen at, where it is another.
+
+    None with Connect: the server knows its own, and not the client's.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        found = spark.sparkContext.getConf()
+    except PySparkException:
+        return None
+    name = found.get("spark.driver.host")
+    return None if name is None else (name, found.get("spark.driver.bindAddress"))
 
 
 def _wait_for_executors(context: Any) -> None:  # noqa: ANN401 - of py4j
@@ -102,10 +117,11 @@ def _task_of(work: Work) -> Any:  # noqa: ANN401 - what mapInArrow takes
 
         context = TaskContext.get()
         assert context is not None
+        executor = f"{os.uname().nodename}/{os.getppid()}"  # each has one process that its workers come from
         schema = pa.schema([("batch", pa.int32()), ("files", pa.int32()), ("failed", pa.int32())])
         for part in rows:
             for batch in part.column(0).to_pylist():
-                copy = Copy(batch, context.taskAttemptId(), context.attemptNumber())
+                copy = Copy(batch, context.taskAttemptId(), context.attemptNumber(), executor)
                 done = do_batch(work, read_batch(Path(work.work_file), batch), copy)
                 told = {"batch": done.batch, "files": done.files, "failed": done.failed}
                 yield pa.RecordBatch.from_pylist([told], schema=schema)

@@ -7,11 +7,10 @@ batches. No RDDs and no ``sparkContext``. All files are their owner's alone: the
 """
 
 import hashlib
-import math
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -21,17 +20,20 @@ from cfetch.errors import LocalFault, UsageError
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.reading import checked_base_url
 from cfetch.pipeline.prepare_cut import Cutting
-from cfetch.pipeline.prepare_rows import WRITE_ROWS, Read, Unit, count_lines, identities, read_unit, units_of
-from cfetch.pipeline.prepare_tasks import (
-    BATCHES_A_FILE,
-    Numbering,
-    judge,
-    rewrite,
-    write_batches,
+from cfetch.pipeline.prepare_rows import (
+    WRITE_ROWS,
+    Read,
+    Unit,
+    count_lines,
+    first_of,
+    identities,
+    read_unit,
+    units_of,
 )
+from cfetch.pipeline.prepare_tasks import Numbering, batches_a_file, judge, rewrite, write_batches
 from cfetch.pipeline.prepared import ABOUT, PreparedPlan, RejectedRow, save
-from cfetch.pipeline.receipts import on_disk
 from cfetch.pipeline.shares import Pace
+from cfetch.placement.private_file import on_disk
 from cfetch.secret import printable
 
 if TYPE_CHECKING:
@@ -295,7 +297,7 @@ class _Preparing:
         files = sum(one.rows for one in kept.values())
         known = sum(one.known_bytes for one in kept.values())
         unknown = sum(one.unknown for one in kept.values())
-        headers, more = self._headers_of(units, kept)
+        headers, own_headers, own_of = self._headers_of(units, kept)
         plan = PreparedPlan(
             directory=str(self._directory),
             rejected=0,
@@ -303,51 +305,51 @@ class _Preparing:
             total_bytes=known,
             sizes_unknown=unknown,
             headers=headers,
+            own_headers=own_headers,
+            expires_at=first_of(*(one.expires_at for one in kept.values())),
         )
         if not files:
             return plan
-        first, numbering = 0, Numbering({}, more)
-        for number in sorted(kept):
-            numbering.first[number] = first
-            first += kept[number].rows
+        first = list(accumulate((kept[at].rows if at in kept else 0 for at in range(len(units))), initial=0))
         staged = [_entries_of(kept[number], self._stage) for number in sorted(kept) if kept[number].rows]
         mean = known / (files - unknown) if files > unknown else 1.0
         cutting = Cutting(self._pace, mean, files, known, unknown, self._slots, self._per_host)
         light = self._staged(staged, ["row", "key", "host", "size"])
         cut = cutting.cut(self._spark, light)
         full = self._staged(staged, ["row", "key", "entry", "host", "size"])
-        batches = len(cut.dealt.cost_s)
+        a_file = batches_a_file(files, len(cut.dealt.cost_s))
+        numbering = Numbering(first, own_of, a_file)
         path = self._directory / "plan"
         rows = cut.placed(full).select("batch", "unit", "row", "entry", "host", "size", "sharers")
-        parts = -(-batches // BATCHES_A_FILE)
-        sorted_rows = rows.repartitionById(
-            parts, (rows.batch / BATCHES_A_FILE).cast("int")
-        ).sortWithinPartitions("batch", "unit", "row")
-        told = sorted_rows.mapInArrow(
-            lambda some: write_batches(some, path, numbering), "entries long, expires_at double"
-        ).collect()
-        if sum(row.entries for row in told) != files:
+        parts = -(-len(cut.dealt.cost_s) // a_file)
+        sorted_rows = rows.repartitionById(parts, (rows.batch / a_file).cast("int")).sortWithinPartitions(
+            "batch", "unit", "row"
+        )
+        told = sorted_rows.mapInArrow(lambda some: write_batches(some, path, numbering), "entries long")
+        if sum(row.entries for row in told.collect()) != files:
             raise LocalFault(f"the plan in {path} is not whole; prepare the manifest again")
-        ends = min(row.expires_at for row in told)
         return msgspec.structs.replace(
             plan,
             hosts=cut.hosts,
+            batches_a_file=a_file,
             cost_s=cut.dealt.cost_s,
             files_of=cut.dealt.files,
-            sharers=cut.dealt.sharers,
             floors=cut.floors,
-            expires_at=None if math.isinf(ends) else ends,
         )
 
-    def _headers_of(self, units: Sequence[Unit], kept: dict[int, Read]) -> tuple[Headers, dict[int, Headers]]:
-        """The headers of all entries; and by unit, where manifests differ in them."""
+    def _headers_of(
+        self, units: Sequence[Unit], kept: dict[int, Read]
+    ) -> tuple[Headers, list[Headers], list[int | None]]:
+        """The headers of all entries; those of some, where manifests differ in them; and by unit which."""
         of_source: dict[int, Headers] = {}
         for number in sorted(kept):
             of_source.setdefault(units[number].source, kept[number].headers)
-        if len(set(of_source.values())) <= 1:
-            own = next(iter(of_source.values()), ())
-            return tuple((dict(self._headers) | dict(own)).items()), {}
-        return self._headers, {number: of_source[units[number].source] for number in kept}
+        distinct = list(dict.fromkeys(of_source.values()))
+        if len(distinct) <= 1:
+            own = distinct[0] if distinct else ()
+            return tuple((dict(self._headers) | dict(own)).items()), [], [None] * len(units)
+        number_of = {headers: at for at, headers in enumerate(distinct)}
+        return self._headers, distinct, [number_of.get(of_source.get(one.source, ())) for one in units]
 
     def _staged(self, files: Sequence[_Staged], columns: Sequence[str]) -> "DataFrame":
         """Columns of staged files, after ``unit``."""

@@ -4,7 +4,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from cfetch.pipeline.prepare_lanes import GIANT, LANE, SMALL, Dealt, Piece, buckets, dealt, target
+from cfetch.pipeline.prepare_lanes import (
+    GIANT,
+    LANE,
+    SMALL,
+    Dealt,
+    Piece,
+    buckets,
+    dealt,
+    pieces_a_batch,
+    target,
+)
 from cfetch.pipeline.shares import MICRO, MOST_FILES, Pace
 
 if TYPE_CHECKING:
@@ -58,6 +68,12 @@ class Cutting(NamedTuple):
         """Microseconds that a batch is to take."""
         return target(self.pace.cost_s(self.files, self.known + self.mean * self.unknown), self.slots)
 
+    @property
+    def a_batch(self) -> int:
+        """How many pieces make up a batch."""
+        total_s = self.pace.cost_s(self.files, self.known + self.mean * self.unknown)
+        return pieces_a_batch(max(int(total_s * MICRO) // self.target, self.files // MOST_FILES))
+
     def cost(self) -> "Column":
         """Of an entry, in microseconds."""
         from pyspark.sql import functions as F  # noqa: N812
@@ -80,7 +96,7 @@ class Cutting(NamedTuple):
                 F.sum(F.when(~large, F.col("files"))).alias("files"),
             ).collect()[0]
             noted = self._noted(spark, marked)
-            small = buckets(int(every.cost or 0), int(every.files or 0), self.target)
+            small = buckets(int(every.cost or 0), int(every.files or 0), self.target, self.a_batch)
             pieces = self._pieces(entries, noted, small)
             found = dealt(pieces, self.target, self.slots)
             floors = self._floors(hosts, found)
@@ -130,7 +146,10 @@ class Cutting(NamedTuple):
         import pyarrow as pa
 
         rows = hosts.where("large or giants > 0").orderBy("host").collect()
-        many = [buckets(int(one.cost), one.files, self.target) if one.large else None for one in rows]
+        a_batch = self.a_batch
+        many = [
+            buckets(int(one.cost), one.files, self.target, a_batch) if one.large else None for one in rows
+        ]
         others = [one.giants + (not one.large and one.files > 0) for one in rows]
         columns = [
             pa.array([one.host for one in rows], pa.string()),
@@ -142,17 +161,19 @@ class Cutting(NamedTuple):
     def _pieces(self, entries: "DataFrame", noted: "DataFrame", small: int) -> list[Piece]:
         from pyspark.sql import functions as F  # noqa: N812
 
+        cost = F.least(F.sum(F.col("cost").cast("decimal(20,0)")), F.lit(MOST_COST)).cast("long")
         rows = (
             self.pieces(entries, noted, small)
             .groupBy("kind", "place", "bucket")
             .agg(
-                F.sum(F.col("cost").cast("decimal(20,0)")).alias("cost"),
+                cost.alias("cost"),
                 F.count("*").alias("files"),
                 F.max(F.coalesce(F.col("others"), F.lit(1))).alias("others"),
             )
-            .collect()
+            .toArrow()
         )
-        return [Piece(one.kind, one.place, one.bucket, int(one.cost), one.files, one.others) for one in rows]
+        columns = (column.to_pylist() for column in rows.columns)
+        return [Piece(*row) for row in zip(*columns, strict=True)]
 
     def _floors(self, hosts: "DataFrame", found: Dealt) -> list[Floor]:
         """The longest batch that is one host's; and all of a host by ``per_host`` connections."""

@@ -1,8 +1,8 @@
 """Batches of a manifest that no machine holds: by the rules of ``shares``, over pieces in place of files.
 
 A piece is what a hash puts together: some files of a host that needs several batches, or some small hosts.
-There are ``PIECES`` for each batch, so that dealing them out evens batches out, and the driver's memory grows
-with the batches and not with the files. Pure.
+There are some for each batch, so that dealing them out evens batches out, but no more in all than the driver
+holds easily, however many files there are. Pure.
 """
 
 from collections.abc import Sequence
@@ -13,17 +13,18 @@ from cfetch.pipeline.shares import MICRO, dealt_to, lanes_for, target_s
 __all__ = [
     "GIANT",
     "LANE",
-    "PIECES",
     "SMALL",
     "Dealt",
     "Piece",
     "buckets",
     "dealt",
+    "pieces_a_batch",
     "target",
 ]
 
 SMALL, LANE, GIANT = range(3)
-PIECES = 64  # a hash spreads equal files over them to within some per cent of a batch
+MOST_PIECES = 100_000  # some 40 MB of the driver's
+EVENEST, COARSEST = 64, 4  # of files from 1 KB to 100 MB, batches are even to within 0.1 and to within 4 %
 
 
 class Piece(NamedTuple):
@@ -56,9 +57,14 @@ def target(total_s: float, slots: int) -> int:
     return max(1, int(MICRO * target_s(total_s, slots)))
 
 
-def buckets(cost: int, files: int, target: int) -> int:
-    """Into how many pieces a hash is to part so much."""
-    return PIECES * lanes_for(cost, files, target)
+def pieces_a_batch(batches: int) -> int:
+    """How many make up one of so many."""
+    return min(EVENEST, max(COARSEST, MOST_PIECES // max(1, batches)))
+
+
+def buckets(cost: int, files: int, target: int, a_batch: int) -> int:
+    """Into how many pieces a hash is to part so much, with ``a_batch`` of them for each batch."""
+    return a_batch * lanes_for(cost, files, target)
 
 
 def dealt(pieces: Sequence[Piece], target: int, slots: int) -> Dealt:

@@ -5,7 +5,6 @@ and appears when it is whole, so a task may be repeated, run twice, or die. All 
 they hold signed links.
 """
 
-import math
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -37,6 +36,7 @@ __all__ = [
     "Table",
     "Unit",
     "count_lines",
+    "first_of",
     "identities",
     "key_of",
     "read_unit",
@@ -51,6 +51,7 @@ REMEMBERED = 4096  # directories; one that is forgotten costs a row when it come
 BLOCK_BYTES = 1 << 20
 
 _encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Entry).decode
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +83,7 @@ class Read(msgspec.Struct, kw_only=True):
     rows: int = 0
     known_bytes: int = 0
     unknown: int = 0
+    expires_at: float | None = None
     rejected: int = 0
     broken: bool = False
     headers: Headers = ()
@@ -101,6 +103,7 @@ def tables() -> dict[str, Any]:
         ("entry", pa.binary()),
         *stated,
         ("sharers", pa.int32()),
+        ("own_headers", pa.int32()),
     ]
     return {
         "entries": pa.schema([*entry, *stated, ("identity", pa.binary())]),
@@ -111,47 +114,41 @@ def tables() -> dict[str, Any]:
 
 
 class Table:
-    """A Parquet file on its way to ``path``, one of ``tables``. Raises LocalFault: it cannot be written.
+    """A Parquet file on its way to ``path``, one of ``tables``. Raises LocalFault: it cannot be written."""
 
-    A row group has ``group_rows`` rows, or ends with ``flush`` alone.
-    """
-
-    def __init__(self, path: Path, table: str, *, group_rows: int | None = WRITE_ROWS) -> None:
+    def __init__(self, path: Path, table: str) -> None:
         import pyarrow.parquet as pq
 
         self._path = path
         self._hidden = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")
         self._schema = tables()[table]
-        self._group_rows = math.inf if group_rows is None else group_rows
-        self._columns: list[list[object]] = [[] for _ in self._schema]
+        self._rows: list[tuple[object, ...]] = []
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with self._writing():
             self._file = os.fdopen(os.open(self._hidden, flags, 0o600), "wb")
-        dictionary = [name for name in ("host", "source", "batch", "sharers") if name in self._schema.names]
+        few = ("host", "source", "batch", "sharers", "own_headers")
+        dictionary = [name for name in few if name in self._schema.names]
         self._writer = pq.ParquetWriter(self._file, self._schema, use_dictionary=dictionary)
 
     def add(self, *row: object) -> None:
         """Append a row of all columns."""
-        for column, value in zip(self._columns, row, strict=True):
-            column.append(value)
-        if len(self._columns[0]) >= self._group_rows:
-            self.flush()
+        self._rows.append(row)
+        if len(self._rows) >= WRITE_ROWS:
+            self._flush()
 
-    def flush(self) -> None:
-        """End a row group, if it has rows."""
+    def _flush(self) -> None:
         import pyarrow as pa
 
-        if self._columns[0]:
-            arrays = [pa.array(one, kind.type) for one, kind in zip(self._columns, self._schema, strict=True)]
-            self.write(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
-            self._columns = [[] for _ in self._schema]
+        if self._rows:
+            columns = zip(zip(*self._rows, strict=True), self._schema, strict=True)
+            arrays = [pa.array(values, kind.type) for values, kind in columns]
+            self.write(pa.Table.from_arrays(arrays, schema=self._schema))
+            self._rows.clear()
 
-    def write(self, rows: Any) -> None:  # noqa: ANN401 - a RecordBatch
+    def write(self, rows: Any) -> None:  # noqa: ANN401 - a Table
         """Append a row group."""
-        import pyarrow as pa
-
         with self._writing():
-            self._writer.write_table(pa.Table.from_batches([rows], self._schema), row_group_size=len(rows))
+            self._writer.write_table(rows, row_group_size=len(rows))
 
     def __enter__(self) -> Self:
         return self
@@ -162,7 +159,7 @@ class Table:
         try:
             with self._writing():
                 if kind is None:
-                    self.flush()
+                    self._flush()
                 self._writer.close()
                 self._file.flush()
                 os.fsync(self._file.fileno())
@@ -360,6 +357,11 @@ def _entries(unit: Unit, base_url: str | None, faults: Faults, told: Read) -> It
         told.headers = document.headers
 
 
+def first_of(*times: float | None) -> float | None:
+    """The first of those that are known."""
+    return min((one for one in times if one is not None), default=None)
+
+
 class _Staged:
     """Entries on their way into a unit's tables."""
 
@@ -378,6 +380,8 @@ class _Staged:
         told.rows += 1
         told.known_bytes += size or 0
         told.unknown += size is None
+        if entry.expires_at is not None:
+            told.expires_at = first_of(told.expires_at, entry.expires_at)
         cut = key.rfind("/")
         while cut > 0 and (directory := key[:cut]) not in self._remembered:
             if len(self._remembered) >= REMEMBERED:
@@ -403,11 +407,13 @@ def without(stage: Path, number: int, rows: Sequence[int]) -> Read:
             if len(left):
                 numbers = pa.array(range(told.rows, told.rows + len(left)), pa.int64())
                 left = left.set_column(0, "row", numbers)
-                kept.write(left)
+                kept.write(pa.Table.from_batches([left]))
                 sizes = left.column("size")
                 told.rows += len(left)
                 told.unknown += sizes.null_count
                 told.known_bytes += sum(one for one in sizes.to_pylist() if one is not None)
+                entries = map(_decode, left.column("entry").to_pylist())
+                told.expires_at = first_of(told.expires_at, *(one.expires_at for one in entries))
     return told
 
 

@@ -3,7 +3,6 @@
 Rows come from Spark sorted, as Arrow batches, and memory does not grow with their number. No Spark in it.
 """
 
-import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -15,14 +14,14 @@ import msgspec
 
 from cfetch.manifest.collisions import Collision, compared
 from cfetch.manifest.entry import Entry
-from cfetch.manifest.fields import Headers
 from cfetch.manifest.plan import places
-from cfetch.pipeline.prepare_rows import WRITE_ROWS, Rejects, Table, rejects, without
+from cfetch.pipeline.prepare_rows import WRITE_ROWS, Rejects, Table, rejects, tables, without
 from cfetch.secret import printable
 
-__all__ = ["BATCHES_A_FILE", "Numbering", "judge", "part_name", "rewrite", "write_batches"]
+__all__ = ["Numbering", "batches_a_file", "judge", "part_name", "rewrite", "write_batches"]
 
-BATCHES_A_FILE = 16  # some 100,000 entries: large enough for any disk, and a batch is a row group of its own
+ENTRIES_A_FILE = 100_000  # some 20 MB, and a second of the task that writes them
+MOST_BATCHES_A_FILE = 256  # who reads one of them reads what the file says of them all: 100 KB
 
 
 class _Placed(Entry, frozen=True, array_like=True, kw_only=True, gc=False):
@@ -33,10 +32,14 @@ class _Placed(Entry, frozen=True, array_like=True, kw_only=True, gc=False):
 
 
 class Numbering(msgspec.Struct, frozen=True):
-    """``first``: the id of each unit's first entry. ``headers``: what each unit's entries are to have too."""
+    """By unit: ``first``, the id of its first entry, and ``own_headers``, which of the plan's these have.
 
-    first: dict[int, int]
-    headers: dict[int, Headers]
+    ``batches_a_file``: of the plan.
+    """
+
+    first: list[int]
+    own_headers: list[int | None]
+    batches_a_file: int
 
 
 def _rows(batches: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
@@ -118,29 +121,45 @@ def rewrite(batches: Iterable[Any], stage: Path) -> Iterator[Any]:
 def write_batches(batches: Iterable[Any], plan: Path, numbering: Numbering) -> Iterator[Any]:
     """Write a part of the plan: rows (batch, unit, row, entry, host, size, sharers), sorted so.
 
-    Yields its number of entries, and when the first of its links ends.
+    Yields its number of entries.
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    decode, encode = msgspec.msgpack.Decoder(Entry).decode, msgspec.msgpack.Encoder().encode
-    for number, part in groupby(_rows(batches), lambda row: row[0] // BATCHES_A_FILE):
-        count, expires_at = 0, math.inf
-        with Table(plan / part_name(number), "plan", group_rows=None) as table:
-            for _, rows in groupby(part, itemgetter(0)):
-                for batch, unit, row, data, host, size, sharers in rows:
-                    entry_id = numbering.first[unit] + row
-                    entry = msgspec.structs.replace(decode(data), id=entry_id)
-                    if extra := numbering.headers.get(unit):
-                        headers = tuple((dict(extra) | dict(entry.headers)).items())
-                        entry = msgspec.structs.replace(entry, headers=headers)
-                    table.add(batch, entry_id, encode(entry), host, size, sharers)
-                    count += 1
-                    if entry.expires_at is not None:
-                        expires_at = min(expires_at, entry.expires_at)
-                table.flush()
-        yield pa.RecordBatch.from_pydict({"entries": [count], "expires_at": [expires_at]})
+    first, own_headers = pa.array(numbering.first, pa.int64()), pa.array(numbering.own_headers, pa.int32())
+
+    def numbered(rows: Any) -> Any:  # noqa: ANN401 - a Table of a batch
+        unit = rows.column("unit")
+        ids = pc.add(pc.take(first, unit), rows.column("row"))
+        named = rows.append_column("id", ids).append_column("own_headers", pc.take(own_headers, unit))
+        return named.select(tables()["plan"].names)
+
+    for number, part in groupby(_segments(batches), lambda one: one[0] // numbering.batches_a_file):
+        count = 0
+        with Table(plan / part_name(number), "plan") as table:
+            for _, segments in groupby(part, itemgetter(0)):
+                rows = pa.Table.from_batches([rows for _, rows in segments])
+                table.write(numbered(rows))
+                count += len(rows)
+        yield pa.RecordBatch.from_pydict({"entries": [count]})
+
+
+def _segments(batches: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    """Rows cut where their first column, the batch, changes; nothing is copied."""
+    import pyarrow.compute as pc
+
+    for rows in batches:
+        runs, begin = pc.run_end_encode(rows.column(0)), 0
+        for batch, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+            yield batch, rows.slice(begin, end - begin)
+            begin = end
+
+
+def batches_a_file(files: int, batches: int) -> int:
+    """How many batches of a plan of so many ``files`` one Parquet file has; each is a row group."""
+    return max(1, min(MOST_BATCHES_A_FILE, ENTRIES_A_FILE * batches // max(1, files)))
 
 
 def part_name(number: int) -> str:
-    """The file that has batches ``number * BATCHES_A_FILE`` and on."""
+    """The plan's file of that number, from 0."""
     return f"part-{number:06d}.parquet"

@@ -9,9 +9,10 @@ from cfetch.errors import LocalFault, ManifestError, Problem
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.pipeline.prepare_cut import Floor
-from cfetch.pipeline.prepare_tasks import BATCHES_A_FILE, part_name
-from cfetch.pipeline.receipts import on_disk, replace_private
+from cfetch.pipeline.prepare_tasks import part_name
 from cfetch.pipeline.work_file import Batch
+from cfetch.placement.private_file import replace_private
+from cfetch.placement.private_file import on_disk, replace_private
 from cfetch.secret import printable
 
 __all__ = ["ABOUT", "PreparedPlan", "RejectedRow", "load_prepared", "save"]
@@ -30,10 +31,11 @@ class RejectedRow(msgspec.Struct, frozen=True):
 class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What ``prepare`` has found; it can be downloaded if nothing was ``rejected``.
 
-    ``directory`` has ``plan/`` (batch, id, entry as msgpack, host, size, sharers; a row group for each batch)
-    and ``rejected/`` (source, line, reason). ``cost_s``, ``files_of`` and ``sharers`` are of each batch.
-    ``digest`` is that of the same manifests, one behind the other, as one machine freezes them. ``headers``
-    go with every request. ``merged`` is how many repeated entries were dropped. Bytes are of known sizes.
+    ``directory`` has ``plan/`` (batch, id, entry as msgpack, host, size, sharers, own_headers; a row group
+    for each batch and ``batches_a_file`` of them a file) and ``rejected/`` (source, line, reason).
+    ``cost_s`` and ``files_of`` are of each batch. ``digest`` is that of the same manifests, one behind the
+    other, as one machine freezes them. ``headers`` go with every request; ``own_headers`` with those of the entries that
+    name them by number. ``merged`` is how many repeated entries were dropped. Bytes are of known sizes.
     """
 
     directory: str
@@ -46,10 +48,11 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
     hosts: int = 0
     digest: str = ""
     headers: Headers = ()
+    own_headers: list[Headers] = []
     expires_at: float | None = None
+    batches_a_file: int = 1
     cost_s: list[float] = []
     files_of: list[int] = []
-    sharers: list[int] = []
     floors: list[Floor] = []
 
     def batch(self, number: int) -> Batch:
@@ -57,14 +60,21 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        path = Path(self.directory) / "plan" / part_name(number // BATCHES_A_FILE)
+        path = Path(self.directory) / "plan" / part_name(number // self.batches_a_file)
         try:
             with on_disk(path), path.open("rb") as file:
-                table = pq.ParquetFile(file).read_row_group(number % BATCHES_A_FILE, use_threads=False)
+                table = pq.ParquetFile(file).read_row_group(number % self.batches_a_file, use_threads=False)
         except pa.ArrowInvalid:
             raise LocalFault(f"{path} cannot be read as it was written; prepare the manifest again") from None
         decode = msgspec.msgpack.Decoder(Entry).decode
-        entries = [decode(one) for one in table.column("entry").to_pylist()]
+        entries = []
+        columns = (table.column(name).to_pylist() for name in ("id", "entry", "own_headers"))
+        for entry_id, data, own in zip(*columns, strict=True):
+            entry = decode(data)
+            headers = entry.headers
+            if own is not None:
+                headers = tuple((dict(self.own_headers[own]) | dict(headers)).items())
+            entries.append(msgspec.structs.replace(entry, id=entry_id, headers=headers))
         return Batch(entries, table.column("sharers")[0].as_py())
 
     def raise_if_rejected(self, sources: Sequence[Path]) -> None:

@@ -9,7 +9,7 @@ every moment. ``stop`` is the driver's: all tasks end in good order.
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -25,6 +25,7 @@ from cfetch.events import (
     UrlRefreshed,
 )
 from cfetch.placement.local import local_fault
+from cfetch.placement.private_file import on_disk
 
 __all__ = [
     "STOP_NAME",
@@ -38,8 +39,6 @@ __all__ = [
     "batch_name",
     "leave_receipt",
     "live_name",
-    "on_disk",
-    "replace_private",
 ]
 
 STOP_NAME = "stop"
@@ -220,24 +219,3 @@ class Living:
                         found.append(live)
         self._seen = seen
         return found
-
-
-@contextmanager
-def on_disk(path: Path) -> Iterator[None]:
-    """OSErrors are LocalFaults that name ``path``."""
-    try:
-        yield
-    except OSError as error:
-        raise local_fault(error, f"cannot use {path}") from None
-
-
-def replace_private(path: Path, data: bytes) -> None:
-    """Write a file for its owner only, in one step and on disk; an older one goes. Raises LocalFault."""
-    hidden = path.with_name(f".{path.name}")
-    with on_disk(path):
-        descriptor = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        hidden.replace(path)

@@ -23,11 +23,13 @@ import msgspec
 from cfetch.clock import SystemClock
 from cfetch.config.settings import Settings
 from cfetch.errors import LocalFault
-from cfetch.events import EntryFinished, Event, Progress
+from cfetch.events import EntryFinished, Event, Progress, StragglerCancelled, fan_out
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.urls import host_of
+from cfetch.pipeline.hub_client import HubLine, leased_hosts
+from cfetch.pipeline.hub_messages import Beat, HubAt
 from cfetch.pipeline.receipts import (
     STOP_NAME,
     TOLD,
@@ -49,6 +51,10 @@ from cfetch.transfer.pool import Pool
 
 __all__ = ["Copy", "Done", "Work", "attempts_of", "do_batch", "own_settings"]
 
+IDLE_S = 15.0  # what an idle connection is kept for
+LEASED_IDLE_S = 1.0  # where each counts: a lease that has gone elsewhere is used there after as long
+SHOWN = 512  # attempts that the driver hears of from all tasks together
+MOST_SHOWN = 32  # and from one: with the longest paths a beat holds twice as many
 LOOK_S = 0.5  # for the stop and for another copy's receipt: what a stop may take longer
 UNKNOWN = -1
 
@@ -72,14 +78,16 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     wall_start_s: float
     part_s: float
     at_a_time: int
+    hub: HubAt | None = None
 
 
 class Copy(NamedTuple):
-    """Which of the copies of a task this is. ``task`` is no other's, ``attempt`` counts from 0."""
+    """Which of the copies of a task this is. ``task`` is no other's, ``attempt`` counts from 0; ``executor`` is for people."""
 
     batch: int
     task: int
     attempt: int
+    executor: str = ""
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,10 +128,9 @@ def attempts_of(root: Path, instant: str, epoch: int) -> Path:
 
 
 def own_settings(settings: Settings, sharers: int, at_a_time: int) -> Settings:
-    """A task's part of the limits that are for the run as a whole; each task has one connection at least."""
+    """A task's part of the rates that are for the run as a whole."""
     return replace(
         settings,
-        per_host=settings.per_host and max(1, settings.per_host // sharers),
         limit_rate=settings.limit_rate and max(1, settings.limit_rate // at_a_time),
         limit_rate_per_host=settings.limit_rate_per_host and max(1, settings.limit_rate_per_host // sharers),
     )
@@ -162,6 +169,8 @@ class _Telling:
         self._ended = {"done": 0, "skipped": 0, "failed": 0, "cancelled": 0}
 
     def __call__(self, event: Event) -> None:
+        if isinstance(event, StragglerCancelled):
+            event = msgspec.structs.replace(event, executor=self._copy.executor or None)
         if isinstance(event, TOLD):
             self._events.append(event)
         if isinstance(event, EntryFinished):
@@ -242,7 +251,12 @@ async def _pool(work: Work, batch: Batch, copy: Copy, told: _Telling) -> LocalFa
     except LocalFault as fault:
         return fault
     network = network_of(settings, work.env)
-    transport = HttpTransport(connect_timeout_s=settings.connect_timeout, network=network)
+    transport = HttpTransport(
+        connect_timeout_s=settings.connect_timeout,
+        idle_s=LEASED_IDLE_S if settings.per_host else IDLE_S,
+        network=network,
+    )
+    line = _line(work, batch, copy)
     stack = ExitStack()
     renewal = Renewal(*work.origin, StatementApi(settings, work.env, network, clock), stack)
     try:
@@ -255,17 +269,18 @@ async def _pool(work: Work, batch: Batch, copy: Copy, told: _Telling) -> LocalFa
             instant=work.instant,
             clock=clock,
             jitter=random.random,
-            emit=told,
+            emit=fan_out(told, line),
             refresher=renewal.refresher(settings, transport, clock),
             origin_s=began_s,
         )
-        watching = asyncio.create_task(_watch(pool, told, work.part_s))
+        line.begin(pool)
+        beside = [asyncio.create_task(one) for one in (_watch(pool, told, line, work.part_s), line.keep())]
         try:
             await pool.run()
         finally:
-            watching.cancel()
-            with suppress(asyncio.CancelledError):
-                await watching
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
     except LocalFault as fault:
         return fault
     finally:
@@ -280,7 +295,18 @@ async def _pool(work: Work, batch: Batch, copy: Copy, told: _Telling) -> LocalFa
     return pool.fault
 
 
-async def _watch(pool: Pool, told: _Telling, part_s: float) -> None:
+def _line(work: Work, batch: Batch, copy: Copy) -> HubLine:
+    per_host = work.settings.per_host
+    return HubLine(
+        work.hub,
+        Beat(task=copy.task, batch=copy.batch, executor=copy.executor),
+        hosts=leased_hosts(batch.entries) if per_host else (),
+        share=per_host and max(1, per_host // batch.sharers),
+        shown=min(MOST_SHOWN, max(2, SHOWN // work.at_a_time)),
+    )
+
+
+async def _watch(pool: Pool, told: _Telling, line: HubLine, part_s: float) -> None:
     """Tell early what has ended, and end the pool when it is to stop or has nothing more to do."""
     loop = asyncio.get_running_loop()
     left_s = loop.time()
@@ -293,7 +319,8 @@ async def _watch(pool: Pool, told: _Telling, part_s: float) -> None:
             except LocalFault as fault:
                 pool.fail(fault)
                 return
-            told.show()
+            if not line.is_up:
+                told.show()
         if await asyncio.to_thread(lambda: told.is_stopping() or told.is_over()):
             pool.stop("the run is stopping")
             return

@@ -15,8 +15,8 @@ import msgspec
 from cfetch.errors import LocalFault
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
-from cfetch.pipeline.receipts import on_disk
 from cfetch.pipeline.shares import Shares
+from cfetch.placement.private_file import on_disk
 
 __all__ = ["Batch", "read_batch", "write_work"]
 

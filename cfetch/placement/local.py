@@ -386,6 +386,36 @@ class LocalVolume:
             if stat.S_ISREG(os.stat(leaf.encode(), dir_fd=directory, follow_symlinks=False).st_mode):
                 os.unlink(leaf.encode(), dir_fd=directory)
 
+    def delete(self, path: SafePath) -> bool:
+        """Remove the file or symlink at ``path``, and the directories above it that are empty then.
+
+        False: there is none. Raises Blocked: a directory stands there; VolumeFault.
+        """
+        parent, _, leaf = path.rpartition("/")
+        try:
+            with self._lock:
+                os.unlink(leaf.encode(), dir_fd=self._directory(parent, create=False))
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise _obstacle(error, path) or volume_fault(error, f"cannot delete {printable(path)}") from None
+        while parent:
+            parent, _, leaf = parent.rpartition("/")
+            try:
+                with self._lock:
+                    os.rmdir(leaf.encode(), dir_fd=self._directory(parent, create=False))
+            except OSError:
+                break  # others live there
+        return True
+
+    def supersede(self, path: SafePath) -> None:
+        """What stands at ``path`` is an older version, whatever its size: see ``recorded``."""
+        with suppress(LocalFault, Blocked):
+            descriptor = self.open_existing(path)
+            if descriptor is not None:
+                set_source(descriptor, Source("superseded", None))
+                os.close(descriptor)
+
     def open_existing(self, path: SafePath) -> int | None:
         """A descriptor for reading the file at ``path``; None if it has gone."""
         parent, _, leaf = path.rpartition("/")

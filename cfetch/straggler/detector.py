@@ -72,6 +72,7 @@ class Detector:
         self._finished = bytearray()  # 1 at the index of each finished id
         self._counted: set[int] = set()
         self._checked_s: float | None = None
+        self._merged_bps: float | None = None
         self.total_finished = 0
 
     @property
@@ -87,7 +88,14 @@ class Detector:
     @property
     def median_bps(self) -> float | None:
         """Normal speed; None before the first sample."""
-        return self._median.value
+        return self._median.value if self._merged_bps is None else self._merged_bps
+
+    def judge_by(self, median_bps: float | None) -> None:
+        """From now on this is normal speed, in force at once: many more entries than these tell it.
+
+        None: judge by these again.
+        """
+        self._merged_bps = median_bps
 
     @property
     def total_stragglers(self) -> int:
@@ -169,9 +177,9 @@ class Detector:
         )
 
     def _baseline_bps(self) -> float | None:
-        """The median where it is in force: mitigation enabled and enough entries finished."""
-        in_force = self._config.enabled and self.total_finished >= self.required
-        return self.median_bps if in_force else None
+        """Normal speed where it is in force: mitigation enabled and enough entries finished."""
+        enough = self._merged_bps is not None or self.total_finished >= self.required
+        return self.median_bps if self._config.enabled and enough else None
 
     def _flag(self, now_s: float, held_s: Mapping[int, float]) -> tuple[Flagged, ...]:
         median_bps = self._baseline_bps()

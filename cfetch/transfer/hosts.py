@@ -10,6 +10,7 @@
 Memory: some 300 bytes a host, for those with attempts under way or troubles and a few thousand more.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from cfetch.breaker import CLOSED, Position
@@ -71,10 +72,36 @@ class Hosts:
         self._most = most
         self._limits = limits
         self._hosts: dict[str, _Host] = {}
+        self._leases: Mapping[str, int] = {}
+        self._unleased: int | None = None
+        self._refused: set[str] = set()
+
+    def lease(self, leases: Mapping[str, int], others: int | None) -> None:
+        """From now on no more than that start: some of a limit that other processes have a part in.
+
+        ``others``: at each host that has no lease. What is under way goes on.
+        """
+        self._leases, self._unleased = leases, others
+
+    def demand(self, name: str, waiting: int) -> tuple[int, int]:
+        """Attempts that have a place at ``name``, and how many would if no lease were in the way.
+
+        ``waiting``: entries that want nothing but a place there; those that may go elsewhere too count as
+        one, if one was refused since this was last asked.
+        """
+        host = self._hosts.get(name)
+        running, window = (host.running, int(host.window)) if host is not None else (0, self._most)
+        refused = name in self._refused
+        self._refused.discard(name)
+        return running, max(running, min(window, running + max(waiting, refused)))
 
     def opens_s(self, name: str, now_s: float) -> float:
         """When one more attempt may start at ``name``: ``now_s``, later, or infinity: when one ends there."""
         host = self._hosts.get(name)
+        most = self._leases.get(name, self._unleased)
+        if most is not None and (host.running if host is not None else 0) >= most:
+            self._refused.add(name)
+            return float("inf")
         if host is None:
             return now_s
         if host.running >= int(host.window):

@@ -85,10 +85,13 @@ class HttpTransport:
         *,
         connect_timeout_s: float,
         keep_alive: bool = True,
+        idle_s: float = 15.0,
         network: Network = DIRECT,
         resolver: AbstractResolver | None = None,
     ) -> None:
         """``keep_alive`` false: for plans of so many hosts that idle connections would use up descriptors.
+
+        ``idle_s``: so long an idle connection is kept.
 
         ``connect_timeout_s`` is for all of it: looking the name up, connecting, a proxy's tunnel, TLS.
         """
@@ -107,7 +110,8 @@ class HttpTransport:
             socket_factory=_socket_factory(network),
         )
         ahead_bytes = READ_BUFFER_BYTES if network.limit_bps is None else MIN_AHEAD_BYTES
-        self._pooled = _session(connector(ttl_dns_cache=60, force_close=not keep_alive), timeout, ahead_bytes)
+        kept = {"keepalive_timeout": idle_s} if keep_alive else {"force_close": True}
+        self._pooled = _session(connector(ttl_dns_cache=60, **kept), timeout, ahead_bytes)
         self._fresh = _session(connector(force_close=True, use_dns_cache=False), timeout, ahead_bytes)
 
     async def open(

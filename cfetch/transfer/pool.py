@@ -8,7 +8,7 @@ nothing of it is left, whatever happened.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
@@ -155,6 +155,20 @@ class Pool:
         """End the run: the machine cannot go on. The first fault is the run's."""
         self.fault = self.fault or fault
         self.stop(str(fault))
+
+    def lease(self, leases: Mapping[str, int], others: int | None) -> None:
+        """See ``Hosts.lease``; for a pool that is one of several on the same hosts."""
+        self._hosts.lease(leases, others)
+        self.wake()
+
+    def demands(self, hosts: Collection[str]) -> dict[str, tuple[int, int]]:
+        """See ``Hosts.demand``; of a pool with one volume, whose lanes are its hosts."""
+        left = {host: self.schedule.left(lane) for lane, host in enumerate(self._plan.hosts) if host in hosts}
+        return {host: self._hosts.demand(host, left.get(host, 0)) for host in hosts}
+
+    def judge_by(self, median_bps: float | None) -> None:
+        """See ``Detector.judge_by``."""
+        self._detector.judge_by(median_bps)
 
     def blame(self, fault: LocalFault) -> None:
         """The run goes on with what it can, and ends with this fault."""

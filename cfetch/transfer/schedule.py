@@ -71,6 +71,11 @@ class Schedule(Generic[Waiting]):
         """Entries that are not under way."""
         return self.fresh + self.put_back
 
+    def left(self, lane: int) -> int:
+        """The same of one lane."""
+        back = len(self._back.get(lane, ())) + len(self._parked.get(lane, ()))
+        return self._end[lane] - self._next[lane] + back
+
     def take(self, now_s: float) -> int | Waiting | None:
         """What may start now; None if there is nothing, or only later (see ``next_s``)."""
         while self._later and self._later[0][0] <= now_s:

@@ -252,7 +252,7 @@ def test_units_are_whole_lines_and_leave_none_out(tmp_path, unit_bytes):
 
 def test_lanes_are_even_and_giants_alone():
     aim = 60 * MICRO
-    lanes = buckets(10 * aim, 1000, aim)
+    lanes = buckets(10 * aim, 1000, aim, 64)
     pieces = [Piece(LANE, "big", at, 10 * aim // lanes, 1, 1) for at in range(lanes)]
     pieces += [Piece(SMALL, "", at, aim // 3, 5, 1 + (at == 0)) for at in range(9)]
     pieces += [Piece(GIANT, "big", 5, 5 * aim, 1, 1)]

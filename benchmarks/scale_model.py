@@ -1,0 +1,588 @@
+"""A cluster of a thousand executors in virtual time: the model behind ``scale_simulation.py``.
+
+Real are the cut (``shares``, ``sharers``), the schedule, the hosts' limits, the straggler detector and its
+formula, as each task runs them. Modelled are the wire, the executors, and Spark: who gets a slot when, what is
+begun again, and when a copy is made (``TaskSetManager.checkSpeculatableTasks``). One seed, one story.
+
+The wire: of the connections of a task each has a weight, and gets the lesser of its share of ``task_bps`` by
+weight and weight x ``connection_bps``. So V, the bytes that a connection of weight 1 has brought since the task
+began, tells when each of them is through: when V has grown by its bytes over its weight. A slow connection is
+one of small weight; at a slow executor all is slower.
+"""
+
+import random
+from array import array
+from collections import deque
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from math import ceil, inf
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cfetch.config.straggler import StragglerConfig
+from cfetch.pipeline.job import SETTINGS
+from cfetch.pipeline.shares import Pace, Shares, sharers, shares
+from cfetch.straggler.baseline import RunningMedian
+from cfetch.straggler.detector import Detector, limit_s
+from cfetch.transfer.hosts import Hosts
+from cfetch.transfer.job import MAX_MITIGATIONS
+from cfetch.transfer.retry import Limits
+from cfetch.transfer.schedule import Schedule
+
+__all__ = ["ALL", "Cluster", "Job", "Result", "Rules", "World", "job_of"]
+
+BEAT_S = 1.0  # how far a task runs by itself before others see what it did, and a hub would hear of it
+CHECK_S = 0.5
+SKIP_S = 0.0003  # a look at a file that stands: open, fstat, two extended attributes
+TASK_S = 0.05  # of a Python worker for each task: benchmarks/README.md, shares.SHORTEST_S
+LOSER_S = 0.5  # until a copy sees that the other one is through: work.LOOK_S
+BACK_S = 60.0  # until another executor stands in the place of a lost one
+MOST_RATES = 64  # that a task tells of in one beat
+QUANTILE = float(SETTINGS["spark.speculation.quantile"])
+MULTIPLIER = float(SETTINGS["spark.speculation.multiplier"])
+YOUNGEST_S = float(SETTINGS["spark.speculation.minTaskRuntime"].removesuffix("s"))
+
+
+class World(NamedTuple):
+    """What there is. Sizes are log-normal; hosts by Zipf's law; ``lost_an_hour``: of each executor."""
+
+    files: int = 100_000
+    executors: int = 10
+    slots: int = 4
+    concurrency: int = 16
+    median_bytes: float = 1.0 * (1 << 20)
+    sigma: float = 1.66
+    largest_bytes: float = 512.0 * (1 << 20)
+    hosts: int = 2000
+    zipf: float = 1.2
+    per_host: int | None = None
+    latency_s: float = 0.05
+    task_bps: float = 30e6
+    connection_bps: float = 10e6
+    spread: float = 0.3
+    slow_connections: float = 0.02
+    slow_connection_by: float = 64.0
+    slow_executors: float = 0.01
+    slow_executor_by: float = 10.0
+    lost_an_hour: float = 0.05
+    launches_a_s: float = 230.0
+    seed: int = 0
+
+    @property
+    def tasks(self) -> int:
+        """That run at a time."""
+        return self.executors * self.slots
+
+
+class Rules(NamedTuple):
+    """What is done about it."""
+
+    mitigation: bool = False
+    speculation: bool = False
+    merged: bool = False
+
+
+ALL = {
+    "none": Rules(),
+    "detector": Rules(mitigation=True),
+    "speculation": Rules(speculation=True),
+    "both": Rules(mitigation=True, speculation=True),
+    "both, merged": Rules(mitigation=True, speculation=True, merged=True),
+}
+
+
+class Job(NamedTuple):
+    """A manifest and its cut. ``order`` has the entries batch by batch, a batch from ``starts[b]`` on."""
+
+    sizes: "npt.NDArray[np.int64]"
+    host_of: "npt.NDArray[np.int64]"
+    cut: Shares
+    sharers: list[int]
+    order: "npt.NDArray[np.int64]"
+    starts: "npt.NDArray[np.int64]"
+    ideal_s: float
+
+
+class Result(NamedTuple):
+    """One run. ``end_s``: of each entry; ``task_s``: of each copy that brought a batch to its end, by whether
+    its executor was slow; ``most_at_host``: most connections at one host at a time, where that was watched."""
+
+    makespan_s: float
+    ideal_s: float
+    end_s: "npt.NDArray[np.float64]"
+    fetched: "npt.NDArray[np.int8]"
+    rescues: int
+    needless: int
+    copies: int
+    lost: int
+    skipped: int
+    task_s: dict[bool, list[float]]
+    most_at_host: dict[int, int]
+
+    @property
+    def ratio(self) -> float:
+        """Of the makespan to the ideal."""
+        return self.makespan_s / self.ideal_s
+
+    def until(self, share: float) -> float:
+        """When so much of all files stood, against the ideal."""
+        return float(np.quantile(self.end_s, share)) / self.ideal_s
+
+
+def job_of(world: World, pace: Pace | None = None, cut: Shares | None = None) -> Job:
+    """Draw the manifest and cut it, as the driver does."""
+    dice = np.random.default_rng([world.seed, 1])
+    drawn = np.exp(dice.normal(np.log(world.median_bytes), world.sigma, world.files))
+    sizes = np.minimum(np.maximum(drawn, 1.0), world.largest_bytes).astype(np.int64)
+    weights = 1.0 / np.arange(1, world.hosts + 1) ** world.zipf
+    host_of = dice.choice(world.hosts, size=world.files, p=weights / weights.sum())
+    if cut is None:
+        pace = pace or Pace(concurrency=world.concurrency)
+        cut = shares(sizes.tolist(), host_of.tolist(), pace=pace, slots=world.tasks)
+    shared = sharers(cut, host_of.tolist(), slots=world.tasks)
+    batch_of = np.frombuffer(cut.batch_of, dtype=np.uint32)
+    order = np.argsort(batch_of, kind="stable")
+    starts = np.searchsorted(batch_of[order], np.arange(len(cut.cost_s) + 1))
+    return Job(sizes, host_of, cut, shared, order, starts, ideal_s(world, sizes))
+
+
+def ideal_s(world: World, sizes: "npt.NDArray[np.int64]") -> float:
+    """What no order of work can be faster than: all connections, or all tasks' bandwidth, busy to the end."""
+    total = float(sizes.sum())
+    slow = round(world.executors * world.slow_executors)
+    capacity = world.slots * (world.executors - slow + slow / world.slow_executor_by)
+    alone_s = (len(sizes) * world.latency_s + total / world.connection_bps) / world.concurrency
+    return max(alone_s, total / world.task_bps) / capacity
+
+
+class Batch:
+    """Its entries, and what stands of them: the moment of each by place, infinity for none."""
+
+    def __init__(self, cluster: "Cluster", number: int) -> None:
+        job = cluster.job
+        self.number = number
+        self.entries = job.order[job.starts[number] : job.starts[number + 1]]
+        self.sizes: list[int] = job.sizes[self.entries].tolist()
+        self.hosts: list[int] = job.host_of[self.entries].tolist()
+        self.weights: list[float] = cluster.first_weight[self.entries].tolist()
+        self.stands_s = [inf] * len(self.entries)
+        self.fetched = [0] * len(self.entries)
+        self.copies: list[Copy] = []
+        self.attempts = 0
+        self.doubled = False
+        self.over = False
+
+
+class Flow:
+    """An attempt at one entry. ``left``: bytes that it has to bring; ``weight`` of its connection."""
+
+    __slots__ = ("left", "mitigations", "over", "place", "start_s", "v_end", "weight")
+
+    def __init__(self, place: int, left: float, weight: float, mitigations: int, now_s: float) -> None:
+        self.place = place
+        self.left = left
+        self.weight = weight
+        self.mitigations = mitigations
+        self.start_s = now_s
+        self.v_end = inf
+        self.over = False
+
+
+class Copy:
+    """A task: one attempt at a batch, on an executor. Runs from beat to beat."""
+
+    def __init__(self, cluster: "Cluster", batch: Batch, executor: int, now_s: float) -> None:
+        self.cluster = cluster
+        self.batch = batch
+        self.executor = executor
+        self.began_s = now_s
+        self.now_s = now_s + TASK_S
+        self.end_s = inf
+        self.gone = False
+        self.first = batch.attempts == 0
+        world = cluster.world
+        self.by = world.slow_executor_by if executor in cluster.slow else 1.0
+        self.dice = random.Random(f"{world.seed} {batch.number} {batch.attempts}")
+        self.ended = 0
+        self.at_once = 0
+        self.active: dict[int, Flow] = {}
+        self.flows: list[tuple[float, int, Flow]] = []
+        self.waits: list[tuple[float, int, Flow]] = []  # for the first byte, or for a look at what stands
+        self.counter = 0
+        self.v = 0.0
+        self.weight = 0.0
+        self.speed = world.connection_bps / self.by
+        self.rates: list[float] = []
+        rules = cluster.rules
+        self.config = StragglerConfig(enabled=rules.mitigation)
+        self.detector = Detector(self.config)
+        self.check_s = self.now_s + CHECK_S if rules.mitigation else inf
+        self._plan(backwards=batch.attempts > 0)
+        batch.attempts += 1
+        batch.copies.append(self)
+        self._fill()
+
+    def _plan(self, *, backwards: bool) -> None:
+        """The order of the work, as ``work.Listed`` makes it."""
+        batch, world = self.batch, self.cluster.world
+        self.places = list(range(len(batch.sizes)))
+        sizes = batch.sizes
+        if backwards:
+            self.places.reverse()
+            most = max(sizes) + 1
+            sizes = [most - batch.sizes[place] for place in self.places]
+        numbers: dict[int, int] = {}
+        self.lane_of = [numbers.setdefault(batch.hosts[place], len(numbers)) for place in self.places]
+        self.lanes = [str(host) for host in numbers]
+        own = self.cluster.own_per_host(batch.number)
+        self.hosts = None if own is None else Hosts(own, Limits(5, 900.0))
+        self.schedule: Schedule[int] = Schedule(
+            sizes, self.lane_of, len(numbers), opens_s=self._opens_s, most_put_back=world.concurrency
+        )
+
+    def _opens_s(self, lane: int, _: int, now_s: float) -> float:
+        return now_s if self.hosts is None else self.hosts.opens_s(self.lanes[lane], now_s)
+
+    def run(self, until_s: float) -> bool:
+        """Go on until then, or to the end; whether that was it."""
+        total, flows, waits = len(self.places), self.flows, self.waits
+        while self.ended < total:
+            while flows and flows[0][2].over:
+                heappop(flows)
+            at_s = self.check_s
+            if waits and waits[0][0] < at_s:
+                at_s = waits[0][0]
+            through_s = self.now_s + (flows[0][0] - self.v) / self.speed if flows else inf
+            if min(at_s, through_s) > until_s:
+                self._pass(until_s)
+                return False
+            if through_s <= at_s:
+                self.v, self.now_s = flows[0][0], max(self.now_s, through_s)
+                self._through(heappop(flows)[2])
+            else:
+                self._pass(at_s)
+                if at_s == self.check_s:
+                    self._check()
+                else:
+                    self._reply(heappop(waits)[2])
+        self.end_s = self.now_s
+        return True
+
+    def _pass(self, to_s: float) -> None:
+        if to_s > self.now_s:
+            self.v += self.speed * (to_s - self.now_s)
+            self.now_s = to_s
+
+    def _weigh(self, more: float) -> None:
+        """One connection more or less."""
+        self.weight += more
+        world = self.cluster.world
+        most = world.connection_bps
+        if self.weight * most > world.task_bps:
+            most = world.task_bps / self.weight
+        self.speed = most / self.by
+
+    def _fill(self) -> None:
+        """Begin what may begin."""
+        world, batch = self.cluster.world, self.batch
+        while self.at_once < world.concurrency:
+            index = self.schedule.take(self.now_s)
+            if index is None:
+                return
+            place = self.places[index]
+            self.at_once += 1
+            if self.hosts is not None:
+                self.hosts.started(self.lanes[self.lane_of[index]])
+            flow = Flow(index, batch.sizes[place], 0.0, 0, self.now_s)
+            if batch.stands_s[place] <= self.now_s:
+                flow.over = True
+                self._wait(flow, SKIP_S * world.concurrency * self.by)
+            else:
+                flow.weight = batch.weights[place] if self.first else self.cluster.weight(self.dice)
+                self._begin(flow)
+
+    def _begin(self, flow: Flow) -> None:
+        immune = flow.mitigations >= MAX_MITIGATIONS
+        size = int(flow.left)
+        self.detector.started(flow.place, size, self.now_s, immune=immune, mitigations=flow.mitigations)
+        self.active[flow.place] = flow
+        self._wait(flow, self.cluster.world.latency_s * self.by)
+
+    def _wait(self, flow: Flow, seconds: float) -> None:
+        self.counter += 1
+        heappush(self.waits, (self.now_s + seconds, self.counter, flow))
+
+    def _reply(self, flow: Flow) -> None:
+        if self.active.get(flow.place) is flow:
+            self.counter += 1
+            flow.v_end = self.v + flow.left / flow.weight
+            heappush(self.flows, (flow.v_end, self.counter, flow))
+            self._weigh(flow.weight)
+        elif flow.place not in self.active:  # it stood there
+            self.cluster.skipped += 1
+            self._leave(flow)
+
+    def _through(self, flow: Flow) -> None:
+        """The last byte."""
+        self._weigh(-flow.weight)
+        del self.active[flow.place]
+        self.detector.finished(flow.place, int(flow.left), self.now_s)
+        if self.cluster.rules.merged and len(self.rates) < MOST_RATES:
+            self.rates.append(flow.left / max(self.now_s - flow.start_s, 0.001))
+        place = self.places[flow.place]
+        self.batch.fetched[place] += 1
+        if self.batch.stands_s[place] == inf:
+            self.batch.stands_s[place] = self.now_s
+        self.cluster.watch(self.batch.hosts[place], flow.start_s, self.now_s)
+        self._leave(flow)
+
+    def _leave(self, flow: Flow) -> None:
+        lane = self.lane_of[flow.place]
+        if self.hosts is not None:
+            self.hosts.left(self.lanes[lane], self.now_s)
+        self.ended += 1
+        self.at_once -= 1
+        self.schedule.reopen(lane)
+        self._fill()
+
+    def _check(self) -> None:
+        """Judge; then again when somebody may be too late. In between a check could find nobody."""
+        found = [flagged.id for flagged in self.detector.check(self.now_s).stragglers]
+        found += self._slow_for_all()
+        for place in dict.fromkeys(found):
+            self._rescue(self.active[place])
+        first_s = min((flow.start_s for flow in self.active.values()), default=self.now_s)
+        late_s = first_s + self.config.padding_s - self.now_s
+        self.check_s = self.now_s + CHECK_S * min(max(1, ceil(late_s / CHECK_S)), 9)
+
+    def _slow_for_all(self) -> Iterator[int]:
+        """By the baseline of all tasks, unless this executor is slow as a whole."""
+        median_bps, own_bps = self.cluster.median_bps, self.detector.median_bps
+        if not self.cluster.rules.merged or median_bps is None:
+            return
+        if own_bps is not None and own_bps < median_bps / self.config.multiplier:
+            return
+        for place, flow in self.active.items():
+            if flow.mitigations < MAX_MITIGATIONS and self.now_s - flow.start_s > limit_s(
+                self.config, int(flow.left), median_bps, flow.mitigations
+            ):
+                yield place
+
+    def _rescue(self, flow: Flow) -> None:
+        """On a new connection, from the byte reached."""
+        left = flow.left
+        if flow.v_end < inf:
+            self._weigh(-flow.weight)
+            left = min(left, max(0.0, (flow.v_end - self.v) * flow.weight))
+        flow.over = True
+        self.cluster.rescues += 1
+        self.cluster.needless += flow.weight > 2 / self.cluster.world.slow_connection_by
+        self.cluster.watch(self.batch.hosts[self.places[flow.place]], flow.start_s, self.now_s)
+        weight = self.cluster.weight(self.dice)
+        self._begin(Flow(flow.place, max(left, 1.0), weight, flow.mitigations + 1, self.now_s))
+
+
+class Cluster:
+    """A run: the driver, and what becomes of its tasks."""
+
+    def __init__(self, world: World, rules: Rules, job: Job, *, watched: bool = False) -> None:
+        self.world, self.rules, self.job = world, rules, job
+        dice = np.random.default_rng([world.seed, 2])
+        weights = np.exp(dice.normal(-(world.spread**2) / 2, world.spread, world.files))
+        slow = dice.random(world.files) < world.slow_connections
+        self.first_weight = np.where(slow, 1 / world.slow_connection_by, weights).astype(np.float32)
+        many = round(world.executors * world.slow_executors)
+        self.slow = set(dice.choice(world.executors, many, replace=False).tolist())
+        self.rescues = self.needless = self.skipped = self.copies = self.lost = 0
+        self.baseline = RunningMedian()
+        self.median_bps: float | None = None
+        self.watched = watched
+        self.intervals = (array("i"), array("d"), array("d"))
+        self.end_s = np.full(world.files, inf)
+        self.fetched = np.zeros(world.files, np.int8)
+        self.task_s: dict[bool, list[float]] = {False: [], True: []}
+        self.durations = RunningMedian()
+        self.finished = 0
+        self.batches = len(job.cut.cost_s)
+        self.pending: deque[int | Batch] = deque(range(self.batches))
+        self.doubles: deque[Batch] = deque()
+        self.free = deque(e for _ in range(world.slots) for e in range(world.executors))
+        self.running: dict[Copy, None] = {}
+        self.events: list[tuple[float, int, str, object]] = []
+        self.counter = 0
+        self.launched_s = -inf
+        self.launching = False
+        self.down: set[int] = set()
+        hours = 1.5 * job.ideal_s / 3600
+        many = dice.poisson(world.lost_an_hour * world.executors * hours)
+        times = sorted(dice.uniform(0, 1.5 * job.ideal_s, many).tolist())
+        for at_s in times:
+            self._at(at_s, "lose", int(dice.integers(world.executors)))
+
+    def weight(self, dice: random.Random) -> float:
+        """Of a new connection."""
+        world = self.world
+        if dice.random() < world.slow_connections:
+            return 1 / world.slow_connection_by
+        return dice.lognormvariate(-(world.spread**2) / 2, world.spread)
+
+    def own_per_host(self, batch: int) -> int | None:
+        """As ``work.own_settings`` shares it out."""
+        per_host = self.world.per_host
+        return per_host and max(1, per_host // self.job.sharers[batch])
+
+    def watch(self, host: int, from_s: float, to_s: float) -> None:
+        """A connection, for who counts them."""
+        if self.watched:
+            for column, value in zip(self.intervals, (host, from_s, to_s), strict=True):
+                column.append(value)  # type: ignore[arg-type]
+
+    def run(self) -> Result:
+        """Until every batch has its receipt."""
+        self._launch_soon(0.0)
+        if self.rules.speculation:
+            self._at(1.0, "speculate", None)
+        makespan_s = 0.0
+        while self.finished < self.batches:
+            now_s, _, kind, what = heappop(self.events)
+            match kind, what:
+                case "launch", _:
+                    self._launch(now_s)
+                case "beat", Copy() as copy:
+                    self._beat(copy, now_s)
+                case "end", Copy() as copy if not copy.gone:
+                    makespan_s = now_s
+                    self._end(copy, now_s)
+                case "free", int() as executor:
+                    self._free(executor, now_s)
+                case "speculate", _:
+                    self._speculate(now_s)
+                case "lose", int() as executor:
+                    self._lose(executor, now_s)
+                case "back", int() as executor:
+                    self.down.discard(executor)
+                    for _ in range(self.world.slots):
+                        self._free(executor, now_s)
+        return Result(
+            makespan_s, self.job.ideal_s, self.end_s, self.fetched, self.rescues, self.needless, self.copies,
+            self.lost, self.skipped, self.task_s, most_at_once(self.intervals),
+        )  # fmt: skip
+
+    def _at(self, at_s: float, kind: str, what: object) -> None:
+        self.counter += 1
+        heappush(self.events, (at_s, self.counter, kind, what))
+
+    def _launch_soon(self, now_s: float) -> None:
+        if not self.launching and self.free and (self.pending or self.doubles):
+            self.launching = True
+            self._at(max(now_s, self.launched_s + 1 / self.world.launches_a_s), "launch", None)
+
+    def _launch(self, now_s: float) -> None:
+        """One task to one slot; copies of running tasks come after all others, as in Spark."""
+        self.launching = False
+        if not self.free:
+            return
+        executor, batch = self.free.popleft(), None
+        if self.pending:
+            first = self.pending.popleft()
+            batch = first if isinstance(first, Batch) else Batch(self, first)
+        else:
+            while self.doubles and (self.doubles[0].over or not self.doubles[0].copies):
+                self.doubles.popleft()
+            if self.doubles and self.doubles[0].copies[0].executor != executor:
+                batch = self.doubles.popleft()
+                self.copies += 1
+        if batch is None:
+            self.free.append(executor)
+            if self.doubles:
+                self.launched_s = now_s
+                self._launch_soon(now_s)
+            return
+        self.launched_s = now_s
+        copy = Copy(self, batch, executor, now_s)
+        self.running[copy] = None
+        self._at(now_s + BEAT_S, "beat", copy)
+        self._launch_soon(now_s)
+
+    def _beat(self, copy: Copy, now_s: float) -> None:
+        if copy.gone:
+            return
+        is_through = copy.run(now_s)
+        for rate in copy.rates:
+            self.baseline.add(rate)
+        if copy.rates:
+            copy.rates.clear()
+            self.median_bps = self.baseline.value
+        if is_through:
+            self._at(max(copy.end_s, now_s - BEAT_S), "end", copy)
+        else:
+            self._at(now_s + BEAT_S, "beat", copy)
+
+    def _end(self, copy: Copy, now_s: float) -> None:
+        """The batch has its receipt; its other copies see it."""
+        batch = copy.batch
+        batch.over = True
+        self.finished += 1
+        self.durations.add(now_s - copy.began_s)
+        self.task_s[copy.executor in self.slow].append(now_s - copy.began_s)
+        self.end_s[batch.entries] = batch.stands_s
+        self.fetched[batch.entries] = batch.fetched
+        for one in batch.copies:
+            one.gone = True
+            self.running.pop(one, None)
+            self._at(now_s if one is copy else now_s + LOSER_S, "free", one.executor)
+        batch.copies = []
+
+    def _free(self, executor: int, now_s: float) -> None:
+        if executor not in self.down:
+            self.free.append(executor)
+            self._launch_soon(now_s)
+
+    def _speculate(self, now_s: float) -> None:
+        self._at(now_s + 1.0, "speculate", None)
+        median_s = self.durations.value
+        if median_s is None or self.finished < max(int(QUANTILE * self.batches), 1):
+            return
+        limit = max(MULTIPLIER * median_s, YOUNGEST_S)
+        for copy in self.running:
+            batch = copy.batch
+            if now_s - copy.began_s > limit and not batch.doubled and len(batch.copies) == 1:
+                batch.doubled = True
+                self.doubles.append(batch)
+        self._launch_soon(now_s)
+
+    def _lose(self, executor: int, now_s: float) -> None:
+        """Its tasks are begun again, before all others; what they have not put in place by now is not there."""
+        if executor in self.down:
+            return
+        self.lost += 1
+        self.down.add(executor)
+        self.free = deque(one for one in self.free if one != executor)
+        self._at(now_s + BACK_S, "back", executor)
+        for copy in [one for one in self.running if one.executor == executor]:
+            batch = copy.batch
+            copy.gone = True
+            del self.running[copy]
+            batch.copies.remove(copy)
+            for place, stands_s in enumerate(batch.stands_s):
+                if now_s < stands_s < inf:
+                    batch.stands_s[place] = inf
+                    batch.fetched[place] -= 1
+            if not batch.copies:
+                batch.doubled = False
+                self.pending.appendleft(batch)
+        self._launch_soon(now_s)
+
+
+def most_at_once(intervals: tuple["array[int]", "array[float]", "array[float]"]) -> dict[int, int]:
+    """By host, the most connections at a time."""
+    hosts, starts, ends = (np.asarray(one) for one in intervals)
+    found: dict[int, int] = {}
+    for host in np.unique(hosts):
+        mine = hosts == host
+        times = np.concatenate([ends[mine], starts[mine]])
+        steps = np.repeat([-1, 1], mine.sum())
+        found[int(host)] = int(np.cumsum(steps[np.lexsort((steps, times))]).max(initial=0))
+    return found

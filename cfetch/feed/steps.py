@@ -1,0 +1,56 @@
+"""What one step of following a feed does: changes in rounds, each of which is one plan. Pure.
+
+A plan has each path once, and no file where another needs a directory. So versions of one path, and of paths
+that stand in each other's way, go to different rounds, in the feed's order; all others share one.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from cfetch.feed.source import Change
+from cfetch.manifest.entry import collision_key
+
+__all__ = ["Round", "latest", "rounds"]
+
+
+class Round(NamedTuple):
+    """Deletes come first: what follows may need a directory where a file was."""
+
+    deletes: tuple[Change, ...]
+    upserts: tuple[Change, ...]
+
+
+def latest(changes: Iterable[Change]) -> list[Change]:
+    """The last change of each path, in the order of these."""
+    found: dict[str, Change] = {}
+    for change in changes:
+        found.pop(change.path, None)
+        found[change.path] = change
+    return list(found.values())
+
+
+def rounds(changes: Iterable[Change]) -> list[Round]:
+    """Changes of one path, or of a path and one below it, keep their order: each is in a later round.
+
+    The same for paths that would be one file on a system that folds case or Unicode forms.
+    """
+    number_of: dict[str, int] = {}  # of the last change of a path
+    beneath: dict[str, int] = {}  # of the last change of anything below a path
+    found: list[tuple[list[Change], list[Change]]] = []
+    for change in changes:
+        key = collision_key(change.path)
+        above = list(_directories(key))
+        before = [number_of.get(key, -1), beneath.get(key, -1), *(number_of.get(one, -1) for one in above)]
+        number = 1 + max(before)
+        number_of[key] = number
+        for one in above:
+            beneath[one] = max(beneath.get(one, -1), number)
+        if number == len(found):
+            found.append(([], []))
+        found[number][change.entry is not None].append(change)
+    return [Round(tuple(deletes), tuple(upserts)) for deletes, upserts in found]
+
+
+def _directories(path: str) -> Iterator[str]:
+    while path := path.rpartition("/")[0]:
+        yield path

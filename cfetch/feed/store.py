@@ -1,0 +1,417 @@
+"""What the reference feed server keeps, in one SQLite file: ranges, changes, and the files as they were seen.
+
+A range that has split or merged keeps its entries where they are, and they are told by way of its live
+descendants only; so every leaf has the archive of all its ancestors, and each entry is stored once.
+
+A call that changes something is one transaction, flushed before it returns (WAL, ``synchronous=FULL``): an
+LSN that was told is never given to another change, not even after a power cut. Any thread may call.
+"""
+
+import fcntl
+import os
+import secrets
+import sqlite3
+import threading
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from cfetch.errors import Held, LocalFault, UsageError
+from cfetch.feed.ranges import ALL_KEYS, KeyRange, Range, Span, key_of
+from cfetch.feed.wire import key_text
+from cfetch.placement.local import local_fault
+from cfetch.secret import printable
+
+__all__ = ["FeedStore", "File", "Published", "Stored", "Window"]
+
+VERSION = 1
+MAX_LIVE = 4096  # ranges: a list of them has to be fetched as a whole
+SCAN_LSNS = 100_000  # that one page may look through for keys that are asked for: some 50 ms
+PAGE_BYTES = 4 << 20  # of rows, roughly: what a server holds for each request
+BUSY_MS = 10_000  # a writer holds the file for one transaction
+_KEY_BYTES = 16
+_TABLES = """
+CREATE TABLE marks(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE ranges(number INTEGER PRIMARY KEY, low BLOB NOT NULL, high BLOB, live INTEGER NOT NULL,
+    first INTEGER NOT NULL, next INTEGER NOT NULL, kept_from INTEGER NOT NULL);
+CREATE TABLE parents(child INTEGER NOT NULL, parent INTEGER NOT NULL, PRIMARY KEY(child, parent)) WITHOUT ROWID;
+CREATE TABLE changes(range INTEGER NOT NULL, lsn INTEGER NOT NULL, key BLOB NOT NULL, at INTEGER NOT NULL,
+    path TEXT NOT NULL, size INTEGER, sha256 BLOB, more TEXT, PRIMARY KEY(range, lsn)) WITHOUT ROWID;
+CREATE TABLE files(path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
+    inode INTEGER NOT NULL, sha256 BLOB NOT NULL) WITHOUT ROWID;
+"""
+
+
+class File(NamedTuple):
+    """A file of the tree as it was when it was hashed."""
+
+    path: str
+    size_bytes: int
+    mtime_ns: int
+    inode: int
+    sha256: bytes
+
+
+class Published(NamedTuple):
+    """A change to be published: a file of the tree, a row of a manifest (``more``: JSON), or else a delete."""
+
+    path: str
+    size_bytes: int | None = None
+    sha256: bytes | None = None
+    more: str | None = None
+    key: int | None = None
+
+
+class Stored(NamedTuple):
+    """A change with its LSN; the rest as published."""
+
+    lsn: int
+    key: int
+    path: str
+    size_bytes: int | None
+    sha256: bytes | None
+    more: str | None
+
+
+class Window(NamedTuple):
+    """What a page is made of. ``expired``: the entries from there on are kept; those asked for are not."""
+
+    rows: tuple[Stored, ...] = ()
+    next_lsn: int = 0
+    expired: int | None = None
+
+
+class _Live(NamedTuple):
+    number: int
+    low: int
+    high: int
+
+
+class FeedStore:
+    """One feed in ``directory``, made there if there is none. Close it."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises LocalFault: it cannot be kept there. Held: another server publishes from there."""
+        self.path = directory / "feed.sqlite"
+        self._writing, self._reading = threading.Lock(), threading.Lock()
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # rows of a manifest may be signed links
+            self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            shown = printable(str(directory))
+            raise local_fault(
+                error, f"cannot keep the feed in {shown}; --state names another place"
+            ) from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel lets go of it after kill -9
+        except BlockingIOError:
+            os.close(self._lock)
+            raise Held(f"another server publishes the feed in {printable(str(directory))}") from None
+        with self._faults():
+            self._out = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+            self._in = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+            for connection in (self._out, self._in):
+                connection.execute(f"PRAGMA busy_timeout={BUSY_MS}")
+            self._out.execute("PRAGMA journal_mode=WAL")
+            self._out.execute("PRAGMA synchronous=FULL")
+            self._open()
+
+    def _open(self) -> None:
+        (version,) = self._out.execute("PRAGMA user_version").fetchone()
+        if version not in (0, VERSION):
+            raise UsageError(f"{printable(str(self.path))} is of another version of cfetch")
+        if version == 0:
+            with self._transaction():
+                for statement in filter(str.strip, _TABLES.split(";")):
+                    self._out.execute(statement)
+                self._out.execute(f"PRAGMA user_version={VERSION}")
+                self._mark({"feed": secrets.token_hex(16), "generation": "0"})
+                self._add(ALL_KEYS, first=0, parents=())
+        self.feed = self.mark("feed") or ""
+        self._load()
+
+    def _load(self) -> None:
+        """What is asked all the time and changes rarely."""
+        parents: dict[int, set[int]] = {}
+        for child, parent in self._out.execute("SELECT child, parent FROM parents ORDER BY child"):
+            above = parents.setdefault(child, set())
+            above |= {parent, *parents.get(parent, ())}  # a parent's number is lower than its child's
+        self._ancestors = parents
+        rows = self._out.execute("SELECT number, low, high FROM ranges WHERE live ORDER BY low")
+        self._live = [_Live(number, _key(low), _high(high)) for number, low, high in rows]
+
+    # --- reading
+
+    def listed(self) -> tuple[int, tuple[Range, ...]]:
+        """The generation, which every split and merge raises, and the live ranges."""
+        with self._snapshot() as cursor:
+            (generation,) = cursor.execute("SELECT value FROM marks WHERE name='generation'").fetchone()
+            rows = cursor.execute("SELECT number, low, high FROM ranges WHERE live ORDER BY low").fetchall()
+        return int(generation), tuple(
+            Range(str(number), KeyRange(_key(low), _high(high)), frozenset(map(str, self._above(number))))
+            for number, low, high in rows
+        )
+
+    def archives(self, via: str, of: str) -> bool:
+        """Whether ``via`` is ``of``, or descends from it."""
+        numbers = _number(via), _number(of)
+        return numbers[1] == numbers[0] or numbers[1] in self._above(numbers[0])
+
+    def is_live(self, of: str) -> bool:
+        """Whether it has neither split nor merged, and ever was."""
+        with self._snapshot() as cursor:
+            found = cursor.execute("SELECT live FROM ranges WHERE number=?", (_number(of),)).fetchone()
+        return bool(found and found[0])
+
+    def span(self, of: str) -> Span:
+        """The LSNs of a range that there is."""
+        with self._snapshot() as cursor:
+            live, first, next_lsn, _ = _range(cursor, of)
+        return Span(first, None if live else next_lsn - 1)
+
+    def window(self, of: str, next_lsn: int, keys: KeyRange, limit: int) -> Window:
+        """At most ``limit`` changes of a range that there is, from ``next_lsn`` on, and where to read on."""
+        with self._snapshot() as cursor:
+            _, _, head, kept_from = _range(cursor, of)
+            if next_lsn < kept_from:
+                return Window(expired=kept_from)
+            end = min(head, next_lsn + SCAN_LSNS)
+            found = cursor.execute(
+                "SELECT lsn, key, path, size, sha256, more FROM changes WHERE range=? AND lsn>=? AND lsn<?"
+                " AND key>=? AND (? OR key<?) ORDER BY lsn LIMIT ?",
+                (_number(of), next_lsn, end, _blob(keys.low), *_below(keys.high), limit),
+            )
+            rows, size_bytes = [], 0
+            for lsn, key, path, *rest in found:
+                rows.append(Stored(lsn, _key(key), path, *rest))
+                size_bytes += 200 + 4 * len(path.encode()) + len(rest[2] or "")
+                if size_bytes > PAGE_BYTES:
+                    break
+            if len(rows) == limit or size_bytes > PAGE_BYTES:
+                end = rows[-1].lsn + 1
+        return Window(tuple(rows), max(end, next_lsn))
+
+    def head(self, of: str) -> int:
+        """The LSN that the next change of a range gets, or would have got."""
+        with self._snapshot() as cursor:
+            return _range(cursor, of)[2]
+
+    def mark(self, name: str) -> str | None:
+        """What was noted under a name."""
+        with self._snapshot() as cursor:
+            found = cursor.execute("SELECT value FROM marks WHERE name=?", (name,)).fetchone()
+        return found[0] if found else None
+
+    def files(self, paths: Sequence[str]) -> dict[str, File]:
+        """Those of the paths that were published, as they were seen."""
+        holes = ",".join("?" * len(paths))
+        with self._snapshot() as cursor:
+            rows = cursor.execute(f"SELECT * FROM files WHERE path IN ({holes})", paths)  # noqa: S608 - holes only
+            return {row[0]: File(*row) for row in rows}
+
+    def files_after(self, path: str, limit: int) -> list[str]:
+        """The next paths of published files, in order; "" is before all."""
+        with self._snapshot() as cursor:
+            rows = cursor.execute("SELECT path FROM files WHERE path>? ORDER BY path LIMIT ?", (path, limit))
+            return [found for (found,) in rows]
+
+    def file_count(self) -> int:
+        """How many files are published."""
+        with self._snapshot() as cursor:
+            count: int = cursor.execute("SELECT count(*) FROM files").fetchone()[0]
+        return count
+
+    # --- changing
+
+    def publish(
+        self,
+        changes: Sequence[Published],
+        *,
+        at_s: float,
+        files: Iterable[File] = (),
+        removed: Iterable[str] = (),
+        marks: Mapping[str, str] | None = None,
+        split_entries: int | None = None,
+    ) -> None:
+        """Give the changes their LSNs, and note ``files``, ``removed`` ones and ``marks``: all or nothing.
+
+        A range that then has more than ``split_entries`` entries is split.
+        """
+        with self._transaction():
+            self._out.executemany("INSERT OR REPLACE INTO files VALUES(?,?,?,?,?)", files)
+            self._out.executemany("DELETE FROM files WHERE path=?", ((path,) for path in removed))
+            self._mark(marks or {})
+            touched = self._insert(changes, int(at_s))
+            for number, (first, next_lsn) in touched.items():
+                full = split_entries is not None and next_lsn - first > split_entries
+                if full and len(self._live) < MAX_LIVE:
+                    self._split(number)
+
+    def _insert(self, changes: Sequence[Published], at_s: int) -> dict[int, tuple[int, int]]:
+        """First and next LSN of each range that has grown."""
+        lows = [live.low for live in self._live]
+        grown: dict[int, tuple[int, int]] = {}
+        rows = []
+        for path, size_bytes, sha256, more, given in changes:
+            key = key_of(path) if given is None else given
+            number = self._live[bisect_right(lows, key) - 1].number
+            if number not in grown:
+                query = "SELECT first, next FROM ranges WHERE number=?"
+                grown[number] = self._out.execute(query, (number,)).fetchone()
+            first, lsn = grown[number]
+            grown[number] = (first, lsn + 1)
+            rows.append((number, lsn, _blob(key), at_s, path, size_bytes, sha256, more))
+        self._out.executemany("INSERT INTO changes VALUES(?,?,?,?,?,?,?,?)", rows)
+        heads = ((next_lsn, number) for number, (_, next_lsn) in grown.items())
+        self._out.executemany("UPDATE ranges SET next=? WHERE number=?", heads)
+        return grown
+
+    def split(self, of: str | None = None) -> tuple[str, tuple[str, ...]]:
+        """Split a live range in the middle of its keys; without a name, the one with the most entries.
+
+        Returns it and its children. Raises UsageError: it is not live, or cannot be split further.
+        """
+        with self._transaction():
+            if of is None:
+                query = "SELECT number FROM ranges WHERE live ORDER BY next - first DESC, number LIMIT 1"
+                (number,) = self._out.execute(query).fetchone()
+            else:
+                number = self._named(of).number
+            if len(self._live) >= MAX_LIVE:
+                raise UsageError(f"the feed has {MAX_LIVE} live ranges, as many as it may have")
+            return str(number), self._split(number)
+
+    def _split(self, number: int) -> tuple[str, ...]:
+        live = self._named(str(number))
+        middle = (live.low + live.high) // 2
+        if middle == live.low:
+            raise UsageError(f"range {number} has a single key and cannot be split")
+        parts = (KeyRange(live.low, middle), KeyRange(middle, live.high))
+        return self._replace((number,), parts)
+
+    def merge(self, one: str, other: str) -> str:
+        """Make one range of two live neighbours. Raises UsageError: they are none."""
+        with self._transaction():
+            lower, upper = sorted((self._named(one), self._named(other)), key=lambda live: live.low)
+            if lower.high != upper.low:
+                raise UsageError(f"ranges {one} and {other} are no neighbours")
+            (child,) = self._replace((lower.number, upper.number), (KeyRange(lower.low, upper.high),))
+            return child
+
+    def _replace(self, parents: tuple[int, ...], parts: tuple[KeyRange, ...]) -> tuple[str, ...]:
+        first = 0
+        for parent in parents:
+            self._out.execute("UPDATE ranges SET live=0 WHERE number=?", (parent,))
+            (head,) = self._out.execute("SELECT next FROM ranges WHERE number=?", (parent,)).fetchone()
+            first = max(first, head)
+        children = tuple(str(self._add(keys, first=first, parents=parents)) for keys in parts)
+        self._out.execute("UPDATE marks SET value = value + 1 WHERE name='generation'")
+        self._load()
+        return children
+
+    def _add(self, keys: KeyRange, *, first: int, parents: tuple[int, ...]) -> int:
+        (number,) = self._out.execute("SELECT coalesce(max(number) + 1, 0) FROM ranges").fetchone()
+        high = None if keys.high == ALL_KEYS.high else _blob(keys.high)
+        row = (number, _blob(keys.low), high, 1, first, first, first)
+        self._out.execute("INSERT INTO ranges VALUES(?,?,?,?,?,?,?)", row)
+        self._out.executemany("INSERT INTO parents VALUES(?,?)", ((number, parent) for parent in parents))
+        return int(number)
+
+    def forget(self, before_s: float) -> None:
+        """Drop the changes that were published before a time, up to the first that was not."""
+        rows = self._in_rows("SELECT number, next FROM ranges WHERE kept_from < next")
+        for number, next_lsn in rows:
+            with self._transaction():
+                query = "SELECT lsn FROM changes WHERE range=? AND at>=? ORDER BY lsn LIMIT 1"
+                found = self._out.execute(query, (number, before_s)).fetchone()
+                kept_from = found[0] if found else next_lsn
+                self._out.execute("UPDATE ranges SET kept_from=? WHERE number=?", (kept_from, number))
+                self._out.execute("DELETE FROM changes WHERE range=? AND lsn<?", (number, kept_from))
+
+    # --- one at a time
+
+    def _above(self, number: int) -> frozenset[int]:
+        return frozenset(self._ancestors.get(number, ()))
+
+    def _named(self, of: str) -> _Live:
+        for live in self._live:
+            if str(live.number) == of:
+                return live
+        raise UsageError(f"there is no live range {printable(of)!r}")
+
+    def _mark(self, marks: Mapping[str, str]) -> None:
+        self._out.executemany("INSERT OR REPLACE INTO marks VALUES(?,?)", marks.items())
+
+    def _in_rows(self, query: str) -> list[tuple[int, int]]:
+        with self._snapshot() as cursor:
+            return cursor.execute(query).fetchall()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._writing, self._faults():
+            self._out.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._out.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    self._out.execute("ROLLBACK")
+                    self._load()
+                raise
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[sqlite3.Cursor]:
+        """All that is read within is of one moment."""
+        with self._reading, self._faults():
+            cursor = self._in.cursor()
+            cursor.execute("BEGIN")
+            try:
+                yield cursor
+            finally:
+                cursor.execute("COMMIT")
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise LocalFault(
+                f"the feed's database {printable(str(self.path))} fails: {error.sqlite_errorname}; free some "
+                "space or give it another place by --state (a new database is a new feed)"
+            ) from None
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._in.close()
+        self._out.close()
+        os.close(self._lock)
+
+
+def _range(cursor: sqlite3.Cursor, of: str) -> tuple[bool, int, int, int]:
+    query = "SELECT live, first, next, kept_from FROM ranges WHERE number=?"
+    live, first, next_lsn, kept_from = cursor.execute(query, (_number(of),)).fetchone()
+    return bool(live), first, next_lsn, kept_from
+
+
+def _number(of: str) -> int:
+    """A range's number; -1, which none has, for a text that is no number of ours."""
+    return int(of) if of.isascii() and of.isdigit() and len(of) < 16 and str(int(of)) == of else -1
+
+
+def _blob(key: int) -> bytes:
+    return key.to_bytes(_KEY_BYTES)
+
+
+def _key(blob: bytes) -> int:
+    return int.from_bytes(blob)
+
+
+def _high(blob: bytes | None) -> int:
+    return ALL_KEYS.high if blob is None else _key(blob)
+
+
+def _below(high: int) -> tuple[bool, bytes]:
+    """For ``(? OR key < ?)``: the end of all keys has a byte too many."""
+    return (True, b"") if high == ALL_KEYS.high else (False, _blob(high))

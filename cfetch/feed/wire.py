@@ -1,0 +1,141 @@
+"""What stands on the wire of a feed: keys as text, and a change as a row of JSON. Strict in, exact out.
+
+A row has ``lsn``, ``op`` ("upsert" or "delete"), ``path``, ``key`` unless it is ``key_of(path)``, and for an
+upsert whatever else a manifest's row may state (docs/feed-protocol.md).
+"""
+
+import re
+from typing import Any
+
+from cfetch.errors import HostileFeed, ManifestError
+from cfetch.feed.ranges import KEY_BITS, KeyRange, key_of
+from cfetch.feed.source import Change
+from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.fields import FieldError, checked_path, checked_size
+from cfetch.manifest.rows import Document, Row, checked_row, unknown_key
+from cfetch.manifest.strict_json import decode_text, kind_of, quoted_key
+
+__all__ = [
+    "change_of",
+    "checked_id",
+    "decoded",
+    "key_from",
+    "key_text",
+    "keys_from",
+    "keys_text",
+    "lsn_from",
+    "members",
+]
+
+KEY_DIGITS = KEY_BITS // 4
+_KEY = re.compile(rf"[0-9a-f]{{{KEY_DIGITS}}}\Z")
+_ID = re.compile(r"[A-Za-z0-9._-]{1,128}\Z")  # ids stand in URLs, in file names and on people's screens
+SHOWN_FAULTS = 3  # of one row: more would hide the first
+_OWN = ("lsn", "op", "key")
+
+
+def key_text(key: int) -> str:
+    """A key as 32 hex digits in lower case."""
+    return f"{key:0{KEY_DIGITS}x}"
+
+
+def key_from(text: object) -> int:
+    """The key of ``key_text``. Raises: FieldError."""
+    if type(text) is not str or not _KEY.match(text):
+        raise FieldError(f"it must be a string of {KEY_DIGITS} hex digits in lower case")
+    return int(text, 16)
+
+
+def keys_text(keys: KeyRange) -> str:
+    """``LOW-HIGH``; without HIGH where it is the end of all keys, which has a digit too many."""
+    return f"{key_text(keys.low)}-{'' if keys.high == 1 << KEY_BITS else key_text(keys.high)}"
+
+
+def keys_from(text: object) -> KeyRange:
+    """The range of ``keys_text``. Raises: FieldError: it is none, or holds no key."""
+    if type(text) is not str:
+        raise FieldError(f"it must be a string LOW-HIGH, not {kind_of(text)}")
+    low, dash, high = text.partition("-")
+    if not dash:
+        raise FieldError("it must be LOW-HIGH, two keys with a dash between them")
+    keys = KeyRange(key_from(low), key_from(high) if high else 1 << KEY_BITS)
+    if keys.low >= keys.high:
+        raise FieldError("it holds no key: its lower end is not below its upper end")
+    return keys
+
+
+def lsn_from(value: object) -> int:
+    """An LSN: an integer from 0 to 2**63-1. Raises: FieldError."""
+    return checked_size(value)
+
+
+def checked_id(value: object) -> str:
+    """A feed's or a range's id: 1 to 128 letters, digits, dots, dashes, underscores. Raises: FieldError."""
+    if type(value) is not str or not _ID.match(value) or value in (".", ".."):
+        raise FieldError("it must be 1 to 128 letters, digits, dots, dashes and underscores")
+    return value
+
+
+def decoded(body: bytes, what: str) -> Any:  # noqa: ANN401 - JSON is any value
+    """One JSON document. Raises: HostileFeed: ``what`` is none."""
+    try:
+        return decode_text(body.decode(), 1)
+    except (UnicodeDecodeError, BrokenDocumentError) as error:
+        why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise HostileFeed(f"{what} cannot be read: {why}") from None
+
+
+def members(
+    value: object, what: str, required: tuple[str, ...], optional: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """An object of exactly these keys. Raises: HostileFeed: ``what`` is none, lacks one or has others."""
+    if type(value) is not dict:
+        raise HostileFeed(f"{what} must be an object, not {kind_of(value)}")
+    for key in required:
+        if key not in value:
+            raise HostileFeed(f"{what} has no {key!r}")
+    for key in value:
+        if key not in required and key not in optional:
+            raise HostileFeed(f"{what}: {unknown_key(key, (*required, *optional))}")
+    return value
+
+
+def change_of(fields: object, document: Document, what: str) -> Change:
+    """The change that a row states. ``document`` has the base of its URLs; ``what`` is the row's name.
+
+    Raises:
+        HostileFeed: it breaks the rules; all of its faults are named.
+    """
+    if type(fields) is not dict:
+        raise HostileFeed(f"{what} must be an object, not {kind_of(fields)}")
+    faults = Faults()
+    own: dict[str, Any] = {}
+    for key, check in (("lsn", lsn_from), ("path", checked_path)):
+        try:
+            if key not in fields:
+                raise FieldError("it is missing")
+            own[key] = check(fields[key])
+        except FieldError as error:
+            faults.add(0, f"{key}: {error}")
+    op = fields.get("op")
+    if op not in ("upsert", "delete"):
+        faults.add(0, 'op: it must be "upsert" or "delete"')
+    if "key" in fields:
+        try:
+            own["key"] = key_from(fields["key"])
+        except FieldError as error:
+            faults.add(0, f"key: {error}")
+    elif "path" in own:
+        own["key"] = key_of(own["path"])
+    entry = None
+    if op == "delete":
+        for key in fields.keys() - {*_OWN, "path"}:
+            faults.add(0, f"a delete states no {quoted_key(key)}")
+    elif not faults.total:
+        entry = checked_row(Row(0, {k: v for k, v in fields.items() if k not in _OWN}), 0, document, faults)
+    try:
+        faults.raise_if_any(what)
+    except ManifestError as error:
+        said = "; ".join(problem.message for problem in error.problems[:SHOWN_FAULTS])
+        raise HostileFeed(f"{what}: {said}") from None
+    return Change(own["lsn"], own["key"], own["path"], entry)

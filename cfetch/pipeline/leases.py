@@ -1,0 +1,122 @@
+"""Connections to a host, of which all tasks together may have so many, dealt out by leases. Pure.
+
+Fair is max-min: nobody has less than another who has more than one above, unless it wants no more. A lease is
+granted out of what is free and never out of what another task may still use: a task whose part shrinks keeps
+what it has under way, and says at its next beat what that is. So there are never more than ``most``.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+__all__ = ["TURN_S", "Demand", "Leases", "fair"]
+
+TURN_S = 10.0  # where there is less than one for each task, they take turns: a few files long
+SETTLED_S = 0.5  # parts are found anew so often at most: a task beats once a second
+
+
+class Demand(NamedTuple):
+    """What a task says of one host: connections it has, the lease it goes by, and connections of use to it.
+
+    So a lost message costs nothing: the hub need not know what it has said.
+    """
+
+    has: int
+    lease: int
+    wants: int
+
+
+class _Claim(NamedTuple):
+    wants: int
+    held: int  # it may have so many until it is heard again
+
+
+class _Host:
+    def __init__(self) -> None:
+        self.claims: dict[int, _Claim] = {}
+        self.held = 0
+        self.parts: dict[int, int] = {}
+        self.found_s: float | None = None  # when the parts were found; None: they have to be
+
+    def put(self, task: int, claim: _Claim | None) -> None:
+        before = self.claims.pop(task, None)
+        self.held += (claim.held if claim else 0) - (before.held if before else 0)
+        if claim is not None:
+            self.claims[task] = claim
+        if (before is None) is not (claim is None):
+            self.found_s = None
+
+
+def fair(wants: Mapping[int, int], most: int, first: Iterable[int]) -> dict[int, int]:
+    """Max-min fair parts of ``most``: by task, no more than it wants; none is left that somebody wants.
+
+    What cannot be divided evenly goes to those that come ``first`` (all tasks, in order).
+    """
+    level, left = 0, most
+    at_level = sorted(wants.values())
+    for place, want in enumerate(at_level):  # raise the level while all that want more can have it
+        step = min(want - level, left // (len(at_level) - place))
+        level += step
+        left -= step * (len(at_level) - place)
+        if level < want:
+            break
+    parts = {task: min(want, level) for task, want in wants.items()}
+    for task in first:
+        if left and wants[task] > level:
+            parts[task] += 1
+            left -= 1
+    return parts
+
+
+class Leases:
+    """``most``: connections to one host at a time. Times are seconds on one monotonic clock."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._hosts: dict[str, _Host] = {}
+        self._hosts_of: dict[int, frozenset[str]] = {}
+
+    def beat(self, task: int, demands: Mapping[str, Demand], now_s: float) -> dict[str, int]:
+        """Take in what a task says of all its hosts; its leases from now on."""
+        for name in self._hosts_of.get(task, frozenset()) - demands.keys():
+            self._put(name, task, None)
+        self._hosts_of[task] = frozenset(demands)
+        return {name: self._granted(name, task, demand, now_s) for name, demand in demands.items()}
+
+    def forget(self, task: int) -> None:
+        """It has ended, or has been silent for so long that it goes by no lease any more."""
+        for name in self._hosts_of.pop(task, frozenset()):
+            self._put(name, task, None)
+
+    def held(self, name: str) -> int:
+        """How many connections tasks may have at a host now."""
+        host = self._hosts.get(name)
+        return host.held if host is not None else 0
+
+    def _put(self, name: str, task: int, claim: _Claim | None) -> None:
+        host = self._hosts.setdefault(name, _Host())
+        host.put(task, claim)
+        if not host.claims:
+            del self._hosts[name]
+
+    def _granted(self, name: str, task: int, demand: Demand, now_s: float) -> int:
+        uses = max(demand.has, demand.lease)
+        self._put(name, task, _Claim(demand.wants, uses))
+        host = self._hosts[name]
+        if host.found_s is None or now_s - host.found_s >= SETTLED_S:
+            self._find_parts(host, now_s)
+        part = host.parts[task]
+        lease = min(part, uses + max(0, self._most - host.held))
+        host.put(task, _Claim(demand.wants, max(uses, lease)))
+        return lease
+
+    def _find_parts(self, host: _Host, now_s: float) -> None:
+        wants = {task: claim.wants for task, claim in host.claims.items()}
+        asking = sum(want > 0 for want in wants.values())
+        if asking > self._most:  # somebody has none: another one each turn
+            order = sorted(wants)
+            start = int(now_s / TURN_S) * self._most % len(order)
+            first = order[start:] + order[:start]
+        else:  # who has it keeps it
+            first = sorted(wants, key=lambda task: (-host.claims[task].held, task))
+        host.parts = fair(wants, self._most, first)
+        host.found_s = now_s

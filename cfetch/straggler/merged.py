@@ -1,0 +1,117 @@
+"""What normal speed is over all tasks of a run on many machines, and which machines are far slower.
+
+A machine is compared with the others by like files only: of one host, and of a like size, since small files
+tell the latency and large ones the bandwidth, and a host that is slow for all speaks against no machine.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from cfetch.config.straggler import StragglerConfig
+from cfetch.straggler.baseline import RunningMedian, required
+
+__all__ = ["Merged", "Sample"]
+
+RECENT = 32  # samples of one machine and kind that count: it may be slow for a while only
+MOST_KINDS = 1024  # hosts times sizes; the oldest go: some 8 MB with 250 machines that know all of them
+LEAST = 5  # samples before a machine is judged: fewer are bad luck
+
+
+class Sample(NamedTuple):
+    """What one file was fetched with."""
+
+    host: str
+    size_bytes: int
+    rate_bps: float
+
+
+_Kind = tuple[str, int]
+
+
+class Merged:
+    """Samples of all tasks in, one baseline and the slow machines out."""
+
+    def __init__(self, config: StragglerConfig) -> None:
+        self._config = config
+        self._median = RunningMedian()
+        self._kinds: dict[_Kind, dict[str, deque[float]]] = {}
+        self.finished = 0
+
+    def add(self, machine: str, samples: Iterable[Sample], finished: int) -> None:
+        """``finished`` entries have come to their end there, of which these are a selection."""
+        self.finished += finished
+        for sample in samples:
+            self._median.add(sample.rate_bps)
+            kind = self._kinds.setdefault(_kind(sample), {})
+            kind.setdefault(machine, deque(maxlen=RECENT)).append(sample.rate_bps)
+        while len(self._kinds) > MOST_KINDS:
+            del self._kinds[next(iter(self._kinds))]
+
+    @property
+    def median_bps(self) -> float | None:
+        """Normal speed, whether it is in force or not; None before the first sample."""
+        return self._median.value
+
+    def required(self, under_way: int) -> int:
+        """Entries that must have finished before anyone is judged, by the rule of one machine."""
+        return required(self.finished + under_way, self._config.quantile)
+
+    def in_force_bps(self, under_way: int) -> float | None:
+        """The baseline for all tasks, once enough entries have finished."""
+        enough = self._config.enabled and self.finished >= self.required(under_way)
+        return self.median_bps if enough else None
+
+    def slow(self, under_way: Iterable[tuple[str, Sample]]) -> dict[str, float]:
+        """Machines that have less of the others' speed than one divided by the multiplier; their share of it.
+
+        ``under_way`` are the speeds, by machine, of what has not finished yet: so a machine is known to be
+        slow before any of its files has exceeded its limit.
+        """
+        going: dict[_Kind, dict[str, list[float]]] = {}
+        for machine, sample in under_way:
+            going.setdefault(_kind(sample), {}).setdefault(machine, []).append(sample.rate_bps)
+        shares: dict[str, list[float]] = {}
+        for kind, finished in self._kinds.items():
+            _compare(finished, going.get(kind, {}), shares)
+        found = {machine: _middle(sorted(many)) for machine, many in shares.items() if len(many) >= LEAST}
+        return {machine: share for machine, share in found.items() if share * self._config.multiplier < 1}
+
+
+def _compare(
+    finished: dict[str, deque[float]], going: dict[str, list[float]], shares: dict[str, list[float]]
+) -> None:
+    """Add each machine's speeds as shares of what is normal for the others."""
+    medians = sorted((_middle(sorted(rates)), machine) for machine, rates in finished.items())
+    normal = [rate for rate, _ in medians]
+    places = {machine: place for place, (_, machine) in enumerate(medians)}
+    for machine in finished.keys() | going.keys():
+        place = places.get(machine)
+        others = normal if place is None else _Without(normal, place)
+        if len(others):
+            usual_bps = _middle(others)
+            rates = [*finished.get(machine, ()), *going.get(machine, ())]
+            shares.setdefault(machine, []).extend(rate / usual_bps for rate in rates)
+
+
+class _Without(Sequence[float]):
+    """Sorted numbers but one: no copy for each machine."""
+
+    def __init__(self, numbers: list[float], place: int) -> None:
+        self._numbers = numbers
+        self._place = place
+
+    def __len__(self) -> int:
+        return len(self._numbers) - 1
+
+    def __getitem__(self, at: int) -> float:  # type: ignore[override]  # nobody slices it
+        return self._numbers[at + (at >= self._place)]
+
+
+def _middle(ordered: Sequence[float]) -> float:
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+def _kind(sample: Sample) -> _Kind:
+    return sample.host, sample.size_bytes.bit_length() // 2  # sizes within a factor of four

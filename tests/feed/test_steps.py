@@ -1,0 +1,71 @@
+"""Rounds of a step: order where it matters, and as few as possible."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cfetch.feed.source import Change
+from cfetch.feed.steps import latest, rounds
+from cfetch.manifest.entry import Entry, collision_key, safe_path
+from cfetch.secret import SecretUrl
+
+
+def change(path, lsn=0, *, delete=False):
+    path = safe_path(path)
+    entry = None if delete else Entry(id=0, url=SecretUrl(f"http://h/{path}?{lsn}"), path=path)
+    return Change(lsn, 0, path, entry)
+
+
+def shown(found):
+    return [([one.path for one in each.deletes], [one.path for one in each.upserts]) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("paths", "wanted"),
+    [
+        ([], []),
+        (["a", "b", "c/d"], [([], ["a", "b", "c/d"])]),
+        (["a", "b", "a"], [([], ["a", "b"]), ([], ["a"])]),
+        (["a", "-a", "a"], [([], ["a"]), (["a"], []), ([], ["a"])]),
+        (["-a", "b"], [(["a"], ["b"])]),
+        (["a", "-a", "a/b/c"], [([], ["a"]), (["a"], []), ([], ["a/b/c"])]),
+        (["a/b/c", "-a/b/c", "a"], [([], ["a/b/c"]), (["a/b/c"], []), ([], ["a"])]),
+        (["-a/b", "-a/c", "a"], [(["a/b", "a/c"], []), ([], ["a"])]),
+        (["A", "a"], [([], ["A"]), ([], ["a"])]),
+    ],
+)
+def test_rounds(paths, wanted):
+    """A minus is a delete."""
+    changes = [change(path.strip("-"), n, delete=path[0] == "-") for n, path in enumerate(paths)]
+    assert shown(rounds(changes)) == wanted
+
+
+NAMES = st.sampled_from(["a", "A", "a/b", "a/b/c", "b", "b/a", "c"])
+CHANGES = st.lists(st.tuples(NAMES, st.booleans()), max_size=30)
+
+
+def meet(one, other):
+    """Whether one path is the other's, or a directory above it."""
+    one, other = collision_key(one), collision_key(other)
+    return one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/")
+
+
+@given(CHANGES)
+def test_rounds_keep_the_order_of_what_meets(drawn):
+    """Nothing is lost; no two of a round meet; each change is as early as those before it allow."""
+    changes = [change(path, n, delete=delete) for n, (path, delete) in enumerate(drawn)]
+    found = rounds(changes)
+    number = {one.lsn: n for n, each in enumerate(found) for part in each for one in part}
+    assert sorted(number) == [one.lsn for one in changes]
+    for n, one in enumerate(changes):
+        before = [number[other.lsn] for other in changes[:n] if meet(one.path, other.path)]
+        assert number[one.lsn] == 1 + max(before, default=-1)
+
+
+@given(CHANGES)
+def test_latest_is_what_a_dict_holds(drawn):
+    """One change a path, the last, in order."""
+    changes = [change(path, n, delete=delete) for n, (path, delete) in enumerate(drawn)]
+    found = latest(changes)
+    assert {one.path: one.lsn for one in found} == {one.path: one.lsn for one in changes}
+    assert [one.lsn for one in found] == sorted(one.lsn for one in found)

@@ -1,8 +1,9 @@
 """A cluster of a thousand executors in virtual time: the model behind ``scale_simulation.py``.
 
-Real are the cut (``shares``, ``sharers``), the schedule, the hosts' limits, the straggler detector and its
-formula, as each task runs them. Modelled are the wire, the executors, and Spark: who gets a slot when, what is
-begun again, and when a copy is made (``TaskSetManager.checkSpeculatableTasks``). One seed, one story.
+Real are the cut (``shares``, ``sharers``), each task's schedule, limits for hosts and straggler detector, and
+the book of the hub with its leases and its merged baseline. Modelled are the wire, the executors, and Spark:
+who gets a slot when, what is begun again, and when a copy is made (``TaskSetManager.checkSpeculatableTasks``).
+One seed, one story.
 
 The wire: of the connections of a task each has a weight, and gets the lesser of its share of ``task_bps`` by
 weight and weight x ``connection_bps``. So V, the bytes that a connection of weight 1 has brought since the task
@@ -11,9 +12,9 @@ one of small weight; at a slow executor all is slower.
 """
 
 import random
+import time
 from array import array
 from collections import deque
-from collections.abc import Iterator
 from heapq import heappop, heappush
 from math import ceil, inf
 from typing import NamedTuple
@@ -22,10 +23,16 @@ import numpy as np
 import numpy.typing as npt
 
 from cfetch.config.straggler import StragglerConfig
+from cfetch.events import ActiveAttempt
+from cfetch.pipeline.hub_book import Book
+from cfetch.pipeline.hub_messages import EVERY_S, MOST_SAMPLES, Beat
 from cfetch.pipeline.job import SETTINGS
+from cfetch.pipeline.leases import Demand
 from cfetch.pipeline.shares import Pace, Shares, sharers, shares
+from cfetch.pipeline.work import LOOK_S, MOST_SHOWN, SHOWN
 from cfetch.straggler.baseline import RunningMedian
-from cfetch.straggler.detector import Detector, limit_s
+from cfetch.straggler.detector import Detector
+from cfetch.straggler.merged import Sample
 from cfetch.transfer.hosts import Hosts
 from cfetch.transfer.job import MAX_MITIGATIONS
 from cfetch.transfer.retry import Limits
@@ -33,13 +40,10 @@ from cfetch.transfer.schedule import Schedule
 
 __all__ = ["ALL", "Cluster", "Job", "Result", "Rules", "World", "job_of"]
 
-BEAT_S = 1.0  # how far a task runs by itself before others see what it did, and a hub would hear of it
 CHECK_S = 0.5
 SKIP_S = 0.0003  # a look at a file that stands: open, fstat, two extended attributes
 TASK_S = 0.05  # of a Python worker for each task: benchmarks/README.md, shares.SHORTEST_S
-LOSER_S = 0.5  # until a copy sees that the other one is through: work.LOOK_S
 BACK_S = 60.0  # until another executor stands in the place of a lost one
-MOST_RATES = 64  # that a task tells of in one beat
 QUANTILE = float(SETTINGS["spark.speculation.quantile"])
 MULTIPLIER = float(SETTINGS["spark.speculation.multiplier"])
 YOUNGEST_S = float(SETTINGS["spark.speculation.minTaskRuntime"].removesuffix("s"))
@@ -81,7 +85,7 @@ class Rules(NamedTuple):
 
     mitigation: bool = False
     speculation: bool = False
-    merged: bool = False
+    hub: bool = False
 
 
 ALL = {
@@ -89,7 +93,7 @@ ALL = {
     "detector": Rules(mitigation=True),
     "speculation": Rules(speculation=True),
     "both": Rules(mitigation=True, speculation=True),
-    "both, merged": Rules(mitigation=True, speculation=True, merged=True),
+    "both and hub": Rules(mitigation=True, speculation=True, hub=True),
 }
 
 
@@ -107,7 +111,8 @@ class Job(NamedTuple):
 
 class Result(NamedTuple):
     """One run. ``end_s``: of each entry; ``task_s``: of each copy that brought a batch to its end, by whether
-    its executor was slow; ``most_at_host``: most connections at one host at a time, where that was watched."""
+    its executor was slow; ``most_at_host``: most connections at one host at a time, where that was watched;
+    ``book_s``: processor time of the hub's book for so many ``beats``."""
 
     makespan_s: float
     ideal_s: float
@@ -120,6 +125,8 @@ class Result(NamedTuple):
     skipped: int
     task_s: dict[bool, list[float]]
     most_at_host: dict[int, int]
+    beats: int
+    book_s: float
 
     @property
     def ratio(self) -> float:
@@ -214,7 +221,8 @@ class Copy:
         self.v = 0.0
         self.weight = 0.0
         self.speed = world.connection_bps / self.by
-        self.rates: list[float] = []
+        self.samples: list[Sample] = []
+        self.finished = 0
         rules = cluster.rules
         self.config = StragglerConfig(enabled=rules.mitigation)
         self.detector = Detector(self.config)
@@ -236,8 +244,12 @@ class Copy:
         numbers: dict[int, int] = {}
         self.lane_of = [numbers.setdefault(batch.hosts[place], len(numbers)) for place in self.places]
         self.lanes = [str(host) for host in numbers]
-        own = self.cluster.own_per_host(batch.number)
-        self.hosts = None if own is None else Hosts(own, Limits(5, 900.0))
+        self.share = self.cluster.share(batch.number)
+        self.hosts = None
+        if self.share is not None:
+            self.hosts = Hosts(min(world.concurrency, world.per_host or world.concurrency), Limits(5, 900.0))
+            self.leases = dict.fromkeys(self.lanes, 0 if self.cluster.rules.hub else self.share)
+            self.hosts.lease(self.leases, self.share)
         self.schedule: Schedule[int] = Schedule(
             sizes, self.lane_of, len(numbers), opens_s=self._opens_s, most_put_back=world.concurrency
         )
@@ -329,9 +341,11 @@ class Copy:
         self._weigh(-flow.weight)
         del self.active[flow.place]
         self.detector.finished(flow.place, int(flow.left), self.now_s)
-        if self.cluster.rules.merged and len(self.rates) < MOST_RATES:
-            self.rates.append(flow.left / max(self.now_s - flow.start_s, 0.001))
         place = self.places[flow.place]
+        self.finished += 1
+        if self.cluster.rules.hub and len(self.samples) < MOST_SAMPLES:
+            rate_bps = flow.left / (self.now_s - flow.start_s)
+            self.samples.append(Sample(str(self.batch.hosts[place]), int(flow.left), rate_bps))
         self.batch.fetched[place] += 1
         if self.batch.stands_s[place] == inf:
             self.batch.stands_s[place] = self.now_s
@@ -349,26 +363,56 @@ class Copy:
 
     def _check(self) -> None:
         """Judge; then again when somebody may be too late. In between a check could find nobody."""
-        found = [flagged.id for flagged in self.detector.check(self.now_s).stragglers]
-        found += self._slow_for_all()
-        for place in dict.fromkeys(found):
-            self._rescue(self.active[place])
+        for flagged in self.detector.check(self.now_s).stragglers:
+            self._rescue(self.active[flagged.id])
         first_s = min((flow.start_s for flow in self.active.values()), default=self.now_s)
         late_s = first_s + self.config.padding_s - self.now_s
         self.check_s = self.now_s + CHECK_S * min(max(1, ceil(late_s / CHECK_S)), 9)
 
-    def _slow_for_all(self) -> Iterator[int]:
-        """By the baseline of all tasks, unless this executor is slow as a whole."""
-        median_bps, own_bps = self.cluster.median_bps, self.detector.median_bps
-        if not self.cluster.rules.merged or median_bps is None:
+    def talk(self, book: Book, shown: int, *, over: bool = False) -> None:
+        """A beat, and its orders, as ``hub_client.HubLine`` does it."""
+        demands = {}
+        if self.hosts is not None and not over:
+            for lane, host in enumerate(self.lanes):
+                has, wants = self.hosts.demand(host, self.schedule.left(lane))
+                if has or wants or self.leases[host]:
+                    demands[host] = Demand(has, self.leases[host], wants)
+        beat = Beat(
+            task=id(self),
+            batch=self.batch.number,
+            executor=str(self.executor),
+            active=[] if over else [self._shown(flow) for flow in list(self.active.values())[:shown]],
+            under_way=0 if over else len(self.active),
+            demands=demands,
+            samples=self.samples,
+            finished=self.finished,
+            over=over,
+        )
+        self.samples, self.finished = [], 0
+        orders = book.beat(beat, self.now_s)
+        if over:
             return
-        if own_bps is not None and own_bps < median_bps / self.config.multiplier:
-            return
-        for place, flow in self.active.items():
-            if flow.mitigations < MAX_MITIGATIONS and self.now_s - flow.start_s > limit_s(
-                self.config, int(flow.left), median_bps, flow.mitigations
-            ):
-                yield place
+        self.detector.judge_by(orders.median_bps)
+        if self.hosts is not None:
+            self.leases = dict.fromkeys(self.lanes, 0) | orders.leases
+            self.hosts.lease(self.leases, self.share)
+            self.schedule.reopen_shut()
+            self._fill()
+
+    def _shown(self, flow: Flow) -> ActiveAttempt:
+        is_moving = flow.v_end < inf
+        return ActiveAttempt(
+            id=flow.place,
+            path="",
+            host=str(self.batch.hosts[self.places[flow.place]]),
+            size_bytes=int(flow.left),
+            bytes=int(flow.left - (flow.v_end - self.v) * flow.weight) if is_moving else 0,
+            rate_bps=flow.weight * self.speed if is_moving else 0.0,
+            elapsed_s=self.now_s - flow.start_s,
+            expected_s=None,
+            n=1 + flow.mitigations,
+            state="ok",
+        )
 
     def _rescue(self, flow: Flow) -> None:
         """On a new connection, from the byte reached."""
@@ -396,8 +440,9 @@ class Cluster:
         many = round(world.executors * world.slow_executors)
         self.slow = set(dice.choice(world.executors, many, replace=False).tolist())
         self.rescues = self.needless = self.skipped = self.copies = self.lost = 0
-        self.baseline = RunningMedian()
-        self.median_bps: float | None = None
+        self.book = Book(StragglerConfig(), world.per_host) if rules.hub else None
+        self.shown = min(MOST_SHOWN, max(2, SHOWN // world.tasks))
+        self.beats, self.book_s = 0, 0.0
         self.watched = watched
         self.intervals = (array("i"), array("d"), array("d"))
         self.end_s = np.full(world.files, inf)
@@ -428,8 +473,8 @@ class Cluster:
             return 1 / world.slow_connection_by
         return dice.lognormvariate(-(world.spread**2) / 2, world.spread)
 
-    def own_per_host(self, batch: int) -> int | None:
-        """As ``work.own_settings`` shares it out."""
+    def share(self, batch: int) -> int | None:
+        """What a task may have at a host without a hub, as ``work`` shares it out."""
         per_host = self.world.per_host
         return per_host and max(1, per_host // self.job.sharers[batch])
 
@@ -467,7 +512,7 @@ class Cluster:
                         self._free(executor, now_s)
         return Result(
             makespan_s, self.job.ideal_s, self.end_s, self.fetched, self.rescues, self.needless, self.copies,
-            self.lost, self.skipped, self.task_s, most_at_once(self.intervals),
+            self.lost, self.skipped, self.task_s, most_at_once(self.intervals), self.beats, self.book_s,
         )  # fmt: skip
 
     def _at(self, at_s: float, kind: str, what: object) -> None:
@@ -503,22 +548,22 @@ class Cluster:
         self.launched_s = now_s
         copy = Copy(self, batch, executor, now_s)
         self.running[copy] = None
-        self._at(now_s + BEAT_S, "beat", copy)
+        self._at(now_s + EVERY_S, "beat", copy)
         self._launch_soon(now_s)
 
     def _beat(self, copy: Copy, now_s: float) -> None:
         if copy.gone:
             return
         is_through = copy.run(now_s)
-        for rate in copy.rates:
-            self.baseline.add(rate)
-        if copy.rates:
-            copy.rates.clear()
-            self.median_bps = self.baseline.value
+        if self.book is not None:
+            began_s = time.process_time()
+            copy.talk(self.book, self.shown, over=is_through)
+            self.book_s += time.process_time() - began_s
+            self.beats += 1
         if is_through:
-            self._at(max(copy.end_s, now_s - BEAT_S), "end", copy)
+            self._at(max(copy.end_s, now_s - EVERY_S), "end", copy)
         else:
-            self._at(now_s + BEAT_S, "beat", copy)
+            self._at(now_s + EVERY_S, "beat", copy)
 
     def _end(self, copy: Copy, now_s: float) -> None:
         """The batch has its receipt; its other copies see it."""
@@ -532,7 +577,7 @@ class Cluster:
         for one in batch.copies:
             one.gone = True
             self.running.pop(one, None)
-            self._at(now_s if one is copy else now_s + LOSER_S, "free", one.executor)
+            self._at(now_s if one is copy else now_s + LOOK_S, "free", one.executor)
         batch.copies = []
 
     def _free(self, executor: int, now_s: float) -> None:

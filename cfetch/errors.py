@@ -93,7 +93,10 @@ class ManifestError(UsageError):
 
     kind = "manifest"
 
-    def __init__(self, source: str, problems: tuple[Problem, ...], total: int) -> None:
+    def __init__(
+        self, source: str, problems: tuple[Problem, ...], total: int, *, table: str | None = None
+    ) -> None:
+        """``table``: the file or directory that has all of them."""
         self.source = source
         self.problems = problems
         self.total = total
@@ -102,7 +105,8 @@ class ManifestError(UsageError):
         )
         more = f"\n  … and {total - len(problems)} more" if total > len(problems) else ""
         count = "1 fault" if total == 1 else f"{total} faults"
-        super().__init__(f"{source} has {count}; nothing was downloaded:\n{shown}{more}")
+        where = f"\n  all of them, as Parquet: {table}" if table else ""
+        super().__init__(f"{source} has {count}; nothing was downloaded:\n{shown}{more}{where}")
 
 
 class FeedError(UsageError):

@@ -27,6 +27,7 @@ __all__ = [
     "PlanWaiting",
     "Progress",
     "RetryScheduled",
+    "RouteEvent",
     "RunFinished",
     "RunNoted",
     "RunStarted",
@@ -322,6 +323,18 @@ class RunNoted(Event, frozen=True, kw_only=True):
     """Something that a person should know of how the run is set up. It goes on."""
 
     note: str
+
+
+class RouteEvent(Event, frozen=True, kw_only=True):
+    """What the cache of a feed's lineage did: had it, had not, built or refreshed it, or had an old one.
+
+    ``requests`` for information were sent (build, refresh) or saved (hit).
+    """
+
+    what: Literal["hit", "miss", "build", "refresh", "stale"]
+    feed: str
+    generation: str
+    requests: int
 
 
 class EntryFinished(Event, frozen=True, kw_only=True):

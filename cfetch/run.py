@@ -27,7 +27,7 @@ from cfetch.events import (
     VolumePaused,
     fan_out,
 )
-from cfetch.manifest.plan import Plan
+from cfetch.manifest.plan import Frozen, Plan
 from cfetch.report.metrics import MetricsFile
 from cfetch.report.summary import Tally
 from cfetch.report.tracing import tracing_listener
@@ -192,7 +192,7 @@ class Run:
 
 
 def started(
-    plan: Plan, settings: Settings, roots: Sequence[str | Path], *, instant: str, clock: Clock
+    plan: Frozen, settings: Settings, roots: Sequence[str | Path], *, instant: str, clock: Clock
 ) -> RunStarted:
     """The event with which a run of ``plan`` begins, now."""
     return RunStarted(

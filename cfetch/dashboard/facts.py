@@ -10,12 +10,13 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from cfetch.dashboard.closing import closing_lines
-from cfetch.dashboard.view import View, pause_text
+from cfetch.dashboard.view import View, pause_text, share_text
 from cfetch.events import (
     BatchCommitted,
     BatchPlaced,
     EntryFinished,
     Event,
+    ExecutorSlow,
     FallbackTriggered,
     HostPaused,
     PlanWaiting,
@@ -35,6 +36,7 @@ __all__ = ["Fact", "Facts", "placed_text"]
 
 FIRST_PROGRESS_S = 2.0  # a short run needs none
 PROGRESS_EVERY_S = 10.0
+_COUNTED = ("failed", "straggler_cancelled", "host_paused", "volume_paused", "executor_slow")
 MAX_LINES = 20  # of each kind; ten thousand equal lines help nobody, and the metrics have them all
 
 
@@ -55,7 +57,7 @@ class Facts:
         self.view = View()
         self._explain = explain
         self._next_progress_s = FIRST_PROGRESS_S
-        self._told = {"failed": 0, "straggler_cancelled": 0, "host_paused": 0, "volume_paused": 0}
+        self._told = dict.fromkeys(_COUNTED, 0)
 
     def of(self, event: Event) -> Iterator[Fact]:
         """The facts that ``event`` adds: mostly none."""
@@ -92,6 +94,7 @@ class Facts:
         view = self.view
         files = view.run.files if view.run else 0
         eta = view.eta
+        slow = sum(one.share is not None for one in event.executors)
         resting = sum(one.breaker == "open" for one in event.volumes)
         counters = [
             (event.failed, f"{event.failed:,} failed"),
@@ -99,10 +102,11 @@ class Facts:
             (view.cancelled, plural(view.cancelled, "straggler")),
             (event.sequential, "one at a time"),
             (resting, f"{resting} of {plural(len(event.volumes), 'volume')} out of use"),
+            (slow, f"{slow} of {plural(len(event.executors), 'executor')} slow"),
         ]
         text = (
             f"{percent(view.fraction)}, {view.settled_files:,} of {files:,} files, "
-            f"{size(view.bytes_in_hand)}, {rate(view.rate_bps)}, {len(event.active)} active"
+            f"{size(view.bytes_in_hand)}, {rate(view.rate_bps)}, {_active(event)} active"
             + (f", about {duration(eta[0])} left" if eta else "")
             + "".join(f", {word}" for present, word in counters if present)
         )
@@ -113,7 +117,7 @@ class Facts:
             "failed": event.failed,
             "retries": event.retries,
             "stragglers": event.stragglers,
-            "active": len(event.active),
+            "active": _active(event),
             "waiting": event.waiting,
             "bytes_in_hand": view.bytes_in_hand,
             "bytes_wasted": event.bytes_wasted,
@@ -124,6 +128,10 @@ class Facts:
         }
         if event.volumes:
             data["volumes"] = [_told(one) for one in event.volumes]
+        if event.executors:
+            data["tasks"] = sum(one.tasks for one in event.executors)
+            data["executors"] = len(event.executors)
+            data["executors_slow"] = [printable(one.name) for one in event.executors if one.share is not None]
         return Fact(event.t_s, "progress", "info", text, data)
 
     def _finished(self, event: RunFinished) -> Fact:
@@ -142,6 +150,10 @@ class Facts:
         text = "\n".join(closing_lines(summary, self.view.stopping, failures_told=told))
         level: Literal["info", "error"] = "error" if summary.exit_code else "info"
         return Fact(event.t_s, "finished", level, text, data)
+
+
+def _active(event: Progress) -> int:
+    return len(event.active) + event.unshown
 
 
 def _started(event: RunStarted) -> Fact:
@@ -194,7 +206,8 @@ def _failed(event: EntryFinished) -> Fact:
 def _straggler(event: StragglerCancelled) -> Fact:
     path = printable(event.path)
     age = duration(event.elapsed_s)
-    text = f"straggler: {path}: attempt {event.attempt} cancelled after {age}; trying again"
+    where = "" if event.executor is None else f" on {printable(event.executor)}"
+    text = f"straggler: {path}: attempt {event.attempt}{where} cancelled after {age}; trying again"
     data: dict[str, object] = {
         "id": event.id,
         "path": path,
@@ -202,6 +215,8 @@ def _straggler(event: StragglerCancelled) -> Fact:
         "elapsed_s": event.elapsed_s,
         "kept_bytes": event.kept_bytes,
     }
+    if event.executor is not None:
+        data["executor"] = printable(event.executor)
     return Fact(event.t_s, "straggler_cancelled", "warning", text, data)
 
 
@@ -210,6 +225,16 @@ def _paused(event: HostPaused) -> Fact:
     text = f"{host}: {reason}; no request there for {duration(event.pause_s)}"
     data: dict[str, object] = {"host": host, "pause_s": round(event.pause_s, 3), "reason": reason}
     return Fact(event.t_s, "host_paused", "warning", text, data)
+
+
+def _slow(event: ExecutorSlow) -> Fact:
+    name = printable(event.executor)
+    text = (
+        f"executor {name} is slow: {share_text(event.share)}; "
+        "its files are not begun anew there, copies of its tasks elsewhere help"
+    )
+    data: dict[str, object] = {"executor": name, "share": round(event.share, 3)}
+    return Fact(event.t_s, "executor_slow", "warning", text, data)
 
 
 def _volume_paused(event: VolumePaused) -> Fact:
@@ -265,7 +290,7 @@ def _fallback(event: FallbackTriggered) -> Fact:
 
 _Told = dict[type[Event], Callable[[Any], Fact]]
 
-_PACED: _Told = {HostPaused: _paused, VolumePaused: _volume_paused}
+_PACED: _Told = {HostPaused: _paused, VolumePaused: _volume_paused, ExecutorSlow: _slow}
 _EXPLAINED: _Told = {BatchPlaced: _placed, BatchCommitted: _committed}
 _AT_ONCE: _Told = {
     PlanWaiting: _waiting,

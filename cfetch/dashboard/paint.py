@@ -1,13 +1,14 @@
 """One frame of the live view, as lines of styled text for a given width and height.
 
 From the top: what runs, the overall bar, the numbers, the rate of the last minute, the baseline, what was
-done about stragglers, the volumes where there are several, the attempts by risk, the latest trouble. Small
-terminals lose the least useful first.
+done about stragglers, the volumes where there are several, a cluster's executors, the attempts by risk, the
+latest trouble. Small terminals lose the least useful first.
 Every state has a colour, a sign and a word, so that none of the three is needed.
 """
 
 from rich.text import Text
 
+from cfetch.dashboard.executors import executors_line, executors_panel
 from cfetch.dashboard.rows import bar, header, row
 from cfetch.dashboard.view import Note, View, by_risk
 from cfetch.dashboard.volumes import volumes_line, volumes_panel
@@ -26,6 +27,7 @@ _NOTES = {
     "pause": ("‖", "magenta"),
     "volume": ("×", "red"),
     "waiting": ("‖", "magenta"),
+    "executor": ("▲", "bold yellow"),
     "fallback": ("!", "bold yellow"),
 }
 
@@ -42,7 +44,7 @@ def frame(view: View, width: int, height: int) -> list[Text]:
     gap = [Text()] if height >= SPACIOUS else []
     notes = [_note(note, width) for note in list(view.notes)[-(3 if height >= TALL else 2) :]]
     below = [*gap, *notes] if notes else []
-    top += _volumes(view, width, height)
+    top += _volumes(view, width, height) + _executors(view, width, height)
     room = height - 1 - len(top) - len(gap) - len(below)
     return [*top, *gap, *_attempts(view, width, room), *below]
 
@@ -56,6 +58,17 @@ def _volumes(view: View, width: int, height: int) -> list[Text]:
         return [volumes_line(volumes, width)]
     gap = [Text()] if height >= SPACIOUS else []
     return [*gap, *volumes_panel(volumes, width, height // 4)]
+
+
+def _executors(view: View, width: int, height: int) -> list[Text]:
+    assert view.progress is not None
+    executors = view.progress.executors
+    if not executors:
+        return []
+    if height < TALL or len(executors) == 1:
+        return [executors_line(executors)]
+    gap = [Text()] if height >= SPACIOUS else []
+    return [*gap, *executors_panel(executors, width, height // 4)]
 
 
 def _line(*parts: tuple[str, str]) -> Text:
@@ -157,9 +170,10 @@ def _attempts(view: View, width: int, room: int) -> list[Text]:
     if room < 2 or not progress.active:
         return []
     shown = by_risk(progress.active)[: room - 1]
-    title = f"{len(progress.active)} active"
+    title = f"{count(len(progress.active) + progress.unshown)} active"
     waiting = f", {count(progress.waiting)} waiting"
-    return [header(title, waiting, width), *(row(attempt, width) for attempt in shown)]
+    cluster = bool(progress.executors)
+    return [header(title, waiting, width, cluster), *(row(attempt, width, cluster) for attempt in shown)]
 
 
 def _note(note: Note, width: int) -> Text:

@@ -18,31 +18,41 @@ _STATES = {
     "last try": ("!", "bold yellow"),
 }
 _RATE, _TIME, _STATE, _SIZE = 10, 13, 11, 8  # "1023 KiB/s", "1m 05s/1m 30s", "× straggler", "1023 KiB"
-_TRY, _HOST = 3, 20
+_TRY, _HOST = 3, 20  # the latter is as wide for an executor
 
 
 class _Columns(NamedTuple):
     name: int
+    executor: int
     host: int
     size: int
     bar: int
     tries: int
 
 
-def _columns(width: int) -> _Columns:
-    """Wide terminals add host, try and longer bars; narrow ones drop the size."""
-    host, tries = (_HOST, _TRY) if width >= 110 else (0, 0)
+def _columns(width: int, cluster: bool) -> _Columns:
+    """Wide terminals add host, try and longer bars; narrow ones drop the size.
+
+    On a cluster an executor says more than a host, and goes before it.
+    """
+    wide, wider = _HOST * (width >= 110), _HOST * (width >= 110 + _HOST)
+    executor, host = (wide, wider) if cluster else (0, wide)
+    tries = _TRY if width >= 110 else 0
     sizes = _SIZE if width >= 72 else 0
     bars = 16 if width >= 110 else 8 if width >= 72 else 6
-    fixed = [host, sizes, bars, _RATE, _TIME, tries, _STATE]
-    return _Columns(max(8, width - sum(fixed) - sum(1 for one in fixed if one)), host, sizes, bars, tries)
+    fixed = [executor, host, sizes, bars, _RATE, _TIME, tries, _STATE]
+    return _Columns(
+        max(8, width - sum(fixed) - sum(1 for one in fixed if one)), executor, host, sizes, bars, tries
+    )
 
 
-def header(title: str, more: str, width: int) -> Text:
+def header(title: str, more: str, width: int, cluster: bool) -> Text:
     """The line above the rows; ``title`` stands where the names are, ``more`` with it where there is room."""
-    columns = _columns(width)
+    columns = _columns(width, cluster)
     title += more if len(title + more) <= columns.name else ""
     parts = [fit(title, columns.name)]
+    if columns.executor:
+        parts.append(fit("executor", columns.executor))
     if columns.host:
         parts.append(fit("host", columns.host))
     if columns.size:
@@ -53,12 +63,14 @@ def header(title: str, more: str, width: int) -> Text:
     return Text(" ".join([*parts, "state"]), style="dim", no_wrap=True, overflow="crop")
 
 
-def row(attempt: ActiveAttempt, width: int) -> Text:
+def row(attempt: ActiveAttempt, width: int, cluster: bool) -> Text:
     """One attempt on one line."""
-    columns = _columns(width)
+    columns = _columns(width, cluster)
     sign, style = _STATES[attempt.state]
     text = Text(no_wrap=True, overflow="crop")
     text.append(f"{fit(shorten(attempt.path, columns.name), columns.name)} ")
+    if columns.executor:
+        text.append(f"{fit(shorten(attempt.executor or '', columns.executor), columns.executor)} ", "dim")
     if columns.host:
         text.append(f"{fit(shorten(attempt.host, columns.host), columns.host)} ", "dim")
     if columns.size:

@@ -11,6 +11,7 @@ from cfetch.events import (
     ActiveAttempt,
     EntryFinished,
     Event,
+    ExecutorSlow,
     FallbackTriggered,
     FileRecord,
     HostPaused,
@@ -26,9 +27,9 @@ from cfetch.events import (
     VolumePaused,
     VolumeView,
 )
-from cfetch.report.format import duration
+from cfetch.report.format import duration, percent
 
-__all__ = ["Note", "View", "by_risk", "by_trouble", "pause_text"]
+__all__ = ["Note", "View", "by_risk", "by_trouble", "pause_text", "share_text"]
 
 RATE_WINDOW_S = 5.0  # long enough to be readable, short enough to show a change
 MINUTE_S = 60
@@ -37,7 +38,7 @@ NOTES = 3
 _SEVERITY = {"straggler": 3, "slow": 2, "last try": 1, "retrying": 1, "ok": 0}
 _TROUBLE = {"open": 0, "half-open": 1, "closed": 2}
 
-NoteKind = Literal["failed", "straggler", "retry", "pause", "volume", "waiting", "fallback"]
+NoteKind = Literal["failed", "straggler", "retry", "pause", "volume", "waiting", "fallback", "executor"]
 
 
 class Note(NamedTuple):
@@ -80,11 +81,8 @@ class View:
             self._note_once("retry", event.t_s, event.path, event.error)
         elif isinstance(event, StragglerCancelled):
             self._note_straggler(event)
-        elif isinstance(event, HostPaused):
-            text = f"{event.reason}; no request there for {duration(event.pause_s)}"
-            self._note_once("pause", event.t_s, event.host, text)
-        elif isinstance(event, VolumePaused):
-            self._note_once("volume", event.t_s, event.volume, pause_text(event))
+        elif isinstance(event, HostPaused | VolumePaused | ExecutorSlow):
+            self._note_place(event)
         elif isinstance(event, FallbackTriggered):
             self.fallback_at = event
             text = f"{event.stragglers} stragglers, limit {event.threshold}: one entry at a time from now on"
@@ -112,11 +110,21 @@ class View:
             self.notes.pop()
         self.notes.append(Note(t_s, kind, path, text))
 
+    def _note_place(self, event: HostPaused | VolumePaused | ExecutorSlow) -> None:
+        if isinstance(event, HostPaused):
+            text = f"{event.reason}; no request there for {duration(event.pause_s)}"
+            self._note_once("pause", event.t_s, event.host, text)
+        elif isinstance(event, VolumePaused):
+            self._note_once("volume", event.t_s, event.volume, pause_text(event))
+        else:
+            self._note_once("executor", event.t_s, event.executor, f"slow: {share_text(event.share)}")
+
     def _note_straggler(self, event: StragglerCancelled) -> None:
         if event.completed:
             return
         self.cancelled += 1
-        text = f"straggler, cancelled after {event.elapsed_s:.1f}s; trying again"
+        where = "" if event.executor is None else f" on {event.executor}"
+        text = f"straggler{where}, cancelled after {event.elapsed_s:.1f}s; trying again"
         self.notes.append(Note(event.t_s, "straggler", event.path, text))
 
     def _measure(self, event: Progress) -> None:
@@ -236,6 +244,11 @@ def pause_text(event: VolumePaused) -> str:
     """Why nothing is written to a volume, and for how long."""
     how_long = "the rest of the run" if event.pause_s is None else duration(event.pause_s)
     return f"out of use for {how_long}: {event.reason}"
+
+
+def share_text(share: float | None) -> str:
+    """How slow an executor is."""
+    return f"{percent(share or 0.0)} of the others' speed"
 
 
 def by_trouble(volumes: list[VolumeView]) -> list[VolumeView]:

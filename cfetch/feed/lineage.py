@@ -1,30 +1,31 @@
 """What became of a feed's ranges: which are live, and which LSNs each closed one owned. Pure.
 
-A backend lists live ranges, each with its ancestors in no order. The order is that of their LSNs: a child begins
-where its parent ended, so on the way of any key from a root to a leaf the spans rise and do not overlap. Where
-ranges have merged, a leaf also descends from ranges that never had some of its keys; reading them with the
-reader's own keys brings nothing, and their spans may overlap. So a leaf's path is its ancestors by span, and no
-tree has to be guessed.
+A backend lists live ranges, each with its ancestors in no order. Their order is that of their LSNs: a child
+begins where its parent ended, so on the way of any key from a root to a leaf the spans rise and do not
+overlap. Where ranges have merged, a leaf also descends from ranges that never had some of its keys; their
+spans may overlap, and reading them with those keys brings nothing. So a leaf's path is its ancestors in the
+order of their spans, and no tree has to be guessed.
 
-A lineage is a fact as far as it goes: closed spans never change. The head of a live range moves and is not kept.
+A lineage holds facts only: closed spans never change. The head of a live range moves and is not kept.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from cfetch.errors import FeedReplaced, HostileFeed
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Range, Span
 from cfetch.feed.source import FeedId, Ranges
 from cfetch.secret import printable
 
-__all__ = ["Closed", "Lineage", "checked_ranges", "closed_ids", "grown", "shown_keys"]
+__all__ = ["Closed", "Lineage", "checked_ranges", "closed_ids", "grown", "shown_range"]
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
     """A range that has split or merged: its keys, and the LSNs from ``first`` to ``last``, both included.
 
-    ``keys`` may be more than it had, if it had merged before anybody looked.
+    ``keys`` may be more than it had, if it was gone before anybody looked and ranges have merged since.
     """
 
     keys: KeyRange
@@ -50,11 +51,11 @@ class Lineage:
         return tuple(one for one in self.live if one.keys.clamped(keys))
 
     def heirs(self, name: str) -> tuple[Range, ...]:
-        """The live ranges that archive a closed one, by key; for a live one itself."""
+        """The live ranges that have the entries of ``name``, by key; for a live one itself."""
         return tuple(one for one in self.live if name in one.ancestors or name == one.id)
 
     def first_lsn(self, name: str) -> int:
-        """Where a range begins: stated for a closed one, after the last LSN of its ancestors for a live one."""
+        """Where a range begins: as stated for a closed one, behind its ancestors for a live one."""
         closed = self.closed.get(name)
         if closed:
             return closed.first
@@ -67,15 +68,9 @@ class Lineage:
         return (*sorted(ancestors, key=self.rank), leaf.id)
 
     def rank(self, name: str) -> tuple[float, float, str]:
-        """What orders the ranges of a path: a parent comes before its child, even if it never had an entry."""
+        """What orders a path. A parent that never had an entry also comes before its child."""
         closed = self.closed.get(name)
         return (closed.first, closed.last, name) if closed else (float("inf"), float("inf"), name)
-
-
-def shown_keys(keys: KeyRange) -> str:
-    """Keys for a person: the first of 32 hex digits that matter, the upper end left out."""
-    low, high = (f"{key:032x}".rstrip("0") or "0" for key in keys)
-    return f"{low} to {'the end' if keys.high == ALL_KEYS.high else high}"
 
 
 def checked_ranges(listed: Iterable[Range]) -> tuple[Range, ...]:
@@ -91,10 +86,10 @@ def checked_ranges(listed: Iterable[Range]) -> tuple[Range, ...]:
     for one in live:
         if one.keys.low != at or one.keys.high <= one.keys.low:
             fault = "leave a gap" if one.keys.low > at else "overlap"
-            raise HostileFeed(f"the feed's ranges {fault} before range {_shown(one.id)}")
+            raise HostileFeed(f"the feed's ranges {fault} before {shown_range(one.id)}")
         at = one.keys.high
     if at != ALL_KEYS.high:
-        raise HostileFeed(f"the feed's ranges end at key {at:x} and do not cover all keys")
+        raise HostileFeed("the feed's ranges end before the last key")
     return tuple(live)
 
 
@@ -112,26 +107,29 @@ def grown(known: Lineage | None, listing: Ranges, spans: Mapping[str, Span]) -> 
         HostileFeed: ranges or spans contradict one another, or what is known. The backend may only lag.
     """
     if known and listing.feed != known.feed:
-        raise FeedReplaced(
-            "the feed was deleted or made anew under its name: begin with a new state directory"
-        )
-    live = tuple(_inherited(one, known) for one in checked_ranges(listing.ranges))
+        raise FeedReplaced("the feed was deleted, or made anew under its name: follow it in a new directory")
+    live = tuple(_with_older(one, known) for one in checked_ranges(listing.ranges))
     if known:
         _check_descent(known, live)
     closed = dict(known.closed) if known else {}
     for name, span in spans.items():
         closed[name] = _checked_span(name, span, live, known)
     lineage = Lineage(listing.feed, listing.etag, live, closed)
-    for one in live:
-        _check_path(one, lineage)
+    heirs: dict[str, set[int]] = {}
+    for number, leaf in enumerate(live):
+        for name in leaf.ancestors:
+            heirs.setdefault(name, set()).add(number)
+    for leaf in live:
+        _check_path(leaf, lineage, heirs)
     return lineage
 
 
-def _shown(name: str) -> str:
-    return repr(printable(name, 60))
+def shown_range(name: str) -> str:
+    """A range for a person."""
+    return f"range {printable(name, 60)}"
 
 
-def _inherited(one: Range, known: Lineage | None) -> Range:
+def _with_older(one: Range, known: Lineage | None) -> Range:
     """The range with the ancestors of its ancestors, which a backend may have forgotten."""
     if not known:
         return one
@@ -139,67 +137,51 @@ def _inherited(one: Range, known: Lineage | None) -> Range:
     return one._replace(ancestors=one.ancestors.union(*older))
 
 
-def _check_descent(known: Lineage, live: Collection[Range]) -> None:
-    """Whatever was live is so still, with the same keys, or others have come of it that have all of them."""
+def _check_descent(known: Lineage, live: tuple[Range, ...]) -> None:
+    """Whatever was live still is, with the same keys, or else what has its keys now descends from it."""
     by_id = {one.id: one for one in live}
     for name in by_id.keys() & known.closed.keys():
-        raise HostileFeed(f"the feed goes back: range {_shown(name)} had ended, and is said to be live again")
+        raise HostileFeed(f"the feed goes back: {shown_range(name)} had ended, and is said to be live")
     for old in known.live:
         now = by_id.get(old.id)
         if now and now.keys != old.keys:
-            raise HostileFeed(f"range {_shown(old.id)} has other keys than before")
+            raise HostileFeed(f"{shown_range(old.id)} has other keys than before")
         if not now and any(old.keys.clamped(one.keys) and old.id not in one.ancestors for one in live):
-            raise HostileFeed(
-                f"range {_shown(old.id)} is gone, and what has its keys does not descend from it"
-            )
+            raise HostileFeed(f"{shown_range(old.id)} is gone, and what has its keys is not its child")
 
 
-def _checked_span(name: str, span: Span, live: Iterable[Range], known: Lineage | None) -> Closed:
+def _checked_span(name: str, span: Span, live: tuple[Range, ...], known: Lineage | None) -> Closed:
     if span.last is None or span.first < 0 or span.last < span.first - 1:
-        raise HostileFeed(f"range {_shown(name)} has ended, but the LSNs that it had are not stated")
-    old = known.closed.get(name) if known else None
-    if old:
-        if (old.first, old.last) != (span.first, span.last):
-            raise HostileFeed(
-                f"the feed forks: range {_shown(name)} ended at LSN {old.last}, now at {span.last}"
-            )
-        return old
-    leaf = known.leaf(name) if known else None
-    if known and leaf:
-        first = known.first_lsn(name)
-        if leaf.ancestors and first != span.first:
-            raise HostileFeed(
-                f"range {_shown(name)} begins at LSN {span.first}, but its parent ended at {first - 1}"
-            )
-        return Closed(leaf.keys, span.first, span.last)
+        raise HostileFeed(f"{shown_range(name)} has ended, but which LSNs it had is not said")
+    if known:
+        old = known.closed.get(name)
+        if old and (old.first, old.last) != (span.first, span.last):
+            raise HostileFeed(f"the feed forks: {shown_range(name)} ended at LSN {old.last}, not {span.last}")
+        leaf = known.leaf(name)
+        if leaf and leaf.ancestors and span.first != known.first_lsn(name):
+            raise _not_in_line(name, span.first, known.first_lsn(name))
+        if old or leaf:
+            return Closed((old or leaf).keys, span.first, span.last)  # type: ignore[union-attr]
     heirs = [one.keys for one in live if name in one.ancestors]
-    return Closed(KeyRange(min(heirs).low, max(one.high for one in heirs)), span.first, span.last)
+    return Closed(KeyRange(heirs[0].low, heirs[-1].high), span.first, span.last)
 
 
-def _check_path(leaf: Range, lineage: Lineage) -> None:
-    """A range begins where another of the path ended: the one before it, if none of them has merged.
+def _check_path(leaf: Range, lineage: Lineage, heirs: Mapping[str, set[int]]) -> None:
+    """On a line from parent to child each begins where the one before it ended.
 
-    Ranges that merge have the same heirs, and so has what comes of them; where no two of a path have the same,
-    it is a plain line from parent to child. The rest only says that some ancestor ends there.
+    It is one if no ranges have merged on the way. Those that merge have the same heirs, and so has what comes
+    of them as long as it is whole; and since all of a path have this leaf, the same heirs are as many heirs.
     """
-    missing = leaf.ancestors - lineage.closed.keys()
-    if missing:
-        raise HostileFeed(
-            f"nothing is known of range {_shown(min(missing))}, from which {_shown(leaf.id)} descends"
-        )
+    unknown = leaf.ancestors - lineage.closed.keys()
+    if unknown:
+        raise HostileFeed(f"of {shown_range(min(unknown))} it is not said which LSNs it had")
     path = sorted(leaf.ancestors, key=lineage.rank)
-    heirs = {name: frozenset(one.id for one in lineage.heirs(name)) for name in path}
-    is_plain = len({*heirs.values(), frozenset((leaf.id,))}) == len(path) + 1
-    ends: set[int] = set()
-    before = None
-    for name in path:
-        one = lineage.closed[name]
-        is_root = not any(heirs[name] < other for other in heirs.values())
-        if before is not None and (
-            one.first != before + 1 if is_plain else one.first not in ends and not is_root
-        ):
-            raise HostileFeed(
-                f"range {_shown(name)} begins at LSN {one.first}, but its parent ended at {before}"
-            )
-        before = one.last
-        ends.add(one.last + 1)
+    sizes = {len(heirs[name]) for name in path}
+    if len(sizes) == len(path) and 1 not in sizes:
+        for before, name in pairwise(path):
+            if lineage.closed[name].first != lineage.closed[before].last + 1:
+                raise _not_in_line(name, lineage.closed[name].first, lineage.closed[before].last + 1)
+
+
+def _not_in_line(name: str, first: int, expected: int) -> HostileFeed:
+    return HostileFeed(f"{shown_range(name)} begins at LSN {first}, but its parent ended before {expected}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from cfetch.clock import Clock
-from cfetch.errors import Refused, SourceError, Transient
+from cfetch.errors import Refused, Transient
 from cfetch.manifest.urls import relative_url
 from cfetch.placement.local import local_fault
 from cfetch.secret import SecretUrl, printable
@@ -32,7 +32,7 @@ class SegmentFiles(Protocol):
     account: str
 
     async def fresh(self, path: str, most: int) -> bytes | None:
-        """The whole file as it is now; None if it is not there. Raises Refused if it has more than ``most``."""
+        """The whole file as it is now; None: it is not there. Refused if it has more than ``most``."""
 
     async def tail(self, path: str, from_byte: int, most: int) -> bytes | None:
         """At most ``most`` bytes from ``from_byte`` on: ``b""`` if there are none; None: it is not there."""
@@ -73,18 +73,18 @@ class DirectoryFiles:
             raise Refused(f"{printable(path)} leads out of the feed's directory")
         try:
             descriptor = os.open(where, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO does not hang
+            try:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise Refused(f"{printable(path)} is not a regular file")
+                with os.fdopen(descriptor, "rb", closefd=False) as file:
+                    file.seek(from_byte)
+                    return file.read(most)
+            finally:
+                os.close(descriptor)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise local_fault(error, f"cannot read {printable(str(where))}") from None
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise Refused(f"{printable(path)} is not a regular file")
-            try:
-                file.seek(from_byte)
-                return file.read(most)
-            except OSError as error:
-                raise local_fault(error, f"cannot read {printable(str(where))}") from None
 
 
 class UrlFiles:

@@ -1,14 +1,15 @@
 """A feed that is kept as files, for publishers with nothing but static storage (docs/feed-segments.md).
 
 There is nobody to ask, so the index answers: it says which ranges are live, what the closed ones owned, and
-which segment has which LSNs. So a reader with an old checkpoint opens the segments that it needs and no other.
+which segment has which LSNs. So a reader with an old checkpoint opens the segments that it needs and no
+other.
 """
 
 import hashlib
+import sys
+from bisect import bisect_left
 from collections import OrderedDict
 from typing import NamedTuple
-
-import msgspec
 
 from cfetch.errors import CheckpointExpired, FeedReplaced, HostileFeed, Refused, Transient
 from cfetch.feed.ranges import KeyRange, Position, Range, Span
@@ -20,6 +21,7 @@ from cfetch.feed.segment_index import (
     Segment,
     SegmentIndex,
     index_from,
+    lsn_of,
 )
 from cfetch.feed.source import Change, FeedId, Gone, NotModified, Page, Ranges, Why
 from cfetch.feed.wire import change_of, decoded
@@ -42,11 +44,11 @@ class _Lines(NamedTuple):
 
 
 class SegmentSource:
-    """See ``FeedSource``. A live range says that it is gone once the index does, whatever was left to read."""
+    """See ``FeedSource``. A range has gone once the index says so, whatever was left to read."""
 
     def __init__(self, files: SegmentFiles) -> None:
         self._files = files
-        self._index_bytes = b""
+        self._index_bytes: bytes | None = None
         self._index = SegmentIndex("", None, {})
         self._etag = ""
         self._kept: OrderedDict[str, _Lines] = OrderedDict()
@@ -70,6 +72,7 @@ class SegmentSource:
         self, via: str, position: Position, keys: KeyRange, limit: int
     ) -> Page | Gone | NotModified:
         """See ``FeedSource``. A page is of one segment."""
+        missing = ""
         for _ in range(MISSING_TRIES):
             index = await self._read_index()
             if not _archives(index, via, position.range):
@@ -90,7 +93,8 @@ class SegmentSource:
                 base_url = index.base_url or self._files.base_url
                 found = _page(lines, segment, position.next_lsn, keys, limit, base_url)
                 return _beyond_segment(found, segment, owned)
-        raise Transient(f"the index names {segment.path}, which is not there (or not there yet)")
+            missing = segment.path
+        raise Transient(f"the index names {missing}, which is not there (or not there yet)")
 
     async def close(self) -> None:
         """See ``FeedSource``."""
@@ -181,7 +185,10 @@ def _range_of(index: SegmentIndex, of: str) -> IndexedRange:
 
 def _segment_with(owned: IndexedRange, next_lsn: int) -> Segment | None:
     """The segment that has the LSN, or the next one above it."""
-    return next((one for one in owned.segments if one.last is None or one.last >= next_lsn), None)
+    place = bisect_left(
+        owned.segments, next_lsn, key=lambda one: sys.maxsize if one.last is None else one.last
+    )
+    return owned.segments[place] if place < len(owned.segments) else None
 
 
 def _trimmed(lines: _Lines, next_lsn: int, path: str) -> _Lines:
@@ -196,25 +203,11 @@ def _begin_of(data: bytes, next_lsn: int, path: str) -> int:
     while low < high:
         line = data.rfind(b"\n", low, (low + high) // 2) + 1 or low
         end = data.index(b"\n", line) + 1
-        if _lsn_of(data[line:end], path) < next_lsn:
+        if lsn_of(data[line:end], path) < next_lsn:
             low = end
         else:
             high = line
     return low
-
-
-class _Lsn(msgspec.Struct):
-    lsn: int
-
-
-_LSN = msgspec.json.Decoder(_Lsn)
-
-
-def _lsn_of(line: bytes, path: str) -> int:
-    try:
-        return _LSN.decode(line).lsn
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise HostileFeed(f"{path} has a line that is no change with an LSN") from None
 
 
 def _page(

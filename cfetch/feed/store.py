@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 from cfetch.errors import Held, LocalFault, UsageError
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Range, Span, key_of
-from cfetch.feed.wire import key_text
 from cfetch.placement.local import local_fault
 from cfetch.secret import printable
 
@@ -30,13 +29,15 @@ VERSION = 1
 MAX_LIVE = 4096  # ranges: a list of them has to be fetched as a whole
 SCAN_LSNS = 100_000  # that one page may look through for keys that are asked for: some 50 ms
 PAGE_BYTES = 4 << 20  # of rows, roughly: what a server holds for each request
+MAX_HOLES = 1000  # of one query; SQLite takes 32,766
 BUSY_MS = 10_000  # a writer holds the file for one transaction
 _KEY_BYTES = 16
 _TABLES = """
 CREATE TABLE marks(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE ranges(number INTEGER PRIMARY KEY, low BLOB NOT NULL, high BLOB, live INTEGER NOT NULL,
     first INTEGER NOT NULL, next INTEGER NOT NULL, kept_from INTEGER NOT NULL);
-CREATE TABLE parents(child INTEGER NOT NULL, parent INTEGER NOT NULL, PRIMARY KEY(child, parent)) WITHOUT ROWID;
+CREATE TABLE parents(child INTEGER NOT NULL, parent INTEGER NOT NULL,
+    PRIMARY KEY(child, parent)) WITHOUT ROWID;
 CREATE TABLE changes(range INTEGER NOT NULL, lsn INTEGER NOT NULL, key BLOB NOT NULL, at INTEGER NOT NULL,
     path TEXT NOT NULL, size INTEGER, sha256 BLOB, more TEXT, PRIMARY KEY(range, lsn)) WITHOUT ROWID;
 CREATE TABLE files(path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
@@ -55,7 +56,7 @@ class File(NamedTuple):
 
 
 class Published(NamedTuple):
-    """A change to be published: a file of the tree, a row of a manifest (``more``: JSON), or else a delete."""
+    """A change to be published: a file of the tree, a row of a manifest (``more``: JSON); else a delete."""
 
     path: str
     size_bytes: int | None = None
@@ -76,17 +77,29 @@ class Stored(NamedTuple):
 
 
 class Window(NamedTuple):
-    """What a page is made of. ``expired``: the entries from there on are kept; those asked for are not."""
+    """What a page is made of.
+
+    ``expired``: the entries from there on are kept, and those asked for are not. ``ahead``: a live range has
+    given no LSN from there on, and later ones were asked for.
+    """
 
     rows: tuple[Stored, ...] = ()
     next_lsn: int = 0
     expired: int | None = None
+    ahead: int | None = None
 
 
 class _Live(NamedTuple):
     number: int
     low: int
     high: int
+
+
+class _Asked(NamedTuple):
+    live: int
+    first: int
+    next: int
+    kept_from: int
 
 
 class FeedStore:
@@ -109,14 +122,22 @@ class FeedStore:
         except BlockingIOError:
             os.close(self._lock)
             raise Held(f"another server publishes the feed in {printable(str(directory))}") from None
-        with self._faults():
-            self._out = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
-            self._in = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
-            for connection in (self._out, self._in):
-                connection.execute(f"PRAGMA busy_timeout={BUSY_MS}")
-            self._out.execute("PRAGMA journal_mode=WAL")
-            self._out.execute("PRAGMA synchronous=FULL")
-            self._open()
+        self._opened: list[sqlite3.Connection] = []
+        try:
+            with self._faults():
+                self._out, self._in = self._connected(), self._connected()
+                self._out.execute("PRAGMA journal_mode=WAL")
+                self._out.execute("PRAGMA synchronous=FULL")
+                self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _connected(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        self._opened.append(connection)
+        connection.execute(f"PRAGMA busy_timeout={BUSY_MS}")
+        return connection
 
     def _open(self) -> None:
         (version,) = self._out.execute("PRAGMA user_version").fetchone()
@@ -154,30 +175,24 @@ class FeedStore:
             for number, low, high in rows
         )
 
-    def archives(self, via: str, of: str) -> bool:
-        """Whether ``via`` is ``of``, or descends from it."""
-        numbers = _number(via), _number(of)
-        return numbers[1] == numbers[0] or numbers[1] in self._above(numbers[0])
-
-    def is_live(self, of: str) -> bool:
-        """Whether it has neither split nor merged, and ever was."""
+    def span(self, of: str, via: str) -> Span | None:
+        """The LSNs of a range; None: ``via`` is not live. Raises UsageError: it does not archive ``of``."""
         with self._snapshot() as cursor:
-            found = cursor.execute("SELECT live FROM ranges WHERE number=?", (_number(of),)).fetchone()
-        return bool(found and found[0])
+            found = self._asked(cursor, of, via)
+        return found and Span(found.first, None if found.live else found.next - 1)
 
-    def span(self, of: str) -> Span:
-        """The LSNs of a range that there is."""
+    def window(self, of: str, via: str, next_lsn: int, keys: KeyRange, limit: int) -> Window | None:
+        """At most ``limit`` changes of a range from ``next_lsn`` on; None and errors as of ``span``."""
         with self._snapshot() as cursor:
-            live, first, next_lsn, _ = _range(cursor, of)
-        return Span(first, None if live else next_lsn - 1)
-
-    def window(self, of: str, next_lsn: int, keys: KeyRange, limit: int) -> Window:
-        """At most ``limit`` changes of a range that there is, from ``next_lsn`` on, and where to read on."""
-        with self._snapshot() as cursor:
-            _, _, head, kept_from = _range(cursor, of)
-            if next_lsn < kept_from:
-                return Window(expired=kept_from)
-            end = min(head, next_lsn + SCAN_LSNS)
+            asked = self._asked(cursor, of, via)
+            if asked is None:
+                return None
+            if asked.live and next_lsn > asked.next:
+                return Window(ahead=asked.next)
+            if 0 < next_lsn < asked.kept_from:
+                return Window(expired=asked.kept_from)
+            next_lsn = max(next_lsn, asked.kept_from)  # 0 is the oldest that is kept
+            end = min(asked.next, next_lsn + SCAN_LSNS)
             found = cursor.execute(
                 "SELECT lsn, key, path, size, sha256, more FROM changes WHERE range=? AND lsn>=? AND lsn<?"
                 " AND key>=? AND (? OR key<?) ORDER BY lsn LIMIT ?",
@@ -193,11 +208,6 @@ class FeedStore:
                 end = rows[-1].lsn + 1
         return Window(tuple(rows), max(end, next_lsn))
 
-    def head(self, of: str) -> int:
-        """The LSN that the next change of a range gets, or would have got."""
-        with self._snapshot() as cursor:
-            return _range(cursor, of)[2]
-
     def mark(self, name: str) -> str | None:
         """What was noted under a name."""
         with self._snapshot() as cursor:
@@ -206,16 +216,30 @@ class FeedStore:
 
     def files(self, paths: Sequence[str]) -> dict[str, File]:
         """Those of the paths that were published, as they were seen."""
-        holes = ",".join("?" * len(paths))
+        found: dict[str, File] = {}
         with self._snapshot() as cursor:
-            rows = cursor.execute(f"SELECT * FROM files WHERE path IN ({holes})", paths)  # noqa: S608 - holes only
-            return {row[0]: File(*row) for row in rows}
+            for begin in range(0, len(paths), MAX_HOLES):
+                some = paths[begin : begin + MAX_HOLES]
+                holes = ",".join("?" * len(some))
+                rows = cursor.execute(f"SELECT * FROM files WHERE path IN ({holes})", some)  # noqa: S608 - holes only
+                found |= {row[0]: File(*row) for row in rows}
+        return found
 
     def files_after(self, path: str, limit: int) -> list[str]:
         """The next paths of published files, in order; "" is before all."""
         with self._snapshot() as cursor:
             rows = cursor.execute("SELECT path FROM files WHERE path>? ORDER BY path LIMIT ?", (path, limit))
             return [found for (found,) in rows]
+
+    def in_the_way(self, paths: Sequence[str]) -> list[str]:
+        """Published files that have to go before files can stand under ``paths``: above them, or below."""
+        above = {path[:cut] for path in paths for cut in _cuts(path)}
+        found = set(self.files(sorted(above)))
+        with self._snapshot() as cursor:
+            for path in paths:
+                query = "SELECT path FROM files WHERE path>? AND path<?"  # "0" comes after "/"
+                found |= {below for (below,) in cursor.execute(query, (f"{path}/", f"{path}0"))}
+        return sorted(found)
 
     def file_count(self) -> int:
         """How many files are published."""
@@ -245,9 +269,8 @@ class FeedStore:
             self._mark(marks or {})
             touched = self._insert(changes, int(at_s))
             for number, (first, next_lsn) in touched.items():
-                full = split_entries is not None and next_lsn - first > split_entries
-                if full and len(self._live) < MAX_LIVE:
-                    self._split(number)
+                if split_entries is not None and next_lsn - first > split_entries:
+                    self._split_if_possible(number)
 
     def _insert(self, changes: Sequence[Published], at_s: int) -> dict[int, tuple[int, int]]:
         """First and next LSN of each range that has grown."""
@@ -282,6 +305,11 @@ class FeedStore:
             if len(self._live) >= MAX_LIVE:
                 raise UsageError(f"the feed has {MAX_LIVE} live ranges, as many as it may have")
             return str(number), self._split(number)
+
+    def _split_if_possible(self, number: int) -> None:
+        live = self._named(str(number))
+        if len(self._live) < MAX_LIVE and live.high - live.low > 1:
+            self._split(number)
 
     def _split(self, number: int) -> tuple[str, ...]:
         live = self._named(str(number))
@@ -331,6 +359,17 @@ class FeedStore:
                 self._out.execute("DELETE FROM changes WHERE range=? AND lsn<?", (number, kept_from))
 
     # --- one at a time
+
+    def _asked(self, cursor: sqlite3.Cursor, of: str, via: str) -> _Asked | None:
+        query = "SELECT live, first, next, kept_from FROM ranges WHERE number=?"
+        found = cursor.execute(query, (_number(via),)).fetchone()
+        if found is None or not found[0]:
+            return None
+        if of != via:
+            if _number(of) not in self._above(_number(via)):
+                raise UsageError(f"range {printable(via)} does not archive range {printable(of)}")
+            found = cursor.execute(query, (_number(of),)).fetchone()
+        return _Asked(*found)
 
     def _above(self, number: int) -> frozenset[int]:
         return frozenset(self._ancestors.get(number, ()))
@@ -384,20 +423,22 @@ class FeedStore:
 
     def close(self) -> None:
         """Let go of the files."""
-        self._in.close()
-        self._out.close()
+        for connection in self._opened:
+            connection.close()
         os.close(self._lock)
-
-
-def _range(cursor: sqlite3.Cursor, of: str) -> tuple[bool, int, int, int]:
-    query = "SELECT live, first, next, kept_from FROM ranges WHERE number=?"
-    live, first, next_lsn, kept_from = cursor.execute(query, (_number(of),)).fetchone()
-    return bool(live), first, next_lsn, kept_from
 
 
 def _number(of: str) -> int:
     """A range's number; -1, which none has, for a text that is no number of ours."""
     return int(of) if of.isascii() and of.isdigit() and len(of) < 16 and str(int(of)) == of else -1
+
+
+def _cuts(path: str) -> Iterator[int]:
+    """Where each slash is."""
+    cut = path.find("/")
+    while cut >= 0:
+        yield cut
+        cut = path.find("/", cut + 1)
 
 
 def _blob(key: int) -> bytes:

@@ -6,10 +6,10 @@ directory.
 """
 
 from array import array
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO, Protocol, Self
 
 import msgspec
 
@@ -23,7 +23,7 @@ from cfetch.manifest.plan_file import PlanFile
 from cfetch.manifest.reading import Reading
 from cfetch.manifest.source import FetchChunk, Source
 
-__all__ = ["Plan", "freeze", "load_plan", "places"]
+__all__ = ["Frozen", "Plan", "freeze", "load_plan", "places"]
 
 FILE_NAME = "entries.msgpack"
 PROGRESS_ENTRIES = 10_000  # about a tenth of a second
@@ -35,6 +35,45 @@ class _About(msgspec.Struct, array_like=True):
     source: str
     headers: Headers
     merged: int
+
+
+class Frozen(Protocol):
+    """What is asked of a frozen manifest, whoever has frozen it."""
+
+    @property
+    def source(self) -> str:
+        """The manifest's name for messages."""
+
+    @property
+    def headers(self) -> Headers:
+        """They go with every request."""
+
+    @property
+    def merged(self) -> int:
+        """How many repeated entries were dropped."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what the entries state, as hex."""
+
+    @property
+    def total_bytes(self) -> int:
+        """Of the known sizes."""
+
+    @property
+    def sizes_unknown(self) -> int:
+        """How many there are of the others."""
+
+    def __len__(self) -> int: ...
+
+    def entries(self) -> Iterator[Entry]:
+        """All of them, in any order. Raises LocalFault."""
+
+    def find(self, path: str) -> int | None:
+        """The number of the entry with exactly this path. Raises LocalFault."""
+
+    def save(self, directory: Path) -> None:
+        """Put the plan into another directory of its file system as well. Raises OSError, LocalFault."""
 
 
 class Plan:
@@ -80,6 +119,10 @@ class Plan:
             IndexError: there is no such entry.
         """
         return self._file.entry(index)
+
+    def entries(self) -> Iterator[Entry]:
+        """All of them, in their order."""
+        return map(self.entry, range(len(self)))
 
     def find(self, path: str) -> int | None:
         """The index of the entry with exactly this path."""

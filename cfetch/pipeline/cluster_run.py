@@ -13,7 +13,7 @@ import stat
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, wait
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,9 +23,9 @@ from cfetch.clock import Clock
 from cfetch.config.settings import Settings
 from cfetch.errors import CfetchError, Interrupted, LocalFault
 from cfetch.events import (
-    BaselineView,
     EntryFinished,
     Event,
+    ExecutorSlow,
     FileRecord,
     Listener,
     Progress,
@@ -36,16 +36,18 @@ from cfetch.events import (
     fan_out,
 )
 from cfetch.manifest.plan import Plan
-from cfetch.pipeline.job import SETTINGS, own_words, slots_of, start_job, unlike
+from cfetch.pipeline.hub import Hub, open_hub
+from cfetch.pipeline.hub_book import NOBODY, Book, Seen
+from cfetch.pipeline.job import SETTINGS, driver_at, own_words, slots_of, start_job, unlike
 from cfetch.pipeline.orphans import Orphans
+from cfetch.pipeline.prepared import PreparedPlan
 from cfetch.pipeline.receipts import STOP_NAME, Account, Living, Receipts
 from cfetch.pipeline.session import spark_session
-from cfetch.pipeline.shares import Pace, floors, sharers, shares
+from cfetch.pipeline.shares import Pace
+from cfetch.pipeline.to_do import to_do
 from cfetch.pipeline.work import Work, attempts_of
-from cfetch.pipeline.work_file import write_work
 from cfetch.placement.private_file import on_disk
 from cfetch.renewal import Origin
-from cfetch.report.format import duration
 from cfetch.report.metrics import MetricsFile
 from cfetch.report.summary import Tally
 from cfetch.report.tracing import tracing_listener
@@ -64,7 +66,6 @@ STOP_S = 60.0  # what tasks get to end in good order
 READING_PAUSES = 9  # a run of many receipts spends no more than a tenth of the driver's time on them
 SHORTEST_PART_S = 2.0  # a task tells so often what it has done
 MOST_PARTS_A_S = 100  # and all tasks together no more often a second: each is a file
-WORTH_A_NOTE_S = 60.0
 SILENT_PARTS = 5  # a task that has not been heard for so many of its turns is not shown
 STATEMENT_ENV = ("DATABRICKS_HOST", "DATABRICKS_TOKEN")  # for fresh links of a statement
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -82,7 +83,14 @@ class ClusterRun:
     """``state`` and ``root`` are directories that the driver and all executors see. Used once."""
 
     def __init__(
-        self, plan: Plan, root: Path, state: Path, settings: Settings, *, origin: Origin, clock: Clock
+        self,
+        plan: Plan | PreparedPlan,
+        root: Path,
+        state: Path,
+        settings: Settings,
+        *,
+        origin: Origin,
+        clock: Clock,
     ) -> None:
         self._plan = plan
         self._root = root
@@ -94,6 +102,8 @@ class ClusterRun:
         self._ended_by: list[CfetchError] = []
         self._account = Account()
         self._living: Living | None = None
+        self._hub: Hub | None = None
+        self._slow: set[str] = set()
         self._start_s = 0.0
         self._ended = {"done": 0, "skipped": 0, "failed": 0, "cancelled": 0}
         self._bytes_done = 0
@@ -154,9 +164,13 @@ class ClusterRun:
         self._tell_before(receipts, guard.epoch, tell)
         work = self._work(guard, directory, slots)
         path = Path(work.work_file)
-        batches = self._cut(path, slots, tell)
-        if not batches:
+        pace, per_host = Pace(concurrency=self._settings.concurrency), self._settings.per_host
+        todo = to_do(self._plan, self._account, path, pace=pace, slots=slots, per_host=per_host)
+        for note in todo.notes:
+            tell(RunNoted(t_s=self._now(), note=note))
+        if not todo.batches:
             return None
+        work = msgspec.structs.replace(work, parts=todo.parts, numbers=todo.numbers)
         unset = unlike(spark)
         if unset:
             tell(
@@ -167,15 +181,18 @@ class ClusterRun:
         silent_s = SILENT_PARTS * work.part_s
         self._living = Living(directory, guard.epoch, self._now, silent_s=silent_s)
         tag = f"cfetch-{guard.instant}-{guard.epoch}"
-        future = start_job(spark, work, batches, tag)
-        try:
-            self._follow(future, receipts, guard.epoch, directory / STOP_NAME, orphans, tell)
-        finally:
-            if not future.done():
-                with suppress(Exception):  # Spark's own, when it is gone itself
-                    spark.interruptTag(tag)
-            with suppress(OSError):
-                path.unlink()
+        with ExitStack() as stack:
+            self._hub = self._own_hub(spark, stack, tell)
+            hub_at = self._hub and self._hub.at
+            future = start_job(spark, msgspec.structs.replace(work, hub=hub_at), todo.batches, tag)
+            try:
+                self._follow(future, receipts, guard.epoch, directory / STOP_NAME, orphans, tell)
+            finally:
+                if not future.done():
+                    with suppress(Exception):  # Spark's own, when it is gone itself
+                        spark.interruptTag(tag)
+                with suppress(OSError):
+                    path.unlink()
         self._read(receipts, guard.epoch, tell)
         for event in self._account.left():
             tell(event)
@@ -189,6 +206,20 @@ class ClusterRun:
         fault = self._fault(directory, guard.epoch, failure)
         tell(RunStopping(t_s=self._now(), reason=str(fault)))
         return fault
+
+    def _own_hub(self, spark: "SparkSession", stack: ExitStack, tell: Listener) -> Hub | None:
+        """None where executors could not reach it; the run goes on by receipts and fixed shares."""
+        at = driver_at(spark)
+        if at is None:
+            return None
+        name, bind = at
+        book = Book(self._settings.straggler, self._settings.per_host)
+        try:
+            return stack.enter_context(open_hub(book, name, self._clock, bind=bind))
+        except OSError as error:
+            note = f"executors cannot be heard at {printable(name)} ({error.strerror}): no live view of them"
+            tell(RunNoted(t_s=self._now(), note=note))
+            return None
 
     def _work(self, guard: ClusterGuard, receipts: Path, slots: int) -> Work:
         asks = self._origin.statement_id or self._settings.statement_host
@@ -223,10 +254,12 @@ class ClusterRun:
             began_s = self._now()
             self._read(receipts, epoch, tell)
             orphans.look()
-            tell(self._progress())
+            self._show(tell)
             if stop_s is None and (self._ended_by or self._lost.is_set()):
                 reason = "closing what is under way on all executors; once more to leave at once"
                 tell(RunStopping(t_s=self._now(), reason=reason))
+                if self._hub is not None:
+                    self._hub.stop()
                 with on_disk(stop):
                     stop.touch(0o600)
                 stop_s = self._now() + STOP_S
@@ -251,27 +284,6 @@ class ClusterRun:
         elif error is None and not tally.unfinished:
             orphans.clear()
             guard.commit(files=len(self._plan), size_bytes=self._plan.total_bytes)
-
-    def _cut(self, path: Path, slots: int, tell: Listener) -> int:
-        """Write what the tasks are to do; the number of batches."""
-        plan, account = self._plan, self._account
-        left: Sequence[int] = range(len(plan))
-        if sum(self._ended.values()):
-            left = [index for index in left if plan.entry(index).id not in account]
-        sizes, hosts = [plan.sizes[i] for i in left], [plan.host_of[i] for i in left]
-        pace = Pace(concurrency=self._settings.concurrency)
-        cut = shares(sizes, hosts, pace=pace, slots=slots)
-        if left:
-            found = floors(cut, sizes, hosts, pace=pace, per_host=self._settings.per_host)
-            host = max(found, key=found.__getitem__, default=None)
-            if host is not None and found[host] > max(WORTH_A_NOTE_S, sum(cut.cost_s) / slots):
-                note = (
-                    f"{printable(plan.hosts[host])} alone takes about {duration(found[host])}, "
-                    "and more executors do not make that shorter"
-                )
-                tell(RunNoted(t_s=self._now(), note=note))
-        write_work(path, plan, left, cut, sharers(cut, hosts, slots=slots))
-        return len(cut.cost_s)
 
     def _tell_before(self, receipts: Receipts, epoch: int, tell: Listener) -> None:
         """The entries that earlier runs of the plan have brought and that stand; told as skipped."""
@@ -315,9 +327,18 @@ class ClusterRun:
 
         return count
 
-    def _progress(self) -> Progress:
+    def _show(self, tell: Listener) -> None:
+        seen = self._hub.look() if self._hub is not None else NOBODY
+        for one in seen.executors:
+            if one.share is not None and one.name not in self._slow:
+                self._slow.add(one.name)
+                tell(ExecutorSlow(t_s=self._now(), executor=one.name, share=one.share))
+        tell(self._progress(seen))
+
+    def _progress(self, seen: Seen) -> Progress:
         living = self._living.look() if self._living is not None else []
-        under_way = {one.id: one for live in living for one in live.active}  # one of two copies is enough
+        unheard = [one for live in living if live.task not in seen.tasks for one in live.active]
+        under_way = {one.id: one for one in (*seen.active, *unheard)}  # one of two copies is enough
         active = [one for one in under_way.values() if one.id not in self._account]
         return Progress(
             t_s=self._now(),
@@ -326,13 +347,15 @@ class ClusterRun:
             failed=self._ended["failed"],
             retries=self._retries,
             bytes_done=self._bytes_done,
-            bytes_active=sum(one.bytes for one in active),
+            bytes_active=sum(one.bytes for one in active) + seen.unshown_bytes,
             bytes_wasted=self._bytes_wasted,
             active=active,
-            waiting=max(0, len(self._plan) - sum(self._ended.values()) - len(active)),
-            baseline=BaselineView(median_bps=None, finished=0, required=0),
+            waiting=max(0, len(self._plan) - sum(self._ended.values()) - len(active) - seen.unshown),
+            baseline=seen.baseline,
             stragglers=self._stragglers,
             sequential=False,
+            executors=seen.executors,
+            unshown=seen.unshown,
         )
 
     def _now(self) -> float:

@@ -15,7 +15,7 @@ from cfetch.pipeline.hub_messages import SILENT_S, Beat, Orders
 from cfetch.pipeline.leases import Leases
 from cfetch.straggler.merged import Merged, Sample
 
-__all__ = ["Book", "Seen"]
+__all__ = ["NOBODY", "Book", "Seen"]
 
 COMPARED_S = 2.0  # executors are compared with each other so often
 TELLING_S = 2.0  # an attempt younger than that says little of its speed
@@ -28,9 +28,12 @@ class Seen(NamedTuple):
     tasks: frozenset[int]
     executors: list[ExecutorView]
     active: list[ActiveAttempt]
-    active_bytes: int
     unshown: int
+    unshown_bytes: int
     baseline: BaselineView
+
+
+NOBODY = Seen(frozenset(), [], [], 0, 0, BaselineView(median_bps=None, finished=0, required=0))
 
 
 class _Task:
@@ -97,8 +100,8 @@ class Book:
             tasks=frozenset(self._tasks),
             executors=[self._view(name, one) for name, one in sorted(self._executors.items())],
             active=active,
-            active_bytes=sum(beat.active_bytes for beat in beats),
             unshown=self._under_way - len(active),
+            unshown_bytes=sum(beat.active_bytes for beat in beats) - sum(one.bytes for one in active),
             baseline=BaselineView(
                 median_bps=self._merged.median_bps,
                 finished=self._merged.finished,

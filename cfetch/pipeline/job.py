@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cfetch.pipeline.work import Copy, Work, do_batch
-from cfetch.pipeline.work_file import read_batch
+from cfetch.pipeline.work_file import Batch, read_batch
 from cfetch.secret import printable
 
 if TYPE_CHECKING:
@@ -110,6 +110,15 @@ def _run(spark: "SparkSession", work: Work, batches: int, tag: str, future: "Fut
         future.set_result(None)
 
 
+def _batch_of(work: Work, place: int) -> tuple[int, Batch]:
+    """The batch that is ``place``-th to be begun, and its number. Raises LocalFault."""
+    if work.parts is None:
+        return place, read_batch(Path(work.work_file), place)
+    number = work.numbers[place]
+    batch = work.parts.batch(number)
+    return number, batch._replace(sharers=min(batch.sharers, work.at_a_time))
+
+
 def _task_of(work: Work) -> Any:  # noqa: ANN401 - what mapInArrow takes
     def task(rows: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         import pyarrow as pa
@@ -120,9 +129,10 @@ def _task_of(work: Work) -> Any:  # noqa: ANN401 - what mapInArrow takes
         executor = f"{os.uname().nodename}/{os.getppid()}"  # each has one process that its workers come from
         schema = pa.schema([("batch", pa.int32()), ("files", pa.int32()), ("failed", pa.int32())])
         for part in rows:
-            for batch in part.column(0).to_pylist():
+            for place in part.column(0).to_pylist():
+                batch, some = _batch_of(work, place)
                 copy = Copy(batch, context.taskAttemptId(), context.attemptNumber(), executor)
-                done = do_batch(work, read_batch(Path(work.work_file), batch), copy)
+                done = do_batch(work, some, copy)
                 told = {"batch": done.batch, "files": done.files, "failed": done.failed}
                 yield pa.RecordBatch.from_pylist([told], schema=schema)
 

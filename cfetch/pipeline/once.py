@@ -21,7 +21,6 @@ from cfetch.pipeline.receipts import Receipt, batch_name
 from cfetch.pipeline.work import Copy, Work, attempts_of, do_batch
 from cfetch.pipeline.work_file import Batch
 from cfetch.placement.local import LocalVolume, local_fault
-from cfetch.placement.private_file import replace_private
 from cfetch.placement.private_file import on_disk, replace_private
 
 __all__ = ["EPOCH", "bring_once", "forget_failures", "locked"]

@@ -19,6 +19,7 @@ import msgspec
 from cfetch.errors import LocalFault, UsageError
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.reading import checked_base_url
+from cfetch.pipeline.job import own_words
 from cfetch.pipeline.prepare_cut import Cutting
 from cfetch.pipeline.prepare_rows import (
     WRITE_ROWS,
@@ -31,7 +32,7 @@ from cfetch.pipeline.prepare_rows import (
     units_of,
 )
 from cfetch.pipeline.prepare_tasks import Numbering, batches_a_file, judge, rewrite, write_batches
-from cfetch.pipeline.prepared import ABOUT, PreparedPlan, RejectedRow, save
+from cfetch.pipeline.prepared import ABOUT, PLAN, PreparedPlan, RejectedRow, save
 from cfetch.pipeline.shares import Pace
 from cfetch.placement.private_file import on_disk
 from cfetch.secret import printable
@@ -81,6 +82,7 @@ def prepare(
     slots: int,
     pace: Pace = Pace(),  # noqa: B008 - a tuple
     per_host: int | None = None,
+    progress: Callable[[int], None] | None = None,
     unit_bytes: int = UNIT_BYTES,
 ) -> PreparedPlan:
     """Validate manifests as if they stood one behind the other, and freeze them in ``directory``.
@@ -94,6 +96,7 @@ def prepare(
         slots: how many tasks download at a time.
         pace: what each of them is expected to do.
         per_host: connections that a host is asked for at most; for ``floors``.
+        progress: is told how many good rows there are, once all have been read.
         unit_bytes: larger manifests are read by several tasks.
 
     Raises:
@@ -113,13 +116,16 @@ def prepare(
             raise UsageError(
                 f"{printable(str(directory))} has a prepared plan already; name another directory"
             )
-        for name in ("plan", "rejected"):
+        for name in (PLAN, "rejected"):
             shutil.rmtree(directory / name, ignore_errors=True)
-        for name in ("plan", "rejected", "stage"):
+        for name in (PLAN, "rejected", "stage"):
             (directory / name).mkdir(0o700)
     try:
-        return preparing.run(unit_bytes)
+        return preparing.run(unit_bytes, progress)
     except PySparkException as error:
+        said = own_words(error)
+        if said is not None:
+            raise LocalFault(f"an executor cannot work: {said}") from None
         kind = error.getCondition() or type(error).__name__
         raise LocalFault(
             f"Spark could not prepare the plan ({kind}); its logs say why, then try again"
@@ -160,10 +166,12 @@ class _Preparing:
         self._pace = pace
         self._per_host = per_host
 
-    def run(self, unit_bytes: int) -> PreparedPlan:
+    def run(self, unit_bytes: int, progress: Callable[[int], None] | None) -> PreparedPlan:
         """The work in its order."""
         units = self._units(unit_bytes)
         reads = self._read(units)
+        if progress is not None:
+            progress(sum(one.rows for one in reads))
         repeats = self._judge(units, reads)
         rejected = self._rejected()
         if rejected.rejected:
@@ -282,7 +290,10 @@ class _Preparing:
         before = sum(one.rows for one in reads)
         for row in told:
             one = msgspec.json.decode(row.told, type=Read)
-            kept[one.number] = msgspec.structs.replace(one, headers=kept[one.number].headers)
+            before_it = kept[one.number]
+            kept[one.number] = msgspec.structs.replace(
+                one, headers=before_it.headers, names_batches=before_it.names_batches
+            )
         return kept, before - sum(one.rows for one in kept.values())
 
     def _digest(self, kept: dict[int, Read]) -> str:
@@ -304,6 +315,7 @@ class _Preparing:
             files=files,
             total_bytes=known,
             sizes_unknown=unknown,
+            names_batches=any(one.names_batches for one in kept.values()),
             headers=headers,
             own_headers=own_headers,
             expires_at=first_of(*(one.expires_at for one in kept.values())),
@@ -319,7 +331,7 @@ class _Preparing:
         full = self._staged(staged, ["row", "key", "entry", "host", "size"])
         a_file = batches_a_file(files, len(cut.dealt.cost_s))
         numbering = Numbering(first, own_of, a_file)
-        path = self._directory / "plan"
+        path = self._directory / PLAN
         rows = cut.placed(full).select("batch", "unit", "row", "entry", "host", "size", "sharers")
         parts = -(-len(cut.dealt.cost_s) // a_file)
         sorted_rows = rows.repartitionById(parts, (rows.batch / a_file).cast("int")).sortWithinPartitions(
@@ -331,6 +343,7 @@ class _Preparing:
         return msgspec.structs.replace(
             plan,
             hosts=cut.hosts,
+            host_files=cut.host_files,
             batches_a_file=a_file,
             cost_s=cut.dealt.cost_s,
             files_of=cut.dealt.files,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Cut", "Cutting", "Floor"]
 
 MOST_FLOORS = 20  # a person reads the first
+MOST_HOSTS = 100  # the same
 MOST_COST = 9e18  # a bigint holds it
 
 
@@ -38,6 +39,7 @@ class Cut(NamedTuple):
 
     dealt: Dealt
     hosts: int
+    host_files: dict[str, int]
     floors: list[Floor]
     noted: "DataFrame"
     batches: "DataFrame"
@@ -96,9 +98,11 @@ class Cutting(NamedTuple):
                 F.sum(F.when(~large, F.col("files"))).alias("files"),
             ).collect()[0]
             noted = self._noted(spark, marked)
+            files = (F.col("files") + F.col("giants")).alias("files")
+            most = hosts.select("host", files).orderBy(F.desc("files"), "host").limit(MOST_HOSTS).collect()
             small = buckets(int(every.cost or 0), int(every.files or 0), self.target, self.a_batch)
             pieces = self._pieces(entries, noted, small)
-            found = dealt(pieces, self.target, self.slots)
+            found = dealt(pieces, self.target)
             floors = self._floors(hosts, found)
         finally:
             hosts.unpersist()
@@ -110,7 +114,8 @@ class Cutting(NamedTuple):
         columns = [pa.array(one, kind) for one, kind in zip(zip(*table, strict=True), kinds, strict=True)]
         names = ["kind", "place", "bucket", "batch", "sharers"]
         batches = spark.createDataFrame(pa.Table.from_arrays(columns, names=names))
-        return Cut(found, every.hosts, floors, noted, batches, self, small)
+        host_files = {one.host: one.files for one in most}
+        return Cut(found, every.hosts, host_files, floors, noted, batches, self, small)
 
     def pieces(self, entries: "DataFrame", noted: "DataFrame", small: int) -> "DataFrame":
         """Entries with the piece that each belongs to: ``kind``, ``place`` (a host) and ``bucket``."""

@@ -67,8 +67,8 @@ def buckets(cost: int, files: int, target: int, a_batch: int) -> int:
     return a_batch * lanes_for(cost, files, target)
 
 
-def dealt(pieces: Sequence[Piece], target: int, slots: int) -> Dealt:
-    """Batches for ``slots`` tasks at a time. The order of ``pieces`` does not matter to what they hold."""
+def dealt(pieces: Sequence[Piece], target: int) -> Dealt:
+    """Batches of about ``target`` microseconds. The order of ``pieces`` does not matter to what they hold."""
     order = sorted(range(len(pieces)), key=lambda at: pieces[at][:3])
     groups: dict[tuple[int, str], list[int]] = {}
     found: list[list[int]] = []
@@ -95,6 +95,6 @@ def dealt(pieces: Sequence[Piece], target: int, slots: int) -> Dealt:
         batch_of,
         [sum(pieces[at].cost for at in batch) / MICRO for batch in found],
         [sum(pieces[at].files for at in batch) for batch in found],
-        [min(slots, max(pieces[at].others for at in b) + lanes_of.get(pieces[b[0]].host, 0)) for b in found],
+        [max(pieces[at].others for at in b) + lanes_of.get(pieces[b[0]].host, 0) for b in found],
         [pieces[batch[0]].host for batch in found],
     )

@@ -84,6 +84,7 @@ class Read(msgspec.Struct, kw_only=True):
     known_bytes: int = 0
     unknown: int = 0
     expires_at: float | None = None
+    names_batches: bool = False
     rejected: int = 0
     broken: bool = False
     headers: Headers = ()
@@ -380,6 +381,7 @@ class _Staged:
         told.rows += 1
         told.known_bytes += size or 0
         told.unknown += size is None
+        told.names_batches |= entry.batch is not None
         if entry.expires_at is not None:
             told.expires_at = first_of(told.expires_at, entry.expires_at)
         cut = key.rfind("/")

@@ -15,10 +15,11 @@ import msgspec
 from cfetch.manifest.collisions import Collision, compared
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import places
+from cfetch.pipeline.parts import part_name
 from cfetch.pipeline.prepare_rows import WRITE_ROWS, Rejects, Table, rejects, tables, without
 from cfetch.secret import printable
 
-__all__ = ["Numbering", "batches_a_file", "judge", "part_name", "rewrite", "write_batches"]
+__all__ = ["Numbering", "batches_a_file", "judge", "rewrite", "write_batches"]
 
 ENTRIES_A_FILE = 100_000  # some 20 MB, and a second of the task that writes them
 MOST_BATCHES_A_FILE = 256  # who reads one of them reads what the file says of them all: 100 KB
@@ -158,8 +159,3 @@ def _segments(batches: Iterable[Any]) -> Iterator[tuple[int, Any]]:
 def batches_a_file(files: int, batches: int) -> int:
     """How many batches of a plan of so many ``files`` one Parquet file has; each is a row group."""
     return max(1, min(MOST_BATCHES_A_FILE, ENTRIES_A_FILE * batches // max(1, files)))
-
-
-def part_name(number: int) -> str:
-    """The plan's file of that number, from 0."""
-    return f"part-{number:06d}.parquet"

@@ -136,18 +136,26 @@ class Account:
     """
 
     def __init__(self) -> None:
-        self._ended = bytearray()
+        self._ended = bytearray()  # a bit an entry
+        self._count = 0
         self._held: dict[int, dict[int, EntryFinished]] = {}  # by batch and entry
         self._told: dict[int, int] = {}  # events by task
 
     def __contains__(self, number: int) -> bool:
-        return number < len(self._ended) and bool(self._ended[number])
+        return number >> 3 < len(self._ended) and bool(self._ended[number >> 3] >> (number & 7) & 1)
+
+    def __len__(self) -> int:
+        return self._count
 
     def add(self, number: int) -> None:
         """The entry has come to its end."""
-        if number >= len(self._ended):
-            self._ended.extend(bytes(number + 1 + len(self._ended) // 4))
-        self._ended[number] = 1
+        if number in self:
+            return
+        place = number >> 3
+        if place >= len(self._ended):
+            self._ended.extend(bytes(place + 1 + len(self._ended) // 4))
+        self._ended[place] |= 1 << (number & 7)
+        self._count += 1
 
     def news(self, receipt: Receipt) -> Iterator[Told]:
         """What the receipt says that was not known."""
@@ -183,6 +191,7 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     """What a task has under way; ``beat`` counts on for as long as it lives."""
 
     batch: int
+    task: int
     beat: int
     active: list[ActiveAttempt]
 

@@ -40,6 +40,7 @@ from cfetch.pipeline.receipts import (
     leave_receipt,
     live_name,
 )
+from cfetch.pipeline.parts import Parts
 from cfetch.pipeline.work_file import Batch
 from cfetch.placement.local import STATE_NAME, LocalVolume, local_fault
 from cfetch.renewal import Origin, Renewal, StatementApi
@@ -63,7 +64,8 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     """What every task is told. It holds secrets, as the plan does: it travels in the job and nowhere else.
 
     ``wall_start_s``: the run's, by the driver's clock; all times in receipts count from it. ``part_s``: so
-    often a task tells what it has done. ``at_a_time``: how many tasks may run.
+    often a task tells what it has done. ``at_a_time``: how many tasks may run. ``parts``: the batches of a
+    plan that Spark has prepared, of which ``numbers`` are to be brought; else all in ``work_file`` are.
     """
 
     settings: Settings
@@ -75,6 +77,8 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     root: str
     receipts: str
     work_file: str
+    parts: Parts | None = None
+    numbers: Sequence[int] = ()
     wall_start_s: float
     part_s: float
     at_a_time: int
@@ -82,7 +86,10 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Copy(NamedTuple):
-    """Which of the copies of a task this is. ``task`` is no other's, ``attempt`` counts from 0; ``executor`` is for people."""
+    """Which of the copies of a task this is. ``task`` is no other's, ``attempt`` counts from 0.
+
+    ``executor`` is for people.
+    """
 
     batch: int
     task: int
@@ -199,7 +206,8 @@ class _Telling:
         if self._progress is None:
             return
         self._beats += 1
-        live = Live(batch=self._copy.batch, beat=self._beats, active=self._progress.active)
+        batch, task = self._copy.batch, self._copy.task
+        live = Live(batch=batch, task=task, beat=self._beats, active=self._progress.active)
         temporary = self._directory / f".{self._live.name}"
         with suppress(OSError):
             temporary.touch(0o600)
@@ -280,7 +288,9 @@ async def _pool(work: Work, batch: Batch, copy: Copy, told: _Telling) -> LocalFa
         finally:
             for task in beside:
                 task.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
+            for ended in await asyncio.gather(*beside, return_exceptions=True):
+                if isinstance(ended, Exception):
+                    raise ended
     except LocalFault as fault:
         return fault
     finally:

@@ -68,11 +68,7 @@ class ReadOnlyTree:
             OSError: it cannot be read.
         """
         running, size_bytes = new_hash(algorithm), 0
-        parent, leaf = self._parent_of(path)
-        try:
-            descriptor = os.open(leaf, _FILE, dir_fd=parent)
-        finally:
-            os.close(parent)
+        descriptor = self.open_file(path)
         try:
             while data := os.read(descriptor, READ_BYTES):
                 running.update(data)
@@ -81,6 +77,61 @@ class ReadOnlyTree:
         finally:
             os.close(descriptor)
         return running.hexdigest(), size_bytes
+
+    def identity(self) -> tuple[int, int]:
+        """Which directory it is, whatever its name; as long as nothing is mounted or restarted."""
+        found = os.fstat(self._root_fd)
+        return found.st_dev, found.st_ino
+
+    def open_file(self, path: str) -> int:
+        """A descriptor to read the file from, which the caller closes; it may be of something special.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        parent, leaf = self._parent_of(path)
+        try:
+            return os.open(leaf, _FILE, dir_fd=parent)
+        finally:
+            os.close(parent)
+
+    def regular_files(self, leave_out: tuple[str, ...]) -> Iterator[tuple[str, os.stat_result | None, str]]:
+        """Path and status of each regular file, in no order; without status, what is left out and why.
+
+        However many names a directory has, few of them are in memory. ``leave_out``: names in the root. What
+        comes or goes meanwhile may be among them or not.
+        """
+        root = os.dup(self._root_fd)
+        stack = [(root, "", os.scandir(root))]
+        try:
+            while stack:
+                descriptor, prefix, listed = stack[-1]
+                for entry in listed:
+                    path = prefix + entry.name
+                    if not prefix and entry.name in leave_out:
+                        continue
+                    try:
+                        if not entry.is_dir(follow_symlinks=False):
+                            found = entry.stat(follow_symlinks=False)
+                            regular = stat.S_ISREG(found.st_mode)
+                            yield path, found if regular else None, "it is a symlink or a special file"
+                            continue
+                        below = os.open(entry.name, _DIRECTORY, dir_fd=descriptor)
+                    except FileNotFoundError:
+                        continue
+                    except OSError as error:
+                        yield path, None, f"it cannot be read: {error.strerror}"
+                        continue
+                    stack.append((below, f"{path}/", os.scandir(below)))
+                    break
+                else:
+                    listed.close()
+                    os.close(descriptor)
+                    stack.pop()
+        finally:
+            for descriptor, _, listed in stack:
+                listed.close()
+                os.close(descriptor)
 
     def walk(self) -> Iterator[Found]:
         """All that is no directory, in the order of names; cfetch's own state directory is left out.

@@ -1,7 +1,8 @@
 """The run as an OpenTelemetry span, for processes that have configured an SDK.
 
 Span ``cfetch.download`` carries the five events of the straggler design under their original names and tags,
-so that dashboards built for that system keep working. An SDK keeps 128 events a span unless told otherwise
+so that dashboards built for that system keep working, and what the route cache of a feed did but for its
+hits. An SDK keeps 128 events a span unless told otherwise
 (``OTEL_SPAN_EVENT_COUNT_LIMIT``); the metrics file has all of them.
 """
 
@@ -13,6 +14,7 @@ from cfetch.events import (
     Event,
     FallbackTriggered,
     Listener,
+    RouteEvent,
     RunFinished,
     RunStarted,
     StragglerCancelled,
@@ -119,10 +121,22 @@ def _fallback(event: FallbackTriggered) -> Tags:
     return {"total_stragglers_in_query": event.stragglers, "fallback_threshold": event.threshold}
 
 
+def _route(event: RouteEvent) -> Tags | None:
+    if event.what == "hit":  # one for every page read
+        return None
+    return {
+        "feed": event.feed,
+        "generation": event.generation,
+        "info_requests": event.requests,
+        "what": event.what,
+    }
+
+
 _EVENTS: dict[type[Event], tuple[str, Callable[[Any], Tags | None]]] = {
     StragglerCheck: ("cloudfetch.straggler_check", _check),
     StragglerCancelling: ("cloudfetch.straggler_cancelling", _cancelling),
     StragglerCancelled: ("cloudfetch.straggler_cancelled", _cancelled),
     UrlRefreshed: ("cloudfetch.url_refreshed_for_straggler_retry", _refreshed),
     FallbackTriggered: ("cloudfetch.sequential_fallback_triggered", _fallback),
+    RouteEvent: ("cfetch.feed_route", _route),
 }

@@ -113,11 +113,20 @@ def _undo(table: Table, target: str) -> None:
 
 def remove_frozen(files: Files, name: str) -> None:
     """Take away a frozen manifest, which may hold signed links, with its directory. Raises OSError."""
-    for part in files.names(f"{PLANS}/{name}"):
-        with suppress(FileNotFoundError):
-            files.unlink(f"{PLANS}/{name}/{part}")
+    _remove(files, f"{PLANS}/{name}")
+
+
+def _remove(files: Files, directory: str) -> None:
+    for part in files.names(directory):
+        path = f"{directory}/{part}"
+        try:
+            files.unlink(path)
+        except FileNotFoundError:
+            continue
+        except (IsADirectoryError, PermissionError):  # Linux, and what POSIX says: a directory of Spark's
+            _remove(files, path)
     with suppress(OSError):
-        files.remove_directory(f"{PLANS}/{name}")
+        files.remove_directory(directory)
 
 
 def finish(

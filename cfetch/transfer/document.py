@@ -5,22 +5,31 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from io import BytesIO
-from typing import BinaryIO, TypeVar
+from types import MappingProxyType
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from cfetch.clock import Clock
 from cfetch.errors import ConfigError, Refused, Transient
 from cfetch.secret import SecretText, SecretUrl
-from cfetch.transfer.http import Transport
-from cfetch.transfer.judge import Action, Asked, judge
+from cfetch.transfer.http import Response, Transport
+from cfetch.transfer.judge import Action, Asked, Headers, judge
 from cfetch.transfer.repeat import refusal, until_answered
 
-__all__ = ["MAX_MANIFEST_BYTES", "fetch_document", "statement_chunks"]
+__all__ = ["MAX_MANIFEST_BYTES", "Answer", "ask", "fetch_document", "statement_chunks"]
 
 MAX_MANIFEST_BYTES = 16 << 30  # 30 million presigned links; a larger manifest belongs on disk
 MAX_REPLY_BYTES = 64 << 20
 SILENCE_S = 30.0  # no monitor watches a document
 T = TypeVar("T")
 _STATEMENT_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
+
+
+class Answer(NamedTuple):
+    """A reply that has been read."""
+
+    status: int
+    headers: Headers
+    body: bytes
 
 
 async def fetch_document(
@@ -38,8 +47,35 @@ async def fetch_document(
     Raises:
         SourceError: it cannot be had; transient faults were tried again.
     """
-    ask = partial(_fetch_once, url, sink, transport, secrets or {}, max_bytes)
-    await until_answered(ask, clock=clock, jitter=jitter)
+    fetch = partial(_fetch_once, url, sink, transport, max_bytes, secrets=secrets or {})
+    await until_answered(fetch, clock=clock, jitter=jitter)
+
+
+async def ask(
+    url: SecretUrl,
+    *,
+    transport: Transport,
+    clock: Clock,
+    jitter: Callable[[], float],
+    expected: frozenset[int],
+    max_bytes: int,
+    headers: Mapping[str, str] | None = None,
+    method: str = "GET",
+) -> Answer:
+    """A small reply as a whole: of a success, or of a status that is ``expected``.
+
+    Raises:
+        SourceError: it cannot be had; transient faults were tried again.
+    """
+
+    async def once() -> Answer:
+        body = BytesIO()
+        response = await _fetch_once(
+            url, body, transport, max_bytes, headers=headers or {}, method=method, expected=expected
+        )
+        return Answer(response.status, response.headers, body.getvalue())
+
+    return await until_answered(once, clock=clock, jitter=jitter)
 
 
 async def _in_time(step: Awaitable[T]) -> T:
@@ -51,17 +87,26 @@ async def _in_time(step: Awaitable[T]) -> T:
 
 
 async def _fetch_once(
-    url: SecretUrl, sink: BinaryIO, transport: Transport, secrets: Mapping[str, str], max_bytes: int
-) -> None:
+    url: SecretUrl,
+    sink: BinaryIO,
+    transport: Transport,
+    max_bytes: int,
+    *,
+    secrets: Mapping[str, str] = MappingProxyType({}),
+    headers: Mapping[str, str] = MappingProxyType({}),
+    method: str = "GET",
+    expected: frozenset[int] = frozenset(),
+) -> Response:
     sink.seek(0)
     sink.truncate()
-    response = await _in_time(transport.open(url, {}, secrets, fresh=False))
+    response = await _in_time(transport.open(url, headers, secrets, fresh=False, method=method))
     try:
-        verdict = judge(response.status, response.headers, Asked())
-        if verdict.action is not Action.ACCEPT:
-            raise refusal(verdict, response.status)
-        if not verdict.framed:
-            raise Refused("the server states no length, so a document that was cut short would go unseen")
+        if response.status not in expected:
+            verdict = judge(response.status, response.headers, Asked())
+            if verdict.action is not Action.ACCEPT:
+                raise refusal(verdict, response.status)
+            if not verdict.framed:
+                raise Refused("the server states no length, so a document that was cut short would go unseen")
         size = 0
         while data := await _in_time(response.read()):
             size += len(data)
@@ -71,6 +116,7 @@ async def _fetch_once(
     except BaseException:
         response.close()
         raise
+    return response
 
 
 def statement_chunks(

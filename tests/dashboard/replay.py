@@ -1,7 +1,7 @@
 """A made-up run as a stream of events, to look at the dashboard and to test it.
 
 Run it in a terminal: `python -m tests.dashboard.replay [--files N] [--speed X] [--hostile] [--unknown]
-[--volumes N] [--explain]`.
+[--volumes N] [--executors N] [--explain]`.
 """
 
 import argparse
@@ -24,7 +24,15 @@ class Simulation:
     """Sixteen connections at about 12 MiB/s each, a few stragglers, a few failures, expiring links."""
 
     def __init__(
-        self, files=400, concurrency=16, seed=1, hostile="", unknown=False, straggling=0.03, volumes=1
+        self,
+        files=400,
+        concurrency=16,
+        seed=1,
+        hostile="",
+        unknown=False,
+        straggling=0.03,
+        volumes=1,
+        executors=0,
     ):
         self.random = random.Random(seed)
         self.sizes = [int(self.random.lognormvariate(2.5, 0.8) * MIB) for _ in range(files)]
@@ -38,12 +46,32 @@ class Simulation:
         self.attempts = {}
         self.fallback = False
         self.volumes = Volumes(self, volumes) if volumes > 1 else None
+        self.executors = [f"worker-{n + 1}{hostile}.cluster.example.net/{4000 + n}" for n in range(executors)]
 
     def path(self, id_):
         return f"warehouse/sales/2026/region={id_ % 7}/{self.hostile}part-{id_:05d}-c000.arrow"
 
     def host(self, id_):
         return f"bucket-{id_ % 3}.s3.example.net"
+
+    def executor(self, id_):
+        return self.executors[id_ % len(self.executors)] if self.executors else None
+
+    def share(self, at, t_s):
+        """Each third executor is slow after eight seconds."""
+        return 0.2 + at / 1000 if at % 3 == 2 and t_s > 8 else None
+
+    def executor_views(self, t_s):
+        return [
+            ev.ExecutorView(
+                name=name,
+                tasks=(at + 1) % 5,
+                files=(self.counts["done"] + at) // len(self.executors),
+                rate_bps=(at + 1) % 5 * (8 if self.share(at, t_s) else 37) * MIB,
+                share=self.share(at, t_s),
+            )
+            for at, name in enumerate(self.executors)
+        ]
 
     def events(self):
         yield ev.RunStarted(
@@ -65,6 +93,9 @@ class Simulation:
             t_s += TICK_S
             if self.volumes:
                 yield from self.volumes.step(t_s)
+            for at, name in enumerate(self.executors):
+                if self.share(at, t_s) and not self.share(at, t_s - TICK_S):
+                    yield ev.ExecutorSlow(t_s=t_s, executor=name, share=self.share(at, t_s))
             yield from self.step(t_s)
             yield self.progress(t_s)
 
@@ -223,6 +254,7 @@ class Simulation:
             attempt=one["n"],
             kept_bytes=one["bytes"],
             completed=False,
+            executor=self.executor(id_),
         )
         if self.stragglers == 12 and not self.fallback:
             self.fallback = True
@@ -245,6 +277,8 @@ class Simulation:
             stragglers=self.stragglers,
             sequential=self.fallback and len(self.queue) > self.files // 4,
             volumes=self.volumes.views() if self.volumes else [],
+            executors=self.executor_views(t_s),
+            unshown=1200 if self.executors else 0,
         )
 
     def view(self, id_, one, t_s):
@@ -266,6 +300,7 @@ class Simulation:
             expected_s=expected_s,
             n=one["n"],
             state=state,
+            executor=self.executor(id_),
         )
 
 
@@ -349,6 +384,7 @@ def main():
     parser.add_argument("--unknown", action="store_true")
     parser.add_argument("--straggling", type=float, default=0.03)
     parser.add_argument("--volumes", type=int, default=1)
+    parser.add_argument("--executors", type=int, default=0)
     parser.add_argument("--explain", action="store_true")
     parser.add_argument("--log-format", default="text")
     parser.add_argument("--metrics")
@@ -361,6 +397,7 @@ def main():
         unknown=args.unknown,
         straggling=args.straggling,
         volumes=args.volumes,
+        executors=args.executors,
     )
     with open_dashboard(log_format=args.log_format, explain=args.explain) as show:
         tell = ev.fan_out(show, *listeners)

@@ -79,6 +79,17 @@ def test_frames_of_several_volumes_look_as_agreed(name, number, until_s, width, 
     assert shown == path.read_text()
 
 
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize(("name", "number"), [("one-executor", 1), ("ten-executors", 10)])
+def test_frames_of_a_cluster_look_as_agreed(name, number, width, height):
+    """With slow executors before the others, and stragglers with theirs; one executor is a line."""
+    shown = text(view(16.0, straggling=0.1, executors=number), width, height)
+    path = FRAMES / f"{name}-{width}x{height}.txt"
+    if os.environ.get("CFETCH_WRITE_FRAMES"):
+        path.write_text(shown)
+    assert shown == path.read_text()
+
+
 @pytest.mark.parametrize("hostile", ["", HOSTILE, "日本語のとても長いファイル名" * 5])
 @pytest.mark.parametrize("unknown", [False, True])
 @pytest.mark.parametrize(("width", "height"), [*SIZES, (40, 8), (200, 60)])
@@ -94,12 +105,13 @@ def test_every_frame_fits(width, height, unknown, hostile):
 
 
 @pytest.mark.parametrize("hostile", ["", HOSTILE, "日本語のとても長いファイル名" * 5])
-@pytest.mark.parametrize("volumes", [2, 8, 70])
+@pytest.mark.parametrize("many", [2, 8, 70])
+@pytest.mark.parametrize("what", ["volumes", "executors"])
 @pytest.mark.parametrize(("width", "height"), [*SIZES, (80, 18), (40, 8), (200, 60)])
-def test_every_frame_of_several_volumes_fits(width, height, volumes, hostile):
-    """The same with the panel, when all is well, one is out of use, and one is on trial."""
-    for until_s in (9.0, 12.0, 15.0):
-        lines = text(view(until_s, hostile=hostile, volumes=volumes), width, height).splitlines()
+def test_every_frame_with_a_panel_fits(width, height, what, many, hostile):
+    """The same with several volumes or executors: all is well, one is out of use or slow, one is on trial."""
+    for until_s in (7.0, 12.0, 15.0):
+        lines = text(view(until_s, hostile=hostile, **{what: many}), width, height).splitlines()
         assert len(lines) < height
         assert max(cells(line) for line in lines) <= width
 

@@ -131,7 +131,7 @@ def test_a_task_that_is_silent_is_not_shown(tmp_path):
     living = Living(tmp_path, 1, lambda: now_s[0], silent_s=10.0)
 
     def say(beat):
-        live = Live(batch=0, beat=beat, active=[])
+        live = Live(batch=0, task=7, beat=beat, active=[])
         (tmp_path / live_name(1, 0, 7)).write_bytes(msgspec.json.encode(live))
 
     def shown():

@@ -1,0 +1,233 @@
+"""The lineages of feeds, so that readers need not ask for them again.
+
+One for each feed, immutable, with its generation (the etag of the listing). It is built when a split is
+proven: by a Gone, or by ancestors in the listing that a reader begins with. After that a Gone refreshes it,
+once however many readers were told. A refresh that fails changes nothing.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from cfetch.clock import Clock
+from cfetch.errors import HostileFeed, SourceError, Transient
+from cfetch.events import Listener, RouteEvent
+from cfetch.feed.lineage import Lineage, checked_ranges, closed_ids, grown
+from cfetch.feed.ranges import Range, Span
+from cfetch.feed.source import FeedId, FeedSource, Gone, NotModified, Ranges
+
+__all__ = ["CacheCounts", "RouteCache"]
+
+FEEDS = 64  # one process rarely follows more, and a lineage of a thousand ranges takes under 1 MB
+AT_ONCE = (
+    16  # requests for information: a lineage of 64 ranges takes four round trips, and no backend is flooded
+)
+SOURCES = 3  # who archive the same range and are asked for it, if the first is down
+RELIST_S = (0.5, 1.0, 2.0)  # a listing from the middle of a split has gaps or overlaps until it is done
+
+
+@dataclass
+class CacheCounts:
+    """What a cache did. ``info_requests_saved``: what asking for the lineage at each read would have cost."""
+
+    hits: int = 0
+    misses: int = 0
+    builds: int = 0
+    refreshes: int = 0
+    stale: int = 0
+    info_requests: int = 0
+    info_requests_saved: int = 0
+
+
+class _Flight:
+    """A build or refresh under way, and how many wait for it."""
+
+    def __init__(self, task: "asyncio.Task[Lineage]") -> None:
+        self.task = task
+        self.waiters = 0
+        task.add_done_callback(
+            lambda done: done.cancelled() or done.exception()
+        )  # if all have gone, nobody asks
+
+
+class RouteCache:
+    """Shared by all readers of a process. ``enabled=False`` asks for every closed range at every read."""
+
+    def __init__(
+        self, clock: Clock, *, enabled: bool = True, feeds: int = FEEDS, listener: Listener | None = None
+    ) -> None:
+        self.counts = CacheCounts()
+        self._clock = clock
+        self._began_s = clock.monotonic()
+        self._enabled = enabled
+        self._feeds = feeds
+        self._listener = listener
+        self._lineages: OrderedDict[FeedId, Lineage] = OrderedDict()
+        self._flights: dict[FeedId, _Flight] = {}
+
+    def __len__(self) -> int:
+        return len(self._lineages)
+
+    async def begin(self, source: FeedSource, listing: Ranges) -> Lineage:
+        """The lineage for a reader that has none. Nothing is asked, or kept, of a feed that never split."""
+        if not self._enabled or not any(one.ancestors for one in listing.ranges):
+            return await self._grown(source, None, listing)
+        if listing.feed in self._lineages:
+            return self._hit(self._lineages[listing.feed])
+        return await self._refreshed(source, listing.feed, None, listing)
+
+    async def current(self, source: FeedSource, own: Lineage) -> Lineage:
+        """The lineage for one read by a reader that has ``own``.
+
+        Raises:
+            HostileFeed: the cache is disabled, and the feed now tells another past.
+        """
+        if not self._enabled:
+            return await self._asked_anew(source, own) if own.closed else own
+        cached = self._lineages.get(own.feed)
+        if own.closed and (cached is None or any(one.id in own.closed for one in cached.live)):
+            cached = self._kept(own)
+        return self._hit(cached) if cached else own
+
+    async def beyond(self, source: FeedSource, stale: Lineage) -> Lineage:
+        """A newer lineage than ``stale``, which led to a Gone; the same if the feed has no news.
+
+        Raises:
+            SourceError, FeedReplaced, HostileFeed: there is none to be had; what is cached stays.
+        """
+        if not self._enabled:
+            return await self._grown(source, stale, None)
+        self.counts.stale += 1
+        self._tell("stale", stale, 0)
+        cached = self._lineages.get(stale.feed)
+        if cached and cached.generation != stale.generation:
+            return cached  # somebody else was faster
+        return await self._refreshed(source, stale.feed, stale, None)
+
+    def _hit(self, lineage: Lineage) -> Lineage:
+        self._lineages.move_to_end(lineage.feed)
+        self.counts.hits += 1
+        self.counts.info_requests_saved += len(lineage.closed)
+        self._tell("hit", lineage, len(lineage.closed))
+        return lineage
+
+    def _kept(self, lineage: Lineage) -> Lineage:
+        if self._enabled and lineage.closed:
+            self._lineages[lineage.feed] = lineage
+            self._lineages.move_to_end(lineage.feed)
+            while len(self._lineages) > self._feeds:
+                self._lineages.popitem(last=False)
+        return lineage
+
+    async def _refreshed(
+        self, source: FeedSource, feed: FeedId, known: Lineage | None, listing: Ranges | None
+    ) -> Lineage:
+        """What the one build or refresh of this feed brings that is under way, or is begun."""
+        flight = self._flights.get(feed)
+        if not flight:
+            flight = _Flight(asyncio.create_task(self._fly(source, feed, known, listing)))
+            self._flights[feed] = flight
+        flight.waiters += 1
+        try:
+            return await asyncio.shield(flight.task)
+        finally:
+            flight.waiters -= 1
+            if not flight.waiters and not flight.task.done():
+                self._landed(feed, flight.task)
+                flight.task.cancel()
+
+    async def _fly(
+        self, source: FeedSource, feed: FeedId, known: Lineage | None, listing: Ranges | None
+    ) -> Lineage:
+        before = self.counts.info_requests
+        is_build = feed not in self._lineages
+        if is_build:
+            self.counts.misses += 1
+        try:
+            lineage = self._kept(await self._grown(source, known, listing))
+        finally:
+            self._landed(feed, asyncio.current_task())
+        what: Literal["build", "refresh"] = "build" if is_build else "refresh"
+        self.counts.builds += is_build and bool(lineage.closed)
+        self.counts.refreshes += not is_build
+        self._tell(what, lineage, self.counts.info_requests - before)
+        return lineage
+
+    def _landed(self, feed: FeedId, task: "asyncio.Task[Lineage] | None") -> None:
+        flight = self._flights.get(feed)
+        if flight and flight.task is task:
+            del self._flights[feed]
+
+    async def _grown(self, source: FeedSource, known: Lineage | None, listing: Ranges | None) -> Lineage:
+        """``known`` and what has been closed since; a listing that cannot be right is asked for again."""
+        for wait_s in (*RELIST_S, None):
+            found = listing or await source.ranges(known.generation if known else None)
+            listing = None
+            if isinstance(found, NotModified):
+                if known:
+                    return known
+                raise HostileFeed("the feed says that its ranges are as before, but nobody had asked before")
+            try:
+                if known and found.feed != known.feed:
+                    return grown(known, found, {})  # it raises
+                live = checked_ranges(found.ranges)
+                spans = await self._spans(source, live, closed_ids(live, known))
+                if spans is not None:
+                    return grown(known, found, spans)
+            except HostileFeed:
+                if wait_s is None:
+                    raise
+            if wait_s is not None:
+                await self._clock.sleep(wait_s)
+        raise Transient("the feed's ranges split faster than they can be listed: try again later")
+
+    async def _asked_anew(self, source: FeedSource, own: Lineage) -> Lineage:
+        """``own`` with all its spans asked for again; if a range has gone meanwhile, what came of it."""
+        spans = await self._spans(source, own.live, tuple(sorted(own.closed)))
+        if spans is None:
+            return await self._grown(source, own, None)
+        return grown(own, Ranges(own.feed, own.generation, own.live), spans)
+
+    async def _spans(
+        self, source: FeedSource, live: Sequence[Range], names: Sequence[str]
+    ) -> dict[str, Span] | None:
+        """What these closed ranges owned; None if a live one that was asked is gone by now."""
+        found: dict[str, Span] = {}
+        for start in range(0, len(names), AT_ONCE):
+            some = names[start : start + AT_ONCE]
+            asked = [
+                self._span(source, name, [one.id for one in live if name in one.ancestors]) for name in some
+            ]
+            answers = await asyncio.gather(*asked, return_exceptions=True)
+            for name, answer in zip(some, answers, strict=True):
+                if isinstance(answer, BaseException):
+                    raise answer
+                if isinstance(answer, Gone):
+                    return None
+                found[name] = answer
+        return found
+
+    async def _span(self, source: FeedSource, name: str, heirs: Sequence[str]) -> Span | Gone:
+        """Asked of the last of the heirs by key; of another if it is down."""
+        last: SourceError | None = None
+        for via in heirs[: -SOURCES - 1 : -1]:
+            self.counts.info_requests += 1
+            try:
+                return await source.info(name, via)
+            except SourceError as error:
+                last = error
+        assert last is not None
+        raise last
+
+    def _tell(
+        self, what: Literal["hit", "miss", "build", "refresh", "stale"], lineage: Lineage, requests: int
+    ) -> None:
+        if self._listener:
+            t_s = self._clock.monotonic() - self._began_s
+            self._listener(
+                RouteEvent(
+                    t_s=t_s, what=what, feed=lineage.feed.id, generation=lineage.generation, requests=requests
+                )
+            )

@@ -1,0 +1,203 @@
+"""How far a follower is, as a file (``cfetch.checkpoint/1``): with it the feed can be read on from there.
+
+It holds the lineage too, so that what a range was and where it ended need not be asked again. Keys are hex,
+and LSNs decimal text: neither fits a JSON number that all programs read alike. The file is its owner's only,
+since links of changes that wait may be signed.
+"""
+
+import os
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from cfetch.errors import FeedError
+from cfetch.feed.lineage import Closed, Lineage, checked_ranges
+from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position, Range
+from cfetch.feed.route import Token
+from cfetch.feed.source import Change, FeedId
+from cfetch.manifest.entry import Entry, SafePath, UnsafePathError, safe_path
+from cfetch.placement.private_file import on_disk, replace_private
+
+__all__ = ["MAX_PENDING", "Checkpoint", "read_checkpoint", "write_checkpoint"]
+
+MAX_PENDING = 10_000  # some 5 MB that are written again at each commit; more is no accident but an outage
+MAX_BYTES = 1 << 28  # a hundred thousand ranges take 60 MB
+_KEYS = re.compile(r"([0-9a-f]{32})-([0-9a-f]{32,33})", re.ASCII)
+_LSN = re.compile(r"-1|0|[1-9][0-9]{0,99}", re.ASCII)  # Kinesis has 56 digits; -1: ended before LSN 0
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """``tokens``, by key, have each of ``keys`` exactly once; ``pending`` are changes that failed, and wait.
+
+    Raises:
+        ValueError: the tokens leave a gap or overlap, or name ranges that the lineage does not know.
+    """
+
+    lineage: Lineage
+    keys: KeyRange
+    tokens: tuple[Token, ...]
+    pending: tuple[Change, ...] = ()
+
+    def __post_init__(self) -> None:
+        edges = [self.keys.low, *(edge for one in self.tokens for edge in one.keys), self.keys.high]
+        if not self.tokens or any(one != two for one, two in zip(edges[::2], edges[1::2], strict=True)):
+            raise ValueError("its tokens do not have each key once")
+        if any(low >= high for low, high in (self.keys, *(one.keys for one in self.tokens))):
+            raise ValueError("a token has no keys")
+        known = {*self.lineage.closed, *(one.id for one in self.lineage.live)}
+        if any(one.position.range not in known for one in self.tokens):
+            raise ValueError("a token stands in a range that its lineage does not know")
+        if len(self.pending) > MAX_PENDING:
+            raise ValueError(f"more than {MAX_PENDING} changes wait")
+
+    @property
+    def feed(self) -> FeedId:
+        """Which feed it is of."""
+        return self.lineage.feed
+
+
+class _Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    keys: str
+    range: str
+    next_lsn: str
+    is_new: bool
+
+
+class _Live(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    id: str
+    keys: str
+    ancestors: list[str]
+
+
+class _Closed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    id: str
+    keys: str
+    first: str
+    last: str
+
+
+class _Pending(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    lsn: str
+    key: str
+    path: str
+    entry: Entry | None
+
+
+class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    schema: Literal["cfetch.checkpoint/1"]
+    account: str
+    feed: str
+    generation: str
+    keys: str
+    tokens: list[_Token]
+    live: list[_Live]
+    closed: list[_Closed]
+    pending: list[_Pending]
+
+
+def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Replace the file in one step; on disk when this returns. Raises LocalFault."""
+    lineage = checkpoint.lineage
+    document = _Document(
+        schema="cfetch.checkpoint/1",
+        account=lineage.feed.account,
+        feed=lineage.feed.id,
+        generation=lineage.generation,
+        keys=_keys_text(checkpoint.keys),
+        tokens=[
+            _Token(_keys_text(keys), name, str(next_lsn), is_new)
+            for keys, (name, next_lsn), is_new in checkpoint.tokens
+        ],
+        live=[_Live(one.id, _keys_text(one.keys), sorted(one.ancestors)) for one in lineage.live],
+        closed=[
+            _Closed(name, _keys_text(one.keys), str(one.first), str(one.last))
+            for name, one in sorted(lineage.closed.items())
+        ],
+        pending=[
+            _Pending(str(one.lsn), f"{one.key:032x}", one.path, one.entry) for one in checkpoint.pending
+        ],
+    )
+    replace_private(path, msgspec.json.encode(document))
+
+
+def read_checkpoint(path: Path) -> Checkpoint | None:
+    """The checkpoint of a file; None where there is none.
+
+    Raises:
+        FeedError: it is damaged, or no checkpoint of this version.
+        LocalFault: it cannot be read.
+    """
+    with on_disk(path):
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    try:
+        if len(data) > MAX_BYTES:
+            raise ValueError("it is too large")
+        return _checkpoint(msgspec.json.decode(data, type=_Document))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        why = "it is not what cfetch writes (cfetch.checkpoint/1)"
+    except UnsafePathError:
+        why = "a change that waits has a path that is not allowed"
+    except (ValueError, FeedError) as error:
+        why = str(error)
+    raise FeedError(
+        f"cannot go on from the checkpoint {path}: {why}; put back a copy of it, or move it away to read the "
+        "feed from its beginning"
+    )
+
+
+def _checkpoint(document: _Document) -> Checkpoint:
+    live = tuple(Range(one.id, _keys(one.keys), frozenset(one.ancestors)) for one in document.live)
+    if checked_ranges(live) != live:
+        raise ValueError("its live ranges are not in order")
+    closed = {one.id: Closed(_keys(one.keys), _lsn(one.first), _lsn(one.last)) for one in document.closed}
+    for name, one in closed.items():
+        if one.last < one.first - 1:
+            raise ValueError(f"range {name!r} ends before it begins")
+    if not frozenset[str]().union(*(one.ancestors for one in live)) <= closed.keys():
+        raise ValueError("its lineage names ranges that it does not describe")
+    tokens = tuple(
+        Token(_keys(one.keys), Position(one.range, _lsn(one.next_lsn)), one.is_new) for one in document.tokens
+    )
+    for token in tokens:
+        end = closed.get(token.position.range)
+        if token.position.next_lsn < 0 or (end and token.position.next_lsn > end.last + 1):
+            raise ValueError("a token stands beyond the end of its range")
+    lineage = Lineage(FeedId(document.account, document.feed), document.generation, live, closed)
+    pending = tuple(_change(one) for one in document.pending)
+    return Checkpoint(lineage, _keys(document.keys), tokens, pending)
+
+
+def _change(row: _Pending) -> Change:
+    path: SafePath = safe_path(row.path)
+    key = int(row.key, 16) if re.fullmatch(r"[0-9a-f]{32}", row.key, re.ASCII) else -1
+    if key < 0 or (row.entry and row.entry.path != path):
+        raise ValueError("a change that waits contradicts itself")
+    return Change(_lsn(row.lsn), key, path, row.entry)
+
+
+def _keys_text(keys: KeyRange) -> str:
+    return f"{keys.low:032x}-{keys.high:032x}"
+
+
+def _keys(text: str) -> KeyRange:
+    found = _KEYS.fullmatch(text)
+    keys = KeyRange(int(found[1], 16), int(found[2], 16)) if found else KeyRange(0, 0)
+    if not keys.low < keys.high <= ALL_KEYS.high:
+        raise ValueError("keys are not what cfetch writes")
+    return keys
+
+
+def _lsn(text: str) -> int:
+    if not _LSN.fullmatch(text):
+        raise ValueError("an LSN is not what cfetch writes")
+    return int(text)

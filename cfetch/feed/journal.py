@@ -1,0 +1,199 @@
+"""What a follower keeps of its work: whose turn it is, the step that it is at, and what was deleted.
+
+A step is written down as a whole before it begins: its changes in rounds, and the checkpoint that holds when
+all of them are applied. So a follower that died goes on with the very round that it was at, and applies
+nothing twice that has been overtaken. The order of writing is files, deletes, number of the round,
+checkpoint; each in one step and on disk. All files are their owner's alone: a change may hold a signed link.
+"""
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Self, TypeVar
+
+import msgspec
+
+from cfetch.errors import Held, LocalFault
+from cfetch.feed.source import Change
+from cfetch.feed.steps import Round
+from cfetch.manifest.entry import Entry, SafePath
+from cfetch.placement.private_file import on_disk, replace_private
+from cfetch.timeline.owner import Owner, this_owner
+
+__all__ = ["Journal", "Step"]
+
+LOCK = "lock"
+CHECKPOINT = "checkpoint.json"
+STEP = "step"
+PENDING = "pending"
+TOMBSTONES = "tombstones.jsonl"
+T = TypeVar("T")
+HELD = "follows this feed into this destination already; wait for it, or stop it"
+
+
+class _Change(msgspec.Struct, frozen=True, array_like=True):
+    """``Change`` with numbers as text: LSNs of some sources have 186 bits."""
+
+    lsn: str
+    key: str
+    path: SafePath
+    entry: Entry | None
+
+
+class _Step(msgspec.Struct, frozen=True, array_like=True):
+    rounds: list[tuple[list[_Change], list[_Change]]]
+    checkpoint: bytes
+
+
+class Step(msgspec.Struct, frozen=True):
+    """``rounds`` are what is left to do of it; ``checkpoint`` holds afterwards."""
+
+    rounds: Sequence[Round]
+    checkpoint: bytes
+    done: int = 0
+
+
+class _Tombstone(msgspec.Struct, frozen=True):
+    path: str
+    lsn: str
+    at: str
+
+
+class Journal:
+    """``directory`` is one feed's into one destination. A ``with`` block holds it against other followers.
+
+    Raises:
+        Held: another follower has it.
+        LocalFault: it cannot be written.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._lock = -1
+
+    @staticmethod
+    def name_of(feed: str) -> str:
+        """The directory's name for a feed as a person names it."""
+        return hashlib.sha256(feed.encode()).hexdigest()[:32]
+
+    def __enter__(self) -> Self:
+        with on_disk(self.directory):
+            self.directory.mkdir(0o700, parents=True, exist_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._lock = os.open(self.directory / LOCK, flags, 0o600)
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                held = self._held()
+                os.close(self._lock)
+                raise held from None
+            os.ftruncate(self._lock, 0)
+            os.pwrite(self._lock, msgspec.json.encode(this_owner("")), 0)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._lock)
+
+    def _held(self) -> Held:
+        with suppress(msgspec.MsgspecError):
+            owner = msgspec.json.decode(os.pread(self._lock, 4096, 0), type=Owner)
+            return Held(f"{owner.shown} {HELD}", host=owner.host, pid=owner.pid)
+        return Held(f"another process {HELD}")
+
+    # the checkpoint
+
+    def checkpoint(self) -> bytes | None:
+        """As it was kept; None if there is none yet."""
+        path = self.directory / CHECKPOINT
+        with on_disk(path), suppress(FileNotFoundError):
+            return path.read_bytes()
+        return None
+
+    def keep(self, checkpoint: bytes) -> None:
+        """What was read up to it has been applied."""
+        replace_private(self.directory / CHECKPOINT, checkpoint)
+
+    # the step
+
+    def begin(self, rounds: Sequence[Round], checkpoint: bytes) -> Step:
+        """Write a step down. Nothing of it has been applied yet."""
+        data = [(list(map(_plain, each.deletes)), list(map(_plain, each.upserts))) for each in rounds]
+        replace_private(self._step(0), msgspec.msgpack.encode(_Step(data, checkpoint)))
+        return Step(rounds, checkpoint)
+
+    def unfinished(self) -> Step | None:
+        """The step that a dead follower was at, with the rounds that are left of it."""
+        with on_disk(self.directory):
+            found = [path for path in self.directory.iterdir() if path.name.startswith(f"{STEP}-")]
+        for path in found:
+            known = _read(path, _Step)
+            done = int(path.name.removeprefix(f"{STEP}-"))
+            rounds = [
+                Round(tuple(map(_change, deletes)), tuple(map(_change, upserts)))
+                for deletes, upserts in known.rounds[done:]
+            ]
+            return Step(rounds, known.checkpoint, done)
+        return None
+
+    def did(self, step: Step) -> Step:
+        """The first round that was left of it is applied."""
+        with on_disk(self._step(step.done)):
+            self._step(step.done).replace(self._step(step.done + 1))
+        return Step(step.rounds[1:], step.checkpoint, step.done + 1)
+
+    def end(self, step: Step) -> None:
+        """All of its rounds are applied, and its checkpoint is kept."""
+        self.keep(step.checkpoint)
+        with on_disk(self.directory):
+            self._step(step.done).unlink()
+
+    def _step(self, done: int) -> Path:
+        return self.directory / f"{STEP}-{done}"
+
+    # what could not be had
+
+    def pending(self) -> list[Change]:
+        """Changes of earlier steps whose files could not be had; the last of each path."""
+        path = self.directory / PENDING
+        return list(map(_change, _read(path, list[_Change]))) if path.exists() else []
+
+    def keep_pending(self, changes: Iterable[Change]) -> None:
+        """These are all that there are."""
+        replace_private(self.directory / PENDING, msgspec.msgpack.encode(list(map(_plain, changes))))
+
+    # deletes
+
+    def bury(self, deletes: Iterable[Change], at: str) -> None:
+        """Record them, a line each: what was deleted at the source, and when this follower met it."""
+        stones = [msgspec.json.encode(_Tombstone(one.path, str(one.lsn), at)) + b"\n" for one in deletes]
+        if not stones:
+            return
+        path = self.directory / TOMBSTONES
+        with on_disk(path):
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(path, flags, 0o600), "ab") as file:
+                file.write(b"".join(stones))
+                file.flush()
+                os.fsync(file.fileno())
+
+
+def _read(path: Path, kind: type[T]) -> T:
+    try:
+        with on_disk(path):
+            return msgspec.msgpack.decode(path.read_bytes(), type=kind)
+    except msgspec.MsgspecError:
+        raise LocalFault(
+            f"{path} is damaged; remove {path.parent} and run the same command again, which reads the feed "
+            "from its beginning: what is in place is not fetched again"
+        ) from None
+
+
+def _plain(change: Change) -> _Change:
+    return _Change(str(change.lsn), str(change.key), change.path, change.entry)
+
+
+def _change(plain: _Change) -> Change:
+    return Change(int(plain.lsn), int(plain.key), plain.path, plain.entry)

@@ -1,0 +1,224 @@
+"""Reads a feed to its end, whatever its ranges do meanwhile: each change once, those of a key in order.
+
+It keeps a token for each piece of its keys, and reads a page for one after the other. What a step changes is
+settled when it returns: a step that fails or is cancelled has read nothing.
+"""
+
+from collections import deque
+from typing import NamedTuple, Self
+
+from cfetch.clock import Clock
+from cfetch.errors import FeedReplaced, HostileFeed, SourceError, Transient
+from cfetch.feed.cache import RouteCache
+from cfetch.feed.checkpoint import Checkpoint
+from cfetch.feed.lineage import Lineage, shown_range
+from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position
+from cfetch.feed.route import Route, Token, first_tokens, narrowed, route, settled
+from cfetch.feed.source import Change, FeedSource, Gone, NotModified, Page
+
+__all__ = ["Reader", "Step"]
+
+AGAIN_S = (1.0, 2.0, 4.0)  # after a Gone without any news; then the feed is said to be unwell
+MAX_GONE = 100  # in one step, with news each time: no feed splits that fast
+ARCHIVES = 3  # who archive the same entries and are asked for them, if the first is down
+MAX_STILL = 1000  # pages of a token that neither bring anything nor move on
+
+
+class Step(NamedTuple):
+    """What one request brought: ``changes`` of ``range``, of which the reader asked for ``keys``."""
+
+    range: str
+    keys: KeyRange
+    changes: tuple[Change, ...]
+
+
+class Reader:
+    """One for each follower; many may share a source and a cache. Its methods are not for several tasks."""
+
+    def __init__(
+        self,
+        source: FeedSource,
+        cache: RouteCache,
+        clock: Clock,
+        begin: Checkpoint,
+        *,
+        limit: int = 1000,
+    ) -> None:
+        self.pages = 0
+        self.gone = 0
+        self._source = source
+        self._cache = cache
+        self._clock = clock
+        self._limit = limit
+        self._keys = begin.keys
+        self._lineage = begin.lineage
+        self._tokens = deque(begin.tokens)
+        self._idle = 0  # steps in a row that brought nothing, and were at the end of what there is
+        self._still = 0
+
+    @classmethod
+    async def opened(
+        cls,
+        source: FeedSource,
+        cache: RouteCache,
+        clock: Clock,
+        *,
+        checkpoint: Checkpoint | None = None,
+        keys: KeyRange = ALL_KEYS,
+        limit: int = 1000,
+    ) -> Self:
+        """Go on from ``checkpoint``, or begin with the oldest that is kept of ``keys``.
+
+        Raises:
+            SourceError: the feed cannot be had.
+            FeedReplaced: the checkpoint is of another feed.
+            HostileFeed: its ranges are not in order.
+        """
+        listing = await source.ranges(None)
+        if isinstance(listing, NotModified):
+            raise HostileFeed("the feed says that its ranges are as before, but nobody had asked before")
+        if checkpoint is None:
+            lineage = await cache.begin(source, listing)
+            checkpoint = Checkpoint(lineage, keys, first_tokens(lineage, keys))
+        elif listing.feed != checkpoint.feed:
+            raise FeedReplaced(
+                "the checkpoint is of another feed: it was deleted, or made anew under its name; follow it in a "
+                "new directory, or move the checkpoint away to read it from its beginning"
+            )
+        return cls(source, cache, clock, checkpoint, limit=limit)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a whole round over all tokens has just brought nothing: it is time to wait."""
+        return self._idle >= len(self._tokens)
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether all that there was has been read. An archive that lags behind is not at its end."""
+        return self.is_idle and not any(one.position.range in self._lineage.closed for one in self._tokens)
+
+    def checkpoint(self, pending: tuple[Change, ...] = ()) -> Checkpoint:
+        """Where the reader is: all that the steps so far brought lies before it."""
+        return Checkpoint(self._lineage, self._keys, tuple(sorted(self._tokens)), pending)
+
+    async def step(self) -> Step:
+        """Read a page for the token whose turn it is; the next one has the next turn.
+
+        Raises:
+            SourceError: it cannot be had now; another step may go on with the next token.
+            FeedReplaced, CheckpointExpired, HostileFeed: the feed cannot be read on.
+        """
+        without_news = 0
+        for _ in range(MAX_GONE):
+            try:
+                way = await self._way()
+                answer = await self._read(way)
+                if not isinstance(answer, Gone):
+                    return self._taken(way, answer)
+                self.gone += 1
+                stale = self._lineage
+                self._adopt(await self._cache.beyond(self._source, stale))
+                if self._lineage.generation == stale.generation:
+                    if without_news == len(AGAIN_S):
+                        raise Transient(
+                            f"{shown_range(way.via)} is said to be gone, but nothing has taken its place: "
+                            "try again later"
+                        )
+                    await self._clock.sleep(AGAIN_S[without_news])
+                    without_news += 1
+            except SourceError:
+                self._idle = 0
+                self._tokens.rotate(-1)
+                raise
+        raise HostileFeed(f"the feed said {MAX_GONE} times in a row that its ranges are gone")
+
+    async def _way(self) -> Route:
+        """Where the next page is. The first token is moved there, and others take its place if it divides."""
+        self._adopt(await self._cache.current(self._source, self._lineage))
+        if not self._lineage.heirs(
+            self._tokens[0].position.range
+        ):  # the cache may have been filled by a laggard
+            self._adopt(await self._cache.beyond(self._source, self._lineage))
+        moved = settled(self._lineage, self._tokens[0])
+        self._tokens.popleft()
+        self._tokens.extendleft(reversed(moved))
+        return route(self._lineage, moved[0])
+
+    def _adopt(self, lineage: Lineage) -> None:
+        """Tokens in ranges that were live until now are divided among those that have taken their place."""
+        if lineage is not self._lineage:
+            was_closed = self._lineage.closed
+            tokens: deque[Token] = deque()
+            for one in self._tokens:
+                name = one.position.range
+                has_ended = name in lineage.closed and name not in was_closed
+                tokens.extend(narrowed(lineage, one) if has_ended else (one,))
+            self._tokens = tokens
+            self._lineage = lineage
+
+    async def _read(self, way: Route) -> Page | Gone | NotModified:
+        """The answer of the range that the route names; of another archive, if that is down."""
+        last: SourceError | None = None
+        for via in (way.via, *way.others[: ARCHIVES - 1]) if way.is_archival else (way.via,):
+            try:
+                return await self._source.read(via, way.position, way.keys, self._limit)
+            except SourceError as error:
+                last = error
+        assert last is not None
+        raise last
+
+    def _taken(self, way: Route, answer: Page | NotModified) -> Step:
+        token = self._tokens[0]
+        name = token.position.range
+        if isinstance(answer, NotModified):
+            self._idle += 1
+            self._still = 0
+            self._tokens.rotate(-1)
+            self._fuse()
+            return Step(name, way.keys, ())
+        self._check(way, answer)
+        next_lsn = max(answer.next_lsn, token.position.next_lsn)
+        is_still = not answer.changes and next_lsn == token.position.next_lsn
+        closed = self._lineage.closed.get(name)
+        is_new = token.is_new and not answer.changes and (is_still or bool(closed and next_lsn > closed.last))
+        self._still = self._still + 1 if is_still else 0
+        if self._still > MAX_STILL * len(self._tokens):
+            raise HostileFeed(f"{shown_range(name)} brings page after page without anything")
+        self._tokens[0] = Token(token.keys, Position(name, next_lsn), is_new)
+        self._tokens.rotate(-1)
+        self._idle = 0
+        self.pages += 1
+        return Step(name, way.keys, answer.changes)
+
+    def _check(self, way: Route, page: Page) -> None:
+        """A page is what was asked for, and does not go back."""
+        name, asked_lsn = way.position
+        closed = self._lineage.closed.get(name)
+        at = max(asked_lsn, self._tokens[0].position.next_lsn) - 1
+        for change in page.changes:
+            if change.lsn <= at:
+                raise HostileFeed(f"{shown_range(name)} goes back: LSN {change.lsn} comes after {at}")
+            if not way.keys.holds(change.key):
+                raise HostileFeed(
+                    f"{shown_range(name)} has other keys than were asked for at LSN {change.lsn}"
+                )
+            at = change.lsn
+        if closed and page.changes and at > closed.last:
+            raise HostileFeed(f"{shown_range(name)} ended at LSN {closed.last}, but has LSN {at}")
+        if page.next_lsn <= at if page.changes else page.next_lsn < asked_lsn:
+            raise HostileFeed(f"{shown_range(name)} goes back: it is to be read on from LSN {page.next_lsn}")
+        if len(page.changes) > self._limit:
+            raise HostileFeed(
+                f"{shown_range(name)} brought {len(page.changes)} changes, {self._limit} were asked for"
+            )
+
+    def _fuse(self) -> None:
+        """The token that was just read and a neighbour at the same place become one: a merge is over."""
+        one = self._tokens[-1]
+        for number, other in enumerate(self._tokens):
+            is_beside = other.keys.high == one.keys.low or other.keys.low == one.keys.high
+            if is_beside and other[1:] == one[1:]:
+                keys = KeyRange(min(one.keys.low, other.keys.low), max(one.keys.high, other.keys.high))
+                self._tokens[-1] = one._replace(keys=keys)
+                del self._tokens[number]
+                return

@@ -1,0 +1,169 @@
+"""Where a reader's next entries are, and which live range to ask for them: the rule, and its words. Pure.
+
+The LSN decides, not the range that a reader came from: the range of the lineage that owns the next LSN is
+read, through a live range that archives it, and of its entries only those with the reader's own keys.
+"""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+from cfetch.errors import CheckpointExpired, FeedError, HostileFeed
+from cfetch.feed.lineage import Lineage, shown_range
+from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position
+
+__all__ = ["Route", "Token", "explained", "first_tokens", "narrowed", "route", "settled", "shown_keys"]
+
+
+class Token(NamedTuple):
+    """How far a reader is with some of its keys. What it is to read of them begins at ``position``.
+
+    ``is_new``: nothing has been read yet, and reading begins with the oldest that is kept.
+    """
+
+    keys: KeyRange
+    position: Position
+    is_new: bool = False
+
+
+class Route(NamedTuple):
+    """Ask the live range ``via`` for ``position`` and ``keys``; ``others`` archive the same."""
+
+    via: str
+    position: Position
+    keys: KeyRange
+    others: tuple[str, ...]
+
+    @property
+    def is_archival(self) -> bool:
+        """Whether an ancestor's entries are asked for; else the range passes its own through."""
+        return self.via != self.position.range
+
+
+def first_tokens(lineage: Lineage, keys: KeyRange = ALL_KEYS) -> tuple[Token, ...]:
+    """Where a reader begins that has nothing yet: the roots, or what is known of them."""
+    return _cut(lineage, keys, None, is_new=True)
+
+
+def narrowed(lineage: Lineage, token: Token) -> tuple[Token, ...]:
+    """The token's share for each live range that has some of its keys, all where the token was.
+
+    Raises:
+        CheckpointExpired, HostileFeed: the lineage does not say what became of the token's range.
+    """
+    _check_known(lineage, token)
+    return tuple(
+        token._replace(keys=keys)
+        for leaf in lineage.leaves(token.keys)
+        if (keys := leaf.keys.clamped(token.keys))
+    )
+
+
+def settled(lineage: Lineage, token: Token) -> tuple[Token, ...]:
+    """The token, moved to where there may be something to read.
+
+    From the end of a closed range it moves on, which may take its keys to several; and to the ancestor that
+    owns the LSN, if that is before the range.
+
+    Raises:
+        CheckpointExpired, HostileFeed: the lineage does not say what became of the token's range.
+        FeedError: several ancestors own an LSN before the range.
+    """
+    _check_known(lineage, token)
+    name, next_lsn = token.position
+    closed = lineage.closed.get(name)
+    if closed and next_lsn > closed.last:
+        onward = _cut(lineage, token.keys, name, is_new=token.is_new)
+        return tuple(one for token in onward for one in settled(lineage, token))
+    if not token.is_new and next_lsn < lineage.first_lsn(name):
+        return (token._replace(position=Position(_owner(lineage, token), next_lsn)),)
+    return (token,)
+
+
+def route(lineage: Lineage, token: Token) -> Route:
+    """Whom to ask for a settled token: of an archived range the last live range by key, or one before it."""
+    name, next_lsn = token.position
+    heirs = [one.id for one in reversed(lineage.heirs(name))]
+    return Route(heirs[0], Position(name, 0 if token.is_new else next_lsn), token.keys, tuple(heirs[1:]))
+
+
+def explained(lineage: Lineage, token: Token) -> list[str]:
+    """The way of a token in words, from where it is to the live ranges."""
+    found = []
+    for one in settled(lineage, token):
+        name, next_lsn = one.position
+        way = route(lineage, one)
+        closed = lineage.closed.get(name)
+        if closed:
+            holds = f"{shown_range(name)} holds LSN {next_lsn} ({closed.first} to {closed.last})"
+            found.append(f"{holds}, archived by {', '.join((way.via, *way.others))}; {way.via} is asked")
+        else:
+            begins = f" (from {lineage.first_lsn(name)} on)"
+            found.append(f"{shown_range(name)} holds LSN {next_lsn}{begins}, is live and is asked itself")
+        found[-1] = f"{found[-1][0].upper()}{found[-1][1:]}; keys {shown_keys(one.keys)}"
+        if closed:
+            for leaf in lineage.leaves(one.keys):
+                rest = lineage.path(leaf, one.keys)
+                rest = rest[rest.index(name) + 1 :] if name in rest else rest
+                keys = leaf.keys.clamped(one.keys)
+                found.append(f"  then, for keys {shown_keys(keys or one.keys)}: {', '.join(rest)}")
+    return found
+
+
+def shown_keys(keys: KeyRange) -> str:
+    """Keys for a person, as 32 hex digits without the zeros at their end."""
+    low, high = (f"{key:032x}".rstrip("0") or "0" for key in keys)
+    return f"{low} to {'the end' if keys.high == ALL_KEYS.high else high}"
+
+
+def _check_known(lineage: Lineage, token: Token) -> None:
+    name, next_lsn = token.position
+    closed = lineage.closed.get(name)
+    if closed and next_lsn > closed.last + 1:
+        raise HostileFeed(
+            f"the feed forks: {shown_range(name)} ended at LSN {closed.last}, but was read to {next_lsn - 1}"
+        )
+    heirs = {one.id for one in lineage.heirs(name)}
+    if not heirs:
+        raise CheckpointExpired(
+            f"{shown_range(name)} is not known to the feed any more, so what came after LSN {next_lsn} of it "
+            "cannot be told: begin anew with another state directory"
+        )
+    stranger = next((one.id for one in lineage.leaves(token.keys) if one.id not in heirs), None)
+    if stranger is not None:
+        raise HostileFeed(f"{shown_range(stranger)} has keys of {shown_range(name)}, but is not its child")
+
+
+def _cut(lineage: Lineage, keys: KeyRange, after: str | None, *, is_new: bool) -> tuple[Token, ...]:
+    """The range that comes next for each of the keys: ``after`` a closed one, or the first of all."""
+    found: list[Token] = []
+    beyond = lineage.rank(after) if after is not None else (-1.0, -1.0, "")
+    for leaf in lineage.leaves(keys):
+        share = leaf.keys.clamped(keys)
+        assert share
+        edges = {share.low, share.high}
+        for name in lineage.path(leaf, share)[:-1]:
+            if lineage.rank(name) > beyond:
+                edges.update(edge for edge in lineage.closed[name].keys if share.holds(edge))
+        cuts = sorted(edges)
+        for low, high in pairwise(cuts):
+            piece = KeyRange(low, high)
+            name = next(one for one in lineage.path(leaf, piece) if lineage.rank(one) > beyond)
+            if found and found[-1].position.range == name:
+                found[-1] = found[-1]._replace(keys=KeyRange(found[-1].keys.low, high))
+            else:
+                found.append(Token(piece, Position(name, lineage.first_lsn(name)), is_new))
+    return tuple(found)
+
+
+def _owner(lineage: Lineage, token: Token) -> str:
+    """Who owns an LSN from before the token's range; where nobody does, whose LSNs come next."""
+    name, next_lsn = token.position
+    path = lineage.path(lineage.heirs(name)[-1], token.keys)
+    before = [one for one in path[: path.index(name)] if lineage.closed[one].last >= next_lsn]
+    owners = [one for one in before if lineage.closed[one].first <= next_lsn]
+    if len(owners) > 1:
+        raise FeedError(
+            f"LSN {next_lsn} lies before {shown_range(name)}, and several ranges that merged own it: "
+            f"name one of {', '.join(map(shown_range, owners))}"
+        )
+    return (*owners, *before, name)[0]

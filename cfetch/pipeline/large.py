@@ -1,0 +1,80 @@
+"""Which manifests Spark prepares in place of the reader on one machine, and how a run has it done."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from cfetch.config.settings import Settings
+from cfetch.errors import UsageError
+from cfetch.manifest.formats import detected
+from cfetch.manifest.source import Source
+from cfetch.pipeline.job import slots_of
+from cfetch.pipeline.prepare import manifests_of, prepare
+from cfetch.pipeline.prepared import PreparedPlan
+from cfetch.pipeline.shares import Pace
+from cfetch.placement.private_file import on_disk
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["LARGE_BYTES", "is_large", "prepared_by_spark"]
+
+LARGE_BYTES = 256 << 20  # a million rows and 20 s of one reader, which a session's start and jobs take too
+TABLES = ("csv", "jsonl", "parquet")
+
+
+def is_large(path: Path) -> bool:
+    """Whether this file has so many rows that Spark is faster, and in a format that has no end to rows."""
+    try:
+        if path.stat().st_size < LARGE_BYTES or not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return detected(Source(file, str(path))) in TABLES
+    except OSError:  # the reader says it
+        return False
+
+
+def prepared_by_spark(
+    spark: "SparkSession",
+    manifest: str,
+    name: str,
+    settings: Settings,
+    directory: Path,
+    rejected: Path,
+    progress: Callable[[int], None] | None = None,
+) -> PreparedPlan:
+    """The manifest, or all of a directory of them, validated and frozen as batches in ``directory``.
+
+    ``name`` is what messages call it, ``rejected`` where the table of all faults is put, if there are any.
+
+    Raises:
+        ManifestError: the manifests have faults.
+        UsageError: they cannot be read, have no place in a job, or ``base_url`` is none.
+        LocalFault: ``directory`` cannot be written, or Spark has failed.
+    """
+    sources = manifests_of([manifest])
+    plan = prepare(
+        spark,
+        sources,
+        directory,
+        base_url=settings.base_url,
+        slots=slots_of(spark),
+        pace=Pace(concurrency=settings.concurrency),
+        per_host=settings.per_host,
+        progress=progress,
+    )
+    if plan.rejected:
+        with on_disk(rejected):
+            rejected.parent.mkdir(0o700, exist_ok=True)
+            shutil.rmtree(rejected, ignore_errors=True)
+            (directory / "rejected").rename(rejected)
+        plan.raise_if_rejected(sources, kept=rejected)
+    if plan.names_batches:
+        raise UsageError(
+            "the manifest names batches, which are published as a whole; --engine spark publishes each file "
+            "by itself: use --engine local"
+        )
+    return msgspec.structs.replace(plan, source=name)

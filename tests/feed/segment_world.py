@@ -1,0 +1,58 @@
+"""A directory of segments as a World of the contract, read from the disk or over loopback HTTP."""
+
+import shutil
+import time
+
+from cfetch.clock import SystemClock
+from cfetch.feed.segment_files import DirectoryFiles, UrlFiles
+from cfetch.feed.segment_writer import SegmentWriter
+from cfetch.feed.segments import SegmentSource
+from cfetch.secret import SecretUrl
+from cfetch.transfer.http import HttpTransport
+
+BASE = "https://files.example/data/"
+
+
+class SegmentWorld:
+    """``roll_bytes`` small: every few changes a new segment."""
+
+    def __init__(self, root, *, url=None, roll_bytes=400):
+        self.root, self.url, self.roll_bytes = root, url, roll_bytes
+        self.writer = SegmentWriter(root, base_url=BASE, roll_bytes=roll_bytes)
+        self.opened = []
+        self.source = self.reopened()
+
+    def reopened(self):
+        if self.url is None:
+            files = DirectoryFiles(self.root)
+        else:
+            transport = HttpTransport(connect_timeout_s=5.0)
+            files = UrlFiles(SecretUrl(self.url), transport=transport, clock=SystemClock(), jitter=lambda: 0.0)
+        self.opened.append(SegmentSource(files))
+        return self.opened[-1]
+
+    async def append(self, path):
+        self.writer.append([{"path": path, "url": "x.bin", "size": 3}])
+
+    async def delete(self, path):
+        self.writer.delete([path])
+
+    async def split(self, of):
+        self.writer.split(of)
+
+    async def merge(self, one, other):
+        self.writer.merge(one, other)
+
+    async def recreate(self):
+        self.writer.close()
+        shutil.rmtree(self.root)
+        self.writer = SegmentWriter(self.root, base_url=BASE, roll_bytes=self.roll_bytes)
+
+    async def retire(self):
+        self.writer.roll()
+        self.writer.retire(time.time() + 60)
+
+    async def close(self):
+        for source in self.opened:
+            await source.close()
+        self.writer.close()

@@ -203,6 +203,7 @@ class Copy:
     def __init__(self, cluster: "Cluster", batch: Batch, executor: int, now_s: float) -> None:
         self.cluster = cluster
         self.batch = batch
+        self.number = cluster.counter
         self.executor = executor
         self.began_s = now_s
         self.now_s = now_s + TASK_S
@@ -378,7 +379,7 @@ class Copy:
                 if has or wants or self.leases[host]:
                     demands[host] = Demand(has, self.leases[host], wants)
         beat = Beat(
-            task=id(self),
+            task=self.number,
             batch=self.batch.number,
             executor=str(self.executor),
             active=[] if over else [self._shown(flow) for flow in list(self.active.values())[:shown]],

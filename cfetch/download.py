@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
@@ -20,15 +20,18 @@ from cfetch.clock import Clock, SystemClock
 from cfetch.config.settings import Settings
 from cfetch.errors import Blocked, ConfigError, Held, LocalFault, UsageError
 from cfetch.events import Listener, PlanWaiting, Summary
-from cfetch.intake import open_manifest, shown_name
-from cfetch.manifest.plan import Plan, freeze, load_plan
+from cfetch.intake import is_url, open_manifest, shown_name
+from cfetch.manifest.plan import FILE_NAME, Frozen, Plan, freeze, load_plan
+from cfetch.manifest.source import FetchChunk
 from cfetch.manifest.sql_statement import statement_id_of
+from cfetch.pipeline.prepared import ABOUT, PreparedPlan, load_prepared
 from cfetch.placement.descriptors import reserve_descriptors
 from cfetch.placement.leftovers import useful_parts
-from cfetch.placement.local import local_fault
-from cfetch.places import is_shared, places, timeline
+from cfetch.placement.local import STATE_NAME, local_fault
+from cfetch.places import is_shared, make_private, own_directory, places, timeline
 from cfetch.renewal import Renewal, StatementApi
 from cfetch.report.metrics import MetricsFile, failed_paths
+from cfetch.report.plan_view import Preview, Scheduled
 from cfetch.run import Run
 from cfetch.secret import printable
 from cfetch.timeline.clean import tidy_up
@@ -42,46 +45,11 @@ from cfetch.volumes import Volumes
 if TYPE_CHECKING:
     from cfetch.pipeline.cluster_run import ClusterRun
 
-__all__ = ["Prepared", "Preview", "Previews", "Scheduled", "pending", "prepare", "prepare_planned"]
+__all__ = ["Prepared", "pending", "prepare", "prepare_planned"]
 
 DISK_RESERVE_BYTES = 16 << 20  # metrics, plan and directories need room too
 KEEP_S = 30 * 86_400.0  # completed plans stay on the timeline for a month, then in its archive
 ORIGIN_NAME = "origin.json"
-
-
-class Preview(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``--dry-run`` tells (``cfetch.preview/1``): nothing was downloaded.
-
-    ``volumes``: the free bytes of each, where there are several.
-    """
-
-    schema: str = "cfetch.preview/1"
-    files: int
-    in_place: int
-    bytes_known: int
-    sizes_unknown: int
-    merged: int
-    hosts: dict[str, int]
-    destination: str
-    free_bytes: int | None
-    volumes: dict[str, int | None] = {}
-
-
-class Previews(msgspec.Struct, frozen=True, kw_only=True):
-    """The same of several plans: ``cfetch plan run --dry-run --json`` (``cfetch.previews/1``)."""
-
-    schema: str = "cfetch.previews/1"
-    previews: list[Preview]
-
-
-class Scheduled(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``cfetch plan schedule`` tells (``cfetch.scheduled/1``); ``was_pending``: it stood there."""
-
-    schema: str = "cfetch.scheduled/1"
-    instant: str
-    was_pending: bool
-    files: int
-    bytes_known: int
 
 
 class _Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,8 +71,9 @@ def prepare(
 ) -> Iterator["Prepared"]:
     """Validate everything that can be validated before the first byte is asked for.
 
-    ``manifest`` is a path, an http(s) URL, or ``-`` for standard input; ``env`` may hold DATABRICKS_TOKEN;
-    ``progress`` is told how many entries have been read.
+    ``manifest`` is a path, an http(s) URL, or ``-`` for standard input; with ``engine`` spark, which prepares
+    large ones itself, a directory of manifests too. ``env`` may hold DATABRICKS_TOKEN; ``progress`` is told
+    how many entries have been read.
 
     Raises:
         UsageError: the manifest or a setting is wrong.
@@ -113,39 +82,82 @@ def prepare(
     clock = clock or SystemClock()
     instant = new_instant(clock.wall(), secrets.token_hex(2))
     found = places(settings)
+    by_spark = _is_for_spark(manifest, settings)
     with ExitStack() as stack:
         reserve_descriptors(settings.concurrency, len(found.roots))
         network = network_of(settings, env)
         api = StatementApi(settings, env, network, clock)
-        source = stack.enter_context(open_manifest(manifest, clock, network=network))
-        statement = statement_id_of(source)
+        source = None if by_spark else stack.enter_context(open_manifest(manifest, clock, network=network))
+        statement = None if source is None else statement_id_of(source)
         volumes = Volumes(
             found.roots, write_timeout_s=settings.write_timeout
         )  # before the plan: it refuses a symlink as state
         stack.callback(volumes.close)
-        directory = _own_directory(stack, found.state, instant)
-        fetch_chunk = api.blocking(statement) if statement else None
-        failed = failed_paths(Path(settings.failed_from)) if settings.failed_from else None
-        plan = stack.enter_context(
-            freeze(
-                source,
-                name=shown_name(manifest),
-                directory=directory,
-                fetch_chunk=fetch_chunk,
-                progress=progress,
-                base_url=settings.base_url,
-                only=failed,
-            )
-        )
-        if failed and not len(plan):
-            raise ConfigError(
-                f"failed_from is {settings.failed_from}, which names {len(failed)} failed files, but the "
-                "manifest has none of them; give the metrics of a run over this manifest"
+        directory = own_directory(stack, found.state, instant)
+        name = shown_name(manifest)
+        plan: Plan | PreparedPlan
+        if source is not None:
+            fetch_chunk = api.blocking(statement) if statement else None
+            plan = _frozen(stack, source, name, directory, fetch_chunk, progress, settings)
+        else:
+            from cfetch.pipeline.large import prepared_by_spark
+
+            _check_for_spark(volumes)
+            rejected = found.state / "rejected" / instant
+            plan = prepared_by_spark(
+                stack, manifest, name, settings, directory / "prepared", rejected, progress
             )
         _check_room(plan, volumes)
         origin = _Origin(manifest=manifest, statement=statement, base_url=settings.base_url)
         renewal = Renewal(manifest, statement, settings.base_url, api, stack)
         yield Prepared(instant, plan, volumes, settings, clock, network, renewal, origin=origin)
+
+
+def _is_for_spark(manifest: str, settings: Settings) -> bool:
+    """Whether Spark prepares it. Raises UsageError: nobody can as ``settings`` are."""
+    if manifest == "-" or is_url(manifest):
+        return False
+    path, is_spark = Path(manifest), settings.engine == "spark"
+    if path.is_dir():
+        shown = shown_name(manifest)
+        if not is_spark:
+            raise UsageError(f"{shown} is a directory, and a directory of manifests needs --engine spark")
+        if settings.failed_from:
+            raise ConfigError(f"failed_from is for one manifest, and {shown} is a directory; name one in it")
+        return True
+    if not is_spark or settings.failed_from:
+        return False
+    from cfetch.pipeline.large import is_large
+
+    return is_large(path)
+
+
+def _frozen(
+    stack: ExitStack,
+    source: BinaryIO,
+    name: str,
+    directory: Path,
+    fetch_chunk: FetchChunk | None,
+    progress: Callable[[int], None] | None,
+    settings: Settings,
+) -> Plan:
+    failed = failed_paths(Path(settings.failed_from)) if settings.failed_from else None
+    plan = freeze(
+        source,
+        name=name,
+        directory=directory,
+        fetch_chunk=fetch_chunk,
+        progress=progress,
+        base_url=settings.base_url,
+        only=failed,
+    )
+    stack.enter_context(plan)
+    if failed and not len(plan):
+        raise ConfigError(
+            f"failed_from is {settings.failed_from}, which names {len(failed)} failed files, but the "
+            "manifest has none of them; give the metrics of a run over this manifest"
+        )
+    return plan
 
 
 @contextmanager
@@ -172,7 +184,7 @@ def prepare_planned(
         reserve_descriptors(settings.concurrency, len(found.roots))
         network = network_of(settings, env)
         directory = found.state / "plans" / instant
-        plan = stack.enter_context(load_plan(directory))
+        plan = _loaded(stack, directory)
         origin = _read_origin(directory / ORIGIN_NAME)
         volumes = Volumes(found.roots, write_timeout_s=settings.write_timeout)
         stack.callback(volumes.close)
@@ -180,6 +192,11 @@ def prepare_planned(
         api = StatementApi(settings, env, network, clock)
         renewal = Renewal(origin.manifest, origin.statement, origin.base_url, api, stack)
         yield Prepared(instant, plan, volumes, settings, clock, network, renewal)
+
+
+def _loaded(stack: ExitStack, directory: Path) -> Plan | PreparedPlan:
+    is_prepared = (directory / ABOUT).exists()
+    return load_prepared(directory) if is_prepared else stack.enter_context(load_plan(directory))
 
 
 def pending(settings: Settings) -> list[str]:
@@ -205,12 +222,17 @@ def _elsewhere(settings: Settings, table: Table, entry: Entry) -> str:
     return ""
 
 
-def _check_room(plan: Plan, volumes: Volumes) -> None:
+def _check_for_spark(volumes: Volumes) -> None:
+    if len(volumes.roots) > 1 or not volumes.local:
+        raise UsageError("--engine spark downloads to one directory that all executors see; give one --to")
+
+
+def _check_room(plan: Frozen, volumes: Volumes) -> None:
     """Raise LocalFault unless what is not in place yet fits; looks at the files only where it must."""
     free = volumes.free_bytes()
     if free is None or plan.total_bytes <= (free_bytes := max(0, free - DISK_RESERVE_BYTES)):
         return
-    sizes = ((entry.size_bytes or 0, entry.path) for entry in map(plan.entry, range(len(plan))))
+    sizes = ((entry.size_bytes or 0, entry.path) for entry in plan.entries())
     missing_bytes = sum(size for size, path in sizes if volumes.existing(path) != size)
     if missing_bytes > free_bytes:
         raise LocalFault(
@@ -230,7 +252,7 @@ class Prepared:
     def __init__(
         self,
         instant: str,
-        plan: Plan,
+        plan: Plan | PreparedPlan,
         volumes: Volumes,
         settings: Settings,
         clock: Clock,
@@ -251,16 +273,22 @@ class Prepared:
 
     def preview(self) -> Preview:
         """What a run would do."""
-        counts = [0] * len(self.plan.hosts)
-        for host in self.plan.host_of:
-            counts[host] += 1
+        plan = self.plan
+        if isinstance(plan, Plan):
+            hosts, more, batches, floors = plan.host_files, 0, None, {}
+        else:
+            hosts, batches = plan.host_files, len(plan.cost_s)
+            more, floors = plan.hosts - len(hosts), {printable(one.host): one.seconds for one in plan.floors}
         return Preview(
             files=len(self.plan),
             in_place=self._in_place(),
             bytes_known=self.plan.total_bytes,
             sizes_unknown=self.plan.sizes_unknown,
             merged=self.plan.merged,
-            hosts={printable(host): count for host, count in zip(self.plan.hosts, counts, strict=True)},
+            hosts={printable(host): count for host, count in hosts.items()},
+            more_hosts=more,
+            batches=batches,
+            floors=floors,
             destination=_joined(self._volumes.roots),
             free_bytes=self._volumes.free_bytes(),
             volumes=self._volumes.rooms() if len(self._volumes.roots) > 1 else {},
@@ -269,9 +297,10 @@ class Prepared:
     def _in_place(self) -> int:
         """Files that stand at the destination with the stated size; hashes are not looked at."""
         found = 0
-        for index, size_bytes in enumerate(self.plan.sizes):
+        for entry in self.plan.entries():
             with suppress(Blocked):
-                found += size_bytes >= 0 and self._volumes.existing(self.plan.entry(index).path) == size_bytes
+                size_bytes = entry.size_bytes
+                found += size_bytes is not None and self._volumes.existing(entry.path) == size_bytes
         return found
 
     def schedule(self, *, removable: bool = False) -> Scheduled:
@@ -302,6 +331,8 @@ class Prepared:
             execution = self._start(table, kind, run.lose, listener)
             if execution is None:
                 return None
+            if not isinstance(self.plan, Plan):
+                self.plan.forget_others(self._state / "plans" / execution.instant)
             with ExitStack() as stack:
                 stack.callback(execution.release)
                 stack.enter_context(self._volumes.staged(execution.staging, execution.instant, self._state))
@@ -314,9 +345,12 @@ class Prepared:
             return summary
 
     def _new_run(self) -> "Run | ClusterRun":
+        plan = self.plan
         if self._settings.engine == "local":
+            if not isinstance(plan, Plan):
+                raise UsageError("the plan was prepared by Spark, in batches; run it with --engine spark")
             return Run(
-                self.plan,
+                plan,
                 self._volumes,
                 self._settings,
                 network=self._network,
@@ -325,17 +359,14 @@ class Prepared:
             )
         from cfetch.pipeline.cluster_run import ClusterRun
 
-        if len(self._volumes.roots) > 1 or not self._volumes.local:
-            raise UsageError(
-                "--engine spark downloads to one directory that all executors see; give one --to"
-            )
-        if self.plan.batch_of is not None:
+        _check_for_spark(self._volumes)
+        if isinstance(plan, Plan) and plan.batch_of is not None:
             raise UsageError(
                 "the manifest names batches, which are published as a whole; --engine spark publishes each "
                 "file by itself: use --engine local"
             )
         return ClusterRun(
-            self.plan,
+            plan,
             self._volumes.local[0].root,
             self._state,
             self._settings,
@@ -405,8 +436,10 @@ class Prepared:
                 raise
 
     def _lay_down(self, directory: Path) -> None:
-        _make_private(directory)
+        make_private(directory)
         self.plan.save(directory)
+        other = ABOUT if isinstance(self.plan, Plan) else FILE_NAME
+        (directory / other).unlink(missing_ok=True)  # of another engine; whoever reads it has it open
         temporary = directory / f".{ORIGIN_NAME}.{self._instant}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
@@ -423,7 +456,7 @@ class Prepared:
             if self._settings.metrics:
                 path.parent.mkdir(parents=True, exist_ok=True)
             else:
-                _make_private(path.parent)
+                make_private(path.parent)
             if path.is_file():
                 with path.open("rb") as file:
                     head = file.read(200)
@@ -432,20 +465,11 @@ class Prepared:
         except OSError as error:
             raise local_fault(error, f"cannot write metrics to {path}") from None
         target = self._volumes.place_of(path)
-        if target is not None and self.plan.find(target) is not None:
+        if target is None or target.partition("/")[0] == STATE_NAME:
+            return path
+        if self.plan.find(target) is not None:
             raise ConfigError(f"metrics is {path}, where the manifest wants a file; name another file")
         return path
-
-
-def _own_directory(stack: ExitStack, state: Path, instant: str) -> Path:
-    """Where the manifest is frozen; nobody else looks there."""
-    directory = state / "plans" / f".{instant}"
-    try:
-        _make_private(directory)
-    except OSError as error:
-        raise local_fault(error, f"cannot write to {state}") from None
-    stack.callback(_remove, directory, state)
-    return directory
 
 
 def _read_origin(path: Path) -> _Origin:
@@ -453,24 +477,3 @@ def _read_origin(path: Path) -> _Origin:
         return msgspec.json.decode(path.read_bytes(), type=_Origin)
     except (OSError, msgspec.MsgspecError):
         raise LocalFault(f"cannot read {path}; schedule the manifest again") from None
-
-
-def _make_private(directory: Path) -> None:
-    """A directory of the state; all that are missing are made for their owner only, whatever the umask."""
-    for is_last in (False, False, True):
-        missing = [one for one in (directory, *directory.parents) if not one.exists()]
-        try:
-            for one in reversed(missing):
-                one.mkdir(mode=0o700, exist_ok=True)
-            return
-        except FileNotFoundError:  # another run has just tidied up an empty one above
-            if is_last:
-                raise
-
-
-def _remove(directory: Path, state: Path) -> None:
-    """A directory of ours goes, and those above that nothing else has come to live in."""
-    shutil.rmtree(directory, ignore_errors=True)
-    for above in (directory.parent, state):
-        with suppress(OSError):
-            above.rmdir()

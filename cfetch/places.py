@@ -1,7 +1,9 @@
 """Where a run's files are: its destinations, cfetch's own directory, and the timeline in it."""
 
 import os
+import shutil
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from itertools import combinations
 from pathlib import Path, PurePath, PurePosixPath
 from typing import NamedTuple
@@ -9,11 +11,11 @@ from typing import NamedTuple
 from cfetch.config.kinds import is_object_store
 from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError
-from cfetch.placement.local import STATE_NAME
+from cfetch.placement.local import STATE_NAME, local_fault
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.store import TIMELINE
 
-__all__ = ["Places", "is_shared", "places", "roots", "timeline"]
+__all__ = ["Places", "is_shared", "make_private", "own_directory", "places", "roots", "timeline"]
 
 
 class Places(NamedTuple):
@@ -87,3 +89,35 @@ def is_shared(settings: Settings) -> bool:
     """Whether plans of other destinations may stand on the same timeline. Raises ConfigError."""
     found = places(settings)
     return found.state not in (root / STATE_NAME for root in found.directories)
+
+
+def own_directory(stack: ExitStack, state: Path, instant: str) -> Path:
+    """Where the manifest is frozen, until ``stack`` ends; nobody else looks there. Raises LocalFault."""
+    directory = state / "plans" / f".{instant}"
+    try:
+        make_private(directory)
+    except OSError as error:
+        raise local_fault(error, f"cannot write to {state}") from None
+    stack.callback(_remove, directory, state)
+    return directory
+
+
+def make_private(directory: Path) -> None:
+    """A directory of the state; all that are missing are made for their owner only, whatever the umask."""
+    for is_last in (False, False, True):
+        missing = [one for one in (directory, *directory.parents) if not one.exists()]
+        try:
+            for one in reversed(missing):
+                one.mkdir(mode=0o700, exist_ok=True)
+            return
+        except FileNotFoundError:  # another run has just tidied up an empty one above
+            if is_last:
+                raise
+
+
+def _remove(directory: Path, state: Path) -> None:
+    """A directory of ours goes, and those above that nothing else has come to live in."""
+    shutil.rmtree(directory, ignore_errors=True)
+    for above in (directory.parent, state):
+        with suppress(OSError):
+            above.rmdir()

@@ -84,7 +84,8 @@ def with_guard(command: Callable[..., None]) -> Callable[..., None]:
 def with_intake(command: Callable[..., None]) -> Callable[..., None]:
     """Append what concerns a manifest and its destination, and --config, to ``command(…, settings)``."""
     more = ("statement_host", "dry_run", "json", "quiet")
-    return _with_some(command, ("to", "base_url", "state", *_PANELS["Network"], *more))
+    where = _PANELS["Where it runs"]
+    return _with_some(command, ("to", "base_url", "state", *where, *_PANELS["Network"], *more))
 
 
 def _with_some(command: Callable[..., None], names: tuple[str, ...]) -> Callable[..., None]:

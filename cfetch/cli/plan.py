@@ -140,7 +140,8 @@ def _preview(instants: list[str], settings: Settings) -> None:
     import msgspec
 
     from cfetch.dashboard.preview import preview_lines
-    from cfetch.download import Previews, prepare_planned
+    from cfetch.download import prepare_planned
+    from cfetch.report.plan_view import Previews
 
     previews, lines = [], []
     for one in instants:

@@ -4,17 +4,12 @@ from rich.text import Text
 
 from cfetch.dashboard.view import share_text
 from cfetch.events import ExecutorView
-from cfetch.report.format import cells, count, fit, plural, rate, shorten
+from cfetch.report.format import cells, count, fit, percent, plural, rate, shorten
 from cfetch.secret import printable
 
 __all__ = ["executors_line", "executors_panel"]
 
-_TASKS, _FILES, _RATE, _STATE = (
-    6,
-    10,
-    10,
-    30,
-)  # "9999", "10,000,000", "1023 MiB/s", "▲ slow: 30 % of the others'"
+_TASKS, _FILES, _RATE, _STATE = 6, 10, 10, 23  # "9999", "10,000,000", "1023 MiB/s", "▲ slow: 30 % of others"
 
 
 def executors_panel(executors: list[ExecutorView], width: int, lines: int) -> list[Text]:
@@ -60,7 +55,7 @@ def _row(one: ExecutorView, name: int) -> Text:
     if one.share is None:
         text.append("● ok" if one.tasks else "◌ idle", "green" if one.tasks else "dim")
     else:
-        text.append(f"▲ slow: {share_text(one.share)}", "bold yellow")
+        text.append(f"▲ slow: {percent(one.share)} of others", "bold yellow")
     return text
 
 

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from cfetch.report.format import count, plural, size, sizes
+from cfetch.report.format import count, duration, plural, size, sizes
 from cfetch.secret import printable
 
 __all__ = ["preview_lines"]
 
-SHOWN_HOSTS = 10  # --json has all of them
+SHOWN_HOSTS = 10  # --json has more of them
+SHOWN_FLOORS = 3
 
 
 def preview_lines(
@@ -19,17 +20,22 @@ def preview_lines(
     sizes_unknown: int,
     merged: int,
     hosts: Mapping[str, int],
+    more_hosts: int = 0,
     destination: str,
-    free_bytes: int,
+    free_bytes: int | None,
     volumes: Mapping[str, int | None] = MappingProxyType({}),
+    batches: int | None = None,
+    floors: Mapping[str, float] = MappingProxyType({}),
     schema: str = "",  # noqa: ARG001 - the document's, and nothing for a person
 ) -> list[str]:
-    """The preview as lines, all of them printable; ``volumes``: the free bytes on each of several."""
+    """The preview as lines, all of them printable; the words are those of its document."""
     merging = f" ({plural(merged, 'repeated entry')} merged)" if merged else ""
     rows = [
         ("files", f"{count(files)}{merging}, {count(in_place)} in place already"),
         ("size", sizes(bytes_known, sizes_unknown, files)),
-        *_hosts(hosts),
+        *_hosts(hosts, files, more_hosts),
+        *([] if batches is None else [("batches", count(batches))]),
+        *_floors(floors),
         *(_volumes(volumes) or [("to", printable(destination, 1000)), ("free there", size(free_bytes))]),
     ]
     told = [f"{name:>10}  {words}" for name, words in rows] if files else ["the manifest has no entries"]
@@ -44,10 +50,18 @@ def _volumes(volumes: Mapping[str, int | None]) -> list[tuple[str, str]]:
     return [("" if position else "to", words) for position, words in enumerate(named)]
 
 
-def _hosts(hosts: Mapping[str, int]) -> list[tuple[str, str]]:
+def _hosts(hosts: Mapping[str, int], files: int, more_hosts: int) -> list[tuple[str, str]]:
     most = sorted(hosts.items(), key=lambda item: -item[1])
-    named = [f"{printable(host)} ({count(files)})" for host, files in most[:SHOWN_HOSTS]]
-    rest = most[SHOWN_HOSTS:]
-    if rest:
-        named.append(f"{plural(len(rest), 'more host')} ({count(sum(files for _, files in rest))})")
+    named = [f"{printable(host)} ({count(few)})" for host, few in most[:SHOWN_HOSTS]]
+    more = len(most[SHOWN_HOSTS:]) + more_hosts
+    if more:
+        others = files - sum(few for _, few in most[:SHOWN_HOSTS])
+        named.append(f"{plural(more, 'more host')} ({count(others)})")
     return [("" if position else "from", words) for position, words in enumerate(named)]
+
+
+def _floors(floors: Mapping[str, float]) -> list[tuple[str, str]]:
+    """However many executors there are, these hosts alone take so long."""
+    longest = sorted(floors.items(), key=lambda item: -item[1])[:SHOWN_FLOORS]
+    named = [f"{printable(host)} takes {duration(seconds)}" for host, seconds in longest]
+    return [("" if position else "at least", words) for position, words in enumerate(named)]

@@ -27,6 +27,8 @@ AT_ONCE = (
 SOURCES = 3  # who archive the same range and are asked for it, if the first is down
 RELIST_S = (0.5, 1.0, 2.0)  # a listing from the middle of a split has gaps or overlaps until it is done
 
+_What = Literal["hit", "miss", "build", "refresh", "stale"]
+
 
 @dataclass
 class CacheCounts:
@@ -62,12 +64,14 @@ class RouteCache:
         self._clock = clock
         self._began_s = clock.monotonic()
         self._enabled = enabled
-        self._feeds = feeds
+        self._most = feeds
         self._listener = listener
         self._lineages: OrderedDict[FeedId, Lineage] = OrderedDict()
         self._flights: dict[FeedId, _Flight] = {}
 
-    def __len__(self) -> int:
+    @property
+    def feeds(self) -> int:
+        """Of how many feeds the lineage is kept."""
         return len(self._lineages)
 
     async def begin(self, source: FeedSource, listing: Ranges) -> Lineage:
@@ -100,7 +104,7 @@ class RouteCache:
         if not self._enabled:
             return await self._grown(source, stale, None)
         self.counts.stale += 1
-        self._tell("stale", stale, 0)
+        self._tell("stale", stale.feed, stale.generation)
         cached = self._lineages.get(stale.feed)
         if cached and cached.generation != stale.generation:
             return cached  # somebody else was faster
@@ -110,14 +114,14 @@ class RouteCache:
         self._lineages.move_to_end(lineage.feed)
         self.counts.hits += 1
         self.counts.info_requests_saved += len(lineage.closed)
-        self._tell("hit", lineage, len(lineage.closed))
+        self._tell("hit", lineage.feed, lineage.generation, len(lineage.closed))
         return lineage
 
     def _kept(self, lineage: Lineage) -> Lineage:
         if self._enabled and lineage.closed:
             self._lineages[lineage.feed] = lineage
             self._lineages.move_to_end(lineage.feed)
-            while len(self._lineages) > self._feeds:
+            while len(self._lineages) > self._most:
                 self._lineages.popitem(last=False)
         return lineage
 
@@ -145,14 +149,18 @@ class RouteCache:
         is_build = feed not in self._lineages
         if is_build:
             self.counts.misses += 1
+            self._tell("miss", feed, known.generation if known else "")
         try:
             lineage = self._kept(await self._grown(source, known, listing))
         finally:
             self._landed(feed, asyncio.current_task())
-        what: Literal["build", "refresh"] = "build" if is_build else "refresh"
-        self.counts.builds += is_build and bool(lineage.closed)
-        self.counts.refreshes += not is_build
-        self._tell(what, lineage, self.counts.info_requests - before)
+        if not is_build:
+            self.counts.refreshes += 1
+        elif lineage.closed:
+            self.counts.builds += 1
+        self._tell(
+            "build" if is_build else "refresh", feed, lineage.generation, self.counts.info_requests - before
+        )
         return lineage
 
     def _landed(self, feed: FeedId, task: "asyncio.Task[Lineage] | None") -> None:
@@ -221,13 +229,9 @@ class RouteCache:
         assert last is not None
         raise last
 
-    def _tell(
-        self, what: Literal["hit", "miss", "build", "refresh", "stale"], lineage: Lineage, requests: int
-    ) -> None:
+    def _tell(self, what: _What, feed: FeedId, generation: str, requests: int = 0) -> None:
         if self._listener:
             t_s = self._clock.monotonic() - self._began_s
             self._listener(
-                RouteEvent(
-                    t_s=t_s, what=what, feed=lineage.feed.id, generation=lineage.generation, requests=requests
-                )
+                RouteEvent(t_s=t_s, what=what, feed=feed.id, generation=generation, requests=requests)
             )

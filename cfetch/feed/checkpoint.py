@@ -8,7 +8,6 @@ since links of changes that wait may be signed.
 import os
 import re
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 

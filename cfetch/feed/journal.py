@@ -11,12 +11,14 @@ import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import NamedTuple, Self
 
 import msgspec
 
 from cfetch.errors import Held, LocalFault
+from cfetch.feed.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from cfetch.feed.source import Change
 from cfetch.feed.steps import Round
 from cfetch.manifest.entry import Entry, SafePath
@@ -28,9 +30,8 @@ __all__ = ["Journal", "Step"]
 LOCK = "lock"
 CHECKPOINT = "checkpoint.json"
 STEP = "step"
-PENDING = "pending"
+NEXT = "next.json"
 TOMBSTONES = "tombstones.jsonl"
-T = TypeVar("T")
 HELD = "follows this feed into this destination already; wait for it, or stop it"
 
 
@@ -43,16 +44,11 @@ class _Change(msgspec.Struct, frozen=True, array_like=True):
     entry: Entry | None
 
 
-class _Step(msgspec.Struct, frozen=True, array_like=True):
-    rounds: list[tuple[list[_Change], list[_Change]]]
-    checkpoint: bytes
-
-
-class Step(msgspec.Struct, frozen=True):
-    """``rounds`` are what is left to do of it; ``checkpoint`` holds afterwards."""
+class Step(NamedTuple):
+    """``rounds`` are what is left to do of it, behind ``done``; then ``checkpoint`` is in force."""
 
     rounds: Sequence[Round]
-    checkpoint: bytes
+    checkpoint: Checkpoint
     done: int = 0
 
 
@@ -103,66 +99,49 @@ class Journal:
             return Held(f"{owner.shown} {HELD}", host=owner.host, pid=owner.pid)
         return Held(f"another process {HELD}")
 
-    # the checkpoint
-
-    def checkpoint(self) -> bytes | None:
-        """As it was kept; None if there is none yet."""
-        path = self.directory / CHECKPOINT
-        with on_disk(path), suppress(FileNotFoundError):
-            return path.read_bytes()
-        return None
-
-    def keep(self, checkpoint: bytes) -> None:
-        """What was read up to it has been applied."""
-        replace_private(self.directory / CHECKPOINT, checkpoint)
+    def checkpoint(self) -> Checkpoint | None:
+        """All that lies before it is applied; None if nothing is. Raises FeedError."""
+        return read_checkpoint(self.directory / CHECKPOINT)
 
     # the step
 
-    def begin(self, rounds: Sequence[Round], checkpoint: bytes) -> Step:
+    def begin(self, rounds: Sequence[Round], checkpoint: Checkpoint) -> Step:
         """Write a step down. Nothing of it has been applied yet."""
         data = [(list(map(_plain, each.deletes)), list(map(_plain, each.upserts))) for each in rounds]
-        replace_private(self._step(0), msgspec.msgpack.encode(_Step(data, checkpoint)))
+        write_checkpoint(self.directory / NEXT, checkpoint)
+        replace_private(self._step(0), msgspec.msgpack.encode(data))
         return Step(rounds, checkpoint)
 
     def unfinished(self) -> Step | None:
-        """The step that a dead follower was at, with the rounds that are left of it."""
+        """The step that a dead follower was at, with the rounds that are left of it. Raises FeedError."""
         with on_disk(self.directory):
             found = [path for path in self.directory.iterdir() if path.name.startswith(f"{STEP}-")]
         for path in found:
-            known = _read(path, _Step)
+            checkpoint = read_checkpoint(self.directory / NEXT)
+            if checkpoint is None:  # it is in force already
+                with on_disk(path):
+                    path.unlink()
+                continue
             done = int(path.name.removeprefix(f"{STEP}-"))
-            rounds = [
-                Round(tuple(map(_change, deletes)), tuple(map(_change, upserts)))
-                for deletes, upserts in known.rounds[done:]
-            ]
-            return Step(rounds, known.checkpoint, done)
+            return Step(_rounds(path)[done:], checkpoint, done)
         return None
 
-    def did(self, step: Step) -> Step:
-        """The first round that was left of it is applied."""
+    def did(self, step: Step, pending: Iterable[Change]) -> Step:
+        """The first round that was left is applied; ``pending`` is what could not be had, of all rounds."""
+        checkpoint = replace(step.checkpoint, pending=tuple(pending))
+        write_checkpoint(self.directory / NEXT, checkpoint)
         with on_disk(self._step(step.done)):
-            self._step(step.done).replace(self._step(step.done + 1))
-        return Step(step.rounds[1:], step.checkpoint, step.done + 1)
+            self._step(step.done).rename(self._step(step.done + 1))
+        return Step(step.rounds[1:], checkpoint, step.done + 1)
 
     def end(self, step: Step) -> None:
-        """All of its rounds are applied, and its checkpoint is kept."""
-        self.keep(step.checkpoint)
+        """All of its rounds are applied: its checkpoint is in force."""
         with on_disk(self.directory):
+            (self.directory / NEXT).replace(self.directory / CHECKPOINT)
             self._step(step.done).unlink()
 
     def _step(self, done: int) -> Path:
         return self.directory / f"{STEP}-{done}"
-
-    # what could not be had
-
-    def pending(self) -> list[Change]:
-        """Changes of earlier steps whose files could not be had; the last of each path."""
-        path = self.directory / PENDING
-        return list(map(_change, _read(path, list[_Change]))) if path.exists() else []
-
-    def keep_pending(self, changes: Iterable[Change]) -> None:
-        """These are all that there are."""
-        replace_private(self.directory / PENDING, msgspec.msgpack.encode(list(map(_plain, changes))))
 
     # deletes
 
@@ -180,15 +159,15 @@ class Journal:
                 os.fsync(file.fileno())
 
 
-def _read(path: Path, kind: type[T]) -> T:
+def _rounds(path: Path) -> list[Round]:
     try:
         with on_disk(path):
-            return msgspec.msgpack.decode(path.read_bytes(), type=kind)
+            found = msgspec.msgpack.decode(path.read_bytes(), type=list[tuple[list[_Change], list[_Change]]])
     except msgspec.MsgspecError:
         raise LocalFault(
-            f"{path} is damaged; remove {path.parent} and run the same command again, which reads the feed "
-            "from its beginning: what is in place is not fetched again"
+            f"{path} is damaged; remove it and run the same command again: the step is read anew"
         ) from None
+    return [Round(tuple(map(_change, deletes)), tuple(map(_change, upserts))) for deletes, upserts in found]
 
 
 def _plain(change: Change) -> _Change:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from cfetch.errors import FeedReplaced, HostileFeed
+from cfetch.errors import CheckpointExpired, FeedReplaced, HostileFeed
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Range, Span
 from cfetch.feed.source import FeedId, Ranges
 from cfetch.secret import printable
@@ -104,6 +104,7 @@ def grown(known: Lineage | None, listing: Ranges, spans: Mapping[str, Span]) -> 
 
     Raises:
         FeedReplaced: the listing is of another feed than ``known``.
+        CheckpointExpired: it knows nothing more of a range that was live.
         HostileFeed: ranges or spans contradict one another, or what is known. The backend may only lag.
     """
     if known and listing.feed != known.feed:
@@ -146,6 +147,11 @@ def _check_descent(known: Lineage, live: tuple[Range, ...]) -> None:
         now = by_id.get(old.id)
         if now and now.keys != old.keys:
             raise HostileFeed(f"{shown_range(old.id)} has other keys than before")
+        if not now and not any(old.id in one.ancestors for one in live):
+            raise CheckpointExpired(
+                f"the feed does not know {shown_range(old.id)} any more, nor what came of it: what it had after "
+                "the checkpoint is lost; move the checkpoint away to read what the feed still keeps"
+            )
         if not now and any(old.keys.clamped(one.keys) and old.id not in one.ancestors for one in live):
             raise HostileFeed(f"{shown_range(old.id)} is gone, and what has its keys is not its child")
 

@@ -82,8 +82,8 @@ class Reader:
             checkpoint = Checkpoint(lineage, keys, first_tokens(lineage, keys))
         elif listing.feed != checkpoint.feed:
             raise FeedReplaced(
-                "the checkpoint is of another feed: it was deleted, or made anew under its name; follow it in a "
-                "new directory, or move the checkpoint away to read it from its beginning"
+                "the checkpoint is of another feed, which was deleted, or made anew under its name: follow it "
+                "in a new directory, or move the checkpoint away to read it from its beginning"
             )
         return cls(source, cache, clock, checkpoint, limit=limit)
 

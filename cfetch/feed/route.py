@@ -125,8 +125,8 @@ def _check_known(lineage: Lineage, token: Token) -> None:
     heirs = {one.id for one in lineage.heirs(name)}
     if not heirs:
         raise CheckpointExpired(
-            f"{shown_range(name)} is not known to the feed any more, so what came after LSN {next_lsn} of it "
-            "cannot be told: begin anew with another state directory"
+            f"the feed does not know {shown_range(name)} any more, nor what came of it: what it had from LSN "
+            f"{next_lsn} on is lost; move the checkpoint away to read what the feed still keeps"
         )
     stranger = next((one.id for one in lineage.leaves(token.keys) if one.id not in heirs), None)
     if stranger is not None:

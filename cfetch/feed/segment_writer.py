@@ -278,6 +278,7 @@ class SegmentWriter:
         """Go on where the last writer ended, however it did."""
         ranges = dict(self._index.ranges)
         for one in self._index.live():
+            self._size[one.id] = 0
             opened = _open_segment(one)
             if opened is None:
                 self._next[one.id] = _next_of(one)

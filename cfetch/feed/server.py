@@ -18,15 +18,14 @@ from aiohttp import web
 from cfetch.errors import LocalFault, UsageError
 from cfetch.feed.source import Why
 from cfetch.feed.store import FeedStore, File, Stored
-from cfetch.feed.wire import key_text, keys_from, keys_text, lsn_from
+from cfetch.feed.wire import SCHEMA, key_text, keys_from, keys_text, lsn_from
 from cfetch.manifest.fields import FieldError
 from cfetch.manifest.urls import relative_url
 from cfetch.placement.tree import ReadOnlyTree
 from cfetch.secret import printable
 
-__all__ = ["MAX_LINE_BYTES", "SCHEMA", "feed_app"]
+__all__ = ["MAX_LINE_BYTES", "feed_app"]
 
-SCHEMA = "cfetch.feed/1"
 MAX_LIMIT = 10_000  # changes of a page
 MAX_LINE_BYTES = 32 << 10  # of a request: a path of 4,000 bytes, percent-encoded, and what comes with it
 CHUNK_BYTES = 256 << 10

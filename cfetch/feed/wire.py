@@ -16,6 +16,8 @@ from cfetch.manifest.rows import Document, Row, checked_row, unknown_key
 from cfetch.manifest.strict_json import decode_text, kind_of, quoted_key
 
 __all__ = [
+    "SCHEMA",
+    "SERIAL_SCHEMA",
     "change_of",
     "checked_id",
     "decoded",
@@ -27,6 +29,8 @@ __all__ = [
     "members",
 ]
 
+SCHEMA = "cfetch.feed/1"
+SERIAL_SCHEMA = "cfetch.serial/1"
 KEY_DIGITS = KEY_BITS // 4
 _KEY = re.compile(rf"[0-9a-f]{{{KEY_DIGITS}}}\Z")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,128}\Z")  # ids stand in URLs, in file names and on people's screens

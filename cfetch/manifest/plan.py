@@ -6,7 +6,7 @@ directory.
 """
 
 from array import array
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Protocol, Self
@@ -23,7 +23,7 @@ from cfetch.manifest.plan_file import PlanFile
 from cfetch.manifest.reading import Reading
 from cfetch.manifest.source import FetchChunk, Source
 
-__all__ = ["Frozen", "Plan", "freeze", "load_plan", "places"]
+__all__ = ["FILE_NAME", "Frozen", "Plan", "freeze", "load_plan", "places"]
 
 FILE_NAME = "entries.msgpack"
 PROGRESS_ENTRIES = 10_000  # about a tenth of a second
@@ -63,6 +63,10 @@ class Frozen(Protocol):
     @property
     def sizes_unknown(self) -> int:
         """How many there are of the others."""
+
+    @property
+    def host_files(self) -> Mapping[str, int]:
+        """Files by host; of very many hosts only those with most."""
 
     def __len__(self) -> int: ...
 
@@ -106,6 +110,14 @@ class Plan:
     def host_of(self) -> Sequence[int]:
         """Index into ``hosts`` by entry."""
         return self._file.host_of
+
+    @property
+    def host_files(self) -> dict[str, int]:
+        """Files by host, in the order of their first entries."""
+        counts = [0] * len(self.hosts)
+        for host in self.host_of:
+            counts[host] += 1
+        return dict(zip(self.hosts, counts, strict=True))
 
     @property
     def batch_of(self) -> Sequence[int] | None:

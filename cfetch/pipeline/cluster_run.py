@@ -11,7 +11,7 @@ import os
 import signal
 import stat
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path

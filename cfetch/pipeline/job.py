@@ -126,7 +126,7 @@ def _task_of(work: Work) -> Any:  # noqa: ANN401 - what mapInArrow takes
 
         context = TaskContext.get()
         assert context is not None
-        executor = f"{os.uname().nodename}/{os.getppid()}"  # each has one process that its workers come from
+        executor = f"{os.uname().nodename.partition('.')[0]}:{os.getppid()}"  # its workers have one parent
         schema = pa.schema([("batch", pa.int32()), ("files", pa.int32()), ("failed", pa.int32())])
         for part in rows:
             for place in part.column(0).to_pylist():

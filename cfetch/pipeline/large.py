@@ -2,8 +2,8 @@
 
 import shutil
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,14 +11,12 @@ from cfetch.config.settings import Settings
 from cfetch.errors import UsageError
 from cfetch.manifest.formats import detected
 from cfetch.manifest.source import Source
-from cfetch.pipeline.job import slots_of
+from cfetch.pipeline.job import SETTINGS, slots_of
 from cfetch.pipeline.prepare import manifests_of, prepare
 from cfetch.pipeline.prepared import PreparedPlan
+from cfetch.pipeline.session import spark_session
 from cfetch.pipeline.shares import Pace
 from cfetch.placement.private_file import on_disk
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 __all__ = ["LARGE_BYTES", "is_large", "prepared_by_spark"]
 
@@ -38,7 +36,7 @@ def is_large(path: Path) -> bool:
 
 
 def prepared_by_spark(
-    spark: "SparkSession",
+    stack: ExitStack,
     manifest: str,
     name: str,
     settings: Settings,
@@ -48,7 +46,8 @@ def prepared_by_spark(
 ) -> PreparedPlan:
     """The manifest, or all of a directory of them, validated and frozen as batches in ``directory``.
 
-    ``name`` is what messages call it, ``rejected`` where the table of all faults is put, if there are any.
+    ``stack`` keeps the session, for the download too. ``name`` is what messages call it, ``rejected`` where
+    the table of all faults is put, if there are any.
 
     Raises:
         ManifestError: the manifests have faults.
@@ -56,6 +55,7 @@ def prepared_by_spark(
         LocalFault: ``directory`` cannot be written, or Spark has failed.
     """
     sources = manifests_of([manifest])
+    spark = stack.enter_context(spark_session(settings.spark_master, settings=SETTINGS))
     plan = prepare(
         spark,
         sources,

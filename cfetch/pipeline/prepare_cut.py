@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
 from cfetch.pipeline.prepare_lanes import (
     GIANT,
     LANE,
@@ -15,23 +13,17 @@ from cfetch.pipeline.prepare_lanes import (
     pieces_a_batch,
     target,
 )
+from cfetch.pipeline.prepared import Floor
 from cfetch.pipeline.shares import MICRO, MOST_FILES, Pace
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["Cut", "Cutting", "Floor"]
+__all__ = ["Cut", "Cutting"]
 
 MOST_FLOORS = 20  # a person reads the first
 MOST_HOSTS = 100  # the same
 MOST_COST = 9e18  # a bigint holds it
-
-
-class Floor(msgspec.Struct, frozen=True):
-    """Seconds that a host's files take however many slots there are."""
-
-    host: str
-    seconds: float
 
 
 class Cut(NamedTuple):

@@ -12,15 +12,21 @@ from cfetch.errors import LocalFault, ManifestError, Problem
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.pipeline.parts import Parts
-from cfetch.pipeline.prepare_cut import Floor
 from cfetch.pipeline.work_file import Batch
 from cfetch.placement.private_file import on_disk, replace_private
 from cfetch.secret import printable
 
-__all__ = ["ABOUT", "PLAN", "PreparedPlan", "RejectedRow", "is_prepared", "load_prepared", "save"]
+__all__ = ["ABOUT", "PLAN", "Floor", "PreparedPlan", "RejectedRow", "load_prepared", "save"]
 
 ABOUT = "about.json"  # its numbers may be larger than msgpack's are
 PLAN = "plan"
+
+
+class Floor(msgspec.Struct, frozen=True):
+    """Seconds that a host's files take however many slots there are."""
+
+    host: str
+    seconds: float
 
 
 class RejectedRow(msgspec.Struct, frozen=True):
@@ -135,11 +141,6 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
             )
         where = None if kept is None else printable(str(kept), 1000)
         raise ManifestError(name, problems, self.rejected, table=where)
-
-
-def is_prepared(directory: Path) -> bool:
-    """Whether a prepared plan is there."""
-    return (directory / ABOUT).exists()
 
 
 def load_prepared(directory: Path) -> PreparedPlan:

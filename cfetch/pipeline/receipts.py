@@ -112,7 +112,7 @@ class Receipts:
         with on_disk(self._directory):
             found = [path.name for path in self._directory.iterdir()]
         names = [name for name in found if name not in self._seen and wanted(name)]
-        for name in sorted(names, reverse=True):  # parts before the receipts of their batches
+        for name in sorted(names, key=_turn):
             self._seen.add(name)
             try:
                 data = (self._directory / name).read_bytes()
@@ -127,6 +127,12 @@ class Receipts:
                 raise LocalFault(
                     f"{self._directory / name} is damaged; remove it and run the same command again"
                 )
+
+
+def _turn(name: str) -> tuple[bool, int, str]:
+    """Parts before the receipts of their batches, and a task's own in their order."""
+    number = name.rpartition("-")[2]
+    return not name.startswith("part-"), int(number) if number.isdigit() else 0, name
 
 
 class Account:
@@ -161,7 +167,8 @@ class Account:
         """What the receipt says that was not known."""
         held = self._held.setdefault(receipt.batch, {})
         told = self._told.get(receipt.task, 0)
-        self._told[receipt.task] = max(told, receipt.first + len(receipt.events))
+        if receipt.first <= told:  # else an earlier part is missing: the batch's receipt will tell it
+            self._told[receipt.task] = max(told, receipt.first + len(receipt.events))
         for event in receipt.events[max(0, told - receipt.first) :]:
             if not isinstance(event, EntryFinished):
                 yield event

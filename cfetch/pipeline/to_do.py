@@ -69,6 +69,5 @@ def _prepared(plan: PreparedPlan, account: Account, slots: int) -> ToDo:
 def _notes(host: str, alone_s: float, all_s: float) -> list[str]:
     if alone_s <= max(WORTH_A_NOTE_S, all_s):
         return []
-    return [
-        f"{printable(host)} alone takes about {duration(alone_s)}, and more executors do not make that shorter"
-    ]
+    takes = f"{printable(host)} alone takes about {duration(alone_s)}"
+    return [f"{takes}, and more executors do not make that shorter"]

@@ -30,6 +30,7 @@ from cfetch.manifest.plan import Plan
 from cfetch.manifest.urls import host_of
 from cfetch.pipeline.hub_client import HubLine, leased_hosts
 from cfetch.pipeline.hub_messages import Beat, HubAt
+from cfetch.pipeline.parts import Parts
 from cfetch.pipeline.receipts import (
     STOP_NAME,
     TOLD,
@@ -40,7 +41,6 @@ from cfetch.pipeline.receipts import (
     leave_receipt,
     live_name,
 )
-from cfetch.pipeline.parts import Parts
 from cfetch.pipeline.work_file import Batch
 from cfetch.placement.local import STATE_NAME, LocalVolume, local_fault
 from cfetch.renewal import Origin, Renewal, StatementApi

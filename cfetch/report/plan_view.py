@@ -15,6 +15,9 @@ __all__ = [
     "HeldBy",
     "Plan",
     "Plans",
+    "Preview",
+    "Previews",
+    "Scheduled",
     "Summaries",
     "cleaned_lines",
     "held_document",
@@ -52,6 +55,46 @@ class Plans(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: str = "cfetch.plans/1"
     plans: list[Plan]
+
+
+class Preview(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``--dry-run`` tells (``cfetch.preview/1``): nothing was downloaded.
+
+    ``hosts``: files by host; ``more_hosts``: how many have fewer than those. ``volumes``: the free bytes of
+    each, where there are several. Of a manifest that Spark has prepared, ``batches`` is how many tasks there
+    are, and ``floors`` how many seconds the slowest hosts take whatever the number of executors.
+    """
+
+    schema: str = "cfetch.preview/1"
+    files: int
+    in_place: int
+    bytes_known: int
+    sizes_unknown: int
+    merged: int
+    hosts: dict[str, int]
+    more_hosts: int = 0
+    destination: str
+    free_bytes: int | None
+    volumes: dict[str, int | None] = {}
+    batches: int | None = None
+    floors: dict[str, float] = {}
+
+
+class Previews(msgspec.Struct, frozen=True, kw_only=True):
+    """The same of several plans: ``cfetch plan run --dry-run --json`` (``cfetch.previews/1``)."""
+
+    schema: str = "cfetch.previews/1"
+    previews: list[Preview]
+
+
+class Scheduled(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``cfetch plan schedule`` tells (``cfetch.scheduled/1``); ``was_pending``: it stood there."""
+
+    schema: str = "cfetch.scheduled/1"
+    instant: str
+    was_pending: bool
+    files: int
+    bytes_known: int
 
 
 class HeldBy(msgspec.Struct, frozen=True, kw_only=True):

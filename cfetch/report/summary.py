@@ -25,7 +25,7 @@ from cfetch.events import (
 )
 from cfetch.waste import received_bytes, wasted_bytes
 
-__all__ = ["Tally", "exit_code", "status"]
+__all__ = ["MAX_FAILURES", "Tally", "exit_code", "status"]
 
 MAX_FAILURES = 1000  # a summary is read whole by scripts; the metrics file has every failure
 

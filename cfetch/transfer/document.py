@@ -20,6 +20,7 @@ __all__ = ["MAX_MANIFEST_BYTES", "Answer", "ask", "fetch_document", "statement_c
 MAX_MANIFEST_BYTES = 16 << 30  # 30 million presigned links; a larger manifest belongs on disk
 MAX_REPLY_BYTES = 64 << 20
 SILENCE_S = 30.0  # no monitor watches a document
+ANSWER_S = 120.0  # a small reply as a whole; a byte now and then is no answer
 T = TypeVar("T")
 _STATEMENT_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
@@ -70,9 +71,13 @@ async def ask(
 
     async def once() -> Answer:
         body = BytesIO()
-        response = await _fetch_once(
-            url, body, transport, max_bytes, headers=headers or {}, method=method, expected=expected
-        )
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                response = await _fetch_once(
+                    url, body, transport, max_bytes, headers=headers or {}, method=method, expected=expected
+                )
+        except TimeoutError:
+            raise Transient(f"no whole answer within {ANSWER_S:g} s") from None
         return Answer(response.status, response.headers, body.getvalue())
 
     return await until_answered(once, clock=clock, jitter=jitter)

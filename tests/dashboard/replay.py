@@ -46,7 +46,7 @@ class Simulation:
         self.attempts = {}
         self.fallback = False
         self.volumes = Volumes(self, volumes) if volumes > 1 else None
-        self.executors = [f"worker-{n + 1}{hostile}.cluster.example.net/{4000 + n}" for n in range(executors)]
+        self.executors = [f"worker-{n + 1}{hostile}:{4000 + n}" for n in range(executors)]
 
     def path(self, id_):
         return f"warehouse/sales/2026/region={id_ % 7}/{self.hostile}part-{id_:05d}-c000.arrow"

@@ -463,9 +463,10 @@ class RetentionContract(FeedContract):
             await world.append(name)
         changes = await drained(world.source, of, of)
         await world.retire()
-        for change in changes:
+        for change in changes[1:]:  # who has read nothing may begin with the oldest that is kept
             with pytest.raises(CheckpointExpired):
                 await world.source.read(of, Position(of, change.lsn), ALL_KEYS, 10)
         after = changes[-1].lsn + 1
         await world.append("later")
         assert told(await drained(world.source, of, of, from_lsn=after)) == [("later", "upsert")]
+        assert told(await drained(world.source, of, of, from_lsn=0)) == [("later", "upsert")]

@@ -27,7 +27,9 @@ class SegmentWorld:
             files = DirectoryFiles(self.root)
         else:
             transport = HttpTransport(connect_timeout_s=5.0)
-            files = UrlFiles(SecretUrl(self.url), transport=transport, clock=SystemClock(), jitter=lambda: 0.0)
+            files = UrlFiles(
+                SecretUrl(self.url), transport=transport, clock=SystemClock(), jitter=lambda: 0.0
+            )
         self.opened.append(SegmentSource(files))
         return self.opened[-1]
 

@@ -9,8 +9,12 @@ import sys
 import pytest
 
 from cfetch.errors import Held, LocalFault
+from cfetch.feed.checkpoint import Checkpoint
 from cfetch.feed.journal import Journal
-from cfetch.feed.source import Change
+from cfetch.feed.lineage import Lineage
+from cfetch.feed.ranges import ALL_KEYS, Position, Range
+from cfetch.feed.route import Token
+from cfetch.feed.source import Change, FeedId
 from cfetch.feed.steps import rounds
 from cfetch.manifest.entry import Digest, Entry, safe_path
 from cfetch.secret import SecretText, SecretUrl
@@ -31,11 +35,20 @@ def change(path, lsn=BIG, *, delete=False):
     return Change(lsn, 2**128 - 1, path, None if delete else entry)
 
 
+LIVE = Range("0", ALL_KEYS)
+LINEAGE = Lineage(FeedId("http://h", "f"), "e", (LIVE,), {})
+
+
+def at(lsn, *pending):
+    """A checkpoint."""
+    return Checkpoint(LINEAGE, ALL_KEYS, (Token(ALL_KEYS, Position("0", lsn)),), pending)
+
+
 def test_a_step_is_there_again_as_it_was(tmp_path):
     """With all that it states, numbers of 186 bits and secrets too."""
     found = rounds([change("a"), change("b/c", 3, delete=True), change("a", BIG + 1)])
     with Journal(tmp_path / "j") as journal:
-        begun = journal.begin(found, b"after")
+        begun = journal.begin(found, at(BIG + 2))
     with Journal(tmp_path / "j") as journal:
         assert journal.unfinished() == begun
         assert begun.rounds == found
@@ -43,47 +56,49 @@ def test_a_step_is_there_again_as_it_was(tmp_path):
 
 
 def test_a_round_that_was_applied_is_not_applied_again(tmp_path):
-    """And the checkpoint is kept with the end of the last."""
+    """What could not be had of it is kept, and the checkpoint is in force with the end of the last."""
     found = rounds([change("a", 1), change("a", 2)])
     with Journal(tmp_path) as journal:
-        step = journal.did(journal.begin(found, b"after"))
+        step = journal.did(journal.begin(found, at(3)), [change("b", 0)])
         assert journal.unfinished() == step
+        assert step.checkpoint == at(3, change("b", 0))
         assert [one.lsn for one in step.rounds[0].upserts] == [2]
-        step = journal.did(step)
+        step = journal.did(step, [])
         assert (journal.unfinished(), step.rounds) == (step, [])
+        assert journal.checkpoint() is None
         journal.end(step)
-        assert (journal.unfinished(), journal.checkpoint()) == (None, b"after")
+        assert (journal.unfinished(), journal.checkpoint()) == (None, at(3))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint.json", "lock"]
 
 
-def test_the_checkpoint_comes_before_the_end_of_the_step(tmp_path):
-    """If that fails, the step is there with nothing left to do, and the end may come again."""
+def test_an_end_that_was_not_reached(tmp_path):
+    """The checkpoint is in force, and the step that is still there means nothing."""
     with Journal(tmp_path) as journal:
-        step = journal.did(journal.begin(rounds([change("a")]), b"after"))
-        (tmp_path / "checkpoint.json").mkdir()
-        with pytest.raises(LocalFault):
-            journal.end(step)
-        assert journal.unfinished() == step
+        step = journal.did(journal.begin(rounds([change("a")]), at(3)), [])
+        (tmp_path / "next.json").rename(tmp_path / "checkpoint.json")
+        assert (journal.unfinished(), journal.checkpoint()) == (None, step.checkpoint)
+        second = journal.begin(rounds([change("a", 4)]), at(5))
+        assert journal.unfinished() == second
+
+
+def test_a_step_that_did_not_begin(tmp_path):
+    """Its checkpoint alone means nothing."""
+    with Journal(tmp_path) as journal:
+        journal.begin(rounds([change("a")]), at(3))
+        (tmp_path / "step-0").unlink()
+        assert (journal.unfinished(), journal.checkpoint()) == (None, None)
 
 
 def test_nobody_else_may_read_it(tmp_path):
     """Links may be signed."""
     with Journal(tmp_path / "j") as journal:
-        journal.begin(rounds([change("a")]), b"after")
-        journal.keep(b"x")
-        journal.keep_pending([change("b")])
+        journal.end(journal.begin(rounds([change("a")]), at(1)))
+        journal.begin(rounds([change("a")]), at(3))
         journal.bury([change("c", delete=True)], "2026-01-01T00:00:00Z")
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "j").iterdir()}
-    assert set(modes) == {"lock", "step-0", "checkpoint.json", "pending", "tombstones.jsonl"}
+    assert set(modes) == {"lock", "step-0", "checkpoint.json", "next.json", "tombstones.jsonl"}
     assert set(modes.values()) == {0o600}
     assert stat.S_IMODE((tmp_path / "j").stat().st_mode) == 0o700
-
-
-def test_pending_changes_are_kept(tmp_path):
-    """In the order of the feed; none at first."""
-    with Journal(tmp_path) as journal:
-        assert journal.pending() == []
-        journal.keep_pending([change("b"), change("a", 3)])
-        assert journal.pending() == [change("b"), change("a", 3)]
 
 
 def test_tombstones_are_lines(tmp_path):
@@ -100,13 +115,13 @@ def test_tombstones_are_lines(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("name", ["step-0", "pending"])
-def test_a_damaged_file_is_named(tmp_path, name):
+def test_a_damaged_step_is_named(tmp_path):
     """With what to do."""
     with Journal(tmp_path) as journal:
-        (tmp_path / name).write_bytes(b"\x93")
-        with pytest.raises(LocalFault, match=f"{name} is damaged; remove "):
-            _ = journal.unfinished() if name == "step-0" else journal.pending()
+        journal.begin(rounds([change("a")]), at(3))
+        (tmp_path / "step-0").write_bytes(b"\x93")
+        with pytest.raises(LocalFault, match="step-0 is damaged; remove it"):
+            journal.unfinished()
 
 
 def test_one_follower_at_a_time(tmp_path):

@@ -157,7 +157,9 @@ async def test_a_directory_without_a_base_needs_absolute_urls(tmp_path):
 
 async def test_a_key_of_its_own_decides_the_range(world):
     low, high = world.writer.split("0")
-    world.writer.append([{"path": "z", "url": "x", "key": "f" * 32}, {"path": "a", "url": "x", "key": "0" * 32}])
+    world.writer.append(
+        [{"path": "z", "url": "x", "key": "f" * 32}, {"path": "a", "url": "x", "key": "0" * 32}]
+    )
     world.writer.append([{"op": "delete", "path": "z", "key": "f" * 32}])
     assert told(await drained(world.source, high, high)) == [("z", "upsert"), ("z", "delete")]
     assert told(await drained(world.source, low, low)) == [("a", "upsert")]
@@ -184,7 +186,9 @@ async def test_who_begins_after_some_was_dropped_begins_where_the_feed_does(worl
 async def test_a_range_is_dropped_from_only_after_its_ancestors(world):
     await world.append("a")
     low, high = world.writer.split("0")
-    world.writer.append([{"path": "b", "url": "x", "key": "0" * 32}, {"path": "c", "url": "x", "key": "f" * 32}])
+    world.writer.append(
+        [{"path": "b", "url": "x", "key": "0" * 32}, {"path": "c", "url": "x", "key": "f" * 32}]
+    )
     world.writer.roll()
     os.utime(world.root / f"segments/{low}/1.jsonl", (1000, 1000))
     world.writer.retire(2000)
@@ -268,7 +272,9 @@ async def test_a_reader_follows_a_live_writer(tmp_path):
 # Hostile files
 
 
-def closed_feed(root, rows=({"lsn": 0, "op": "upsert", "path": "a", "url": "https://x.example/a"},), **changes):
+def closed_feed(
+    root, rows=({"lsn": 0, "op": "upsert", "path": "a", "url": "https://x.example/a"},), **changes
+):
     """A feed of one closed and one live range, with its index changed."""
     data = b"".join(row if isinstance(row, bytes) else json.dumps(row).encode() + b"\n" for row in rows)
     segment = {

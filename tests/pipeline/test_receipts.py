@@ -125,6 +125,33 @@ def test_a_batch_tells_what_its_parts_have_not():
     assert list(account.news(receipt(retry, task=2))) == [retry]
 
 
+def parts_of(events, *, each, task=1):
+    """One task's parts, in their order."""
+    return [
+        msgspec.structs.replace(receipt(*events[first : first + each], task=task, number=number), first=first)
+        for number, first in enumerate(range(0, len(events), each))
+    ]
+
+
+def test_many_parts_of_a_task_in_one_look(tmp_path):
+    """A driver that is behind finds several at once, ten and more of them: no file is lost."""
+    events = [ended(number) for number in range(24)]
+    for part in parts_of(events, each=2):
+        leave_receipt(tmp_path, part)
+    found = list(Receipts(tmp_path).new(everything))
+    assert [one.number for one in found] == list(range(12))
+    assert told(Account(), *found) == [(number, "done") for number in range(24)]
+
+
+def test_a_part_that_was_torn_is_told_by_its_batch():
+    """Later parts do not speak for it."""
+    events = [ended(number) for number in range(6)]
+    parts = parts_of(events, each=2)
+    account = Account()
+    assert told(account, parts[0], parts[2]) == [(one, "done") for one in (0, 1, 4, 5)]
+    assert told(account, receipt(*events)) == [(2, "done"), (3, "done")]
+
+
 def test_a_task_that_is_silent_is_not_shown(tmp_path):
     """By the driver's own clock: one that was killed leaves its last word; one that was slow is back."""
     now_s = [0.0]

@@ -209,3 +209,29 @@ def test_finished_entries_cost_little_memory():
     finally:
         tracemalloc.stop()
     assert detector.total_finished == 100_000
+
+
+def test_a_larger_runs_baseline_is_in_force_from_the_first_file_on():
+    """Nothing has finished here, and the one under way takes far longer than elsewhere: limit 6.5 s."""
+    detector = scene([], [(MIB, 0.0)])
+    assert flagged_ids(detector, 6.6) == []
+    detector.judge_by(float(MIB))
+    assert detector.expected_s(0) == 6.5
+    check = detector.check(6.6)
+    assert ([found.id for found in check.stragglers], check.median_bps) == ([0], MIB)
+
+
+def test_a_larger_runs_baseline_goes_before_ones_own_until_it_is_taken_back():
+    """Here files come at a tenth of that: by their own measure nobody is slow."""
+    detector = scene([(MIB, 10.0)] * 3, [(MIB, 10.0)], quantile=0.5)
+    detector.judge_by(float(MIB))
+    assert detector.expected_s(3) == 6.5
+    detector.judge_by(None)
+    assert (detector.expected_s(3), flagged_ids(detector, 18.0)) == (20.0, [])
+
+
+def test_a_larger_runs_baseline_flags_nobody_where_mitigation_is_off():
+    """It is a measure, not an order."""
+    detector = scene([], [(MIB, 0.0)], enabled=False)
+    detector.judge_by(float(MIB))
+    assert flagged_ids(detector, 100.0) == []

@@ -218,3 +218,34 @@ def test_what_is_under_way_at_a_host_counts_until_it_has_left():
     assert hosts.finish_s("h", 1_000_000) == 4.0
     hosts.left("h", 2.0, 3_000_000)
     assert hosts.finish_s("h", 1_000_000) == 1.0
+
+
+def test_a_lease_limits_a_host_as_long_as_it_lasts():
+    """Where it is less than the host bears; what is under way goes on."""
+    hosts = hosts_of(4)
+    hosts.lease({"h": 2}, 1)
+    assert (places(hosts), places(hosts, name="other")) == (2, 1)
+    hosts.started("h")
+    hosts.started("h")
+    hosts.lease({"h": 1}, None)
+    assert (places(hosts), places(hosts, name="other")) == (0, 4)
+    hosts.left("h", 0.0)
+    assert places(hosts) == 0
+    hosts.lease({"h": 9}, None)
+    assert places(hosts) == 3
+    hosts.lease({"h": 0}, None)
+    assert places(hosts, name="h") == 0
+
+
+def test_what_a_host_would_be_asked_for_without_a_lease():
+    """What waits there, within its window; and one for those that may go elsewhere, if any was refused."""
+    hosts = hosts_of(4)
+    hosts.lease({"h": 1}, None)
+    assert hosts.demand("h", 0) == (0, 0)
+    hosts.started("h")
+    assert hosts.demand("h", 0) == (1, 1)
+    assert (hosts.demand("h", 2), hosts.demand("h", 9)) == ((1, 3), (1, 4))
+    assert places(hosts) == 0
+    assert (hosts.demand("h", 0), hosts.demand("h", 0)) == ((1, 2), (1, 1))
+    tell(hosts, BUSY, name="busy")
+    assert hosts.demand("busy", 9) == (0, 2)

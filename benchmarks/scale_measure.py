@@ -1,0 +1,277 @@
+"""What one file, batch and task cost the driver: measured here, for the arithmetic of docs/scale.md.
+
+    python benchmarks/scale_measure.py [--folder DIR] [--no-spark] [--entries 1000000] [--receipts 100000]
+
+Each row is a constant of ``scale_paper.Costs``. Processor time where the disk has no part in it. About ten
+minutes, most of it for the receipts and for Spark.
+"""
+
+import argparse
+import multiprocessing
+import os
+import random
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from cfetch.events import AttemptRecord, EntryFinished, FileRecord, fan_out
+from cfetch.manifest.plan import freeze
+from cfetch.pipeline.receipts import Account, Receipt, Receipts, leave_receipt
+from cfetch.pipeline.shares import Pace, shares
+from cfetch.pipeline.work_file import read_batch, write_work
+from cfetch.report.metrics import MetricsFile
+from cfetch.report.summary import Tally
+
+A_RECEIPT = 600  # files: a batch of docs/scale.md's simulation
+ROW_GROUPS = (1_000, 10_000, 100_000)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--entries", type=int, default=1_000_000)
+    parser.add_argument("--receipts", type=int, default=100_000)
+    parser.add_argument("--folder", type=Path, default=None)
+    parser.add_argument("--no-spark", action="store_true")
+    args = parser.parse_args()
+    print("| what | figure |\n|---|---|")
+    with tempfile.TemporaryDirectory(dir=args.folder, prefix="cfetch-scale-") as folder:
+        rows: list[Callable[[Path], Iterator[tuple[str, str]]]] = [
+            lambda one: before(one, args.entries),
+            account,
+            lambda one: listing(one, args.receipts),
+            row_groups,
+        ]
+        if not args.no_spark:
+            rows.append(lambda _: on_spark())
+        for number, measure in enumerate(rows):
+            own = Path(folder, str(number))
+            own.mkdir()
+            for what, figure in measure(own):
+                print(f"| {what} | {figure} |", flush=True)
+
+
+def before(folder: Path, entries: int) -> Iterator[tuple[str, str]]:
+    """Freezing a plan, cutting it and writing the work file, in a process of its own for its memory."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        yield from pool.apply(_before, (folder, entries))
+
+
+def _before(folder: Path, entries: int) -> list[tuple[str, str]]:
+    dice = random.Random(0)
+    manifest = folder / "m.jsonl"
+    with manifest.open("w") as file:
+        for n in range(entries):
+            host = min(int(dice.paretovariate(0.6)), 2000)
+            size = int(dice.lognormvariate(13.9, 1.66))
+            name = f"{n % 4096:03x}/{dice.getrandbits(64):016x}.jpg"
+            row = f'{{"url":"http://h{host}.test/{name}?sig={n:032x}","path":"{name}","size":{size}}}\n'
+            file.write(row)
+    resident = _resident_bytes()
+    found = []
+    began_s = time.process_time()
+    with manifest.open("rb") as source:
+        plan = freeze(source, name="m", directory=folder)
+    found.append(("freeze a plan, an entry", f"{1e6 * (time.process_time() - began_s) / entries:.1f} µs"))
+    held = _resident_bytes() - resident
+    found.append(("... memory of the driver, an entry", f"{held / entries:.0f} bytes"))
+    began_s = time.process_time()
+    cut = shares(plan.sizes, plan.host_of, pace=Pace(), slots=4000)
+    found.append(("cut into batches, an entry", f"{1e6 * (time.process_time() - began_s) / entries:.1f} µs"))
+    peak = _status_bytes("VmHWM") - resident - held
+    found.append(("... memory at its peak, an entry", f"{peak / entries:.0f} bytes"))
+    began_s = time.process_time()
+    path = folder / "work.parquet"
+    write_work(path, plan, range(entries), cut, [1] * len(cut.cost_s))
+    found.append(
+        ("write the work file, an entry", f"{1e6 * (time.process_time() - began_s) / entries:.1f} µs")
+    )
+    found.append(("... its size, an entry", f"{path.stat().st_size / entries:.0f} bytes"))
+    plan.close()
+    return found
+
+
+def _resident_bytes() -> int:
+    return _status_bytes("VmRSS")
+
+
+def _status_bytes(key: str) -> int:
+    line = re.search(rf"{key}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert line is not None
+    return int(line[1]) << 10
+
+
+def records(first: int, many: int) -> list[EntryFinished]:
+    """As a task tells them: one attempt, few samples, since the file is small or fast."""
+    return [
+        EntryFinished(
+            t_s=12.345678,
+            record=FileRecord(
+                instant="20260301T233000.123456Z-0a1b2c3d",
+                id=n,
+                offset=n,
+                path=f"{n % 4096:03x}/{n:016x}.jpg",
+                host="h1234.test",
+                size_bytes=1_048_576,
+                bytes=1_048_576,
+                status="done",
+                verified="sha256",
+                volume="/mnt/shared/set",
+                queued_s=1.234567,
+                start_s=11.234567,
+                end_s=12.345678,
+                rate_bps=943_718.2,
+                stragglers=0,
+                attempts=[
+                    AttemptRecord(
+                        n=1,
+                        start_s=11.234567,
+                        first_byte_s=11.284567,
+                        end_s=12.345678,
+                        from_byte=0,
+                        bytes=1_048_576,
+                        http_status=200,
+                        outcome="done",
+                        error=None,
+                        peer="192.0.2.17:443",
+                        median_bps=None,
+                        expected_s=None,
+                        samples=[(0.251, 131_072), (0.502, 458_752), (0.753, 786_432), (1.004, 1_048_576)],
+                    )
+                ],
+            ),
+        )
+        for n in range(first, first + many)
+    ]
+
+
+def receipt(batch: int, number: int | None, events: list[EntryFinished], first: int = 0) -> Receipt:
+    """Of task ``batch``."""
+    return Receipt(
+        instant="i",
+        epoch=1,
+        batch=batch,
+        task=batch,
+        attempt=0,
+        number=number,
+        first=first,
+        events=list(events),
+    )
+
+
+def account(folder: Path, batches: int = 200) -> Iterator[tuple[str, str]]:
+    """What the driver does with each file: read it in a part, and again in its batch, and tell it on."""
+    files = batches * A_RECEIPT
+    began_s, made_s = time.monotonic(), time.process_time()
+    for batch in range(batches):
+        events = records(batch * A_RECEIPT, A_RECEIPT)
+        for number in range(3):
+            some = events[number * 200 : number * 200 + 200]
+            leave_receipt(folder, receipt(batch, number, some, number * 200))
+    made_s = time.process_time() - made_s
+    receipts, ended, tally = Receipts(folder), Account(), Tally()
+    with MetricsFile(folder.parent / "metrics.jsonl") as metrics:
+        tell = fan_out(tally, metrics)
+        spent_s = 0.0
+        for kind in ("part-", "batch-"):
+            if kind == "batch-":
+                began_s = time.monotonic()
+                for batch in range(batches):
+                    leave_receipt(folder, receipt(batch, None, records(batch * A_RECEIPT, A_RECEIPT)))
+                wall_s = time.monotonic() - began_s
+            start_s = time.process_time()
+            for one in receipts.new(lambda name, kind=kind: name.startswith(kind)):  # type: ignore[misc]
+                for event in ended.news(one):
+                    tell(event)
+            spent_s += time.process_time() - start_s
+    size = sum(path.stat().st_size for path in folder.glob("batch-*"))
+    yield "driver: read twice and tell on, a file", f"{1e6 * spent_s / files:.1f} µs"
+    yield "a receipt, a file in it", f"{size / files:.0f} bytes"
+    yield "metrics, a file", f"{(folder.parent / 'metrics.jsonl').stat().st_size / files:.0f} bytes"
+    yield f"receipts of {A_RECEIPT} files left and flushed, by one writer", f"{batches / wall_s:.0f} a second"
+
+
+def listing(folder: Path, many: int) -> Iterator[tuple[str, str]]:
+    """A directory of so many small receipts: what a look at it takes when nothing is new."""
+    data = msgspec.json.encode(receipt(0, None, records(0, 1)))
+    for batch in range(many):
+        (folder / f"batch-1-{batch:06d}").write_bytes(data)
+    receipts = Receipts(folder)
+    for what in ("the first look at {:,} receipts of one file", "... each further look"):
+        began_s = time.monotonic()
+        seen = sum(1 for _ in receipts.new(lambda name: name.startswith("batch-1-")))
+        spent_s = time.monotonic() - began_s
+        yield what.format(many), f"{spent_s:.2f} s ({seen:,} read)"
+
+
+def row_groups(folder: Path) -> Iterator[tuple[str, str]]:
+    """What a task pays to find its own row group."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from cfetch.manifest.entry import Entry, safe_path
+    from cfetch.secret import SecretUrl
+
+    entry = msgspec.msgpack.encode(Entry(id=0, path=safe_path("a"), url=SecretUrl("http://h.test/a")))
+    schema = pa.schema([("entry", pa.binary()), ("sharers", pa.int32())])
+    table = pa.table([pa.array([entry]), pa.array([1], pa.int32())], schema)
+    for many in ROW_GROUPS:
+        path = folder / f"{many}.parquet"
+        with pq.ParquetWriter(path, schema, use_dictionary=False) as writer:
+            for _ in range(many):
+                writer.write_table(table)
+        with path.open("rb") as file:
+            file.seek(-8, os.SEEK_END)
+            footer = int.from_bytes(file.read(4), "little")
+        began_s = time.process_time()
+        read_batch(path, many // 2)
+        spent_s = time.process_time() - began_s
+        yield (
+            f"a task finds its own of {many:,} row groups",
+            f"{1e3 * spent_s:.0f} ms, {footer / many:.0f} bytes of footer each",
+        )
+
+
+def on_spark() -> Iterator[tuple[str, str]]:
+    """Tasks that do nothing: how fast they begin, and what the result of each weighs."""
+    from cfetch.pipeline.session import spark_session
+
+    with spark_session("local[2]", settings={"spark.driver.maxResultSize": "2m"}) as spark:
+
+        def begun_a_s(many: int) -> float:
+            began_s = time.monotonic()
+            spark.range(0, many, 1, numPartitions=many).write.format("noop").mode("overwrite").save()
+            return many / (time.monotonic() - began_s)
+
+        begun_a_s(2_000)
+        yield "tasks of Spark itself, 8,000, `local[2]`", f"{begun_a_s(8_000):.0f} a second"
+
+        def same(rows):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+            yield from rows
+
+        def python(many: int) -> float:
+            began_s = time.monotonic()
+            numbers = spark.range(0, many, 1, numPartitions=many)
+            numbers.mapInArrow(same, "id long").write.format("noop").mode("overwrite").save()
+            return many / (time.monotonic() - began_s)
+
+        python(100)
+        yield "tasks with Python in them, 1,000, `local[2]`", f"{python(1_000):.0f} a second"
+        try:
+            spark.range(0, 3_000, 1, numPartitions=3_000).mapInArrow(same, "id long").collect()
+        except Exception as error:  # noqa: BLE001 - of py4j; its text is what is asked for
+            said = re.search(r"results of (\d+) tasks \(([\d.]+) (\w+)\)", str(error))
+            if said is not None:
+                scale = {"KiB": 1 << 10, "MiB": 1 << 20}[said[3]]
+                yield (
+                    "the result of a task on the driver",
+                    f"{float(said[2]) * scale / int(said[1]):.0f} bytes",
+                )
+
+
+if __name__ == "__main__":
+    main()

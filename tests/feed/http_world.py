@@ -1,0 +1,94 @@
+"""A directory that is published by the real server on loopback, as a world for the contract."""
+
+import asyncio
+import random
+import threading
+
+from cfetch.clock import SystemClock
+from cfetch.feed.http_source import HttpSource
+from cfetch.feed.serve import listening
+from cfetch.feed.server import feed_app
+from cfetch.feed.store import FeedStore
+from cfetch.feed.tree_publisher import STATE_DIRECTORY, TreePublisher
+from cfetch.secret import SecretUrl
+from cfetch.transfer.http import HttpTransport
+
+__all__ = ["HttpWorld", "source_of"]
+
+
+def source_of(url):
+    """An HTTP source, with a transport of its own."""
+    transport = HttpTransport(connect_timeout_s=10)
+    return HttpSource(SecretUrl(url), transport=transport, clock=SystemClock(), jitter=random.random)
+
+
+class HttpWorld:
+    """Files come and go below ``root``, and are published by a scan of the real publisher."""
+
+    async def start(self, root, **how):
+        self.root = root
+        root.mkdir()
+        self.port = 0
+        self.versions = 0
+        self.sources = []
+        self.how = how
+        await self._serve()
+        self.source = self.reopened()
+        return self
+
+    async def _serve(self):
+        self.store = FeedStore(self.root / STATE_DIRECTORY)
+        self.told: list[str] = []
+        self.publisher = TreePublisher(
+            self.root, self.store, clock=SystemClock(), tell=self.told.append, settle_s=0, **self.how
+        )
+        urls: list[str] = []
+        self.runner = await listening(feed_app(self.store, self.root), "127.0.0.1", self.port, urls.append)
+        (self.url,) = urls
+        self.port = int(self.url.rstrip("/").rpartition(":")[2])
+
+    async def _stop(self):
+        await self.runner.cleanup()
+        self.store.close()
+
+    def reopened(self):
+        self.sources.append(source_of(self.url))
+        return self.sources[-1]
+
+    async def close(self):
+        for source in self.sources:
+            await source.close()
+        await self._stop()
+
+    async def scan(self):
+        """How many changes were found."""
+        return await asyncio.to_thread(self.publisher.scan, threading.Event())
+
+    async def append(self, path):
+        self.versions += 1
+        where = self.root / path
+        where.parent.mkdir(parents=True, exist_ok=True)
+        where.write_text(f"version {self.versions} of {path}")
+        assert await self.scan() == 1
+
+    async def delete(self, path):
+        (self.root / path).unlink()
+        assert await self.scan() == 1
+
+    async def split(self, of):
+        parent, children = await self.source.split(of)
+        assert parent == of
+        assert len(children) == 2
+
+    async def merge(self, one, other):
+        self.store.merge(one, other)
+
+    async def recreate(self):
+        await self._stop()
+        for path in self.root.rglob("*"):
+            if path.is_file():
+                path.unlink()
+        await self._serve()
+
+    async def retire(self):
+        self.store.forget(SystemClock().wall() + 2)

@@ -1,0 +1,76 @@
+"""A server of a serial feed, as small as docs/feed-protocol.md allows, as a world for the contract."""
+
+import random
+
+from aiohttp import web
+
+from cfetch.clock import SystemClock
+from cfetch.feed.serial_source import SerialSource
+from cfetch.feed.serve import listening
+from cfetch.manifest.urls import relative_url
+from cfetch.secret import SecretUrl
+from cfetch.transfer.http import HttpTransport
+
+__all__ = ["SerialWorld"]
+
+
+class SerialWorld:
+    """``rows`` by serial, from ``kept_from`` on; its LSNs have gaps."""
+
+    async def start(self, feed="first"):
+        self.feed = feed
+        self.rows = []
+        self.serial = self.dropped = 0
+        self.sources = []
+        self.asked = []
+        app = web.Application()
+        app.router.add_get("/changes", self.changes)
+        urls: list[str] = []
+        self.runner = await listening(app, "127.0.0.1", 0, urls.append)
+        self.url = f"{urls[0]}changes?of=all"
+        self.source = self.reopened()
+        return self
+
+    async def changes(self, request):
+        assert request.query["of"] == "all"
+        since, limit = int(request.query["since"]), int(request.query["limit"])
+        self.asked.append(since)
+        if 0 < since < self.dropped:
+            return web.Response(status=410)
+        found = [row for row in self.rows if row["lsn"] > since][:limit]
+        document = {
+            "schema": "cfetch.serial/1",
+            "feed": self.feed,
+            "changes": found,
+            "next": found[-1]["lsn"] if len(found) == limit else self.serial,
+        }
+        return web.json_response(document)
+
+    def reopened(self):
+        transport = HttpTransport(connect_timeout_s=10)
+        source = SerialSource(
+            SecretUrl(self.url), transport=transport, clock=SystemClock(), jitter=random.random
+        )
+        self.sources.append(source)
+        return source
+
+    async def close(self):
+        for source in self.sources:
+            await source.close()
+        await self.runner.cleanup()
+
+    def _add(self, path, **more):
+        self.serial += 3
+        self.rows.append({"lsn": self.serial, "path": path, **more})
+
+    async def append(self, path):
+        self._add(path, op="upsert", url=relative_url(path), size=1)
+
+    async def delete(self, path):
+        self._add(path, op="delete")
+
+    async def recreate(self):
+        self.feed, self.rows, self.serial, self.dropped = "second", [], 0, 0
+
+    async def retire(self):
+        self.rows, self.dropped = [], self.serial

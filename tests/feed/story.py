@@ -1,0 +1,86 @@
+"""Readers driven to their end, and what must be true of what they read."""
+
+from collections import Counter
+
+from cfetch.clock import VirtualClock
+from cfetch.errors import Transient
+from cfetch.feed.cache import RouteCache
+from cfetch.feed.checkpoint import Checkpoint
+from cfetch.feed.lineage import Lineage, grown
+from cfetch.feed.ranges import ALL_KEYS, Position
+from cfetch.feed.reader import Reader
+from cfetch.feed.route import Token
+
+__all__ = ["check_order", "drain", "expected", "lineage_of", "opened", "read_on", "token_at"]
+
+MAX_STEPS = 20_000
+
+
+def lineage_of(feed):
+    """What is known of a simulated feed that is looked at now for the first time."""
+    spans = {one.id: one.span for one in feed.nodes.values() if not one.is_live}
+    return grown(None, feed.present, spans)
+
+
+def token_at(name, next_lsn, keys, *, is_new=False):
+    return Token(keys, Position(name, next_lsn), is_new)
+
+
+async def opened(feed, *, cache=None, keys=ALL_KEYS, limit=1000, tokens=None, lineage=None, source=None):
+    """A reader of a simulated feed; with ``tokens`` as from a checkpoint."""
+    clock = VirtualClock()
+    checkpoint = None
+    if tokens:
+        checkpoint = Checkpoint(lineage or lineage_of(feed), keys, tuple(tokens))
+    return await Reader.opened(
+        source or feed.source(),
+        cache or RouteCache(clock),
+        clock,
+        checkpoint=checkpoint,
+        keys=keys,
+        limit=limit,
+    )
+
+
+async def read_on(reader, found):
+    """A step's changes as (range, change); a reply that was lost is asked for again."""
+    try:
+        step = await reader.step()
+    except Transient:
+        return
+    found += [(step.range, change) for change in step.changes]
+
+
+async def drain(reader):
+    """All that there is, as (range, change)."""
+    found = []
+    for _ in range(MAX_STEPS):
+        await read_on(reader, found)
+        if reader.is_at_end:
+            return found
+    raise AssertionError("the reader comes to no end")
+
+
+def expected(feed, keys=ALL_KEYS):
+    """What a reader of the keys has to bring."""
+    return [(name, change) for id_, name, change in feed.written if id_ == feed.id and keys.holds(change.key)]
+
+
+def check_order(found, wanted):
+    """J1 and J2: each entry once, and those of a key in the order in which they were written."""
+    assert Counter((name, change.lsn) for name, change in found) == Counter(
+        (name, change.lsn) for name, change in wanted
+    )
+    assert by_key(found) == by_key(wanted)
+
+
+def by_key(changes):
+    ordered = {}
+    for name, change in changes:
+        ordered.setdefault(change.key, []).append((name, change.lsn))
+    return ordered
+
+
+def known(lineage: Lineage):
+    """Which ranges it is about."""
+    return {*lineage.closed, *(one.id for one in lineage.live)}

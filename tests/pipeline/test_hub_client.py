@@ -1,0 +1,191 @@
+"""Tasks with a hub, without Spark: real pools, real sockets, a real origin."""
+
+import json
+import socket
+import threading
+from contextlib import contextmanager
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from cfetch.bench.faults import Fault
+from cfetch.clock import SystemClock
+from cfetch.config.settings import Settings
+from cfetch.config.straggler import StragglerConfig
+from cfetch.events import StragglerCancelled
+from cfetch.manifest.plan import freeze
+from cfetch.pipeline.hub import open_hub
+from cfetch.pipeline.hub_book import Book
+from cfetch.pipeline.hub_messages import HubAt
+from cfetch.pipeline.receipts import Receipts
+from cfetch.pipeline.work import Copy, Work, attempts_of, do_batch
+from cfetch.pipeline.work_file import Batch
+from cfetch.renewal import Origin
+from cfetch.secret import SecretText
+from tests.pipeline.beats import FakeTask, beat, samples
+from tests.pipeline.counting import counting
+from tests.pipeline.scene import files_of, served, whole, write_manifest
+from tests.transfer.drive import tree
+
+PER_HOST = 4
+RULE = {"multiplier": 1.1, "padding": 0.2, "check_interval": 0.05}
+
+
+@contextmanager
+def hub_of(settings):
+    with open_hub(Book(settings.straggler, settings.per_host), "127.0.0.1", SystemClock()) as hub:
+        yield hub
+
+
+def work_of(tmp_path, settings, at):
+    (tmp_path / "receipts").mkdir()
+    attempts_of(tmp_path / "to", "i", 1).mkdir(parents=True)
+    return Work(
+        settings=settings,
+        headers=(),
+        env={},
+        origin=Origin("m.json", None, None),
+        instant="i",
+        epoch=1,
+        root=str(tmp_path / "to"),
+        receipts=str(tmp_path / "receipts"),
+        work_file="",
+        wall_start_s=0.0,
+        part_s=0.0,
+        at_a_time=2,
+        hub=at,
+    )
+
+
+def batch_of(tmp_path, manifest, sharers=2):
+    (tmp_path / "plan").mkdir(exist_ok=True)
+    with manifest.open("rb") as source, freeze(source, name="m", directory=tmp_path / "plan") as plan:
+        return Batch([plan.entry(index) for index in range(len(plan))], sharers)
+
+
+def plain_batch(tmp_path, origin, folder, number, sharers=2):
+    """Of files that a counting origin has."""
+    rows = [{"url": f"{origin.url}{folder}{n}", "path": f"{folder}{n}", "size": 1000} for n in range(number)]
+    manifest = tmp_path / f"{folder}.json"
+    manifest.write_text(json.dumps({"version": 1, "files": rows}))
+    return batch_of(tmp_path, manifest, sharers)
+
+
+@contextmanager
+def begun(work, batch, copy):
+    """A task in a thread; joined in the end."""
+    thread = threading.Thread(target=do_batch, args=(work, batch, copy))
+    thread.start()
+    try:
+        yield thread
+    finally:
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def test_tasks_together_have_no_more_connections_than_there_may_be(tmp_path):
+    """Two of them, and all four of one when the other has ended: no fixed shares."""
+    settings = Settings(to=(str(tmp_path / "to"),), concurrency=8, per_host=PER_HOST)
+    with counting() as origin, hub_of(settings) as hub:
+        work = work_of(tmp_path, settings, hub.at)
+        long, short = plain_batch(tmp_path, origin, "l", 600, 4), plain_batch(tmp_path, origin, "s", 100, 4)
+        with begun(work, long, Copy(0, 1, 0, "a")), begun(work, short, Copy(1, 2, 0, "b")):
+            pass
+        assert origin.most_asking == PER_HOST
+        assert origin.requests == 700
+        assert hub.look().tasks == frozenset()
+    assert len(tree(tmp_path / "to")) == 700
+
+
+def test_a_task_uses_what_the_other_does_not(tmp_path):
+    """Four connections where its fixed share is one."""
+    settings = Settings(to=(str(tmp_path / "to"),), concurrency=8, per_host=PER_HOST)
+    with counting() as origin, hub_of(settings) as hub:
+        work = work_of(tmp_path, settings, hub.at)
+        do_batch(work, plain_batch(tmp_path, origin, "f", 50, sharers=4), Copy(0, 1, 0, "a"))
+        assert origin.most_asking == PER_HOST
+
+
+@pytest.mark.parametrize("trouble", ["refuses", "is silent", "is somebody else", "is not there"])
+def test_without_a_hub_a_task_goes_by_its_fixed_share(tmp_path, trouble):
+    """And brings its batch to its end: a hub that cannot be reached costs nothing but the view."""
+    settings = Settings(to=(str(tmp_path / "to"),), concurrency=8, per_host=PER_HOST)
+    with socket.create_server(("127.0.0.1", 0)) as silent, hub_of(settings) as hub, counting() as origin:
+        wrong = SecretText("00" * 32)
+        at: HubAt | None = HubAt("127.0.0.1", silent.getsockname()[1], wrong)
+        if trouble == "refuses":
+            silent.close()
+        elif trouble == "is somebody else":
+            at = hub.at._replace(key=wrong)
+        elif trouble == "is not there":
+            at = None
+        work = work_of(tmp_path, settings, at)
+        do_batch(work, plain_batch(tmp_path, origin, "f", 50, sharers=2), Copy(0, 1, 0, "a"))
+        assert origin.most_asking == PER_HOST // 2
+    assert len(tree(tmp_path / "to")) == 50
+
+
+def test_a_hub_that_dies_in_between_costs_nothing(tmp_path):
+    """The task keeps its leases for a while, then has its fixed share."""
+    settings = Settings(to=(str(tmp_path / "to"),), concurrency=8, per_host=PER_HOST)
+    with counting() as origin, hub_of(settings) as hub:
+        work = work_of(tmp_path, settings, hub.at)
+        batch = plain_batch(tmp_path, origin, "f", 400)
+        with begun(work, batch, Copy(0, 1, 0, "a")) as task:
+            while origin.requests < 100:
+                assert task.is_alive()
+            hub.close()
+        assert origin.requests == 400
+        assert origin.most_asking == PER_HOST
+
+
+def test_a_stop_comes_through_the_hub(tmp_path):
+    """There is no file that says so."""
+    held = next(iter(files_of(4)))
+    settings = Settings(to=(str(tmp_path / "to"),))
+    with served(files_of(4), {held: Fault(kind="stall", after_bytes=10, first=0)}) as origin:
+        with hub_of(settings) as hub:
+            work = work_of(tmp_path, settings, hub.at)
+            batch = batch_of(tmp_path, write_manifest(tmp_path / "m.json", origin, files_of(4)))
+            with begun(work, batch, Copy(0, 1, 0, "a")) as task:
+                while not any(one.bytes == 10 for one in hub.look().active):
+                    assert task.is_alive()
+                assert [one.executor for one in hub.look().active] == ["a"]
+                assert not list((tmp_path / "receipts").glob("live-*"))  # the hub has it all
+                hub.stop()
+    assert {one.name: one.number is None for one in receipts_in(tmp_path)}
+    assert not any(one.number is None for one in receipts_in(tmp_path))
+
+
+def receipts_in(tmp_path):
+    return list(Receipts(tmp_path / "receipts").new(lambda _: True))
+
+
+def run_beside_others(tmp_path, *, slow_machine):
+    """A task whose first requests come at 100 bytes a second, while others have told what is normal."""
+    files = files_of(6)
+    settings = Settings(to=(str(tmp_path / "to"),), **RULE, concurrency=6)
+    late = list(files) if slow_machine else list(files)[:1]
+    fault = Fault(kind="slow", rate_bps=2000 if slow_machine else 10, first=1)
+    with served(files, dict.fromkeys(late, fault)) as origin, hub_of(settings) as hub:
+        manifest = write_manifest(tmp_path / "m.json", origin, files)
+        work = work_of(tmp_path, replace(settings, quantile=1.0), hub.at)
+        host = f"127.0.0.1:{origin.url.rpartition(':')[2].strip('/')}"
+        with FakeTask(hub.at) as other:
+            other.meet()
+            told = samples(0.1, 30, host)
+            if slow_machine:
+                told["samples"] = [one._replace(size_bytes=1000) for one in told["samples"]]
+            other.ask(beat(9, executor="b", **told))
+            do_batch(work, batch_of(tmp_path, manifest), Copy(0, 1, 0, "a"))
+        seen = hub.look()
+    assert tree(tmp_path / "to") == whole(files)
+    events = [event for one in receipts_in(tmp_path) for event in one.events]
+    return [one for one in events if isinstance(one, StragglerCancelled)], seen
+
+
+def test_the_first_file_of_a_task_is_judged_by_those_of_others(tmp_path):
+    """None of its own would: all six have to finish for that."""
+    found, _ = run_beside_others(tmp_path, slow_machine=False)
+    assert [(one.path, one.executor) for one in found] == [("d/0000.bin", "a")]

@@ -92,7 +92,7 @@ def follow(
         Held: another follower, or another run, is at work here.
         LocalFault: the destination or the journal cannot be written.
     """
-    settings = replace(settings, metrics=None, failed_from=None, dry_run=False)
+    settings = replace(settings, metrics=None, failed_from=None, dry_run=False, engine="local")
     clock = clock or SystemClock()
     found = places(settings)
     if options.delete and len(found.directories) < len(found.roots):

@@ -80,6 +80,8 @@ class _Command(TyperCommand):
 def _verbs() -> None:
     from cfetch.cli.bench import bench
     from cfetch.cli.download import download
+    from cfetch.cli.feed import app as feed
+    from cfetch.cli.follow import follow
     from cfetch.cli.manifest import app as manifest
     from cfetch.cli.metrics import app as metrics
     from cfetch.cli.plan import app as plan
@@ -89,10 +91,11 @@ def _verbs() -> None:
 
     app.add_typer(manifest, name="manifest")
     app.add_typer(plan, name="plan")
+    app.add_typer(feed, name="feed")
     app.add_typer(metrics, name="metrics")
-    for verb in (download, bench, report, tune, verify):
+    for verb in (download, follow, bench, report, tune, verify):
         app.command(rich_help_panel=None, no_args_is_help=verb is not bench)(verb)
-    for group in (app, manifest, plan, metrics):
+    for group in (app, manifest, plan, feed, metrics):
         for command in group.registered_commands:
             command.cls = _Command
 

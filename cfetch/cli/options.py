@@ -13,10 +13,21 @@ from typing import Annotated, Any
 
 import typer
 
+from cfetch.config.kinds import Kind
 from cfetch.config.layers import Resolved, resolve
 from cfetch.config.settings import KINDS, Settings
+from cfetch.errors import ConfigError
 
-__all__ = ["JsonOption", "config_document", "with_guard", "with_intake", "with_network", "with_settings"]
+__all__ = [
+    "JsonOption",
+    "config_document",
+    "seconds",
+    "with_follow",
+    "with_guard",
+    "with_intake",
+    "with_network",
+    "with_settings",
+]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
@@ -50,6 +61,7 @@ _PANELS = {
     "Output": ("dry_run", "explain", "json", "quiet", "log_format", "color"),
 }
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
+_OF_ONE_RUN = {"metrics", "failed_from", "dry_run", "engine", "spark_master", "base_url", "statement_host"}
 _ONE_WAY = {"json", "quiet", "dry_run", "explain"}  # switches that nobody turns off on a command line
 
 
@@ -86,6 +98,20 @@ def with_intake(command: Callable[..., None]) -> Callable[..., None]:
     more = ("statement_host", "dry_run", "json", "quiet")
     where = _PANELS["Where it runs"]
     return _with_some(command, ("to", "base_url", "state", *where, *_PANELS["Network"], *more))
+
+
+def with_follow(command: Callable[..., None]) -> Callable[..., None]:
+    """Append how a feed's files are downloaded, and --config, to ``command(…, settings)``."""
+    return _with_some(command, tuple(name for name in KINDS if name not in _OF_ONE_RUN))
+
+
+def seconds(name: str, text: str, kind: Kind) -> float:
+    """A duration that is no setting. Raises ConfigError."""
+    try:
+        found: float = kind.parse(text)
+    except ValueError as error:
+        raise ConfigError(f"{name} is {text!r} but {error}") from None
+    return found
 
 
 def _with_some(command: Callable[..., None], names: tuple[str, ...]) -> Callable[..., None]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cfetch.cli import download as main_job
-from cfetch.cli.options import JsonOption, config_document, with_guard, with_intake, with_settings
-from cfetch.config.kinds import Kind, duration
+from cfetch.cli.options import JsonOption, config_document, seconds, with_guard, with_intake, with_settings
+from cfetch.config.kinds import duration
 from cfetch.config.layers import Resolved, show
 from cfetch.config.settings import Settings
 from cfetch.errors import CfetchError, ConfigError, Held, UsageError
@@ -264,19 +264,11 @@ def clean(
 
     cleaned = clean_plans(
         settings,
-        rollback_delay_s=_seconds("rollback_delay", rollback_delay, DELAY),
-        keep_s=_seconds("keep", keep, KEEP),
+        rollback_delay_s=seconds("rollback_delay", rollback_delay, DELAY),
+        keep_s=seconds("keep", keep, KEEP),
         dry_run=dry_run,
     )
     _tell(cleaned, cleaned_lines(cleaned), json=json)
-
-
-def _seconds(name: str, text: str, kind: Kind) -> float:
-    try:
-        found: float = kind.parse(text)
-    except ValueError as error:
-        raise ConfigError(f"{name} is {text!r} but {error}") from None
-    return found
 
 
 def _tell(document: "msgspec.Struct", lines: Iterable[str], *, json: bool) -> None:

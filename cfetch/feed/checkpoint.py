@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from cfetch.errors import FeedError
+from cfetch.errors import FeedError, HostileFeed
 from cfetch.feed.lineage import Closed, Lineage, checked_ranges
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position, Range
 from cfetch.feed.route import Token
@@ -21,7 +21,7 @@ from cfetch.feed.source import Change, FeedId
 from cfetch.manifest.entry import Entry, SafePath, UnsafePathError, safe_path
 from cfetch.placement.private_file import on_disk, replace_private
 
-__all__ = ["MAX_PENDING", "Checkpoint", "read_checkpoint", "write_checkpoint"]
+__all__ = ["MAX_PENDING", "Checkpoint", "decoded", "encoded", "read_checkpoint", "write_checkpoint"]
 
 MAX_PENDING = 10_000  # some 5 MB that are written again at each commit; more is no accident but an outage
 MAX_BYTES = 1 << 28  # a hundred thousand ranges take 60 MB
@@ -101,6 +101,34 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Replace the file in one step; on disk when this returns. Raises LocalFault."""
+    replace_private(path, encoded(checkpoint))
+
+
+def read_checkpoint(path: Path) -> Checkpoint | None:
+    """The checkpoint of a file; None where there is none.
+
+    Raises:
+        FeedError: it is damaged, or no checkpoint of this version.
+        LocalFault: it cannot be read.
+    """
+    with on_disk(path):
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    try:
+        return decoded(data)
+    except ValueError as error:
+        raise FeedError(
+            f"cannot go on from the checkpoint {path}: {error}; put back a copy of it, or move it away to read "
+            "the feed from its beginning"
+        ) from None
+
+
+def encoded(checkpoint: Checkpoint) -> bytes:
+    """The file's bytes: JSON, with links in clear."""
     lineage = checkpoint.lineage
     document = _Document(
         schema="cfetch.checkpoint/1",
@@ -121,37 +149,21 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
             _Pending(str(one.lsn), f"{one.key:032x}", one.path, one.entry) for one in checkpoint.pending
         ],
     )
-    replace_private(path, msgspec.json.encode(document))
+    return msgspec.json.encode(document)
 
 
-def read_checkpoint(path: Path) -> Checkpoint | None:
-    """The checkpoint of a file; None where there is none.
-
-    Raises:
-        FeedError: it is damaged, or no checkpoint of this version.
-        LocalFault: it cannot be read.
-    """
-    with on_disk(path):
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None
-        with os.fdopen(descriptor, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
+def decoded(data: bytes) -> Checkpoint:
+    """What ``encoded`` wrote. Raises ValueError, which says what is wrong with other bytes."""
+    if len(data) > MAX_BYTES:
+        raise ValueError("it is too large")
     try:
-        if len(data) > MAX_BYTES:
-            raise ValueError("it is too large")
         return _checkpoint(msgspec.json.decode(data, type=_Document))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        why = "it is not what cfetch writes (cfetch.checkpoint/1)"
+        raise ValueError("it is not what cfetch writes (cfetch.checkpoint/1)") from None
     except UnsafePathError:
-        why = "a change that waits has a path that is not allowed"
-    except (ValueError, FeedError) as error:
-        why = str(error)
-    raise FeedError(
-        f"cannot go on from the checkpoint {path}: {why}; put back a copy of it, or move it away to read the "
-        "feed from its beginning"
-    )
+        raise ValueError("a change that waits has a path that is not allowed") from None
+    except HostileFeed as error:
+        raise ValueError(str(error)) from None
 
 
 def _checkpoint(document: _Document) -> Checkpoint:

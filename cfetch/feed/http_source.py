@@ -1,25 +1,30 @@
 """A feed over HTTP, by the protocol of docs/feed-protocol.md. Whatever the server says is checked."""
 
+import asyncio
+import random
 import re
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
-from cfetch.clock import Clock
-from cfetch.errors import CheckpointExpired, FeedReplaced, HostileFeed, Refused, UsageError
+from cfetch.clock import Clock, SystemClock
+from cfetch.errors import CheckpointExpired, FeedReplaced, HostileFeed, Refused, SourceError, UsageError
 from cfetch.feed.ranges import KeyRange, Position, Range, Span
 from cfetch.feed.source import FeedId, Gone, NotModified, Page, Ranges, Why
 from cfetch.feed.wire import SCHEMA, change_of, checked_id, decoded, keys_from, keys_text, lsn_from, members
 from cfetch.manifest.fields import FieldError
 from cfetch.manifest.rows import Document
+from cfetch.manifest.urls import UrlError, absolute_url
 from cfetch.secret import SecretUrl, printable
 from cfetch.transfer.document import Answer, ask
-from cfetch.transfer.http import Transport
+from cfetch.transfer.http import HttpTransport, Transport
+from cfetch.transfer.network import DIRECT, Network
 
-__all__ = ["MAX_REPLY_BYTES", "HttpSource"]
+__all__ = ["MAX_REPLY_BYTES", "HttpSource", "split_range"]
 
 MAX_REPLY_BYTES = 16 << 20  # 10,000 changes of 1,600 bytes, or 100,000 live ranges
+CONNECT_TIMEOUT_S = 10.0
 MAX_LIMIT = 10_000  # changes that are asked for at once
 _ETAG = re.compile(r'"[\x21\x23-\x7e]{1,200}"')
 _EXPECTED = frozenset({304, 404, 409, 410, 416})
@@ -209,3 +214,27 @@ class HttpSource:
             f"the feed at {self._shown} was deleted or made anew, so what was read of the old one does not "
             "count; begin anew without the checkpoint"
         )
+
+
+def split_range(url: str, of: str | None, *, network: Network = DIRECT) -> tuple[str, tuple[str, ...]]:
+    """``HttpSource.split`` of the feed at ``url``, in a loop of its own.
+
+    Raises:
+        UsageError: there is no feed, or its server does not split it.
+    """
+    return asyncio.run(_split_range(url, of, network))
+
+
+async def _split_range(url: str, of: str | None, network: Network) -> tuple[str, tuple[str, ...]]:
+    try:
+        whole = SecretUrl(absolute_url(url, lambda: None))
+    except UrlError as error:
+        raise UsageError(f"the feed's URL cannot be used: {error}") from None
+    transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
+    source = HttpSource(whole, transport=transport, clock=SystemClock(), jitter=random.random)
+    try:
+        return await source.split(of)
+    except SourceError as error:
+        raise UsageError(f"cannot split {whole}: {error}") from None
+    finally:
+        await transport.close()

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from cfetch.errors import HostileFeed
-from cfetch.feed.ranges import KeyRange, Span
+from cfetch.feed.ranges import KeyRange
 from cfetch.feed.wire import checked_id, decoded, keys_from, keys_text, lsn_from, members
 from cfetch.manifest.entry import SafePath
 from cfetch.manifest.fields import FieldError, checked_path
@@ -64,10 +64,6 @@ class IndexedRange(NamedTuple):
     last: int | None
     kept_from: int
     segments: tuple[Segment, ...]
-
-    def span(self) -> Span:
-        """The LSNs that it owns."""
-        return Span(self.first, self.last)
 
 
 class SegmentIndex(NamedTuple):

@@ -41,6 +41,7 @@ __all__ = ["SegmentWriter"]
 ROLL_BYTES = 4 << 20  # what a reader fetches at once, and fetches again where it is read from two places
 MAX_LINE_BYTES = 1 << 20  # as in manifests
 SKIPPED_LSNS = 10_000  # at most so many changes are written without a flush between them
+FIRST_LSN = 1  # 0 is for readers, who mean the oldest that is kept by it
 NOBODYS_BASE = "http://feed.invalid/"  # only to check relative URLs; the readers have the true one
 
 
@@ -84,7 +85,7 @@ class SegmentWriter:
                 )
             else:
                 self._index = SegmentIndex(new_id(), base_url, {})
-                self._publish({"0": IndexedRange("0", ALL_KEYS, frozenset(), 0, None, 0, ())})
+                self._publish({"0": IndexedRange("0", ALL_KEYS, frozenset(), FIRST_LSN, None, FIRST_LSN, ())})
             self._recover()
         except BaseException:
             os.close(self._lock)

@@ -59,14 +59,15 @@ class SegmentSource:
         if etag == self._etag:
             return NotModified()
         feed = FeedId(self._files.account, index.feed)
-        return Ranges(feed, self._etag, tuple(_listed(one) for one in index.live()))
+        return Ranges(feed, self._etag, tuple(Range(one.id, one.keys, one.ancestors) for one in index.live()))
 
     async def info(self, of: str, via: str) -> Span | Gone:
         """See ``FeedSource``."""
         index = await self._read_index()
         if not _archives(index, via, of):
             return Gone(Why.RANGE_GONE)
-        return _kept_span(_range_of(index, of))
+        owned = _range_of(index, of)
+        return Span(owned.first, owned.last)
 
     async def read(
         self, via: str, position: Position, keys: KeyRange, limit: int
@@ -78,20 +79,21 @@ class SegmentSource:
             if not _archives(index, via, position.range):
                 return Gone(Why.RANGE_GONE)
             owned = _range_of(index, position.range)
-            if position.next_lsn < owned.kept_from:
+            next_lsn = position.next_lsn or owned.kept_from
+            if next_lsn < owned.kept_from:
                 raise CheckpointExpired(
                     f"range {owned.id} keeps its entries from LSN {owned.kept_from} on; those from "
-                    f"{position.next_lsn} to {owned.kept_from - 1} were dropped by age"
+                    f"{next_lsn} to {owned.kept_from - 1} were dropped by age"
                 )
-            if owned.last is not None and position.next_lsn > owned.last:
-                return Page((), position.next_lsn)
-            segment = _segment_with(owned, position.next_lsn)
+            if owned.last is not None and next_lsn > owned.last:
+                return Page((), next_lsn)
+            segment = _segment_with(owned, next_lsn)
             if segment is None:
                 return NotModified() if owned.last is None else Page((), owned.last + 1)
-            lines = await self._lines(segment, position.next_lsn)
+            lines = await self._lines(segment, next_lsn)
             if lines is not None:
                 base_url = index.base_url or self._files.base_url
-                found = _page(lines, segment, position.next_lsn, keys, limit, base_url)
+                found = _page(lines, segment, next_lsn, keys, limit, base_url)
                 return _beyond_segment(found, segment, owned)
             missing = segment.path
         raise Transient(f"the index names {missing}, which is not there (or not there yet)")
@@ -158,16 +160,6 @@ class SegmentSource:
         total = sum(len(one.data) for one in self._kept.values())
         while total > MAX_KEPT_BYTES and len(self._kept) > 1:
             total -= len(self._kept.popitem(last=False)[1].data)
-
-
-def _listed(one: IndexedRange) -> Range:
-    """A range whose own beginning was dropped starts anew: all that its ancestors had was dropped before."""
-    return Range(one.id, one.keys, one.ancestors if one.kept_from == one.first else frozenset())
-
-
-def _kept_span(one: IndexedRange) -> Span:
-    """What is left of a range's LSNs: who begins now, begins there."""
-    return Span(one.kept_from, one.last)
 
 
 def _archives(index: SegmentIndex, via: str, of: str) -> bool:

@@ -66,7 +66,7 @@ async def ask(
     """A small reply as a whole: of a success, or of a status that is ``expected``.
 
     Raises:
-        SourceError: it cannot be had; transient faults were tried again.
+        SourceError: it cannot be had; transient faults were tried again, unless ``method`` changes something.
     """
 
     async def once() -> Answer:
@@ -80,7 +80,7 @@ async def ask(
             raise Transient(f"no whole answer within {ANSWER_S:g} s") from None
         return Answer(response.status, response.headers, body.getvalue())
 
-    return await until_answered(once, clock=clock, jitter=jitter)
+    return await (until_answered(once, clock=clock, jitter=jitter) if method == "GET" else once())
 
 
 async def _in_time(step: Awaitable[T]) -> T:

@@ -4,7 +4,7 @@ import shutil
 import time
 
 from cfetch.clock import SystemClock
-from cfetch.feed.segment_files import DirectoryFiles, UrlFiles
+from cfetch.feed.segment_files import DirectoryFiles, SegmentFiles, UrlFiles
 from cfetch.feed.segment_writer import SegmentWriter
 from cfetch.feed.segments import SegmentSource
 from cfetch.secret import SecretUrl

@@ -4,17 +4,16 @@ import json
 import socket
 import threading
 from contextlib import contextmanager
-from dataclasses import replace
+from typing import Any
 
-import msgspec
 import pytest
 
 from cfetch.bench.faults import Fault
 from cfetch.clock import SystemClock
 from cfetch.config.settings import Settings
-from cfetch.config.straggler import StragglerConfig
 from cfetch.events import StragglerCancelled
 from cfetch.manifest.plan import freeze
+from cfetch.pipeline import hub_book, hub_client
 from cfetch.pipeline.hub import open_hub
 from cfetch.pipeline.hub_book import Book
 from cfetch.pipeline.hub_messages import HubAt
@@ -23,13 +22,13 @@ from cfetch.pipeline.work import Copy, Work, attempts_of, do_batch
 from cfetch.pipeline.work_file import Batch
 from cfetch.renewal import Origin
 from cfetch.secret import SecretText
-from tests.pipeline.beats import FakeTask, beat, samples
+from cfetch.straggler.merged import Sample
+from tests.pipeline.beats import FakeTask, beat
 from tests.pipeline.counting import counting
 from tests.pipeline.scene import files_of, served, whole, write_manifest
 from tests.transfer.drive import tree
 
 PER_HOST = 4
-RULE = {"multiplier": 1.1, "padding": 0.2, "check_interval": 0.05}
 
 
 @contextmanager
@@ -59,8 +58,9 @@ def work_of(tmp_path, settings, at):
 
 
 def batch_of(tmp_path, manifest, sharers=2):
-    (tmp_path / "plan").mkdir(exist_ok=True)
-    with manifest.open("rb") as source, freeze(source, name="m", directory=tmp_path / "plan") as plan:
+    directory = tmp_path / f"plan-{manifest.stem}"
+    directory.mkdir()
+    with manifest.open("rb") as source, freeze(source, name="m", directory=directory) as plan:
         return Batch([plan.entry(index) for index in range(len(plan))], sharers)
 
 
@@ -144,17 +144,17 @@ def test_a_stop_comes_through_the_hub(tmp_path):
     """There is no file that says so."""
     held = next(iter(files_of(4)))
     settings = Settings(to=(str(tmp_path / "to"),))
-    with served(files_of(4), {held: Fault(kind="stall", after_bytes=10, first=0)}) as origin:
-        with hub_of(settings) as hub:
-            work = work_of(tmp_path, settings, hub.at)
-            batch = batch_of(tmp_path, write_manifest(tmp_path / "m.json", origin, files_of(4)))
-            with begun(work, batch, Copy(0, 1, 0, "a")) as task:
-                while not any(one.bytes == 10 for one in hub.look().active):
-                    assert task.is_alive()
-                assert [one.executor for one in hub.look().active] == ["a"]
-                assert not list((tmp_path / "receipts").glob("live-*"))  # the hub has it all
-                hub.stop()
-    assert {one.name: one.number is None for one in receipts_in(tmp_path)}
+    stall = Fault(kind="stall", after_bytes=10, first=0)
+    with served(files_of(4), {held: stall}) as origin, hub_of(settings) as hub:
+        work = work_of(tmp_path, settings, hub.at)
+        batch = batch_of(tmp_path, write_manifest(tmp_path / "m.json", origin, files_of(4)))
+        with begun(work, batch, Copy(0, 1, 0, "a")) as task:
+            while not any(one.bytes == 10 for one in hub.look().active):
+                assert task.is_alive()
+            assert [one.executor for one in hub.look().active] == ["a"]
+            assert not list((tmp_path / "receipts").glob("live-*"))  # the hub has it all
+            hub.stop()
+    assert receipts_in(tmp_path)
     assert not any(one.number is None for one in receipts_in(tmp_path))
 
 
@@ -162,23 +162,20 @@ def receipts_in(tmp_path):
     return list(Receipts(tmp_path / "receipts").new(lambda _: True))
 
 
-def run_beside_others(tmp_path, *, slow_machine):
-    """A task whose first requests come at 100 bytes a second, while others have told what is normal."""
+def beside_others(tmp_path, late, *, bps, padding):
+    """A task whose ``late`` files come slowly at first, while others have told what is normal."""
     files = files_of(6)
-    settings = Settings(to=(str(tmp_path / "to"),), **RULE, concurrency=6)
-    late = list(files) if slow_machine else list(files)[:1]
-    fault = Fault(kind="slow", rate_bps=2000 if slow_machine else 10, first=1)
-    with served(files, dict.fromkeys(late, fault)) as origin, hub_of(settings) as hub:
-        manifest = write_manifest(tmp_path / "m.json", origin, files)
-        work = work_of(tmp_path, replace(settings, quantile=1.0), hub.at)
-        host = f"127.0.0.1:{origin.url.rpartition(':')[2].strip('/')}"
-        with FakeTask(hub.at) as other:
-            other.meet()
-            told = samples(0.1, 30, host)
-            if slow_machine:
-                told["samples"] = [one._replace(size_bytes=1000) for one in told["samples"]]
-            other.ask(beat(9, executor="b", **told))
-            do_batch(work, batch_of(tmp_path, manifest), Copy(0, 1, 0, "a"))
+    rule: dict[str, Any] = {"quantile": 0.9, "multiplier": 1.1, "padding": padding, "check_interval": 0.05}
+    settings = Settings(to=(str(tmp_path / "to"),), concurrency=6, **rule)
+    faults = {name: Fault(kind="slow", rate_bps=bps, first=1) for name in list(files)[:late]}
+    with served(files, faults) as origin, hub_of(settings) as hub, FakeTask(hub.at) as other:
+        host = origin.url.split("/")[2]
+        normal = [Sample(host, 1000, 1e5)] * 30
+        other.meet().ask(beat(9, executor="b", samples=normal, finished=30))
+        work = work_of(tmp_path, settings, hub.at)
+        do_batch(
+            work, batch_of(tmp_path, write_manifest(tmp_path / "m.json", origin, files)), Copy(0, 1, 0, "a")
+        )
         seen = hub.look()
     assert tree(tmp_path / "to") == whole(files)
     events = [event for one in receipts_in(tmp_path) for event in one.events]
@@ -187,5 +184,15 @@ def run_beside_others(tmp_path, *, slow_machine):
 
 def test_the_first_file_of_a_task_is_judged_by_those_of_others(tmp_path):
     """None of its own would: all six have to finish for that."""
-    found, _ = run_beside_others(tmp_path, slow_machine=False)
+    found, _ = beside_others(tmp_path, 1, bps=10, padding=0.2)
     assert [(one.path, one.executor) for one in found] == [("d/0000.bin", "a")]
+
+
+def test_files_of_a_slow_executor_are_not_begun_anew(tmp_path, monkeypatch):
+    """All six come slowly, so it is not theirs: nobody is cancelled, and the executor is named."""
+    monkeypatch.setattr(hub_client, "EVERY_S", 0.05)
+    monkeypatch.setattr(hub_book, "COMPARED_S", 0.0)
+    monkeypatch.setattr(hub_book, "TELLING_S", 0.2)
+    found, seen = beside_others(tmp_path, 6, bps=300, padding=2.0)
+    assert found == []
+    assert {one.name: one.share is not None for one in seen.executors} == {"a": True, "b": False}

@@ -9,6 +9,7 @@ import stat
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -154,6 +155,30 @@ def test_files_are_their_owners_alone_and_no_stage_stays(mixed):
     modes = {(one.is_dir(), stat.S_IMODE(one.stat().st_mode)) for one in below}
     assert modes == {(True, 0o700), (False, 0o600)}
     assert {one.name for one in Path(plan.directory).iterdir()} == {"about.json", "plan", "rejected"}
+
+
+def test_a_plan_is_laid_down_beside_others_until_they_are_forgotten(mixed, tmp_path):
+    """A run may be reading the one before; entries are found in it, batch by batch and by name."""
+    plan, _ = mixed
+    plan.save(tmp_path)
+    before = load_prepared(tmp_path)
+    plan.save(tmp_path)
+    last = load_prepared(tmp_path)
+    plan.save(tmp_path)
+    (tmp_path / "about.json").write_bytes(msgspec.json.encode(last))  # the third has lost a race
+    assert len(list(tmp_path.glob("plan-*"))) == 3
+    before.forget_others(tmp_path)
+    assert {one.name for one in tmp_path.glob("plan-*")} == {before.folder, last.folder}
+    plan.forget_others(tmp_path)
+    assert [one.name for one in tmp_path.glob("plan-*")] == [last.folder]
+    modes = {(one.is_dir(), stat.S_IMODE(one.stat().st_mode)) for one in tmp_path.rglob("*")}
+    assert {(True, 0o700), (False, 0o600)} >= modes - {(False, 0o644)}
+    entries = list(last.entries())
+    assert sorted(one.id for one in entries) == list(range(len(plan)))
+    ids = [one.id for one in entries]
+    assert [number for some in last.parts.ids() for number in some] == ids
+    assert [last.find(one.path) for one in entries[::40]] == ids[::40]
+    assert last.find(entries[0].path[:-1]) is None
 
 
 def test_a_second_plan_in_one_directory_is_refused(mixed, spark):

@@ -133,6 +133,17 @@ def parts_of(events, *, each, task=1):
     ]
 
 
+def test_an_account_is_a_bit_an_entry():
+    """The driver has one of all files of a run."""
+    account = Account()
+    for number in (10_000_000, 3, 3):
+        account.add(number)
+    there = [number for number in (2, 3, 4, 11, 9_999_999, 10_000_000, 10_000_001) if number in account]
+    assert there == [3, 10_000_000]
+    assert len(account) == 2
+    assert len(account._ended) < 10_000_000 / 6
+
+
 def test_many_parts_of_a_task_in_one_look(tmp_path):
     """A driver that is behind finds several at once, ten and more of them: no file is lost."""
     events = [ended(number) for number in range(24)]

@@ -1,0 +1,150 @@
+"""``cfetch feed serve|split``: publish a directory as a feed, and split its ranges."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cfetch.cli.options import JsonOption, with_network
+from cfetch.config.kinds import Kind, duration
+from cfetch.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cfetch.transfer.network import Network
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Publish a directory as a feed; split a feed's ranges.", no_args_is_help=True)
+
+RESCAN = duration(0.05, 86_400, "")
+KEEP = duration(1, 100 * 365 * 86_400, "")
+
+
+@app.command(no_args_is_help=True)
+def serve(
+    *,
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="A directory, or a JSON Lines file of rows that is appended to.",
+            metavar="SOURCE",
+            show_default=False,
+        ),
+    ],
+    host: Annotated[
+        str,
+        typer.Option(help="Listen on this address; whoever reaches it sees all files.", metavar="ADDRESS"),
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.", metavar="PORT")] = 0,
+    rescan: Annotated[
+        str, typer.Option(help="How long to wait between two looks for changes.", metavar="DURATION")
+    ] = "2s",
+    split_entries: Annotated[
+        int | None,
+        typer.Option(min=1, help="Split a range that has more entries.", metavar="N", show_default=False),
+    ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            help="Drop changes that are older (default: keep all).", metavar="DURATION", show_default=False
+        ),
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where the feed is kept (default: .cfetch-feed in or beside SOURCE).",
+            metavar="DIR",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Publish a directory tree as a feed over HTTP, until SIGTERM or Ctrl-C.
+
+    Every file becomes an entry with size and SHA-256, a file that has gone a delete. The files are served
+    too. One JSON line on stdout tells the feed's URL as soon as it can be read; what is left out is named on
+    stderr. A file that was written to within the last second is taken when it has stood still. Symlinks are
+    left out.
+
+    A JSON Lines file is published row by row: the keys of a manifest, with path, and "op": "delete" where a
+    path has gone.
+
+    Examples:
+
+      cfetch feed serve data/
+
+      cfetch feed serve data/ --port 8080 --split-entries 100000
+
+      cfetch feed serve changes.jsonl --state /var/lib/feed --keep 720h
+    """
+    import msgspec
+
+    from cfetch.clock import SystemClock
+    from cfetch.feed.serve import serve as run
+
+    def ready(url: str) -> None:
+        sys.stdout.write(msgspec.json.encode({"url": url}).decode() + "\n")
+        sys.stdout.flush()
+
+    def tell(line: str) -> None:
+        print(f"cfetch: {line}", file=sys.stderr, flush=True)
+
+    run(
+        source,
+        state=state,
+        host=host,
+        port=port,
+        rescan_s=_seconds("rescan", rescan, RESCAN),
+        split_entries=split_entries,
+        keep_s=None if keep is None else _seconds("keep", keep, KEEP),
+        clock=SystemClock(),
+        ready=ready,
+        tell=tell,
+    )
+
+
+@app.command(no_args_is_help=True)
+@with_network
+def split(
+    *,
+    url: Annotated[str, typer.Argument(help="The feed's URL.", metavar="URL", show_default=False)],
+    of: Annotated[
+        str | None,
+        typer.Option(
+            "--range",
+            help="The range to split (default: the one with the most entries).",
+            metavar="RANGE",
+            show_default=False,
+        ),
+    ] = None,
+    json: JsonOption = False,
+    network: "Network",
+) -> None:
+    """Split a range of a feed that `cfetch feed serve` publishes on this machine.
+
+    Whoever follows the feed goes on by itself.
+
+    Examples:
+
+      cfetch feed split http://127.0.0.1:8080/
+
+      cfetch feed split http://127.0.0.1:8080/ --range 3
+    """
+    import msgspec
+
+    from cfetch.feed.http_source import split_range
+
+    parent, children = split_range(url, of, network=network)
+    if json:
+        document = {"schema": "cfetch.feed-split/1", "range": parent, "children": children}
+        sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+        return
+    typer.echo(f"range {parent} was split into {' and '.join(children)}")
+
+
+def _seconds(name: str, text: str, kind: Kind) -> float:
+    try:
+        found: float = kind.parse(text)
+    except ValueError as error:
+        raise ConfigError(f"{name} is {text!r} but {error}") from None
+    return found

@@ -1,0 +1,108 @@
+"""``cfetch follow``: keep a directory in step with a feed."""
+
+import os
+import sys
+from contextlib import AbstractContextManager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cfetch.cli.download import tell_document
+from cfetch.cli.options import seconds, with_follow
+from cfetch.config.kinds import duration
+from cfetch.config.settings import Settings
+from cfetch.errors import Held
+
+if TYPE_CHECKING:
+    from cfetch.events import Listener
+
+__all__ = ["follow"]
+
+POLL = duration(0.1, 86_400, "")
+
+
+class Versions(StrEnum):
+    """Which versions of a file are applied."""
+
+    all = "all"
+    latest = "latest"
+
+
+@with_follow
+def follow(
+    *,
+    feed: Annotated[
+        str,
+        typer.Argument(
+            help="A feed's URL, a directory of segments, or kinesis://STREAM.",
+            metavar="FEED",
+            show_default=False,
+        ),
+    ],
+    once: Annotated[
+        bool, typer.Option("--once", help="End when nothing is new, instead of waiting.")
+    ] = False,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Delete what the source has deleted; else it stays here.")
+    ] = False,
+    versions: Annotated[
+        Versions, typer.Option(help="Every version in its order, or the last that is known.")
+    ] = Versions.latest,
+    poll: Annotated[
+        str, typer.Option(help="How long to wait before asking again.", metavar="DURATION")
+    ] = "5s",
+    route_cache: Annotated[
+        bool,
+        typer.Option(
+            "--route-cache/--no-route-cache",
+            help="Remember how ranges have split. Off: ask with every read; the same files, more requests.",
+        ),
+    ] = True,
+    settings: Settings,
+) -> None:
+    """Keep a directory in step with a feed: a source that grows, whose ranges split and merge.
+
+    It goes on from where it stopped, even if ranges have split meanwhile, and says so when it cannot. What
+    was published is not fetched again, and nothing is skipped. Ctrl-C ends it in good order.
+
+    Examples:
+
+      cfetch follow https://example.org/feed --to mirror/
+
+      cfetch follow https://example.org/feed --to mirror/ --once --delete --json
+
+      cfetch follow kinesis://my-stream --to mirror/ --versions all
+    """
+    from cfetch.dashboard.open import open_dashboard
+    from cfetch.follow import FollowOptions
+    from cfetch.follow import follow as use_case
+    from cfetch.report.plan_view import held_document
+
+    options = FollowOptions(
+        versions=versions.value,
+        delete=delete,
+        once=once,
+        poll_s=seconds("poll", poll, POLL),
+        route_cache=route_cache,
+    )
+
+    def dashboard() -> AbstractContextManager["Listener"]:
+        return open_dashboard(
+            quiet=settings.quiet, log_format=settings.log_format, no_color=not settings.color
+        )
+
+    def told(line: str) -> None:
+        if not settings.quiet:
+            print(line, file=sys.stderr, flush=True)
+
+    try:
+        summary = use_case(feed, settings, options, env=os.environ, dashboard=dashboard, told=told)
+    except Held as held:
+        if settings.json:
+            tell_document(held_document(held))
+        raise
+    if settings.json:
+        tell_document(summary)
+    if summary.exit_code:
+        raise typer.Exit(summary.exit_code)

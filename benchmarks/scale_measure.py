@@ -262,7 +262,7 @@ def on_spark() -> Iterator[tuple[str, str]]:
         python(100)
         yield "tasks with Python in them, 1,000, `local[2]`", f"{python(1_000):.0f} a second"
         try:
-            spark.range(0, 3_000, 1, numPartitions=3_000).mapInArrow(same, "id long").collect()
+            spark.range(0, 16_000, 1, numPartitions=16_000).collect()
         except Exception as error:  # noqa: BLE001 - of py4j; its text is what is asked for
             said = re.search(r"results of (\d+) tasks \(([\d.]+) (\w+)\)", str(error))
             if said is not None:

@@ -1,14 +1,14 @@
 """A cluster of a thousand executors in virtual time: the model behind ``scale_simulation.py``.
 
-Real are the cut (``shares``, ``sharers``), each task's schedule, limits for hosts and straggler detector, and
-the book of the hub with its leases and its merged baseline. Modelled are the wire, the executors, and Spark:
-who gets a slot when, what is begun again, and when a copy is made (``TaskSetManager.checkSpeculatableTasks``).
-One seed, one story.
+Real are the cut (``shares``, ``sharers``), each task's schedule, limits for hosts and straggler detector,
+and the book of the hub with its leases and its merged baseline. Modelled are the wire, the executors, and
+Spark: who gets a slot when, what is begun again, and when a copy is made
+(``TaskSetManager.checkSpeculatableTasks``). One seed, one story.
 
-The wire: of the connections of a task each has a weight, and gets the lesser of its share of ``task_bps`` by
-weight and weight x ``connection_bps``. So V, the bytes that a connection of weight 1 has brought since the task
-began, tells when each of them is through: when V has grown by its bytes over its weight. A slow connection is
-one of small weight; at a slow executor all is slower.
+The wire: of the connections of a task each has a weight, and gets the lesser of its share of ``task_bps``
+by weight and weight x ``connection_bps``. So V, the bytes that a connection of weight 1 has brought since
+the task began, tells when each of them is through: when V has grown by its bytes over its weight. A slow
+connection is one of small weight; at a slow executor all is slower.
 """
 
 import random
@@ -38,7 +38,7 @@ from cfetch.transfer.job import MAX_MITIGATIONS
 from cfetch.transfer.retry import Limits
 from cfetch.transfer.schedule import Schedule
 
-__all__ = ["ALL", "Cluster", "Job", "Result", "Rules", "World", "job_of"]
+__all__ = ["ALL", "Cluster", "Job", "Result", "Rules", "World", "clean", "ideal_s", "job_of"]
 
 CHECK_S = 0.5
 SKIP_S = 0.0003  # a look at a file that stands: open, fstat, two extended attributes
@@ -110,9 +110,12 @@ class Job(NamedTuple):
 
 
 class Result(NamedTuple):
-    """One run. ``end_s``: of each entry; ``task_s``: of each copy that brought a batch to its end, by whether
-    its executor was slow; ``most_at_host``: most connections at one host at a time, where that was watched;
-    ``book_s``: processor time of the hub's book for so many ``beats``."""
+    """One run. ``end_s``: when each entry stood; ``fetched``: how often it was.
+
+    ``needless``: rescues from connections that were not slow. ``task_s``: of each copy that brought a batch
+    to its end, by whether its executor was slow; ``most_at_host``: most connections at one host at a time,
+    where that was watched; ``book_s``: processor time of the hub's book for so many ``beats``.
+    """
 
     makespan_s: float
     ideal_s: float
@@ -136,6 +139,11 @@ class Result(NamedTuple):
     def until(self, share: float) -> float:
         """When so much of all files stood, against the ideal."""
         return float(np.quantile(self.end_s, share)) / self.ideal_s
+
+
+def clean(world: World) -> World:
+    """The same without anything slow or lost."""
+    return world._replace(slow_connections=0.0, slow_executors=0.0, lost_an_hour=0.0)
 
 
 def job_of(world: World, pace: Pace | None = None, cut: Shares | None = None) -> Job:
@@ -600,7 +608,7 @@ class Cluster:
         self._launch_soon(now_s)
 
     def _lose(self, executor: int, now_s: float) -> None:
-        """Its tasks are begun again, before all others; what they have not put in place by now is not there."""
+        """Its tasks are begun again, before all others; what stands not yet is not there."""
         if executor in self.down:
             return
         self.lost += 1

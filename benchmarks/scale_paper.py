@@ -1,4 +1,4 @@
-"""How long runs of a million to a billion files take on paper, and what gives way first: docs/scale.md's table.
+"""How long runs of a million to a billion files take on paper, and what gives way: docs/scale.md's table.
 
 Arithmetic over ``Costs``, which ``scale_measure.py`` and ``scale_simulation.py`` have measured, and the cut's
 own constants. No simulation.
@@ -6,7 +6,7 @@ own constants. No simulation.
 
 from typing import NamedTuple
 
-from cfetch.pipeline.receipts import Receipt
+from cfetch.pipeline.cluster_run import READING_PAUSES
 from cfetch.pipeline.shares import MOST_FILES, Pace, target_s
 
 __all__ = ["Costs", "Paper", "limits_of", "paper"]
@@ -27,11 +27,12 @@ class Costs(NamedTuple):
     write_s: float = 4.0e-6
     held_bytes: float = 38.0  # an entry, for the whole run
     cut_bytes: float = 147.0  # an entry, while it is cut
-    tell_s: float = 10.0e-6  # a file: read in a part and in a receipt, and told on
-    reading_share: float = 0.1  # of the driver's time while the job runs: cluster_run.READING_PAUSES
+    tell_s: float = 12.0e-6  # a file: read in a part and in a receipt, and told on
+    reading_share: float = 1 / (1 + READING_PAUSES)  # of the driver's time while the job runs
     receipt_bytes: float = 734.0  # a file, in a part and again in the receipt
     group_s: float = 1.7e-6  # a row group, for each task that reads the footer
-    result_bytes: float = 2_000.0  # of a task
+    group_bytes: float = 220.0  # and so much of the footer
+    result_bytes: float = 200.0  # of a task
     beat_s: float = 80e-6
     name_s: float = 1 / 5_000  # a file that gets its name: what a file server bears, an assumption
 
@@ -53,8 +54,8 @@ class Paper(NamedTuple):
 
     @property
     def slowest(self) -> str:
-        """The part that takes longest."""
-        return max(self.parts_s, key=self.parts_s.__getitem__)
+        """The part that takes longest; of ``names``, which is an assumption, the reader may have his own."""
+        return max(self.parts_s, key=lambda part: self.parts_s[part] * (part != "names"))
 
 
 def limits_of(files: int, size_bytes: int, executors: int, costs: Costs | None = None) -> Paper:
@@ -78,7 +79,8 @@ def limits_of(files: int, size_bytes: int, executors: int, costs: Costs | None =
         for what, is_over in {
             "driver's memory": held + files * costs.cut_bytes > 16 * GIB,
             "results": batches * costs.result_bytes > GIB,
-            "work file": batches * costs.group_s > 0.1 * total_s / batches,
+            "work file's footer": batches * costs.group_bytes > 100 * MIB,
+            "disk for receipts": files * costs.receipt_bytes > 100 * GIB,
         }.items()
         if is_over
     )
@@ -95,3 +97,72 @@ def limits_of(files: int, size_bytes: int, executors: int, costs: Costs | None =
         receipts_bytes=files * costs.receipt_bytes,
         gives_way=gives_way,
     )
+
+
+COLUMNS = (
+    "files",
+    "size",
+    "executors",
+    "bytes",
+    "batches",
+    "sources and network",
+    "launches",
+    "plan",
+    "account",
+    "row groups",
+    "names",
+    "names a second",
+    "hub, of a core",
+    "driver holds",
+    "receipts",
+    "longest",
+    "gives way",
+)
+
+
+def paper(costs: Costs | None = None) -> str:
+    """The table, as Markdown."""
+    rows = [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
+    for size_bytes in SIZES:
+        for files in FILES:
+            rows += [row(limits_of(files, size_bytes, executors, costs)) for executors in EXECUTORS]
+    return "\n".join(rows) + "\n"
+
+
+def row(one: Paper) -> str:
+    """A line of it."""
+    cells = [
+        f"10^{len(str(one.files)) - 1}",
+        size(one.size_bytes),
+        f"{one.executors:,}",
+        size(one.files * one.size_bytes),
+        f"{one.batches:,}",
+        *(seconds(part_s) for part_s in one.parts_s.values()),
+        f"{one.names_a_s:,.0f}",
+        f"{100 * one.beats_share:.1f} %",
+        size(one.held_bytes),
+        size(one.receipts_bytes),
+        one.slowest,
+        ", ".join(one.gives_way),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def size(count: float) -> str:
+    """Bytes for people."""
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if count >= 10 or unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} PiB"
+
+
+def seconds(count: float) -> str:
+    """A time for people."""
+    if count < 1:
+        return "< 1 s"
+    if count < 120:
+        return f"{count:.0f} s"
+    if count < 7200:
+        return f"{count / 60:.0f} min"
+    return f"{count / 3600:.0f} h" if count < 48 * 3600 else f"{count / 86400:.0f} d"

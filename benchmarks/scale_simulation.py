@@ -1,10 +1,10 @@
 """A run on a thousand executors, simulated file by file with the real batches and straggler rules.
 
     python benchmarks/scale_simulation.py --files 10000000 --executors 1000    (about half an hour, 6 GB)
-    python benchmarks/scale_simulation.py [--seed N] [--json]                  1,000,000 files on 100 executors
-    python benchmarks/scale_simulation.py --constants                          other values of shares.py's
-    python benchmarks/scale_simulation.py --per-host 64                        a limit for each host
-    python benchmarks/scale_simulation.py --paper                              the table of docs/scale.md
+    python benchmarks/scale_simulation.py [--seed N] [--json]    1,000,000 files on 100 executors
+    python benchmarks/scale_simulation.py --constants            other values of shares.py's
+    python benchmarks/scale_simulation.py --per-host 64          a limit for each host
+    python benchmarks/scale_simulation.py --paper                the table of docs/scale.md
 
 What is real and what is modelled: ``scale_model.py``. All is against the ideal: every connection, or every
 task's bandwidth, busy until all is done. Deterministic: a seed has one result.
@@ -19,13 +19,12 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
-from scale_model import ALL, Cluster, Job, Result, Rules, World, ideal_s, job_of
+from scale_model import ALL, Cluster, Job, Result, Rules, World, clean, ideal_s, job_of
 from scale_paper import paper
 
 from cfetch.pipeline import shares
 
 KIB, MIB = 1 << 10, 1 << 20
-CLEAN = {"slow_connections": 0.0, "slow_executors": 0.0, "lost_an_hour": 0.0}
 COLUMNS = (
     "what is done",
     "makespan / ideal",
@@ -65,7 +64,7 @@ def main() -> None:
 def rules(world: World, *, as_json: bool) -> None:
     """A row for each set of rules, and what a billion files would take by the batches of the last."""
     job = job_of(world)
-    rows = [figures("a clean world", run(world._replace(**CLEAN), Rules(), job))]
+    rows = [figures("a clean world", run(clean(world), Rules(), job))]
     if not as_json:
         print(f"{world.files:,} files on {world.executors:,} executors, {len(job.cut.cost_s):,} batches; ")
         print(f"the ideal is {job.ideal_s:.0f} s, {world.files / job.ideal_s:,.0f} files a second\n")
@@ -115,8 +114,10 @@ def line(row: dict[str, Any]) -> str:
 
 
 def extrapolated(world: World, job: Job, result: Result) -> float:
-    """A billion files in batches that take what these took, each drawn again, on the same slots: a makespan
-    against the ideal. The last batch of a run is a smaller part of a longer one."""
+    """The makespan of a billion files against the ideal, in batches that take what these took, drawn again.
+
+    The last batches of a run are a smaller part of a longer one.
+    """
     dice = random.Random(world.seed)
     batches = round(len(job.cut.cost_s) * BILLION / world.files)
     slow = round(world.executors * world.slow_executors) * world.slots
@@ -136,10 +137,10 @@ def extrapolated(world: World, job: Job, result: Result) -> float:
 def constants(seed: int) -> None:
     """Other values of the constants of the cut, each in a world where it matters."""
     worlds = {
-        "BATCHES_A_SLOT": (World(files=250_000, executors=25, slow_executors=0.04), (1, 2, 4, 8, 16)),
-        "LONGEST_S": (World(files=500_000, executors=6, slow_executors=0.17), (30, 60, 120, 240, 480)),
+        "BATCHES_A_SLOT": (World(files=125_000, executors=12, slow_executors=0.08), (1, 2, 4, 8, 16)),
+        "LONGEST_S": (World(files=250_000, executors=5, slow_executors=0.2), (30, 60, 120, 240, 480)),
         "SHORTEST_S": (
-            World(files=400_000, executors=25, slow_executors=0.04, median_bytes=32 * KIB, sigma=1.2),
+            World(files=200_000, executors=12, slow_executors=0.08, median_bytes=32 * KIB, sigma=1.2),
             (2.5, 5, 10, 20, 40),
         ),
     }
@@ -153,8 +154,8 @@ def constants(seed: int) -> None:
             for more in range(3):
                 one = world._replace(seed=seed + more)
                 job = job_of(one)
-                clean, both = run(one._replace(**CLEAN), Rules(), job), run(one, ALL["both and hub"], job)
-                found.append((len(job.cut.cost_s), clean.ratio, both.ratio, both.until(0.99)))
+                calm, both = run(clean(one), Rules(), job), run(one, ALL["both and hub"], job)
+                found.append((len(job.cut.cost_s), calm.ratio, both.ratio, both.until(0.99)))
             batches, *others = np.mean(found, axis=0)
             shown = " | ".join(f"{one:.2f}" for one in others)
             mark = f"**{value:g}**" if value == stands else f"{value:g}"

@@ -34,7 +34,7 @@ from cfetch.errors import (
 from cfetch.events import EntryFinished, Event, Listener, Summary, fan_out
 from cfetch.feed.cache import RouteCache
 from cfetch.feed.checkpoint import MAX_PENDING
-from cfetch.feed.journal import Journal, Step
+from cfetch.feed.journal import Journal, Step, journal_of
 from cfetch.feed.opening import opened
 from cfetch.feed.reader import Reader
 from cfetch.feed.source import Change, FeedSource
@@ -47,7 +47,7 @@ from cfetch.places import places
 from cfetch.plans import list_plans, roll_back_plan
 from cfetch.run import HANDLED_SIGNALS
 from cfetch.secret import printable
-from cfetch.transfer.network import network_of
+from cfetch.transfer.network import Network, network_of
 from cfetch.volumes import Volumes
 
 __all__ = ["FollowOptions", "follow"]
@@ -98,13 +98,17 @@ def follow(
     if options.delete and len(found.directories) < len(found.roots):
         raise ConfigError("--delete is for directories; nothing is deleted in an object store")
     with ExitStack() as stack:
-        journal = stack.enter_context(Journal(found.state / "feeds" / Journal.name_of(feed)))
+        journal = stack.enter_context(Journal(journal_of(found.state, feed)))
         runner = stack.enter_context(asyncio.Runner())
-        source = opened(feed, network=network_of(settings, env), clock=clock)
+        source = runner.run(_opened(feed, network_of(settings, env), clock))
         stack.callback(lambda: runner.run(source.close()))
         plans = _Plans(journal, settings, env, dashboard, clock)
         plans.clear_up()
         return _Follower(source, journal, plans, options, told, clock, runner).run()
+
+
+async def _opened(feed: str, network: Network, clock: Clock) -> FeedSource:
+    return opened(feed, network=network, clock=clock)
 
 
 class _Follower:
@@ -266,7 +270,6 @@ class _Follower:
                 at = datetime.fromtimestamp(self._clock.wall(), UTC).isoformat(timespec="seconds")
                 self._journal.bury(this.deletes, at)
             failed, summary = self._plans.bring(this.upserts)
-            self._stop.listen()
             if summary is not None:
                 self._tally.add(summary)
                 if summary.exit_code > 1:
@@ -357,7 +360,7 @@ class _Plans:
 
 
 class _Stop:
-    """Signals, while a follower reads or waits; while a plan runs they are the run's.
+    """Signals, while a follower reads or waits; while a plan runs they are the run's first.
 
     The first ends what goes on in good order, the second the process.
     """
@@ -372,17 +375,13 @@ class _Stop:
         if threading.current_thread() is threading.main_thread():  # elsewhere signals are somebody else's
             found = {number: signal.getsignal(number) for number in HANDLED_SIGNALS}
             self._before = {number: one for number, one in found.items() if one is not signal.SIG_IGN}
-        self.listen()
+        for number in self._before:
+            signal.signal(number, self._told)
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
-
-    def listen(self) -> None:
-        """From now on, as a run has had them meanwhile."""
-        for number in self._before:
-            signal.signal(number, self._told)
 
     def _told(self, number: int, _frame: object) -> None:
         if self._by is not None:

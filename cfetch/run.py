@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from cfetch import __version__
 from cfetch.clock import Clock
@@ -95,7 +95,8 @@ class Run:
         tally = Tally()
         tell = fan_out(*(one for one in (tally, metrics, tracing_listener(), listener) if one is not None))
         try:
-            return asyncio.run(self._go(guard, tell, tally, metrics))
+            with _handlers_kept():
+                return asyncio.run(self._go(guard, tell, tally, metrics))
         finally:
             metrics.close()
 
@@ -212,14 +213,28 @@ def started(
 
 
 @contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Whoever listened to signals before does so again afterwards: the run is one of several."""
+    mine = threading.current_thread() is threading.main_thread()  # elsewhere signals are somebody else's
+    before = {number: signal.getsignal(number) for number in HANDLED_SIGNALS if mine}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
 def _signals(pool: Pool, ended_by: list[CfetchError]) -> Iterator[None]:
     """The first SIGINT, SIGTERM or SIGHUP ends the run in good order; the second ends the process at once.
 
-    What the caller has set to be ignored stays so, as ``nohup`` does with SIGHUP.
+    What the caller has set to be ignored stays so, as ``nohup`` does with SIGHUP. A caller who listens hears
+    of it too: it may come when there is nothing left to end here.
     """
     loop = asyncio.get_running_loop()
+    before: dict[int, Any] = {}
 
-    def on_signal(number: int, _frame: object) -> None:
+    def on_signal(number: int, frame: object) -> None:
         if ended_by:
             if sys.stderr.isatty():
                 os.write(sys.stderr.fileno(), b"\x1b[?25h\n")  # the live view had hidden the cursor
@@ -229,9 +244,12 @@ def _signals(pool: Pool, ended_by: list[CfetchError]) -> Iterator[None]:
             pool.stop,
             f"{signal.Signals(number).name}: closing what is under way; once more to leave at once",
         )
+        if callable(before[number]) and before[number] is not signal.default_int_handler:
+            before[number](number, frame)
 
-    mine = threading.current_thread() is threading.main_thread()  # elsewhere signals are somebody else's
+    mine = threading.current_thread() is threading.main_thread()
     for number in HANDLED_SIGNALS if mine else ():
-        if signal.getsignal(number) is not signal.SIG_IGN:
+        before[number] = signal.getsignal(number)
+        if before[number] is not signal.SIG_IGN:
             signal.signal(number, on_signal)  # to the end: closing may wait for a slow resolver's thread
     yield

@@ -1,4 +1,4 @@
-"""``cfetch feed serve|split``: publish a directory as a feed, and split its ranges."""
+"""``cfetch feed serve|split|explain``: publish a directory as a feed, split its ranges, explain routes."""
 
 import sys
 from pathlib import Path
@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cfetch.cli.options import JsonOption, with_network
-from cfetch.config.kinds import Kind, duration
-from cfetch.errors import ConfigError
+from cfetch.cli.options import JsonOption, seconds, with_network
+from cfetch.config.kinds import duration
 
 if TYPE_CHECKING:
+    from cfetch.feed.lineage import Lineage
     from cfetch.transfer.network import Network
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Publish a directory as a feed; split a feed's ranges.", no_args_is_help=True)
+app = typer.Typer(
+    help="Publish a directory as a feed; split a feed's ranges; why a read is routed where.",
+    no_args_is_help=True,
+)
 
 RESCAN = duration(0.05, 86_400, "")
 KEEP = duration(1, 100 * 365 * 86_400, "")
@@ -94,9 +97,9 @@ def serve(
         state=state,
         host=host,
         port=port,
-        rescan_s=_seconds("rescan", rescan, RESCAN),
+        rescan_s=seconds("rescan", rescan, RESCAN),
         split_entries=split_entries,
-        keep_s=None if keep is None else _seconds("keep", keep, KEEP),
+        keep_s=None if keep is None else seconds("keep", keep, KEEP),
         clock=SystemClock(),
         ready=ready,
         tell=tell,
@@ -142,9 +145,63 @@ def split(
     typer.echo(f"range {parent} was split into {' and '.join(children)}")
 
 
-def _seconds(name: str, text: str, kind: Kind) -> float:
-    try:
-        found: float = kind.parse(text)
-    except ValueError as error:
-        raise ConfigError(f"{name} is {text!r} but {error}") from None
-    return found
+@app.command(no_args_is_help=True)
+@with_network
+def explain(
+    *,
+    feed: Annotated[str, typer.Argument(help="As for `cfetch follow`.", metavar="FEED", show_default=False)],
+    lsn: Annotated[int, typer.Option(min=0, help="The LSN to be read next.", metavar="N")],
+    of: Annotated[str, typer.Option("--range", help="The range of the reader.", metavar="RANGE")],
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where a follower has its files: its checkpoint is read, and the feed is not asked.",
+            metavar="DIR",
+            show_default=False,
+        ),
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(help="The same, where the follower has a --state.", metavar="DIR", show_default=False),
+    ] = None,
+    json: JsonOption = False,
+    network: "Network",
+) -> None:
+    """Tell which range holds an LSN, which live range is asked for it, and why.
+
+    Examples:
+
+      cfetch feed explain http://127.0.0.1:8080/ --range 3 --lsn 4999
+
+      cfetch feed explain http://127.0.0.1:8080/ --range 3 --lsn 4999 --to mirror/
+    """
+    import asyncio
+
+    import msgspec
+
+    from cfetch.clock import SystemClock
+    from cfetch.errors import UsageError
+    from cfetch.feed import explain as use_case
+    from cfetch.feed.checkpoint import read_checkpoint
+    from cfetch.feed.journal import checkpoint_of
+    from cfetch.feed.opening import opened
+    from cfetch.placement.local import STATE_NAME
+
+    if to is not None or state is not None:
+        path = checkpoint_of(state or Path(to or ".") / STATE_NAME, feed)
+        checkpoint = read_checkpoint(path)
+        if checkpoint is None:
+            raise UsageError(f"there is no checkpoint {path}; follow the feed there first, or leave out --to")
+        lineage = checkpoint.lineage
+    else:
+
+        async def ask() -> "Lineage":
+            source = opened(feed, network=network, clock=SystemClock())
+            try:
+                return await use_case.asked_lineage(source, SystemClock())
+            finally:
+                await source.close()
+
+        lineage = asyncio.run(ask())
+    found = use_case.explain(lineage, of, lsn)
+    typer.echo(msgspec.json.encode(found).decode() if json else "\n".join(found.why))

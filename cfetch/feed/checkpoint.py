@@ -122,8 +122,8 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
         return decoded(data)
     except ValueError as error:
         raise FeedError(
-            f"cannot go on from the checkpoint {path}: {error}; put back a copy of it, or move it away to read "
-            "the feed from its beginning"
+            f"cannot go on from the checkpoint {path}: {error}; put back a copy of it, or move it away to "
+            "read the feed from its beginning"
         ) from None
 
 

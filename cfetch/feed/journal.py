@@ -25,7 +25,7 @@ from cfetch.manifest.entry import Entry, SafePath
 from cfetch.placement.private_file import on_disk, replace_private
 from cfetch.timeline.owner import Owner, this_owner
 
-__all__ = ["Journal", "Step"]
+__all__ = ["Journal", "Step", "checkpoint_of", "journal_of"]
 
 LOCK = "lock"
 CHECKPOINT = "checkpoint.json"
@@ -69,11 +69,6 @@ class Journal:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._lock = -1
-
-    @staticmethod
-    def name_of(feed: str) -> str:
-        """The directory's name for a feed as a person names it."""
-        return hashlib.sha256(feed.encode()).hexdigest()[:32]
 
     def __enter__(self) -> Self:
         with on_disk(self.directory):
@@ -157,6 +152,16 @@ class Journal:
                 file.write(b"".join(stones))
                 file.flush()
                 os.fsync(file.fileno())
+
+
+def journal_of(state: Path, feed: str) -> Path:
+    """Its directory, for a feed as a person names it, below a state directory."""
+    return state / "feeds" / hashlib.sha256(feed.encode()).hexdigest()[:32]
+
+
+def checkpoint_of(state: Path, feed: str) -> Path:
+    """The file."""
+    return journal_of(state, feed) / CHECKPOINT
 
 
 def _rounds(path: Path) -> list[Round]:

@@ -156,7 +156,7 @@ class KinesisApi:
         if isinstance(error, self._errors.HTTPClientError | self._errors.IncompleteReadError):
             return Transient(f"Kinesis cannot be reached: {_name_of(error)}")
         return UsageError(
-            f"Kinesis was not asked ({_name_of(error)}); are there AWS credentials (the environment, ~/.aws or "
+            f"Kinesis was not asked ({_name_of(error)}); are there AWS credentials (the environment, ~/.aws, "
             "the machine's role), and is this region right?"
         )
 
@@ -169,9 +169,7 @@ def _refusal(reply: dict[str, Any]) -> CfetchError:
     code = str(reply.get("Error", {}).get("Code", ""))
     status = reply.get("ResponseMetadata", {}).get("HTTPStatusCode")
     if code in _THROTTLED:
-        return Throttled(
-            "Kinesis asks us to slow down", http_status=status, retry_after_s=THROTTLED_S
-        )
+        return Throttled("Kinesis asks us to slow down", http_status=status, retry_after_s=THROTTLED_S)
     if code in ("ExpiredIteratorException", "ExpiredNextTokenException"):
         return ExpiredIterator("the place in the shard was kept for too long", http_status=status)
     if code == "InvalidArgumentException":

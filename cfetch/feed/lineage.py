@@ -141,19 +141,23 @@ def _with_older(one: Range, known: Lineage | None) -> Range:
 def _check_descent(known: Lineage, live: tuple[Range, ...]) -> None:
     """Whatever was live still is, with the same keys, or else what has its keys now descends from it."""
     by_id = {one.id: one for one in live}
+    named = frozenset[str]().union(*(one.ancestors for one in live))
     for name in by_id.keys() & known.closed.keys():
         raise HostileFeed(f"the feed goes back: {shown_range(name)} had ended, and is said to be live")
     for old in known.live:
         now = by_id.get(old.id)
         if now and now.keys != old.keys:
             raise HostileFeed(f"{shown_range(old.id)} has other keys than before")
-        if not now and not any(old.id in one.ancestors for one in live):
-            raise CheckpointExpired(
-                f"the feed does not know {shown_range(old.id)} any more, nor what came of it: what it had after "
-                "the checkpoint is lost; move the checkpoint away to read what the feed still keeps"
-            )
-        if not now and any(old.keys.clamped(one.keys) and old.id not in one.ancestors for one in live):
+        if old.id in named and any(
+            old.keys.clamped(one.keys) and old.id not in one.ancestors for one in live
+        ):
             raise HostileFeed(f"{shown_range(old.id)} is gone, and what has its keys is not its child")
+    for old in known.live:
+        if old.id not in by_id and old.id not in named:
+            raise CheckpointExpired(
+                f"the feed does not know {shown_range(old.id)} any more, nor what came of it: what it had "
+                "after the checkpoint is lost; move the checkpoint away to read what the feed still keeps"
+            )
 
 
 def _checked_span(name: str, span: Span, live: tuple[Range, ...], known: Lineage | None) -> Closed:

@@ -82,8 +82,8 @@ class Reader:
             checkpoint = Checkpoint(lineage, keys, first_tokens(lineage, keys))
         elif listing.feed != checkpoint.feed:
             raise FeedReplaced(
-                "the checkpoint is of another feed, which was deleted, or made anew under its name: follow it "
-                "in a new directory, or move the checkpoint away to read it from its beginning"
+                "the checkpoint is of another feed, which was deleted, or made anew under its name: follow "
+                "it in a new directory, or move the checkpoint away to read it from its beginning"
             )
         return cls(source, cache, clock, checkpoint, limit=limit)
 
@@ -109,6 +109,8 @@ class Reader:
             FeedReplaced, CheckpointExpired, HostileFeed: the feed cannot be read on.
         """
         without_news = 0
+        if self.is_idle:  # a round is over, and another begins
+            self._idle = 0
         for _ in range(MAX_GONE):
             try:
                 way = await self._way()
@@ -219,6 +221,7 @@ class Reader:
             is_beside = other.keys.high == one.keys.low or other.keys.low == one.keys.high
             if is_beside and other[1:] == one[1:]:
                 keys = KeyRange(min(one.keys.low, other.keys.low), max(one.keys.high, other.keys.high))
+                self._idle -= number >= len(self._tokens) - self._idle  # two that were idle are one
                 self._tokens[-1] = one._replace(keys=keys)
                 del self._tokens[number]
                 return

@@ -1,10 +1,10 @@
-"""Shards of a Kinesis stream as ranges of a feed: their keys, their descent, and sequence numbers as LSNs. Pure.
+"""Shards of a Kinesis stream as ranges of a feed: keys, descent, and sequence numbers as LSNs. Pure.
 
 A sequence number is an integer that rises within a shard; those of a child are above its parents'. An LSN is
 that number and below it, in its last ``MOMENT_BITS``, room for a moment: LSN ``number << MOMENT_BITS`` is the
-record's own, and a reader's next LSN ``(number << MOMENT_BITS) + 1 + ms`` says that the record was read, and that
-the shard had nothing behind it ``ms`` milliseconds after 1970 (0: not known). So a checkpoint proves that
-nothing was lost from a shard in which nothing happens, though the record that it stands behind is long gone.
+record's own, and a reader's next LSN ``(number << MOMENT_BITS) + 1 + ms`` says that the record was read, and
+that the shard had nothing behind it ``ms`` milliseconds after 1970 (0: not known). So a checkpoint proves
+that nothing was lost from a shard in which nothing happens, though the record before it is long gone.
 """
 
 import hashlib
@@ -16,7 +16,17 @@ from cfetch.feed.ranges import ALL_KEYS, KeyRange, Range, Span
 from cfetch.feed.wire import checked_id
 from cfetch.manifest.fields import FieldError
 
-__all__ = ["Place", "Shard", "Shards", "key_of_record", "lsn_of_record", "place_of", "shards_from"]
+__all__ = [
+    "Place",
+    "Shard",
+    "Shards",
+    "key_of_record",
+    "lsn_of",
+    "lsn_of_record",
+    "place_of",
+    "sequence_of",
+    "shards_from",
+]
 
 MOMENT_BITS = 43  # milliseconds until the year 2248
 _MOMENTS = (1 << MOMENT_BITS) - 1
@@ -94,14 +104,15 @@ class Shards(NamedTuple):
     def span(self, name: str) -> Span:
         """The LSNs of a shard. A child's begin behind its parents', though its own numbers are far above.
 
+        All begin below the number that the service states, so that a place before any record has one.
+
         Raises:
-            HostileFeed: they are not.
+            HostileFeed: a child's numbers are not above its parents'.
         """
         shard = self.by_id[name]
         ends = [parent.last for one in shard.parents if (parent := self.by_id.get(one))]
-        closed = [end for end in ends if end is not None]
-        first = max(closed) + 1 if closed else shard.first
-        if first > shard.first:
+        first = max((end + 1 for end in ends if end is not None), default=shard.first - 1)
+        if first >= shard.first:
             raise HostileFeed(f"shard {name} begins before its parents ended")
         last = None if shard.last is None else lsn_of_record(shard.last + 1) - 1
         return Span(lsn_of_record(first), last)
@@ -122,7 +133,7 @@ def shards_from(listing: Iterable[Mapping[str, Any]]) -> Shards:
 
 def _shard(one: Mapping[str, Any]) -> Shard:
     hashes, numbers = one["HashKeyRange"], one["SequenceNumberRange"]
-    keys = KeyRange(_number(hashes["StartingHashKey"]), _number(hashes["EndingHashKey"]) + 1)
+    keys = KeyRange(sequence_of(hashes["StartingHashKey"]), sequence_of(hashes["EndingHashKey"]) + 1)
     if not keys.low < keys.high <= ALL_KEYS.high:
         raise ValueError(keys)
     parents = [one.get("ParentShardId"), one.get("AdjacentParentShardId")]
@@ -131,12 +142,13 @@ def _shard(one: Mapping[str, Any]) -> Shard:
         checked_id(one["ShardId"]),
         keys,
         tuple(checked_id(parent) for parent in parents if parent is not None),
-        _number(numbers["StartingSequenceNumber"]),
-        None if end is None else _number(end),
+        max(sequence_of(numbers["StartingSequenceNumber"]), 2),  # LSN 0 has a meaning of its own
+        None if end is None else sequence_of(end),
     )
 
 
-def _number(text: str) -> int:
+def sequence_of(text: str) -> int:
+    """A number of the service's. Raises ValueError."""
     if not (text.isascii() and text.isdigit() and len(text) <= MAX_SEQUENCE_DIGITS):
         raise ValueError(text)
     return int(text)

@@ -8,7 +8,6 @@ LSN that was told is never given to another change, not even after a power cut. 
 """
 
 import fcntl
-import os
 import secrets
 import sqlite3
 import threading
@@ -111,7 +110,7 @@ class FeedStore:
         self._writing, self._reading = threading.Lock(), threading.Lock()
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # rows of a manifest may be signed links
-            self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._lock = (directory / "lock").open("a")
         except OSError as error:
             shown = printable(str(directory))
             raise local_fault(
@@ -120,7 +119,7 @@ class FeedStore:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel lets go of it after kill -9
         except BlockingIOError:
-            os.close(self._lock)
+            self._lock.close()
             raise Held(f"another server publishes the feed in {printable(str(directory))}") from None
         self._opened: list[sqlite3.Connection] = []
         try:
@@ -416,8 +415,9 @@ class FeedStore:
         try:
             yield
         except sqlite3.Error as error:
+            what = getattr(error, "sqlite_errorname", type(error).__name__)
             raise LocalFault(
-                f"the feed's database {printable(str(self.path))} fails: {error.sqlite_errorname}; free some "
+                f"the feed's database {printable(str(self.path))} fails: {what}; free some "
                 "space or give it another place by --state (a new database is a new feed)"
             ) from None
 
@@ -425,7 +425,7 @@ class FeedStore:
         """Let go of the files."""
         for connection in self._opened:
             connection.close()
-        os.close(self._lock)
+        self._lock.close()
 
 
 def _number(of: str) -> int:

@@ -20,12 +20,12 @@ from cfetch.placement.private_file import on_disk
 
 __all__ = ["LARGE_BYTES", "is_large", "prepared_by_spark"]
 
-LARGE_BYTES = 256 << 20  # a million rows and 20 s of one reader, which a session's start and jobs take too
+LARGE_BYTES = 256 << 20  # a million rows and more: 20 s of the driver, and 0.3 GB of it to deal them out
 TABLES = ("csv", "jsonl", "parquet")
 
 
 def is_large(path: Path) -> bool:
-    """Whether this file has so many rows that Spark is faster, and in a format that has no end to rows."""
+    """Whether this file has so many rows that the driver is better spared them, in a format of rows."""
     try:
         if path.stat().st_size < LARGE_BYTES or not path.is_file():
             return False

@@ -3,6 +3,7 @@
 Run by ``scripts/cluster-test``; each test prints what it has measured (``-s``).
 """
 
+import json
 import os
 import signal
 import threading
@@ -37,6 +38,11 @@ def origin(tmp_path):
         yield running
 
 
+def rows_of(manifest):
+    """Its entries."""
+    return json.loads(manifest.read_text())["files"]
+
+
 def check(found):
     """Everything is there, and was told once."""
     print(found.line())
@@ -63,6 +69,29 @@ def test_a_session_by_spark_connect(cluster, origin, tmp_path):
     check(found)
     assert "Warning" not in found.said
     cluster.stop("connect")
+
+
+def test_a_directory_of_manifests_outlives_an_executor_and_a_driver(cluster, origin, tmp_path):
+    """Prepared by the cluster; then an executor dies, the driver, and the second driver goes on."""
+    folder, to = tmp_path / "manifests", tmp_path / "to"
+    folder.mkdir()
+    rows = [{**row, "url": origin.url + row["url"]} for row in rows_of(tmp_path / "m.json")]
+    for at in range(4):
+        lines = (json.dumps(row) + "\n" for row in rows[at::4])
+        (folder / f"{at}.jsonl").write_text("".join(lines))
+    first = begin(cluster, folder, to)
+    wait_until(lambda: in_place(to) > len(FILES) // 4, first)
+    (executor,) = cluster.executors("127.0.0.3")
+    os.kill(executor, signal.SIGKILL)
+    wait_until(lambda: in_place(to) > len(FILES) // 2, first)
+    first.kill()
+    first.communicate()
+    found = ended(begin(cluster, folder, to), origin, to)
+    print(found.line())
+    assert (found.code, found.is_whole) == (0, True), found.said
+    assert (set(found.told), set(found.told.values())) == (set(FILES), {1})
+    assert found.extra < 2 * MOST_EXTRA_PERCENT  # two have died
+    assert list((to / ".cfetch/plans").glob("*")) == []
 
 
 def test_the_driver_is_killed_and_run_again(cluster, origin, tmp_path):

@@ -49,7 +49,8 @@ def test_repeated_entries_are_told():
 def test_many_hosts_are_counted():
     """The largest are named, the rest is a number of hosts and of files."""
     hosts = {f"h{i:02}": 100 - i for i in range(SHOWN_HOSTS + 3)}
-    words = [line.strip() for line in preview_lines(**PREVIEW | {"hosts": hosts})]
+    manifest = PREVIEW | {"hosts": hosts, "files": sum(hosts.values())}
+    words = [line.strip() for line in preview_lines(**manifest)]
     assert words[11:13] == ["h09 (91)", "3 more hosts (267)"]
 
 
@@ -63,7 +64,7 @@ def test_a_manifest_that_spark_has_prepared():
         "   batches  2,472",
         "  at least  a takes 2h 00m",
         "            b\\x1b takes 1m 00s",
-        "            c takes 5.0 s",
+        "            c takes 5.0s",
     ]
 
 

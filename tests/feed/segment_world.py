@@ -23,15 +23,14 @@ class SegmentWorld:
         self.source = self.reopened()
 
     def reopened(self):
-        if self.url is None:
-            files = DirectoryFiles(self.root)
-        else:
-            transport = HttpTransport(connect_timeout_s=5.0)
-            files = UrlFiles(
-                SecretUrl(self.url), transport=transport, clock=SystemClock(), jitter=lambda: 0.0
-            )
-        self.opened.append(SegmentSource(files))
+        self.opened.append(SegmentSource(self._files()))
         return self.opened[-1]
+
+    def _files(self) -> SegmentFiles:
+        if self.url is None:
+            return DirectoryFiles(self.root)
+        transport = HttpTransport(connect_timeout_s=5.0)
+        return UrlFiles(SecretUrl(self.url), transport=transport, clock=SystemClock(), jitter=lambda: 0.0)
 
     async def append(self, path):
         self.writer.append([{"path": path, "url": "x.bin", "size": 3}])

@@ -5,9 +5,10 @@ Keys of the seed's example are ``at(0x40)``: a byte at the top of the key space.
 
 import random
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from cfetch.errors import CheckpointExpired, FeedReplaced, Transient
-from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position, Range, Span
+from cfetch.feed.ranges import ALL_KEYS, KeyRange, Range, Span
 from cfetch.feed.source import Change, FeedId, Gone, NotModified, Page, Ranges, Why
 from cfetch.manifest.entry import safe_path
 
@@ -33,9 +34,9 @@ class Node:
     id: str
     keys: KeyRange
     first: int
-    parents: frozenset = frozenset()
-    ancestors: frozenset = frozenset()
-    changes: list = field(default_factory=list)
+    parents: frozenset[str] = frozenset()
+    ancestors: frozenset[str] = frozenset()
+    changes: list[Change] = field(default_factory=list)
     head: int = 0  # the next LSN
     is_live: bool = True
     kept_from: int = 0
@@ -115,10 +116,7 @@ class SimulatedFeed:
         node.head = max(node.head, (last or 0) + 1) if last is not None else node.head
         node.is_live = False
         keys = [node.keys.low, *(edges or [(node.keys.low + node.keys.high) // 2]), node.keys.high]
-        found = [
-            self._add(KeyRange(low, high), node.head, (name,))
-            for low, high in zip(keys, keys[1:], strict=False)
-        ]
+        found = [self._add(KeyRange(low, high), node.head, (name,)) for low, high in pairwise(keys)]
         self._changed()
         return found
 
@@ -142,7 +140,7 @@ class SimulatedFeed:
 
 
 class SimulatedSource:
-    """What one process has of the feed. It counts its requests; ``reads`` are (via, position, keys, answer)."""
+    """What one process has of the feed. ``reads`` are (via, position, keys, answer)."""
 
     def __init__(self, feed, clock, delay_s):
         self._feed = feed

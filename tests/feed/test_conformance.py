@@ -1,4 +1,4 @@
-"""The reference's rows C1 to C25, by number. ``ck`` there is the last LSN read; a token holds the next one."""
+"""The reference's rows C1 to C25, by number. A ``ck`` is the last LSN read; a token holds the next one."""
 
 import asyncio
 from dataclasses import asdict

@@ -22,6 +22,40 @@ ROW: dict[str, Any] = {"lsn": 5, "op": "upsert", "path": "a", "url": "a"}
 PAGE = HEAD | {"range": "0", "next_lsn": 6, "changes": [ROW]}
 
 
+BAD_RANGES: list[tuple[dict[str, Any], str]] = [
+    ({"id": "../0"}, "letters, digits"),
+    ({"id": 0}, "letters, digits"),
+    ({"keys": "0-1"}, "32 hex digits"),
+    ({"keys": "0" * 32}, "LOW-HIGH"),
+    ({"keys": "A" * 32 + "-"}, "lower case"),
+    ({"keys": "2" * 32 + "-" + "1" * 32}, "holds no key"),
+    ({"keys": None}, "string LOW-HIGH"),
+    ({"ancestors": "0"}, "array of ids"),
+    ({"ancestors": [[]]}, "letters, digits"),
+    ({"first": 1}, "unknown key"),
+]
+
+
+BAD_ROWS: list[tuple[dict[str, Any], str]] = [
+    ({"lsn": "5"}, "lsn: it must be an integer"),
+    ({"op": "update"}, 'op: it must be "upsert" or "delete"'),
+    ({"op": None}, "op: it must be"),
+    ({"op": "delete"}, "a delete states no 'url'"),
+    ({"path": "../a"}, "climb|component"),
+    ({"path": "/etc/passwd"}, "absolute"),
+    ({"path": ".cfetch/lock"}, "own state directory"),
+    ({"path": "a\x1b[2J"}, "control"),
+    ({"path": 7}, "path: it must be a string"),
+    ({"key": "f"}, "key: it must be a string of 32"),
+    ({"url": "file:///etc/passwd"}, "http or https"),
+    ({"url": "a b"}, "whitespace"),
+    ({"sha256": "00"}, "64 hexadecimal digits"),
+    ({"size": -1}, "size"),
+    ({"headers": {"Host": "x"}}, "set by cfetch itself"),
+    ({"colour": "red"}, "unknown key"),
+]
+
+
 def said(document, *fields, status="200 OK"):
     """The bytes of an answer."""
     body = document if isinstance(document, bytes) else json.dumps(document).encode()
@@ -73,21 +107,7 @@ def informing(source):
         (said(LIST), "no strong ETag"),
         (said(LIST, 'ETag: W/"1"'), "no strong ETag"),
         (said(LIST, 'ETag: "1"', 'ETag: "1"'), "no strong ETag"),
-        *(
-            (said(LIST | {"ranges": [LIVE | wrong]}, 'ETag: "1"'), words)
-            for wrong, words in [
-                ({"id": "../0"}, "letters, digits"),
-                ({"id": 0}, "letters, digits"),
-                ({"keys": "0-1"}, "32 hex digits"),
-                ({"keys": "0" * 32}, "LOW-HIGH"),
-                ({"keys": "A" * 32 + "-"}, "lower case"),
-                ({"keys": "2" * 32 + "-" + "1" * 32}, "holds no key"),
-                ({"keys": None}, "string LOW-HIGH"),
-                ({"ancestors": "0"}, "array of ids"),
-                ({"ancestors": [[]]}, "letters, digits"),
-                ({"first": 1}, "unknown key"),
-            ]
-        ),
+        *((said(LIST | {"ranges": [LIVE | wrong]}, 'ETag: "1"'), words) for wrong, words in BAD_RANGES),
     ],
 )
 async def test_a_list_that_breaks_the_rules(answer, words):
@@ -143,27 +163,7 @@ def test_a_url_with_a_query_is_no_feeds(url):
         (said(PAGE | {"next_lsn": 6.0}), "fraction"),
         (said(PAGE | {"next_lsn": True}), "boolean"),
         (said(PAGE | {"changes": ["a"]}), "must be an object, not a string"),
-        *(
-            (said(PAGE | {"changes": [ROW | wrong]}), words)
-            for wrong, words in [
-                ({"lsn": "5"}, "lsn: it must be an integer"),
-                ({"op": "update"}, 'op: it must be "upsert" or "delete"'),
-                ({"op": None}, "op: it must be"),
-                ({"op": "delete"}, "a delete states no 'url'"),
-                ({"path": "../a"}, "climb|component"),
-                ({"path": "/etc/passwd"}, "absolute"),
-                ({"path": ".cfetch/lock"}, "own state directory"),
-                ({"path": "a\x1b[2J"}, "control"),
-                ({"path": 7}, "path: it must be a string"),
-                ({"key": "f"}, "key: it must be a string of 32"),
-                ({"url": "file:///etc/passwd"}, "http or https"),
-                ({"url": "a b"}, "whitespace"),
-                ({"sha256": "00"}, "64 hexadecimal digits"),
-                ({"size": -1}, "size"),
-                ({"headers": {"Host": "x"}}, "set by cfetch itself"),
-                ({"colour": "red"}, "unknown key"),
-            ]
-        ),
+        *((said(PAGE | {"changes": [ROW | wrong]}), words) for wrong, words in BAD_ROWS),
         (said(PAGE | {"changes": [{"op": "upsert", "path": "a", "url": "a"}]}), "lsn: it is missing"),
         (said(PAGE | {"changes": [{"op": "upsert", "lsn": 5, "url": "a"}]}), "path: it is missing"),
         (said(PAGE | {"changes": [{"op": "upsert", "lsn": 5, "path": "a"}]}), "url: it is missing"),

@@ -300,6 +300,7 @@ def test_what_crashes_have_left_goes_after_a_day(processes):
     made = [
         f"attempts/{instant}/1/part", f"attempts/{never}/1/part", f"plans/{instant}/entries.msgpack",
         f"plans/{never}/entries.msgpack", f"heartbeats/{instant}.json", "lock.abc", "timeline/.x.tmp",
+        f"plans/{never}/receipts/batch-1-000000", f"plans/{instant}/plan-1/part-000000.parquet",
     ]  # fmt: skip
     for name in made:
         (processes.state / name).parent.mkdir(parents=True, exist_ok=True)
@@ -309,7 +310,7 @@ def test_what_crashes_have_left_goes_after_a_day(processes):
         return [name for name in made if (processes.state / name).exists()]
 
     cleaned(processes)
-    assert left() == [made[1], made[3], made[5], made[6]]
+    assert left() == [made[1], made[3], made[5], made[6], made[7]]
     processes.time_s += 86400.0
     for name in left():
         os.utime(processes.state / name, (0, 0))

@@ -1,0 +1,71 @@
+"""Why a read is routed where: for ``cfetch feed explain``, from a feed or from a follower's checkpoint."""
+
+import msgspec
+
+from cfetch.clock import Clock
+from cfetch.errors import HostileFeed, UsageError
+from cfetch.feed.cache import RouteCache
+from cfetch.feed.lineage import Lineage
+from cfetch.feed.ranges import KeyRange, Position
+from cfetch.feed.route import Token, explained, route, settled
+from cfetch.feed.source import FeedSource, NotModified
+from cfetch.secret import printable
+
+__all__ = ["Explained", "asked_lineage", "explain"]
+
+
+class Explained(msgspec.Struct, frozen=True, kw_only=True):
+    """``cfetch.route/1``: for each piece of the range's keys, who owns the LSN and who is asked for it."""
+
+    class Read(msgspec.Struct, frozen=True, kw_only=True):
+        range: str
+        next_lsn: str
+        via: str
+        others: list[str]
+        archival: bool
+        keys: tuple[str, str]
+
+    schema: str = "cfetch.route/1"
+    feed: str
+    generation: str
+    reads: list[Read]
+    why: list[str]
+
+
+async def asked_lineage(source: FeedSource, clock: Clock) -> Lineage:
+    """As the feed tells it now. Raises SourceError, FeedError."""
+    listing = await source.ranges(None)
+    if isinstance(listing, NotModified):
+        raise HostileFeed("the feed says that its ranges are as before, but nobody had asked before")
+    return await RouteCache(clock).begin(source, listing)
+
+
+def explain(lineage: Lineage, name: str, next_lsn: int) -> Explained:
+    """Where a reader of range ``name`` goes for ``next_lsn``. Raises UsageError, FeedError."""
+    leaf, closed = lineage.leaf(name), lineage.closed.get(name)
+    if leaf is not None:
+        keys: KeyRange = leaf.keys
+    elif closed is not None:
+        keys = closed.keys
+    else:
+        known = ", ".join(printable(one.id) for one in lineage.live[:20])
+        raise UsageError(f"there is no range {printable(name)} in the feed; its live ranges are {known}")
+    token = Token(keys, Position(name, next_lsn))
+    reads = []
+    for one in settled(lineage, token):
+        way = route(lineage, one)
+        read = Explained.Read(
+            range=way.position.range,
+            next_lsn=str(way.position.next_lsn),
+            via=way.via,
+            others=list(way.others),
+            archival=way.is_archival,
+            keys=(f"{way.keys.low:032x}", f"{way.keys.high:032x}"),
+        )
+        reads.append(read)
+    return Explained(
+        feed=f"{lineage.feed.account} {lineage.feed.id}",
+        generation=lineage.generation,
+        reads=reads,
+        why=explained(lineage, token),
+    )

@@ -1,0 +1,94 @@
+"""A directory that the real server publishes from another thread, and a follower of it in this one."""
+
+import asyncio
+import threading
+from contextlib import contextmanager, nullcontext
+
+from cfetch.config.settings import Settings
+from cfetch.follow import FollowOptions, follow
+from tests.feed.http_world import HttpWorld
+from tests.transfer.drive import tree
+
+__all__ = ["Scene", "Served", "scene_of"]
+
+
+class Served:
+    """``HttpWorld`` without ``await``: its loop is another thread's."""
+
+    def __init__(self, root, **how):
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever)
+        self.thread.start()
+        self.world = HttpWorld()
+        self.do(self.world.start(root, **how))
+        self.root, self.url = root, self.world.url
+
+    def do(self, work):
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
+
+    def close(self):
+        try:
+            self.do(self.world.close())
+        finally:
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self.thread.join()
+            self.loop.close()
+
+    def write(self, files):
+        """Publish them together; None is a delete."""
+        for name, text in files.items():
+            where = self.root / name
+            if text is None:
+                where.unlink()
+                while not any(where.parent.iterdir()):
+                    where = where.parent
+                    where.rmdir()
+            else:
+                where.parent.mkdir(parents=True, exist_ok=True)
+                where.write_text(text)
+        return self.do(self.world.scan())
+
+    def split(self):
+        """Every live range."""
+        for one in self.world.store.listed()[1]:
+            self.do(self.world.split(one.id))
+
+    def merge(self):
+        """The first two live ranges."""
+        ranges = sorted(self.world.store.listed()[1], key=lambda one: one.keys)
+        self.do(self.world.merge(ranges[0].id, ranges[1].id))
+
+    def tree(self):
+        return {name: data for name, data in tree(self.root).items() if not name.startswith(".cfetch-feed")}
+
+
+class Scene:
+    """The follower: its destination, what its plans told, and its lines."""
+
+    def __init__(self, served, to):
+        self.served, self.to = served, to
+        self.events, self.lines = [], []
+
+    def follow(self, *, settings=None, **options):
+        self.events.clear()
+        self.lines.clear()
+        return follow(
+            self.served.url,
+            Settings(**({"to": (str(self.to),), "durability": "crash"} | (settings or {}))),
+            FollowOptions(**({"once": True} | options)),
+            env={},
+            dashboard=lambda: nullcontext(self.events.append),
+            told=self.lines.append,
+        )
+
+    def tree(self):
+        return tree(self.to)
+
+
+@contextmanager
+def scene_of(folder, **how):
+    served = Served(folder / "source", **how)
+    try:
+        yield Scene(served, folder / "to")
+    finally:
+        served.close()

@@ -1,7 +1,7 @@
 """What the hub of a run on a cluster costs its driver: so many tasks on real sockets, a beat a second each.
 
-The tasks are threads of another process, which has no part in the figure; each has 16 attempts under way, tells
-as many of them as it would in a run of that size, and asks for connections to one host that all share. Usage::
+The tasks are in another process, which has no part in the figure. Each has 16 attempts under way, tells as
+many of them as it would in a run of that size, and asks for connections to one host that all share. Usage::
 
     python benchmarks/hub_load.py [--tasks 1000] [--seconds 20] [--json]
 """
@@ -112,6 +112,7 @@ def main() -> None:
         process = spawn.Process(target=all_tasks, args=(hub.at.host, hub.at.port, key, args.tasks, theirs))
         process.start()
         while len(hub.look().tasks) < args.tasks:
+            assert process.is_alive()
             time.sleep(0.1)
         began_s, cpu_s, in_looks_s = time.perf_counter(), time.process_time(), 0.0
         while time.perf_counter() - began_s < args.seconds:

@@ -7,6 +7,7 @@ own constants. No simulation.
 from typing import NamedTuple
 
 from cfetch.pipeline.cluster_run import READING_PAUSES
+from cfetch.pipeline.large import LARGE_BYTES
 from cfetch.pipeline.shares import MOST_FILES, Pace, target_s
 
 __all__ = ["Costs", "Paper", "limits_of", "paper"]
@@ -22,16 +23,17 @@ class Costs(NamedTuple):
     """Of the driver, one core; seconds and bytes. Where each is from: docs/scale.md."""
 
     launches_a_s: float = 230.0
-    freeze_s: float = 12.5e-6  # an entry
-    cut_s: float = 2.5e-6
-    write_s: float = 4.0e-6
-    held_bytes: float = 38.0  # an entry, for the whole run
-    cut_bytes: float = 147.0  # an entry, while it is cut
-    tell_s: float = 12.0e-6  # a file: read in a part and in a receipt, and told on
+    one_machine_s: float = 19e-6  # an entry: frozen, cut and written by the driver
+    one_machine_bytes: float = 38.0 + 147.0  # an entry: held for the run, and besides while it is cut
+    prepared_s: float = 106e-6  # an entry, of one slot: Spark does it
+    digest_s: float = 0.1e-6  # an entry, of the driver in any case: 100 bytes at a gigabyte a second
+    prepared_bytes: float = 1 / 8  # an entry: a bit says that it has come to its end
+    batch_bytes: float = 100.0  # its cost, files and sharers
+    row_bytes: float = 200.0  # of a manifest
+    tell_s: float = 12e-6  # a file: read in a part and in a receipt, and told on
     reading_share: float = 1 / (1 + READING_PAUSES)  # of the driver's time while the job runs
-    receipt_bytes: float = 734.0  # a file, in a part and again in the receipt
-    group_s: float = 1.7e-6  # a row group, for each task that reads the footer
-    group_bytes: float = 220.0  # and so much of the footer
+    receipt_bytes: float = 734.0  # a file
+    metrics_bytes: float = 684.0
     result_bytes: float = 200.0  # of a task
     beat_s: float = 80e-6
     name_s: float = 1 / 5_000  # a file that gets its name: what a file server bears, an assumption
@@ -49,7 +51,7 @@ class Paper(NamedTuple):
     names_a_s: float
     beats_share: float
     held_bytes: float
-    receipts_bytes: float
+    told_bytes: float
     gives_way: tuple[str, ...]
 
     @property
@@ -65,37 +67,35 @@ def limits_of(files: int, size_bytes: int, executors: int, costs: Costs | None =
     batches = max(round(total_s / target_s(total_s, slots)), -(-files // MOST_FILES))
     network_s = total_s / slots
     in_time = network_s * costs.reading_share / costs.tell_s  # files that are told while others come
-    parts_s = {
-        "sources and network": network_s,
-        "launches": batches / costs.launches_a_s,
-        "plan": files * (costs.freeze_s + costs.cut_s + costs.write_s),
-        "account": max(0.0, files - in_time) * costs.tell_s,
-        "finding row groups": batches / slots * batches * costs.group_s,
-        "names": files * costs.name_s,
+    plan_s, held_bytes = files * costs.one_machine_s, files * costs.one_machine_bytes
+    if files * costs.row_bytes >= LARGE_BYTES:
+        plan_s = files * (costs.prepared_s / slots + costs.digest_s)
+        held_bytes = files * costs.prepared_bytes + batches * costs.batch_bytes
+    told_bytes = files * (costs.receipt_bytes + costs.metrics_bytes)
+    over = {
+        "driver's memory": held_bytes > 16 * GIB,
+        "results": batches * costs.result_bytes > GIB,
+        "hub": slots * costs.beat_s > 1,
+        "disk for what is told": told_bytes > 100 * GIB,
     }
-    held = files * costs.held_bytes
-    gives_way = tuple(
-        what
-        for what, is_over in {
-            "driver's memory": held + files * costs.cut_bytes > 16 * GIB,
-            "results": batches * costs.result_bytes > GIB,
-            "work file's footer": batches * costs.group_bytes > 100 * MIB,
-            "disk for receipts": files * costs.receipt_bytes > 100 * GIB,
-        }.items()
-        if is_over
-    )
     return Paper(
         files=files,
         size_bytes=size_bytes,
         executors=executors,
         batches=batches,
         network_s=network_s,
-        parts_s=parts_s,
+        parts_s={
+            "network": network_s,
+            "launches": batches / costs.launches_a_s,
+            "plan": plan_s,
+            "account": max(0.0, files - in_time) * costs.tell_s,
+            "names": files * costs.name_s,
+        },
         names_a_s=files / network_s,
         beats_share=slots * costs.beat_s,
-        held_bytes=held,
-        receipts_bytes=files * costs.receipt_bytes,
-        gives_way=gives_way,
+        held_bytes=held_bytes,
+        told_bytes=told_bytes,
+        gives_way=tuple(what for what, is_over in over.items() if is_over),
     )
 
 
@@ -105,16 +105,15 @@ COLUMNS = (
     "executors",
     "bytes",
     "batches",
-    "sources and network",
+    "network",
     "launches",
     "plan",
     "account",
-    "row groups",
     "names",
     "names a second",
-    "hub, of a core",
+    "hub",
     "driver holds",
-    "receipts",
+    "told",
     "longest",
     "gives way",
 )
@@ -139,9 +138,9 @@ def row(one: Paper) -> str:
         f"{one.batches:,}",
         *(seconds(part_s) for part_s in one.parts_s.values()),
         f"{one.names_a_s:,.0f}",
-        f"{100 * one.beats_share:.1f} %",
+        f"{100 * one.beats_share:.0f} %",
         size(one.held_bytes),
-        size(one.receipts_bytes),
+        size(one.told_bytes),
         one.slowest,
         ", ".join(one.gives_way),
     ]

@@ -348,7 +348,7 @@ class Prepared:
         plan = self.plan
         if self._settings.engine == "local":
             if not isinstance(plan, Plan):
-                raise UsageError("the plan was prepared by Spark, in batches; run it with --engine spark")
+                raise ConfigError("engine is local, and Spark has prepared the plan: give --engine spark")
             return Run(
                 plan,
                 self._volumes,

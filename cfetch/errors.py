@@ -82,10 +82,14 @@ class ConfigError(UsageError):
 
 
 class Problem(NamedTuple):
-    """One fault of a manifest. ``line`` is 1-based; 0 means the document as a whole."""
+    """One fault of a manifest. ``line`` is 1-based; 0 means the document as a whole.
+
+    ``source``: which manifest, where the error is about several.
+    """
 
     line: int
     message: str
+    source: str | None = None
 
 
 class ManifestError(UsageError):
@@ -100,9 +104,8 @@ class ManifestError(UsageError):
         self.source = source
         self.problems = problems
         self.total = total
-        shown = "\n".join(
-            f"  {source}:{p.line}: {p.message}" if p.line else f"  {source}: {p.message}" for p in problems
-        )
+        places = (f"{p.source or source}:{p.line}" if p.line else p.source or source for p in problems)
+        shown = "\n".join(f"  {at}: {p.message}" for at, p in zip(places, problems, strict=True))
         more = f"\n  … and {total - len(problems)} more" if total > len(problems) else ""
         count = "1 fault" if total == 1 else f"{total} faults"
         where = f"\n  all of them, as Parquet: {table}" if table else ""

@@ -39,6 +39,7 @@ from cfetch.volumes import Volumes
 
 __all__ = ["Guard", "Run", "started"]
 
+_Handlers = dict[int, Any]
 HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 MANY_HOSTS = 256  # an idle connection is kept for 15 s, and 1,024 descriptors are a usual limit
 
@@ -81,6 +82,7 @@ class Run:
         self._refresher = refresher
         self._clock = clock
         self._ended_by: list[CfetchError] = []
+        self._listening: _Handlers = {}
         self._lost: str | None = None
         self._on_lost: Callable[[], None] | None = None
 
@@ -95,7 +97,7 @@ class Run:
         tally = Tally()
         tell = fan_out(*(one for one in (tally, metrics, tracing_listener(), listener) if one is not None))
         try:
-            with _handlers_kept():
+            with _handlers_kept() as self._listening:
                 return asyncio.run(self._go(guard, tell, tally, metrics))
         finally:
             metrics.close()
@@ -134,7 +136,7 @@ class Run:
             confirm=guard.confirm,
         )
         try:
-            with _signals(pool, self._ended_by), self._watched(guard, pool):
+            with _signals(pool, self._ended_by, self._listening), self._watched(guard, pool):
                 self._begin(emit, guard)
                 await pool.run()
         finally:
@@ -213,26 +215,25 @@ def started(
 
 
 @contextmanager
-def _handlers_kept() -> Iterator[None]:
+def _handlers_kept() -> Iterator[_Handlers]:
     """Whoever listened to signals before does so again afterwards: the run is one of several."""
     mine = threading.current_thread() is threading.main_thread()  # elsewhere signals are somebody else's
-    before = {number: signal.getsignal(number) for number in HANDLED_SIGNALS if mine}
+    before: _Handlers = {number: signal.getsignal(number) for number in HANDLED_SIGNALS if mine}
     try:
-        yield
+        yield before
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 @contextmanager
-def _signals(pool: Pool, ended_by: list[CfetchError]) -> Iterator[None]:
+def _signals(pool: Pool, ended_by: list[CfetchError], before: _Handlers) -> Iterator[None]:
     """The first SIGINT, SIGTERM or SIGHUP ends the run in good order; the second ends the process at once.
 
     What the caller has set to be ignored stays so, as ``nohup`` does with SIGHUP. A caller who listens hears
-    of it too: it may come when there is nothing left to end here.
+    of it too: it may come when nothing is left to end here. ``before``: by number, from outside the loop.
     """
     loop = asyncio.get_running_loop()
-    before: dict[int, Any] = {}
 
     def on_signal(number: int, frame: object) -> None:
         if ended_by:
@@ -244,12 +245,11 @@ def _signals(pool: Pool, ended_by: list[CfetchError]) -> Iterator[None]:
             pool.stop,
             f"{signal.Signals(number).name}: closing what is under way; once more to leave at once",
         )
-        if callable(before[number]) and before[number] is not signal.default_int_handler:
-            before[number](number, frame)
+        heard = before[number]
+        if callable(heard) and heard is not signal.default_int_handler:
+            heard(number, frame)
 
-    mine = threading.current_thread() is threading.main_thread()
-    for number in HANDLED_SIGNALS if mine else ():
-        before[number] = signal.getsignal(number)
-        if before[number] is not signal.SIG_IGN:
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
             signal.signal(number, on_signal)  # to the end: closing may wait for a slow resolver's thread
     yield

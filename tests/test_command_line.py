@@ -19,6 +19,7 @@ VERBS = [
     ["report"],
     ["verify"],
     *(["manifest", one] for one in ("check", "build")),
+    *(["feed", one] for one in ("serve", "split")),
 ]
 
 

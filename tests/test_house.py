@@ -92,7 +92,13 @@ def project_files():
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["--version"], ["download", "--help"], ["metrics", "load", "--help"]],
+    [
+        ["--help"],
+        ["--version"],
+        ["download", "--help"],
+        ["feed", "serve", "--help"],
+        ["metrics", "load", "--help"],
+    ],
     ids=" ".join,
 )
 def test_help_waits_for_no_heavy_library(arguments, tmp_path):

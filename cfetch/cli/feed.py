@@ -24,43 +24,51 @@ RESCAN = duration(0.05, 86_400, "")
 KEEP = duration(1, 100 * 365 * 86_400, "")
 
 
+Source = Annotated[
+    Path,
+    typer.Argument(
+        help="A directory, or a JSON Lines file of rows that is appended to.",
+        metavar="SOURCE",
+        show_default=False,
+    ),
+]
+Host = Annotated[
+    str, typer.Option(help="Listen on this address; whoever reaches it sees all files.", metavar="ADDRESS")
+]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.", metavar="PORT")]
+Rescan = Annotated[
+    str, typer.Option(help="How long to wait between two looks for changes.", metavar="DURATION")
+]
+SplitEntries = Annotated[
+    int | None,
+    typer.Option(min=1, help="Split a range that has more entries.", metavar="N", show_default=False),
+]
+Keep = Annotated[
+    str | None,
+    typer.Option(
+        help="Drop changes that are older (default: keep all).", metavar="DURATION", show_default=False
+    ),
+]
+State = Annotated[
+    Path | None,
+    typer.Option(
+        help="Where the feed is kept (default: .cfetch-feed in or beside SOURCE).",
+        metavar="DIR",
+        show_default=False,
+    ),
+]
+
+
 @app.command(no_args_is_help=True)
 def serve(
     *,
-    source: Annotated[
-        Path,
-        typer.Argument(
-            help="A directory, or a JSON Lines file of rows that is appended to.",
-            metavar="SOURCE",
-            show_default=False,
-        ),
-    ],
-    host: Annotated[
-        str,
-        typer.Option(help="Listen on this address; whoever reaches it sees all files.", metavar="ADDRESS"),
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.", metavar="PORT")] = 0,
-    rescan: Annotated[
-        str, typer.Option(help="How long to wait between two looks for changes.", metavar="DURATION")
-    ] = "2s",
-    split_entries: Annotated[
-        int | None,
-        typer.Option(min=1, help="Split a range that has more entries.", metavar="N", show_default=False),
-    ] = None,
-    keep: Annotated[
-        str | None,
-        typer.Option(
-            help="Drop changes that are older (default: keep all).", metavar="DURATION", show_default=False
-        ),
-    ] = None,
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            help="Where the feed is kept (default: .cfetch-feed in or beside SOURCE).",
-            metavar="DIR",
-            show_default=False,
-        ),
-    ] = None,
+    source: Source,
+    host: Host = "127.0.0.1",
+    port: Port = 0,
+    rescan: Rescan = "2s",
+    split_entries: SplitEntries = None,
+    keep: Keep = None,
+    state: State = None,
 ) -> None:
     """Publish a directory tree as a feed over HTTP, until SIGTERM or Ctrl-C.
 

@@ -63,7 +63,7 @@ def check(
         found = checked(manifest, base_url=base_url, progress=told, network=network)
     except ManifestError as error:
         if json:
-            faults = [{"line": line, "message": message} for line, message in error.problems]
+            faults = [{"line": line, "message": message} for line, message, _ in error.problems]
             document = {"schema": "cfetch.manifest/1", "faults": error.total, "first_faults": faults}
             sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
         raise

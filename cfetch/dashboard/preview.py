@@ -10,6 +10,7 @@ __all__ = ["preview_lines"]
 
 SHOWN_HOSTS = 10  # --json has more of them
 SHOWN_FLOORS = 3
+SHOWN_FLOOR_S = 60.0  # more executors would not make a difference anyway
 
 
 def preview_lines(
@@ -63,5 +64,5 @@ def _hosts(hosts: Mapping[str, int], files: int, more_hosts: int) -> list[tuple[
 def _floors(floors: Mapping[str, float]) -> list[tuple[str, str]]:
     """However many executors there are, these hosts alone take so long."""
     longest = sorted(floors.items(), key=lambda item: -item[1])[:SHOWN_FLOORS]
-    named = [f"{printable(host)} takes {duration(seconds)}" for host, seconds in longest]
+    named = [f"{printable(host)} takes {duration(s)}" for host, s in longest if s >= SHOWN_FLOOR_S]
     return [("" if position else "at least", words) for position, words in enumerate(named)]

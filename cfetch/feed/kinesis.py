@@ -2,8 +2,8 @@
 
 Closed shards can be asked directly, so whoever archives them is not asked. Records that are gone are not
 missed by the service: it goes on with the oldest that it has and says nothing. So a place that was not
-reached by reading on is looked at first: either its record is still there, or a moment in it says that nothing
-came after it which could be gone by now, or the checkpoint has expired.
+reached by reading on is looked at first: either its record is still there, or a moment in it says that
+nothing came after it which could be gone by now, or the checkpoint has expired.
 """
 
 import hashlib
@@ -179,8 +179,8 @@ class KinesisSource:
         is_sure = not await self._has_lost(shard, stream) or self._is_recent(place, stream)
         if not is_sure and (is_early or not await self._has(shard, place.sequence)):
             raise CheckpointExpired(
-                f"the stream {self._api.stream} keeps records for {stream.retention_h} hours, and has dropped "
-                f"what comes next in shard {shard.id}, or may have"
+                f"the stream {self._api.stream} keeps records for {stream.retention_h} hours, and has "
+                f"dropped what comes next in shard {shard.id}, or may have"
             )
         if not is_early:
             kind = "AFTER_SEQUENCE_NUMBER" if place.is_behind else "AT_SEQUENCE_NUMBER"

@@ -66,9 +66,20 @@ class KinesisApi:
     """
 
     def __init__(
-        self, stream: str, *, region: str, endpoint: str | None, clock: Clock, jitter: Callable[[], float]
+        self,
+        stream: str,
+        *,
+        region: str,
+        clock: Clock,
+        jitter: Callable[[], float],
+        endpoint: str | None = None,
+        session: Any = None,  # noqa: ANN401 - botocore has no types
     ) -> None:
-        """Raises UsageError: botocore is not installed, or knows no such region."""
+        """``session``: botocore's, with credentials of its own; None: those that AWS's tools would take.
+
+        Raises:
+            UsageError: botocore is not installed, or knows no such region.
+        """
         try:
             import botocore.config
             import botocore.exceptions
@@ -85,7 +96,7 @@ class KinesisApi:
         )
         self._errors = botocore.exceptions
         try:
-            self._client = botocore.session.get_session().create_client(
+            self._client = (session or botocore.session.get_session()).create_client(
                 "kinesis", region_name=region, endpoint_url=endpoint, config=config
             )
         except (self._errors.BotoCoreError, ValueError) as error:

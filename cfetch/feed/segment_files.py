@@ -3,24 +3,26 @@
 import asyncio
 import os
 import stat
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from http import HTTPStatus
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from cfetch.clock import Clock
-from cfetch.errors import Refused, Transient
+from cfetch.errors import Refused
+from cfetch.feed.segment_index import MAX_SEGMENT_BYTES
 from cfetch.manifest.urls import relative_url
 from cfetch.placement.local import local_fault
 from cfetch.secret import SecretUrl, printable
-from cfetch.transfer.http import Response, Transport
-from cfetch.transfer.judge import Action, Asked, judge
-from cfetch.transfer.repeat import refusal, until_answered
+from cfetch.transfer.document import Answer, ask
+from cfetch.transfer.http import Transport
+from cfetch.transfer.judge import Action, Asked, Verdict, judge
+from cfetch.transfer.repeat import refusal
 
 __all__ = ["DirectoryFiles", "SegmentFiles", "UrlFiles"]
 
-SILENCE_S = 30.0  # as for other documents: no monitor watches these
-BLOCK_BYTES = 1 << 20
-T = TypeVar("T")
+_MISSING = frozenset({404, 410})
+_JUDGED = frozenset({206, 304, 416})  # here, as the asking does not know of ranges
 
 
 class SegmentFiles(Protocol):
@@ -105,71 +107,48 @@ class UrlFiles:
 
     async def fresh(self, path: str, most: int) -> bytes | None:
         """See ``SegmentFiles``. Asked again, the server may say by its ETag that it is the same."""
-        return await self._answered(lambda: self._fresh(path, most))
+        kept = self._kept.get(path)
+        answer = await self._ask(path, {} if kept is None else {"If-None-Match": kept[0]}, most)
+        if answer.status == HTTPStatus.NOT_MODIFIED and kept is not None:
+            return kept[1]
+        if answer.status in _MISSING:
+            return None
+        _judged(answer, Asked())
+        etags = answer.headers.getall("ETag", [])
+        if len(etags) == 1:
+            self._kept[path] = (etags[0], answer.body)
+        return answer.body
 
     async def tail(self, path: str, from_byte: int, most: int) -> bytes | None:
         """See ``SegmentFiles``. A server without ranges sends the whole."""
-        return await self._answered(lambda: self._tail(path, from_byte, most))
+        headers = {"Range": f"bytes={from_byte}-"} if from_byte else {}
+        answer = await self._ask(path, headers, MAX_SEGMENT_BYTES + 1)
+        if answer.status in _MISSING:
+            return None
+        if answer.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and from_byte:
+            return b""
+        begin = from_byte - _judged(answer, Asked(from_byte=from_byte)).from_byte
+        return answer.body[begin : begin + most]
 
     async def close(self) -> None:
         """See ``SegmentFiles``."""
         await self._transport.close()
 
-    async def _answered(self, ask: Callable[[], Awaitable[T]]) -> T:
-        return await until_answered(ask, clock=self._clock, jitter=self._jitter)
-
-    async def _open(self, path: str, headers: dict[str, str]) -> Response:
-        url = SecretUrl(f"{self.base_url}{relative_url(path)}{self._query}")
-        return await _in_time(self._transport.open(url, headers, {}, fresh=False))
-
-    async def _fresh(self, path: str, most: int) -> bytes | None:
-        kept = self._kept.get(path)
-        response = await self._open(path, {} if kept is None else {"If-None-Match": kept[0]})
-        try:
-            if response.status == 304 and kept is not None:
-                return kept[1]
-            if response.status in (404, 410):
-                return None
-            data = await _body(response, Asked(), 0, most)
-        finally:
-            response.close()
-        self._kept.pop(path, None)
-        etags = response.headers.getall("ETag", [])
-        if len(etags) == 1:
-            self._kept[path] = (etags[0], data)
-        return data
-
-    async def _tail(self, path: str, from_byte: int, most: int) -> bytes | None:
-        response = await self._open(path, {"Range": f"bytes={from_byte}-"} if from_byte else {})
-        try:
-            if response.status in (404, 410):
-                return None
-            if response.status == 416:
-                return b""
-            return await _body(response, Asked(from_byte=from_byte), from_byte, most)
-        finally:
-            response.close()
+    async def _ask(self, path: str, headers: dict[str, str], max_bytes: int) -> Answer:
+        return await ask(
+            SecretUrl(f"{self.base_url}{relative_url(path)}{self._query}"),
+            transport=self._transport,
+            clock=self._clock,
+            jitter=self._jitter,
+            max_bytes=max_bytes,
+            headers=headers,
+            expected=_JUDGED | _MISSING,
+        )
 
 
-async def _in_time(step: Awaitable[T]) -> T:
-    try:
-        async with asyncio.timeout(SILENCE_S):
-            return await step
-    except TimeoutError:
-        raise Transient(f"no byte for {SILENCE_S:g} s") from None
-
-
-async def _body(response: Response, asked: Asked, from_byte: int, most: int) -> bytes:
-    """What the reply has of the file from ``from_byte`` on."""
-    verdict = judge(response.status, response.headers, asked)
+def _judged(answer: Answer, asked: Asked) -> Verdict:
+    """What an answer with a body means. Raises Refused."""
+    verdict = judge(answer.status, answer.headers, asked)
     if verdict.action is not Action.ACCEPT:
-        raise refusal(verdict, response.status)
-    if not verdict.framed:
-        raise Refused("the server states no length, so a file that was cut short would go unseen")
-    skipped = from_byte - verdict.from_byte
-    data = bytearray()
-    while block := await _in_time(response.read(BLOCK_BYTES)):
-        data += block
-        if len(data) > skipped + most:
-            raise Refused(f"the file has more than {most} bytes")
-    return bytes(data[skipped:])
+        raise refusal(verdict, answer.status)
+    return verdict

@@ -121,7 +121,7 @@ class _Walk:
                 self._take(batch)
                 batch = []
         self._take(batch)
-        if self._known < self._before and not self._stop.is_set():
+        if self._known < self._before:
             self._sweep()
 
     def _files(self) -> Iterator[Seen]:
@@ -175,7 +175,6 @@ class _Walk:
         changes += [
             Published(file.path, file.size_bytes, file.sha256) for file, is_new in self._ready if is_new
         ]
-        self._known += len(gone)
         self._publish(changes, [file for file, _ in self._ready], gone)
         self._ready, self._new = [], []
         self._since = self._publisher.clock.monotonic()

@@ -32,8 +32,7 @@ from cfetch.secret import SecretText
 __all__ = ["Hub", "open_hub"]
 
 MEETING_S = 5.0  # to prove who one is; a task needs a round trip
-MOST_STRANGERS = 256  # that are about to; more are turned away, and try again
-BACKLOG = 1024  # all tasks of a large cluster begin in the same moment
+MOST_STRANGERS = BACKLOG = 4096  # that are about to: all tasks of a large cluster begin in the same moment
 
 
 class Hub:
@@ -46,6 +45,7 @@ class Hub:
         self._key = bytes.fromhex(at.key.reveal())
         self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
+        self._loop.set_exception_handler(lambda _loop, _what: None)  # out of descriptors: it goes on later
         self._over = asyncio.Event()
         self._strangers = 0
         self._meetings: set[asyncio.Task[None]] = set()

@@ -189,7 +189,8 @@ class _Preparing:
         units = [msgspec.structs.replace(one, number=n) for n, one in enumerate(chain(*cut))]
         counted = [one for one in units if one.end is not None]
         work = partial(_told, lambda unit: (unit.number, count_lines(unit)))
-        told = self._frame(_tasks(counted, _unit_weight), work, "told binary").collect()
+        tasks = _tasks(counted, _unit_weight)
+        told = self._frame(tasks, work, "told binary").collect() if tasks else []
         ends: dict[int, int] = dict(msgspec.json.decode(row.told) for row in told)
         source, line = -1, 1
         for at, unit in enumerate(units):

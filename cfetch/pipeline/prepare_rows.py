@@ -330,7 +330,7 @@ def read_unit(unit: Unit, stage: Path, rejected: Path, base_url: str | None) -> 
             except ManifestError as error:  # of what is compressed
                 told.broken = True
                 for problem in error.problems:
-                    faults.add(*problem)
+                    faults.add(problem.line, problem.message)
             told.rejected = faults.total
     except UsageError as error:
         told.usage = error.message

@@ -128,17 +128,8 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
         """
         if not self.rejected:
             return
-        if len(sources) == 1:
-            name = printable(str(sources[0]))
-            problems = tuple(Problem(one.line, one.reason) for one in self.first_rejected)
-        else:
-            name = f"the set of {len(sources)} manifests"
-            problems = tuple(
-                Problem(
-                    0, f"{one.source}:{one.line}: {one.reason}" if one.line else f"{one.source}: {one.reason}"
-                )
-                for one in self.first_rejected
-            )
+        name = printable(str(sources[0])) if len(sources) == 1 else f"the set of {len(sources)} manifests"
+        problems = tuple(Problem(one.line, one.reason, one.source) for one in self.first_rejected)
         where = None if kept is None else printable(str(kept), 1000)
         raise ManifestError(name, problems, self.rejected, table=where)
 

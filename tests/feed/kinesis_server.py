@@ -1,13 +1,15 @@
-"""moto's Kinesis as a server of its own, ``python -m tests.feed.kinesis_server``: prints its port when it is ready.
+"""moto's Kinesis as a server, ``python -m tests.feed.kinesis_server``: prints its port when it is ready.
 
-moto 5.2 has the calls and their forms, but not what a reader of shards depends on. Its numbers begin with 1 in each
-shard; on a split the records stay and get new numbers, on a merge they move; new records go to closed shards; no
-shard ever comes to its end; nothing expires. So those parts are replaced here by what AWS documents. Tags of a
-stream, as ``test:trim``, are a test's levers.
+moto 5.2 has the calls and their forms, but not what a reader of shards depends on. Its numbers begin with 1
+in each shard; on a split the records get new numbers, on a merge they move; new records go to closed shards;
+no shard ever comes to its end; nothing expires. So those parts are replaced here by what AWS documents. Tags
+of a stream, as ``test:trim``, are a test's levers.
 """
 
+import hashlib
 import itertools
 from collections import OrderedDict
+from datetime import timedelta
 
 from moto.core.exceptions import JsonRESTError
 from moto.core.responses import ActionResult
@@ -49,7 +51,7 @@ class Stream(models.Stream):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        self.creation_datetime += models.datetime.timedelta(seconds=next(SECONDS))
+        self.creation_datetime += timedelta(seconds=next(SECONDS))
         self.at_horizon = set(self.shards)
         self.generation = self.to_throttle = 0
         self.has_empty_pages = False
@@ -75,7 +77,7 @@ class Stream(models.Stream):
 
     def get_shard_for_key(self, partition_key, explicit_hash_key):
         key = int(
-            explicit_hash_key or models.md5_hash(partition_key.encode()).hexdigest(),
+            explicit_hash_key or hashlib.md5(partition_key.encode()).hexdigest(),
             10 if explicit_hash_key else 16,
         )
         return next(
@@ -104,7 +106,7 @@ def refused(kind, message="as the test wished"):
 
 
 class Iterator:
-    """``stream|creation|generation|shard|number|hop``: behind that number; a hop brings nothing, but moves on."""
+    """``stream|creation|generation|shard|number|hop``: behind that number; a hop brings nothing."""
 
     @staticmethod
     def text(stream, shard, number, hop=0):
@@ -161,7 +163,7 @@ def list_shards(self):
     shards = [one for one in stream.shards.values() if kind == "all" or one.shard_id in stream.at_horizon]
     begin = int(begin)
     end = begin + PAGE_OF_SHARDS
-    reply = {"Shards": [one.to_json() for one in shards[begin:end]]}
+    reply: dict[str, object] = {"Shards": [one.to_json() for one in shards[begin:end]]}
     if end < len(shards):
         reply["NextToken"] = f"{name}|{kind}|{end}"
     return ActionResult(reply)
@@ -174,11 +176,13 @@ def add_tags_to_stream(self, stream_arn, stream_name, tags):
 
 
 def main():
-    models.Shard, models.Stream = Shard, Stream
-    models.KinesisBackend.get_shard_iterator = get_shard_iterator
-    models.KinesisBackend.get_records = get_records
-    models.KinesisBackend.add_tags_to_stream = add_tags_to_stream
-    responses.KinesisResponse.list_shards = list_shards
+    for owner, own in (
+        (models, (Shard, Stream)),
+        (models.KinesisBackend, (get_shard_iterator, get_records, add_tags_to_stream)),
+        (responses.KinesisResponse, (list_shards,)),
+    ):
+        for one in own:
+            setattr(owner, one.__name__, one)
     server = make_server("127.0.0.1", 0, DomainDispatcherApplication(create_backend_app), True)
     print(server.server_port, flush=True)
     server.serve_forever()

@@ -4,9 +4,12 @@ Keys of the seed's example are ``at(0x40)``: a byte at the top of the key space.
 """
 
 import random
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
+from cfetch.clock import Clock
 from cfetch.errors import CheckpointExpired, FeedReplaced, Transient
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Range, Span
 from cfetch.feed.source import Change, FeedId, Gone, NotModified, Page, Ranges, Why
@@ -49,22 +52,22 @@ class Node:
 class SimulatedFeed:
     """The backend. What it can do wrong is set by its attributes."""
 
-    def __init__(self, *, roots=(ALL_KEYS,), first=0, page=1000):
+    def __init__(self, *, roots: Sequence[KeyRange] = (ALL_KEYS,), first: int = 0, page: int = 1000) -> None:
         self.made = 0
         self.page = page  # the most that a page looks at
-        self.down = set()  # live ranges that do not answer
+        self.down: set[str] = set()  # live ranges that do not answer
         self.lagging = 0  # so many more answers of archives are NotModified
         self.unlisted = 0  # so many more listings are those from before the last change
-        self.lost = None  # (random, share of replies that are lost)
+        self.lost: Any = None  # (random, share of replies that are lost)
         self.splitting = 0  # so many more reads are answered Gone(SPLITTING)
-        self.written = []  # (feed, range, change), in order: the oracle
+        self.written: list[tuple[FeedId, str, Change]] = []  # (feed, range, change), in order: the oracle
         self.recreate(roots=roots, first=first)
 
     def recreate(self, *, roots=(ALL_KEYS,), first=0):
         """Delete it and make it anew under its name."""
         self.made += 1
         self.id = FeedId(ACCOUNT, f"feed-{self.made}")
-        self.nodes = {}
+        self.nodes: dict[str, Node] = {}
         self.version = 0
         self.next_id = 0
         self.before = None
@@ -88,7 +91,7 @@ class SimulatedFeed:
         self.before, self.present = self.present, self._listing()
 
     @property
-    def live(self):
+    def live(self) -> list[str]:
         """Names of the live ranges by key."""
         return [one.id for one in sorted(self.nodes.values(), key=lambda one: one.keys) if one.is_live]
 
@@ -101,7 +104,7 @@ class SimulatedFeed:
         self.written.append((self.id, node.id, change))
         return change
 
-    def fill(self, name, last, every=1, keys=None):
+    def fill(self, name: str, last: int, every: int = 1, keys: KeyRange | None = None) -> None:
         """Changes of a live range up to LSN ``last``, with keys all over it."""
         node = self.nodes[name]
         low, high = keys or node.keys
@@ -110,7 +113,7 @@ class SimulatedFeed:
             skip = min(every - 1, last - node.head)
             self.append(dice.randrange(low, high), skip=skip)
 
-    def split(self, name, *edges, last=None):
+    def split(self, name: str, *edges: int, last: int | None = None) -> list[str]:
         """Close a range, at ``last`` if that is later than its entries; children between the edges."""
         node = self.nodes[name]
         node.head = max(node.head, (last or 0) + 1) if last is not None else node.head
@@ -134,7 +137,7 @@ class SimulatedFeed:
         """Of a range, LSNs below this are not kept any more."""
         self.nodes[name].kept_from = below
 
-    def source(self, clock=None, delay_s=0.0):
+    def source(self, clock: Clock | None = None, delay_s: float = 0.0) -> "SimulatedSource":
         """One more source of it."""
         return SimulatedSource(self, clock, delay_s)
 
@@ -142,15 +145,17 @@ class SimulatedFeed:
 class SimulatedSource:
     """What one process has of the feed. ``reads`` are (via, position, keys, answer)."""
 
-    def __init__(self, feed, clock, delay_s):
+    def __init__(self, feed: SimulatedFeed, clock: Clock | None, delay_s: float) -> None:
         self._feed = feed
         self._clock = clock
         self._delay_s = delay_s
-        self._id = None
+        self._id: FeedId | None = None
         self.listings = 0
-        self.infos = []
-        self.reads = []
-        self.refuse = None  # called with the name of a method before it answers
+        self.infos: list[str] = []
+        self.reads: list[Any] = []
+        self.refuse: Callable[[str], Awaitable[None]] | None = (
+            None  # called with the name of a method before it answers
+        )
 
     async def _answer(self, method, via=None):
         if self._clock:

@@ -140,10 +140,10 @@ async def test_without_its_database_it_is_another_feed(root):
                 await server.source.read("0", Position("0", 1), ALL_KEYS, 10)
 
 
-@pytest.mark.parametrize("after", [1, 300])
+@pytest.mark.parametrize("after", [1, 1001])
 async def test_kill_9_in_the_middle_of_a_scan(root, after):
     """What was told stays under its LSNs; in the end every file is there once."""
-    names = [f"d{number % 10}/{number}" for number in range(2000)]
+    names = [f"d{number % 10}/{number}" for number in range(3000)]
     write(root, *names)
     async with Server(root, "--split-entries", "300") as server:
         seen = await server.has(after)

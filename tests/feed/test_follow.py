@@ -117,7 +117,7 @@ def test_what_cannot_be_had_waits(scene):
     assert [one.path for one in found.failures] == ["b"]
     plans = list_plans(Settings(to=(str(scene.to),))).plans
     assert [plan.state for plan in plans if plan.action == "download"] in ([], ["completed"])
-    (scene.served.root / "b").write_text("2")
+    assert scene.served.write({"b": "2"}) == 0
     again = scene.follow()
     assert (again.exit_code, again.files.done, again.feed.entries) == (0, 1, 0)
     assert scene.tree() == {"a": b"1", "b": b"2"}

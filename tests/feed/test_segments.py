@@ -11,14 +11,18 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
+from cfetch.clock import SystemClock
 from cfetch.errors import CheckpointExpired, FeedReplaced, HostileFeed, LocalFault, Refused, SourceError
 from cfetch.feed.ranges import ALL_KEYS, Position, Span
-from cfetch.feed.segment_files import DirectoryFiles
+from cfetch.feed.segment_files import DirectoryFiles, UrlFiles
 from cfetch.feed.segment_index import index_from
 from cfetch.feed.segment_writer import SegmentWriter
 from cfetch.feed.segments import SegmentSource
 from cfetch.feed.source import Gone, NotModified, Page
+from cfetch.secret import SecretUrl
+from cfetch.transfer.http import HttpTransport
 from tests.feed.contract import MergeContract, RecreateContract, RetentionContract, drained, listed, told
+from tests.feed.reading import follow_through_splits_and_merges
 from tests.feed.segment_world import SegmentWorld
 
 
@@ -427,3 +431,27 @@ def test_an_index_is_read_as_it_was_written(tmp_path):
     closed_feed(tmp_path)
     index = index_from((tmp_path / "index.json").read_bytes())
     assert index_from(index.encoded()) == index
+
+
+@pytest.mark.parametrize("sleeps", [(), (0, 1, 2, 3, 4, 5), (1, 2, 3)], ids=["awake", "late", "asleep"])
+async def test_the_reader_follows_through_splits_and_merges(tmp_path, sleeps):
+    world = SegmentWorld(tmp_path / "feed")
+    await follow_through_splits_and_merges(world, tmp_path / "checkpoint", sleeps)
+    await world.close()
+
+
+async def test_a_segment_closed_with_half_a_line_behind_it_is_read_over_http(tmp_path):
+    """What a killed writer leaves."""
+    data = json.dumps({**GOOD, "lsn": 9}).encode() + b"\n"
+    closed = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    await closed_feed(tmp_path, [data, b'{"lsn":10,"op'], segment=closed).close()
+    async with served(tmp_path) as (url, _):
+        world = UrlFiles(
+            SecretUrl(url),
+            transport=HttpTransport(connect_timeout_s=5.0),
+            clock=SystemClock(),
+            jitter=lambda: 0.0,
+        )
+        source = SegmentSource(world)
+        assert told(await drained(source, "1", "0")) == [("a", "upsert")]
+        await source.close()

@@ -104,13 +104,18 @@ def test_a_change_that_fails_leaves_nothing(store):
         add(store, ["b"], files=files(), split_entries=1)
     with pytest.raises(OverflowError):
         store.publish([Published("b"), Published("c", key=1 << 128)], at_s=0, split_entries=1)
-    with pytest.raises(ZeroDivisionError), store._transaction():
-        store._split(0)
-        assert len(store._live) == 2
-        raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError):
+        split_and_fail(store)
     assert (store.listed(), rows(store, "0"), store.file_count()) == before
     add(store, ["c"])
     assert rows(store, "0") == [(0, "a"), (1, "c")]
+
+
+def split_and_fail(store):
+    with store._transaction():
+        store._split(0)
+        assert len(store._live) == 2
+        raise ZeroDivisionError
 
 
 def test_ranges_that_grow_split_by_themselves(store):
@@ -195,14 +200,17 @@ def test_only_neighbours_merge(store):
     assert found["3"].ancestors == {"0", "1"}
 
 
-def test_a_merged_range_begins_after_all_its_parents(store):
+@pytest.mark.parametrize("longer", ["1", "2"])
+def test_a_merged_range_begins_after_all_its_parents(store, longer):
+    """Whichever of them got further."""
     store.split("0")
-    high = [name for name in NAMES if key_of(name) >= 1 << 127]
-    add(store, high)
+    names = [name for name in NAMES if (key_of(name) >= 1 << 127) == (longer == "2")]
+    add(store, names)
     child = store.merge("1", "2")
-    assert store.span("1", child) == Span(0, -1)
-    assert store.span("2", child) == Span(0, len(high) - 1)
-    assert store.span(child, child) == Span(len(high), None)
+    spans = {of: store.span(of, child) for of in ("1", "2", child)}
+    assert spans.pop(longer) == Span(0, len(names) - 1)
+    assert spans.pop(child) == Span(len(names), None)
+    assert list(spans.values()) == [Span(0, -1)]
 
 
 def test_a_page_looks_through_so_much_and_no_more(store, monkeypatch):
@@ -247,6 +255,15 @@ def test_what_is_older_than_it_is_kept_is_dropped(store):
     assert store.window("0", "1", 2, ALL_KEYS, 10).expired == 3
     assert store.span("0", "1") == Span(0, 2)
     store.forget(300)
+
+
+def test_a_reader_from_the_start_begins_with_what_is_kept(store, monkeypatch):
+    """However much was dropped before it: it is never told that it is too late."""
+    monkeypatch.setattr(module, "SCAN_LSNS", 5)
+    add(store, NAMES[:20], at_s=100)
+    add(store, NAMES[20:22], at_s=200)
+    store.forget(150)
+    assert rows(store, "0") == [(20, NAMES[20]), (21, NAMES[21])]
 
 
 def test_what_stands_in_the_way(store):

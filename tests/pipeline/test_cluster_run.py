@@ -18,10 +18,11 @@ from cfetch.config.settings import Settings
 from cfetch.download import prepare
 from cfetch.errors import Held, UsageError
 from cfetch.events import EntryFinished, Event, Progress, RunNoted, RunStarted, RunStopping
-from cfetch.pipeline import shares
+from cfetch.pipeline import cluster_run, shares
 from cfetch.pipeline.job import own_words, slots_of, start_job, unlike
 from cfetch.pipeline.work import Work
 from cfetch.renewal import Origin
+from tests.pipeline.counting import counting
 from tests.pipeline.scene import asked, download, files_of, served, whole, write_manifest
 from tests.transfer.drive import tree
 
@@ -267,3 +268,54 @@ def test_a_host_that_makes_more_executors_useless_is_told(tmp_path):
     assert re.fullmatch(
         r"127.0.0.1:\d+ alone takes about .*, and more executors do not make that shorter", note
     )
+
+
+def test_tasks_together_keep_the_limit_of_a_host(tmp_path, small_batches):
+    """Two at a time, eight files each: three connections in all, which no fixed share allows."""
+    told: list[Event] = []
+    rows = [{"path": f"f{n}", "size": 1000} for n in range(300)]
+    with counting() as origin:
+        files = [{"url": f"{origin.url}{row['path']}", **row} for row in rows]
+        (tmp_path / "m.json").write_text(json.dumps({"version": 1, "files": files}))
+        options = {"engine": "spark", "concurrency": 8, "per_host": 3}
+        summary = download(tmp_path / "m.json", tmp_path / "to", told.append, **options)
+        assert (origin.requests, origin.most_asking) == (300, 3)
+    assert summary.exit_code == 0
+    seen = [event.executors for event in told if isinstance(event, Progress)]
+    assert max(sum(one.tasks for one in executors) for executors in seen) == 2
+
+
+def test_a_stop_comes_through_the_hub(tmp_path, monkeypatch):
+    """Here the file that says so has a name that no task looks for."""
+    monkeypatch.setattr(cluster_run, "STOP_NAME", "elsewhere")
+    sent: list[bool] = []
+
+    def once(event):
+        if isinstance(event, Progress) and event.active and not sent:
+            sent.append({one.executor for one in event.active} == {one.name for one in event.executors})
+            os.kill(os.getpid(), signal.SIGINT)
+
+    held = Fault(kind="stall", after_bytes=10, first=0)
+    with served(FILES, {NAMES[-1]: held}) as origin:
+        manifest = write_manifest(tmp_path / "m.json", origin, FILES)
+        summary = download(manifest, tmp_path / "to", once, engine="spark", stall_timeout=600.0)
+    assert sent == [True]
+    assert (summary.exit_code, summary.status) == (130, "interrupted")
+    assert summary.files.done == 39
+
+
+@pytest.mark.parametrize("at", [("192.0.2.1", None), None])
+def test_without_a_hub_a_run_is_the_same(tmp_path, monkeypatch, at):
+    """No address to listen at, or Connect, which tells none: receipts and live files do."""
+    monkeypatch.setattr(cluster_run, "driver_at", lambda _: at)
+    told: list[Event] = []
+    with served(FILES) as origin:
+        manifest = write_manifest(tmp_path / "m.json", origin, FILES)
+        assert download(manifest, tmp_path / "to", told.append, engine="spark").exit_code == 0
+    notes = [event.note for event in told if isinstance(event, RunNoted)]
+    assert len(notes) == (at is not None)
+    assert all(
+        re.fullmatch(r"executors cannot be heard at 192.0.2.1 \(.+\): no live view of them", one)
+        for one in notes
+    )
+    assert tree(tmp_path / "to") == whole(FILES)

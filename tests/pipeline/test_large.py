@@ -142,6 +142,7 @@ def test_faults_are_told_and_kept_in_a_table(tmp_path):
         assert asked(origin) == {}
     assert (caught.value.total, caught.value.exit_code) == (2, 2)
     assert f"{folder}/z.jsonl:1: url: its scheme is not http or https" in str(caught.value)
+    assert "manifests: " not in str(caught.value)
     table = re.search(r"all of them, as Parquet: (.+)$", str(caught.value))
     assert table
     assert [row["line"] for row in pq.read_table(table[1]).sort_by("line").to_pylist()] == [1, 2]
@@ -198,7 +199,7 @@ def test_a_plan_is_previewed_scheduled_run_and_given_up(tmp_path, monkeypatch):
             instant = prepared.schedule().instant
         assert pending(settings) == [instant]
         for refused, words in (
-            (replace(settings, engine="local"), "run it with --engine spark"),
+            (replace(settings, engine="local"), "engine is local"),
             (replace(settings, metrics=str(to / NAMES[-1])), "where the manifest wants a file"),
         ):
             with (

@@ -1,0 +1,144 @@
+"""What the cache of a feed's lineage saves: 64 leaves after six rounds of splits, read by 64 readers at once.
+
+Each reader has the keys of one leaf and begins with the oldest entry, so it reads six closed ranges and its
+own. Every request takes a round trip; time is virtual, so the figures are those of the requests alone, and the
+same on every machine. Then leaves split once more, and the readers go on: what the news cost.
+
+    python benchmarks/feed_requests.py [--rtt-ms 20] [--entries 100] [--limit 20]
+"""
+
+import argparse
+import asyncio
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from cfetch.clock import VirtualClock, run_virtual
+from cfetch.feed.cache import RouteCache
+from cfetch.feed.ranges import ALL_KEYS, KeyRange
+from cfetch.feed.reader import Reader
+from tests.feed.simulator import SimulatedFeed, SimulatedSource
+
+ROUNDS = 6
+
+
+def feed_of(entries: int) -> SimulatedFeed:
+    """64 leaves; each of the 127 ranges had ``entries`` while it was live."""
+    feed = SimulatedFeed()
+    for number in range(ROUNDS + 1):
+        for name in feed.live:
+            node = feed.nodes[name]
+            feed.fill(name, node.head + entries - 1)
+        if number < ROUNDS:
+            for name in feed.live:
+                feed.split(name)
+    return feed
+
+
+async def drained(reader: Reader, told: list[str]) -> None:
+    """Read to the end."""
+    while not reader.is_at_end:
+        step = await reader.step()
+        told += [f"{step.range} {change.lsn}" for change in step.changes]
+
+
+async def measured(entries: int, limit: int, rtt_s: float, *, enabled: bool) -> dict[str, object]:
+    """64 readers at once, then once more after each leaf has split."""
+    feed = feed_of(entries)
+    clock = VirtualClock()
+    cache = RouteCache(clock, enabled=enabled)
+    shares = [feed.nodes[name].keys for name in feed.live]
+    told: list[list[str]] = [[] for _ in shares]
+    sources: list[SimulatedSource] = []
+
+    async def begin(keys: KeyRange, mine: list[str]) -> Reader:
+        sources.append(feed.source(clock, rtt_s))
+        reader = await Reader.opened(sources[-1], cache, clock, keys=keys, limit=limit)
+        await drained(reader, mine)
+        return reader
+
+    readers = await asyncio.gather(*(begin(*one) for one in zip(shares, told, strict=True)))
+    first: dict[str, float] = {
+        "seconds": round(clock.monotonic(), 2),
+        "entries": sum(map(len, told)),
+        "pages": sum(reader.pages for reader in readers),
+        "info_requests": sum(len(one.infos) for one in sources),
+        "info_requests_saved": cache.counts.info_requests_saved,
+        "listings": sum(one.listings for one in sources),
+    }
+    assert first["entries"] == len(feed.written) == 127 * entries
+    began_s, infos, listings = clock.monotonic(), first["info_requests"], first["listings"]
+    refreshes = cache.counts.refreshes
+    splits = 0
+    for keys in shares[:4]:
+        for _ in range(2):  # twice in one leaf: children of children
+            (name, *_) = (one for one in feed.live if feed.nodes[one].keys.clamped(keys))
+            feed.split(name)
+            splits += 1
+            found: list[list[str]] = [[] for _ in readers]
+            await asyncio.gather(*(drained_again(*one) for one in zip(readers, found, strict=True)))
+    assert not enabled or sum(reader.gone for reader in readers) == splits
+    after = {
+        "splits": splits,
+        "gone": sum(reader.gone for reader in readers),
+        "refreshes": cache.counts.refreshes - refreshes,
+        "seconds": round(clock.monotonic() - began_s, 2),
+        "info_requests": sum(len(one.infos) for one in sources) - infos,
+        "listings": sum(one.listings for one in sources) - listings,
+    }
+    sequence = hashlib.sha256("\n".join("\n".join(one) for one in told).encode()).hexdigest()[:16]
+    return {"first": first, "after": after, "sequence": sequence}
+
+
+async def drained_again(reader: Reader, told: list[str]) -> None:
+    """One round more, at least."""
+    await reader.step()
+    await drained(reader, told)
+
+
+async def crowd(rtt_s: float) -> dict[str, object]:
+    """64 readers of all keys, told at the same moment that a range is gone."""
+    feed = feed_of(1)
+    clock = VirtualClock()
+    cache = RouteCache(clock)
+    sources = [feed.source(clock, rtt_s) for _ in range(64)]
+    readers = [await Reader.opened(one, cache, clock, keys=ALL_KEYS) for one in sources]
+    await asyncio.gather(*(drained(reader, []) for reader in readers))
+    before = (cache.counts.refreshes, cache.counts.info_requests)
+    feed.split(feed.live[0])
+    await asyncio.gather(*(drained_again(reader, []) for reader in readers))
+    return {
+        "readers": len(readers),
+        "told": sum(reader.gone for reader in readers),
+        "refreshes": cache.counts.refreshes - before[0],
+        "info_requests": cache.counts.info_requests - before[1],
+    }
+
+
+def main() -> None:
+    """Measure with and without the cache, and print both as JSON."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rtt-ms", type=float, default=20)
+    parser.add_argument("--entries", type=int, default=100, help="of each range while it was live")
+    parser.add_argument("--limit", type=int, default=20, help="changes a page")
+    given = parser.parse_args()
+    found = {
+        name: run_virtual(measured(given.entries, given.limit, given.rtt_ms / 1000, enabled=enabled))
+        for name, enabled in (("without cache", False), ("with cache", True))
+    }
+    crowded = run_virtual(crowd(given.rtt_ms / 1000))
+    print(json.dumps({**found, "one split, all told at once": crowded}, indent=2))
+    without, cached = (found[name]["first"] for name in ("without cache", "with cache"))
+    assert isinstance(without, dict)
+    assert isinstance(cached, dict)
+    assert found["without cache"]["sequence"] == found["with cache"]["sequence"]
+    print(f"wall ratio {without['seconds'] / cached['seconds']:.1f}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

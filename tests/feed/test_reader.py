@@ -1,0 +1,268 @@
+"""Turns, ends, and pages that are not what was asked for."""
+
+import asyncio
+
+import pytest
+
+from cfetch.clock import VirtualClock, run_virtual
+from cfetch.errors import HostileFeed, Transient
+from cfetch.feed.cache import RouteCache
+from cfetch.feed.ranges import ALL_KEYS
+from cfetch.feed.source import Change, Gone, NotModified, Page, Why
+from cfetch.manifest.entry import safe_path
+from tests.feed.simulator import SimulatedFeed, at, between, seed_tree
+from tests.feed.story import check_order, drain, expected, lineage_of, opened, token_at
+
+HALVES = (between(0, 0x80), between(0x80, 0xFF))
+THIRDS = (between(0, 0x40), between(0x40, 0x80), between(0x80, 0xFF))
+
+
+def forest(roots=HALVES):
+    feed = SimulatedFeed(roots=roots)
+    for name in feed.live:
+        feed.fill(name, 20)
+    return feed
+
+
+def change(lsn, key):
+    return Change(lsn, key, safe_path("a"), None)
+
+
+def test_every_token_has_its_turn():
+    async def scenario():
+        reader = await opened(forest(THIRDS), limit=2)
+        assert [(await reader.step()).range for _ in range(7)] == ["0", "1", "2", "0", "1", "2", "0"]
+
+    run_virtual(scenario())
+
+
+def test_a_range_that_cannot_be_had_leaves_the_turn_to_others():
+    async def scenario():
+        feed = forest()
+        feed.down = {"0"}
+        reader = await opened(feed)
+        for _ in range(3):
+            with pytest.raises(Transient):
+                await reader.step()
+            assert (await reader.step()).range == "1"
+        assert not reader.is_at_end
+        feed.down = set()
+        assert len(await drain(reader)) == 21
+
+    run_virtual(scenario())
+
+
+def test_a_step_that_is_cancelled_has_read_nothing():
+    async def scenario():
+        feed = forest()
+        lineage = lineage_of(feed)
+        feed.split("0")
+        tokens = [token_at(str(n), 0, keys) for n, keys in enumerate(HALVES)]
+        source = feed.source(VirtualClock(), 1.0)
+        reader = await opened(feed, tokens=tokens, lineage=lineage, source=source)
+        found = []
+        for wait_s in (0.5, 1.5, 2.5, 3.5):
+            task = asyncio.create_task(reader.step())
+            await asyncio.sleep(wait_s)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        found += await drain(reader)
+        check_order(found, expected(feed))
+
+    run_virtual(scenario())
+
+
+def test_an_archive_that_lags_is_not_at_its_end():
+    async def scenario():
+        feed = seed_tree()
+        reader = await opened(feed, keys=between(0, 0x40))
+        feed.lagging = 3
+        for _ in range(3):
+            assert (await reader.step()).changes == ()
+            assert reader.is_idle
+            assert not reader.is_at_end
+        assert len(await drain(reader)) == len(expected(feed, between(0, 0x40)))
+
+    run_virtual(scenario())
+
+
+def test_two_that_become_one_do_not_end_a_round_early():
+    """Of three, two have been heard and are at one place by now; the third has not been heard."""
+
+    async def scenario():
+        feed = forest(THIRDS)
+        lineage = lineage_of(feed)
+        tokens = [token_at(str(number), 21, keys) for number, keys in enumerate(THIRDS)]
+        feed.merge("0", "1")
+        feed.append(at(0xF0))
+        reader = await opened(feed, tokens=tokens, lineage=lineage)
+        await reader.step()
+        assert not reader.is_at_end
+        await reader.step()
+        assert [one.keys for one in reader.checkpoint().tokens] == [between(0, 0x80), THIRDS[2]]
+        assert not reader.is_at_end
+        assert len((await reader.step()).changes) == 1
+
+    run_virtual(scenario())
+
+
+@pytest.mark.parametrize(
+    ("page", "fault"),
+    [
+        (Page((change(4, 0),), 6), "goes back: LSN 4 comes after 4"),
+        (Page((change(6, 0), change(5, 0)), 7), "goes back: LSN 5 comes after 6"),
+        (Page((change(6, 0), change(6, 0)), 7), "goes back: LSN 6 comes after 6"),
+        (Page((change(6, at(0x80)),), 7), "other keys"),
+        (Page((change(6, 0),), 6), "is to be read on from LSN 6"),
+        (Page((), 4), "is to be read on from LSN 4"),
+        (Page(tuple(change(lsn, 0) for lsn in range(5, 9)), 9), "brought 4 changes, 3 were asked for"),
+        (Page((change(21, 0),), 22), "ended at LSN 20, but has LSN 21"),
+    ],
+)
+def test_a_page_that_was_not_asked_for_is_refused(page, fault):
+    async def scenario():
+        feed = forest()
+        lineage = None
+        feed.split("0")
+        lineage = lineage_of(feed)
+        tokens = [token_at("0", 5, HALVES[0]), token_at("1", 0, HALVES[1])]
+        reader = await opened(feed, tokens=tokens, lineage=lineage, limit=3)
+
+        async def read(*_):
+            return page
+
+        before = reader.checkpoint()
+        reader._source.read = read
+        with pytest.raises(HostileFeed, match=fault):
+            await reader.step()
+        assert reader.checkpoint() == before
+
+    run_virtual(scenario())
+
+
+def test_pages_without_end_or_content_are_refused():
+    async def scenario():
+        reader = await opened(forest(), tokens=[token_at("0", 5, HALVES[0]), token_at("1", 5, HALVES[1])])
+
+        async def read(*_):
+            return Page((), 5)
+
+        reader._source.read = read
+        for _ in range(2000):
+            await reader.step()
+        with pytest.raises(HostileFeed, match="page after page"):
+            await reader.step()
+
+    run_virtual(scenario())
+
+
+def test_a_feed_that_is_always_gone_but_always_has_news_is_refused():
+    async def scenario():
+        feed = SimulatedFeed()
+        reader = await opened(feed)
+
+        async def read(*_):
+            name = feed.live[-1]
+            feed._add(ALL_KEYS, 0, (name,), f"moved {feed.next_id}")
+            feed.nodes[name].is_live = False
+            feed._changed()
+            return Gone(Why.MIGRATING)
+
+        reader._source.read = read
+        with pytest.raises(HostileFeed, match="times in a row"):
+            await reader.step()
+
+    run_virtual(scenario())
+
+
+def test_a_first_listing_that_is_not_modified_is_refused():
+    async def scenario():
+        source = SimulatedFeed().source()
+
+        async def ranges(_):
+            return NotModified()
+
+        source.ranges = ranges
+        with pytest.raises(HostileFeed, match="nobody had asked"):
+            await opened(SimulatedFeed(), source=source)
+
+    run_virtual(scenario())
+
+
+def test_a_range_that_the_cache_does_not_know_yet_is_looked_up():
+    """The checkpoint is of a later generation than what another reader has left in the cache."""
+
+    async def scenario():
+        feed = seed_tree()
+        cache = RouteCache(VirtualClock())
+        older = await opened(feed, cache=cache)
+        feed.split("4", at(0x60))
+        feed.append(at(0x70))
+        keys = between(0x60, 0x80)
+        reader = await opened(feed, cache=cache, keys=keys, tokens=[token_at("6", 20001, keys)])
+        cache._lineages[feed.id] = older.checkpoint().lineage
+        reader._lineage = older.checkpoint().lineage
+        assert [name for name, _ in await drain(reader)] == ["6"]
+        assert reader.gone == 0
+
+    run_virtual(scenario())
+
+
+def test_what_another_reader_has_learned_divides_tokens_at_once():
+    async def scenario():
+        feed = seed_tree()
+        cache = RouteCache(VirtualClock())
+        one, other = await opened(feed, cache=cache), await opened(feed, cache=cache)
+        for reader in (one, other):
+            await drain(reader)
+        feed.split("4", at(0x60))
+        feed.append(at(0x50))
+        feed.append(at(0x70))
+        assert len(await drain(one)) == len(await drain(other)) == 2
+        assert (one.gone, other.gone) == (1, 0)
+
+    run_virtual(scenario())
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5, 1000])
+@pytest.mark.parametrize("page", [1, 3, 1000])
+def test_readers_of_parts_bring_together_what_one_brings(limit, page):
+    """Metamorphic: fused, divided in any way, and however small the pages are."""
+
+    async def scenario():
+        feed = seed_tree(every=500, page=page)
+        feed.merge("3", "4")
+        feed.append(at(0x20))
+        cache = RouteCache(VirtualClock())
+        whole = await drain(await opened(feed, cache=cache, limit=limit))
+        check_order(whole, expected(feed))
+        parts = []
+        for keys in (between(0, 0x25), between(0x25, 0x60), between(0x60, 0x90), between(0x90, 0xFF)):
+            parts += await drain(await opened(feed, cache=cache, keys=keys, limit=limit))
+        check_order(parts, expected(feed))
+
+    run_virtual(scenario())
+
+
+def test_splits_that_come_earlier_change_nothing_for_a_key():
+    """Metamorphic: the same changes, with the range split before, between and after them."""
+
+    async def scenario():
+        told = []
+        for when in range(4):
+            feed = SimulatedFeed()
+            for number in range(3):
+                if number == when:
+                    feed.split("0")
+                for first in range(0, 0xF0, 0x10):
+                    feed.append(at(first), f"{first}.{number}")
+            found = await drain(await opened(feed, limit=4))
+            paths: dict[int, list[str]] = {}
+            for _, one in found:
+                paths.setdefault(one.key, []).append(one.path)
+            told.append(paths)
+        assert told == told[:1] * 4
+        assert len(told[0]) == 15
+
+    run_virtual(scenario())

@@ -1,10 +1,13 @@
 """What the cache of a feed's lineage saves: 64 leaves after six rounds of splits, read by 64 readers at once.
 
 Each reader has the keys of one leaf and begins with the oldest entry, so it reads six closed ranges and its
-own. Every request takes a round trip; time is virtual, so the figures are those of the requests alone, and the
-same on every machine. Then leaves split once more, and the readers go on: what the news cost.
+own. Every request takes a round trip; time is virtual, so the figures are those of the requests alone, and
+the same on every machine. Then leaves split once more, and the readers go on: what the news cost.
 
-    python benchmarks/feed_requests.py [--rtt-ms 20] [--entries 100] [--limit 20]
+With ``--server`` the same 64 readers read the real feed server over loopback, in real time; it waits for a
+round trip before each answer.
+
+    python benchmarks/feed_requests.py [--rtt-ms 20] [--entries 100] [--limit 20] [--server]
 """
 
 import argparse
@@ -12,17 +15,29 @@ import asyncio
 import hashlib
 import json
 import sys
+import tempfile
+import threading
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from cfetch.clock import VirtualClock, run_virtual
+from aiohttp import web
+
+from cfetch.clock import SystemClock, VirtualClock, run_virtual
 from cfetch.feed.cache import RouteCache
 from cfetch.feed.ranges import ALL_KEYS, KeyRange
 from cfetch.feed.reader import Reader
+from cfetch.feed.serve import listening
+from cfetch.feed.server import feed_app
+from cfetch.feed.store import FeedStore
+from cfetch.feed.tree_publisher import STATE_DIRECTORY, TreePublisher
+from tests.feed.http_world import source_of
 from tests.feed.simulator import SimulatedFeed, SimulatedSource
 
 ROUNDS = 6
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def feed_of(entries: int) -> SimulatedFeed:
@@ -118,6 +133,54 @@ async def crowd(rtt_s: float) -> dict[str, object]:
     }
 
 
+async def over_http(rtt_s: float, directory: Path, *, enabled: bool) -> dict[str, float]:
+    """64 readers of the real server, which has the same tree of ranges over 1,400 files."""
+    store = FeedStore(directory / STATE_DIRECTORY)
+    clock = SystemClock()
+    publisher = TreePublisher(directory, store, clock=clock, tell=lambda _: None, settle_s=0)
+    app = feed_app(store, directory)
+
+    @web.middleware
+    async def far_away(request: web.Request, handler: Handler) -> web.StreamResponse:
+        await asyncio.sleep(rtt_s)
+        return await handler(request)
+
+    app.middlewares.append(far_away)
+    urls: list[str] = []
+    runner = await listening(app, "127.0.0.1", 0, urls.append)
+    for number in range(ROUNDS + 1):
+        for file in range(200):
+            (directory / f"{number}.{file}").write_text(f"{number} {file}")
+        await asyncio.to_thread(publisher.scan, threading.Event())
+        if number < ROUNDS:
+            for live in store.listed()[1]:
+                store.split(live.id)
+    cache = RouteCache(clock, enabled=enabled)
+    source = source_of(urls[0])
+    told: list[str] = []
+    leaves = sorted(store.listed()[1], key=lambda one: one.keys)
+
+    async def begin(keys: KeyRange) -> Reader:
+        reader = await Reader.opened(source, cache, clock, keys=keys)
+        await drained(reader, told)
+        return reader
+
+    began_s = clock.monotonic()
+    readers = await asyncio.gather(*(begin(one.keys) for one in leaves))
+    seconds = clock.monotonic() - began_s
+    await source.close()
+    await runner.cleanup()
+    store.close()
+    assert len(told) == len(set(told)) == 200 * (ROUNDS + 1)
+    return {
+        "seconds": round(seconds, 2),
+        "entries": len(told),
+        "pages": sum(reader.pages for reader in readers),
+        "info_requests": cache.counts.info_requests,
+        "info_requests_saved": cache.counts.info_requests_saved,
+    }
+
+
 def main() -> None:
     """Measure with and without the cache, and print both as JSON."""
     parser = argparse.ArgumentParser(
@@ -126,7 +189,14 @@ def main() -> None:
     parser.add_argument("--rtt-ms", type=float, default=20)
     parser.add_argument("--entries", type=int, default=100, help="of each range while it was live")
     parser.add_argument("--limit", type=int, default=20, help="changes a page")
+    parser.add_argument("--server", action="store_true", help="over HTTP, in real time")
     given = parser.parse_args()
+    if given.server:
+        for enabled in (False, True):
+            with tempfile.TemporaryDirectory() as directory:
+                found_there = asyncio.run(over_http(given.rtt_ms / 1000, Path(directory), enabled=enabled))
+            print(json.dumps({"cache": enabled, **found_there}))
+        return
     found = {
         name: run_virtual(measured(given.entries, given.limit, given.rtt_ms / 1000, enabled=enabled))
         for name, enabled in (("without cache", False), ("with cache", True))

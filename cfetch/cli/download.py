@@ -27,7 +27,9 @@ def download(
     manifest: Annotated[
         str | None,
         typer.Argument(
-            help="A path, an http(s) URL, or - for standard input.", metavar="MANIFEST", show_default=False
+            help="A path, an http(s) URL, or - for standard input; with --engine spark also a directory.",
+            metavar="MANIFEST",
+            show_default=False,
         ),
     ] = None,
     resolved: Resolved,

@@ -41,7 +41,9 @@ def schedule(
     manifest: Annotated[
         str,
         typer.Argument(
-            help="A path, an http(s) URL, or - for standard input.", metavar="MANIFEST", show_default=False
+            help="A path, an http(s) URL, or - for standard input; with --engine spark also a directory.",
+            metavar="MANIFEST",
+            show_default=False,
         ),
     ],
     removable: Annotated[

@@ -113,8 +113,9 @@ def grown(known: Lineage | None, listing: Ranges, spans: Mapping[str, Span]) -> 
     if known:
         _check_descent(known, live)
     closed = dict(known.closed) if known else {}
+    named = frozenset[str]().union(*(one.ancestors for one in listing.ranges))
     for name, span in spans.items():
-        closed[name] = _checked_span(name, span, live, known)
+        closed[name] = _checked_span(name, _from_known(span, name, known, named), live, known)
     lineage = Lineage(listing.feed, listing.etag, live, closed)
     heirs: dict[str, set[int]] = {}
     for number, leaf in enumerate(live):
@@ -158,6 +159,14 @@ def _check_descent(known: Lineage, live: tuple[Range, ...]) -> None:
                 f"the feed does not know {shown_range(old.id)} any more, nor what came of it: what it had "
                 "after the checkpoint is lost; move the checkpoint away to read what the feed still keeps"
             )
+
+
+def _from_known(span: Span, name: str, known: Lineage | None, named: frozenset[str]) -> Span:
+    """A backend that forgets old ranges may not know any more where a range's parents ended; we do."""
+    leaf = known.leaf(name) if known else None
+    if known and leaf and not leaf.ancestors <= named:
+        return span._replace(first=min(span.first, known.first_lsn(name)))
+    return span
 
 
 def _checked_span(name: str, span: Span, live: tuple[Range, ...], known: Lineage | None) -> Closed:

@@ -70,10 +70,10 @@ class SimulatedFeed:
         self.nodes: dict[str, Node] = {}
         self.version = 0
         self.next_id = 0
-        self.before = None
         for keys in roots:
             self._add(keys, first, ())
-        self.present = self.before = self._listing()
+        self.present = self._listing()
+        self.before = self.present
 
     def _add(self, keys, first, parents, name=None):
         name = name or str(self.next_id)

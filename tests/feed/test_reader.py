@@ -183,7 +183,7 @@ def test_a_first_listing_that_is_not_modified_is_refused():
         async def ranges(_):
             return NotModified()
 
-        source.ranges = ranges
+        source.ranges = ranges  # type: ignore[method-assign]
         with pytest.raises(HostileFeed, match="nobody had asked"):
             await opened(SimulatedFeed(), source=source)
 

@@ -156,7 +156,7 @@ async def over_http(rtt_s: float, directory: Path, *, enabled: bool) -> dict[str
             for live in store.listed()[1]:
                 store.split(live.id)
     cache = RouteCache(clock, enabled=enabled)
-    source = source_of(urls[0])
+    source = source_of(urls[0])  # type: ignore[no-untyped-call]
     told: list[str] = []
     leaves = sorted(store.listed()[1], key=lambda one: one.keys)
 

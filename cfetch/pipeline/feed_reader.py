@@ -19,13 +19,14 @@ from pyspark.sql.streaming.datasource import (
 
 from cfetch.errors import UsageError
 from cfetch.pipeline.feed import START, Mark, fair, manifests, walk
+from cfetch.pipeline.feed_pull import Pull, manifest_name, number_of
 from cfetch.pipeline.feed_source import Feed, Span, read_span, receipts_of
 from cfetch.secret import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FeedReader"]
+__all__ = ["FeedReader", "PulledReader"]
 
 SPAN_LINES = 200  # 0.6 s of 50 ms each by 16 at a time: a task's own 50 ms are little beside it
 Offset = dict[str, list[int]]  # lines and bytes by the manifest's name, as JSON has it
@@ -90,6 +91,42 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise UsageError(f"{shown} has lost lines that a trigger was to read; put them back")
             yield Span(name, begin, middle)
             begin = middle
+
+
+class PulledReader(FeedReader):
+    """The same over a feed: a trigger is one manifest, which ``Pull`` makes when it is asked for."""
+
+    def __init__(self, feed: Feed, most: int | None, pull: Pull) -> None:
+        super().__init__(feed, most)
+        self._pull = pull
+        self._is_bounded = False
+        self._is_over = False
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """It ends where once there was nothing new."""
+        self._is_bounded = True
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        """One manifest further. Raises SourceError, FeedError, Held, LocalFault."""
+        if self._is_over:
+            return start
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        number = self._pull.next(_trigger(start), most)
+        if number is None:
+            self._is_over = self._is_bounded
+            return start
+        name = manifest_name(number)
+        end = walk(self._feed.path / name, START, (self._feed.path / name).stat().st_size, None)
+        return {name: list(end)}
+
+    def commit(self, end: Offset) -> None:
+        """Nobody asks for what is before ``end`` again."""
+        super().commit(end)
+        self._pull.forget(_trigger(end))
+
+
+def _trigger(offset: Offset) -> int:
+    return max(map(number_of, offset), default=0)
 
 
 def _mark(offset: Offset, name: str) -> Mark:

@@ -1,4 +1,4 @@
-"""``spark.readStream.format("cfetch.feed")``: a directory of growing manifests as a stream of files.
+"""``spark.readStream.format("cfetch.feed")``: a feed, or a directory of manifests, as a stream of files.
 
 An offset says for each manifest how many of its lines, and bytes, were read. A trigger takes what is new,
 or a fair share of it for each manifest; spans of lines are the partitions, and the same offsets give the
@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from cfetch.errors import ConfigError, UsageError
 from cfetch.events import FileRecord
+from cfetch.feed.segment_index import INDEX_NAME
 from cfetch.manifest.entry import Entry
 from cfetch.pipeline.feed import Line, Mark, read_text
 from cfetch.pipeline.frame import keep, work_of
@@ -32,7 +33,7 @@ from cfetch.placement.private_file import on_disk
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Feed", "FeedSource", "Span", "feed_of", "read_span", "receipts_of"]
+__all__ = ["Feed", "FeedSource", "Span", "feed_of", "is_feed", "read_span", "receipts_of"]
 
 OLDEST_SPARK = (4, 2)  # the first that asks a Python source for no more than a trigger may take
 
@@ -78,27 +79,44 @@ class FeedSource(DataSource):
                 f"cfetch.feed needs pyspark {'.'.join(map(str, OLDEST_SPARK))} or newer, and this is "
                 f"{pyspark.__version__}: pip install --upgrade 'cfetch[spark]'"
             )
-        from cfetch.pipeline.feed_reader import FeedReader
+        from cfetch.pipeline.feed_pull import Pull
+        from cfetch.pipeline.feed_reader import FeedReader, PulledReader
 
         options = self._read()
-        most = options.own.get("maxfilespertrigger")
-        return FeedReader(feed_of(options, slots=self.slots), None if most is None else int(most))
+        text = options.own.get("maxfilespertrigger")
+        most = None if text is None else int(text)
+        feed = feed_of(options, slots=self.slots)
+        if is_feed(options.own["path"]):
+            pull = Pull(feed.path, options.own["path"], options.settings, options.env)
+            return PulledReader(feed, most, pull)
+        return FeedReader(feed, most)
 
     def _read(self) -> Options:
         options = read_options(self.options, "maxfilespertrigger", needed="path")
         most = options.own.get("maxfilespertrigger", "1")
         if not re.fullmatch("[1-9][0-9]{0,8}", most):
             raise ConfigError("option maxFilesPerTrigger must be a whole number from 1")
-        if not options.own["path"].startswith("/"):
-            raise ConfigError("option path must be the absolute path of a directory that all executors see")
+        if not (options.own["path"].startswith("/") or is_feed(options.own["path"])):
+            raise ConfigError(
+                "option path must be a feed, or the absolute path of a directory that all executors see"
+            )
         return options
+
+
+def is_feed(path: str) -> bool:
+    """Whether it is a feed's name, and not that of a directory of manifests."""
+    return "://" in path or (Path(path) / INDEX_NAME).is_file()
 
 
 def feed_of(options: Options, *, slots: int) -> Feed:
     """Its directories are there afterwards. Raises LocalFault."""
     directory = keep(options, "feeds", options.own["path"])
-    work = work_of(options, directory, options.own["path"], slots=slots)
-    return Feed(Path(options.own["path"]), directory, work, options.content_bytes)
+    path = options.own["path"]
+    if is_feed(path):
+        own = directory / "pulled"
+        return Feed(own, directory, work_of(options, directory, str(own), slots=slots), options.content_bytes)
+    work = work_of(options, directory, path, slots=slots)
+    return Feed(Path(path), directory, work, options.content_bytes)
 
 
 def receipts_of(feed: Feed, manifest: str) -> Path:

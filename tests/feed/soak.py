@@ -90,7 +90,7 @@ class _Stream:
         path.touch()
 
     def append(self, rows: int) -> None:
-        lines = []
+        lines: list[dict[str, object]] = []
         for _ in range(rows):
             key = f"d{self.dice.randrange(4)}/k{self.dice.randrange(KEYS)}"
             known = self.versions.setdefault(key, [])
@@ -102,7 +102,7 @@ class _Stream:
             version = len(known)
             known.append(version)
             self.now[key] = body = body_of(key.replace("/", "_"), version)
-            row = {"op": "upsert", "path": key, "url": f"{self.origin}/{key.replace('/', '_')}.{version}"}
+            row: dict[str, object] = {"op": "upsert", "path": key, "url": f"{self.origin}/{key.replace('/', '_')}.{version}"}
             row |= {"size": len(body), "sha256": hashlib.sha256(body).hexdigest(), "offset": version}
             lines.append(row)
         with self.path.open("a") as file:

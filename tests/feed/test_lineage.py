@@ -145,6 +145,12 @@ def test_merged_ranges_may_have_been_at_different_lsns():
     assert leaf.keys == between(0x40, 0xC0)
     assert lineage.path(leaf, between(0x40, 0x80)) == ("0", "1", "6", leaf.id)
     assert lineage.path(leaf, between(0x80, 0xC0)) == ("0", "2", "3", leaf.id)
+    divided = settled(lineage, token_at("0", 1001, leaf.keys))
+    assert divided == (
+        token_at("1", 1001, between(0x40, 0x80)),
+        token_at("2", 1001, between(0x80, 0xC0)),
+    )
+    assert settled(merged, token_at("0", 1001, leaf.keys)) == (token_at("1", 1001, leaf.keys),)
     assert merged.path(leaf, between(0x40, 0x41)) == ("0", "1", "2", "6", "3", leaf.id)
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from cfetch.clock import VirtualClock, run_virtual
-from cfetch.errors import HostileFeed, Transient
+from cfetch.errors import CheckpointExpired, HostileFeed, Transient
 from cfetch.feed.cache import RouteCache
 from cfetch.feed.ranges import ALL_KEYS
 from cfetch.feed.source import Change, Gone, NotModified, Page, Why
@@ -205,6 +205,25 @@ def test_a_range_that_the_cache_does_not_know_yet_is_looked_up():
         reader._lineage = older.checkpoint().lineage
         assert [name for name, _ in await drain(reader)] == ["6"]
         assert reader.gone == 0
+
+    run_virtual(scenario())
+
+
+def test_a_range_that_nobody_knows_any_more_is_an_error():
+    """The cache was filled after the feed had forgotten it, and there is no news."""
+
+    async def scenario():
+        feed = seed_tree()
+        old = lineage_of(feed)
+        for node in feed.nodes.values():
+            node.ancestors -= {"0"}
+        feed._changed()
+        cache = RouteCache(VirtualClock())
+        await drain(await opened(feed, cache=cache, keys=between(0, 0x80)))
+        keys = between(0, 0x40)
+        reader = await opened(feed, cache=cache, keys=keys, tokens=[token_at("0", 5, keys)], lineage=old)
+        with pytest.raises(CheckpointExpired, match="does not know range 0 any more"):
+            await reader.step()
 
     run_virtual(scenario())
 

@@ -1,6 +1,7 @@
 """The reader over the real server on loopback, while it splits and merges: nothing lost, nothing twice."""
 
 import random
+from typing import Any
 
 import pytest
 
@@ -28,14 +29,17 @@ async def stepped(reader, seen, steps):
             return
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 async def test_every_version_is_read_once_and_in_order(world, seed):
     """By a reader that goes along, by one that comes late, and by one whose cache is off."""
     dice = random.Random(seed)
     clock = SystemClock()
-    published, along, late, plain = {}, {}, {}, {}
+    published: dict[str, list[Any]] = {}
+    along: dict[str, list[Any]] = {}
+    late: dict[str, list[Any]] = {}
+    plain: dict[str, list[Any]] = {}
     reader = await Reader.opened(world.source, RouteCache(clock), clock, limit=dice.choice([1, 7, 100]))
-    for version in range(150):
+    for version in range(60):
         names = dice.sample([f"f{n}" for n in range(30)], dice.randrange(1, 5))
         changes = [Published(name, version, bytes(32) if version % 7 else None) for name in names]
         world.store.publish(changes, at_s=version)

@@ -88,8 +88,9 @@ def test_what_was_heard_on_one_connection_is_worth_nothing_on_another():
 
 
 @pytest.mark.parametrize("what", ["forged", "said twice", "too large", "no beat"])
-def test_a_bad_message_ends_a_known_tasks_connection(what):
-    """Somebody is in between, or it is not this package: the task comes again."""
+def test_a_bad_message_ends_a_known_tasks_connection(what, monkeypatch):
+    """At once. Somebody is in between, or it is not this package: the task comes again."""
+    monkeypatch.setattr(module, "SILENT_S", 600.0)
     with running() as hub, FakeTask(hub.at) as task:
         task.meet()
         data = task.outgoing.sealed(b"\x90" if what == "no beat" else module.msgspec.msgpack.encode(beat(5)))

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -29,36 +30,36 @@ class Versions(StrEnum):
     latest = "latest"
 
 
+Feed = Annotated[
+    str,
+    typer.Argument(
+        help="A feed's URL, a directory of segments, or kinesis://STREAM.", metavar="FEED", show_default=False
+    ),
+]
+Once = Annotated[bool, typer.Option("--once", help="End when nothing is new, instead of waiting.")]
+Delete = Annotated[
+    bool, typer.Option("--delete", help="Delete what the source has deleted; else it stays here.")
+]
+Which = Annotated[Versions, typer.Option(help="Every version in its order, or the last that is known.")]
+Poll = Annotated[str, typer.Option(help="How long to wait before asking again.", metavar="DURATION")]
+Cache = Annotated[
+    bool,
+    typer.Option(
+        "--route-cache/--no-route-cache",
+        help="Remember how ranges have split. Off: ask with every read; the same files, more requests.",
+    ),
+]
+
+
 @with_follow
 def follow(
     *,
-    feed: Annotated[
-        str,
-        typer.Argument(
-            help="A feed's URL, a directory of segments, or kinesis://STREAM.",
-            metavar="FEED",
-            show_default=False,
-        ),
-    ],
-    once: Annotated[
-        bool, typer.Option("--once", help="End when nothing is new, instead of waiting.")
-    ] = False,
-    delete: Annotated[
-        bool, typer.Option("--delete", help="Delete what the source has deleted; else it stays here.")
-    ] = False,
-    versions: Annotated[
-        Versions, typer.Option(help="Every version in its order, or the last that is known.")
-    ] = Versions.latest,
-    poll: Annotated[
-        str, typer.Option(help="How long to wait before asking again.", metavar="DURATION")
-    ] = "5s",
-    route_cache: Annotated[
-        bool,
-        typer.Option(
-            "--route-cache/--no-route-cache",
-            help="Remember how ranges have split. Off: ask with every read; the same files, more requests.",
-        ),
-    ] = True,
+    feed: Feed,
+    once: Once = False,
+    delete: Delete = False,
+    versions: Which = Versions.latest,
+    poll: Poll = "5s",
+    route_cache: Cache = True,
     settings: Settings,
 ) -> None:
     """Keep a directory in step with a feed: a source that grows, whose ranges split and merge.
@@ -74,7 +75,6 @@ def follow(
 
       cfetch follow kinesis://my-stream --to mirror/ --versions all
     """
-    from cfetch.dashboard.open import open_dashboard
     from cfetch.follow import FollowOptions
     from cfetch.follow import follow as use_case
     from cfetch.report.plan_view import held_document
@@ -87,17 +87,10 @@ def follow(
         route_cache=route_cache,
     )
 
-    def dashboard() -> AbstractContextManager["Listener"]:
-        return open_dashboard(
-            quiet=settings.quiet, log_format=settings.log_format, no_color=not settings.color
-        )
-
-    def told(line: str) -> None:
-        if not settings.quiet:
-            print(line, file=sys.stderr, flush=True)
-
     try:
-        summary = use_case(feed, settings, options, env=os.environ, dashboard=dashboard, told=told)
+        summary = use_case(
+            feed, settings, options, env=os.environ, dashboard=_dashboard(settings), told=_told(settings)
+        )
     except Held as held:
         if settings.json:
             tell_document(held_document(held))
@@ -106,3 +99,19 @@ def follow(
         tell_document(summary)
     if summary.exit_code:
         raise typer.Exit(summary.exit_code)
+
+
+def _dashboard(settings: Settings) -> "Callable[[], AbstractContextManager[Listener]]":
+    from cfetch.dashboard.open import open_dashboard
+
+    return lambda: open_dashboard(
+        quiet=settings.quiet, log_format=settings.log_format, no_color=not settings.color
+    )
+
+
+def _told(settings: Settings) -> Callable[[str], None]:
+    def tell(line: str) -> None:
+        if not settings.quiet:
+            print(line, file=sys.stderr, flush=True)
+
+    return tell

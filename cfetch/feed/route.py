@@ -166,4 +166,4 @@ def _owner(lineage: Lineage, token: Token) -> str:
             f"LSN {next_lsn} lies before {shown_range(name)}, and several ranges that merged own it: "
             f"name one of {', '.join(map(shown_range, owners))}"
         )
-    return (*owners, *before, name)[0]
+    return (*before, name)[0]

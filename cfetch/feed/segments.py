@@ -93,8 +93,7 @@ class SegmentSource:
             lines = await self._lines(segment, next_lsn)
             if lines is not None:
                 base_url = index.base_url or self._files.base_url
-                found = _page(lines, segment, next_lsn, keys, limit, base_url)
-                return _beyond_segment(found, segment, owned)
+                return _page(lines, segment, next_lsn, keys, limit, base_url)
             missing = segment.path
         raise Transient(f"the index names {missing}, which is not there (or not there yet)")
 
@@ -229,12 +228,3 @@ def _change(line: bytes, segment: Segment, least: int, document: Document) -> Ch
     if change.lsn < least or (segment.last is not None and change.lsn > segment.last):
         raise HostileFeed(f"{segment.path} has LSN {change.lsn} out of order, or beyond its end")
     return change
-
-
-def _beyond_segment(found: Page | NotModified, segment: Segment, owned: IndexedRange) -> Page | NotModified:
-    """A page that ends the last segment of a closed range ends the range."""
-    if isinstance(found, Page) and owned.last is not None and segment is owned.segments[-1]:
-        assert segment.last is not None
-        if found.next_lsn > segment.last:
-            return Page(found.changes, owned.last + 1)
-    return found

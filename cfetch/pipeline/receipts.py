@@ -4,7 +4,7 @@
 made under a name of its own and linked into place, so that the first wins. ``part-…`` tells early what has
 ended since the last one; it goes when the batch's receipt, which has all of it, is there, and is of use when
 the task dies. ``fault-…`` says why an executor cannot work. ``live-…`` is what a task has under way, renewed
-every moment. ``stop`` is the driver's: all tasks end in good order.
+every moment while the hub does not hear it. ``stop`` is the driver's: all tasks end in good order.
 """
 
 import os

@@ -162,6 +162,17 @@ def test_tokens_that_move_on_have_the_same_keys():
     assert moved == (token_at("3", 7501, between(0x20, 0x40)), token_at("4", 7501, between(0x40, 0x60)))
 
 
+def test_an_lsn_from_before_all_others_is_where_the_root_begins():
+    feed = SimulatedFeed(first=100)
+    feed.fill("0", 200)
+    for name in feed.split("0"):
+        feed.fill(name, 300)
+    lineage = lineage_of(feed)
+    for next_lsn, owner in ((5, "0"), (100, "0"), (200, "0"), (201, "2")):
+        (token,) = settled(lineage, token_at("2", next_lsn, between(0x80, 0xFF)))
+        assert token.position == (owner, next_lsn)
+
+
 def test_a_range_that_was_read_beyond_its_end_is_a_fork():
     lineage = lineage_of(seed_tree())
     with pytest.raises(HostileFeed, match="forks: range 1 ended at LSN 7500, but was read to 7600"):

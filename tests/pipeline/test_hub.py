@@ -3,6 +3,7 @@
 import socket
 from contextlib import ExitStack, contextmanager
 
+import msgspec
 import pytest
 
 from cfetch.clock import SystemClock
@@ -93,7 +94,7 @@ def test_a_bad_message_ends_a_known_tasks_connection(what, monkeypatch):
     monkeypatch.setattr(module, "SILENT_S", 600.0)
     with running() as hub, FakeTask(hub.at) as task:
         task.meet()
-        data = task.outgoing.sealed(b"\x90" if what == "no beat" else module.msgspec.msgpack.encode(beat(5)))
+        data = task.outgoing.sealed(b"\x90" if what == "no beat" else msgspec.msgpack.encode(beat(5)))
         if what == "forged":
             data = data[:-1] + bytes([data[-1] ^ 1])
         elif what == "too large":

@@ -68,7 +68,8 @@ step = st.tuples(
 @given(st.integers(0, 8), st.lists(step))
 def test_there_are_never_more_than_there_may_be(most, steps):
     """Whatever tasks want, whenever they are heard, and whichever answers are lost."""
-    leases, tasks, now_s = Leases(most), {}, 0.0
+    leases, now_s = Leases(most), 0.0
+    tasks: dict[int, Task] = {}
     for number, wants, ended, what, pause_s in steps:
         now_s += pause_s
         task = tasks.setdefault(number, Task(number, wants))

@@ -25,7 +25,7 @@ class Costs(NamedTuple):
     launches_a_s: float = 230.0
     one_machine_s: float = 19e-6  # an entry: frozen, cut and written by the driver
     one_machine_bytes: float = 38.0 + 147.0  # an entry: held for the run, and besides while it is cut
-    prepared_s: float = 106e-6  # an entry, of one slot: Spark does it
+    prepared_s: float = 31e-6  # an entry, of one slot: Spark does it
     digest_s: float = 0.1e-6  # an entry, of the driver in any case: 100 bytes at a gigabyte a second
     prepared_bytes: float = 1 / 8  # an entry: a bit says that it has come to its end
     batch_bytes: float = 100.0  # its cost, files and sharers
@@ -35,7 +35,7 @@ class Costs(NamedTuple):
     receipt_bytes: float = 734.0  # a file
     metrics_bytes: float = 684.0
     result_bytes: float = 200.0  # of a task
-    beat_s: float = 80e-6
+    beat_s: float = 140e-6
     name_s: float = 1 / 5_000  # a file that gets its name: what a file server bears, an assumption
 
 

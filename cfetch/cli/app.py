@@ -15,7 +15,7 @@ from typer.core import TyperArgument, TyperCommand
 
 from cfetch import __version__
 from cfetch.cli.streams import ReaderGone, guard, settle
-from cfetch.errors import CfetchError
+from cfetch.errors import CfetchError, Interrupted
 
 __all__ = ["app", "main"]
 
@@ -116,7 +116,7 @@ def _ended() -> int:
             return end.code if isinstance(end.code, int) else 0
     except CfetchError as error:
         print(f"cfetch: {error}", file=sys.stderr)
-        return error.exit_code
+        return 128 + error.signal_number if isinstance(error, Interrupted) else error.exit_code
     except ReaderGone:
         return 128 + signal.SIGPIPE
     except Exception as bug:  # noqa: BLE001 - the last line of defence; its text may hold a secret, so only places are shown

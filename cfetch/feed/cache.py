@@ -118,7 +118,7 @@ class RouteCache:
         return lineage
 
     def _kept(self, lineage: Lineage) -> Lineage:
-        if self._enabled and lineage.closed:
+        if lineage.closed:
             self._lineages[lineage.feed] = lineage
             self._lineages.move_to_end(lineage.feed)
             while len(self._lineages) > self._most:

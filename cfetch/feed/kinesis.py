@@ -9,7 +9,6 @@ nothing came after it which could be gone by now, or the checkpoint has expired.
 import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -92,7 +91,7 @@ class KinesisSource:
         for _ in range(MAX_EMPTY):
             asked_ms = int(self._clock.wall() * 1000)
             found = await self._records(shard, next_lsn, min(limit, MAX_RECORDS))
-            changes = [one for record in found.records if (one := _change(record, shard)).lsn >= next_lsn]
+            changes = [_change(one, shard) for one in found.records]
             at_tip = found.behind_ms == 0
             if end is not None and (found.next_iterator is None or (at_tip and not changes)):
                 return Page(_with_keys(changes, keys), end + 1)
@@ -176,7 +175,8 @@ class KinesisSource:
         is_early = place.sequence < shard.first
         if next_lsn == 0:
             return await self._api.iterator(shard.id, "TRIM_HORIZON")
-        is_sure = not await self._has_lost(shard, stream) or self._is_recent(place, stream)
+        has_lost = await self._has_lost(shard, stream)
+        is_sure = not has_lost or self._is_recent(place, stream)
         if not is_sure and (is_early or not await self._has(shard, place.sequence)):
             raise CheckpointExpired(
                 f"the stream {self._api.stream} keeps records for {stream.retention_h} hours, and has "
@@ -184,8 +184,11 @@ class KinesisSource:
             )
         if not is_early:
             kind = "AFTER_SEQUENCE_NUMBER" if place.is_behind else "AT_SEQUENCE_NUMBER"
-            with suppress(Unknown):  # gone, as nothing behind it is: that was looked into above
+            try:
                 return await self._api.iterator(shard.id, kind, place.sequence)
+            except Unknown:  # gone, and nothing that followed it is
+                if not has_lost:
+                    raise
         return await self._api.iterator(shard.id, "TRIM_HORIZON")
 
     async def _has_lost(self, shard: Shard, stream: Stream) -> bool:

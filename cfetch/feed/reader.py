@@ -137,9 +137,8 @@ class Reader:
     async def _way(self) -> Route:
         """Where the next page is. The first token is moved there, and others take its place if it divides."""
         self._adopt(await self._cache.current(self._source, self._lineage))
-        if not self._lineage.heirs(
-            self._tokens[0].position.range
-        ):  # the cache may have been filled by a laggard
+        name = self._tokens[0].position.range
+        if not self._lineage.heirs(name):  # the cache may have been filled by a laggard
             self._adopt(await self._cache.beyond(self._source, self._lineage))
         moved = settled(self._lineage, self._tokens[0])
         self._tokens.popleft()

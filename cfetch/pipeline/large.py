@@ -11,6 +11,7 @@ from cfetch.config.settings import Settings
 from cfetch.errors import UsageError
 from cfetch.manifest.formats import detected
 from cfetch.manifest.source import Source
+from cfetch.pipeline.interruptible import interruptible
 from cfetch.pipeline.job import SETTINGS, slots_of
 from cfetch.pipeline.prepare import manifests_of, prepare
 from cfetch.pipeline.prepared import PreparedPlan
@@ -53,18 +54,22 @@ def prepared_by_spark(
         ManifestError: the manifests have faults.
         UsageError: they cannot be read, have no place in a job, or ``base_url`` is none.
         LocalFault: ``directory`` cannot be written, or Spark has failed.
+        Interrupted: by a signal.
     """
     sources = manifests_of([manifest])
     spark = stack.enter_context(spark_session(settings.spark_master, settings=SETTINGS))
-    plan = prepare(
+    plan = interruptible(
         spark,
-        sources,
-        directory,
-        base_url=settings.base_url,
-        slots=slots_of(spark),
-        pace=Pace(concurrency=settings.concurrency),
-        per_host=settings.per_host,
-        progress=progress,
+        lambda: prepare(
+            spark,
+            sources,
+            directory,
+            base_url=settings.base_url,
+            slots=slots_of(spark),
+            pace=Pace(concurrency=settings.concurrency),
+            per_host=settings.per_host,
+            progress=progress,
+        ),
     )
     if plan.rejected:
         with on_disk(rejected):

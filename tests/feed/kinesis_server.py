@@ -54,7 +54,7 @@ class Stream(models.Stream):
         self.creation_datetime += timedelta(seconds=next(SECONDS))
         self.at_horizon = set(self.shards)
         self.generation = self.to_throttle = 0
-        self.has_empty_pages = False
+        self.has_empty_pages = self.refuses_gone = False
 
     def _kept(self, *shards):
         """Take the records away while moto moves them about."""
@@ -97,6 +97,8 @@ class Stream(models.Stream):
             self.to_throttle = int(value)
         elif name == "test:empty":
             self.has_empty_pages = True
+        elif name == "test:refuse-gone":
+            self.refuses_gone = True
         elif name == "test:delete":
             self.status = "DELETING"
 
@@ -127,6 +129,8 @@ def get_shard_iterator(
         return Iterator.text(stream, shard, 0)
     number = int(starting_sequence_number)
     if not shard.starting <= number < shard.starting + (1 << 70):
+        raise refused("InvalidArgumentException")
+    if stream.refuses_gone and number not in shard.records:
         raise refused("InvalidArgumentException")
     return Iterator.text(stream, shard, number - (shard_iterator_type == "AT_SEQUENCE_NUMBER"))
 

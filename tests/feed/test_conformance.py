@@ -437,8 +437,10 @@ async def test_c23_gone_without_news_is_asked_again_three_times():
     reader = await opened(feed, tokens=[token_at("0", 0, between(0, 0x80)), token_at("1", 0, LEAVES["2"])])
     await reader.step()
     feed.splitting = 4
+    began_s = asyncio.get_running_loop().time()
     with pytest.raises(Transient, match="is said to be gone"):
         await reader.step()
+    assert asyncio.get_running_loop().time() - began_s == 1 + 2 + 4
     assert reader.gone == 4
     assert [one.position for one in reader.checkpoint().tokens] == [("0", 1), ("1", 0)]
     check_order([("0", feed.written[0][2]), *await drain(reader)], expected(feed))

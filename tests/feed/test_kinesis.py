@@ -170,18 +170,35 @@ async def read_all(world):
     return of, found.next_lsn
 
 
+async def read_all_of_one(world):
+    await world.append("a")
+    return await read_all(world)
+
+
 # What is not kept
 
 
-async def test_a_quiet_shard_can_be_gone_on_with_though_its_last_record_is_gone(world):
+@pytest.mark.parametrize("refuses", [False, True], ids=["oldest", "refused"])
+async def test_a_quiet_shard_can_be_gone_on_with_though_its_last_record_is_gone(world, refuses):
     """The checkpoint says that nothing followed, not so long ago that it could be gone."""
     await world.append("a")
+    world.clock.ahead_s += 2 * DAY_S
     of, after = await read_all(world)
-    await world.retire()
-    world.clock.ahead_s -= DAY_S - 3600
+    world.lever("trim")
+    if refuses:
+        world.lever("refuse-gone")
     await world.append("b")
-    world.clock.ahead_s += DAY_S - 7200 * 2
-    assert told(await drained(world.reopened(), of, of, from_lsn=after)) == [("b", "upsert")]
+    world.clock.ahead_s += DAY_S - 2 * 3600
+    assert told((await page(world.reopened(), of, after)).changes) == [("b", "upsert")]
+    world.clock.ahead_s += 3600
+    with pytest.raises(CheckpointExpired):
+        await page(world.reopened(), of, after)
+
+
+async def test_a_number_that_the_shard_never_had_is_no_place(world):
+    of, after = await read_all_of_one(world)
+    with pytest.raises(Refused, match="no such sequence number"):
+        await page(world.reopened(), of, after + (1 << (MOMENT_BITS + 80)))
 
 
 async def test_a_checkpoint_that_proves_nothing_has_expired(world):

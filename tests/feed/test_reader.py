@@ -87,6 +87,45 @@ def test_an_archive_that_lags_is_not_at_its_end():
     run_virtual(scenario())
 
 
+def test_a_new_round_hears_all_again():
+    async def scenario():
+        feed = forest(THIRDS)
+        reader = await opened(feed)
+        await drain(reader)
+        feed.append(at(0xF0))
+        found = []
+        for _ in range(2):
+            found += (await reader.step()).changes
+            assert not reader.is_at_end
+        found += (await reader.step()).changes
+        assert len(found) == 1
+
+    run_virtual(scenario())
+
+
+def test_two_of_one_range_that_are_not_at_one_place_stay_two():
+    async def scenario():
+        feed = SimulatedFeed()
+        feed.fill("0", 40)
+        tokens = [token_at("0", 41, HALVES[0]), token_at("0", 10, HALVES[1])]
+        found = await drain(await opened(feed, tokens=tokens))
+        assert found == [one for one in expected(feed, HALVES[1]) if one[1].lsn >= 10]
+
+    run_virtual(scenario())
+
+
+def test_a_range_that_is_only_being_moved_is_not_kept_as_a_split():
+    async def scenario():
+        feed = forest()
+        cache = RouteCache(VirtualClock())
+        reader = await opened(feed, cache=cache)
+        feed.splitting = 2
+        check_order(await drain(reader), expected(feed))
+        assert (reader.gone, cache.feeds, cache.counts.builds) == (2, 0, 0)
+
+    run_virtual(scenario())
+
+
 def test_two_that_become_one_do_not_end_a_round_early():
     """Of three, two have been heard and are at one place by now; the third has not been heard."""
 

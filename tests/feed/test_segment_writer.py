@@ -193,6 +193,21 @@ async def test_after_a_writer_that_was_not_closed_no_lsn_is_given_twice(tmp_path
     assert min(lsn for _, lsn in seen if lsn > 1) >= 2 + SKIPPED_LSNS
 
 
+async def test_nor_after_one_that_went_on_where_another_was_closed(tmp_path):
+    """The power failure takes back all that it wrote, and the length is again what the closed one had."""
+    with writer(tmp_path) as one:
+        one.append([row("a")])
+    file = tmp_path / "segments/0/1.jsonl"
+    before = file.read_bytes()
+    two = writer(tmp_path)
+    two.append([row("seen, then lost")])
+    os.close(two._lock)
+    file.write_bytes(before)
+    with writer(tmp_path) as three:
+        three.append([row("b")])
+    assert [lsn for (_, lsn), path in (await everything(tmp_path)).items() if path == "b"] > [SKIPPED_LSNS]
+
+
 def test_one_writer_at_a_time(tmp_path):
     with writer(tmp_path), pytest.raises(Held, match="another process"):
         writer(tmp_path)

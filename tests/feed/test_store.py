@@ -43,6 +43,12 @@ def test_lsns_are_dense_and_outlive_the_process(store, tmp_path):
     again.close()
 
 
+def test_a_change_is_flushed_before_it_is_told(store):
+    """As far as SQLite can be asked: FULL, with a write-ahead log. Power cuts are not tried."""
+    assert store._out.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert store._out.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
 def test_a_deleted_database_is_another_feed(store, tmp_path):
     add(store, ["a"])
     store.close()

@@ -2,8 +2,12 @@
 
 import csv
 import json
+import os
 import pickle
 import re
+import signal
+import threading
+import time
 from dataclasses import replace
 
 import msgspec
@@ -14,9 +18,10 @@ import pytest
 from cfetch.config.settings import Settings
 from cfetch.dashboard.preview import preview_lines
 from cfetch.download import pending, prepare, prepare_planned
-from cfetch.errors import ConfigError, ManifestError, UsageError
+from cfetch.errors import ConfigError, Interrupted, ManifestError, UsageError
 from cfetch.events import EntryFinished, Event, Progress, RunNoted
 from cfetch.pipeline import large, shares
+from cfetch.pipeline.interruptible import interruptible
 from cfetch.pipeline.prepare_lanes import COARSEST, EVENEST, MOST_PIECES, pieces_a_batch
 from cfetch.pipeline.prepared import load_prepared
 from cfetch.pipeline.receipts import Account
@@ -173,6 +178,34 @@ def test_what_one_machine_reads_stays_with_it(tmp_path, monkeypatch):
     two = replace(spark, to=(str(tmp_path / "to"), str(tmp_path / "too")))
     with pytest.raises(UsageError, match="give one --to"), prepare(str(tmp_path), two, env={}):
         pass
+
+
+def test_a_signal_ends_the_preparation(spark, tmp_path):
+    """Its jobs are called off, and whoever listened before listens again; nothing is left."""
+    handler = signal.getsignal(signal.SIGTERM)
+    begun = threading.Event()
+
+    def work():
+        begun.set()
+        slow = spark.range(0, 1, 1, 1).mapInArrow(lambda some: [time.sleep(600), *some][1:], "id long")
+        return slow.collect()
+
+    def send():
+        begun.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=send).start()
+    with pytest.raises(Interrupted) as caught:
+        interruptible(spark, work)
+    assert caught.value.signal_number == signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) is handler
+    with pytest.raises(UsageError, match="its own words"):
+        interruptible(spark, failing)
+
+
+def failing():
+    """What a preparation may do."""
+    raise UsageError("its own words")
 
 
 def test_batches_of_the_manifest_are_refused(tmp_path):

@@ -346,6 +346,7 @@ def test_who_had_no_room_and_has_none_says_both():
     story.placer.begin(0, 0.0)
     story.placer.failed(0, 0.0, of=0, reason="P0: No space left on device", no_room=True)
     story.placer.room(0, 0)
+    assert story.placer.assign(0.0) == []
     assert story.placer.assign(RETRY_S) == []
     (over,) = story.placer.overdue(3 * RETRY_S)
     assert over.reasons == ("P0: No space left on device; no room",)

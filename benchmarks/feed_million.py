@@ -1,8 +1,9 @@
 """What a long directory costs the feed server: time until all of it is published, and its peak memory.
 
-Tiny files, a thousand to a directory or all in one (``--flat``). The peak is the kernel's (VmHWM). Usage::
+Tiny files, a thousand to a directory or all in one (``--flat``). ``--follow``: and what it costs to mirror it
+by ``cfetch follow --once``, which fetches each file from the same server. Peaks are the kernel's. Usage::
 
-    python benchmarks/feed_million.py [--entries 1000000] [--flat] [--split-entries N] [--folder DIR]
+    python benchmarks/feed_million.py [--entries N] [--flat] [--split-entries N] [--follow] [--folder DIR]
 """
 
 import argparse
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -94,7 +96,35 @@ class Server:
         self.child.stdout.close()
 
 
-def measure(folder: Path, entries: int, *, flat: bool, split_entries: int | None) -> None:
+def mirror(server: Server, to: Path, entries: int) -> None:
+    """Follow the feed from its beginning; print a line."""
+    words = ["follow", server.url, "--to", str(to), "--once", "--json", "--quiet", "--durability", "crash"]
+    begin = time.monotonic()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "cfetch", *words], stdout=subprocess.PIPE, env=clean_environment()
+    )
+    assert child.stdout is not None
+    told = json.loads(child.stdout.read())
+    _, status, usage = os.wait4(child.pid, 0)
+    seconds, peak_mib = time.monotonic() - begin, usage.ru_maxrss / 1024
+    child.stdout.close()
+    assert (os.waitstatus_to_exitcode(status), told["files"]["done"]) == (0, entries), told
+    same = sum(path.read_bytes() == (server.root / path.relative_to(to)).read_bytes() for path in files(to))
+    assert same == entries, f"{same} of {entries} files are as they are at the source"
+    print(
+        f"followed {entries} in {seconds:.1f} s, peak {peak_mib:.0f} MiB; server's {server.peak_mib():.0f} MiB"
+    )
+    print(f"followed: {told['feed']}")
+
+
+def files(root: Path) -> Iterator[Path]:
+    """Of a mirror."""
+    for above, directories, names in os.walk(root):
+        directories[:] = [one for one in directories if one != ".cfetch"]
+        yield from (Path(above, name) for name in names)
+
+
+def measure(folder: Path, entries: int, *, flat: bool, split_entries: int | None, follow: bool) -> None:
     """Publish, read, restart, publish one more; print a line for each."""
     root = folder / "tree"
     make_tree(root, entries, flat=flat)
@@ -107,6 +137,8 @@ def measure(folder: Path, entries: int, *, flat: bool, split_entries: int | None
     if split_entries is None:
         found, seconds = server.read_all()
         print(f"read {found} in {seconds:.1f} s, peak {server.peak_mib():.0f} MiB")
+    if follow:
+        mirror(server, folder / "to", entries)
     server.stop()
     server = Server(root, *options)
     before = server.entries()
@@ -129,10 +161,12 @@ def main() -> None:
     parser.add_argument("--entries", type=int, default=1_000_000)
     parser.add_argument("--flat", action="store_true")
     parser.add_argument("--split-entries", type=int)
+    parser.add_argument("--follow", action="store_true")
     parser.add_argument("--folder", type=Path)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        measure(Path(folder), given.entries, flat=given.flat, split_entries=given.split_entries)
+        where = Path(folder)
+        measure(where, given.entries, flat=given.flat, split_entries=given.split_entries, follow=given.follow)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,69 @@
+"""Work on Spark's driver that a signal may end: py4j must not be interrupted while it reads an answer."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from cfetch.errors import Interrupted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["interruptible"]
+
+T = TypeVar("T")
+TAG = "cfetch-preparing"
+LOOK_S = 0.25
+STOP_LOOKS = 40  # ten seconds for its tasks to end
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def interruptible(spark: "SparkSession", work: Callable[[], T]) -> T:
+    """``work`` in a thread of its own. Raises what it raises, or Interrupted; a second signal ends all."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            spark.addTag(TAG)
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - it is the caller's
+            future.set_exception(error)
+
+    with _noted() as noted:
+        threading.Thread(target=run, name="spark preparing", daemon=True).start()
+        while not future.done() and not noted:
+            wait([future], LOOK_S)
+        if not noted:
+            return future.result()
+        for _ in range(STOP_LOOKS):  # a job may begin between two of them
+            with suppress(Exception):  # Spark's own, when it is gone itself
+                spark.interruptTag(TAG)
+            if wait([future], LOOK_S).done:
+                break
+        raise noted[0]
+
+
+@contextmanager
+def _noted() -> Iterator[list[Interrupted]]:
+    """The signals that come, in the main thread; elsewhere they are somebody else's."""
+    noted: list[Interrupted] = []
+
+    def on_signal(number: int, _frame: object) -> None:
+        if noted:
+            os._exit(128 + number)
+        noted.append(Interrupted(number))
+
+    mine = threading.current_thread() is threading.main_thread()
+    before = {one: signal.getsignal(one) for one in SIGNALS} if mine else {}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, on_signal)
+    try:
+        yield noted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

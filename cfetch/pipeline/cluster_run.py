@@ -38,7 +38,7 @@ from cfetch.events import (
 from cfetch.manifest.plan import Plan
 from cfetch.pipeline.hub import Hub, open_hub
 from cfetch.pipeline.hub_book import NOBODY, Book, Seen
-from cfetch.pipeline.job import SETTINGS, driver_at, own_words, slots_of, start_job, unlike
+from cfetch.pipeline.job import SETTINGS, call_off, driver_at, own_words, slots_of, start_job, unlike
 from cfetch.pipeline.orphans import Orphans
 from cfetch.pipeline.prepared import PreparedPlan
 from cfetch.pipeline.receipts import STOP_NAME, Account, Living, Receipts
@@ -189,8 +189,7 @@ class ClusterRun:
                 self._follow(future, receipts, guard.epoch, directory / STOP_NAME, orphans, tell)
             finally:
                 if not future.done():
-                    with suppress(Exception):  # Spark's own, when it is gone itself
-                        spark.interruptTag(tag)
+                    call_off(spark, tag)
                 with suppress(OSError):
                     path.unlink()
         self._read(receipts, guard.epoch, tell)

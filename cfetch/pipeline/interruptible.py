@@ -5,10 +5,11 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from cfetch.errors import Interrupted
+from cfetch.pipeline.job import call_off, tag_jobs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +29,7 @@ def interruptible(spark: "SparkSession", work: Callable[[], T]) -> T:
 
     def run() -> None:
         try:
-            spark.addTag(TAG)
+            tag_jobs(spark, TAG)
             future.set_result(work())
         except BaseException as error:  # noqa: BLE001 - it is the caller's
             future.set_exception(error)
@@ -40,8 +41,7 @@ def interruptible(spark: "SparkSession", work: Callable[[], T]) -> T:
         if not noted:
             return future.result()
         for _ in range(STOP_LOOKS):  # a job may begin between two of them
-            with suppress(Exception):  # Spark's own, when it is gone itself
-                spark.interruptTag(TAG)
+            call_off(spark, TAG)
             if wait([future], LOOK_S).done:
                 break
         raise noted[0]

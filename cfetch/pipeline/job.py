@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["SETTINGS", "driver_at", "own_words", "slots_of", "start_job", "unlike"]
+__all__ = ["SETTINGS", "call_off", "driver_at", "own_words", "slots_of", "start_job", "tag_jobs", "unlike"]
 
 SETTINGS = {
     # A copy of a task that a slow machine has: copies share the work, and end when the other one has done it.
@@ -90,6 +91,34 @@ def own_words(failure: BaseException) -> str | None:
     return None if said is None else printable(said[1], 1000)
 
 
+def tag_jobs(spark: "SparkSession", tag: str) -> None:
+    """The jobs that this thread begins from now on can be called off by ``tag``."""
+    context = _context(spark)
+    if context is None:
+        spark.addTag(tag)
+    else:
+        context.addJobTag(tag)
+
+
+def call_off(spark: "SparkSession", tag: str) -> None:
+    """End the jobs with ``tag``, from any thread; the tags of a session are known to the giving one alone."""
+    context = _context(spark)
+    with suppress(Exception):  # Spark's own, when it is gone itself
+        if context is None:
+            spark.interruptTag(tag)
+        else:
+            context.cancelJobsWithTag(tag)
+
+
+def _context(spark: "SparkSession") -> Any:  # noqa: ANN401 - None with Connect
+    from pyspark.errors import PySparkException
+
+    try:
+        return spark.sparkContext
+    except PySparkException:
+        return None
+
+
 def start_job(spark: "SparkSession", work: Work, batches: int, tag: str) -> "Future[None]":
     """Run it in a thread of its own. The future ends when all tasks have, with what ended them early."""
     future: Future[None] = Future()
@@ -101,7 +130,7 @@ def start_job(spark: "SparkSession", work: Work, batches: int, tag: str) -> "Fut
 
 def _run(spark: "SparkSession", work: Work, batches: int, tag: str, future: "Future[None]") -> None:
     try:
-        spark.addTag(tag)
+        tag_jobs(spark, tag)
         numbers = spark.range(0, batches, 1, numPartitions=batches)
         numbers.mapInArrow(_task_of(work), "batch int, files int, failed int").collect()
     except BaseException as error:  # noqa: BLE001 - it is the follower's

@@ -55,6 +55,7 @@ class Stream(models.Stream):
         self.at_horizon = set(self.shards)
         self.generation = self.to_throttle = 0
         self.has_empty_pages = self.refuses_gone = False
+        self.behind_ms = 1000
 
     def _kept(self, *shards):
         """Take the records away while moto moves them about."""
@@ -97,6 +98,8 @@ class Stream(models.Stream):
             self.to_throttle = int(value)
         elif name == "test:empty":
             self.has_empty_pages = True
+        elif name == "test:behind":
+            self.behind_ms = int(value)
         elif name == "test:refuse-gone":
             self.refuses_gone = True
         elif name == "test:delete":
@@ -153,7 +156,7 @@ def get_records(self, stream_arn, shard_iterator, limit):
     last = page[-1].sequence_number if page else int(number)
     is_over = not shard.is_open and len(page) == len(found)
     after = None if is_over else Iterator.text(stream, shard, last)
-    return after, page, 1000 if len(found) > len(page) else 0
+    return after, page, stream.behind_ms if len(found) > len(page) else 0
 
 
 def list_shards(self):

@@ -195,6 +195,20 @@ async def test_a_quiet_shard_can_be_gone_on_with_though_its_last_record_is_gone(
         await page(world.reopened(), of, after)
 
 
+async def test_who_reads_on_close_to_what_is_dropped_is_not_believed_either(world):
+    """An iterator goes on with the oldest record too, when the next one was dropped in the meantime."""
+    for name in "abc":
+        await world.append(name)
+    world.clock.ahead_s += 2 * DAY_S
+    world.lever("behind", str(int((DAY_S - 1800) * 1000)))
+    of = await shard_of(world.source)
+    first = await page(world.source, of, 0, limit=1)
+    world.lever("trim")
+    await world.append("d")
+    with pytest.raises(CheckpointExpired):
+        await page(world.source, of, first.next_lsn)
+
+
 async def test_a_number_that_the_shard_never_had_is_no_place(world):
     of, after = await read_all_of_one(world)
     with pytest.raises(Refused, match="no such sequence number"):

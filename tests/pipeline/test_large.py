@@ -183,21 +183,29 @@ def test_what_one_machine_reads_stays_with_it(tmp_path, monkeypatch):
 def test_a_signal_ends_the_preparation(spark, tmp_path):
     """Its jobs are called off, and whoever listened before listens again; nothing is left."""
     handler = signal.getsignal(signal.SIGTERM)
-    begun = threading.Event()
+    begun, over = tmp_path / "begun", threading.Event()
+
+    def task(rows):
+        begun.touch()
+        time.sleep(600)
+        yield from rows
 
     def work():
-        begun.set()
-        slow = spark.range(0, 1, 1, 1).mapInArrow(lambda some: [time.sleep(600), *some][1:], "id long")
-        return slow.collect()
+        try:
+            return spark.range(0, 1, 1, 1).mapInArrow(task, "id long").collect()
+        finally:
+            over.set()
 
     def send():
-        begun.wait()
+        while not begun.exists():
+            time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=send).start()
     with pytest.raises(Interrupted) as caught:
         interruptible(spark, work)
     assert caught.value.signal_number == signal.SIGTERM
+    assert over.is_set()
     assert signal.getsignal(signal.SIGTERM) is handler
     with pytest.raises(UsageError, match="its own words"):
         interruptible(spark, failing)

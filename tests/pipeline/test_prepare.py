@@ -19,7 +19,7 @@ from cfetch.manifest import freeze
 from cfetch.manifest.fields import checked_headers
 from cfetch.pipeline.prepare import manifests_of, prepare
 from cfetch.pipeline.prepare_lanes import GIANT, LANE, SMALL, Piece, buckets, dealt, target
-from cfetch.pipeline.prepare_rows import units_of
+from cfetch.pipeline.prepare_rows import read_unit, units_of, without
 from cfetch.pipeline.prepared import load_prepared
 from cfetch.pipeline.shares import MICRO, Pace
 
@@ -262,6 +262,44 @@ def test_faults_are_those_of_one_machine(spark, tmp_path):
         plan.raise_if_rejected(sources)
     assert caught.value.total == len(expected)
     assert not (tmp_path / "plan" / "about.json").exists()
+
+
+def test_each_entry_has_the_headers_of_its_own_manifest(spark, tmp_path):
+    """Where manifests differ; its own outweigh them."""
+    headers = [{"X-A": "of a", "X-B": "of a"}, {"X-A": "of b"}]
+    for name, some in zip("ab", headers, strict=True):
+        rows = [{"version": 1, "headers": some}, {"url": f"http://h/{name}1"}, {"url": f"http://h/{name}2"}]
+        rows[2]["headers"] = {"X-A": "mine"}
+        write(tmp_path / f"{name}.jsonl", rows)
+    write(tmp_path / "c.jsonl", [{"url": "http://h/c1"}])
+    sources = manifests_of([tmp_path])
+    given = checked_headers({"X-G": "given"})
+    plan = prepare(spark, sources, tmp_path / "plan", slots=1, headers=given)
+    found = {one.path: {name: text.reveal() for name, text in one.headers} for one in entries_of(plan)}
+    assert found == {
+        "a1": {"X-A": "of a", "X-B": "of a"},
+        "a2": {"X-A": "mine", "X-B": "of a"},
+        "b1": {"X-A": "of b"},
+        "b2": {"X-A": "mine"},
+        "c1": {},
+    }
+    assert plan.headers == given
+
+
+def test_what_is_told_of_a_unit(tmp_path):
+    """Totals, the first of its links to end, and whether it names batches; and less what repeats others."""
+    ends = [None, 5, 0, 3, None]
+    rows = [
+        {"url": f"http://h/{at}", "size": 10**at, "expires_at": end} | ({"batch": "b"} if at == 1 else {})
+        for at, end in enumerate(ends)
+    ]
+    path = write(tmp_path / "m.jsonl", rows)
+    (unit,) = units_of(0, path, None, 1 << 20)
+    told = read_unit(unit, tmp_path, tmp_path, None)
+    assert (told.rows, told.known_bytes, told.unknown) == (5, 11111, 0)
+    assert (told.expires_at, told.names_batches, told.rejected) == (0.0, True, 0)
+    left = without(tmp_path, 0, [1, 2])
+    assert (left.rows, left.known_bytes, left.expires_at) == (3, 11001, 3.0)
 
 
 @pytest.mark.parametrize("unit_bytes", [1, 7, 50, 10_000])

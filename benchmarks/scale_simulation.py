@@ -167,9 +167,11 @@ def limits(world: World) -> None:
     """Hosts with a limit, by fixed shares and by the hub's leases."""
     job = job_of(world)
     alone_s = world.latency_s + float(job.sizes.mean()) / world.connection_bps
-    floor_s = world.files * alone_s / (world.hosts * (world.per_host or 1))
-    print(f"{world.files:,} files, {world.hosts} hosts alike, {world.per_host} connections each, ")
-    print(f"{world.tasks} tasks at a time; no order of work takes less than {floor_s:.0f} s\n")
+    floor_s = max(job.ideal_s, world.files * alone_s / (world.hosts * (world.per_host or 1)))
+    first = {int(job.host_of[job.order[start]]) for start in job.starts[: world.tasks]}
+    print(f"{world.files:,} files, {world.hosts} hosts alike, {world.per_host} connections each;")
+    print(f"{world.tasks} tasks at a time, and the first {world.tasks} batches are of {len(first)} hosts;")
+    print(f"no order of work takes less than {floor_s:.0f} s\n")
     print("| limits by | makespan / that | 99 % | most connections at a host |\n|---|---|---|---|")
     for name, rule in {"fixed shares": ALL["both"], "leases": ALL["both and hub"]}.items():
         result = Cluster(world, rule, job._replace(ideal_s=floor_s), watched=True).run()

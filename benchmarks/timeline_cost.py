@@ -29,6 +29,7 @@ from cfetch.bench.child import clean_environment
 from cfetch.bench.scenario_file import find_scenario
 from cfetch.clock import SystemClock
 from cfetch.config.settings import Settings
+from cfetch.manifest.plan import Plan
 from cfetch.report.metrics import MetricsFile
 from cfetch.run import Run
 from cfetch.timeline.execution import Execution
@@ -122,6 +123,7 @@ def child(manifest: str, to: str, *, bare: bool) -> Outcome:
             Path(to, ".cfetch", staging).mkdir(parents=True)
             (volume,) = prepared._volumes.local
             volume.stage(staging)
+            assert isinstance(prepared.plan, Plan)
             run = Run(
                 prepared.plan,
                 prepared._volumes,

@@ -17,6 +17,7 @@ from cfetch.bench.origin import Origin
 from cfetch.config.settings import Settings
 from cfetch.download import prepare, prepare_planned
 from cfetch.events import RunStarted, RunStopping
+from cfetch.places import make_private
 from tests.crash.scene import serving
 from tests.test_download import manifest_of
 from tests.transfer.drive import tree
@@ -259,7 +260,7 @@ def test_a_plan_that_ends_while_fresh_links_are_laid_down_is_run_anew(in_place, 
     path, settings = in_place
     with prepare(path, settings, env={}) as first:
         instant = first.schedule().instant
-    make = download._make_private
+    make = make_private
 
     def meanwhile(directory):
         make(directory)
@@ -269,7 +270,7 @@ def test_a_plan_that_ends_while_fresh_links_are_laid_down_is_run_anew(in_place, 
                 assert other is not None
                 other.run(lambda _: None)
 
-    monkeypatch.setattr(download, "_make_private", meanwhile)
+    monkeypatch.setattr(download, "make_private", meanwhile)
     with prepare(path, settings, env={}) as second:
         summary = second.run(lambda _: None)
     assert summary is not None
@@ -289,5 +290,5 @@ def test_a_directory_is_made_although_another_run_tidies_up_above_it(tmp_path, m
         return exists(path, **how)
 
     monkeypatch.setattr(Path, "exists", once)
-    download._make_private(tmp_path / "plans/x")
+    make_private(tmp_path / "plans/x")
     assert (tmp_path / "plans/x").is_dir()

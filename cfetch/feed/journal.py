@@ -156,7 +156,8 @@ class Journal:
 
 def journal_of(state: Path, feed: str) -> Path:
     """Its directory, for a feed as a person names it, below a state directory."""
-    return state / "feeds" / hashlib.sha256(feed.encode()).hexdigest()[:32]
+    name = feed if "://" in feed else str(Path(feed).resolve())
+    return state / "feeds" / hashlib.sha256(name.encode()).hexdigest()[:32]
 
 
 def checkpoint_of(state: Path, feed: str) -> Path:

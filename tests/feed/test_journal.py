@@ -10,7 +10,7 @@ import pytest
 
 from cfetch.errors import Held, LocalFault
 from cfetch.feed.checkpoint import Checkpoint
-from cfetch.feed.journal import Journal
+from cfetch.feed.journal import Journal, journal_of
 from cfetch.feed.lineage import Lineage
 from cfetch.feed.ranges import ALL_KEYS, Position, Range
 from cfetch.feed.route import Token
@@ -141,3 +141,12 @@ def test_one_follower_at_a_time(tmp_path):
     child.communicate()
     with Journal(tmp_path):
         pass
+
+
+def test_one_feed_has_one_journal(tmp_path, monkeypatch):
+    """However its directory is named."""
+    (tmp_path / "feed").mkdir()
+    monkeypatch.chdir(tmp_path)
+    names = ["feed", "./feed", "feed/", str(tmp_path / "feed")]
+    assert len({journal_of(tmp_path, name) for name in names}) == 1
+    assert journal_of(tmp_path, "http://h/feed") != journal_of(tmp_path, "http://h/feed2")

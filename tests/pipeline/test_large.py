@@ -23,7 +23,7 @@ from cfetch.events import EntryFinished, Event, Progress, RunNoted
 from cfetch.pipeline import large, shares
 from cfetch.pipeline.interruptible import interruptible
 from cfetch.pipeline.prepare_lanes import COARSEST, EVENEST, MOST_PIECES, pieces_a_batch
-from cfetch.pipeline.prepared import load_prepared
+from cfetch.pipeline.prepared import PreparedPlan, load_prepared
 from cfetch.pipeline.receipts import Account
 from cfetch.pipeline.shares import Pace
 from cfetch.pipeline.to_do import to_do
@@ -243,13 +243,14 @@ def test_a_plan_is_previewed_scheduled_run_and_given_up(tmp_path, monkeypatch):
             (replace(settings, engine="local"), "engine is local"),
             (replace(settings, metrics=str(to / NAMES[-1])), "where the manifest wants a file"),
         ):
-            with (
-                prepare_planned(instant, refused, env={}) as prepared,
-                pytest.raises(UsageError, match=words),
-            ):
-                prepared.run(lambda _: None)
-        with prepare_planned(instant, settings, env={}) as prepared:
-            summary = prepared.run(lambda _: None)
+            with prepare_planned(instant, refused, env={}) as planned:
+                assert planned is not None
+                with pytest.raises(UsageError, match=words):
+                    planned.run(lambda _: None)
+        with prepare_planned(instant, settings, env={}) as planned:
+            assert planned is not None
+            summary = planned.run(lambda _: None)
+        assert summary is not None
         assert [failure.path for failure in summary.failures] == ["big"]
     plan = to / ".cfetch/plans" / instant
     host = origin.url.partition("//")[2].partition("/")[0]
@@ -271,6 +272,7 @@ def test_what_the_driver_holds_does_not_grow_with_the_entries(tmp_path):
     settings = Settings(to=(str(tmp_path / "to"),), engine="spark")
     with prepare(str(folder), settings, env={}) as prepared:
         plan = prepared.plan
+        assert isinstance(plan, PreparedPlan)
         assert (len(plan), len(plan.cost_s)) == (3000, 2)
         assert len(msgspec.json.encode(plan)) < 1000 + len(plan.directory)
         found = to_do(plan, Account(), tmp_path, pace=Pace(), slots=2, per_host=None)

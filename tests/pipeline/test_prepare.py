@@ -268,8 +268,8 @@ def test_each_entry_has_the_headers_of_its_own_manifest(spark, tmp_path):
     """Where manifests differ; its own outweigh them."""
     headers = [{"X-A": "of a", "X-B": "of a"}, {"X-A": "of b"}]
     for name, some in zip("ab", headers, strict=True):
-        rows = [{"version": 1, "headers": some}, {"url": f"http://h/{name}1"}, {"url": f"http://h/{name}2"}]
-        rows[2]["headers"] = {"X-A": "mine"}
+        own = {"url": f"http://h/{name}2", "headers": {"X-A": "mine"}}
+        rows = [{"version": 1, "headers": some}, {"url": f"http://h/{name}1"}, own]
         write(tmp_path / f"{name}.jsonl", rows)
     write(tmp_path / "c.jsonl", [{"url": "http://h/c1"}])
     sources = manifests_of([tmp_path])

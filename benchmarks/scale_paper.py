@@ -34,7 +34,7 @@ class Costs(NamedTuple):
     reading_share: float = 1 / (1 + READING_PAUSES)  # of the driver's time while the job runs
     receipt_bytes: float = 734.0  # a file
     metrics_bytes: float = 684.0
-    result_bytes: float = 200.0  # of a task
+    result_bytes: float = 316.0  # of a task
     beat_s: float = 140e-6
     name_s: float = 1 / 5_000  # a file that gets its name: what a file server bears, an assumption
 

@@ -19,8 +19,9 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
-from scale_model import ALL, Cluster, Job, Result, Rules, World, clean, ideal_s, job_of
+from scale_model import Cluster
 from scale_paper import paper
+from scale_world import ALL, Job, Result, Rules, World, clean, ideal_s, job_of
 
 from cfetch.pipeline import shares
 

@@ -82,26 +82,30 @@ class Hub:
             runner.run(self._serve())
 
     async def _serve(self) -> None:
-        server = await asyncio.start_server(self._meet, sock=self._server, backlog=BACKLOG)
+        server = await asyncio.start_server(self._met, sock=self._server, backlog=BACKLOG)
         await self._over.wait()
         server.close()
         for meeting in self._meetings:
             meeting.cancel()
-        await asyncio.gather(*self._meetings)
+        await asyncio.gather(*self._meetings, return_exceptions=True)
 
-    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection: whatever comes over it, nothing else is lost."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._meetings.add(task)
-        try:
-            with suppress(OSError, EOFError, TimeoutError, msgspec.MsgspecError, asyncio.CancelledError):
-                incoming = await self._known(reader, writer)
-                await self._talk(reader, writer, incoming)
-        finally:
+    def _met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """A connection; it is closed although it may come too late to be heard."""
+
+        def left(task: asyncio.Task[None]) -> None:
             self._meetings.discard(task)
             self._lines.pop(writer, None)
             writer.transport.abort()
+
+        task = self._loop.create_task(self._meet(reader, writer))
+        self._meetings.add(task)
+        task.add_done_callback(left)
+
+    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Whatever comes over a connection, nothing else is lost."""
+        with suppress(OSError, EOFError, TimeoutError, msgspec.MsgspecError, asyncio.CancelledError):
+            incoming = await self._known(reader, writer)
+            await self._talk(reader, writer, incoming)
 
     async def _known(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Channel:
         """The channel that a task's messages come by. Raises OSError if it is none of this run's."""

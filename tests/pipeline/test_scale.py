@@ -12,8 +12,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from scale_model import ALL, Cluster, World, clean, job_of
+from scale_model import Cluster
 from scale_paper import limits_of, paper
+from scale_world import ALL, World, clean, job_of
 
 from cfetch.pipeline.shares import Shares
 

@@ -18,6 +18,7 @@ __all__ = ["Pace", "Shares", "floors", "sharers", "shares"]
 BATCHES_A_SLOT = 4  # so that the last ones even out what the first were wrong about
 SHORTEST_S = 10.0  # a task costs some 50 ms of its own, and a round of them on all slots some 300
 LONGEST_S = 120.0  # what the loss of an executor costs at most
+SLACK = 1.02  # files are whole: else there is often a batch more than the slots divide, and a round for it
 MOST_FILES = 20_000  # of a batch: they are in the memory of a task
 MICRO = 1_000_000
 
@@ -117,7 +118,7 @@ def target_s(total_s: float, slots: int) -> float:
     """What a batch is to take: a few for each slot, but no shorter and no longer than makes sense."""
     wanted_s = min(max(total_s / (BATCHES_A_SLOT * slots), SHORTEST_S), LONGEST_S)
     rounds = max(1, round(total_s / wanted_s / slots))  # a slot without a batch would be idle
-    return max(total_s / (rounds * slots), 1e-6)
+    return max(SLACK * total_s / (rounds * slots), 1e-6)
 
 
 def lanes_for(cost: int, files: int, target: int) -> int:

@@ -109,11 +109,11 @@ def mirror(server: Server, to: Path, entries: int) -> None:
     seconds, peak_mib = time.monotonic() - begin, usage.ru_maxrss / 1024
     child.stdout.close()
     assert (os.waitstatus_to_exitcode(status), told["files"]["done"]) == (0, entries), told
-    same = sum(path.read_bytes() == (server.root / path.relative_to(to)).read_bytes() for path in files(to))
+    pairs = ((path, server.root / path.relative_to(to)) for path in files(to))
+    same = sum(here.read_bytes() == there.read_bytes() for here, there in pairs)
     assert same == entries, f"{same} of {entries} files are as they are at the source"
-    print(
-        f"followed {entries} in {seconds:.1f} s, peak {peak_mib:.0f} MiB; server's {server.peak_mib():.0f} MiB"
-    )
+    print(f"followed {entries} in {seconds:.1f} s, peak {peak_mib:.0f} MiB")
+    print(f"server's peak {server.peak_mib():.0f} MiB")
     print(f"followed: {told['feed']}")
 
 

@@ -351,7 +351,7 @@ class Cluster:
         """A connection, for who counts them."""
         if self.watched:
             for column, value in zip(self.intervals, (host, from_s, to_s), strict=True):
-                column.append(value)  # type: ignore[arg-type]
+                column.append(value)  # type: ignore[attr-defined]
 
     def run(self) -> Result:
         """Until every batch has its receipt."""

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -26,6 +26,7 @@ from cfetch.errors import (
     CfetchError,
     ConfigError,
     Interrupted,
+    LocalFault,
     Refused,
     SourceError,
     Transient,
@@ -33,7 +34,7 @@ from cfetch.errors import (
 )
 from cfetch.events import EntryFinished, Event, Listener, Summary, fan_out
 from cfetch.feed.cache import RouteCache
-from cfetch.feed.checkpoint import MAX_PENDING
+from cfetch.feed.checkpoint import MAX_PENDING, Checkpoint
 from cfetch.feed.journal import Journal, Step, journal_of
 from cfetch.feed.opening import opened
 from cfetch.feed.reader import Reader
@@ -44,16 +45,19 @@ from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.writing import TARGETS, survey
 from cfetch.placement.private_file import on_disk
 from cfetch.places import places
-from cfetch.plans import list_plans, roll_back_plan
+from cfetch.plans import archive_plans, list_plans, roll_back_plan
 from cfetch.run import HANDLED_SIGNALS
 from cfetch.secret import printable
 from cfetch.transfer.network import Network, network_of
 from cfetch.volumes import Volumes
 
-__all__ = ["FollowOptions", "follow"]
+__all__ = ["FollowOptions", "Followed", "follow"]
 
 STEP_CHANGES = 10_000  # a plan costs a tenth of a second, and a change some hundred bytes of memory
 STEP_BYTES = 4 << 30  # a checkpoint every minute or so
+STEP_ROW_BYTES = 32 << 20  # rows with many long mirrors or headers
+MOST_PLANS = 100  # completed ones of a follower that stand on the timeline; each run reads their names
+ENCODE = msgspec.msgpack.Encoder().encode
 PENDING_S = 60.0  # what could not be had is tried again so often while nothing new comes
 LAG_S = 300.0  # how long an archive may lag behind at the end of what there is
 
@@ -74,6 +78,13 @@ class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
     route_cache: bool = True
 
 
+class Followed(NamedTuple):
+    """``error``: what ended it early, if anything but a plan's own end did."""
+
+    summary: Summary
+    error: CfetchError | None
+
+
 def follow(
     feed: str,
     settings: Settings,
@@ -83,14 +94,13 @@ def follow(
     dashboard: Callable[[], AbstractContextManager[Listener]],
     told: Callable[[str], None],
     clock: Clock | None = None,
-) -> Summary:
+) -> Followed:
     """Until nothing is new (``once``), or a signal. ``dashboard`` is opened for each plan.
 
     Raises:
-        UsageError: the feed's name or a setting is wrong; FeedError: the feed cannot be followed from here.
-        SourceError: it cannot be had.
+        UsageError: the feed's name or a setting is wrong.
         Held: another follower, or another run, is at work here.
-        LocalFault: the destination or the journal cannot be written.
+        LocalFault: the journal cannot be written.
     """
     settings = replace(settings, metrics=None, failed_from=None, dry_run=False, engine="local")
     clock = clock or SystemClock()
@@ -98,12 +108,13 @@ def follow(
     if options.delete and len(found.directories) < len(found.roots):
         raise ConfigError("--delete is for directories; nothing is deleted in an object store")
     with ExitStack() as stack:
-        journal = stack.enter_context(Journal(journal_of(found.state, feed)))
+        journal = stack.enter_context(Journal(journal_of(found.state, feed, found.roots)))
         runner = stack.enter_context(asyncio.Runner())
         source = runner.run(_opened(feed, network_of(settings, env), clock))
         stack.callback(lambda: runner.run(source.close()))
         plans = _Plans(journal, settings, env, dashboard, clock)
         plans.clear_up()
+        stack.callback(plans.archive)
         return _Follower(source, journal, plans, options, told, clock, runner).run()
 
 
@@ -136,19 +147,17 @@ class _Follower:
         self._began_s = clock.monotonic()
         self._tried_s = self._began_s  # when what is pending was tried last
         self._is_last_word = False
+        self._kept: Checkpoint | None = None
         self._stop = _Stop(runner)
 
-    def run(self) -> Summary:
+    def run(self) -> Followed:
         """See ``follow``."""
         error: CfetchError | None = None
         with self._stop:
             try:
                 self._go()
             except CfetchError as ended:
-                if self._reader is None and not isinstance(ended, Interrupted):
-                    raise
                 error = ended
-                self._told(f"cfetch: {error}")
         reader, counts = self._reader, self._cache.counts
         feed = Summary.Feed(
             entries=self._tally.upserts,
@@ -159,21 +168,25 @@ class _Follower:
             info_requests_saved=counts.info_requests_saved,
         )
         elapsed_s = self._clock.monotonic() - self._began_s
-        return self._tally.summary(elapsed_s, list(self._pending), error, self._plans.metrics, feed)
+        waiting = list(self._pending)
+        return Followed(self._tally.summary(elapsed_s, waiting, error, self._plans.metrics, feed), error)
 
     def _go(self) -> None:
         goes_on = self._begin()
         while goes_on:
             changes, is_over = self._patiently(self._gather)
-            again = self._due(is_new=bool(changes), is_over=is_over)
+            again = self._due(is_last=is_over and not changes)
+            assert self._reader is not None
+            checkpoint = self._reader.checkpoint(tuple(self._pending.values()))
             if changes or again:
-                assert self._reader is not None
-                checkpoint = self._reader.checkpoint(tuple(self._pending.values()))
                 goes_on = self._apply(self._journal.begin(self._rounds(again, changes), checkpoint))
-            elif is_over:
+                continue
+            if checkpoint != self._kept:  # ranges have split, or pages without changes were passed
+                self._journal.keep(checkpoint)
+                self._kept = checkpoint
+            if is_over:
                 return
-            else:
-                self._stop.run(self._wait)
+            self._stop.run(self._wait)
 
     def _begin(self) -> bool:
         """Where the last follower stopped; the step that it was at comes first. Whether to go on."""
@@ -183,6 +196,7 @@ class _Follower:
             if not self._apply(step):
                 return False
         checkpoint = self._journal.checkpoint()
+        self._kept = checkpoint
         if checkpoint is not None:
             self._pending = {one.path: one for one in checkpoint.pending}
 
@@ -213,9 +227,9 @@ class _Follower:
         """
         assert self._reader is not None
         found: list[Change] = []
-        size_bytes, failures = 0, 0
+        size_bytes, row_bytes, failures = 0, 0, 0
         lag_s = self._clock.monotonic() + LAG_S
-        while len(found) < STEP_CHANGES and size_bytes < STEP_BYTES:
+        while len(found) < STEP_CHANGES and size_bytes < STEP_BYTES and row_bytes < STEP_ROW_BYTES:
             try:
                 step = await self._reader.step()
             except SourceError:
@@ -227,6 +241,7 @@ class _Follower:
                 raise
             found += step.changes
             size_bytes += sum(one.entry.size_bytes or 0 for one in step.changes if one.entry is not None)
+            row_bytes += len(ENCODE([one.entry for one in step.changes]))
             if not self._reader.is_idle:
                 continue
             if found or self._reader.is_at_end or not self._options.once:
@@ -239,12 +254,11 @@ class _Follower:
     async def _wait(self) -> None:
         await self._clock.sleep(self._options.poll_s)
 
-    def _due(self, *, is_new: bool, is_over: bool) -> list[Change]:
-        """What is pending and to be tried again now: with whatever is new, after a while, and at the end."""
+    def _due(self, *, is_last: bool) -> list[Change]:
+        """What is pending and to be tried again now: after a while, and once at the end."""
         now_s = self._clock.monotonic()
         is_late = now_s - self._tried_s >= PENDING_S
-        is_last = is_over and not is_new and not self._is_last_word
-        if not self._pending or not (is_new or is_late or is_last):
+        if not self._pending or not (is_late or (is_last and not self._is_last_word)):
             return []
         self._tried_s = now_s
         self._is_last_word = is_last
@@ -305,15 +319,20 @@ class _Plans:
         self._dashboard = dashboard
         self._clock = clock
         self._found = places(settings)
+        self._completed: list[str] = []
         self.metrics = str(self._found.state / "metrics")
 
     def clear_up(self) -> None:
         """Roll back what is left of a round that did not come to its end. Raises Held, LocalFault."""
         with suppress(UsageError):  # there is no timeline yet
-            for plan in list_plans(self._settings).plans:
-                is_ours = plan.action == "download" and plan.manifest == printable(str(self._manifest), 1000)
-                if is_ours and plan.state != "completed":
-                    roll_back_plan(self._settings, plan.instant, remove=False)
+            name = printable(str(self._manifest), 1000)
+            plans = [one for one in list_plans(self._settings).plans if one.manifest == name]
+            dead = {one.instant for one in plans if one.action == "download" and one.state != "completed"}
+            for instant in sorted(dead):
+                roll_back_plan(self._settings, instant, remove=False)
+            if dead:
+                rollbacks = [one for one in list_plans(self._settings).plans if one.target in dead]
+                self._completed += [one.instant for one in rollbacks]
 
     def bring(self, upserts: Sequence[Change]) -> tuple[set[str], Summary | None]:
         """The paths that could not be had, and the run's summary. Raises as ``Prepared.run``."""
@@ -336,9 +355,20 @@ class _Plans:
             self._dashboard() as shown,
         ):
             summary = prepared.run(fan_out(collect, shown), removable=True)
+        if summary is not None and summary.status == "completed":
+            self._completed.append(summary.instant)
+            if len(self._completed) >= MOST_PLANS:
+                self.archive()
         if failed:
             self.clear_up()  # the plan is pending, and so are its changes: they go their own way
         return failed, summary
+
+    def archive(self) -> None:
+        """A follower for years would fill the timeline with its plans."""
+        if self._completed:
+            with suppress(LocalFault):  # a later run tidies up
+                archive_plans(self._settings, self._completed)
+            self._completed = []
 
     def delete(self, deletes: Sequence[Change]) -> None:
         """Raises LocalFault. A directory in a file's place is not the file."""

@@ -1,13 +1,14 @@
 """The timeline for people and scripts: what stands on it, and how to tidy it up. Nothing is downloaded."""
 
 import shutil
+from collections.abc import Collection
 from contextlib import suppress
 
 from cfetch.config.settings import Settings
 from cfetch.errors import UsageError
 from cfetch.places import places, timeline
 from cfetch.report.plan_view import Cleaned, CleanedInstant, Plan, Plans
-from cfetch.timeline.archive import archived
+from cfetch.timeline.archive import archive, archived
 from cfetch.timeline.clean import clean
 from cfetch.timeline.execution import roll_back
 from cfetch.timeline.owner import Owner
@@ -15,7 +16,7 @@ from cfetch.timeline.records import PlanRecord, RollbackRecord
 from cfetch.timeline.states import Action, Entry, State
 from cfetch.timeline.table import Table, find, open_existing
 
-__all__ = ["clean_plans", "list_plans", "roll_back_plan", "show_plan"]
+__all__ = ["archive_plans", "clean_plans", "list_plans", "roll_back_plan", "show_plan"]
 
 
 def list_plans(settings: Settings, *, also_archived: bool = False) -> Plans:
@@ -52,6 +53,12 @@ def roll_back_plan(settings: Settings, instant: str, *, remove: bool) -> None:
             shutil.rmtree(
                 places(settings).state / "plans" / instant, ignore_errors=True
             )  # it holds signed links
+
+
+def archive_plans(settings: Settings, instants: Collection[str]) -> None:
+    """Completed plans that nobody has to see any more leave the timeline. Raises LocalFault."""
+    with open_existing(*timeline(settings)) as table:
+        archive(table, 0.0, only=frozenset(instants))
 
 
 def clean_plans(settings: Settings, *, rollback_delay_s: float, keep_s: float, dry_run: bool) -> Cleaned:

@@ -161,7 +161,7 @@ def explain(
     lsn: Annotated[int, typer.Option(min=0, help="The LSN to be read next.", metavar="N")],
     of: Annotated[str, typer.Option("--range", help="The range of the reader.", metavar="RANGE")],
     to: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
             help="Where a follower has its files: its checkpoint is read, and the feed is not asked.",
             metavar="DIR",
@@ -169,8 +169,7 @@ def explain(
         ),
     ] = None,
     state: Annotated[
-        Path | None,
-        typer.Option(help="The same, where the follower has a --state.", metavar="DIR", show_default=False),
+        Path | None, typer.Option(help="The follower's --state.", metavar="DIR", show_default=False)
     ] = None,
     json: JsonOption = False,
     network: "Network",
@@ -195,8 +194,9 @@ def explain(
     from cfetch.feed.opening import opened
     from cfetch.placement.local import STATE_NAME
 
-    if to is not None or state is not None:
-        path = checkpoint_of(state or Path(to or ".") / STATE_NAME, feed)
+    if to or state is not None:
+        roots = [one.absolute() for one in to or [Path()]]
+        path = checkpoint_of(state or roots[0] / STATE_NAME, feed, roots)
         checkpoint = read_checkpoint(path)
         if checkpoint is None:
             raise UsageError(f"there is no checkpoint {path}; follow the feed there first, or leave out --to")

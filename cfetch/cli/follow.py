@@ -13,7 +13,7 @@ from cfetch.cli.download import tell_document
 from cfetch.cli.options import seconds, with_follow
 from cfetch.config.kinds import duration
 from cfetch.config.settings import Settings
-from cfetch.errors import Held
+from cfetch.errors import Held, Interrupted
 
 if TYPE_CHECKING:
     from cfetch.events import Listener
@@ -88,7 +88,7 @@ def follow(
     )
 
     try:
-        summary = use_case(
+        found = use_case(
             feed, settings, options, env=os.environ, dashboard=_dashboard(settings), told=_told(settings)
         )
     except Held as held:
@@ -96,9 +96,11 @@ def follow(
             tell_document(held_document(held))
         raise
     if settings.json:
-        tell_document(summary)
-    if summary.exit_code:
-        raise typer.Exit(summary.exit_code)
+        tell_document(found.summary)
+    if found.error is not None and not isinstance(found.error, Interrupted):
+        raise found.error
+    if found.summary.exit_code:
+        raise typer.Exit(found.summary.exit_code)
 
 
 def _dashboard(settings: Settings) -> "Callable[[], AbstractContextManager[Listener]]":

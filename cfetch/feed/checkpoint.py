@@ -21,9 +21,21 @@ from cfetch.feed.source import Change, FeedId
 from cfetch.manifest.entry import Entry, SafePath, UnsafePathError, safe_path
 from cfetch.placement.private_file import on_disk, replace_private
 
-__all__ = ["MAX_PENDING", "Checkpoint", "decoded", "encoded", "read_checkpoint", "write_checkpoint"]
+__all__ = [
+    "MAX_PENDING",
+    "ChangeRow",
+    "Checkpoint",
+    "change_of",
+    "decoded",
+    "encoded",
+    "read_checkpoint",
+    "row_of",
+    "write_checkpoint",
+]
 
-MAX_PENDING = 10_000  # some 5 MB that are written again at each commit; more is no accident but an outage
+MAX_PENDING = (
+    200_000  # some 100 MB that are written again at each commit; deletes that lie behind overtake many
+)
 MAX_BYTES = 1 << 28  # a hundred thousand ranges take 60 MB
 _KEYS = re.compile(r"([0-9a-f]{32})-([0-9a-f]{32,33})", re.ASCII)
 _LSN = re.compile(r"-1|0|[1-9][0-9]{0,99}", re.ASCII)  # Kinesis has 56 digits; -1: ended before LSN 0
@@ -80,7 +92,9 @@ class _Closed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     last: str
 
 
-class _Pending(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ChangeRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A change as it is kept: numbers as text, the path not trusted yet."""
+
     lsn: str
     key: str
     path: str
@@ -96,7 +110,7 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tokens: list[_Token]
     live: list[_Live]
     closed: list[_Closed]
-    pending: list[_Pending]
+    pending: list[ChangeRow]
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -145,9 +159,7 @@ def encoded(checkpoint: Checkpoint) -> bytes:
             _Closed(name, _keys_text(one.keys), str(one.first), str(one.last))
             for name, one in sorted(lineage.closed.items())
         ],
-        pending=[
-            _Pending(str(one.lsn), f"{one.key:032x}", one.path, one.entry) for one in checkpoint.pending
-        ],
+        pending=[row_of(one) for one in checkpoint.pending],
     )
     return msgspec.json.encode(document)
 
@@ -184,11 +196,17 @@ def _checkpoint(document: _Document) -> Checkpoint:
         if token.position.next_lsn < 0 or (end and token.position.next_lsn > end.last + 1):
             raise ValueError("a token stands beyond the end of its range")
     lineage = Lineage(FeedId(document.account, document.feed), document.generation, live, closed)
-    pending = tuple(_change(one) for one in document.pending)
+    pending = tuple(change_of(one) for one in document.pending)
     return Checkpoint(lineage, _keys(document.keys), tokens, pending)
 
 
-def _change(row: _Pending) -> Change:
+def row_of(change: Change) -> ChangeRow:
+    """To be kept."""
+    return ChangeRow(str(change.lsn), f"{change.key:032x}", change.path, change.entry)
+
+
+def change_of(row: ChangeRow) -> Change:
+    """Raises ValueError: it is not what ``row_of`` makes."""
     path: SafePath = safe_path(row.path)
     key = int(row.key, 16) if re.fullmatch(r"[0-9a-f]{32}", row.key, re.ASCII) else -1
     if key < 0 or (row.entry and row.entry.path != path):

@@ -1,4 +1,4 @@
-"""What a follower keeps of its work: whose turn it is, the step that it is at, and what was deleted.
+"""What a follower keeps of its work: the step that it is at, how far it is, and what was deleted.
 
 A step is written down as a whole before it begins: its changes in rounds, and the checkpoint that holds when
 all of them are applied. So a follower that died goes on with the very round that it was at, and applies
@@ -18,10 +18,18 @@ from typing import NamedTuple, Self
 import msgspec
 
 from cfetch.errors import Held, LocalFault
-from cfetch.feed.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from cfetch.feed.checkpoint import (
+    ChangeRow,
+    Checkpoint,
+    change_of,
+    decoded,
+    encoded,
+    read_checkpoint,
+    row_of,
+    write_checkpoint,
+)
 from cfetch.feed.source import Change
 from cfetch.feed.steps import Round
-from cfetch.manifest.entry import Entry, SafePath
 from cfetch.placement.private_file import on_disk, replace_private
 from cfetch.timeline.owner import Owner, this_owner
 
@@ -35,13 +43,16 @@ TOMBSTONES = "tombstones.jsonl"
 HELD = "follows this feed into this destination already; wait for it, or stop it"
 
 
-class _Change(msgspec.Struct, frozen=True, array_like=True):
-    """``Change`` with numbers as text: LSNs of some sources have 186 bits."""
+class _Round(msgspec.Struct, frozen=True, array_like=True):
+    deletes: list[ChangeRow]
+    upserts: list[ChangeRow]
 
-    lsn: str
-    key: str
-    path: SafePath
-    entry: Entry | None
+
+class _Next(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``done`` rounds of the step are applied; ``checkpoint`` is in force when all are."""
+
+    done: int
+    checkpoint: msgspec.Raw
 
 
 class Step(NamedTuple):
@@ -100,43 +111,58 @@ class Journal:
 
     # the step
 
+    def keep(self, checkpoint: Checkpoint) -> None:
+        """All that lies before it is applied."""
+        write_checkpoint(self.directory / CHECKPOINT, checkpoint)
+
     def begin(self, rounds: Sequence[Round], checkpoint: Checkpoint) -> Step:
         """Write a step down. Nothing of it has been applied yet."""
-        data = [(list(map(_plain, each.deletes)), list(map(_plain, each.upserts))) for each in rounds]
-        write_checkpoint(self.directory / NEXT, checkpoint)
-        replace_private(self._step(0), msgspec.msgpack.encode(data))
-        return Step(rounds, checkpoint)
+        rows = [_Round(list(map(row_of, each.deletes)), list(map(row_of, each.upserts))) for each in rounds]
+        replace_private(self.directory / STEP, msgspec.msgpack.encode(rows))
+        step = Step(rounds, checkpoint)
+        self._write(step)
+        return step
 
     def unfinished(self) -> Step | None:
-        """The step that a dead follower was at, with the rounds that are left of it. Raises FeedError."""
-        with on_disk(self.directory):
-            found = [path for path in self.directory.iterdir() if path.name.startswith(f"{STEP}-")]
-        for path in found:
-            checkpoint = read_checkpoint(self.directory / NEXT)
-            if checkpoint is None:  # it is in force already
-                with on_disk(path):
-                    path.unlink()
-                continue
-            done = int(path.name.removeprefix(f"{STEP}-"))
-            return Step(_rounds(path)[done:], checkpoint, done)
-        return None
+        """The step that a dead follower was at, with the rounds that are left of it. Raises LocalFault."""
+        path = self.directory / NEXT
+        try:
+            with on_disk(self.directory):
+                data = path.read_bytes() if path.exists() else None
+                step = (self.directory / STEP).read_bytes() if data is not None else b""
+            if data is None:
+                return None
+            known = msgspec.json.decode(data, type=_Next)
+            rows = msgspec.msgpack.decode(step, type=list[_Round])
+            checkpoint = decoded(bytes(known.checkpoint))
+            found = [
+                Round(tuple(map(change_of, each.deletes)), tuple(map(change_of, each.upserts)))
+                for each in rows[known.done :]
+            ]
+        except (msgspec.MsgspecError, ValueError):
+            raise LocalFault(
+                f"the step in {self.directory} is damaged; remove {NEXT} there and run the same command "
+                "again: the step is read anew"
+            ) from None
+        return Step(found, checkpoint, known.done)
 
     def did(self, step: Step, pending: Iterable[Change]) -> Step:
         """The first round that was left is applied; ``pending`` is what could not be had, of all rounds."""
         checkpoint = replace(step.checkpoint, pending=tuple(pending))
-        write_checkpoint(self.directory / NEXT, checkpoint)
-        with on_disk(self._step(step.done)):
-            self._step(step.done).rename(self._step(step.done + 1))
-        return Step(step.rounds[1:], checkpoint, step.done + 1)
+        step = Step(step.rounds[1:], checkpoint, step.done + 1)
+        self._write(step)
+        return step
 
     def end(self, step: Step) -> None:
         """All of its rounds are applied: its checkpoint is in force."""
+        self.keep(step.checkpoint)
         with on_disk(self.directory):
-            (self.directory / NEXT).replace(self.directory / CHECKPOINT)
-            self._step(step.done).unlink()
+            (self.directory / NEXT).unlink()
+            (self.directory / STEP).unlink(missing_ok=True)
 
-    def _step(self, done: int) -> Path:
-        return self.directory / f"{STEP}-{done}"
+    def _write(self, step: Step) -> None:
+        known = _Next(step.done, msgspec.Raw(encoded(step.checkpoint)))
+        replace_private(self.directory / NEXT, msgspec.json.encode(known))
 
     # deletes
 
@@ -154,31 +180,16 @@ class Journal:
                 os.fsync(file.fileno())
 
 
-def journal_of(state: Path, feed: str) -> Path:
-    """Its directory, for a feed as a person names it, below a state directory."""
-    name = feed if "://" in feed else str(Path(feed).resolve())
-    return state / "feeds" / hashlib.sha256(name.encode()).hexdigest()[:32]
+def journal_of(state: Path, feed: str, roots: Iterable[str | Path]) -> Path:
+    """Its directory below a state directory, for a feed as a person names it and the destinations.
+
+    A state may be shared by several destinations, each of which is as far as it is.
+    """
+    name = feed.rstrip("/") if "://" in feed else str(Path(feed).resolve())
+    text = "\n".join([name, *sorted(map(str, roots))])
+    return state / "feeds" / hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def checkpoint_of(state: Path, feed: str) -> Path:
+def checkpoint_of(state: Path, feed: str, roots: Iterable[str | Path]) -> Path:
     """The file."""
-    return journal_of(state, feed) / CHECKPOINT
-
-
-def _rounds(path: Path) -> list[Round]:
-    try:
-        with on_disk(path):
-            found = msgspec.msgpack.decode(path.read_bytes(), type=list[tuple[list[_Change], list[_Change]]])
-    except msgspec.MsgspecError:
-        raise LocalFault(
-            f"{path} is damaged; remove it and run the same command again: the step is read anew"
-        ) from None
-    return [Round(tuple(map(_change, deletes)), tuple(map(_change, upserts))) for deletes, upserts in found]
-
-
-def _plain(change: Change) -> _Change:
-    return _Change(str(change.lsn), str(change.key), change.path, change.entry)
-
-
-def _change(plain: _Change) -> Change:
-    return Change(int(plain.lsn), int(plain.key), plain.path, plain.entry)
+    return journal_of(state, feed, roots) / CHECKPOINT

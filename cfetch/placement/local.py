@@ -386,27 +386,24 @@ class LocalVolume:
             if stat.S_ISREG(os.stat(leaf.encode(), dir_fd=directory, follow_symlinks=False).st_mode):
                 os.unlink(leaf.encode(), dir_fd=directory)
 
-    def delete(self, path: SafePath) -> bool:
-        """Remove the file or symlink at ``path``, and the directories above it that are empty then.
+    def delete(self, path: SafePath) -> None:
+        """Remove the file or symlink at ``path``, if there is one, and the directories above that are empty.
 
-        False: there is none. Raises Blocked: a directory stands there; VolumeFault.
+        Raises Blocked: a directory stands there; VolumeFault.
         """
         parent, _, leaf = path.rpartition("/")
         try:
-            with self._lock:
+            with suppress(FileNotFoundError), self._lock:
                 os.unlink(leaf.encode(), dir_fd=self._directory(parent, create=False))
-        except FileNotFoundError:
-            return False
         except OSError as error:
             raise _obstacle(error, path) or volume_fault(error, f"cannot delete {printable(path)}") from None
-        while parent:
+        while parent:  # also where the file has gone before: a follower may have died in between
             parent, _, leaf = parent.rpartition("/")
             try:
-                with self._lock:
+                with suppress(FileNotFoundError), self._lock:
                     os.rmdir(leaf.encode(), dir_fd=self._directory(parent, create=False))
             except OSError:
                 break  # others live there
-        return True
 
     def supersede(self, path: SafePath) -> None:
         """What stands at ``path`` is an older version, whatever its size: see ``recorded``."""

@@ -5,7 +5,7 @@ a line. It is written whole and flushed, under a name that nobody else uses, bef
 Whoever is killed between, or archives beside another, makes an instant stand twice: readers take it once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 
 import msgspec
@@ -28,14 +28,19 @@ class _Line(msgspec.Struct):
     record: msgspec.Raw
 
 
-def archive(table: Table, older_than_s: float) -> list[Entry]:
-    """Move what was completed by instants older than this; those that were moved. Raises LocalFault."""
+def archive(table: Table, older_than_s: float, *, only: Collection[str] | None = None) -> list[Entry]:
+    """Move what was completed by instants older than this, or by some of them; those that were moved.
+
+    Raises LocalFault.
+    """
     done: list[Entry] = []
     with on_this_machine("cannot archive completed plans"):
         old = [
             entry
             for entry in table.store.entries()
-            if entry.state is State.COMPLETED and table.age_s(entry) >= older_than_s
+            if entry.state is State.COMPLETED
+            and table.age_s(entry) >= older_than_s
+            and (only is None or entry.instant in only)
         ]
         for first in range(0, len(old), FILE_INSTANTS):
             done += _archive_file(table, old[first : first + FILE_INSTANTS])

@@ -56,7 +56,8 @@ def test_many_hosts_are_counted():
 
 def test_a_manifest_that_spark_has_prepared():
     """It names few of its hosts; how many tasks there are, and which hosts take longest."""
-    more = {"more_hosts": 3, "batches": 2472, "floors": {"b\x1b": 60.0, "a": 7200.0, "c": 61.0, "d": 59.0, "e": 60.0}}
+    floors = {"b\x1b": 60.0, "a": 7200.0, "c": 61.0, "d": 59.0, "e": 60.0}
+    more = {"more_hosts": 3, "batches": 2472, "floors": floors}
     assert preview_lines(**PREVIEW | more | {"files": 30})[2:10] == [
         "      from  b.example (13)",
         "            a.example (7)",

@@ -72,7 +72,7 @@ class Scene:
     def follow(self, *, settings=None, **options):
         self.events.clear()
         self.lines.clear()
-        return follow(
+        found = follow(
             self.served.url,
             Settings(**({"to": (str(self.to),), "durability": "crash"} | (settings or {}))),
             FollowOptions(**({"once": True} | options)),
@@ -80,6 +80,9 @@ class Scene:
             dashboard=lambda: nullcontext(self.events.append),
             told=self.lines.append,
         )
+        if found.error is not None:
+            raise found.error
+        return found.summary
 
     def tree(self):
         return tree(self.to)

@@ -102,7 +102,11 @@ class _Stream:
             version = len(known)
             known.append(version)
             self.now[key] = body = body_of(key.replace("/", "_"), version)
-            row: dict[str, object] = {"op": "upsert", "path": key, "url": f"{self.origin}/{key.replace('/', '_')}.{version}"}
+            row: dict[str, object] = {
+                "op": "upsert",
+                "path": key,
+                "url": f"{self.origin}/{key.replace('/', '_')}.{version}",
+            }
             row |= {"size": len(body), "sha256": hashlib.sha256(body).hexdigest(), "offset": version}
             lines.append(row)
         with self.path.open("a") as file:

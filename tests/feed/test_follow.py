@@ -24,7 +24,7 @@ def scene(tmp_path):
 
 
 def journal(scene):
-    return journal_of(scene.to / ".cfetch", scene.served.url)
+    return journal_of(scene.to / ".cfetch", scene.served.url, [scene.to])
 
 
 def brought(scene):
@@ -115,8 +115,7 @@ def test_what_cannot_be_had_waits(scene):
     found = scene.follow(settings={"max_attempts": 1})
     assert (found.exit_code, found.status, found.files.done, found.files.failed) == (1, "partial", 1, 1)
     assert [one.path for one in found.failures] == ["b"]
-    plans = list_plans(Settings(to=(str(scene.to),))).plans
-    assert [plan.state for plan in plans if plan.action == "download"] in ([], ["completed"])
+    assert list_plans(Settings(to=(str(scene.to),))).plans == []
     assert scene.served.write({"b": "2"}) == 0
     again = scene.follow()
     assert (again.exit_code, again.files.done, again.feed.entries) == (0, 1, 0)
@@ -182,6 +181,69 @@ def test_a_step_that_was_begun_is_brought_to_its_end(scene, monkeypatch):
     assert scene.tree() == scene.served.tree()
 
 
+def test_two_destinations_with_one_state(scene, tmp_path):
+    """Each is as far as it is."""
+    scene.served.write({"a": "1"})
+    state = {"state": str(tmp_path / "st")}
+    assert scene.follow(settings=state).files.done == 1
+    scene.to = tmp_path / "other"
+    assert scene.follow(settings=state).files.done == 1
+    assert scene.tree() == {"a": b"1"}
+
+
+def test_deletes_behind_files_that_have_gone(scene, monkeypatch):
+    """More upserts in vain than a step has, and then their deletes: the end is reached."""
+    monkeypatch.setattr("cfetch.follow.STEP_CHANGES", 10)
+    scene.served.write({f"f{n}": "1" for n in range(45)})
+    scene.served.write({f"f{n}": None for n in range(45)} | {"last": "1"})
+    found = scene.follow(delete=True, settings={"max_attempts": 1})
+    assert (found.exit_code, found.files.failed, found.feed.deletes) == (0, 0, 45)
+    assert scene.tree() == {"last": b"1"}
+
+
+def test_an_empty_directory_is_in_the_way(scene):
+    """As after a death between a file's removal and its directory's."""
+    scene.served.write({"f/x": "1"})
+    scene.follow()
+    (scene.to / "f/x").unlink()
+    scene.served.write({"f/x": None, "f": "2"})
+    assert scene.follow(delete=True).exit_code == 0
+    assert scene.tree() == {"f": b"2"}
+
+
+def test_a_split_without_changes_is_kept(scene):
+    """A checkpoint that knew less would not be understood once the parents are forgotten."""
+    scene.served.write({"a": "1"})
+    scene.follow()
+    before = (journal(scene) / "checkpoint.json").read_bytes()
+    scene.served.split()
+    scene.follow()
+    after = json.loads((journal(scene) / "checkpoint.json").read_bytes())
+    assert json.loads(before)["closed"] == []
+    assert [one["id"] for one in after["closed"]] == ["0"]
+    assert len(after["tokens"]) == 2
+
+
+def test_its_plans_leave_the_timeline(scene):
+    """Else it would fill up; what they did is in the metrics and in the archive."""
+    for n in range(3):
+        scene.served.write({"a": str(n)})
+        scene.follow()
+    settings = Settings(to=(str(scene.to),))
+    assert list_plans(settings).plans == []
+    assert len(list_plans(settings, also_archived=True).plans) == 3
+
+
+def test_large_rows_end_a_step(scene, monkeypatch):
+    """Memory is bounded by what rows hold, not by their number alone."""
+    monkeypatch.setattr("cfetch.follow.STEP_ROW_BYTES", 1)
+    scene.served.write({f"f{n}": "1" for n in range(5)})
+    scene.served.split()
+    scene.served.write({f"g{n}": "1" for n in range(5)})
+    assert scene.follow().files.done == 10
+    assert len(list_plans(Settings(to=(str(scene.to),)), also_archived=True).plans) > 1
+
+
 def command(scene, *words):
     return [
         sys.executable,
@@ -212,8 +274,12 @@ def test_the_command(scene):
     }
     scene.served.do(scene.served.world.recreate())
     done = subprocess.run(command(scene, "--once"), capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "Traceback" not in done.stderr
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["exit_code"], told["files"]["total"]) == (2, 2, 0)
+    assert done.stderr.splitlines()[-1].startswith("cfetch: the checkpoint is of another feed")
+    words = command(scene, "--once", "--quiet")
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stderr.startswith("cfetch: the checkpoint is of another feed")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

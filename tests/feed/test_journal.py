@@ -6,11 +6,12 @@ import stat
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from cfetch.errors import Held, LocalFault
 from cfetch.feed.checkpoint import Checkpoint
-from cfetch.feed.journal import Journal, journal_of
+from cfetch.feed.journal import Journal, Step, journal_of
 from cfetch.feed.lineage import Lineage
 from cfetch.feed.ranges import ALL_KEYS, Position, Range
 from cfetch.feed.route import Token
@@ -72,21 +73,24 @@ def test_a_round_that_was_applied_is_not_applied_again(tmp_path):
 
 
 def test_an_end_that_was_not_reached(tmp_path):
-    """The checkpoint is in force, and the step that is still there means nothing."""
+    """The checkpoint is in force, nothing is left of the step, and its end may come again."""
     with Journal(tmp_path) as journal:
         step = journal.did(journal.begin(rounds([change("a")]), at(3)), [])
-        (tmp_path / "next.json").rename(tmp_path / "checkpoint.json")
-        assert (journal.unfinished(), journal.checkpoint()) == (None, step.checkpoint)
-        second = journal.begin(rounds([change("a", 4)]), at(5))
-        assert journal.unfinished() == second
+        journal.keep(step.checkpoint)
+        again = journal.unfinished()
+        assert again == step == Step([], at(3), 1)
+        journal.end(again)
+        assert (journal.unfinished(), journal.checkpoint()) == (None, at(3))
 
 
 def test_a_step_that_did_not_begin(tmp_path):
-    """Its checkpoint alone means nothing."""
+    """Its rounds alone mean nothing, and the next step replaces them."""
     with Journal(tmp_path) as journal:
         journal.begin(rounds([change("a")]), at(3))
-        (tmp_path / "step-0").unlink()
+        (tmp_path / "next.json").unlink()
         assert (journal.unfinished(), journal.checkpoint()) == (None, None)
+        step = journal.begin(rounds([change("b")]), at(5))
+        assert journal.unfinished() == step
 
 
 def test_nobody_else_may_read_it(tmp_path):
@@ -96,7 +100,7 @@ def test_nobody_else_may_read_it(tmp_path):
         journal.begin(rounds([change("a")]), at(3))
         journal.bury([change("c", delete=True)], "2026-01-01T00:00:00Z")
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "j").iterdir()}
-    assert set(modes) == {"lock", "step-0", "checkpoint.json", "next.json", "tombstones.jsonl"}
+    assert set(modes) == {"lock", "step", "checkpoint.json", "next.json", "tombstones.jsonl"}
     assert set(modes.values()) == {0o600}
     assert stat.S_IMODE((tmp_path / "j").stat().st_mode) == 0o700
 
@@ -115,12 +119,16 @@ def test_tombstones_are_lines(tmp_path):
     ]
 
 
-def test_a_damaged_step_is_named(tmp_path):
-    """With what to do."""
+@pytest.mark.parametrize("damage", ["bytes", "path", "lsn"])
+def test_a_damaged_step_is_named(tmp_path, damage):
+    """With what to do; nothing of it is applied, least of all outside the destination."""
     with Journal(tmp_path) as journal:
-        journal.begin(rounds([change("a")]), at(3))
-        (tmp_path / "step-0").write_bytes(b"\x93")
-        with pytest.raises(LocalFault, match="step-0 is damaged; remove it"):
+        journal.begin(rounds([change("a", 1, delete=True)]), at(3))
+        row = {"lsn": "1", "key": "0" * 32, "path": "a", "entry": None}
+        row |= {"bytes": {}, "path": {"path": "../a"}, "lsn": {"lsn": "9" * 5000}}[damage]
+        data = b"\x93" if damage == "bytes" else msgspec.msgpack.encode([[[row], []]])
+        (tmp_path / "step").write_bytes(data)
+        with pytest.raises(LocalFault, match=r"the step in .* is damaged; remove next\.json"):
             journal.unfinished()
 
 
@@ -148,5 +156,7 @@ def test_one_feed_has_one_journal(tmp_path, monkeypatch):
     (tmp_path / "feed").mkdir()
     monkeypatch.chdir(tmp_path)
     names = ["feed", "./feed", "feed/", str(tmp_path / "feed")]
-    assert len({journal_of(tmp_path, name) for name in names}) == 1
-    assert journal_of(tmp_path, "http://h/feed") != journal_of(tmp_path, "http://h/feed2")
+    assert len({journal_of(tmp_path, name, ["/a"]) for name in names}) == 1
+    assert journal_of(tmp_path, "http://h/feed", ["/a"]) == journal_of(tmp_path, "http://h/feed/", ["/a"])
+    others = [("http://h/feed", ["/a"]), ("http://h/feed2", ["/a"]), ("http://h/feed", ["/b"])]
+    assert len({journal_of(tmp_path, *one) for one in others}) == 3

@@ -50,7 +50,7 @@ def gones(reader):
 
 
 @virtual
-async def test_c1_an_early_lsn_of_leaf_2_is_in_the_root():
+async def test_row_c1_an_early_lsn_of_leaf_2_is_in_the_root():
     """By its number; a reader without a checkpoint begins there."""
     lineage = lineage_of(seed_tree())
     assert routed(lineage, "2", 4999) == ("0", "2", True)
@@ -60,19 +60,19 @@ async def test_c1_an_early_lsn_of_leaf_2_is_in_the_root():
 
 
 @virtual
-async def test_c2_an_lsn_of_its_own_passes_through():
+async def test_row_c2_an_lsn_of_its_own_passes_through():
     assert routed(lineage_of(seed_tree()), "2", 5000) == ("2", "2", False)
 
 
 @virtual
-async def test_c3_both_ends_of_each_interval_of_leaf_3():
+async def test_row_c3_both_ends_of_each_interval_of_leaf_3():
     lineage = lineage_of(seed_tree())
     found = [routed(lineage, "3", ck) for ck in (4999, 5000, 7499, 7500)]
     assert found == [("0", "2", True), ("1", "4", True), ("1", "4", True), ("3", "3", False)]
 
 
 @virtual
-async def test_c4_leaf_4_drains_its_ancestors_in_order():
+async def test_row_c4_leaf_4_drains_its_ancestors_in_order():
     feed = seed_tree()
     reader = await opened(feed, keys=LEAVES["4"], tokens=[token_at("0", 3001, LEAVES["4"])])
     found = await drain(reader)
@@ -84,7 +84,7 @@ async def test_c4_leaf_4_drains_its_ancestors_in_order():
 
 
 @virtual
-async def test_c5_a_live_range_has_no_last_lsn():
+async def test_row_c5_a_live_range_has_no_last_lsn():
     feed = seed_tree()
     lineage = lineage_of(feed)
     feed.fill("3", 20100, 10)
@@ -92,7 +92,7 @@ async def test_c5_a_live_range_has_no_last_lsn():
 
 
 @virtual
-async def test_c6_a_gone_range_is_divided_among_its_children():
+async def test_row_c6_a_gone_range_is_divided_among_its_children():
     feed = SimulatedFeed()
     feed.fill("0", 5000, 100)
     feed.split("0", at(0x80))
@@ -113,7 +113,7 @@ async def test_c6_a_gone_range_is_divided_among_its_children():
 
 
 @virtual
-async def test_c7_a_gone_root_and_nothing_known():
+async def test_row_c7_a_gone_root_and_nothing_known():
     """The tree is made from the leaves; together they bring everything once."""
     feed = seed_tree()
     token = token_at("0", 0, ALL_KEYS, is_new=True)
@@ -139,7 +139,7 @@ async def c8():
 
 
 @virtual
-async def test_c8_one_refresh_asks_only_for_what_is_new():
+async def test_row_c8_one_refresh_asks_only_for_what_is_new():
     feed, cache, readers = await c8()
     before = asdict(cache.counts)
     feed.append(at(0x50))
@@ -156,7 +156,7 @@ async def test_c8_one_refresh_asks_only_for_what_is_new():
 
 
 @virtual
-async def test_c9_fifty_readers_are_told_and_one_asks():
+async def test_row_c9_fifty_readers_are_told_and_one_asks():
     feed, cache, _ = await c8()
     lineage = grown(None, feed.before, {name: feed.nodes[name].span for name in "01"})
     readers = [
@@ -183,7 +183,7 @@ async def test_c9_fifty_readers_are_told_and_one_asks():
 
 
 @virtual
-async def test_c10_a_refresh_that_fails_changes_nothing():
+async def test_row_c10_a_refresh_that_fails_changes_nothing():
     feed, cache, (two, three, four) = await c8()
     before = cache._lineages[feed.id]
 
@@ -205,7 +205,7 @@ async def test_c10_a_refresh_that_fails_changes_nothing():
 
 
 @virtual
-async def test_c11_a_map_from_before_a_split_is_not_served_after_it():
+async def test_row_c11_a_map_from_before_a_split_is_not_served_after_it():
     """The author's own counter-example: what was built for range 2 still says 0 -> 1, 2 after 2 has split."""
     feed = SimulatedFeed()
     feed.split("0", at(0x80), last=10)
@@ -225,7 +225,7 @@ async def test_c11_a_map_from_before_a_split_is_not_served_after_it():
 
 
 @virtual
-async def test_c12_splits_of_splits_are_walked_from_the_root():
+async def test_row_c12_splits_of_splits_are_walked_from_the_root():
     feed = ealsur_tree()
     keys = between(0x80, 0xC0)
     reader = await opened(feed, keys=keys, tokens=[token_at("3", 500, keys)])
@@ -237,7 +237,7 @@ async def test_c12_splits_of_splits_are_walked_from_the_root():
 
 
 @pytest.mark.parametrize("roots", [(ALL_KEYS,), (between(0, 0x40), between(0x40, 0xFF))], ids=["A", "C"])
-def test_c13_a_feed_that_never_split_builds_nothing(roots):
+def test_row_c13_a_feed_that_never_split_builds_nothing(roots):
     async def scenario():
         feed = SimulatedFeed(roots=roots)
         for name in feed.live:
@@ -253,7 +253,7 @@ def test_c13_a_feed_that_never_split_builds_nothing(roots):
 
 
 @virtual
-async def test_c14_in_a_forest_a_tree_is_left_alone_by_readers_of_another():
+async def test_row_c14_in_a_forest_a_tree_is_left_alone_by_readers_of_another():
     feed = SimulatedFeed(roots=(between(0, 0x80), between(0x80, 0xFF)))
     for name in feed.live:
         feed.fill(name, 100, 10)
@@ -273,7 +273,7 @@ async def test_c14_in_a_forest_a_tree_is_left_alone_by_readers_of_another():
 
 
 @pytest.mark.parametrize("limit", [1, 3, 7, 1000])
-def test_c15_without_the_cache_the_same_at_a_higher_price(limit):
+def test_row_c15_without_the_cache_the_same_at_a_higher_price(limit):
     async def read(*, enabled):
         cache = RouteCache(VirtualClock(), enabled=enabled)
         reader = await opened(seed_tree(), cache=cache, limit=limit)
@@ -291,7 +291,7 @@ def test_c15_without_the_cache_the_same_at_a_higher_price(limit):
 
 
 @virtual
-async def test_c16_a_feed_made_anew_is_not_one_without_changes():
+async def test_row_c16_a_feed_made_anew_is_not_one_without_changes():
     feed = seed_tree()
     tokens = [token_at("2", 10001, LEAVES["2"])]
     lineage = lineage_of(feed)
@@ -305,7 +305,7 @@ async def test_c16_a_feed_made_anew_is_not_one_without_changes():
 
 
 @virtual
-async def test_c17_children_are_clamped_to_the_tokens_keys():
+async def test_row_c17_children_are_clamped_to_the_tokens_keys():
     feed = SimulatedFeed()
     feed.fill("0", 100, 1)
     before = lineage_of(feed)
@@ -318,7 +318,7 @@ async def test_c17_children_are_clamped_to_the_tokens_keys():
 
 
 @pytest.mark.parametrize("ranges", [2, 3])
-def test_c18_a_split_in_a_round_adds_its_children_in_place(ranges):
+def test_row_c18_a_split_in_a_round_adds_its_children_in_place(ranges):
     async def scenario():
         edges = [0, 0x40, 0x80][:ranges]
         roots = [between(low, high) for low, high in pairwise([*edges, 0xFF])]
@@ -349,7 +349,7 @@ def merged_feed():
 
 
 @pytest.mark.parametrize("grows", [True, False], ids=["seen live", "seen merged"])
-def test_c19_a_merge_keeps_a_token_for_each_parent(grows):
+def test_row_c19_a_merge_keeps_a_token_for_each_parent(grows):
     async def scenario():
         feed, lineage = merged_feed()
         lineage = lineage if grows else lineage_of(feed)
@@ -373,7 +373,7 @@ def test_c19_a_merge_keeps_a_token_for_each_parent(grows):
 
 
 @virtual
-async def test_c20_one_number_for_two_ranges_loses_or_repeats():
+async def test_row_c20_one_number_for_two_ranges_loses_or_repeats():
     """What the tokens are there for: each scalar in their place is wrong, and the lookup refuses it."""
     feed, _ = merged_feed()
     keys = between(0, 0x80)
@@ -388,7 +388,7 @@ async def test_c20_one_number_for_two_ranges_loses_or_repeats():
 
 
 @virtual
-async def test_c21_a_range_that_is_listed_twice_counts_once():
+async def test_row_c21_a_range_that_is_listed_twice_counts_once():
     feed = seed_tree()
     *most, last = feed.present.ranges
     parent = Range("1", feed.nodes["1"].keys, feed.nodes["1"].ancestors)
@@ -400,7 +400,7 @@ async def test_c21_a_range_that_is_listed_twice_counts_once():
 
 @pytest.mark.parametrize("fault", ["gap", "overlap", "none"])
 @pytest.mark.parametrize("lasts", [False, True], ids=["for a moment", "for good"])
-def test_c22_a_listing_with_a_gap_or_an_overlap_is_asked_for_again(fault, lasts):
+def test_row_c22_a_listing_with_a_gap_or_an_overlap_is_asked_for_again(fault, lasts):
     async def scenario():
         feed, cache, readers = await c8()
         good = feed.present
@@ -430,7 +430,7 @@ def test_c22_a_listing_with_a_gap_or_an_overlap_is_asked_for_again(fault, lasts)
 
 
 @virtual
-async def test_c23_gone_without_news_is_asked_again_three_times():
+async def test_row_c23_gone_without_news_is_asked_again_three_times():
     feed = SimulatedFeed(roots=(between(0, 0x80), between(0x80, 0xFF)))
     feed.append(at(0x10))
     feed.append(at(0x90))
@@ -450,7 +450,7 @@ async def test_c23_gone_without_news_is_asked_again_three_times():
 
 
 @virtual
-async def test_c24_another_archive_is_asked_when_one_is_down():
+async def test_row_c24_another_archive_is_asked_when_one_is_down():
     feed = seed_tree()
     cache = RouteCache(VirtualClock())
     feed.down = {"2"}
@@ -465,7 +465,7 @@ async def test_c24_another_archive_is_asked_when_one_is_down():
 
 
 @virtual
-async def test_c25_what_is_not_kept_any_more_is_an_error():
+async def test_row_c25_what_is_not_kept_any_more_is_an_error():
     feed = seed_tree()
     feed.retire("0", 3001)
     tokens = [token_at("0", 3000, LEAVES["2"])]

@@ -5,11 +5,19 @@ import random
 import re
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from cfetch.clock import Clock, SystemClock
-from cfetch.errors import CheckpointExpired, FeedReplaced, HostileFeed, Refused, SourceError, UsageError
+from cfetch.errors import (
+    CheckpointExpired,
+    FeedReplaced,
+    HostileFeed,
+    Refused,
+    SourceError,
+    Transient,
+    UsageError,
+)
 from cfetch.feed.ranges import KeyRange, Position, Range, Span
 from cfetch.feed.source import FeedId, Gone, NotModified, Page, Ranges, Why
 from cfetch.feed.wire import SCHEMA, change_of, checked_id, decoded, keys_from, keys_text, lsn_from, members
@@ -17,11 +25,12 @@ from cfetch.manifest.fields import FieldError
 from cfetch.manifest.rows import Document
 from cfetch.manifest.urls import UrlError, absolute_url
 from cfetch.secret import SecretUrl, printable
-from cfetch.transfer.document import Answer, ask
+from cfetch.transfer.document import ask
 from cfetch.transfer.http import HttpTransport, Transport
+from cfetch.transfer.judge import Headers
 from cfetch.transfer.network import DIRECT, Network
 
-__all__ = ["MAX_REPLY_BYTES", "HttpSource", "split_range"]
+__all__ = ["MAX_REPLY_BYTES", "HttpSource", "feed_document", "split_range"]
 
 MAX_REPLY_BYTES = 16 << 20  # 10,000 changes of 1,600 bytes, or 100,000 live ranges
 CONNECT_TIMEOUT_S = 10.0
@@ -29,6 +38,14 @@ MAX_LIMIT = 10_000  # changes that are asked for at once
 _ETAG = re.compile(r'"[\x21\x23-\x7e]{1,200}"')
 _EXPECTED = frozenset({304, 404, 409, 410, 416})
 _HEAD = ("schema", "feed")
+
+
+class _Answer(NamedTuple):
+    """``document``: the feed's own; None if nothing has changed."""
+
+    status: int
+    headers: Headers
+    document: dict[str, Any] | None
 
 
 class HttpSource:
@@ -137,7 +154,8 @@ class HttpSource:
         """See ``FeedSource``."""
         await self._transport.close()
 
-    async def _ask(self, what: str, *, headers: dict[str, str] | None = None, method: str = "GET") -> Answer:
+    async def _ask(self, what: str, *, headers: dict[str, str] | None = None, method: str = "GET") -> _Answer:
+        """Raises SourceError: it cannot be had, or something other than a feed has answered."""
         answer = await ask(
             SecretUrl(self._base + what),
             transport=self._transport,
@@ -148,11 +166,10 @@ class HttpSource:
             headers=headers,
             method=method,
         )
-        if answer.status == HTTPStatus.NOT_FOUND:
-            if self._feed is not None:
-                raise self._replaced()
-            raise Refused(f"there is no feed at {self._shown}: HTTP 404", http_status=404)
-        return answer
+        if answer.status == HTTPStatus.NOT_MODIFIED:
+            return _Answer(answer.status, answer.headers, None)
+        document = feed_document(answer.body, answer.status, self._shown, SCHEMA)
+        return _Answer(answer.status, answer.headers, document)
 
     async def _pinned(self) -> str:
         """The feed's id; asked for, if nobody did."""
@@ -161,23 +178,20 @@ class HttpSource:
         assert self._feed is not None
         return self._feed
 
-    def _gone(self, answer: Answer) -> Gone | None:
+    def _gone(self, answer: _Answer) -> Gone | None:
         if answer.status != HTTPStatus.GONE:
             return None
-        code = members(decoded(answer.body, "the answer 410"), "the answer 410", ("schema", "error", "code"))[
-            "code"
-        ]
+        code = members(answer.document, "the answer 410", ("schema", "error", "code"))["code"]
         if code == Why.STALE:
             raise self._replaced()
         if type(code) is not int or code not in set(Why):
             raise self._hostile("an answer 410 has no sub-code that is known")
         return Gone(Why(code))
 
-    def _document(self, answer: Answer, what: str, keys: tuple[str, ...]) -> dict[str, Any]:
+    def _document(self, answer: _Answer, what: str, keys: tuple[str, ...]) -> dict[str, Any]:
         if answer.status != HTTPStatus.OK:
             raise Refused(f"{self._shown} answers HTTP {answer.status}", http_status=answer.status)
-        named = f"{self._shown}: {what}"
-        document = members(decoded(answer.body, named), named, (*_HEAD, *keys))
+        document = members(answer.document, f"{self._shown}: {what}", (*_HEAD, *keys))
         if document["schema"] != SCHEMA:
             raise self._hostile(f"{what} is not of the schema {SCHEMA}")
         try:
@@ -200,7 +214,7 @@ class HttpSource:
         except FieldError as error:
             raise self._hostile(f"a range in the list breaks the rules: {error}") from None
 
-    def _etag(self, answer: Answer) -> str:
+    def _etag(self, answer: _Answer) -> str:
         etags = answer.headers.getall("ETag", [])
         if len(etags) != 1 or not _ETAG.fullmatch(etags[0]):
             raise self._hostile("the list of ranges has no strong ETag")
@@ -214,6 +228,33 @@ class HttpSource:
             f"the feed at {self._shown} was deleted or made anew, so what was read of the old one does not "
             "count; begin anew without the checkpoint"
         )
+
+
+def feed_document(body: bytes, status: int, shown: str, schema: str) -> dict[str, Any]:
+    """A feed's document, of whatever version of ``schema``; the rest of its rules is not checked.
+
+    Raises:
+        Transient: it is none, so it says nothing about the feed: a proxy, a sign-in page or a server that
+            is just being set up has answered. ``shown``: at which URL.
+    """
+    if status == HTTPStatus.NOT_FOUND:
+        raise Transient(
+            f"there is no feed at {shown} now: HTTP 404; check the URL if it stays so", http_status=status
+        )
+    try:
+        document = decoded(body, "it")
+    except HostileFeed as error:
+        why = str(error)
+    else:
+        name = document.get("schema") if type(document) is dict else None
+        if type(name) is str and name.startswith(schema.partition("/")[0] + "/"):
+            return dict(document)
+        why = f"it has no schema {schema}"
+    raise Transient(
+        f"something other than a feed answered at {shown} with HTTP {status}: {why}; if it stays so, check "
+        "the URL, and whether a proxy or a sign-in page stands in between",
+        http_status=status,
+    )
 
 
 def split_range(url: str, of: str | None, *, network: Network = DIRECT) -> tuple[str, tuple[str, ...]]:

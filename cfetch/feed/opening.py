@@ -25,6 +25,9 @@ KNOWN = (
     "an http(s):// URL, serial+http(s)://…, segments+http(s)://…, kinesis://STREAM?region=REGION, "
     f"or a directory with an {INDEX_NAME}"
 )
+NO_STREAM = (
+    "is no stream's name: give kinesis://STREAM?region=REGION; credentials belong where AWS's own tools look"
+)
 _STREAM = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _REGION = re.compile(r"[a-z0-9-]{1,40}")
 
@@ -39,9 +42,9 @@ def opened(name: str, *, network: Network, clock: Clock) -> FeedSource:
     if colon and scheme.lower() == "kinesis":
         return _stream(name, clock)
     if colon:
-        raise UsageError(f"{printable(scheme, 40)}:// is no feed that cfetch knows; known are {KNOWN}")
+        raise UsageError(f"{_shown(scheme, 40)}:// is no feed that cfetch knows; known are {KNOWN}")
     if not (Path(name) / INDEX_NAME).is_file():
-        raise UsageError(f"{printable(name)} is no directory with an {INDEX_NAME}; known are {KNOWN}")
+        raise UsageError(f"{_shown(name)} is no directory with an {INDEX_NAME}; known are {KNOWN}")
     return SegmentSource(DirectoryFiles(Path(name)))
 
 
@@ -63,18 +66,30 @@ def _checked(text: str) -> str:
         raise UsageError(f"the feed's URL cannot be used: {error}") from None
 
 
+def _shown(name: str, limit: int = 200) -> str:
+    """A name that is none, for a person: without passwords, whatever letters these have, and queries."""
+    scheme, colon, rest = name.rpartition("://") if name.count("://") == 1 else ("", "", name)
+    before, at, after = rest.rpartition("@")
+    shown = f"…@{after}" if at and (colon or ":" in before) else rest
+    path, mark, _ = shown.partition("?")
+    return printable(f"{scheme}{colon}{path}{'?…' if mark else ''}", limit)
+
+
 def _stream(name: str, clock: Clock) -> FeedSource:
     """``kinesis://STREAM?region=REGION&endpoint=URL``; the endpoint is for another than AWS's own."""
     from cfetch.feed.kinesis import KinesisSource
     from cfetch.feed.kinesis_api import KinesisApi
 
-    parts = urlsplit(name)
+    try:
+        parts = urlsplit(name)
+    except ValueError:
+        raise UsageError(f"{_shown(name)} {NO_STREAM}") from None
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     query = dict(pairs)
     stream, region, endpoint = parts.netloc, query.pop("region", ""), query.pop("endpoint", None)
     is_whole = _STREAM.fullmatch(stream) and _REGION.fullmatch(region) and len(pairs) == len({*dict(pairs)})
     if query or not is_whole or parts.path.strip("/") or parts.fragment:
-        raise UsageError(f"{printable(name)} is no stream's name: give kinesis://STREAM?region=REGION")
+        raise UsageError(f"{_shown(name)} {NO_STREAM}")
     api = KinesisApi(
         stream,
         region=region,

@@ -6,12 +6,14 @@ splits, and its LSNs are the serials. Keys are chosen here, as such a server kno
 
 from collections.abc import Callable
 from http import HTTPStatus
+from typing import Any
 
 from cfetch.clock import Clock
 from cfetch.errors import CheckpointExpired, FeedReplaced, HostileFeed, Refused
+from cfetch.feed.http_source import feed_document
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position, Range, Span
 from cfetch.feed.source import FeedId, Gone, NotModified, Page, Ranges, Why
-from cfetch.feed.wire import SERIAL_SCHEMA, change_of, checked_id, decoded, lsn_from, members
+from cfetch.feed.wire import SERIAL_SCHEMA, change_of, checked_id, lsn_from, members
 from cfetch.manifest.fields import FieldError
 from cfetch.manifest.rows import Document
 from cfetch.secret import SecretUrl
@@ -82,19 +84,19 @@ class SerialSource:
             max_bytes=MAX_REPLY_BYTES,
         )
         if answer.status == HTTPStatus.GONE and expired:
+            await self._page(0, 1, expired=False)  # a stranger's 410 says nothing: is it the feed's?
             raise CheckpointExpired(
                 f"{self._url} does not keep the changes after serial {since} any more; what came after it "
                 "was missed. Begin anew without the checkpoint"
             )
-        if answer.status == HTTPStatus.NOT_FOUND and self._feed is not None:
-            raise self._replaced()
+        document = feed_document(answer.body, answer.status, str(self._url), SERIAL_SCHEMA)
         if answer.status != HTTPStatus.OK:
-            raise Refused(f"there is no feed at {self._url}: HTTP {answer.status}", http_status=answer.status)
-        return self._checked(answer.body, since, limit)
+            raise Refused(f"{self._url} answers HTTP {answer.status}", http_status=answer.status)
+        return self._checked(document, since, limit)
 
-    def _checked(self, body: bytes, since: int, limit: int) -> Page:
+    def _checked(self, document: dict[str, Any], since: int, limit: int) -> Page:
         what = f"{self._url}: the changes after serial {since}"
-        document = members(decoded(body, what), what, ("schema", "changes", "next"), ("feed",))
+        members(document, what, ("schema", "changes", "next"), ("feed",))
         try:
             if document["schema"] != SERIAL_SCHEMA:
                 raise FieldError(f"their schema is not {SERIAL_SCHEMA}")

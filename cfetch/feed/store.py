@@ -8,6 +8,7 @@ LSN that was told is never given to another change, not even after a power cut. 
 """
 
 import fcntl
+import os
 import secrets
 import sqlite3
 import threading
@@ -19,6 +20,7 @@ from typing import NamedTuple
 
 from cfetch.errors import Held, LocalFault, UsageError
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Range, Span, key_of
+from cfetch.feed.retention import CURRENT, old_changes
 from cfetch.placement.local import local_fault
 from cfetch.secret import printable
 
@@ -30,6 +32,7 @@ SCAN_LSNS = 100_000  # that one page may look through for keys that are asked fo
 PAGE_BYTES = 4 << 20  # of rows, roughly: what a server holds for each request
 MAX_HOLES = 1000  # of one query; SQLite takes 32,766
 BUSY_MS = 10_000  # a writer holds the file for one transaction
+DROP_LSNS = 10_000  # of one transaction: some 100 ms, in which no range can split
 _KEY_BYTES = 16
 _TABLES = """
 CREATE TABLE marks(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -109,18 +112,14 @@ class FeedStore:
         self.path = directory / "feed.sqlite"
         self._writing, self._reading = threading.Lock(), threading.Lock()
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # rows of a manifest may be signed links
-            self._lock = (directory / "lock").open("a")
+            self._lock = os.fdopen(self._locked(directory))
+        except BlockingIOError:
+            raise Held(f"another server publishes the feed in {printable(str(directory))}") from None
         except OSError as error:
             shown = printable(str(directory))
             raise local_fault(
                 error, f"cannot keep the feed in {shown}; --state names another place"
             ) from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel lets go of it after kill -9
-        except BlockingIOError:
-            self._lock.close()
-            raise Held(f"another server publishes the feed in {printable(str(directory))}") from None
         self._opened: list[sqlite3.Connection] = []
         try:
             with self._faults():
@@ -131,6 +130,21 @@ class FeedStore:
         except BaseException:
             self.close()
             raise
+
+    def _locked(self, directory: Path) -> int:
+        """The lock. All files are the owner's alone, whatever the directory is: rows may be signed links."""
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = _private(directory / "lock")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel lets go of it after kill -9
+            os.close(_private(self.path))  # before SQLite locks it: this would let go of its locks
+            for tail in ("-wal", "-shm"):  # a dead server's; new ones get the database's mode
+                with suppress(FileNotFoundError):
+                    os.close(_private(self.path.with_name(self.path.name + tail), make=False))
+        except OSError:
+            os.close(lock)
+            raise
+        return lock
 
     def _connected(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
@@ -346,16 +360,25 @@ class FeedStore:
         self._out.executemany("INSERT INTO parents VALUES(?,?)", ((number, parent) for parent in parents))
         return int(number)
 
-    def forget(self, before_s: float) -> None:
-        """Drop the changes that were published before a time, up to the first that was not."""
-        rows = self._in_rows("SELECT number, next FROM ranges WHERE kept_from < next")
-        for number, next_lsn in rows:
-            with self._transaction():
-                query = "SELECT lsn FROM changes WHERE range=? AND at>=? ORDER BY lsn LIMIT 1"
-                found = self._out.execute(query, (number, before_s)).fetchone()
-                kept_from = found[0] if found else next_lsn
-                self._out.execute("UPDATE ranges SET kept_from=? WHERE number=?", (kept_from, number))
-                self._out.execute("DELETE FROM changes WHERE range=? AND lsn<?", (number, kept_from))
+    def forget(self, before_s: float, *, now_s: float) -> None:
+        """Drop the changes that were published before a time, as ``old_changes`` says.
+
+        Those among them that state a file as it is now are published again, under new LSNs: whoever begins
+        with the oldest change that is kept learns of every file.
+        """
+        with self._snapshot() as cursor:
+            old = old_changes(cursor, before_s, self._above)
+        for number, begin, end in old:
+            for upto in (*range(begin + DROP_LSNS, end, DROP_LSNS), end):
+                self._drop(number, upto, now_s)
+
+    def _drop(self, number: int, end: int, now_s: float) -> None:
+        with self._transaction():
+            rows = self._out.execute(CURRENT, (number, end)).fetchall()
+            self._out.execute("DELETE FROM changes WHERE range=? AND lsn<?", (number, end))
+            self._out.execute("UPDATE ranges SET kept_from=? WHERE number=?", (end, number))
+            again = {path: Published(path, size_bytes, sha256) for path, size_bytes, sha256 in rows}
+            self._insert(list(again.values()), int(now_s))
 
     # --- one at a time
 
@@ -426,6 +449,19 @@ class FeedStore:
         for connection in self._opened:
             connection.close()
         self._lock.close()
+
+
+def _private(path: Path, *, make: bool = True) -> int:
+    """The file's descriptor; nobody else may read the file from now on."""
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_CREAT if make else 0)
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        if os.fstat(descriptor).st_mode & 0o077:
+            os.fchmod(descriptor, 0o600)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _number(of: str) -> int:

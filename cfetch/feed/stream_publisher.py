@@ -55,7 +55,8 @@ class StreamPublisher:
         except OSError as error:
             raise local_fault(error, f"cannot read {printable(str(self.path))}") from None
         if self._keep_s is not None:
-            self._store.forget(self._clock.wall() - self._keep_s)
+            now_s = self._clock.wall()
+            self._store.forget(now_s - self._keep_s, now_s=now_s)
         return published
 
     def _batch(self, descriptor: int) -> int:

@@ -82,7 +82,8 @@ class TreePublisher:
             walk = _Walk(self, tree, stop)
             walk.run()
         if self._keep_s is not None:
-            self.store.forget(self.clock.wall() - self._keep_s)
+            now_s = self.clock.wall()
+            self.store.forget(now_s - self._keep_s, now_s=now_s)
         return walk.changes
 
     def tell_once(self, path: str, why: str) -> None:

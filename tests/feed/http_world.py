@@ -90,4 +90,5 @@ class HttpWorld:
         await self._serve()
 
     async def retire(self):
-        self.store.forget(SystemClock().wall() + 2)
+        now_s = SystemClock().wall()
+        self.store.forget(now_s + 2, now_s=now_s)

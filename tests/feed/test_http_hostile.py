@@ -16,6 +16,7 @@ from tests.feed.http_world import source_of
 from tests.transfer.raw_server import RawServer, reply
 
 HEAD = {"schema": "cfetch.feed/1", "feed": "F"}
+ERROR = {"schema": "cfetch.feed/1", "error": "x"}
 LIVE: dict[str, Any] = {"id": "0", "keys": "0" * 32 + "-", "ancestors": []}
 LIST = HEAD | {"ranges": [LIVE]}
 ROW: dict[str, Any] = {"lsn": 5, "op": "upsert", "path": "a", "url": "a"}
@@ -93,13 +94,8 @@ def informing(source):
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (said(b"{"), "not JSON"),
-        (said(b"\xff{}"), "not UTF-8"),
-        (said(b"[" * 100_000), "nested too deeply"),
-        (said([]), "must be an object"),
         (said(HEAD), "no 'ranges'"),
         (said(LIST | {"more": 1}), "unknown key"),
-        (said(b'{"schema": "cfetch.feed/1", "schema": "cfetch.feed/1", "ranges": []}'), "twice"),
         (said(LIST | {"schema": "cfetch.feed/2"}), "schema"),
         (said(LIST | {"feed": "a/b"}), "letters, digits"),
         (said(LIST | {"feed": 7}), "letters, digits"),
@@ -115,10 +111,49 @@ async def test_a_list_that_breaks_the_rules(answer, words):
         await asked(listing, answer)
 
 
-async def test_no_feed_there():
-    """From the start: nothing was deleted."""
-    with pytest.raises(Refused, match="no feed at"):
-        await asked(listing, said(b"<html>", status="404 Not Found"))
+STRANGERS = [
+    (b"{", "not JSON"),
+    (b"<html>Sign in", "not JSON"),
+    (b"\xff{}", "not UTF-8"),
+    (b"[" * 100_000, "nested too deeply"),
+    (b"", "not JSON"),
+    (b"[]", "no schema cfetch.feed/1"),
+    (b'{"code": 1000}', "no schema cfetch.feed/1"),
+    (b'{"schema": "other/1", "code": 1000}', "no schema cfetch.feed/1"),
+    (b'{"schema": ["cfetch.feed/1"]}', "no schema cfetch.feed/1"),
+    (b'{"schema": "cfetch.feed/1", "schema": "cfetch.feed/1", "ranges": []}', "no schema"),
+]
+
+
+@pytest.mark.parametrize("status", ["200 OK", "409 Conflict", "410 Gone", "416 Range Not Satisfiable"])
+@pytest.mark.parametrize(("body", "words"), STRANGERS)
+async def test_an_answer_that_is_no_feeds_ends_nothing(status, body, words):
+    """A proxy, a sign-in page: it says nothing about the feed, which may be there when it is asked again."""
+    for call in (listing, reading, informing):
+        known = [] if call is listing else [GOOD]
+        with pytest.raises(Transient, match=f"something other than a feed answered at http://.*{words}"):
+            await asked(call, *known, said(body, status=status))
+
+
+@pytest.mark.parametrize("body", [b"<html>", b""])
+async def test_no_feed_there(body):
+    """Now, that is: neither from the start nor later was anything deleted."""
+    missing = said(body, status="404 Not Found")
+    for call, known in ((listing, []), (reading, [GOOD]), (informing, [GOOD])):
+        with pytest.raises(Transient, match=r"no feed at http.* HTTP 404"):
+            await asked(call, *known, missing)
+
+
+async def test_a_feed_that_was_away_is_read_on():
+    """The same source, after a stranger's answer."""
+
+    async def call(source):
+        with pytest.raises(Transient):
+            await reading(source)
+        return await reading(source)
+
+    page, _ = await asked(call, GOOD, said(b"<html>"), said(PAGE))
+    assert [change.path for change in page.changes] == ["a"]
 
 
 async def test_not_modified_that_nobody_asked_for():
@@ -169,8 +204,7 @@ def test_a_url_with_a_query_is_no_feeds(url):
         (said(PAGE | {"changes": [{"op": "upsert", "lsn": 5, "path": "a"}]}), "url: it is missing"),
         (said({"schema": "cfetch.feed/1", "error": "x", "code": 7}, status="410 Gone"), "sub-code"),
         (said({"schema": "cfetch.feed/1", "error": "x", "code": True}, status="410 Gone"), "sub-code"),
-        (said(b"<html>", status="410 Gone"), "not JSON"),
-        (said({}, status="409 Conflict"), "gone back behind LSN 5"),
+        (said(ERROR | {"next_lsn": 3}, status="409 Conflict"), "gone back behind LSN 5"),
     ],
 )
 async def test_a_page_that_breaks_the_rules(answer, words):
@@ -183,8 +217,7 @@ async def test_a_page_that_breaks_the_rules(answer, words):
     [
         (said(PAGE | {"feed": "G"}), FeedReplaced),
         (said({"schema": "cfetch.feed/1", "error": "", "code": 1000}, status="410 Gone"), FeedReplaced),
-        (said(b"", status="404 Not Found"), FeedReplaced),
-        (said({"kept_from": 9}, status="416 Range Not Satisfiable"), CheckpointExpired),
+        (said(ERROR | {"kept_from": 9}, status="416 Range Not Satisfiable"), CheckpointExpired),
         (said({}, status="400 Bad Request"), Refused),
         (said({}, status="403 Forbidden"), Refused),
     ],

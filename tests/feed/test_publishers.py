@@ -329,10 +329,16 @@ def test_old_changes_are_dropped_by_age(tmp_path, store):
     tree = Tree(tmp_path / "tree", store, keep_s=3600)
     tree.write("a")
     tree.scan()
-    assert told(store) == [("a", 1)]
+    tree.write("b")
+    tree.scan()
+    (tree.root / "b").unlink()
+    tree.scan()
+    tree.write("a", "other")
+    tree.scan()
+    assert told(store) == [("a", 1), ("b", 1), ("b", None), ("a", 5)]
     tree.publisher._keep_s = -10
     tree.publisher.scan(tree.stop)
-    assert told(store) == []
+    assert told(store) == [("a", 5)]
 
 
 # --- a stream

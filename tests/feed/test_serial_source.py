@@ -2,7 +2,7 @@
 
 import pytest
 
-from cfetch.errors import FeedReplaced, HostileFeed, Refused
+from cfetch.errors import CheckpointExpired, FeedReplaced, HostileFeed, Transient
 from cfetch.feed.ranges import ALL_KEYS, Position
 from tests.feed.contract import RecreateContract, RetentionContract, drained, listed, told
 from tests.feed.serial_world import SerialWorld
@@ -48,8 +48,6 @@ async def test_a_serial_that_goes_back_is_another_feed(world):
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (b"{", "not JSON"),
-        (b"[]", "must be an object"),
         (b'{"schema": "cfetch.serial/1", "changes": []}', "no 'next'"),
         (b'{"schema": "cfetch.serial/2", "changes": [], "next": 0}', "schema"),
         (b'{"schema": "cfetch.serial/1", "changes": {}, "next": 0}', "array"),
@@ -70,12 +68,32 @@ async def test_answers_that_break_the_rules(body, words):
         await source.close()
 
 
-async def test_no_feed_there():
-    """A URL that is wrong from the start is not called a feed that was deleted."""
-    async with RawServer(reply(status="404 Not Found")) as server:
+LIST = b'{"schema": "cfetch.serial/1", "feed": "F", "changes": [], "next": 9}'
+
+
+@pytest.mark.parametrize("status", ["200 OK", "404 Not Found", "410 Gone"])
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b"{", b'{"schema": "cfetch.feed/1"}'])
+@pytest.mark.parametrize("known", [False, True])
+async def test_an_answer_that_is_no_feeds_ends_nothing(status, body, known):
+    """A proxy says nothing about the feed: neither that it was deleted, nor what it keeps."""
+    stranger = reply(body, status=status)
+    async with RawServer(*([reply(LIST)] if known else []), stranger) as server:
         world = SerialWorld()
         world.url, world.sources = server.url, []
         source = world.reopened()
-        with pytest.raises(Refused, match="no feed at"):
+        if known:
             await source.ranges(None)
+        with pytest.raises(Transient, match=r"there is no feed at|something other than a feed"):
+            await source.read("0", Position("0", 5), ALL_KEYS, 10)
+        await source.close()
+
+
+async def test_gone_of_a_server_that_has_the_feed():
+    """Its word counts: it is asked whether it is the feed's."""
+    async with RawServer(reply(LIST), reply(status="410 Gone"), reply(LIST)) as server:
+        world = SerialWorld()
+        world.url, world.sources = server.url, []
+        source = world.reopened()
+        with pytest.raises(CheckpointExpired, match="after serial 4"):
+            await source.read("0", Position("0", 5), ALL_KEYS, 10)
         await source.close()

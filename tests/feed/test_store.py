@@ -70,6 +70,28 @@ def test_nobody_else_can_read_the_state(store, tmp_path):
     assert (tmp_path / "state").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.parametrize("before", [0o644, None])
+def test_nobody_else_can_read_the_files(tmp_path, before):
+    """Whatever the directory's mode is, and whatever a dead server of other ways has left."""
+    mask = os.umask(0o022)
+    try:
+        (tmp_path / "state").mkdir(0o755)
+        if before is not None:
+            dead = FeedStore(tmp_path / "dead")
+            add(dead, ["a"])
+            for path in (tmp_path / "dead").iterdir():
+                (tmp_path / "state" / path.name).write_bytes(path.read_bytes())
+                (tmp_path / "state" / path.name).chmod(before)
+            dead.close()
+        store = FeedStore(tmp_path / "state")
+        add(store, ["a"])
+        modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "state").iterdir()}
+        store.close()
+    finally:
+        os.umask(mask)
+    assert modes == dict.fromkeys(("feed.sqlite", "feed.sqlite-wal", "feed.sqlite-shm", "lock"), 0o600)
+
+
 @pytest.mark.parametrize("text", [b"no database at all, but a text " * 100, b""])
 def test_a_database_that_is_none(tmp_path, text):
     """Is named; an empty file is as none."""
@@ -252,15 +274,15 @@ def test_what_is_older_than_it_is_kept_is_dropped(store):
     add(store, ["a", "b"], at_s=100)
     add(store, ["c"], at_s=200)
     store.split("0")
-    store.forget(150)
+    store.forget(150, now_s=150)
     assert store.window("0", "1", 1, ALL_KEYS, 10).expired == 2
     assert rows(store, "0", "1") == [(2, "c")]
     assert rows(store, "0", "1", 2) == [(2, "c")]
-    store.forget(300)
+    store.forget(300, now_s=300)
     assert rows(store, "0", "1") == []
     assert store.window("0", "1", 2, ALL_KEYS, 10).expired == 3
     assert store.span("0", "1") == Span(0, 2)
-    store.forget(300)
+    store.forget(300, now_s=300)
 
 
 def test_a_reader_from_the_start_begins_with_what_is_kept(store, monkeypatch):
@@ -268,8 +290,85 @@ def test_a_reader_from_the_start_begins_with_what_is_kept(store, monkeypatch):
     monkeypatch.setattr(module, "SCAN_LSNS", 5)
     add(store, NAMES[:20], at_s=100)
     add(store, NAMES[20:22], at_s=200)
-    store.forget(150)
+    store.forget(150, now_s=150)
     assert rows(store, "0") == [(20, NAMES[20]), (21, NAMES[21])]
+
+
+def seen(number, sha256=bytes(32)):
+    return File(f"f{number}", 1, number, number, sha256)
+
+
+def test_files_that_are_there_are_told_to_whoever_begins_anew(store, monkeypatch):
+    """Each as it is now, under a new LSN, however long ago it was published; what has gone is not."""
+    monkeypatch.setattr(module, "DROP_LSNS", 3)
+    add(store, ["f0", "f1", "f2", "f3"], at_s=100, files=map(seen, range(4)))
+    again = [Published("f1", 1, b"1" * 32), Published("f3")]
+    store.publish(again, at_s=110, files=[seen(1, b"1" * 32)], removed=["f3"])
+    store.publish([Published("f2")], at_s=120, removed=["f2"])
+    store.forget(200, now_s=300)
+    assert rows(store, "0") == [(7, "f0"), (8, "f1")]
+    assert [row.sha256 for row in store.window("0", "0", 0, ALL_KEYS, 9).rows] == [bytes(32), b"1" * 32]
+    assert store.window("0", "0", 6, ALL_KEYS, 9).expired == 7
+    assert store.window("0", "0", 7, ALL_KEYS, 9).expired is None
+
+
+def test_what_is_told_again_stays_as_long_as_a_change(store):
+    """It is as young as any change that is published now."""
+    add(store, ["f0", "f1"], at_s=100, files=map(seen, range(2)))
+    store.publish([Published("f1"), Published("f1")], at_s=100, removed=["f1"])
+    store.forget(200, now_s=300)
+    assert rows(store, "0") == [(4, "f0")]
+    store.publish([Published("f0")], at_s=300, removed=["f0"])
+    store.forget(299, now_s=300)
+    assert rows(store, "0") == [(4, "f0"), (5, "f0")]
+
+
+def test_nothing_is_told_again_for_a_few_that_go(store):
+    """Every follower is told: only when as many go for good. Nor while those that will go are still young."""
+    names = [f"f{number}" for number in range(4)]
+    add(store, names, at_s=100, files=map(seen, range(4)))
+    store.publish([Published("f0"), Published("x"), Published("x")], at_s=100, removed=["f0"])
+    before = rows(store, "0")
+    store.publish([Published("x")] * 9, at_s=250)
+    store.publish([Published("f1")], at_s=250, removed=["f1"])
+    store.forget(99, now_s=300)
+    assert rows(store, "0")[:7] == before
+    store.publish([], at_s=250, files=[seen(0), seen(1)])
+    store.forget(200, now_s=300)
+    assert rows(store, "0")[:7] == before
+    store.forget(260, now_s=300)
+    assert [path for _, path in rows(store, "0")] == names
+
+
+def test_little_that_has_gone_is_kept_beside_many_files(store):
+    """Even if all that is old has gone: there is nothing to gain."""
+    store.publish([Published("x")], at_s=100)
+    add(store, ["f0", "f1", "f2"], at_s=300, files=map(seen, range(3)))
+    store.forget(200, now_s=300)
+    assert rows(store, "0")[0] == (0, "x")
+
+
+def test_a_change_to_a_file_alone_drops_nothing(store):
+    """One of many: all would be told again."""
+    add(store, ["f0", "f1", "f2"], at_s=100, files=map(seen, range(3)))
+    store.publish([Published("f2")], at_s=300, removed=["f2"])
+    store.forget(200, now_s=300)
+    assert len(rows(store, "0")) == 4
+
+
+def test_a_range_waits_for_what_it_archives(store):
+    """Who has read some of a closed range goes on with the first LSN of its children; clocks may go back."""
+    add(store, ["a"], at_s=100)
+    add(store, ["b"], at_s=500)
+    store.split("0")
+    add(store, NAMES, at_s=100)
+    store.forget(200, now_s=600)
+    first = store.window("0", "1", 0, ALL_KEYS, 9)
+    assert [(row.lsn, row.path) for row in first.rows] == [(1, "b")]
+    assert first.next_lsn == 2
+    assert all(store.window(of, of, 2, ALL_KEYS, 99).expired is None for of in live(store))
+    store.forget(600, now_s=600)
+    assert all(rows(store, of) == [] for of in live(store))
 
 
 def test_what_stands_in_the_way(store):

@@ -46,7 +46,9 @@ SplitEntries = Annotated[
 Keep = Annotated[
     str | None,
     typer.Option(
-        help="Drop changes that are older (default: keep all).", metavar="DURATION", show_default=False
+        help="Drop what has been replaced or deleted before (default: keep all).",
+        metavar="DURATION",
+        show_default=False,
     ),
 ]
 State = Annotated[

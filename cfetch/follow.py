@@ -8,13 +8,11 @@ each a removable plan on the destination's timeline, run as any other. A change 
 
 import asyncio
 import os
-import signal
-import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple, Self, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -46,7 +44,7 @@ from cfetch.manifest.writing import TARGETS, survey
 from cfetch.placement.private_file import on_disk
 from cfetch.places import places
 from cfetch.plans import archive_plans, list_plans, roll_back_plan
-from cfetch.run import HANDLED_SIGNALS
+from cfetch.run import listening
 from cfetch.secret import printable
 from cfetch.transfer.network import Network, network_of
 from cfetch.volumes import Volumes
@@ -139,7 +137,6 @@ class _Follower:
         self._options = options
         self._told = told
         self._clock = clock
-        self._runner = runner
         self._cache = RouteCache(clock, enabled=options.route_cache)
         self._reader: Reader | None = None
         self._pending: dict[SafePath, Change] = {}
@@ -153,7 +150,7 @@ class _Follower:
     def run(self) -> Followed:
         """See ``follow``."""
         error: CfetchError | None = None
-        with self._stop:
+        with listening(self._stop.told):
             try:
                 self._go()
             except CfetchError as ended:
@@ -299,6 +296,7 @@ class _Follower:
                 )
             step = self._journal.did(step, self._pending.values())
         self._journal.end(step)
+        self._kept = step.checkpoint
         return True
 
 
@@ -343,7 +341,7 @@ class _Plans:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
             with os.fdopen(os.open(self._manifest, flags, 0o600), "w", encoding="utf-8") as file:
                 TARGETS["jsonl"].write(entries, survey(entries, ()), file)
-        self._supersede(one for one in entries if one.digest is None)
+        self._supersede([one for one in entries if one.digest is None])
         failed: set[str] = set()
 
         def collect(event: Event) -> None:
@@ -378,8 +376,10 @@ class _Plans:
                     with suppress(Blocked):
                         volume.delete(one.path)
 
-    def _supersede(self, entries: Iterable[Entry]) -> None:
+    def _supersede(self, entries: Sequence[Entry]) -> None:
         """Without a hash, a new version may have the size and link of the one in place."""
+        if not entries:
+            return
         with closing(self._volumes()) as volumes:
             for one in entries:
                 for volume in volumes.local:
@@ -399,21 +399,9 @@ class _Stop:
         self._runner = runner
         self._by: Interrupted | None = None
         self._cancel: Callable[[], object] | None = None
-        self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():  # elsewhere signals are somebody else's
-            found = {number: signal.getsignal(number) for number in HANDLED_SIGNALS}
-            self._before = {number: one for number, one in found.items() if one is not signal.SIG_IGN}
-        for number in self._before:
-            signal.signal(number, self._told)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _told(self, number: int, _frame: object) -> None:
+    def told(self, number: int, _frame: object) -> None:
+        """A signal has come."""
         if self._by is not None:
             os._exit(128 + number)
         self._by = Interrupted(number)

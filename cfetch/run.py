@@ -37,7 +37,7 @@ from cfetch.transfer.pool import Pool
 from cfetch.transfer.refresh import UrlRefresher
 from cfetch.volumes import Volumes
 
-__all__ = ["Guard", "Run", "started"]
+__all__ = ["Guard", "Run", "listening", "noted_signals", "started"]
 
 _Handlers = dict[int, Any]
 HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -216,14 +216,37 @@ def started(
 
 @contextmanager
 def _handlers_kept() -> Iterator[_Handlers]:
-    """Whoever listened to signals before does so again afterwards: the run is one of several."""
-    mine = threading.current_thread() is threading.main_thread()  # elsewhere signals are somebody else's
+    """Who listened before, by signal, and does so again afterwards; nobody outside the main thread."""
+    mine = threading.current_thread() is threading.main_thread()
     before: _Handlers = {number: signal.getsignal(number) for number in HANDLED_SIGNALS if mine}
     try:
         yield before
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def listening(on_signal: Callable[[int, object], None]) -> Iterator[None]:
+    """To the signals that end a run, but for those that the caller has set to be ignored."""
+    with _handlers_kept() as before:
+        for number, handler in before.items():
+            if handler is not signal.SIG_IGN:
+                signal.signal(number, on_signal)
+        yield
+
+
+@contextmanager
+def noted_signals(noted: list[CfetchError]) -> Iterator[None]:
+    """The first is noted as ``Interrupted``, the next one after that ends the process at once."""
+
+    def on_signal(number: int, _frame: object) -> None:
+        if noted:
+            os._exit(128 + number)
+        noted.append(Interrupted(number))
+
+    with listening(on_signal):
+        yield
 
 
 @contextmanager

@@ -3,12 +3,13 @@
 import msgspec
 
 from cfetch.clock import Clock
-from cfetch.errors import HostileFeed, UsageError
+from cfetch.errors import UsageError
 from cfetch.feed.cache import RouteCache
 from cfetch.feed.lineage import Lineage
 from cfetch.feed.ranges import KeyRange, Position
+from cfetch.feed.reader import first_listing
 from cfetch.feed.route import Token, explained, route, settled
-from cfetch.feed.source import FeedSource, NotModified
+from cfetch.feed.source import FeedSource
 from cfetch.secret import printable
 
 __all__ = ["Explained", "asked_lineage", "explain"]
@@ -34,10 +35,7 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
 
 async def asked_lineage(source: FeedSource, clock: Clock) -> Lineage:
     """As the feed tells it now. Raises SourceError, FeedError."""
-    listing = await source.ranges(None)
-    if isinstance(listing, NotModified):
-        raise HostileFeed("the feed says that its ranges are as before, but nobody had asked before")
-    return await RouteCache(clock).begin(source, listing)
+    return await RouteCache(clock).begin(source, await first_listing(source))
 
 
 def explain(lineage: Lineage, name: str, next_lsn: int) -> Explained:

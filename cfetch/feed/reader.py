@@ -14,9 +14,9 @@ from cfetch.feed.checkpoint import Checkpoint
 from cfetch.feed.lineage import Lineage, shown_range
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position
 from cfetch.feed.route import Route, Token, first_tokens, narrowed, route, settled
-from cfetch.feed.source import Change, FeedSource, Gone, NotModified, Page
+from cfetch.feed.source import Change, FeedSource, Gone, NotModified, Page, Ranges
 
-__all__ = ["Reader", "Step"]
+__all__ = ["Reader", "Step", "first_listing"]
 
 AGAIN_S = (1.0, 2.0, 4.0)  # after a Gone without any news; then the feed is said to be unwell
 MAX_GONE = 100  # in one step, with news each time: no feed splits that fast
@@ -30,6 +30,14 @@ class Step(NamedTuple):
     range: str
     keys: KeyRange
     changes: tuple[Change, ...]
+
+
+async def first_listing(source: FeedSource) -> Ranges:
+    """What a source is asked before anything else. Raises SourceError, HostileFeed."""
+    listing = await source.ranges(None)
+    if isinstance(listing, NotModified):
+        raise HostileFeed("the feed says that its ranges are as before, but nobody had asked before")
+    return listing
 
 
 class Reader:
@@ -74,9 +82,7 @@ class Reader:
             FeedReplaced: the checkpoint is of another feed.
             HostileFeed: its ranges are not in order.
         """
-        listing = await source.ranges(None)
-        if isinstance(listing, NotModified):
-            raise HostileFeed("the feed says that its ranges are as before, but nobody had asked before")
+        listing = await first_listing(source)
         if checkpoint is None:
             lineage = await cache.begin(source, listing)
             checkpoint = Checkpoint(lineage, keys, first_tokens(lineage, keys))

@@ -8,12 +8,11 @@ attempt of the task, after one of the driver in the next run.
 """
 
 import os
-import signal
 import stat
 import threading
-from collections.abc import Iterator
 from concurrent.futures import Future, wait
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,7 +20,7 @@ import msgspec
 
 from cfetch.clock import Clock
 from cfetch.config.settings import Settings
-from cfetch.errors import CfetchError, Interrupted, LocalFault
+from cfetch.errors import CfetchError, LocalFault
 from cfetch.events import (
     EntryFinished,
     Event,
@@ -51,7 +50,7 @@ from cfetch.renewal import Origin
 from cfetch.report.metrics import MetricsFile
 from cfetch.report.summary import Tally
 from cfetch.report.tracing import tracing_listener
-from cfetch.run import Guard, started
+from cfetch.run import Guard, noted_signals, started
 from cfetch.secret import printable
 from cfetch.transfer.network import NETWORK_ENV
 from cfetch.waste import wasted_bytes
@@ -68,7 +67,6 @@ SHORTEST_PART_S = 2.0  # a task tells so often what it has done
 MOST_PARTS_A_S = 100  # and all tasks together no more often a second: each is a file
 SILENT_PARTS = 5  # a task that has not been heard for so many of its turns is not shown
 STATEMENT_ENV = ("DATABRICKS_HOST", "DATABRICKS_TOKEN")  # for fresh links of a statement
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class ClusterGuard(Guard, Protocol):
@@ -127,8 +125,10 @@ class ClusterRun:
         tell = self._counting(told)
         try:
             master = self._settings.spark_master
-            # signals twice: Spark has put its own handler in the place of the first
-            with self._signals(), spark_session(master, settings=SETTINGS) as spark, self._signals():
+            noted = partial(
+                noted_signals, self._ended_by
+            )  # twice: Spark puts its own handler in the first's place
+            with noted(), spark_session(master, settings=SETTINGS) as spark, noted():
                 return self._go(spark, guard, tell, tally, metrics)
         finally:
             metrics.close()
@@ -359,23 +359,3 @@ class ClusterRun:
 
     def _now(self) -> float:
         return self._clock.monotonic() - self._start_s
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """The first ends the run in good order; the second ends the process at once."""
-
-        def on_signal(number: int, _frame: object) -> None:
-            if self._ended_by:
-                os._exit(128 + number)
-            self._ended_by.append(Interrupted(number))
-
-        mine = threading.current_thread() is threading.main_thread()
-        before = {one: signal.getsignal(one) for one in SIGNALS} if mine else {}
-        for number, handler in before.items():
-            if handler is not signal.SIG_IGN:
-                signal.signal(number, on_signal)
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)

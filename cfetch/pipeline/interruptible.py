@@ -1,15 +1,13 @@
 """Work on Spark's driver that a signal may end: py4j must not be interrupted while it reads an answer."""
 
-import os
-import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from cfetch.errors import Interrupted
+from cfetch.errors import CfetchError
 from cfetch.pipeline.job import call_off, tag_jobs
+from cfetch.run import noted_signals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,7 +18,6 @@ T = TypeVar("T")
 TAG = "cfetch-preparing"
 LOOK_S = 0.25
 STOP_LOOKS = 40  # ten seconds for its tasks to end
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def interruptible(spark: "SparkSession", work: Callable[[], T]) -> T:
@@ -34,7 +31,8 @@ def interruptible(spark: "SparkSession", work: Callable[[], T]) -> T:
         except BaseException as error:  # noqa: BLE001 - it is the caller's
             future.set_exception(error)
 
-    with _noted() as noted:
+    noted: list[CfetchError] = []
+    with noted_signals(noted):
         threading.Thread(target=run, name="spark preparing", daemon=True).start()
         while not future.done() and not noted:
             wait([future], LOOK_S)
@@ -45,25 +43,3 @@ def interruptible(spark: "SparkSession", work: Callable[[], T]) -> T:
             if wait([future], LOOK_S).done:
                 break
         raise noted[0]
-
-
-@contextmanager
-def _noted() -> Iterator[list[Interrupted]]:
-    """The signals that come, in the main thread; elsewhere they are somebody else's."""
-    noted: list[Interrupted] = []
-
-    def on_signal(number: int, _frame: object) -> None:
-        if noted:
-            os._exit(128 + number)
-        noted.append(Interrupted(number))
-
-    mine = threading.current_thread() is threading.main_thread()
-    before = {one: signal.getsignal(one) for one in SIGNALS} if mine else {}
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, on_signal)
-    try:
-        yield noted
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -71,6 +71,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     expected_s: float | None
     samples: list[tuple[float, int]]
     mirror: str | None = None  # the host, where it was not the entry's own
+    projected_s: float | None = None  # when it would have ended, had it not been cancelled
 
 
 class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,7 +217,7 @@ class StragglerCheck(Event, frozen=True, kw_only=True):
     active_downloads: int
     completed_downloads: int
     stragglers: list[int]
-    median_bps: float
+    median_bps: float | None
 
 
 class StragglerCancelling(Event, frozen=True, kw_only=True):

@@ -5,17 +5,20 @@ server library keeps.
 """
 
 import asyncio
+import math
 import socket
 import struct
 from collections.abc import Mapping
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 from urllib.parse import unquote
 
 from cfetch.bench.content import Content
 from cfetch.bench.faults import Fault
+from cfetch.bench.network import Line
+from cfetch.bench.pacing import Pacer
 from cfetch.bench.wire import BadRequest, Head, Slice, choose_slice, parse_head, reply_head
 
-__all__ = ["Connection", "Host"]
+__all__ = ["Accepted", "Connection", "Host"]
 
 PIECE_BYTES = 256 << 10  # one write; also the most that a connection holds beyond the transport's own buffer
 TURN_BYTES = 1 << 20  # a fast reader gets this much before the other connections have their turn
@@ -23,16 +26,31 @@ JOIN_BYTES = 64 << 10  # head and body go in one system call up to here; copying
 HEAD_LIMIT_BYTES = 64 << 10  # a longer head is an attack or a bug, not a request
 FIRST_BYTES = 1024  # of a throttled body go at once: a client sees it begin; more would beautify its rate
 TICK_S = 0.05  # how often a throttled body is written to: even enough for any rate estimate
+NEVER = 1 << 62  # bytes that no connection carries
 
 Ending = Literal["keep", "stall", "reset", "close"]
 _ENDINGS: Mapping[str, Ending] = {"stall": "stall", "reset": "reset", "truncate": "close"}
 
 
-class Host(Protocol):
-    """What a connection asks of its origin."""
+class Accepted(NamedTuple):
+    """What a new connection is told: its number among all, and what it is like."""
 
-    def accepted(self, connection: "Connection") -> int:
-        """Take a new connection in; its number."""
+    id: int
+    line: Line
+
+
+class Host(Protocol):
+    """What a connection asks of its origin. ``most_requests`` a connection serves; 0: any number."""
+
+    pacer: Pacer
+    most_requests: int
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether all connections together have a limit."""
+
+    def accepted(self, connection: "Connection") -> Accepted:
+        """Take a new connection in."""
 
     def lost(self, connection: "Connection") -> None:
         """Forget a connection that is over."""
@@ -43,35 +61,67 @@ class Host(Protocol):
     def content(self, path: str) -> Content | None:
         """The file at ``path``, if there is one."""
 
+    def factor(self, host: int) -> float:
+        """How many times as long everything takes at ``host`` now."""
+
 
 class _Body:
-    """What is left to send of a reply. ``cut`` is where it ends, whole or not, and ``ending`` how."""
+    """What is left to send of a reply. ``cut`` is where it ends, whole or not, and ``ending`` how.
 
-    __slots__ = ("content", "cut", "ending", "pos", "rate_bps", "sent", "since")
+    It may send ``granted`` bytes in all so far; ``used`` bytes had the connection carried before.
+    """
 
-    def __init__(self, content: Content, part: Slice, fault: Fault | None, now: float) -> None:
+    __slots__ = ("content", "cut", "ending", "granted", "line", "pos", "rate_bps", "sent", "used", "written_s")
+
+    def __init__(self, content: Content, part: Slice, fault: Fault | None, line: Line, used: int) -> None:
         self.content = content
         self.pos = part.start
         self.cut = part.stop
         self.ending: Ending = "keep"
-        self.rate_bps: float | None = None
+        self.rate_bps = line.rate_bps
+        self.granted = 0.0
         self.sent = 0
-        self.since = now
+        self.line = line
+        self.used = used
+        self.written_s = -math.inf
         if fault is not None:
-            self.rate_bps = fault.rate_bps
+            self.rate_bps = line.rate_bps if fault.rate_bps is None else min(line.rate_bps, fault.rate_bps)
             self.ending = _ENDINGS.get(fault.kind, "keep")
             if fault.after_bytes is not None:
                 self.cut = min(part.start + fault.after_bytes, max(part.start, part.stop - 1))
+        if line.stall_after is not None and part.start + line.stall_after - used < self.cut:
+            self.cut, self.ending = part.start + line.stall_after - used, "stall"
+
+    def before_slow(self) -> int:
+        """How many bytes it may still send before the connection becomes slow; 0: it is."""
+        after = NEVER if self.line.slow_after is None else self.line.slow_after
+        return max(0, after - self.used - self.sent)
+
+    def cap_bps(self) -> float:
+        """What the connection carries at this byte."""
+        return self.rate_bps if self.before_slow() else min(self.rate_bps, self.line.slow_bps)
+
+    def is_paced(self) -> bool:
+        """Whether it has a rate of its own."""
+        return self.rate_bps < math.inf or self.line.slow_after is not None
 
 
 class Connection(asyncio.Protocol):
-    """One client's connection: requests in, replies out, one at a time and in order."""
+    """One client's connection: requests in, replies out, one at a time and in order.
 
-    def __init__(self, origin: Host) -> None:
+    ``host`` is which of the origin's servers it has come to. See ``Paced`` for ``since_s``.
+    """
+
+    def __init__(self, origin: Host, host: int = 0) -> None:
         self._origin = origin
+        self.host = host
+        self.since_s = 0.0
+        self._used = 0  # bytes of body over all requests
+        self._requests = 0
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._id = 0
+        self._line: Line
         self._inbox = bytearray()
         self._busy = False
         self._keep_alive = True
@@ -83,11 +133,12 @@ class Connection(asyncio.Protocol):
         """Join the origin."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._id = self._origin.accepted(self)
+        self._id, self._line = self._origin.accepted(self)
 
     def connection_lost(self, _exc: Exception | None) -> None:
         """Drop what was under way."""
         self._origin.lost(self)
+        self._origin.pacer.remove(self)
         self._body = None
         if self._timer is not None:
             self._timer.cancel()
@@ -109,9 +160,9 @@ class Connection(asyncio.Protocol):
         self._paused = True
 
     def resume_writing(self) -> None:
-        """Go on; a throttled body waits for its next tick."""
+        """Go on; a throttled body waits for its next grant."""
         self._paused = False
-        if self._body is not None and self._body.rate_bps is None:
+        if self._body is not None and not self._is_paced(self._body):
             self._loop.call_soon(self._pump)  # asyncio (3.11) closes twice what is closed in this callback
 
     def _next(self) -> None:
@@ -131,7 +182,8 @@ class Connection(asyncio.Protocol):
         except BadRequest:
             self._refuse(400)
             return
-        self._keep_alive = head.keep_alive
+        self._requests += 1
+        self._keep_alive = head.keep_alive and self._requests != self._origin.most_requests
         if head.method not in {"GET", "HEAD"}:
             self._refuse(405, "Allow: GET, HEAD\r\n")
         elif head.headers.get("content-length", "0") != "0" or "transfer-encoding" in head.headers:
@@ -147,8 +199,13 @@ class Connection(asyncio.Protocol):
         target, _, query = head.target.partition("?")
         path = target[1:] if "%" not in target else unquote(target[1:])
         fault = self._origin.note(head, path, query, self._id)
+        if self._line.stall_after is not None and self._used >= self._line.stall_after:
+            return  # never a byte again
+        wait_s = self._line.latency_s * self._origin.factor(self.host) * (2 if self._requests == 1 else 1)
         if fault is not None and fault.delay_s is not None and head.method == "GET":
-            self._timer = self._loop.call_later(fault.delay_s, self._reply, head, path, None)
+            wait_s, fault = wait_s + fault.delay_s, None
+        if wait_s:
+            self._timer = self._loop.call_later(wait_s, self._reply, head, path, fault)
         else:
             self._reply(head, path, fault)
 
@@ -173,7 +230,7 @@ class Connection(asyncio.Protocol):
             return
         if part.status == 206:
             fields += f"Content-Range: bytes {part.start}-{part.stop - 1}/{size}\r\n"
-        self._body = _Body(content, part, fault, self._loop.time())
+        self._body = _Body(content, part, fault, self._line, self._used)
         self._start(reply_head(part.status, part.stop - part.start, fields, keep_alive=self._keep_alive))
 
     def _error(self, fault: Fault) -> bytes:
@@ -187,9 +244,11 @@ class Connection(asyncio.Protocol):
     def _start(self, head: bytes) -> None:
         body = self._body
         assert body is not None
-        if body.rate_bps is not None:
+        if self._is_paced(body):
             self._transport.write(head)
-            self._drip()
+            self.since_s = self._loop.time()
+            self._origin.pacer.add(self)
+            self.grant(min(FIRST_BYTES, self.cap_bps() * TICK_S), self.since_s)
             return
         joined = self._read(body, body.cut) if 0 < body.cut - body.pos <= JOIN_BYTES else b""
         if joined is not None:
@@ -206,6 +265,7 @@ class Connection(asyncio.Protocol):
             return None
         body.pos += len(piece)
         body.sent += len(piece)
+        self._used += len(piece)
         return piece
 
     def _send(self, limit: int) -> bool:
@@ -228,18 +288,29 @@ class Connection(asyncio.Protocol):
         if not self._send(TURN_BYTES) and not self._paused:
             self._loop.call_soon(self._pump)
 
-    def _drip(self) -> None:
+    def _is_paced(self, body: _Body) -> bool:
+        return self._origin.is_limited or body.is_paced()
+
+    def cap_bps(self) -> float:
+        """See ``Paced``."""
+        if self._body is None or self._paused:
+            return 0.0
+        return self._body.cap_bps() / self._origin.factor(self.host)
+
+    def grant(self, count: float, now_s: float) -> None:
+        """See ``Paced``. What is due goes out now if it is all the rest, or a tick after the last piece."""
         body = self._body
-        if body is None or body.rate_bps is None:
+        if body is None:
             return
-        first = min(FIRST_BYTES, body.rate_bps * TICK_S)
-        due = body.rate_bps * (self._loop.time() - body.since) + first - body.sent
-        if not self._send(min(int(due), TURN_BYTES)):
-            wait_s = min(TICK_S, max(1, body.cut - body.pos) / body.rate_bps)  # a small file ends on time too
-            self._timer = self._loop.call_later(wait_s, self._drip)
+        body.granted += min(count, body.before_slow() or NEVER)
+        due = min(int(body.granted) - body.sent, TURN_BYTES)
+        if now_s - body.written_s >= TICK_S or due >= body.cut - body.pos:
+            body.written_s = now_s
+            self._send(due)
 
     def _end(self, body: _Body) -> None:
         self._body = None
+        self._origin.pacer.remove(self)
         if body.ending == "keep":
             self._finish(b"")
         elif body.ending == "close":

@@ -2,7 +2,8 @@
 
 Nothing is tuned in secret: every contender gets the scenario's connections and otherwise the options that a
 careful user would give it for bulk work. curl and aria2 run a second time with the speed limits that their
-manuals offer against slow transfers, set by hand for files of this size; the others have none.
+manuals offer against slow transfers, set by hand for files of this size; the others have none. s5cmd speaks
+only S3: it asks the same origin for the same files as objects of a bucket, each in one piece as the others do.
 """
 
 import random
@@ -20,7 +21,7 @@ from cfetch.bench.check import count_right
 from cfetch.bench.child import run_child
 from cfetch.bench.compare import CFETCH
 from cfetch.bench.process import OriginProcess
-from cfetch.bench.scenario import Scenario
+from cfetch.bench.scenario import BUCKET, Scenario
 from cfetch.report.bench_document import Contender, Trial
 
 __all__ = ["PEERS", "Peer", "installed", "race"]
@@ -30,6 +31,8 @@ _ARIA2 = (
     "aria2c -q --no-conf -i {L} -d {O} -j{C} -x1 -s1 --file-allocation=none"
     " --auto-file-renaming=false --allow-overwrite=true"
 )
+# a region that is stated is not asked for; of the parts of an object only one at a time
+_S5CMD = "cp --source-region us-east-1 --concurrency 1"
 
 
 class Peer(NamedTuple):
@@ -50,6 +53,7 @@ PEERS = (
         "rclone copy --config= --http-url {U} :http: {O} --files-from-raw {N} --no-traverse"
         " --transfers {C} --checkers {C} --multi-thread-streams 0 --ignore-times",
     ),
+    Peer("s5cmd", "s5cmd --no-sign-request --endpoint-url {E} --numworkers {C} run {S}"),
 )
 
 
@@ -111,16 +115,17 @@ def _inputs(scenario: Scenario, url: str, folder: Path) -> dict[str, str]:
         "L": "".join(f"{url}{name}\n" for name in names),
         "K": "".join(f'url="{url}{name}"\noutput="{name}"\n' for name in names),
         "N": "".join(f"{name}\n" for name in names),
+        "S": "".join(f"{_S5CMD} s3://{BUCKET}/{name} {folder / 'O' / name}\n" for name in names),
         "M": scenario.manifest(url).decode(),
     }
     for letter, text in texts.items():
         (folder / letter).write_text(text)
     paths = {letter: str(folder / letter) for letter in (*texts, "O")}
-    return {**paths, "U": url, "C": str(scenario.concurrency)}
+    return {**paths, "U": url, "E": url.removesuffix("/"), "C": str(scenario.concurrency)}
 
 
 def _contender(peer: Peer, scenario: Scenario, trials: list[Trial]) -> Contender:
-    letters = {letter: letter for letter in "LKNMOU"}
+    letters = {letter: letter for letter in "LKNSMOUE"}
     return Contender(
         name=peer.name,
         version=__version__ if peer.name == "cfetch" else _version(peer.command.split()[0]),
@@ -132,6 +137,7 @@ def _contender(peer: Peer, scenario: Scenario, trials: list[Trial]) -> Contender
 
 
 def _version(program: str) -> str:
-    done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)  # noqa: S603
+    words = [program, "version" if program == "s5cmd" else "--version"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603
     match = re.search(r"\d+\.\d+(?:\.\d+)*", done.stdout)
     return match.group() if match else "unknown"

@@ -10,14 +10,21 @@ import msgspec
 
 from cfetch.bench.content import Group, SyntheticSet
 from cfetch.bench.faults import Fault, FaultRule, draw
+from cfetch.bench.network import Network
 from cfetch.bench.spec import OriginSpec
 from cfetch.config.settings import KINDS as OPTIONS
 
-__all__ = ["Scenario"]
+__all__ = ["BUCKET", "Scenario"]
+
+BUCKET = "bench"  # how tools that speak S3 call the place where the files stand
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """One workload. ``options`` are those of ``cfetch download``, by name, as text."""
+    """One workload. ``options`` are those of ``cfetch download``, by name, as text.
+
+    ``network`` None: none that limits anything. ``volumes_bps``: how fast each volume takes bytes; for the
+    simulator only, and empty: one that takes what comes.
+    """
 
     name: str
     description: str = ""
@@ -26,6 +33,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     groups: tuple[Group, ...]
     rules: tuple[FaultRule, ...] = ()
     options: dict[str, str] = {}
+    network: Network | None = None
+    volumes_bps: tuple[float, ...] = ()
 
     @property
     def size_bytes(self) -> int:
@@ -51,7 +60,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def spec(self, *, faulty: bool) -> OriginSpec:
         """What the origin is told."""
-        return OriginSpec(seed=self.seed, groups=self.groups, faults=self.faults if faulty else {})
+        faults = self.faults if faulty else {}
+        return OriginSpec(seed=self.seed, groups=self.groups, faults=faults, bucket=BUCKET)
 
     def manifest(self, base_url: str) -> bytes:
         """The native manifest: names and sizes, but no hashes, as the other tools are told none either."""

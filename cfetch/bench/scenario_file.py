@@ -11,18 +11,36 @@ One reads so, and only ``files`` is required::
       - {kind: slow, fraction: 2%, rate: 16KiB/s, first: 1}
     options:
       padding: 1s
+    network:
+      latency: 50ms
+      latency_sigma: 0.3
+      rate: 10MiB/s
+      rate_sigma: 0.2
+      link: 100MiB/s
+      requests: 100
+      slow: {fraction: 2%, rate: 16KiB/s, after: 0}
+      stalls: {fraction: 1%, after: 0}
+      changes:
+        - {at: 20s, until: 50s, factor: 10, host: 0}
+      hosts:
+        - {share: 2, rate_factor: 1, latency_factor: 1}
+    volumes:
+      - {rate: 100MiB/s}
 
 A fault has ``kind`` and ``fraction``, and what its kind needs: ``rate``, ``after``, ``delay`` or ``status``.
 It may have ``first`` (how many requests of a file it covers, 0: all) and ``retry_after``. ``options`` are
-those of ``cfetch download``.
+those of ``cfetch download``. What the keys of ``network`` mean says ``cfetch.bench.network``; ``rates``, a
+list, may stand there instead of ``rate``. ``volumes`` are what the simulator writes to, each with its speed.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cfetch.bench.content import Group
 from cfetch.bench.faults import KINDS, Fault, FaultRule
+from cfetch.bench.network import Change, HostShare, Network, Slow, Stall
 from cfetch.bench.scenario import Scenario
 from cfetch.config.document import load
 from cfetch.config.settings import KINDS as OPTIONS
@@ -30,6 +48,9 @@ from cfetch.config.units import parse_duration, parse_size, size_text
 from cfetch.errors import ConfigError
 
 __all__ = ["find_scenario", "load_scenario", "scenario_names"]
+
+T = TypeVar("T")
+_Table = Mapping[str, tuple[str, Callable[[Any], object]]]  # a key's field, and what reads its value
 
 MAX_FILES = 10_000_000  # names have seven digits
 # what the bench sets itself
@@ -75,9 +96,7 @@ def load_scenario(path: Path) -> Scenario:
     return scenario
 
 
-def _fields(
-    node: object, table: Mapping[str, tuple[str, Callable[[Any], object]]], where: str
-) -> dict[str, Any]:
+def _fields(node: object, table: _Table, where: str) -> dict[str, Any]:
     """A mapping's values by field name, each read by the table's function; ``where`` is the key so far."""
     if not isinstance(node, dict):
         raise ConfigError(f"{where.removesuffix('.')!r} must be a mapping of {', '.join(table)}")
@@ -127,10 +146,44 @@ def _rate(text: str) -> float:
     return float(parse_size(text.removesuffix("/s")))
 
 
+def _number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError("must be a finite number")
+    return value
+
+
 def _list(value: object, key: str) -> list[object]:
     if not isinstance(value, list):
         raise TypeError(f"must be a list; write each of the {key} behind a dash")
     return value
+
+
+def _network(value: object) -> Network:
+    return Network(**_fields(value, _NETWORK, "network."))
+
+
+def _part_of_network(kind: Callable[..., T], table: _Table, where: str) -> Callable[[object], T]:
+    """Reads a mapping below ``network``, all of whose required keys are there."""
+
+    def read(value: object) -> T:
+        try:
+            return kind(**_fields(value, table, f"{where}."))
+        except TypeError:
+            raise ValueError(f"something is missing; {where} knows {', '.join(table)}") from None
+
+    return read
+
+
+def _volume(value: object) -> float:
+    fields = _fields(value, {"rate": ("rate_bps", _rate)}, "volumes.")
+    if not fields:
+        raise ValueError("each of the volumes must have a rate")
+    return float(fields["rate_bps"])
+
+
+def _many(read: Callable[[Any], T], key: str) -> Callable[[object], tuple[T, ...]]:
+    return lambda value: tuple(read(node) for node in _list(value, key))
 
 
 def _groups(value: object) -> tuple[Group, ...]:
@@ -170,19 +223,47 @@ def _options(value: object) -> dict[str, str]:
     return options
 
 
-_SCENARIO: Mapping[str, tuple[str, Callable[[Any], object]]] = {
+_SCENARIO: _Table = {
     "description": ("description", _text),
     "seed": ("seed", _whole(0, 2**32)),
     "concurrency": ("concurrency", _whole(1, 1024)),
     "files": ("groups", _groups),
     "faults": ("rules", _rules),
     "options": ("options", _options),
+    "network": ("network", _network),
+    "volumes": ("volumes_bps", _many(_volume, "volumes")),
 }
-_GROUP: Mapping[str, tuple[str, Callable[[Any], object]]] = {
+_SLOW: _Table = {
+    "fraction": ("fraction", _fraction),
+    "rate": ("rate_bps", _rate),
+    "after": ("after_bytes", parse_size),
+}
+_STALL: _Table = {"fraction": ("fraction", _fraction), "after": ("after_bytes", parse_size)}
+_CHANGE: _Table = {
+    "at": ("at_s", parse_duration),
+    "until": ("until_s", parse_duration),
+    "factor": ("factor", _number),
+    "host": ("host", _whole(0, 1000)),
+}
+_HOST: _Table = {key: (key, _number) for key in ("share", "rate_factor", "latency_factor")}
+_NETWORK: _Table = {
+    "latency": ("latency_s", parse_duration),
+    "latency_sigma": ("latency_sigma", _number),
+    "rate": ("rate_bps", _rate),
+    "rate_sigma": ("rate_sigma", _number),
+    "rates": ("rates_bps", _many(_rate, "rates")),
+    "link": ("link_bps", _rate),
+    "requests": ("requests", _whole(0, 1_000_000)),
+    "slow": ("slow", _part_of_network(Slow, _SLOW, "network.slow")),
+    "stalls": ("stalls", _part_of_network(Stall, _STALL, "network.stalls")),
+    "changes": ("changes", _many(_part_of_network(Change, _CHANGE, "network.changes"), "changes")),
+    "hosts": ("hosts", _many(_part_of_network(HostShare, _HOST, "network.hosts"), "hosts")),
+}
+_GROUP: _Table = {
     "count": ("count", _whole(1, MAX_FILES)),
     "size": ("size_bytes", parse_size),
 }
-_FAULT: Mapping[str, tuple[str, Callable[[Any], object]]] = {
+_FAULT: _Table = {
     "kind": ("kind", _kind),
     "fraction": ("fraction", _fraction),
     "first": ("first", _whole(0, 1000)),

@@ -13,13 +13,17 @@ __all__ = ["OriginSpec"]
 
 
 class OriginSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Synthetic groups, real files by name, and the faults, already drawn: the bench knows them too."""
+    """Synthetic groups, real files by name, and the faults, already drawn: the bench knows them too.
+
+    ``bucket``: every file stands below that name too, where requests to S3 by path look for it.
+    """
 
     seed: int = 0
     groups: tuple[Group, ...] = ()
     files: dict[str, str] = {}
     faults: dict[str, tuple[Fault, ...]] = {}
     pace_bps: float | None = None
+    bucket: str | None = None
 
     def write(self, path: Path) -> None:
         """As JSON."""

@@ -34,7 +34,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on s
 _PANELS = {
     "Where": ("to", "base_url", "state", "metrics", "failed_from", "durability"),
     "Where it runs": ("engine", "spark_master"),
-    "How fast": ("concurrency", "per_host", "limit_rate", "limit_rate_per_host"),
+    "How fast": ("concurrency", "max_concurrency", "per_host", "limit_rate", "limit_rate_per_host"),
     "Volumes": ("placement", "batch_share", "write_timeout", "placement_deadline"),
     "Stragglers": (
         "mitigation",
@@ -45,6 +45,9 @@ _PANELS = {
         "max_stragglers",
         "sequential_fallback",
         "check_interval",
+        "hedge",
+        "hedge_budget",
+        "segments",
     ),
     "Errors": ("max_attempts", "retry_budget", "stall_timeout", "connect_timeout"),
     "Network": (

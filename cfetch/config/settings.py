@@ -54,6 +54,10 @@ class Settings:
             "16 fills a 10 Gbit/s link from object stores; see configs/",
         ),
     ] = 16
+    max_concurrency: Annotated[
+        int | None,
+        count(1, 1024, "Search upwards to so many downloads while they get faster (default: do not)."),
+    ] = None
     per_host: Annotated[
         int | None, count(1, 1024, "Downloads at the same time from one host (default: no own limit).")
     ] = None
@@ -112,7 +116,12 @@ class Settings:
     ] = None
     mitigation: Annotated[bool, flag("Restart downloads that are far slower than the median.")] = True
     policy: Annotated[
-        str, choice(("cloudfetch",), "How a straggler is recognised.", "the formula of the CloudFetch design")
+        str,
+        choice(
+            ("cloudfetch", "adaptive"),
+            "How a straggler is recognised: by the CloudFetch formula, or by live progress.",
+            "the formula of the CloudFetch design",
+        ),
     ] = "cloudfetch"
     multiplier: Annotated[
         float,
@@ -146,8 +155,35 @@ class Settings:
     ] = False
     check_interval: Annotated[
         float,
-        duration(0.05, 2, "How often running downloads are judged.", "checks over 5 s apart judge nobody"),
+        duration(
+            0.05,
+            2,
+            "How often the CloudFetch formula judges running downloads.",
+            "checks over 5 s apart judge nobody",
+        ),
     ] = 0.5
+    hedge: Annotated[
+        bool,
+        flag(
+            "Ask for the last files a second time where slots are idle (adaptive).",
+            "the old stream goes on until the new one is ahead",
+        ),
+    ] = False
+    hedge_budget: Annotated[
+        float,
+        ratio(
+            0, 1, "Share of the plan's bytes that hedging may fetch twice.", "BigTable's 2 %, and one more"
+        ),
+    ] = 0.03
+    segments: Annotated[
+        int,
+        count(
+            1,
+            1024,
+            "Streams of one large file, where slots are idle (adaptive); 1: never several.",
+            "a store gives each connection so much; eight of them fill 5 Gbit/s",
+        ),
+    ] = 8
     max_attempts: Annotated[
         int, count(1, 100, "Tries per file when errors occur; cancelled stragglers do not count.")
     ] = 5
@@ -244,6 +280,11 @@ class Settings:
                 shown = getattr(self, name)
                 said = name if kind.is_list else f"{name} is {shown!r} but"  # a URL may hold a secret
                 raise ConfigError(f"{said} {error}") from None
+        most = self.max_concurrency
+        if most is not None and most < self.concurrency:
+            raise ConfigError(
+                f"max_concurrency is {most} but must be at least concurrency, which is {self.concurrency}"
+            )
 
     @property
     def straggler(self) -> StragglerConfig:

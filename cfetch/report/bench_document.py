@@ -53,8 +53,8 @@ class Contender(msgspec.Struct, frozen=True, kw_only=True):
     """One tool on the scenario.
 
     ``wall_s`` and ``cpu_s`` are medians over all trials, killed ones counted with the time they were given.
-    In ``command`` L is the list of URLs, K curl's, N that of names, M the manifest, O the output folder and U
-    the origin.
+    In ``command`` L is the list of URLs, K curl's, N that of names, S s5cmd's, M the manifest, O the output
+    folder, U the origin and E the origin as an S3 service.
     """
 
     name: str

@@ -6,44 +6,21 @@ are not yet, failed ones no more. One event loop owns a detector: no method wait
 by another; it is not for threads.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
 from cfetch.config.straggler import StragglerConfig
 from cfetch.straggler.baseline import RunningMedian, required
 from cfetch.straggler.fallback import Fallback, Mode
+from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.straggler.metrics import AttemptMetrics
+from cfetch.straggler.policy import Check, Flagged, Live
 from cfetch.straggler.stall import gap_s
 
-__all__ = ["Check", "Detector", "Flagged", "limit_s"]
+__all__ = ["Detector", "limit_s"]
 
 MAX_DOUBLINGS = 60  # patience beyond the age of the universe; keeps the power a finite number
-
-
-class Flagged(msgspec.Struct, frozen=True, gc=False):
-    """An attempt that took ``elapsed_s`` where ``expected_s`` was the limit."""
-
-    id: int
-    elapsed_s: float
-    expected_s: float
-
-
-class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """What one look at all attempts found, and on what grounds.
-
-    ``finished`` of ``required`` entries have finished, ``active`` attempts are in flight. ``fell_back``: this
-    check ended parallel downloads. ``gap_s`` above 0: the check came so late that nobody was judged, and the
-    lost seconds do not count for the attempts in flight.
-    """
-
-    stragglers: tuple[Flagged, ...]
-    median_bps: float | None
-    finished: int
-    required: int
-    active: int
-    fell_back: bool
-    gap_s: float
 
 
 def limit_s(config: StragglerConfig, size_bytes: int, median_bps: float, mitigations: int = 0) -> float:
@@ -57,13 +34,14 @@ def limit_s(config: StragglerConfig, size_bytes: int, median_bps: float, mitigat
 
 
 class Detector:
-    """The judge of one run. Times are seconds on one monotonic clock; ids are indices of the manifest.
+    """See ``Policy``; ids are indices of the manifest, and other streams of an entry are not looked at.
 
     A finished entry costs one sample of the median and one byte per id up to the largest.
     With ``enabled`` false it still knows the baseline, but flags nobody.
     """
 
-    def __init__(self, config: StragglerConfig) -> None:
+    def __init__(self, config: StragglerConfig, *, tick_s: float = 0.5) -> None:
+        self.tick_s = tick_s
         self._config = config
         self._median = RunningMedian()
         self._fallback = Fallback(config)
@@ -108,9 +86,18 @@ class Detector:
         return self._fallback.mode is Mode.SEQUENTIAL
 
     def started(
-        self, entry_id: int, size_bytes: int | None, now_s: float, *, immune: bool, mitigations: int
+        self,
+        entry_id: int,
+        size_bytes: int | None,
+        now_s: float,
+        *,
+        host: str = "",  # noqa: ARG002 - the formula knows no hosts
+        immune: bool,
+        mitigations: int,
     ) -> None:
         """A new attempt began to fetch ``size_bytes``; whatever its entry was before, it is in flight now."""
+        if entry_id < 0:
+            return
         self.failed(entry_id)  # leaves the entry in no other state, so that it is counted once
         self._active[entry_id] = AttemptMetrics(entry_id, size_bytes, now_s, immune, mitigations)
 
@@ -120,7 +107,14 @@ class Detector:
         if attempt is not None:
             self._active[entry_id] = msgspec.structs.replace(attempt, size_bytes=size_bytes)
 
-    def finished(self, entry_id: int, size_bytes: int | None, now_s: float) -> None:
+    def finished(
+        self,
+        entry_id: int,
+        size_bytes: int | None,
+        now_s: float,
+        *,
+        first_byte_s: float | None = None,  # noqa: ARG002 - nor latency
+    ) -> None:
         """The attempt in flight completed and is a sample; ignored where the entry has none in flight."""
         attempt = self._active.pop(entry_id, None)
         if attempt is None:
@@ -138,11 +132,15 @@ class Detector:
         if self._active.pop(entry_id, None):
             self._paused.add(entry_id)
 
+    def cancelled(self, entry_id: int, now_s: float, wasted_bytes: int) -> None:  # noqa: ARG002 - nor waste
+        """As any other pause: the formula asks for no more."""
+        self.paused(entry_id)
+
     def failed(self, entry_id: int) -> None:
         """The entry is given up: it is no longer known. Its samples, if it had any, stay."""
         self._active.pop(entry_id, None)
         self._paused.discard(entry_id)
-        if entry_id < len(self._finished) and self._finished[entry_id]:
+        if 0 <= entry_id < len(self._finished) and self._finished[entry_id]:
             self._finished[entry_id] = 0
             self.total_finished -= 1
 
@@ -155,17 +153,18 @@ class Detector:
         median_bps = self._baseline_bps()
         return _limit_of(attempt, self._config, median_bps) if attempt and median_bps else None
 
-    def check(self, now_s: float, held_s: Mapping[int, float] | None = None) -> Check:
+    def check(self, now_s: float, attempts: Collection[Live] = ()) -> Check:
         """Look at all attempts in flight; each is flagged at most once. Call at least every ``MAX_GAP_S``.
 
-        ``held_s``: by id, the seconds for which we ourselves kept an attempt from reading. They are in the
-        samples, which tell how fast files come here, but nobody is a straggler for them.
+        The seconds for which we ourselves kept an attempt from reading are in the samples, which tell how
+        fast files come here, but nobody is a straggler for them.
         """
+        held_s = {attempt.key: held for attempt in attempts if (held := attempt.held_s(now_s))}
         lost_s = gap_s(self._checked_s, now_s)
         self._checked_s = now_s
         if lost_s:
             self._active = {id_: a.forgive(now_s - lost_s, now_s) for id_, a in self._active.items()}
-        stragglers = () if lost_s else self._flag(now_s, held_s or {})
+        stragglers = () if lost_s else self._flag(now_s, held_s)
         return Check(
             stragglers=stragglers,
             median_bps=self.median_bps,
@@ -175,6 +174,16 @@ class Detector:
             fell_back=self._fallback.observe(self.total_stragglers),
             gap_s=lost_s,
         )
+
+    def remaining_s(self, entry_id: int) -> None:  # noqa: ARG002
+        """Not known: the formula looks at no progress."""
+
+    def fresh_s(self, host: str, size_bytes: int) -> None:  # noqa: ARG002
+        """Not known either."""
+
+    def learned(self, wall_s: float) -> Knowledge:  # noqa: ARG002
+        """Nothing that outlives the run."""
+        return NOTHING
 
     def _baseline_bps(self) -> float | None:
         """Normal speed where it is in force: mitigation enabled and enough entries finished."""

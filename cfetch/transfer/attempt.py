@@ -54,13 +54,16 @@ class Running:
         "has_shown_life",
         "id",
         "immune",
+        "key",
         "last_byte_s",
         "learned_size",
         "median_bps",
         "n",
+        "projected_s",
         "reason",
         "received",
         "response",
+        "resumable",
         "samples",
         "size_bytes",
         "start_s",
@@ -78,8 +81,10 @@ class Running:
         size_bytes: int | None,
         immune: bool,
         at: int = 0,
+        key: int | None = None,
     ) -> None:
         self.id = entry_id
+        self.key = entry_id if key is None else key  # another stream of the same entry has one of its own
         self.at = at  # the number of the volume that it writes to
         self.told_slow = False  # that volume's account has it
         self.n = n
@@ -89,6 +94,8 @@ class Running:
         self.size_bytes = size_bytes
         self.immune = immune
         self.has_shown_life = False  # its host was told that it lives
+        self.resumable = False  # another attempt may go on where this one stands
+        self.projected_s: float | None = None  # when it would have ended, had it not been broken off
         self.learned_size = False  # the reply told more of what is to be fetched than was known
         self.received = 0
         self.first_byte_s: float | None = None
@@ -134,6 +141,11 @@ class Running:
         self._held_since_s = None
         self.last_byte_s = now_s
 
+    @property
+    def is_held(self) -> bool:
+        """Whether that is so now."""
+        return self._held_since_s is not None
+
     def held_s(self, now_s: float) -> float:
         """Seconds for which a rate limit, not the server, made it wait."""
         since_s = self._held_since_s
@@ -177,6 +189,7 @@ class Running:
             expected_s=self.expected_s,
             samples=self.samples,
             mirror=host,
+            projected_s=self.projected_s,
         )
 
 
@@ -217,6 +230,7 @@ async def fetch(
             run.learned_size = True  # it has the whole file to fetch after all
         run.from_byte = verdict.from_byte
         part.validator = verdict.validator
+        run.resumable = verdict.validator is not None or digest is not None
         part.total_bytes = verdict.total_bytes or part.total_bytes
         if run.size_bytes is None and verdict.total_bytes is not None:
             run.size_bytes, run.learned_size = verdict.total_bytes, True

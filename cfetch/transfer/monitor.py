@@ -20,7 +20,7 @@ from cfetch.events import (
     StragglerCheck,
 )
 from cfetch.manifest.entry import Entry
-from cfetch.straggler.detector import Check, Detector
+from cfetch.straggler.policy import Check, Policy
 from cfetch.straggler.stall import stalled
 from cfetch.transfer.attempt import BreakOff, Running
 from cfetch.transfer.hosts import FAIR_BYTES
@@ -39,7 +39,7 @@ class Monitor:
 
     def __init__(
         self,
-        detector: Detector,
+        policy: Policy,
         schedule: Schedule[Job],
         settings: Settings,
         clock: Clock,
@@ -51,7 +51,7 @@ class Monitor:
     ) -> None:
         self._placing = placing
         self._landed: Counter[int] = Counter()
-        self._detector = detector
+        self._policy = policy
         self._schedule = schedule
         self._settings = settings
         self._clock = clock
@@ -76,7 +76,7 @@ class Monitor:
 
     def attempt_ended(self, run: Running) -> None:
         """It is not under way any more."""
-        del self.active[run.id]
+        del self.active[run.key]
         self._landed[run.at] += run.received
 
     def landed(self, at: int) -> int:
@@ -85,10 +85,10 @@ class Monitor:
 
     async def watch(self) -> None:
         """Judge the attempts under way, tick after tick, until cancelled."""
-        if self._detector.sequential:
+        if self._policy.sequential:
             self._emit(FallbackTriggered(t_s=self._now(), stragglers=0, threshold=0))
         while True:
-            await self._clock.sleep(self._settings.check_interval)
+            await self._clock.sleep(self._policy.tick_s)
             self.check()
 
     def check(self) -> None:
@@ -100,30 +100,29 @@ class Monitor:
                 self._on_life(host)
             if run.learned_size and run.size_bytes is not None:
                 run.learned_size = False
-                self._detector.sized(run.id, run.size_bytes - run.from_byte)
-        held_s = {run.id: held for run, *_ in self.active.values() if (held := run.held_s(now_s))}
-        check = self._detector.check(now_s, held_s)
+                self._policy.sized(run.key, run.size_bytes - run.from_byte)
+        runs = [run for run, _, _ in self.active.values()]
+        check = self._policy.check(now_s, runs)
         if self._placing is not None:
             self._look_at_volumes(self._placing, now_s)
         if check.gap_s or self._came_late(now_s):  # this process stood still, the servers did not
-            for run, _, _ in self.active.values():
+            for run in runs:
                 run.forgive(now_s)
         elif check.stragglers:
             self._break_off(check, now_s)
         timeout_s = self._settings.stall_timeout
-        runs = [run for run, _, _ in self.active.values()]
         for entry_id in stalled(runs, now_s, stall_timeout_s=timeout_s, reply_timeout_s=timeout_s):
             self.active[entry_id][0].break_off(BreakOff.STALLED)
         if check.fell_back:
             threshold = self._settings.max_stragglers
             self._emit(
-                FallbackTriggered(t_s=now_s, stragglers=self._detector.total_stragglers, threshold=threshold)
+                FallbackTriggered(t_s=now_s, stragglers=self._policy.total_stragglers, threshold=threshold)
             )
 
     def _look_at_volumes(self, placing: Placing, now_s: float) -> None:
         """A file that takes far longer than the rest, for whatever reason, speaks against its volume."""
         for run, _, _ in self.active.values():
-            limit_s = self._detector.expected_s(run.id)
+            limit_s = self._policy.expected_s(run.key)
             if limit_s is not None and not run.told_slow and now_s - run.start_s > limit_s:
                 run.told_slow = True
                 placing.straggled(run.at)
@@ -131,10 +130,9 @@ class Monitor:
     def _came_late(self, now_s: float) -> bool:
         """Whether so much of the stall time-out has gone by unwatched that silence proves nothing."""
         late_s, self._checked_s = now_s - self._checked_s, now_s
-        return late_s > max(self._settings.stall_timeout / 2, 2 * self._settings.check_interval)
+        return late_s > max(self._settings.stall_timeout / 2, 2 * self._policy.tick_s)
 
     def _break_off(self, check: Check, now_s: float) -> None:
-        assert check.median_bps is not None
         self._emit(
             StragglerCheck(
                 t_s=now_s,
@@ -147,6 +145,7 @@ class Monitor:
         for flagged in check.stragglers:
             run, entry, _ = self.active[flagged.id]
             run.expected_s = round(flagged.expected_s, 4)
+            run.projected_s = None if flagged.projected_s is None else round(flagged.projected_s, 4)
             run.median_bps = check.median_bps
             self._emit(
                 StragglerCancelling(
@@ -171,7 +170,7 @@ class Monitor:
         now_s = self._now()
         active = [self._view(run, entry, host, now_s) for run, entry, host in self.active.values()]
         self._speeds = {id_: speed for id_, speed in self._speeds.items() if id_ in self.active}
-        detector = self._detector
+        policy = self._policy
         self._emit(
             Progress(
                 t_s=now_s,
@@ -186,19 +185,19 @@ class Monitor:
                 active=active,
                 waiting=self._schedule.waiting,
                 baseline=BaselineView(
-                    median_bps=detector.median_bps,
-                    finished=detector.total_finished,
-                    required=detector.required,
+                    median_bps=policy.median_bps,
+                    finished=policy.total_finished,
+                    required=policy.required,
                 ),
-                stragglers=detector.total_stragglers,
-                sequential=detector.sequential,
+                stragglers=policy.total_stragglers,
+                sequential=policy.sequential,
                 volumes=self._placing.views() if self._placing is not None else [],
             )
         )
 
     def _view(self, run: Running, entry: Entry, host: str, now_s: float) -> ActiveAttempt:
         elapsed_s = now_s - run.start_s
-        expected_s = self._detector.expected_s(run.id)
+        expected_s = self._policy.expected_s(run.key)
         return ActiveAttempt(
             id=run.id,
             path=entry.path,
@@ -214,13 +213,13 @@ class Monitor:
 
     def _speed(self, run: Running, now_s: float) -> float:
         """Bytes per second, smoothed over about a second of reports."""
-        n, then_s, then_bytes, rate_bps = self._speeds.get(run.id, (0, 0.0, 0, 0.0))
+        n, then_s, then_bytes, rate_bps = self._speeds.get(run.key, (0, 0.0, 0, 0.0))
         if n != run.n:
             then_s, then_bytes, rate_bps = run.start_s, 0, 0.0
         if now_s > then_s:
             latest_bps = (run.received - then_bytes) / (now_s - then_s)
             rate_bps = latest_bps if n != run.n else 0.7 * rate_bps + 0.3 * latest_bps
-        self._speeds[run.id] = (run.n, now_s, run.received, rate_bps)
+        self._speeds[run.key] = (run.n, now_s, run.received, rate_bps)
         return rate_bps
 
     def _now(self) -> float:

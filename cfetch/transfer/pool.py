@@ -17,7 +17,8 @@ from cfetch.config.settings import Settings
 from cfetch.errors import Blocked, CfetchError, Corrupt, LocalFault, SourceError, VolumeFault
 from cfetch.events import EntryFinished, Listener, RunStopping, Status
 from cfetch.manifest.plan import Plan
-from cfetch.straggler.detector import Detector
+from cfetch.straggler.knowledge import NOTHING, Knowledge
+from cfetch.straggler.policy import Policy, policy_of
 from cfetch.transfer.hosts import Hosts
 from cfetch.transfer.http import Transport
 from cfetch.transfer.job import Job
@@ -38,7 +39,7 @@ SHORTEST_WAIT_S = 0.001  # the loop's clock may be a hair behind the time that w
 class Pool:
     """One run over one plan. ``jitter`` returns uniform numbers in [0, 1); ``emit`` gets every event.
 
-    ``origin_s``: when the run began, by ``clock``; None is now.
+    ``origin_s``: when the run began, by ``clock``; None is now. ``policy``: None is the settings' own.
     """
 
     def __init__(
@@ -55,6 +56,8 @@ class Pool:
         refresher: UrlRefresher | None = None,
         confirm: Callable[[], None] = lambda: None,
         origin_s: float | None = None,
+        knowledge: Knowledge = NOTHING,
+        policy: Policy | None = None,
     ) -> None:
         self._plan = plan
         self._settings = settings
@@ -71,9 +74,16 @@ class Pool:
                 plan, settings, volumes, self, instant=instant, clock=clock, emit=emit, confirm=confirm
             )
         self.schedule = self._new_schedule()
-        self._detector = Detector(settings.straggler)
+        self._policy = policy or policy_of(
+            settings.policy,
+            settings.straggler,
+            tick_s=settings.check_interval,
+            concurrency=settings.concurrency,
+            knowledge=knowledge,
+            wall_s=clock.wall(),
+        )
         self._monitor = Monitor(
-            self._detector,
+            self._policy,
             self.schedule,
             settings,
             clock,
@@ -86,7 +96,7 @@ class Pool:
             settings,
             limits,
             self._hosts,
-            self._detector,
+            self._policy,
             self._monitor,
             transport,
             headers=plan.headers,
@@ -167,8 +177,12 @@ class Pool:
         return {host: self._hosts.demand(host, left.get(host, 0)) for host in hosts}
 
     def judge_by(self, median_bps: float | None) -> None:
-        """See ``Detector.judge_by``."""
-        self._detector.judge_by(median_bps)
+        """See ``Policy.judge_by``."""
+        self._policy.judge_by(median_bps)
+
+    def learned(self) -> Knowledge:
+        """See ``Policy.learned``."""
+        return self._policy.learned(self._clock.wall())
 
     def blame(self, fault: LocalFault) -> None:
         """The run goes on with what it can, and ends with this fault."""
@@ -362,7 +376,7 @@ class Pool:
     @asynccontextmanager
     async def _turn(self, job: Job) -> AsyncIterator[None]:
         """One entry at a time, once the fallback says so; waiting for it is not the entry's time."""
-        if not self._detector.sequential:
+        if not self._policy.sequential:
             yield
             return
         began_s = self.now()
@@ -432,7 +446,7 @@ class Pool:
             error=error,
         )
         if status in ("failed", "cancelled"):
-            self._detector.failed(job.entry.id)
+            self._policy.failed(job.entry.id)
         self._monitor.ended_with(record)
         self._emit(EntryFinished(t_s=record.end_s, record=record))
 

@@ -20,7 +20,7 @@ from cfetch.events import (
     UrlRefreshed,
 )
 from cfetch.manifest.fields import Headers
-from cfetch.straggler.detector import Detector
+from cfetch.straggler.policy import Policy
 from cfetch.transfer.attempt import BreakOff, Running, fetch, outcome_of
 from cfetch.transfer.hosts import Hosts
 from cfetch.transfer.http import Transport
@@ -45,7 +45,7 @@ class Tries:
         settings: Settings,
         limits: Limits,
         hosts: Hosts,
-        detector: Detector,
+        policy: Policy,
         monitor: Monitor,
         transport: Transport,
         *,
@@ -59,7 +59,7 @@ class Tries:
         self._settings = settings
         self._limits = limits
         self._hosts = hosts
-        self._detector = detector
+        self._policy = policy
         self._monitor = monitor
         self._transport = transport
         self._plan_headers = headers
@@ -219,7 +219,9 @@ class Tries:
             at=0 if job.staging is None else job.staging.at,
         )
         wanted = None if entry.size_bytes is None else entry.size_bytes - position
-        self._detector.started(entry.id, wanted, now_s, immune=immune, mitigations=job.mitigations)
+        self._policy.started(
+            entry.id, wanted, now_s, host=job.host, immune=immune, mitigations=job.mitigations
+        )
         self._monitor.active[entry.id] = (run, entry, job.host)
         self._emit(
             AttemptStarted(
@@ -240,9 +242,13 @@ class Tries:
         self._monitor.attempt_ended(run)
         if outcome == "done":
             tail = run.from_byte > 0 and run.received < MIN_TAIL_BYTES
-            self._detector.finished(run.id, None if tail else run.received, now_s)
+            told_bytes = None if tail else run.received
+            self._policy.finished(run.key, told_bytes, now_s, first_byte_s=run.first_byte_s)
+        elif outcome == "straggler":
+            lost_bytes = 0 if job.may_resume() else job.part.position
+            self._policy.cancelled(run.key, now_s, lost_bytes)
         else:
-            self._detector.paused(run.id)
+            self._policy.paused(run.key)
         told = None if error is None else str(error)
         job.attempts.append(run.record(outcome, told, now_s, host=job.mirror))
         pause = self._hosts.ended(
@@ -259,7 +265,7 @@ class Tries:
     def _end_untold(self, job: Job, run: Running, error: str) -> None:
         """The attempt is over for a reason that tells nothing about its host."""
         self._monitor.attempt_ended(run)
-        self._detector.paused(run.id)
+        self._policy.paused(run.key)
         job.attempts.append(run.record("error", error, self._now(), host=job.mirror))
 
     def _unless_whole(self, job: Job, run: Running, failure: SourceError) -> SourceError | None:

@@ -22,6 +22,9 @@ NUMERIC = {
     "padding": ((0, 3600), (-0.001, 3600.001)),
     "max_stragglers": ((0, 1_000_000), (-1, 1_000_001)),
     "check_interval": ((0.05, 2), (0.049, 2.001)),
+    "hedge_budget": ((0, 1), (-0.001, 1.001)),
+    "segments": ((1, 1024), (0, 1025)),
+    "max_concurrency": ((1, 1024), (0, 1025)),
     "max_attempts": ((1, 100), (0, 101)),
     "retry_budget": ((0, 86_400), (-1, 86_401)),
     "stall_timeout": ((0.05, 3600), (0.049, 3601)),
@@ -41,7 +44,15 @@ def test_every_number_of_the_table_is_tested_here():
 @pytest.mark.parametrize(("key", "value"), CASES)
 def test_values_at_the_ends_of_the_range_are_taken(key, value):
     """The ends of a range belong to it unless it says `above`."""
-    assert getattr(Settings(**{key: value}), key) == value
+    others = {"concurrency": 1} if key == "max_concurrency" else {}
+    assert getattr(Settings(**others, **{key: value}), key) == value
+
+
+def test_a_search_upwards_begins_at_the_concurrency():
+    """Less than it would be no search; the message names both."""
+    assert Settings(concurrency=16, max_concurrency=16).max_concurrency == 16
+    with pytest.raises(ConfigError, match="max_concurrency is 15 but must be at least concurrency.* is 16"):
+        Settings(concurrency=16, max_concurrency=15)
 
 
 @pytest.mark.parametrize(

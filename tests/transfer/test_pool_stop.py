@@ -55,7 +55,7 @@ def scene(rng):
 
 def check(outcome, bodies, entries):
     """What has to hold whenever a run ends."""
-    detector = outcome.pool._detector
+    detector = outcome.pool._policy
     assert outcome.tasks == set()
     assert outcome.parts == []
     assert outcome.transport.left_open() == []

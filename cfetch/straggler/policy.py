@@ -1,0 +1,157 @@
+"""How a run recognises stragglers: the questions that the engine asks, and which answers there are to choose.
+
+``cloudfetch`` is the formula of the CloudFetch design (``detector``); ``adaptive`` judges by live progress,
+learns what a fresh attempt would need, and asks whether the network is to blame (``adaptive``).
+"""
+
+from collections.abc import Collection
+from typing import Protocol
+
+import msgspec
+
+from cfetch.config.straggler import StragglerConfig
+from cfetch.straggler.knowledge import NOTHING, Knowledge
+
+__all__ = ["Check", "Flagged", "Live", "Policy", "policy_of"]
+
+
+class Live(Protocol):
+    """An attempt in flight, as a policy sees it at a check. ``received``: bytes since it started."""
+
+    key: int
+    received: int
+    first_byte_s: float | None
+
+    @property
+    def resumable(self) -> bool:
+        """Whether a fresh attempt would go on where this one stands; else it begins anew."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether our own side (disk, rate limit) keeps it from reading just now."""
+
+    def held_s(self, now_s: float) -> float:
+        """Seconds since it started for which our own side did."""
+
+
+class Flagged(msgspec.Struct, frozen=True, gc=False):
+    """An attempt that took ``elapsed_s`` where ``expected_s`` was the limit.
+
+    ``projected_s``: when it would have ended if left alone; None where nobody knows.
+    """
+
+    id: int
+    elapsed_s: float
+    expected_s: float
+    projected_s: float | None = None
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """What one look at all attempts found, and on what grounds.
+
+    ``finished`` of ``required`` entries have finished, ``active`` attempts are in flight. ``fell_back``: this
+    check ended parallel downloads. ``gap_s`` above 0: the check came so late that nobody was judged, and the
+    lost seconds do not count for the attempts in flight. ``held_back``: why nobody was flagged although
+    some are far too slow, in words; None where that is not so.
+    """
+
+    stragglers: tuple[Flagged, ...]
+    median_bps: float | None
+    finished: int
+    required: int
+    active: int
+    fell_back: bool
+    gap_s: float
+    held_back: str | None = None
+
+
+class Policy(Protocol):
+    """The judge of one run. Times are seconds on one monotonic clock from the run's start.
+
+    A ``key`` is an entry's id, or a negative number for another stream of an entry that has one already: such
+    a stream is judged, but it is no entry: it is never counted as known or finished.
+
+    ``tick_s``: how often ``check`` is to be called.
+    """
+
+    tick_s: float
+    total_finished: int
+
+    @property
+    def required(self) -> int:
+        """Entries that must have finished before anyone is judged by the others."""
+
+    @property
+    def median_bps(self) -> float | None:
+        """Normal speed of one file, latency included; None before the first sample."""
+
+    @property
+    def total_stragglers(self) -> int:
+        """Entries that were ever flagged in this run."""
+
+    @property
+    def sequential(self) -> bool:
+        """Whether new entries are to be started one at a time."""
+
+    def judge_by(self, median_bps: float | None) -> None:
+        """From now on this is normal speed: many more entries than these tell it. None: judge by these."""
+
+    def started(
+        self, key: int, size_bytes: int | None, now_s: float, *, host: str, immune: bool, mitigations: int
+    ) -> None:
+        """A new attempt begins to fetch ``size_bytes`` (None: not known) from ``host``."""
+
+    def sized(self, key: int, size_bytes: int) -> None:
+        """The attempt in flight has so much to fetch: the reply told, or another stream took some of it."""
+
+    def finished(self, key: int, size_bytes: int | None, now_s: float, *, first_byte_s: float | None) -> None:
+        """The attempt completed: a sample, unless ``size_bytes`` is None."""
+
+    def paused(self, key: int) -> None:
+        """The attempt is over and another will follow after back-off: the entry stays known."""
+
+    def cancelled(self, key: int, now_s: float, wasted_bytes: int) -> None:
+        """The attempt was broken off as a straggler, and another follows; so many bytes are lost by it."""
+
+    def failed(self, key: int) -> None:
+        """The entry is given up: it is no longer known."""
+
+    def expected_s(self, key: int) -> float | None:
+        """Seconds after which the attempt in flight counts as slow, for the eye and for its volume."""
+
+    def check(self, now_s: float, attempts: Collection[Live] = ()) -> Check:
+        """Look at all attempts in flight; each is flagged at most once."""
+
+    def remaining_s(self, key: int) -> float | None:
+        """Seconds that the attempt in flight still needs at its present rate; infinity if it stands still.
+
+        None where the policy does not know that of any attempt.
+        """
+
+    def fresh_s(self, host: str, size_bytes: int) -> float | None:
+        """Seconds in which a fresh attempt would bring so much from ``host``; None where nobody knows."""
+
+    def learned(self, wall_s: float) -> Knowledge:
+        """What this run has learned about its hosts, for the next one."""
+
+
+def policy_of(
+    name: str,
+    config: StragglerConfig,
+    *,
+    tick_s: float,
+    concurrency: int,
+    knowledge: Knowledge = NOTHING,
+    wall_s: float = 0.0,
+) -> Policy:
+    """The policy called ``name``.
+
+    ``tick_s`` is the seed's pace of checks; ``knowledge`` is what earlier runs have learned, ``wall_s`` now.
+    """
+    from cfetch.straggler.detector import Detector
+
+    if name == "cloudfetch" or not config.enabled:
+        return Detector(config, tick_s=tick_s)
+    from cfetch.straggler.adaptive import Adaptive
+
+    return Adaptive(config, concurrency=concurrency, knowledge=knowledge, wall_s=wall_s)

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
+from cfetch.baseline import keep_baseline, read_baseline
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.settings import Settings
 from cfetch.errors import Blocked, ConfigError, Held, LocalFault, UsageError
-from cfetch.events import Listener, PlanWaiting, Summary
+from cfetch.events import Listener, PlanWaiting, RunNoted, Summary
 from cfetch.intake import is_url, open_manifest, shown_name
 from cfetch.manifest.plan import FILE_NAME, Frozen, Plan, freeze, load_plan
 from cfetch.manifest.source import FetchChunk
@@ -34,6 +35,7 @@ from cfetch.report.metrics import MetricsFile, failed_paths
 from cfetch.report.plan_view import Preview, Scheduled
 from cfetch.run import Run
 from cfetch.secret import printable
+from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.timeline.clean import tidy_up
 from cfetch.timeline.execution import Completed, Execution, schedule, start
 from cfetch.timeline.records import PlanRecord
@@ -84,7 +86,7 @@ def prepare(
     found = places(settings)
     by_spark = _is_for_spark(manifest, settings)
     with ExitStack() as stack:
-        reserve_descriptors(settings.concurrency, len(found.roots))
+        reserve_descriptors(settings.max_concurrency or settings.concurrency, len(found.roots))
         network = network_of(settings, env)
         api = StatementApi(settings, env, network, clock)
         source = None if by_spark else stack.enter_context(open_manifest(manifest, clock, network=network))
@@ -181,7 +183,7 @@ def prepare_planned(
             there = _elsewhere(settings, table, entry)
         if there:
             raise UsageError(f"plan {instant} is for {there}; give that as --to")
-        reserve_descriptors(settings.concurrency, len(found.roots))
+        reserve_descriptors(settings.max_concurrency or settings.concurrency, len(found.roots))
         network = network_of(settings, env)
         directory = found.state / "plans" / instant
         plan = _loaded(stack, directory)
@@ -326,7 +328,8 @@ class Prepared:
             LocalFault: the timeline, the metrics or the parts cannot be written.
         """
         with self._table() as table:
-            run = self._new_run()
+            knowledge, note = self._earlier_runs()
+            run = self._new_run(knowledge)
             kind = Kind.REMOVABLE if removable else Kind.IMMUTABLE
             execution = self._start(table, kind, run.lose, listener)
             if execution is None:
@@ -337,14 +340,24 @@ class Prepared:
                 stack.callback(execution.release)
                 stack.enter_context(self._volumes.staged(execution.staging, execution.instant, self._state))
                 metrics = MetricsFile(self._metrics_path(execution))
+                if note is not None:
+                    listener(RunNoted(t_s=0.0, note=note))
                 summary = run.go(execution, metrics, listener)
+                if isinstance(run, Run):
+                    keep_baseline(self._state, run.learned, self._clock.wall())
             if summary.status == "completed":
                 shutil.rmtree(self._state / "plans" / execution.instant, ignore_errors=True)
                 with suppress(LocalFault):  # all is in place; a later run tidies up a volume that failed
                     tidy_up(table, KEEP_S)
             return summary
 
-    def _new_run(self) -> "Run | ClusterRun":
+    def _earlier_runs(self) -> tuple[Knowledge, str | None]:
+        settings = self._settings
+        if settings.policy != "adaptive" or settings.engine != "local":
+            return NOTHING, None
+        return read_baseline(self._state, self._clock.wall())
+
+    def _new_run(self, knowledge: Knowledge) -> "Run | ClusterRun":
         plan = self.plan
         if self._settings.engine == "local":
             if not isinstance(plan, Plan):
@@ -356,6 +369,7 @@ class Prepared:
                 network=self._network,
                 refresher=lambda transport: self._renewal.refresher(self._settings, transport, self._clock),
                 clock=self._clock,
+                knowledge=knowledge,
             )
         from cfetch.pipeline.cluster_run import ClusterRun
 

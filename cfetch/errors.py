@@ -15,6 +15,7 @@ The type says whose fault it is, whether trying again can help, and the exit cod
     │   ├── Expired                 the link is over: refresh it, then try again at once
     │   ├── Throttled               429, 503: slow down; may say for how long
     │   ├── Transient               resets, time-outs, 5xx: try again later
+    │   │   └── RangeRefused            no part of the file was to be had: ask for the whole
     │   ├── Straggling              far slower than the rest: broken off, goes on elsewhere
     │   └── Corrupt                 arrived whole, but hash or size say it is another file
     ├── Blocked                 this machine's  per entry       exit 1: something stands in its place
@@ -45,6 +46,7 @@ __all__ = [
     "LocalFault",
     "ManifestError",
     "Problem",
+    "RangeRefused",
     "Refused",
     "SourceError",
     "Straggling",
@@ -178,6 +180,10 @@ class Transient(SourceError):
 
     kind = "transient"
     retryable = True
+
+
+class RangeRefused(Transient):
+    """A part of the file was asked for, and the reply cannot be joined to the rest."""
 
 
 class Straggling(SourceError):

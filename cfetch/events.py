@@ -32,6 +32,7 @@ __all__ = [
     "RunNoted",
     "RunStarted",
     "RunStopping",
+    "SlowdownSeen",
     "StragglerCancelled",
     "StragglerCancelling",
     "StragglerCheck",
@@ -39,6 +40,7 @@ __all__ = [
     "UrlRefreshed",
     "VolumePaused",
     "VolumeView",
+    "WidthChanged",
     "fan_out",
 ]
 
@@ -55,7 +57,11 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One try at one entry, as the metrics file tells it. ``samples`` are (seconds, bytes so far)."""
+    """One try at one entry, as the metrics file tells it. ``samples`` are (seconds, bytes so far).
+
+    ``helper``: a further stream of an entry that had one already. ``to_byte``: where its range ends, if not
+    with the file. ``saved_s`` and ``wasted_bytes`` are the verdict on a cancelled one (``cfetch.verdict``).
+    """
 
     n: int
     start_s: float
@@ -72,6 +78,10 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     samples: list[tuple[float, int]]
     mirror: str | None = None  # the host, where it was not the entry's own
     projected_s: float | None = None  # when it would have ended, had it not been cancelled
+    to_byte: int | None = None
+    helper: bool = False
+    saved_s: float | None = None
+    wasted_bytes: int | None = None
 
 
 class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -267,6 +277,22 @@ class FallbackTriggered(Event, frozen=True, kw_only=True):
     threshold: int
 
 
+class WidthChanged(Event, frozen=True, kw_only=True):
+    """From now on ``host`` gets so many ``places`` at a time, not ``before``; ``reason`` is for a person."""
+
+    host: str
+    places: int
+    before: int
+    reason: str
+
+
+class SlowdownSeen(Event, frozen=True, kw_only=True):
+    """Downloads are far too slow, but nobody is cancelled, as it is not their fault; once an episode."""
+
+    active: int
+    reason: str
+
+
 class RetryScheduled(Event, frozen=True, kw_only=True):
     """An attempt failed and another will start after ``delay_s``."""
 
@@ -365,9 +391,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         wasted: int
 
     class Stragglers(msgspec.Struct, frozen=True, kw_only=True):
+        """``saved_s`` and ``wasted_bytes`` sum the verdicts on all cancelled attempts (``cfetch.verdict``)."""
+
         detected: int
         cancelled: int
         hedged: int
+        saved_s: float = 0.0
+        wasted_bytes: int = 0
 
     class Fallback(msgspec.Struct, frozen=True, kw_only=True):
         triggered: bool

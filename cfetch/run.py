@@ -31,6 +31,7 @@ from cfetch.manifest.plan import Frozen, Plan
 from cfetch.report.metrics import MetricsFile
 from cfetch.report.summary import Tally
 from cfetch.report.tracing import tracing_listener
+from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.transfer.http import HttpTransport, Transport
 from cfetch.transfer.network import Network
 from cfetch.transfer.pool import Pool
@@ -63,7 +64,10 @@ class Guard(Protocol):
 
 
 class Run:
-    """``refresher`` makes the way to fresh links once there is a transport. Used once."""
+    """``refresher`` makes the way to fresh links once there is a transport. Used once.
+
+    ``knowledge``: of earlier runs; ``learned``: in this one, once it is over, however it ended.
+    """
 
     def __init__(
         self,
@@ -74,7 +78,10 @@ class Run:
         network: Network,
         refresher: Callable[[Transport], UrlRefresher | None],
         clock: Clock,
+        knowledge: Knowledge = NOTHING,
     ) -> None:
+        self.learned = NOTHING
+        self._knowledge = knowledge
         self._plan = plan
         self._volumes = volumes
         self._settings = settings
@@ -134,12 +141,14 @@ class Run:
             emit=emit,
             refresher=self._refresher(transport),
             confirm=guard.confirm,
+            knowledge=self._knowledge,
         )
         try:
             with _signals(pool, self._ended_by, self._listening), self._watched(guard, pool):
                 self._begin(emit, guard)
                 await pool.run()
         finally:
+            self.learned = pool.learned()
             await transport.close()
             for lane in lanes:
                 await lane.close()

@@ -1,34 +1,36 @@
 """Which bytes of which attempt stand on disk at the end, and which were received in vain.
 
-An attempt writes from ``from_byte`` on and so replaces whatever an earlier one had there. Walking back from
-the last attempt, each keeps what lies before all that came after it. The same rule serves every status,
-because ``FileRecord.bytes`` is what stands on disk: the final file when done, the kept part when failed or
-cancelled (0 when it was discarded).
+Every byte of the result is one attempt's: of those that brought it, the one that ended last, as it replaced
+what an earlier one had there. Attempts at ranges of one file may run side by side; where two bring the same
+bytes on purpose, the loser (``lost``) keeps only what no other attempt of its time brought. The same rule
+serves every status, because ``FileRecord.bytes`` is what stands on disk: the final file when done, the kept
+part when failed or cancelled (0 when it was discarded).
 """
 
-from cfetch.events import FileRecord
+from cfetch.events import AttemptRecord, FileRecord
 
 __all__ = ["received_bytes", "wasted_by_attempt", "wasted_bytes"]
-
-
-_APART = {"lost", "moved"}
 
 
 def wasted_by_attempt(record: FileRecord) -> list[int]:
     """Bytes of each attempt that are not in the result, in the attempts' order.
 
-    The loser of a hedged pair (``lost``) wrote to a part of its own, and one whose batch went to another
-    volume (``moved``) to another volume: they keep nothing.
+    One whose batch went to another volume (``moved``) wrote to that volume: it keeps nothing.
     """
+    attempts = record.attempts
+    wasted = [one.bytes for one in attempts]
     end = record.bytes
-    wasted = []
-    for attempt in reversed(record.attempts):
-        kept = 0
-        if attempt.outcome not in _APART:
-            kept = max(0, min(attempt.from_byte + attempt.bytes, end) - attempt.from_byte)
-            end = min(end, attempt.from_byte)
-        wasted.append(attempt.bytes - kept)
-    return wasted[::-1]
+    if record.status != "done" and any(one.helper for one in attempts):
+        end = max(end, *(one.from_byte + one.bytes for one in attempts)) if end else 0  # a part with gaps
+    taken: list[tuple[int, int]] = []
+    for at in sorted(range(len(attempts)), key=lambda at: (_claims_s(attempts[at]), at), reverse=True):
+        one = attempts[at]
+        if one.outcome == "moved":
+            continue
+        brought = one.from_byte + one.bytes
+        until = min(brought, end) if one.to_byte is None else min(brought, end, one.to_byte)
+        wasted[at] -= _take(taken, one.from_byte, until)
+    return wasted
 
 
 def wasted_bytes(record: FileRecord) -> int:
@@ -42,3 +44,19 @@ def wasted_bytes(record: FileRecord) -> int:
 def received_bytes(record: FileRecord) -> int:
     """Bytes that came over the wire for this entry, useful or not."""
     return sum(attempt.bytes for attempt in record.attempts)
+
+
+def _claims_s(attempt: AttemptRecord) -> float:
+    """Later ones take their bytes first. A loser comes after all that ran beside it, before those gone by."""
+    return attempt.start_s if attempt.outcome == "lost" else attempt.end_s
+
+
+def _take(taken: list[tuple[int, int]], start: int, end: int) -> int:
+    """Take what is still free of the range; how much that was. ``taken``: ranges, none touching another."""
+    if end <= start:
+        return 0
+    merged = [one for one in taken if one[1] >= start and one[0] <= end]
+    low = min([start, *(one[0] for one in merged)])
+    high = max([end, *(one[1] for one in merged)])
+    taken[:] = [one for one in taken if one not in merged] + [(low, high)]
+    return high - low - sum(one[1] - one[0] for one in merged)

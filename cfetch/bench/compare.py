@@ -7,7 +7,7 @@ time of the process, and the files compared with what the origin served.
 
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -17,8 +17,11 @@ import numpy as np
 from cfetch.bench.check import count_right
 from cfetch.bench.child import Outcome, run_child
 from cfetch.bench.faults import Fault, fault_for
+from cfetch.bench.network import Network, connection_of
 from cfetch.bench.process import OriginProcess
 from cfetch.bench.scenario import Scenario
+from cfetch.bench.simulation.transport import LESS, usual_bps
+from cfetch.bench.spec import Asked
 from cfetch.errors import LocalFault
 from cfetch.events import FileRecord
 from cfetch.report.bench_document import Figures
@@ -26,7 +29,7 @@ from cfetch.report.metrics import read_metrics
 from cfetch.report.verdict import retries
 from cfetch.waste import wasted_bytes
 
-__all__ = ["CFETCH", "compare", "false_alarms", "figures"]
+__all__ = ["CFETCH", "compare", "false_alarms", "figures", "held_back", "run_once"]
 
 CFETCH = (sys.executable, "-m", "cfetch")
 LIMIT_S = 600.0  # a run that takes longer than any scenario's slowest file hangs
@@ -51,17 +54,25 @@ def compare(scenario: Scenario, folder: Path, say: Callable[[str], None]) -> lis
     for name, faulty, flags in _RUNS:
         say(f"{name}: {len(scenario.names):,} files, {len(scenario.faults) if faulty else 0} of them faulty")
         with tempfile.TemporaryDirectory(prefix="cfetch-bench-", dir=folder) as inner:
-            result = _run(scenario, Path(inner), name, faulty, flags)
+            result = run_once(scenario, Path(inner), name, faulty=faulty, flags=flags)
         ideal_s = results[0].wall_s if results else result.wall_s
         results.append(msgspec.structs.replace(result, slowdown=result.wall_s / ideal_s))
         say(f"{name}: {result.wall_s:.2f} s")
     return results
 
 
-def _run(scenario: Scenario, folder: Path, name: Name, faulty: bool, flags: Sequence[str]) -> Figures:
+def run_once(
+    scenario: Scenario, folder: Path, name: Name, *, faulty: bool, flags: Sequence[str] = ()
+) -> Figures:
+    """One run, in an empty folder; ``flags`` come after the scenario's own.
+
+    Raises:
+        LocalFault: it did not get as far as downloading; quotes what it said.
+    """
     manifest, to, metrics = folder / "manifest.json", folder / "files", folder / "metrics.jsonl"
-    with OriginProcess(scenario.spec(faulty=faulty)) as origin:
-        manifest.write_bytes(scenario.manifest(origin.url))
+    journal = folder / "journal.json" if scenario.network else None
+    with OriginProcess(scenario.spec(faulty=faulty, journal=journal)) as origin:
+        manifest.write_bytes(scenario.manifest(*origin.urls))
         paths = [str(manifest), "--to", str(to), "--metrics", str(metrics)]
         command = [*CFETCH, "download", *paths, "--json", "--quiet", *scenario.arguments(), *flags]
         outcome = run_child(command, limit_s=LIMIT_S)
@@ -73,8 +84,10 @@ def _run(scenario: Scenario, folder: Path, name: Name, faulty: bool, flags: Sequ
         )
         raise LocalFault(f"the {name!r} run of cfetch {how}; it said: {outcome.error or 'nothing'}")
     records = [record for run in read_metrics([metrics]) for record in run.files]
-    right = count_right(to, scenario.names, scenario.files)
-    return figures(name, outcome, records, len(scenario.names) - right, scenario.faults if faulty else {})
+    wrong = len(scenario.names) - count_right(to, scenario.names, scenario.files)
+    served = scenario if faulty else scenario.ideal()
+    bad = held_back(served, Asked.read(journal)) if journal else frozenset()
+    return figures(name, outcome, records, wrong, served.faults, bad)
 
 
 def figures(
@@ -83,14 +96,17 @@ def figures(
     records: Sequence[FileRecord],
     wrong: int,
     faults: Mapping[str, tuple[Fault, ...]],
+    bad: Collection[tuple[str, int]] = frozenset(),
 ) -> Figures:
-    """One run's numbers; ``slowdown`` is 1 until the ideal run is known."""
+    """One run's numbers; ``slowdown`` is 1 until the ideal run is known. See ``held_back`` for ``bad``."""
     done = [record for record in records if record.status == "done"]
     elapsed = np.array([record.end_s - record.start_s for record in done] or [0.0])
     p50, p95, p99, longest = np.percentile(elapsed, (50, 95, 99, 100)).tolist()
     return Figures(
         name=name,
         wall_s=outcome.wall_s,
+        makespan_s=max((record.end_s for record in records), default=0.0)
+        - min((record.start_s for record in records), default=0.0),
         cpu_s=outcome.cpu_s,
         exit_code=outcome.exit_code,
         done=len(done),
@@ -101,7 +117,7 @@ def figures(
         p99_s=p99,
         max_s=longest,
         mitigations=sum(attempt.outcome == "straggler" for record in records for attempt in record.attempts),
-        false_alarms=false_alarms(records, faults),
+        false_alarms=false_alarms(records, faults, bad),
         retries=sum(map(retries, records)),
         wasted_bytes=sum(map(wasted_bytes, records)),
         slowdown=1.0,
@@ -109,14 +125,30 @@ def figures(
     )
 
 
-def false_alarms(records: Sequence[FileRecord], faults: Mapping[str, tuple[Fault, ...]]) -> int:
-    """Cancelled attempts to which the origin had given all it could."""
+def held_back(scenario: Scenario, asked: Sequence[Asked]) -> frozenset[tuple[str, int]]:
+    """GETs, by path and number, over connections that are or become far slower than usual at their host."""
+    network = scenario.network or Network()
+    bad = set()
+    for one in asked:
+        line = connection_of(network, scenario.seed, one.host, one.number)
+        if line.is_bad or line.rate_bps < LESS * usual_bps(network, one.host):
+            bad.add((one.path, one.n))
+    return frozenset(bad)
+
+
+def false_alarms(
+    records: Sequence[FileRecord],
+    faults: Mapping[str, tuple[Fault, ...]],
+    bad: Collection[tuple[str, int]] = frozenset(),
+) -> int:
+    """Cancelled attempts to which the origin had given all it could. See ``held_back`` for ``bad``."""
     alarms = 0
     for record in records:
         for attempt in record.attempts:
             if attempt.outcome == "straggler":
                 fault = fault_for(faults.get(record.path), attempt.n)
-                alarms += fault is None or fault.kind not in _HOLD_BACK
+                is_due = fault is not None and fault.kind in _HOLD_BACK
+                alarms += not is_due and (record.path, attempt.n) not in bad
     return alarms
 
 

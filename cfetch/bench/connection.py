@@ -33,9 +33,10 @@ _ENDINGS: Mapping[str, Ending] = {"stall": "stall", "reset": "reset", "truncate"
 
 
 class Accepted(NamedTuple):
-    """What a new connection is told: its number among all, and what it is like."""
+    """What a new connection is told: its number among all, that at its host, and what it is like."""
 
     id: int
+    number: int
     line: Line
 
 
@@ -55,7 +56,7 @@ class Host(Protocol):
     def lost(self, connection: "Connection") -> None:
         """Forget a connection that is over."""
 
-    def note(self, head: Head, path: str, query: str, connection_id: int) -> Fault | None:
+    def note(self, head: Head, path: str, query: str, connection: "Connection") -> Fault | None:
         """Count a request; the fault that it meets."""
 
     def content(self, path: str) -> Content | None:
@@ -71,7 +72,18 @@ class _Body:
     It may send ``granted`` bytes in all so far; ``used`` bytes had the connection carried before.
     """
 
-    __slots__ = ("content", "cut", "ending", "granted", "line", "pos", "rate_bps", "sent", "used", "written_s")
+    __slots__ = (
+        "content",
+        "cut",
+        "ending",
+        "granted",
+        "line",
+        "pos",
+        "rate_bps",
+        "sent",
+        "used",
+        "wrote_s",
+    )
 
     def __init__(self, content: Content, part: Slice, fault: Fault | None, line: Line, used: int) -> None:
         self.content = content
@@ -83,7 +95,7 @@ class _Body:
         self.sent = 0
         self.line = line
         self.used = used
-        self.written_s = -math.inf
+        self.wrote_s = -math.inf
         if fault is not None:
             self.rate_bps = line.rate_bps if fault.rate_bps is None else min(line.rate_bps, fault.rate_bps)
             self.ending = _ENDINGS.get(fault.kind, "keep")
@@ -92,10 +104,10 @@ class _Body:
         if line.stall_after is not None and part.start + line.stall_after - used < self.cut:
             self.cut, self.ending = part.start + line.stall_after - used, "stall"
 
-    def before_slow(self) -> int:
-        """How many bytes it may still send before the connection becomes slow; 0: it is."""
+    def before_slow(self) -> float:
+        """How many bytes more it may be granted before the connection becomes slow; 0: it is."""
         after = NEVER if self.line.slow_after is None else self.line.slow_after
-        return max(0, after - self.used - self.sent)
+        return max(0.0, after - self.used - self.granted)
 
     def cap_bps(self) -> float:
         """What the connection carries at this byte."""
@@ -109,7 +121,8 @@ class _Body:
 class Connection(asyncio.Protocol):
     """One client's connection: requests in, replies out, one at a time and in order.
 
-    ``host`` is which of the origin's servers it has come to. See ``Paced`` for ``since_s``.
+    ``host`` is which of the origin's servers it has come to, ``number`` which connection of that one. See
+    ``Paced`` for ``since_s``.
     """
 
     def __init__(self, origin: Host, host: int = 0) -> None:
@@ -120,7 +133,7 @@ class Connection(asyncio.Protocol):
         self._requests = 0
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
-        self._id = 0
+        self.id = self.number = 0
         self._line: Line
         self._inbox = bytearray()
         self._busy = False
@@ -133,7 +146,7 @@ class Connection(asyncio.Protocol):
         """Join the origin."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._id, self._line = self._origin.accepted(self)
+        self.id, self.number, self._line = self._origin.accepted(self)
 
     def connection_lost(self, _exc: Exception | None) -> None:
         """Drop what was under way."""
@@ -198,10 +211,10 @@ class Connection(asyncio.Protocol):
     def _answer(self, head: Head) -> None:
         target, _, query = head.target.partition("?")
         path = target[1:] if "%" not in target else unquote(target[1:])
-        fault = self._origin.note(head, path, query, self._id)
+        fault = self._origin.note(head, path, query, self)
+        wait_s = self._line.latency_s * self._origin.factor(self.host) * (2 if self._requests == 1 else 1)
         if self._line.stall_after is not None and self._used >= self._line.stall_after:
             return  # never a byte again
-        wait_s = self._line.latency_s * self._origin.factor(self.host) * (2 if self._requests == 1 else 1)
         if fault is not None and fault.delay_s is not None and head.method == "GET":
             wait_s, fault = wait_s + fault.delay_s, None
         if wait_s:
@@ -298,14 +311,14 @@ class Connection(asyncio.Protocol):
         return self._body.cap_bps() / self._origin.factor(self.host)
 
     def grant(self, count: float, now_s: float) -> None:
-        """See ``Paced``. What is due goes out now if it is all the rest, or a tick after the last piece."""
+        """See ``Paced``. What is due goes out a tick after the last piece, or once it is worth a write."""
         body = self._body
         if body is None:
             return
         body.granted += min(count, body.before_slow() or NEVER)
         due = min(int(body.granted) - body.sent, TURN_BYTES)
-        if now_s - body.written_s >= TICK_S or due >= body.cut - body.pos:
-            body.written_s = now_s
+        if now_s - body.wrote_s >= TICK_S or due >= min(PIECE_BYTES, body.cut - body.pos):
+            body.wrote_s = now_s
             self._send(due)
 
     def _end(self, body: _Body) -> None:

@@ -1,5 +1,8 @@
 """A loopback HTTP/1.1 origin for benches, demos and tests: cheap, deterministic, and able to misbehave.
 
+It enacts a ``Network`` too: what each connection is like, their link, what changes; each host of it is a
+server of its own, on 127.0.0.1, 127.0.0.2 and so on.
+
 In a test::
 
     faults = {"a.bin": Fault(kind="reset", after_bytes=100)}
@@ -8,26 +11,33 @@ In a test::
         assert [request.n for request in origin.requests] == [1, 2]
 
 For a bench, in another process so that its cost is not the client's, ``cfetch.bench.process.OriginProcess``
-runs ``python -m cfetch.bench.origin --spec FILE --port 0``. That prints ``{"url": …}`` when it is ready and
-exits when its standard input closes, so that it never outlives its parent.
+runs ``python -m cfetch.bench.origin --spec FILE --port 0``. That prints ``{"urls": […]}`` when it is ready
+and exits when its standard input closes, so that it never outlives its parent.
 """
 
 import argparse
 import asyncio
+import functools
+import ipaddress
 import json
+import math
 import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
-from cfetch.bench.connection import Connection
+import msgspec
+
+from cfetch.bench.connection import Accepted, Connection
 from cfetch.bench.content import Content, Fixed
 from cfetch.bench.faults import Fault, Script, fault_for
-from cfetch.bench.spec import OriginSpec
+from cfetch.bench.network import Network, connection_of, factor_at
+from cfetch.bench.pacing import Pacer
+from cfetch.bench.spec import Asked, OriginSpec
 from cfetch.bench.wire import Head
 
 __all__ = ["Origin", "Request"]
@@ -36,7 +46,10 @@ BACKLOG = 4096  # connections that wait to be accepted; clients open all of thei
 
 
 class Request(NamedTuple):
-    """What a client asked for. ``path`` is decoded, without slash or query; ``n`` counts its GETs from 1."""
+    """What a client asked for. ``path`` is decoded, without slash or query; ``n`` counts its GETs from 1.
+
+    ``connection_id`` counts all connections, ``number`` those to the same ``host``, both from 1.
+    """
 
     method: str
     path: str
@@ -45,6 +58,8 @@ class Request(NamedTuple):
     n: int
     connection_id: int
     range: str | None
+    host: int
+    number: int
 
 
 class Origin:
@@ -52,6 +67,8 @@ class Origin:
 
     ``faults`` scripts single files; ``pace_bps`` throttles every body that no fault covers. ``requests``
     lists what was asked, in order, unless ``journal`` is off; ``connections`` counts those accepted so far.
+    ``network``, with the ``seed`` of its connections, has one server for each of its hosts: ``urls``.
+    ``bucket``: files stand below that name too. ``clock`` is in seconds; None is the loop's.
     """
 
     def __init__(
@@ -63,44 +80,73 @@ class Origin:
         port: int = 0,
         pace_bps: float | None = None,
         journal: bool = True,
+        network: Network | None = None,
+        seed: int = 0,
+        bucket: str | None = None,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         self.files = files
         self.faults = faults or {}
         self.requests: list[Request] = []
         self.connections = 0
-        self.url = ""
+        self.urls: list[str] = []
         self.live: set[Connection] = set()
+        self.pacer: Pacer
+        self._network = network or Network()
+        self.most_requests = self._network.requests
+        self.is_limited = self._network.link_bps is not None
+        self._seed = seed
+        self._clock = clock
+        self._began_s: float | None = None
+        self._accepted = [0] * len(self._network.hosts)
+        self._folder = "" if bucket is None else f"{bucket}/"
         self._closed = False
         self._pace = None if pace_bps is None else Fault(kind="slow", rate_bps=pace_bps, first=0)
         self._address = (host, port)
         self._journal = journal
         self._counts: dict[str, int] = {}
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
+
+    @property
+    def url(self) -> str:
+        """Of the first server, with a slash at its end."""
+        return self.urls[0] if self.urls else ""
 
     async def __aenter__(self) -> "Origin":
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Connection(self), *self._address, backlog=BACKLOG)
-        host, port = self._server.sockets[0].getsockname()[:2]
-        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+        self._clock = self._clock or loop.time
+        self.pacer = Pacer(loop, self.link_bps)
+        first, port = self._address
+        for number in range(len(self._network.hosts)):
+            address = str(ipaddress.ip_address(first) + number) if number else first
+            make = functools.partial(Connection, self, number)
+            server = await loop.create_server(make, address, 0 if number else port, backlog=BACKLOG)
+            self._servers.append(server)
+            host, taken = server.sockets[0].getsockname()[:2]
+            self.urls.append(f"http://{f'[{host}]' if ':' in host else host}:{taken}/")
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._server is not None
         self._closed = True
-        self._server.close()
+        for server in self._servers:
+            server.close()
         for connection in tuple(self.live):
             connection.abort()
         await asyncio.sleep(0)  # the turn in which aborted transports are closed
 
-    def accepted(self, connection: Connection) -> int:
+    def accepted(self, connection: Connection) -> Accepted:
         """Take a new connection in and number it, from 1; one that comes too late is closed."""
         self.connections += 1
+        self._accepted[connection.host] += 1
         self.live.add(connection)
         if self._closed:
             connection.abort()
-        return self.connections
+        number = self._accepted[connection.host]
+        return Accepted(
+            self.connections, number, connection_of(self._network, self._seed, connection.host, number)
+        )
 
     def lost(self, connection: Connection) -> None:
         """Forget a connection that is over."""
@@ -108,11 +154,29 @@ class Origin:
 
     def content(self, path: str) -> Content | None:
         """The file at ``path``, or None."""
-        found = self.files.get(path)
+        found = self.files.get(path.removeprefix(self._folder))
         return Fixed(found) if isinstance(found, bytes) else found
 
-    def note(self, head: Head, path: str, query: str, connection_id: int) -> Fault | None:
+    def factor(self, host: int) -> float:
+        """How many times as long everything takes at ``host`` now."""
+        return factor_at(self._network, host, self._now_s()) if self._network.changes else 1.0
+
+    def link_bps(self) -> float:
+        """What all connections together have now."""
+        if self._network.link_bps is None:
+            return math.inf
+        return self._network.link_bps / factor_at(self._network, None, self._now_s())
+
+    def _now_s(self) -> float:
+        """Seconds since the first request."""
+        assert self._clock is not None
+        if self._began_s is None:
+            self._began_s = self._clock()
+        return self._clock() - self._began_s
+
+    def note(self, head: Head, path: str, query: str, connection: Connection) -> Fault | None:
         """Count and list a request; the fault it meets, if any."""
+        path = path.removeprefix(self._folder)
         script = self.faults.get(path)
         if script is None and not self._journal:
             return self._pace
@@ -120,7 +184,19 @@ class Origin:
         self._counts[path] = n
         if self._journal:
             wanted = head.headers.get("range")
-            self.requests.append(Request(head.method, path, query, head.headers, n, connection_id, wanted))
+            self.requests.append(
+                Request(
+                    head.method,
+                    path,
+                    query,
+                    head.headers,
+                    n,
+                    connection.id,
+                    wanted,
+                    connection.host,
+                    connection.number,
+                )
+            )
         return fault_for(script, n) or self._pace
 
 
@@ -130,16 +206,24 @@ def _stop_with_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> N
     loop.call_soon_threadsafe(stop.set)
 
 
-async def _serve(spec: OriginSpec, port: int) -> None:
+async def _serve(spec: OriginSpec, port: int) -> list[Request]:
     stop = asyncio.Event()
     watch = threading.Thread(target=_stop_with_parent, args=(asyncio.get_running_loop(), stop), daemon=True)
     async with Origin(
-        spec.contents(), spec.faults, port=port, pace_bps=spec.pace_bps, journal=False
+        spec.contents(),
+        spec.faults,
+        port=port,
+        pace_bps=spec.pace_bps,
+        journal=spec.journal is not None,
+        network=spec.network,
+        seed=spec.seed,
+        bucket=spec.bucket,
     ) as origin:
         watch.start()
-        sys.stdout.write(json.dumps({"url": origin.url}) + "\n")
+        sys.stdout.write(json.dumps({"urls": origin.urls}) + "\n")
         sys.stdout.flush()
         await stop.wait()
+    return origin.requests
 
 
 def main() -> None:
@@ -155,7 +239,11 @@ def main() -> None:
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # Ctrl-C is for the bench, which closes the pipe when it is done
-    asyncio.run(_serve(OriginSpec.read(args.spec), args.port))
+    spec = OriginSpec.read(args.spec)
+    requests = asyncio.run(_serve(spec, args.port))
+    if spec.journal is not None:
+        asked = [Asked(one.path, one.n, one.host, one.number) for one in requests if one.method == "GET"]
+        Path(spec.journal).write_bytes(msgspec.json.encode(asked))
 
 
 if __name__ == "__main__":

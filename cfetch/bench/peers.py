@@ -3,7 +3,8 @@
 Nothing is tuned in secret: every contender gets the scenario's connections and otherwise the options that a
 careful user would give it for bulk work. curl and aria2 run a second time with the speed limits that their
 manuals offer against slow transfers, set by hand for files of this size; the others have none. s5cmd speaks
-only S3: it asks the same origin for the same files as objects of a bucket, each in one piece as the others do.
+only S3: it asks the same origin for the same files as objects of a bucket, each over one connection, as the
+others do.
 """
 
 import random

@@ -16,7 +16,9 @@ EXIT_GRACE_S = 5.0  # it leaves within a turn of its loop; after this it hangs a
 
 
 class OriginProcess:
-    """Runs while its ``with`` block does; ``url`` ends with a slash. A killed parent takes it along.
+    """Runs while its ``with`` block does. A killed parent takes it along.
+
+    ``urls``, one for each host of the spec's network, end with a slash; ``url`` is the first.
 
     Raises:
         LocalFault: it did not start.
@@ -24,8 +26,13 @@ class OriginProcess:
 
     def __init__(self, spec: OriginSpec) -> None:
         self._spec = spec
-        self.url = ""
+        self.urls: list[str] = []
         self._process: subprocess.Popen[bytes]
+
+    @property
+    def url(self) -> str:
+        """Of the first host."""
+        return self.urls[0]
 
     @property
     def pid(self) -> int:
@@ -45,7 +52,7 @@ class OriginProcess:
             raise LocalFault(
                 f"the bench's origin ended with exit code {code} before it was ready; see stderr above"
             )
-        self.url = json.loads(line)["url"]
+        self.urls = json.loads(line)["urls"]
         return self
 
     def __exit__(

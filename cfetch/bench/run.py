@@ -14,6 +14,7 @@ from cfetch.bench.compare import compare
 from cfetch.bench.peers import installed, race
 from cfetch.bench.scenario import Scenario
 from cfetch.bench.scenario_file import find_scenario
+from cfetch.config.settings import Settings
 from cfetch.errors import LocalFault
 from cfetch.report.bench_document import Comparison, Machine
 
@@ -27,11 +28,13 @@ QUICK_LIMIT_S = 20.0
 class BenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What to run. ``scenario`` None is ``stragglers``, or ``stragglers-quick`` when ``quick``.
 
+    ``policy`` judges the stragglers with all its default settings: it stands in for the scenario's options.
     ``peers`` also runs other tools, three rounds or, when ``quick``, one. Files go below ``folder``, by
     default the system's temporary one.
     """
 
     scenario: str | None = None
+    policy: str | None = None
     quick: bool = False
     peers: bool = False
     folder: Path | None = None
@@ -41,10 +44,13 @@ def run(options: BenchOptions, say: Callable[[str], None] = lambda _: None) -> C
     """Run the bench; ``say`` gets a line for a person before each step.
 
     Raises:
-        ConfigError: no such scenario, or a wrong one.
+        ConfigError: no such scenario or policy, or a wrong scenario.
         LocalFault: no room for the files, or a run that did not get as far as downloading.
     """
     scenario = find_scenario(options.scenario or ("stragglers-quick" if options.quick else "stragglers"))
+    if options.policy is not None:
+        scenario = msgspec.structs.replace(scenario, options={"policy": options.policy})
+    settings = Settings(policy=scenario.options.get("policy", Settings().policy))
     folder = options.folder or Path(tempfile.gettempdir())
     _check_room(scenario, folder)
     contenders = []
@@ -61,6 +67,7 @@ def run(options: BenchOptions, say: Callable[[str], None] = lambda _: None) -> C
         description=scenario.description,
         seed=scenario.seed,
         concurrency=scenario.concurrency,
+        policy=settings.policy,
         options=scenario.options,
         files=len(scenario.names),
         size_bytes=scenario.size_bytes,

@@ -5,12 +5,13 @@ Who is faulty follows from the seed alone, and so does everything else: equal sc
 
 import random
 from functools import cached_property
+from pathlib import Path
 
 import msgspec
 
 from cfetch.bench.content import Group, SyntheticSet
 from cfetch.bench.faults import Fault, FaultRule, draw
-from cfetch.bench.network import Network
+from cfetch.bench.network import Network, host_of
 from cfetch.bench.spec import OriginSpec
 from cfetch.config.settings import KINDS as OPTIONS
 
@@ -58,14 +59,36 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Who misbehaves, and how."""
         return draw(self.names, self.rules, self.seed) if self.rules else {}
 
-    def spec(self, *, faulty: bool) -> OriginSpec:
-        """What the origin is told."""
-        faults = self.faults if faulty else {}
-        return OriginSpec(seed=self.seed, groups=self.groups, faults=faults, bucket=BUCKET)
+    def ideal(self) -> "Scenario":
+        """The same without what a client could do something about: faults, slow and stalling connections.
 
-    def manifest(self, base_url: str) -> bytes:
-        """The native manifest: names and sizes, but no hashes, as the other tools are told none either."""
-        files = [{"url": name, "size": self.files[name].size_bytes} for name in self.names]
+        Changes of the network, slow hosts, the spread of rates and the link's limit stay.
+        """
+        network = self.network and msgspec.structs.replace(self.network, slow=None, stalls=None)
+        return msgspec.structs.replace(self, network=network, rules=())
+
+    def spec(self, *, faulty: bool, journal: Path | None = None) -> OriginSpec:
+        """What the origin is told; without faults it is that of ``ideal``."""
+        scenario = self if faulty else self.ideal()
+        return OriginSpec(
+            seed=self.seed,
+            groups=self.groups,
+            faults=scenario.faults,
+            bucket=BUCKET,
+            network=scenario.network,
+            journal=None if journal is None else str(journal),
+        )
+
+    def manifest(self, base_url: str, *other_hosts: str) -> bytes:
+        """The native manifest: names and sizes, but no hashes, as the other tools are told none either.
+
+        Files of the network's further hosts are asked for at ``other_hosts``, in their order.
+        """
+        hosts, network = ("", *other_hosts), self.network or Network()
+        files = [
+            {"url": hosts[host_of(network, index)] + name, "size": self.files[name].size_bytes}
+            for index, name in enumerate(self.names)
+        ]
         return msgspec.json.encode({"version": 1, "base_url": base_url, "files": files})
 
     def arguments(self) -> list[str]:

@@ -47,7 +47,7 @@ from cfetch.config.settings import KINDS as OPTIONS
 from cfetch.config.units import parse_duration, parse_size, size_text
 from cfetch.errors import ConfigError
 
-__all__ = ["find_scenario", "load_scenario", "scenario_names"]
+__all__ = ["find_scenario", "load_scenario", "scenario_names", "simulated_names"]
 
 T = TypeVar("T")
 _Table = Mapping[str, tuple[str, Callable[[Any], object]]]  # a key's field, and what reads its value
@@ -55,12 +55,18 @@ _Table = Mapping[str, tuple[str, Callable[[Any], object]]]  # a key's field, and
 MAX_FILES = 10_000_000  # names have seven digits
 # what the bench sets itself
 OURS = {"to", "state", "concurrency", "mitigation", "metrics", "json", "quiet", "dry_run"}
+SIMULATED = "simulated"  # the folder of those that take minutes, which are virtual there
 _FOLDERS = (Path(__file__).parent / "scenarios", Path(__file__).parents[2] / "benchmarks" / "scenarios")
 
 
 def scenario_names() -> list[str]:
     """Those that come with cfetch, sorted."""
     return sorted({path.stem for folder in _FOLDERS for path in folder.glob("*.yaml")})
+
+
+def simulated_names() -> list[str]:
+    """Those of them that `cfetch bench --simulate` is made of, sorted."""
+    return sorted({path.stem for folder in _FOLDERS for path in (folder / SIMULATED).glob("*.yaml")})
 
 
 def find_scenario(name_or_file: str) -> Scenario:
@@ -71,11 +77,11 @@ def find_scenario(name_or_file: str) -> Scenario:
     """
     if "/" in name_or_file or name_or_file.endswith((".yaml", ".yml")):
         return load_scenario(Path(name_or_file))
-    for folder in _FOLDERS:
+    for folder in (*_FOLDERS, *(folder / SIMULATED for folder in _FOLDERS)):
         path = folder / f"{name_or_file}.yaml"
         if path.is_file():
             return load_scenario(path)
-    known = ", ".join(scenario_names())
+    known = ", ".join([*scenario_names(), *simulated_names()])
     raise ConfigError(f"there is no scenario {name_or_file!r}; give a YAML file, or one of: {known}")
 
 

@@ -65,11 +65,20 @@ def _events(summary: Summary) -> list[str]:
             f"{plural(stragglers.detected, 'straggler')} ({stragglers.cancelled:,} cancelled)",
         ),
         (stragglers.hedged, f"{stragglers.hedged:,} hedged"),
+        (stragglers.saved_s or stragglers.wasted_bytes, _verdict(summary)),
         (summary.bytes.wasted, f"{size(summary.bytes.wasted)} received in vain"),
         (fallback.triggered, f"fell back to one at a time{', then recovered' if fallback.restored else ''}"),
     ]
     told = [text for present, text in facts if present]
     return [f"  {', '.join(told)}"] if told else []
+
+
+def _verdict(summary: Summary) -> str:
+    """What the cancelled attempts were worth, summed over the files, which run side by side."""
+    saved_s = summary.stragglers.saved_s
+    twice = summary.stragglers.wasted_bytes / max(summary.bytes.fetched, 1)
+    worth = f"mitigation {'saved' if saved_s >= 0 else 'lost'} {duration(abs(saved_s))}"
+    return f"{worth} with {100 * twice:.1f} % of the bytes twice" if twice else worth
 
 
 def _volumes(summary: Summary) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from cfetch.dashboard.closing import closing_lines
-from cfetch.dashboard.view import View, pause_text, share_text
+from cfetch.dashboard.view import View, pause_text, share_text, width_text
 from cfetch.events import (
     BatchCommitted,
     BatchPlaced,
@@ -25,9 +25,11 @@ from cfetch.events import (
     RunNoted,
     RunStarted,
     RunStopping,
+    SlowdownSeen,
     StragglerCancelled,
     VolumePaused,
     VolumeView,
+    WidthChanged,
 )
 from cfetch.report.format import duration, percent, plural, rate, size, sizes
 from cfetch.secret import printable
@@ -36,7 +38,15 @@ __all__ = ["Fact", "Facts", "placed_text"]
 
 FIRST_PROGRESS_S = 2.0  # a short run needs none
 PROGRESS_EVERY_S = 10.0
-_COUNTED = ("failed", "straggler_cancelled", "host_paused", "volume_paused", "executor_slow")
+_COUNTED = (
+    "failed",
+    "straggler_cancelled",
+    "host_paused",
+    "volume_paused",
+    "executor_slow",
+    "width_changed",
+    "slowdown",
+)
 MAX_LINES = 20  # of each kind; ten thousand equal lines help nobody, and the metrics have them all
 
 
@@ -237,6 +247,24 @@ def _slow(event: ExecutorSlow) -> Fact:
     return Fact(event.t_s, "executor_slow", "warning", text, data)
 
 
+def _width(event: WidthChanged) -> Fact:
+    host, reason = printable(event.host), printable(event.reason)
+    text = f"{host}: {width_text(event)}: {reason}"
+    data: dict[str, object] = {
+        "host": host,
+        "places": event.places,
+        "before": event.before,
+        "reason": reason,
+    }
+    return Fact(event.t_s, "width_changed", "info", text, data)
+
+
+def _slowdown(event: SlowdownSeen) -> Fact:
+    reason = printable(event.reason, 1000)
+    text = f"slow: {reason}; no download is cancelled for it"
+    return Fact(event.t_s, "slowdown", "warning", text, {"active": event.active, "reason": reason})
+
+
 def _volume_paused(event: VolumePaused) -> Fact:
     volume, reason = printable(event.volume, 1000), printable(event.reason, 1000)
     data: dict[str, object] = {"volume": volume, "pause_s": event.pause_s, "reason": reason}
@@ -290,7 +318,13 @@ def _fallback(event: FallbackTriggered) -> Fact:
 
 _Told = dict[type[Event], Callable[[Any], Fact]]
 
-_PACED: _Told = {HostPaused: _paused, VolumePaused: _volume_paused, ExecutorSlow: _slow}
+_PACED: _Told = {
+    HostPaused: _paused,
+    VolumePaused: _volume_paused,
+    ExecutorSlow: _slow,
+    WidthChanged: _width,
+    SlowdownSeen: _slowdown,
+}
 _EXPLAINED: _Told = {BatchPlaced: _placed, BatchCommitted: _committed}
 _AT_ONCE: _Told = {
     PlanWaiting: _waiting,

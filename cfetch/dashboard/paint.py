@@ -28,6 +28,8 @@ _NOTES = {
     "volume": ("×", "red"),
     "waiting": ("‖", "magenta"),
     "executor": ("▲", "bold yellow"),
+    "width": ("↔", "cyan"),
+    "slowdown": ("!", "bold yellow"),
     "fallback": ("!", "bold yellow"),
 }
 

@@ -22,14 +22,16 @@ from cfetch.events import (
     RunNoted,
     RunStarted,
     RunStopping,
+    SlowdownSeen,
     StragglerCancelled,
     Summary,
     VolumePaused,
     VolumeView,
+    WidthChanged,
 )
 from cfetch.report.format import duration, percent
 
-__all__ = ["Note", "View", "by_risk", "by_trouble", "pause_text", "share_text"]
+__all__ = ["Note", "View", "by_risk", "by_trouble", "pause_text", "share_text", "width_text"]
 
 RATE_WINDOW_S = 5.0  # long enough to be readable, short enough to show a change
 MINUTE_S = 60
@@ -38,7 +40,9 @@ NOTES = 3
 _SEVERITY = {"straggler": 3, "slow": 2, "last try": 1, "retrying": 1, "ok": 0}
 _TROUBLE = {"open": 0, "half-open": 1, "closed": 2}
 
-NoteKind = Literal["failed", "straggler", "retry", "pause", "volume", "waiting", "fallback", "executor"]
+NoteKind = Literal[
+    "failed", "straggler", "retry", "pause", "volume", "waiting", "fallback", "executor", "width", "slowdown"
+]
 
 
 class Note(NamedTuple):
@@ -81,8 +85,10 @@ class View:
             self._note_once("retry", event.t_s, event.path, event.error)
         elif isinstance(event, StragglerCancelled):
             self._note_straggler(event)
-        elif isinstance(event, HostPaused | VolumePaused | ExecutorSlow):
+        elif isinstance(event, HostPaused | VolumePaused | ExecutorSlow | WidthChanged):
             self._note_place(event)
+        elif isinstance(event, SlowdownSeen):
+            self._note_once("slowdown", event.t_s, "", f"{event.reason}; no download is cancelled for it")
         elif isinstance(event, FallbackTriggered):
             self.fallback_at = event
             text = f"{event.stragglers} stragglers, limit {event.threshold}: one entry at a time from now on"
@@ -110,12 +116,14 @@ class View:
             self.notes.pop()
         self.notes.append(Note(t_s, kind, path, text))
 
-    def _note_place(self, event: HostPaused | VolumePaused | ExecutorSlow) -> None:
+    def _note_place(self, event: HostPaused | VolumePaused | ExecutorSlow | WidthChanged) -> None:
         if isinstance(event, HostPaused):
             text = f"{event.reason}; no request there for {duration(event.pause_s)}"
             self._note_once("pause", event.t_s, event.host, text)
         elif isinstance(event, VolumePaused):
             self._note_once("volume", event.t_s, event.volume, pause_text(event))
+        elif isinstance(event, WidthChanged):
+            self._note_once("width", event.t_s, event.host, f"{width_text(event)}: {event.reason}")
         else:
             self._note_once("executor", event.t_s, event.executor, f"slow: {share_text(event.share)}")
 
@@ -249,6 +257,11 @@ def pause_text(event: VolumePaused) -> str:
 def share_text(share: float | None) -> str:
     """How slow an executor is."""
     return f"{percent(share or 0.0)} of the others' speed"
+
+
+def width_text(event: WidthChanged) -> str:
+    """How many downloads a host gets, and whether that is more or fewer than before."""
+    return f"{event.places} downloads at a time instead of {event.before}"
 
 
 def by_trouble(volumes: list[VolumeView]) -> list[VolumeView]:

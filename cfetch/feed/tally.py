@@ -26,6 +26,8 @@ class FollowTally:
         self._detected = 0
         self._cancelled = 0
         self._hedged = 0
+        self._saved_s = 0.0
+        self._wasted_by_cancels = 0
         self._triggered = False
         self._restored = False
         self._failures: dict[str, Summary.Failure] = {}
@@ -50,6 +52,8 @@ class FollowTally:
         self._detected += plan.stragglers.detected
         self._cancelled += plan.stragglers.cancelled
         self._hedged += plan.stragglers.hedged
+        self._saved_s += plan.stragglers.saved_s
+        self._wasted_by_cancels += plan.stragglers.wasted_bytes
         self._triggered |= plan.fallback.triggered
         self._restored |= plan.fallback.restored
         for one in plan.failures:
@@ -84,7 +88,11 @@ class FollowTally:
             rate_bps=self._fetched / elapsed_s if elapsed_s > 0 else 0.0,
             retries=self._retries,
             stragglers=Summary.Stragglers(
-                detected=self._detected, cancelled=self._cancelled, hedged=self._hedged
+                detected=self._detected,
+                cancelled=self._cancelled,
+                hedged=self._hedged,
+                saved_s=round(self._saved_s, 3),
+                wasted_bytes=self._wasted_by_cancels,
             ),
             fallback=Summary.Fallback(triggered=self._triggered, restored=self._restored),
             failures=[one for path, one in self._failures.items() if path in waiting],

@@ -70,6 +70,10 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("median_bps", "double", "the baseline when it was judged"),
         Column("expected_s", "double", "after which it counted as a straggler"),
         Column("samples", "array<struct<at_s:double,bytes:bigint>>", "bytes so far, now and then"),
+        Column("projected_s", "double", "when it would have ended if left alone; null: not known"),
+        Column("to_byte", "bigint", "where its range ended; null: with the file"),
+        Column("helper", "boolean", "a second stream of an entry that had one already"),
+        Column("saved_s", "double", "what cancelling it saved; below 0: what it cost; null: not known"),
     ),
     "runs": (
         *_RUN,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cfetch.events import AttemptRecord, FileRecord
-from cfetch.report.verdict import running_rate_bps
+from cfetch.verdict import running_rate_bps
 
 __all__ = ["CUT", "ERRORS_ONLY", "MIN_TAIL_BYTES", "STALLED", "WHOLE", "Column", "History", "history"]
 
@@ -74,7 +74,7 @@ def _row(record: FileRecord, stall_timeout_s: float) -> tuple[float, ...]:
     attempts = record.attempts
     if len(attempts) == 1 and attempts[0].outcome == "done" and record.status == "done":
         return _plain_row(record, attempts[0])  # nearly every file
-    attempts = [one for one in attempts if one.outcome != "lost"] or attempts
+    attempts = [one for one in attempts if one.outcome != "lost" and not one.helper] or attempts
     start_s, busy_s = attempts[0].start_s, sum(one.end_s - one.start_s for one in attempts)
     done = record.status == "done"
     end_s = record.end_s if done else _NAN

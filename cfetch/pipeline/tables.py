@@ -13,7 +13,7 @@ import msgspec
 from cfetch.errors import UsageError
 from cfetch.events import AttemptRecord, FileRecord
 from cfetch.pipeline.columns import DAY, TABLES, VERDICTS, arrow_schema, ddl
-from cfetch.report.verdict import verdicts as verdicts_of
+from cfetch.report.verdict import mitigations
 from cfetch.secret import printable
 
 if TYPE_CHECKING:
@@ -163,7 +163,8 @@ def errors(spark: "SparkSession", directory: str | Path) -> "DataFrame":
 def verdicts(spark: "SparkSession", directory: str | Path) -> "DataFrame":
     """What each attempt that was cancelled as a straggler saved (``saved_s``, below 0: cost), and in bytes.
 
-    By the rules of ``cfetch report`` (``cfetch/report/verdict.py``); columns: ``VERDICTS`` in ``columns.py``.
+    The same of one that lost to a second stream.
+    By the rules of ``cfetch report`` (``cfetch/verdict.py``); columns: ``VERDICTS`` in ``columns.py``.
     Raises as ``files``.
     """
     from pyspark.sql import functions as F  # noqa: N812
@@ -173,7 +174,7 @@ def verdicts(spark: "SparkSession", directory: str | Path) -> "DataFrame":
         F.col(name) for name in AttemptRecord.__struct_fields__
     ]  # n is the first: the order of the tries
     tries = F.sort_array(F.collect_list(F.struct(*fields))).alias("tries")
-    rescued = files(spark, directory).where(F.col("stragglers") > 0)
+    rescued = files(spark, directory).where(F.col("attempts") > 1)
     joined = rescued.join(attempts(spark, directory).groupBy(*key).agg(tries), key)
     return joined.mapInArrow(_judged, ddl(VERDICTS))
 
@@ -190,7 +191,7 @@ def _verdict_rows(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
     record = FileRecord(
         **{name: row[name] for name in _FIELDS}, attempts=[_attempt(one) for one in row["tries"]]
     )
-    for verdict in verdicts_of(record):
+    for verdict in mitigations(record):
         yield row | msgspec.structs.asdict(verdict)
 
 

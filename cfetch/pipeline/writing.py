@@ -209,6 +209,7 @@ def _attempt_rows(record: FileRecord) -> Iterator[tuple[object, ...]]:
             *(one.mirror, one.n, one.outcome, one.http_status, one.error, one.peer),
             *(one.start_s, one.first_byte_s, one.end_s, one.from_byte, one.bytes, wasted),
             *(one.median_bps, one.expected_s, one.samples),
+            *(one.projected_s, one.to_byte, one.helper, one.saved_s),
         )
 
 

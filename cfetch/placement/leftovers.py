@@ -17,11 +17,13 @@ from typing import NamedTuple
 
 __all__ = [
     "BATCH",
+    "IN_RANGES",
     "NOTE_SUFFIX",
     "PROVED_BY_HASH",
     "PROVED_BY_SIZE",
     "Leftover",
     "boot_id",
+    "in_ranges",
     "leftovers_in",
     "useful_parts",
 ]
@@ -29,9 +31,10 @@ __all__ = [
 NOTE_SUFFIX = ".note"
 PROVED_BY_HASH = "h"  # how the names of parts begin: the manifest has a hash for this one
 PROVED_BY_SIZE = "s"  # it has not: without a note, of use only when whole, and on the boot that wrote it
+IN_RANGES = "r"  # it has holes: of use only with its note, which tells where; its length says nothing
 BATCH = "b"  # an empty file: the batch of that id is being staged here
 MAX_FILE_BYTES = 16 << 10
-_NAME = re.compile(f"[{PROVED_BY_HASH}{PROVED_BY_SIZE}{BATCH}][0-9a-f]{{32}}")
+_NAME = re.compile(f"[{PROVED_BY_HASH}{PROVED_BY_SIZE}{IN_RANGES}{BATCH}][0-9a-f]{{32}}")
 _KEPT = re.compile(r"[0-9]+-[0-9]+")
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -52,6 +55,11 @@ def boot_id() -> str:
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     return f"unknown {os.getpid()}"  # as good as another boot: nothing is taken for flushed
+
+
+def in_ranges(name: str) -> str:
+    """The name of a part from the moment on in which its bytes come out of order."""
+    return IN_RANGES + name[1:]
 
 
 def useful_parts(names: Iterable[str]) -> list[str]:

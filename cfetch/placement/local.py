@@ -211,17 +211,21 @@ class LocalVolume:
             with suppress(OSError):
                 os.unlink(f"{leftover.run}/{leftover.name}{suffix}", dir_fd=self._attempts_fd)
 
-    def note_part(self, name: str, note: bytes) -> None:
-        """Put a note beside a part."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    def note_part(self, name: str, note: bytes, *, renews: bool = False) -> None:
+        """Put a note beside a part; ``renews``: perhaps for an older one, and at any moment it is one of the two."""
+        draft = name + NOTE_SUFFIX + (".next" if renews else "")
+        flags = (
+            os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_TRUNC if renews else os.O_EXCL)
+        )
         try:
-            descriptor = os.open(name + NOTE_SUFFIX, flags, 0o600, dir_fd=self._staging_fd)
+            descriptor = os.open(draft, flags, 0o600, dir_fd=self._staging_fd)
             try:
-                os.write(
-                    descriptor, note
-                )  # torn by a full disk or a crash it is no note, and the part debris
+                if os.write(descriptor, note) < len(note):  # what is torn is no note, and its part debris
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             finally:
                 os.close(descriptor)
+            if renews:
+                self.rename_part(draft, name + NOTE_SUFFIX)
         except OSError as error:
             raise volume_fault(error, f"cannot note a part file in {self.root}") from None
 
@@ -242,11 +246,18 @@ class LocalVolume:
         except OSError as error:
             raise self._fault(error, f"cannot create a part file in {self.root}") from None
 
-    def reopen_part(self, name: str) -> int:
-        """A descriptor for going on at the end of a part that was closed."""
+    def reopen_part(self, name: str, *, in_place: bool = False) -> int:
+        """A descriptor for going on with a part that was closed: at its end, or anywhere if ``in_place``."""
         try:
-            flags = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | (0 if in_place else os.O_APPEND)
             return os.open(name, flags, dir_fd=self._staging_fd)
+        except OSError as error:
+            raise volume_fault(error, f"cannot go on with a part file in {self.root}") from None
+
+    def rename_part(self, name: str, to: str) -> None:
+        """Another name in the staging directory: see ``leftovers``."""
+        try:
+            os.rename(name, to, src_dir_fd=self._staging_fd, dst_dir_fd=self._staging_fd)
         except OSError as error:
             raise volume_fault(error, f"cannot go on with a part file in {self.root}") from None
 

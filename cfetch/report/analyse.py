@@ -24,7 +24,7 @@ from cfetch.report.document import (
     RunLine,
 )
 from cfetch.report.metrics import Run, RunHeader
-from cfetch.report.verdict import retries, slow_file, verdicts
+from cfetch.report.verdict import mitigations, retries, slow_file
 from cfetch.waste import received_bytes, wasted_bytes
 
 __all__ = ["RunCount", "analyse"]
@@ -133,8 +133,8 @@ class _Gathering:
             self._failed(record)
         if record.attempts:
             _push(self.slowest, record.end_s - record.start_s, self.seen, record, SLOWEST)
-        if record.stragglers:
-            for verdict in verdicts(record):
+        if len(record.attempts) > 1:
+            for verdict in mitigations(record):
                 self._mitigation(verdict)
 
     def _done(self, record: FileRecord) -> None:

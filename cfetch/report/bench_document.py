@@ -14,14 +14,15 @@ __all__ = ["Comparison", "Contender", "Figures", "Machine", "Trial"]
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """One run of cfetch. ``ideal``: the origin behaves; ``none``: faults, no mitigation; ``mitigated``: both.
 
-    Percentiles are of each file's time from its first attempt to its end. ``wrong`` files are missing or
-    differ from the origin's by any byte. ``false_alarms`` are cancelled attempts that the origin did not hold
-    back. ``slowdown`` is wall against ideal. ``finishes_s`` are end times since the run's start, sorted,
+    ``makespan_s`` is from the first attempt's start to the last file's end. Percentiles are of each file's
+    time from its first attempt to its end. ``wrong`` files are missing or differ from the origin's by any
+    byte. ``false_alarms`` are cancelled attempts that the origin did not hold back. ``slowdown`` is wall against ideal. ``finishes_s`` are end times since the run's start, sorted,
     thinned evenly when there are many; the last one is always kept.
     """
 
     name: Literal["ideal", "none", "mitigated"]
     wall_s: float
+    makespan_s: float
     cpu_s: float
     exit_code: int
     done: int
@@ -74,7 +75,10 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole bench. ``faulty`` files of ``files`` misbehave in the runs with faults."""
+    """The whole bench. ``faulty`` files of ``files`` misbehave in the runs with faults.
+
+    ``policy`` judged the stragglers of the mitigated run.
+    """
 
     schema: str = "cfetch.bench/1"
     version: str
@@ -83,6 +87,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     seed: int
     concurrency: int
+    policy: str
     options: dict[str, str]
     files: int
     size_bytes: int

@@ -26,32 +26,40 @@ _LEGEND = (
     "files finished over time, up to the slowest run's last: █ most, ▁ few, · none;",
     "green: within the ideal run's time, yellow: up to twice that, red: later",
 )
-_NAMES = {"ideal": "ideal", "none": "no mitigation", "mitigated": "mitigated"}
+_NAMES = {"ideal": "ideal", "none": "no mitigation"}
 
 
 def view(comparison: Comparison) -> RenderableType:
     """Everything, for ``Console.print``."""
-    parts: list[RenderableType] = [_heading(comparison), Text(), *picture(comparison.runs), Text()]
+    parts: list[RenderableType] = [
+        _heading(comparison),
+        Text(),
+        *picture(comparison.runs, comparison.policy),
+        Text(),
+    ]
     parts.append(_table(comparison))
     if comparison.contenders:
         parts += [Text(), _contenders(comparison), *_commands(comparison.contenders)]
     return Group(*parts)
 
 
-def picture(runs: list[Figures]) -> list[Text]:
-    """One line a run, the axis and a legend. Equal columns are equal times in all lines."""
+def picture(runs: list[Figures], policy: str) -> list[Text]:
+    """One line a run, the axis and a legend. Equal columns are equal times in all lines.
+
+    The mitigated run goes by the name of its ``policy``.
+    """
     ends_s = {run.name: run.finishes_s[-1] for run in runs if run.finishes_s}
     span_s = max(ends_s.values(), default=0.0) or 1.0
     ideal_s = ends_s.get("ideal", span_s)
     axis = f"{'':{NAME_WIDTH}}0{duration(span_s):>{WIDTH - 1}}"
     return [
-        *(_strip(run, span_s, ideal_s) for run in runs),
+        *(_strip(run, _NAMES.get(run.name, policy), span_s, ideal_s) for run in runs),
         *(Text(line, style="dim", no_wrap=True) for line in (axis, *_LEGEND)),
     ]
 
 
-def _strip(run: Figures, span_s: float, ideal_s: float) -> Text:
-    line = Text(f"{_NAMES[run.name]:<{NAME_WIDTH}}")
+def _strip(run: Figures, name: str, span_s: float, ideal_s: float) -> Text:
+    line = Text(f"{name:<{NAME_WIDTH}}")
     columns = _columns(run.finishes_s, span_s)
     top = max(columns, default=0)
     for position, number in enumerate(columns):
@@ -81,7 +89,8 @@ def _level(number: int, top: int) -> str:
 
 def _heading(comparison: Comparison) -> Text:
     machine = comparison.machine
-    options = "".join(f", {key} {value}" for key, value in comparison.options.items())
+    own = {"policy": comparison.policy} | comparison.options
+    options = "".join(f", {key} {value}" for key, value in own.items())
     workload = (
         f"{plural(comparison.files, 'file')}, {size(comparison.size_bytes)}, {comparison.faulty} faulty, "
         f"{plural(comparison.concurrency, 'connection')}{options}; seed {comparison.seed}; "
@@ -110,7 +119,7 @@ def _table(comparison: Comparison) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("")
     for run in comparison.runs:
-        table.add_column(_NAMES[run.name], justify="right")
+        table.add_column(_NAMES.get(run.name, comparison.policy), justify="right")
     for label, cell in _ROWS:
         table.add_row(label, *map(cell, comparison.runs))
     table.add_row("files done", *(_done(run) for run in comparison.runs))

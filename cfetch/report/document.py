@@ -90,9 +90,9 @@ class Bin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mitigation(msgspec.Struct, frozen=True, kw_only=True):
-    """One cancelled attempt.
+    """One cancelled attempt; ``cfetch.verdict`` says how it is judged.
 
-    ``projected_s`` None: it was not moving, or its size is unknown; ``finish_s`` None: the file never came.
+    ``projected_s`` None: nobody knows when it would have ended; ``finish_s`` None: the file never came.
     """
 
     path: str
@@ -107,7 +107,7 @@ class Mitigation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mitigations(msgspec.Struct, frozen=True, kw_only=True):
-    """All attempts cancelled as stragglers, and in ``shown`` those with the largest effect.
+    """All attempts cancelled as stragglers or lost to a second stream, and in ``shown`` those with the largest effect.
 
     ``saved_s`` sums over files, and files run side by side: it is not the time the run became shorter by.
     """

@@ -87,6 +87,8 @@ class Tally:
         self._detected = 0
         self._cancelled = 0
         self._hedged = 0
+        self._saved_s = 0.0
+        self._wasted_by_cancels = 0
         self._triggered = False
         self._sequential = False
         self._restored = False
@@ -125,6 +127,8 @@ class Tally:
             self._volumes[record.volume].bytes += record.bytes
         if len(record.attempts) > 1:
             self._hedged += sum(attempt.outcome == "lost" for attempt in record.attempts)
+            self._saved_s += sum(attempt.saved_s or 0.0 for attempt in record.attempts)
+            self._wasted_by_cancels += sum(attempt.wasted_bytes or 0 for attempt in record.attempts)
         if record.status == "failed" and len(self._failures) < MAX_FAILURES:
             self._failures.append(
                 Summary.Failure(
@@ -158,7 +162,11 @@ class Tally:
             rate_bps=self._fetched / elapsed_s if elapsed_s > 0 else 0.0,
             retries=self._retries,
             stragglers=Summary.Stragglers(
-                detected=self._detected, cancelled=self._cancelled, hedged=self._hedged
+                detected=self._detected,
+                cancelled=self._cancelled,
+                hedged=self._hedged,
+                saved_s=round(self._saved_s, 3),
+                wasted_bytes=self._wasted_by_cancels,
             ),
             fallback=Summary.Fallback(triggered=self._triggered, restored=self._restored),
             failures=list(self._failures),

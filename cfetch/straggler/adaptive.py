@@ -1,16 +1,446 @@
-"""Judges attempts by their live progress, against what a fresh attempt would need."""
+"""Judges attempts by their live progress, against what a fresh attempt would need.
 
-from cfetch.straggler.detector import Detector
+An attempt is a straggler when, at its present rate, its rest takes longer than ``multiplier`` times what a
+fresh attempt would need for what it would have to fetch, plus the cost of connecting and a padding that grows
+with the usual spread; if others do well at the same time (``blame``), and if what mitigation has brought
+until now allows it (``feedback``).
+"""
+
+import math
+from collections import deque
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
 from cfetch.config.straggler import StragglerConfig
+from cfetch.straggler.baseline import RunningMedian
+from cfetch.straggler.blame import HOLD_S, Crowd, Suspect, rule
+from cfetch.straggler.feedback import Budget, Feedback
+from cfetch.straggler.fresh import LEAST, Fit, Fresh, Sample, fit_of_running
 from cfetch.straggler.knowledge import Knowledge
+from cfetch.straggler.metrics import MIN_ELAPSED_S
+from cfetch.straggler.policy import Check, Flagged, Live
+from cfetch.straggler.stall import gap_s
+
+if TYPE_CHECKING:
+    from cfetch.straggler.evidence import Evidence, Terms
 
 __all__ = ["Adaptive"]
 
+TICK_S = 0.1  # a small file takes as long; a thousand attempts cost 1 % of a core at this pace
+LATE_TICKS = 3  # a check that is later tells of our own process, which had no time to read either
+WATCHED_S = 0.2  # younger ones are not looked at: most small files never are, and cost nothing
+REFIT_S = 0.5  # what is normal does not change faster
+GUARD_S = 0.5  # nobody is judged before: retransmission time-outs are 0.2 s and double
+GUARD_SHARE = 0.1  # of the normal duration: a start says little about an hour
+GUARD_LATENCIES = 4  # TCP's slow start: ten segments, doubled four times, are 200 KiB in one round trip
+PADDING_S = 0.5  # less is not worth a request; also two checks and a scheduler's hiccup
+PADDING_SIGMAS = 2.0  # of the usual spread, as a share of the normal duration: 1.5 becomes 2.1 at a sigma of 0.3
+MOST_PADDING = 1.0  # of the normal duration: at a sigma of 1 the mean is 1.65 medians, and 1.5 means are 2.5
+    2.0  # of the usual spread, as a share of the normal duration: 1.5 becomes 2.1 at a sigma of 0.3
+)
+SLOW_FROM_START = (
+    0.25  # of the usual pace on average: it was slow before the network could have changed lately
+)
+STALL_S = 30.0  # by default, after this the engine itself ends a silent attempt
+RECENT_NORMAL = 256  # files of a host that ended normally of late, for ``blame``
+MOST_DOUBLINGS = 60  # as in ``limit_s``
 
-class Adaptive(Detector):
-    """See ``Policy``."""
+
+class _Attempt:
+    """One attempt under way; times are on the policy's own clock, ``began_s`` on the run's."""
+
+    __slots__ = (
+        "began_s",
+        "first_s",
+        "flagged",
+        "host",
+        "immune",
+        "key",
+        "patience",
+        "size_bytes",
+        "slot",
+        "start_s",
+    )
+
+    def __init__(self, key: int, size_bytes: int | None, began_s: float, start_s: float) -> None:
+        self.key = key
+        self.size_bytes = size_bytes
+        self.began_s = began_s
+        self.start_s = start_s
+        self.host = ""
+        self.immune = False
+        self.patience = 1.0
+        self.flagged = False
+        self.slot: int | None = None
+        self.first_s: float | None = None
+
+
+class Adaptive:
+    """See ``Policy``. ``concurrency``: how many attempts run at a time; ``wall_s``: now, since 1970."""
+
+    sequential = False
 
     def __init__(
-        self, config: StragglerConfig, *, concurrency: int, knowledge: Knowledge, wall_s: float
+        self,
+        config: StragglerConfig,
+        *,
+        concurrency: int,
+        knowledge: Knowledge,
+        wall_s: float,  # noqa: ARG002 - what is known has its age already
     ) -> None:
-        super().__init__(config, tick_s=0.1)
+        self.tick_s = TICK_S
+        self.total_finished = 0
+        self._config = config
+        self._fresh = Fresh(knowledge)
+        self._feedback = Feedback()
+        self._budget = Budget(concurrency)
+        self._median = RunningMedian()
+        self._live: dict[int, _Attempt] = {}
+        self._watched: dict[int, _Attempt] = {}  # by slot
+        self._paused: set[int] = set()
+        self._finished: set[int] = set()
+        self._counted: set[int] = set()
+        self._normal: dict[str, deque[float]] = {}
+        self._suspected: dict[int, float] = {}
+        self._evidence: Evidence | None = None
+        self._checked_s: float | None = None
+        self._lost_s = 0.0  # seconds for which our own process stood still
+        self._refit_s = -math.inf
+        self._tested_s = -math.inf
+
+    @property
+    def known(self) -> int:
+        """Entries in flight, between two attempts, or finished."""
+        in_flight = sum(key >= 0 for key in self._live)
+        return in_flight + len(self._paused) + self.total_finished
+
+    @property
+    def required(self) -> int:
+        """Samples before one is judged by what has finished; those under way may tell enough before."""
+        return min(self.known, LEAST)
+
+    @property
+    def median_bps(self) -> float | None:
+        """Normal speed of one file, latency included; None before the first sample."""
+        return self._median.value
+
+    @property
+    def total_stragglers(self) -> int:
+        """Entries that were ever flagged in this run."""
+        return len(self._counted)
+
+    def judge_by(self, median_bps: float | None) -> None:
+        """What other machines have measured; it counts for hosts that nothing is known of here."""
+        self._fresh.judge_by(median_bps)
+
+    def started(
+        self, key: int, size_bytes: int | None, now_s: float, *, host: str, immune: bool, mitigations: int
+    ) -> None:
+        """A new attempt begins to fetch ``size_bytes`` (None: not known) from ``host``."""
+        self.failed(key, forget=False)
+        attempt = self._live[key] = _Attempt(key, size_bytes, now_s, now_s - self._lost_s)
+        attempt.host, attempt.immune = host, immune
+        attempt.patience = 2.0 ** min(mitigations, MOST_DOUBLINGS)
+
+    def sized(self, key: int, size_bytes: int) -> None:
+        """The attempt in flight has so much to fetch."""
+        attempt = self._live.get(key)
+        if attempt is not None:
+            attempt.size_bytes = size_bytes
+            if attempt.slot is not None:
+                self._judge(attempt)
+
+    def finished(self, key: int, size_bytes: int | None, now_s: float, *, first_byte_s: float | None) -> None:
+        """The attempt completed: a sample, unless ``size_bytes`` is None."""
+        attempt = self._end(key)
+        if attempt is None:
+            return
+        if key >= 0 and key not in self._finished:
+            self._finished.add(key)
+            self.total_finished += 1
+        self._feedback.finished(key, now_s)
+        self._budget.finished(now_s, size_bytes or 0)
+        if size_bytes:
+            self._learn(attempt, size_bytes, now_s, first_byte_s)
+
+    def paused(self, key: int) -> None:
+        """The attempt is over and another will follow after back-off: the entry stays known."""
+        if self._end(key) is not None and key >= 0:
+            self._paused.add(key)
+
+    def cancelled(self, key: int, now_s: float, wasted_bytes: int) -> None:  # noqa: ARG002 - flagged then
+        """The attempt was broken off as a straggler, and another follows; so many bytes are lost by it."""
+        self._budget.wasted(wasted_bytes)
+        self.paused(key)
+
+    def failed(self, key: int, *, forget: bool = True) -> None:
+        """The entry is given up: it is no longer known."""
+        self._end(key)
+        self._paused.discard(key)
+        if key in self._finished:
+            self._finished.remove(key)
+            self.total_finished -= 1
+        if forget:
+            self._feedback.failed(key)
+
+    def expected_s(self, key: int) -> float | None:
+        """Seconds after which the attempt in flight counts as slow, for the eye and for its volume."""
+        attempt = self._live.get(key)
+        if attempt is None or not attempt.size_bytes:
+            return None
+        fit = self._fresh.of(attempt.host, attempt.size_bytes)
+        return None if fit is None else self._limit_s(attempt, fit, attempt.size_bytes)
+
+    def remaining_s(self, key: int) -> float | None:
+        """Seconds that the attempt still needs at its present rate; None until it is watched."""
+        attempt = self._live.get(key)
+        if attempt is None or attempt.slot is None or attempt.size_bytes is None or self._evidence is None:
+            return None
+        return self._evidence.remaining_s(attempt.slot)
+
+    def fresh_s(self, host: str, size_bytes: int) -> float | None:
+        """Seconds in which a fresh attempt would bring so much from ``host``; None where nobody knows."""
+        fit = self._fresh.of(host, size_bytes)
+        return None if fit is None else fit.first_byte_s + fit.duration_s(size_bytes)
+
+    def learned(self, wall_s: float) -> Knowledge:
+        """What this run has learned about its hosts, for the next one."""
+        return self._fresh.learned(wall_s)
+
+    def check(self, now_s: float, attempts: Collection[Live] = ()) -> Check:
+        """Look at all attempts in flight; each is flagged at most once. Call every ``tick_s``."""
+        late_s = now_s - self._checked_s if self._checked_s is not None else 0.0
+        lost_s = gap_s(self._checked_s, now_s)
+        self._checked_s = now_s
+        if lost_s:
+            self._lost_s += lost_s
+        elif late_s > LATE_TICKS * TICK_S:
+            self._lost_s += late_s - TICK_S
+        stragglers: list[Flagged] = []
+        held_back = None
+        if not lost_s and self._watch(now_s, attempts):
+            stragglers, held_back = self._stragglers(now_s, {a.key: a for a in attempts})
+        return Check(
+            stragglers=tuple(stragglers),
+            median_bps=self.median_bps,
+            finished=self.total_finished,
+            required=self.required,
+            active=len(self._live),
+            fell_back=False,
+            gap_s=lost_s,
+            held_back=held_back,
+        )
+
+    def _watch(self, now_s: float, attempts: Iterable[Live]) -> bool:
+        """Take down how far those have come that are old enough; whether there are any."""
+        own_s = now_s - self._lost_s
+        watched: list[tuple[int, Live]] = []
+        for live in attempts:
+            attempt = self._live.get(live.key)
+            if attempt is None:
+                continue
+            if attempt.slot is None:
+                if own_s - attempt.start_s < WATCHED_S:
+                    continue
+                attempt.slot = self._slot(attempt)
+            if attempt.first_s is None and live.first_byte_s is not None:
+                self._flows(attempt, live.first_byte_s)
+            watched.append((attempt.slot, live))
+        if not watched or self._evidence is None:
+            return False
+        slots = [slot for slot, _ in watched]
+        self._evidence.observe(
+            own_s, slots, [live.received for _, live in watched], [live.held_s(now_s) for _, live in watched]
+        )
+        if own_s - self._refit_s >= REFIT_S:
+            self._refit_s = own_s
+            self._refit(own_s, watched)
+        return True
+
+    def _slot(self, attempt: _Attempt) -> int:
+        if self._evidence is None:
+            from cfetch.straggler.evidence import Evidence  # numpy takes 0.1 s: not for a run of small files
+
+            self._evidence = Evidence()
+        attempt.slot = self._evidence.watch(attempt.start_s)
+        self._watched[attempt.slot] = attempt
+        self._judge(attempt)
+        return attempt.slot
+
+    def _flows(self, attempt: _Attempt, first_byte_s: float) -> None:
+        assert self._evidence is not None
+        assert attempt.slot is not None
+        attempt.first_s = max(first_byte_s - attempt.began_s, 0.0)
+        self._evidence.flows(attempt.slot, attempt.start_s + attempt.first_s)
+
+    def _refit(self, own_s: float, watched: Iterable[tuple[int, Live]]) -> None:
+        """Take down anew what is normal."""
+        rates: dict[str, list[float]] = {}
+        firsts: dict[str, list[float]] = {}
+        for slot, live in watched:
+            attempt = self._watched[slot]
+            age_s = own_s - attempt.start_s
+            if age_s < GUARD_S:
+                continue
+            if attempt.first_s is not None:
+                firsts.setdefault(attempt.host, []).append(attempt.first_s)
+            rate_bps = live.received / max(age_s - (attempt.first_s or 0.0), TICK_S)
+            rates.setdefault(attempt.host, []).append(rate_bps)
+        fits = {host: fit_of_running(of_host, firsts.get(host, ())) for host, of_host in rates.items()}
+        self._fresh.running({host: fit for host, fit in fits.items() if fit is not None})
+        for attempt in self._watched.values():
+            self._judge(attempt)
+
+    def _judge(self, attempt: _Attempt) -> None:
+        """Tell the evidence what the attempt is judged by."""
+        assert self._evidence is not None
+        assert attempt.slot is not None
+        size_bytes = attempt.size_bytes
+        fit = self._fresh.of(attempt.host, size_bytes) if size_bytes else None
+        size = math.nan if size_bytes is None else float(size_bytes)
+        self._evidence.judge(attempt.slot, size, None if fit is None else self._terms(attempt, fit, size))
+
+    def _terms(self, attempt: _Attempt, fit: Fit, size: float) -> "Terms":
+        from cfetch.straggler.evidence import Terms
+
+        bar = self._bar(attempt, fit)
+        pace_s = fit.pace_s(size)
+        connect_s = fit.latency_s + fit.first_byte_s
+        leniency = self._feedback.leniency * attempt.patience
+        return Terms(
+            limit_s=bar * connect_s + leniency * PADDING_S,
+            limit_s_per_byte=bar * pace_s,
+            guard_s=max(GUARD_S, GUARD_SHARE * fit.duration_s(size), GUARD_LATENCIES * fit.first_byte_s),
+            silent_s=leniency
+            * max(GUARD_S, self._config.multiplier * 2 * fit.late_s),  # connecting takes one more
+            pace_s=pace_s,
+        )
+
+    def _bar(self, attempt: _Attempt, fit: Fit) -> float:
+        """How many times the normal duration is too long."""
+        leniency = self._feedback.leniency * attempt.patience
+        return leniency * (self._config.multiplier + min(PADDING_SIGMAS * fit.spread, MOST_PADDING))
+
+    def _limit_s(self, attempt: _Attempt, fit: Fit, size_bytes: int) -> float:
+        padding_s = self._feedback.leniency * attempt.patience * PADDING_S
+        return self._bar(attempt, fit) * (fit.first_byte_s + fit.duration_s(size_bytes)) + padding_s
+
+    def _stragglers(self, now_s: float, attempts: dict[int, Live]) -> tuple[list[Flagged], str | None]:
+        """Who is to be broken off, and in words why some who are too slow are not."""
+        assert self._evidence is not None
+        own_s = now_s - self._lost_s
+        by_host: dict[str, list[Suspect]] = {}
+        seen: dict[int, float] = {}
+        for slot in self._evidence.suspects():
+            attempt = self._watched[slot]
+            live = attempts[attempt.key]
+            suspect = self._suspect(attempt, live, slot)
+            if suspect is not None:
+                seen[attempt.key] = self._suspected.get(attempt.key, own_s)
+                by_host.setdefault(attempt.host, []).append(suspect._replace(seen_s=seen[attempt.key]))
+        self._suspected = seen
+        if not by_host:
+            return [], None
+        found: list[int] = []
+        held_back = None
+        for host, suspects in by_host.items():
+            crowd = self._crowd(host)
+            ruling = rule(suspects, crowd, own_s)
+            found += ruling.guilty
+            if ruling.test is not None and own_s - self._tested_s >= HOLD_S:
+                self._tested_s = own_s
+                found.append(ruling.test)
+            if ruling.excused > 1:
+                held_back = self._why(ruling.excused, crowd.alive, host)
+        return self._flag(found, now_s, attempts), held_back
+
+    def _suspect(self, attempt: _Attempt, live: Live, slot: int) -> Suspect | None:
+        """The attempt as a suspect, if it is one still when what is lost by breaking it off counts too."""
+        assert self._evidence is not None
+        if live.is_held or attempt.size_bytes is None:
+            return None
+        terms = self._evidence.terms(slot)
+        age_s = self._evidence.age_s(slot)
+        own_s = attempt.start_s
+        if not live.received:
+            return Suspect(attempt.key, terms.silent_s / age_s, own_s, own_s)
+        needed = attempt.size_bytes - (live.received if live.resumable else 0)
+        left_s = self._evidence.remaining_s(slot) - terms.limit_s
+        fresh_s = terms.limit_s_per_byte * needed
+        if left_s <= fresh_s:
+            return None
+        whole_life = live.received * terms.pace_s < age_s * SLOW_FROM_START
+        since_s = own_s if whole_life else max(own_s, self._evidence.now_s - GUARD_S * 2)
+        return Suspect(attempt.key, max(fresh_s / left_s, terms.guard_s / age_s), since_s, own_s)
+
+    def _crowd(self, host: str) -> Crowd:
+        assert self._evidence is not None
+        slots = [slot for slot, attempt in self._watched.items() if attempt.host == host]
+        alive = sum(attempt.host == host for attempt in self._live.values())
+        return Crowd(self._evidence.paces(slots), self._normal.get(host, ()), alive)
+
+    def _why(self, excused: int, alive: int, host: str) -> str:
+        if alive == len(self._live):
+            return f"{excused} of {alive} downloads are slow at once: the network, not the files"
+        return f"{excused} of {alive} downloads from {host} are slow at once: the host, not the files"
+
+    def _flag(self, keys: Iterable[int], now_s: float, attempts: dict[int, Live]) -> list[Flagged]:
+        """Those of ``keys`` that may be flagged within the budget, who have most left to do first."""
+        assert self._evidence is not None
+        allowed = self._budget.allowed(now_s)
+        left = [(self._left_s(key), key) for key in keys if not self._is_safe(key)]
+        flagged = []
+        running = sum(live.received for live in attempts.values()) if left else 0
+        for remaining_s, key in sorted(left, reverse=True)[:allowed]:
+            attempt, live = self._live[key], attempts[key]
+            lost_bytes = 0 if live.resumable else live.received
+            if not self._budget.allows_bytes(lost_bytes, running):
+                continue
+            self._budget.mitigated(now_s)
+            flagged.append(self._flagged(attempt, live, remaining_s, now_s))
+        return flagged
+
+    def _left_s(self, key: int) -> float:
+        remaining_s = self.remaining_s(key)
+        return math.inf if remaining_s is None else remaining_s
+
+    def _is_safe(self, key: int) -> bool:
+        attempt = self._live[key]
+        return attempt.immune or attempt.flagged
+
+    def _flagged(self, attempt: _Attempt, live: Live, remaining_s: float, now_s: float) -> Flagged:
+        attempt.flagged = True
+        if attempt.key >= 0:
+            self._counted.add(attempt.key)
+        expected_s = self.expected_s(attempt.key)
+        assert expected_s is not None
+        fresh_s = self.fresh_s(attempt.host, attempt.size_bytes or 0) or 0.0
+        projected_s = now_s + min(remaining_s, STALL_S + fresh_s)
+        self._feedback.mitigated(attempt.key, projected_s)
+        elapsed_s = now_s - attempt.began_s - live.held_s(now_s)
+        return Flagged(attempt.key, elapsed_s, expected_s, projected_s)
+
+    def _learn(self, attempt: _Attempt, size_bytes: int, now_s: float, first_byte_s: float | None) -> None:
+        """A sample; and a witness, if it was normal."""
+        end_s = now_s - self._lost_s
+        duration_s = max(end_s - attempt.start_s, MIN_ELAPSED_S)
+        self._median.add(size_bytes / duration_s)
+        fit = self._fresh.of(attempt.host, size_bytes)
+        if fit is None or duration_s <= self._config.multiplier * (
+            fit.first_byte_s + fit.duration_s(size_bytes)
+        ):
+            normal = self._normal.get(attempt.host)
+            if normal is None:
+                normal = self._normal[attempt.host] = deque(maxlen=RECENT_NORMAL)
+            normal.append(attempt.start_s)
+        first_s = None if first_byte_s is None else min(max(first_byte_s - attempt.began_s, 0.0), duration_s)
+        self._fresh.add(attempt.host, Sample(size_bytes, duration_s, first_s, end_s))
+
+    def _end(self, key: int) -> _Attempt | None:
+        """The attempt in flight, which is over; None where there is none."""
+        attempt = self._live.pop(key, None)
+        if attempt is not None and attempt.slot is not None:
+            assert self._evidence is not None
+            self._evidence.drop(attempt.slot)
+            del self._watched[attempt.slot]
+        return attempt

@@ -1,8 +1,16 @@
 """What runs have learned about hosts, as a value: kept in the state, so that the next run begins with it."""
 
+import heapq
+import math
+
 import msgspec
 
-__all__ = ["NOTHING", "HostKnowledge", "Knowledge"]
+__all__ = ["MOST_HOSTS", "NOTHING", "HostKnowledge", "Knowledge", "aged", "is_sound", "merged"]
+
+HALF_LIFE_S = 7 * 86_400.0  # networks and servers change by the week
+LEAST_WEIGHT = 1.0  # less than one file's word
+MOST_WEIGHT = 256.0  # else a year of runs would outvote a hundred files of today; gone after eight weeks
+MOST_HOSTS = 512  # some 100 KB of file; a run knows its own hosts after a few files anyway
 
 
 class HostKnowledge(msgspec.Struct, frozen=True):
@@ -27,3 +35,47 @@ class Knowledge(msgspec.Struct, frozen=True):
 
 
 NOTHING = Knowledge()
+
+
+def is_sound(host: HostKnowledge) -> bool:
+    """Whether these are numbers that a run can have measured."""
+    finite = all(map(math.isfinite, msgspec.structs.astuple(host)))
+    return finite and host.rate_bps > 0 and min(host.latency_s, host.spread, host.weight) >= 0
+
+
+def aged(knowledge: Knowledge, wall_s: float) -> Knowledge:
+    """What it is worth at ``wall_s``: the weight halves every week, and what has none left is dropped.
+
+    What was learned in the future (a clock was wrong) counts as learned now.
+    """
+    return Knowledge(
+        hosts={name: old for name, one in knowledge.hosts.items() if (old := _aged(one, wall_s))}
+    )
+
+
+def merged(old: Knowledge, new: Knowledge, wall_s: float) -> Knowledge:
+    """Both, each by its weight at ``wall_s``; of too many hosts those with most weight."""
+    hosts = aged(old, wall_s).hosts
+    for name, one in aged(new, wall_s).hosts.items():
+        before = hosts.get(name)
+        hosts[name] = one if before is None else _together(before, one)
+    kept = heapq.nlargest(MOST_HOSTS, hosts.items(), key=lambda item: item[1].weight)
+    return Knowledge(hosts=dict(kept))
+
+
+def _aged(host: HostKnowledge, wall_s: float) -> HostKnowledge | None:
+    age_s = max(0.0, wall_s - host.wall_s)
+    weight = min(host.weight, MOST_WEIGHT) * 0.5 ** (age_s / HALF_LIFE_S)
+    return msgspec.structs.replace(host, weight=weight, wall_s=wall_s) if weight >= LEAST_WEIGHT else None
+
+
+def _together(one: HostKnowledge, other: HostKnowledge) -> HostKnowledge:
+    total = one.weight + other.weight
+    share, rest = one.weight / total, other.weight / total
+    return HostKnowledge(
+        latency_s=share * one.latency_s + rest * other.latency_s,
+        rate_bps=math.exp(share * math.log(one.rate_bps) + rest * math.log(other.rate_bps)),
+        spread=share * one.spread + rest * other.spread,
+        weight=min(total, MOST_WEIGHT),
+        wall_s=max(one.wall_s, other.wall_s),
+    )

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from enum import Enum
 
 from cfetch.clock import Clock
-from cfetch.errors import Expired, Refused, SourceError, Throttled, Transient
+from cfetch.errors import Expired, RangeRefused, Refused, SourceError, Throttled, Transient
 from cfetch.events import AttemptRecord, Outcome
 from cfetch.manifest.entry import Digest
 from cfetch.secret import SecretUrl
 from cfetch.transfer.http import Response, Transport
 from cfetch.transfer.judge import Action, Asked, Verdict, judge
-from cfetch.transfer.lane import Part
+from cfetch.transfer.lane import Sink
 from cfetch.transfer.rate import Limiter
 from cfetch.transfer.retry import retry_after_s
 
@@ -31,10 +31,12 @@ NO_END = (
 
 
 class BreakOff(Enum):
-    """Why the monitor ends an attempt."""
+    """Why an attempt is ended from outside."""
 
     STRAGGLER = "straggler"
     STALLED = "stalled"
+    OVERTAKEN = "overtaken"  # others have brought what it was to bring
+    DISMISSED = "dismissed"  # it helped, and its entry needs no help any more
 
 
 class Running:
@@ -52,6 +54,7 @@ class Running:
         "first_byte_s",
         "from_byte",
         "has_shown_life",
+        "hedged",
         "id",
         "immune",
         "key",
@@ -67,6 +70,7 @@ class Running:
         "samples",
         "size_bytes",
         "start_s",
+        "to_byte",
         "told_slow",
         "verdict",
     )
@@ -94,6 +98,8 @@ class Running:
         self.size_bytes = size_bytes
         self.immune = immune
         self.has_shown_life = False  # its host was told that it lives
+        self.hedged = False  # another attempt was sent for the same bytes
+        self.to_byte: int | None = None  # the end of its range, where that is not the file's
         self.resumable = False  # another attempt may go on where this one stands
         self.projected_s: float | None = None  # when it would have ended, had it not been broken off
         self.learned_size = False  # the reply told more of what is to be fetched than was known
@@ -190,12 +196,14 @@ class Running:
             samples=self.samples,
             mirror=host,
             projected_s=self.projected_s,
+            to_byte=self.to_byte,
+            helper=self.key != self.id,
         )
 
 
 async def fetch(
     run: Running,
-    part: Part,
+    part: Sink,
     *,
     url: SecretUrl,
     secrets: Mapping[str, str],
@@ -208,54 +216,80 @@ async def fetch(
 ) -> None:
     """Bring ``part`` to its end, or raise what stands in the way. ``origin_s``: the run's start on the clock.
 
+    A stretch is asked for with its end. It returns early where the stretch has become shorter or is over, and
+    where the server sends less than was asked for; in the end what has not come is missing again.
+
     Raises:
+        RangeRefused: the reply cannot be joined to what is there. What stood in its way is forgotten.
         SourceError: the reply or the connection is at fault. The part keeps what may be built upon.
         LocalFault: the disk is.
     """
+    stretch = part.stretch
     asked = Asked(
-        from_byte=part.position,
-        size_bytes=run.size_bytes,
+        from_byte=part.position if stretch is None else stretch.position,
+        end_byte=None if stretch is None else stretch.end,
+        size_bytes=run.size_bytes if stretch is None else None,
         total_bytes=part.total_bytes,
         validator=part.validator,
     )
-    response = run.response = await transport.open(url, _range_of(part), secrets, fresh=fresh)
+    limit = None
     try:
-        verdict = run.verdict = judge(response.status, response.headers, asked)
-        if verdict.action is not Action.ACCEPT:
-            raise _error_of(verdict, response, part, clock)
-        if not verdict.framed and run.size_bytes is None and digest is None:
-            raise Refused(NO_END)  # before a byte is read: such a body may go on until the disk is full
-        if verdict.from_byte != part.position:
-            part.restart()
-            run.learned_size = True  # it has the whole file to fetch after all
-        run.from_byte = verdict.from_byte
-        part.validator = verdict.validator
-        run.resumable = verdict.validator is not None or digest is not None
-        part.total_bytes = verdict.total_bytes or part.total_bytes
-        if run.size_bytes is None and verdict.total_bytes is not None:
-            run.size_bytes, run.learned_size = verdict.total_bytes, True
-        end = run.size_bytes
-        read = response.read if limiter is None else limiter.reader(response.read, url.host(), run, origin_s)
-        write, note, monotonic = part.write, run.note, clock.monotonic
-        while data := await read():
-            if end is not None and part.position + len(data) > end:
-                part.restart()
-                raise Refused(f"the server sends more than the {end} bytes that were stated")
-            write(data)
-            note(monotonic() - origin_s, len(data))
-            if part.must_wait:
-                await _wait_for_volume(run, part, clock, origin_s)
-    except BaseException:
+        response = run.response = await transport.open(url, _range_of(asked), secrets, fresh=fresh)
         try:
-            if run.reason is not None:
-                salvage(run, part, clock.monotonic() - origin_s)
-        finally:
-            response.close()
-        raise
-    check_end(run, part)
+            limit = _accept(run, response, part, asked, digest, clock)
+            read = (
+                response.read if limiter is None else limiter.reader(response.read, url.host(), run, origin_s)
+            )
+            at, write, note, monotonic = run.from_byte, part.write, run.note, clock.monotonic
+            while data := await read():
+                at += len(data)
+                if limit is not None and at > limit:
+                    part.restart()
+                    raise Refused(f"the server sends more than the {limit} bytes that were stated")
+                write(data)
+                note(monotonic() - origin_s, len(data))
+                stretch = part.stretch  # others may help from now on
+                if stretch is not None and not stretch.left_bytes and at != limit:
+                    response.close()  # the rest is theirs
+                    return
+                if part.must_wait:
+                    await _wait_for_volume(run, part, clock, origin_s)
+        except BaseException:
+            try:
+                if run.reason is not None:
+                    salvage(run, part, limit, clock.monotonic() - origin_s)
+            finally:
+                response.close()
+            raise
+        check_end(part, at, limit)
+    finally:
+        part.release()
 
 
-async def _wait_for_volume(run: Running, part: Part, clock: Clock, origin_s: float) -> None:
+def _accept(
+    run: Running, response: Response, part: Sink, asked: Asked, digest: Digest | None, clock: Clock
+) -> int | None:
+    """Judge the reply and make ``part`` ready for it; where its body ends in the file, if that is known."""
+    verdict = run.verdict = judge(response.status, response.headers, asked)
+    if verdict.action is not Action.ACCEPT:
+        raise _error_of(verdict, response, part, clock)
+    if not verdict.framed and run.size_bytes is None and digest is None:
+        raise Refused(NO_END)  # before a byte is read: such a body may go on until the disk is full
+    if verdict.from_byte != asked.from_byte:
+        part.restart()
+        run.learned_size = True  # it has the whole file to fetch after all
+    run.from_byte = verdict.from_byte
+    part.validator = verdict.validator
+    run.resumable = verdict.validator is not None or digest is not None
+    part.total_bytes = verdict.total_bytes or part.total_bytes
+    if run.size_bytes is None and verdict.total_bytes is not None:
+        run.size_bytes, run.learned_size = verdict.total_bytes, True
+    if asked.end_byte is None or verdict.body_bytes is None:
+        return run.size_bytes
+    return verdict.from_byte + verdict.body_bytes
+
+
+async def _wait_for_volume(run: Running, part: Sink, clock: Clock, origin_s: float) -> None:
     """The volume is behind; that is not the server's fault."""
     run.hold(clock.monotonic() - origin_s)
     try:
@@ -264,33 +298,38 @@ async def _wait_for_volume(run: Running, part: Part, clock: Clock, origin_s: flo
         run.let_go(clock.monotonic() - origin_s)
 
 
-def _range_of(part: Part) -> dict[str, str]:
-    """The headers that ask for what the part does not hold yet."""
-    if not part.position:
+def _range_of(asked: Asked) -> dict[str, str]:
+    """The headers that ask for it."""
+    if not asked.is_range:
         return {}
-    wanted = {"Range": f"bytes={part.position}-"}
-    if part.validator is not None:
-        wanted["If-Range"] = part.validator
+    last = "" if asked.end_byte is None else asked.end_byte - 1
+    wanted = {"Range": f"bytes={asked.from_byte}-{last}"}
+    if asked.validator is not None:
+        wanted["If-Range"] = asked.validator
     return wanted
 
 
-def salvage(run: Running, part: Part, now_s: float) -> None:
+def salvage(run: Running, part: Sink, limit: int | None, now_s: float) -> None:
     """Keep what had arrived before the attempt was broken off; it may even be the last byte."""
     if run.response is None or run.verdict is None or run.verdict.action is not Action.ACCEPT:
         return
+    stretch = part.stretch
+    if stretch is not None and not stretch.left_bytes:
+        return
+    at = part.position if stretch is None else stretch.position
     data = run.response.buffered()
-    if data and (run.size_bytes is None or part.position + len(data) <= run.size_bytes):
+    if data and (limit is None or at + len(data) <= limit):
         part.write(data)
         run.note(now_s, len(data))
 
 
-def check_end(run: Running, part: Part) -> None:
-    """Raise unless the end of the body is the end of the file."""
-    if run.size_bytes is not None and part.position < run.size_bytes:
-        raise Transient(f"the body ended after {part.position} of {run.size_bytes} bytes")
+def check_end(part: Sink, at: int, limit: int | None) -> None:
+    """Raise unless the body, which has ended at ``at``, has ended where it should."""
+    if limit is not None and at < limit and (part.stretch is None or part.stretch.left_bytes):
+        raise Transient(f"the body ended after {at} of {limit} bytes")
 
 
-def _error_of(verdict: Verdict, response: Response, part: Part, clock: Clock) -> SourceError:
+def _error_of(verdict: Verdict, response: Response, part: Sink, clock: Clock) -> SourceError:
     status, reason = response.status, verdict.reason
     match verdict.action:
         case Action.REFRESH:
@@ -303,7 +342,7 @@ def _error_of(verdict: Verdict, response: Response, part: Part, clock: Clock) ->
             return Transient(reason, http_status=status)
         case Action.REFUSE_RANGE:
             part.restart()
-            return Transient(reason, http_status=status)
+            return RangeRefused(reason, http_status=status)
         case _:
             return Refused(reason, http_status=status)
 

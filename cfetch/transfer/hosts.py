@@ -3,19 +3,23 @@
 - A host that throttles (429, 503) gets a smaller window: halved once per round of requests, and one more for
   each round that goes well (additive increase, multiplicative decrease: Chiu and Jain, 1989). Until its
   Retry-After is over, or a back-off where it names none, nothing starts there.
+- With a ``Width`` its places also follow from how many of its attempts are stragglers, and from what more of
+  them bring.
 - A host that fails again and again is left alone behind a breaker, but for one probe after each pause.
 - A host is given up when that lasts: one that never answered in this run after as many probes as a file has
   tries, one that did when the retry budget is over. Its entries then fail without a request.
 
-Memory: some 300 bytes a host, for those with attempts under way or troubles and a few thousand more.
+Memory: some 300 bytes a host (1.5 KiB with a width), for those with attempts under way or troubles and a few
+thousand more.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from cfetch.breaker import CLOSED, Position
 from cfetch.errors import SourceError, Straggling, Throttled, Transient
 from cfetch.placement.chooser import finish_s
+from cfetch.straggler.width import Change, Width
 from cfetch.transfer.retry import Limits, backoff_s
 
 __all__ = ["FAIR_BYTES", "Hosts", "Pause"]
@@ -37,6 +41,7 @@ class _Host:
     __slots__ = (
         "answered",
         "breaker",
+        "brought_bytes",
         "cut_s",
         "held_until_s",
         "load_bytes",
@@ -45,11 +50,14 @@ class _Host:
         "throttled",
         "too_long",
         "trouble_s",
+        "width",
         "window",
     )
 
-    def __init__(self, window: float) -> None:
-        self.window = window
+    def __init__(self, window: float, width: Width | None) -> None:
+        self.window = window  # while it throttles; beyond, its width is what counts
+        self.width = width
+        self.brought_bytes = 0  # by attempts that have ended
         self.running = 0
         self.load_bytes = 0
         self.breaker = CLOSED
@@ -61,15 +69,24 @@ class _Host:
         self.cut_s = -1.0
         self.speed_bps = 0.0
 
+    @property
+    def places(self) -> int:
+        window = int(self.window)
+        return window if self.width is None else min(window, self.width.places)
+
     def is_plain(self, most: int) -> bool:
         return not self.running and self.breaker is CLOSED and self.window >= most and not self.throttled
 
 
 class Hosts:
-    """``most``: attempts at once at one host in its best state."""
+    """``most``: attempts at once at one host, ever. ``new_width``: how many of them, as it turns out."""
 
-    def __init__(self, most: int, limits: Limits) -> None:
+    def __init__(
+        self, most: int, limits: Limits, *, new_width: Callable[[], Width | None] = lambda: None
+    ) -> None:
         self._most = most
+        self._new_width = new_width
+        self.changes: list[tuple[str, Change]] = []  # of widths; whoever tells of them empties it
         self._limits = limits
         self._hosts: dict[str, _Host] = {}
         self._leases: Mapping[str, int] = {}
@@ -90,7 +107,8 @@ class Hosts:
         one, if one was refused since this was last asked.
         """
         host = self._hosts.get(name)
-        running, window = (host.running, int(host.window)) if host is not None else (0, self._most)
+        host = host or self._new_host()
+        running, window = host.running, host.places
         refused = name in self._refused
         self._refused.discard(name)
         return running, max(running, min(window, running + max(waiting, refused)))
@@ -104,7 +122,7 @@ class Hosts:
             return float("inf")
         if host is None:
             return now_s
-        if host.running >= int(host.window):
+        if host.running >= host.places:
             return float("inf")
         return max(host.breaker.opens_s(now_s), host.held_until_s)
 
@@ -150,7 +168,7 @@ class Hosts:
         """An attempt takes a place at ``name``; ``size_bytes`` are wanted, as far as that is known."""
         host = self._hosts.get(name)
         if host is None:
-            host = self._hosts[name] = _Host(float(self._most))
+            host = self._hosts[name] = self._new_host()
         host.running += 1
         host.load_bytes += size_bytes
         host.breaker = host.breaker.started()
@@ -183,8 +201,10 @@ class Hosts:
             rate_bps = received / (now_s - started_s)
             weight = SPEED_WEIGHT if host.speed_bps else 1.0
             host.speed_bps += weight * (rate_bps - host.speed_bps)
+        host.brought_bytes += received
         host.answered = host.answered or received > 0
         if isinstance(error, Straggling):
+            self._note_end(name, host, straggler=True)
             return None
         if isinstance(error, Throttled):
             return self._throttled(name, host, error, now_s, started_s, jitter)
@@ -195,7 +215,35 @@ class Hosts:
         host.throttled = host.too_long = 0
         host.breaker = CLOSED
         host.window = min(float(self._most), host.window + 1.0 / host.window)
+        if error is None:
+            self._note_end(name, host, straggler=False)
         return None
+
+    def look(self, now_s: float, received: Mapping[str, int], *, calm: bool) -> bool:
+        """See ``Width.look``, for all hosts; whether one of them may have more than before.
+
+        ``received``: by host, the bytes of the attempts under way.
+        """
+        rose = False
+        for name, host in self._hosts.items():
+            if host.width is None or not host.running:
+                continue
+            before = host.width.places
+            brought = host.brought_bytes + received.get(name, 0)
+            is_calm = calm and not host.throttled and host.window >= before
+            change = host.width.look(now_s, brought, host.running, calm=is_calm)
+            if change is not None:
+                self.changes.append((name, change))
+            rose = rose or host.places > before
+        return rose
+
+    def _new_host(self) -> _Host:
+        return _Host(float(self._most), self._new_width())
+
+    def _note_end(self, name: str, host: _Host, *, straggler: bool) -> None:
+        change = None if host.width is None else host.width.ended(straggler=straggler)
+        if change is not None:
+            self.changes.append((name, change))
 
     def _failed(self, name: str, host: _Host, now_s: float) -> Pause | None:
         host.trouble_s = now_s if host.trouble_s is None else host.trouble_s
@@ -215,7 +263,7 @@ class Hosts:
             host.cut_s = now_s
             host.throttled += 1
             host.too_long += (error.retry_after_s or 0.0) > self._limits.retry_budget_s
-            host.window = max(1.0, host.window / 2)
+            host.window = max(1.0, min(host.window, float(host.places)) / 2)
         elif error.retry_after_s is None:
             return None
         asked_s = error.retry_after_s

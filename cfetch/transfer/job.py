@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from cfetch.errors import CfetchError, Corrupt, Expired, SourceError, Straggling
+from cfetch.errors import CfetchError, Corrupt, Expired, LocalFault, SourceError, Straggling
 from cfetch.events import AttemptRecord, FileRecord, Status
 from cfetch.manifest.entry import Entry
 from cfetch.secret import SecretText, SecretUrl
@@ -46,12 +46,17 @@ class Job:
         "_own_url",
         "adopted_bytes",
         "attempts",
+        "begun",
         "best_bytes",
+        "changed",
         "corrupt",
         "due_s",
         "entry",
         "errors",
         "expires_at",
+        "extras",
+        "failed_extras",
+        "fault",
         "fresh",
         "gave_up",
         "headers",
@@ -120,6 +125,11 @@ class Job:
         self.verified = "none"
         self.gave_up = ""  # the limit that ended the tries, in words
         self.attempts: list[AttemptRecord] = []
+        self.begun = 0  # attempts, those of further streams too
+        self.extras: frozenset[int] = frozenset()  # keys of the further streams
+        self.failed_extras = 0
+        self.fault: LocalFault | None = None  # that one of them has met
+        self.changed: asyncio.Future[None] | None = None  # done when one of them ends
 
     def host_of(self, source: int) -> str:
         """The host that a source is asked at."""

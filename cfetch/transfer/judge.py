@@ -9,8 +9,9 @@ The rules, in the order in which they are asked (RFC 9110 names in brackets):
 4. 206 without having asked for a range: REFUSE. With one [14.4]: Content-Range must be there, be a single
    byte range, start where we asked, end where its object ends, and agree with the manifest on the total;
    and the ETag [15.3.7] must be the part's. If not: REFUSE_RANGE, that is, forget the part and ask for the
-   whole.
-5. 200 to a range [14.2] means that the server has another version or no ranges: ACCEPT from byte 0.
+   whole. Where an end was asked for too, the range may end there or before [15.3.7], and not beyond.
+5. 200 to a range [14.2] means that the server has another version or no ranges: ACCEPT from byte 0; but
+   REFUSE_RANGE where an end was asked for, as others bring the rest.
 6. A length that contradicts the manifest: REFUSE before a byte is read.
 7. A body that ends with the connection, without length or chunks, may be cut without a trace: it is
    ``framed=False``, and only a size or a hash of the manifest can vouch for it.
@@ -32,7 +33,7 @@ class Action(Enum):
     """What the attempt has to do."""
 
     ACCEPT = "accept"
-    REFUSE_RANGE = "refuse range"  # drop the part, ask again for the whole
+    REFUSE_RANGE = "refuse range"  # drop what this reply was to be joined to, ask again for the whole
     REFUSE = "refuse"  # this source is wrong for good
     RETRY = "retry"
     THROTTLE = "throttle"
@@ -50,9 +51,15 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The request, as far as its answer is judged by it."""
 
     from_byte: int = 0
+    end_byte: int | None = None  # exclusive; None: to the end of the file
     size_bytes: int | None = None
     total_bytes: int | None = None  # what the reply stated that the part came from
     validator: str | None = None  # the strong ETag under which the part's bytes came
+
+    @property
+    def is_range(self) -> bool:
+        """Whether it asked for less than the whole."""
+        return self.from_byte > 0 or self.end_byte is not None
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -109,10 +116,12 @@ def judge(status: int, headers: Headers, asked: Asked) -> Verdict:
     framed = length is not None or bool(transfer)
     validator = etag if etag is not None and _STRONG_ETAG.fullmatch(etag) else None
     if encoding is not None and encoding.lower() != "identity":
-        action = Action.REFUSE_RANGE if asked.from_byte else Action.REFUSE
+        action = Action.REFUSE_RANGE if asked.is_range else Action.REFUSE
         return Verdict(action=action, reason="the reply is encoded although identity was asked for")
     if status == 206:
         return _partial(asked, range_text, length, etag, validator, framed)
+    if asked.end_byte is not None:
+        return _refuse_range("the server sends the whole file where a part of it was asked for")
     if length is not None and asked.size_bytes is not None and length != asked.size_bytes:
         return _refuse(f"the server has {length} bytes where the manifest says {asked.size_bytes}")
     return Verdict(
@@ -121,7 +130,7 @@ def judge(status: int, headers: Headers, asked: Asked) -> Verdict:
 
 
 def _by_status(status: int, asked: Asked) -> Verdict:
-    if status == 416 and asked.from_byte:
+    if status == 416 and asked.is_range:
         return Verdict(action=Action.REFUSE_RANGE, reason="HTTP 416: the server has no such range")
     action = STATUS.get(status)
     if action is None:
@@ -137,7 +146,7 @@ def _partial(
     validator: str | None,
     framed: bool,
 ) -> Verdict:
-    if not asked.from_byte:
+    if not asked.is_range:
         return _refuse("HTTP 206 although the whole file was asked for")
     match = _RANGE.fullmatch(range_text or "")
     if match is None:
@@ -146,12 +155,16 @@ def _partial(
     total = None if match[3] == "*" else int(match[3])
     if first != asked.from_byte:
         return _refuse_range(f"asked for byte {asked.from_byte}, got byte {first}")
-    if last < first or last > MAX_LENGTH or (total is not None and last != total - 1):
+    end = asked.end_byte
+    if last < first or last > MAX_LENGTH or (end is not None and last >= end):
+        return _refuse_range("the reply's Content-Range does not end where it was asked to")
+    if end is None and total is not None and last != total - 1:
         return _refuse_range("the reply's Content-Range does not end where the file ends")
     known = asked.total_bytes if asked.size_bytes is None else asked.size_bytes
     if total is None and known is None:
         return _refuse_range("the reply does not say where the file ends")
-    if known is not None and last + 1 != known:
+    size_bytes = last + 1 if end is None else known if total is None else total
+    if known is not None and size_bytes != known:
         return _refuse_range("the reply's Content-Range contradicts the manifest's size")
     if asked.validator is not None and etag != asked.validator:
         return _refuse_range("the file changed on the server between two tries")
@@ -162,7 +175,7 @@ def _partial(
         action=Action.ACCEPT,
         from_byte=first,
         body_bytes=body,
-        total_bytes=last + 1,
+        total_bytes=size_bytes,
         validator=validator,
         framed=framed,
     )

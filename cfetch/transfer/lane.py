@@ -11,8 +11,9 @@ from cfetch.errors import Blocked
 from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.placement.record import BatchRecord
 from cfetch.transfer.committer import Ended
+from cfetch.transfer.ranges import Ranges, Stretch
 
-__all__ = ["Holding", "Lane", "Part"]
+__all__ = ["Holding", "Lane", "Part", "Sink"]
 
 
 class Holding(NamedTuple):
@@ -29,19 +30,21 @@ class Holding(NamedTuple):
     other: Sequence[int] = ()
 
 
-class Part(Protocol):
-    """One entry's bytes on their way. What concerns only itself is known at once, in the event loop.
+class Sink(Protocol):
+    """Where one stream's bytes go. ``validator`` is the strong ETag under which they came.
 
-    ``position`` is the number of bytes held, ``validator`` the strong ETag under which they came, and
-    ``total_bytes`` the size that the reply stated.
+    ``stretch``: None while bytes come in order, from ``position`` to the end of the file; else they go to where
+    it stands, and no further than to its end. A sink may get one while its stream runs. ``total_bytes``: the
+    size of the file, as far as replies have stated it.
     """
 
     position: int
     validator: str | None
     total_bytes: int | None
+    stretch: Stretch | None
 
     def write(self, data: bytes) -> None:
-        """Append. Raises LocalFault for this write or an earlier one."""
+        """Take the next bytes. Raises LocalFault for this write or an earlier one."""
 
     @property
     def must_wait(self) -> bool:
@@ -51,7 +54,35 @@ class Part(Protocol):
         """Wait for the volume. Raises LocalFault."""
 
     def restart(self) -> None:
-        """Forget the bytes."""
+        """Forget what came: all of the file, but for a stream that helps only what this stream brought."""
+
+    def release(self) -> None:
+        """The stream is over: of its stretch, if it has one, the rest is missing again. May be repeated."""
+
+
+class Part(Sink, Protocol):
+    """One entry's bytes on their way. What concerns only itself is known at once, in the event loop.
+
+    ``position`` is the number of bytes held. ``ranges``: None while they come in order.
+    """
+
+    ranges: Ranges | None
+
+    def can_open_up(self, size_bytes: int) -> bool:
+        """Whether several streams may bring it from now on, if it is a file of ``size_bytes``."""
+
+    def open_up(self, size_bytes: int) -> Ranges:
+        """Let them; the stream under way goes on with a stretch of its own. Raises LocalFault."""
+
+    def writer(self, stretch: Stretch, *, same_source: bool = True) -> Sink:
+        """Where a stream that helps brings ``stretch``; its owner's goes to the part itself.
+
+        ``same_source``: from where the other bytes came, so their ETag must be the same; from elsewhere only
+        bytes are joined that the manifest's hash will prove.
+        """
+
+    async def catch_up(self) -> None:
+        """All ranges are held: read what the hash has not seen. To be done before ``verify``."""
 
     def came_from(self, *, mirror: bool) -> None:
         """The next bytes come from another source, whose validator is not known yet."""

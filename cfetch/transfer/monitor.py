@@ -26,6 +26,7 @@ from cfetch.transfer.attempt import BreakOff, Running
 from cfetch.transfer.hosts import FAIR_BYTES
 from cfetch.transfer.job import Job
 from cfetch.transfer.placing import Placing
+from cfetch.transfer.ranges import Ranges
 from cfetch.transfer.schedule import Schedule
 from cfetch.waste import wasted_bytes
 
@@ -47,6 +48,7 @@ class Monitor:
         emit: Listener,
         on_life: Callable[[str], None],
         *,
+        on_check: Callable[[], None] = lambda: None,
         placing: Placing | None = None,
     ) -> None:
         self._placing = placing
@@ -59,8 +61,10 @@ class Monitor:
         self._emit = emit
         self._speeds: dict[int, tuple[int, float, int, float]] = {}  # id -> (n, t, bytes, rate)
         self.active: dict[int, tuple[Running, Entry, str]] = {}
+        self.opened: dict[int, Ranges] = {}  # of entries that several streams bring
         self.ended = {"done": 0, "skipped": 0, "failed": 0, "cancelled": 0}
         self._on_life = on_life
+        self._on_check = on_check
         self._checked_s = 0.0
         self.bytes_done = 0
         self.bytes_wasted = 0
@@ -90,6 +94,7 @@ class Monitor:
         while True:
             await self._clock.sleep(self._policy.tick_s)
             self.check()
+            self._on_check()
 
     def check(self) -> None:
         """One look at all attempts under way."""
@@ -179,7 +184,7 @@ class Monitor:
                 failed=self.ended["failed"],
                 retries=self.retries,
                 bytes_done=self.bytes_done,
-                bytes_active=sum(view.bytes for view in active),
+                bytes_active=self._bytes_active(),
                 bytes_wasted=self.bytes_wasted,
                 bytes_adopted=self.bytes_adopted,
                 active=active,
@@ -194,6 +199,11 @@ class Monitor:
                 volumes=self._placing.views() if self._placing is not None else [],
             )
         )
+
+    def _bytes_active(self) -> int:
+        alone = (run for run, _, _ in self.active.values() if run.id not in self.opened)
+        held = sum(ranges.held_bytes for ranges in self.opened.values())
+        return held + sum(run.from_byte + run.received for run in alone)
 
     def _view(self, run: Running, entry: Entry, host: str, now_s: float) -> ActiveAttempt:
         elapsed_s = now_s - run.start_s

@@ -14,6 +14,8 @@ from cfetch.errors import Corrupt, VolumeFault
 from cfetch.manifest.digests import Hash, new_hash
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.placement.object_store import PIECE_BYTES, About, ObjectStore, Upload, piece_bytes_for
+from cfetch.transfer.lane import Sink
+from cfetch.transfer.ranges import Ranges, Stretch
 from cfetch.transfer.resume import identity, proof_of
 
 __all__ = ["ObjectPart", "Outlet"]
@@ -138,6 +140,26 @@ class ObjectPart:
         self.position = 0
         self.validator: str | None = None
         self.total_bytes: int | None = None
+        self.stretch: Stretch | None = None
+        self.ranges: Ranges | None = None
+
+    def can_open_up(self, size_bytes: int) -> bool:  # noqa: ARG002
+        """It takes bytes in order only."""
+        return False
+
+    def open_up(self, size_bytes: int) -> Ranges:
+        """Not to be asked for."""
+        raise NotImplementedError
+
+    def writer(self, stretch: Stretch, *, same_source: bool = True) -> Sink:
+        """Not to be asked for."""
+        raise NotImplementedError
+
+    async def catch_up(self) -> None:
+        """The hash has seen it all."""
+
+    def release(self) -> None:
+        """Its stream has no stretch."""
 
     def _new_hash(self) -> Hash | None:
         return new_hash(self._entry.digest.algorithm) if self._entry.digest else None

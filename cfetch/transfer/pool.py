@@ -28,7 +28,10 @@ from cfetch.transfer.placing import Placing
 from cfetch.transfer.refresh import UrlRefresher
 from cfetch.transfer.retry import Limits
 from cfetch.transfer.schedule import NEVER, Schedule
+from cfetch.transfer.staging import let_pass, was_the_move
+from cfetch.transfer.streams import Extra, Streams
 from cfetch.transfer.tries import Tries
+from cfetch.verdict import judged
 
 __all__ = ["Pool"]
 
@@ -90,7 +93,17 @@ class Pool:
             self._origin_s,
             emit,
             self._host_lives,
+            on_check=self._share_out,
             placing=self._placing,
+        )
+        self._streams = Streams(
+            settings,
+            self._policy,
+            self._hosts,
+            self._monitor,
+            total_bytes=plan.total_bytes,
+            clock=clock,
+            origin_s=self._origin_s,
         )
         self._tries = Tries(
             settings,
@@ -98,6 +111,7 @@ class Pool:
             self._hosts,
             self._policy,
             self._monitor,
+            self._streams,
             transport,
             headers=plan.headers,
             refresher=refresher,
@@ -107,6 +121,8 @@ class Pool:
             emit=emit,
         )
         self._idle: deque[asyncio.Future[None]] = deque()  # workers that wait for something to start
+        self._extras: deque[Extra] = deque()  # further streams that wait for a worker
+        self._in_hand = 0  # entries
         self._one_at_a_time = asyncio.Lock()
         self._workers: list[asyncio.Task[None]] = []
         self._stopping = self._has_mirrors = False  # the latter until an entry with mirrors is met
@@ -125,7 +141,9 @@ class Pool:
 
     async def run(self) -> None:
         """Work until every entry has ended, or ``stop``. A local fault is left in ``fault``."""
-        count = min(self._settings.concurrency, len(self._plan))
+        count = self._settings.concurrency
+        if not self._streams.is_on:
+            count = min(count, len(self._plan))
         async with asyncio.TaskGroup() as group:
             if self._placing is None:
                 await self._open()
@@ -214,24 +232,32 @@ class Pool:
 
     async def _work(self) -> None:
         while not self._stopping and (job := await self._next()) is not None:
+            if isinstance(job, Extra):
+                await self._tries.help(job)
+                self._wake_one()
+                continue
+            self._in_hand += 1
             try:
                 await self._bring(job)
             except LocalFault as fault:
                 self.fail(fault)
             finally:
+                self._in_hand -= 1
                 self._leave(job)
             if job.moved:
-                await _let_pass()
+                await let_pass()
 
-    async def _next(self) -> Job | None:
+    async def _next(self) -> Job | Extra | None:
         """The next entry to work on, with a place at its host where it is not to fail; None at the end."""
         while True:
+            if self._extras:
+                return self._extras.popleft()
             found = self.schedule.take(self.now())
             if isinstance(found, int) and self._placing is not None and self._placing.passes(found):
                 continue
             if found is not None:
                 return self._taken(found)
-            if self._placing.is_over if self._placing is not None else not self.schedule.waiting:
+            if self._is_over:
                 self._wake_one()  # each tells the next that it is over
                 return None
             waiter = asyncio.get_running_loop().create_future()
@@ -239,6 +265,24 @@ class Pool:
             wait_s = self.schedule.next_s() - self.now()
             await asyncio.wait([waiter], timeout=None if wait_s == NEVER else max(wait_s, SHORTEST_WAIT_S))
             waiter.cancel()
+
+    @property
+    def _is_over(self) -> bool:
+        """Nothing is left to start, and nobody whom an idle worker could help."""
+        if self._streams.is_on and self._in_hand:
+            return False
+        return self._placing.is_over if self._placing is not None else not self.schedule.waiting
+
+    def _share_out(self) -> None:
+        """Idle workers help those that have much left."""
+        idle = sum(not waiter.done() for waiter in self._idle) - len(self._extras)
+        if idle > 0 and self._streams.helps_any and not self._stopping:
+            try:
+                self._extras.extend(self._streams.assign(idle))
+            except LocalFault as fault:  # a part could not be opened up
+                self.fail(fault)
+            for _ in range(len(self._extras)):
+                self._wake_one()
 
     def _taken(self, found: int | Job) -> Job:
         now_s = self.now()
@@ -359,7 +403,7 @@ class Pool:
             self.finish(job, "cancelled", kept_bytes=job.part.leave())
             return False
         self._placing.drop(job)
-        return _was_the_move()
+        return was_the_move()
 
     def _stands(self, job: Job) -> None:
         if self._placing is not None:
@@ -445,26 +489,8 @@ class Pool:
             kept_bytes=kept_bytes,
             error=error,
         )
+        record = judged(record, stall_timeout_s=self._settings.stall_timeout)
         if status in ("failed", "cancelled"):
             self._policy.failed(job.entry.id)
         self._monitor.ended_with(record)
         self._emit(EntryFinished(t_s=record.end_s, record=record))
-
-
-def _was_the_move() -> bool:
-    """For the handler of a cancellation of a moved job: true if nobody else asked for it too."""
-    task = asyncio.current_task()
-    assert task is not None
-    return not task.uncancel()
-
-
-async def _let_pass() -> None:
-    """A moved job may have ended by itself before its cancellation came: it is met here."""
-    task = asyncio.current_task()
-    assert task is not None
-    if task.cancelling():
-        try:
-            await asyncio.sleep(0)
-        except asyncio.CancelledError:
-            if task.uncancel():
-                raise

@@ -36,7 +36,10 @@ WORTH_KEEPING_BYTES = (
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What lies beside a part (``cfetch.part/1``). ``boot_id`` tells whether the machine has restarted."""
+    """What lies beside a part (``cfetch.part/1``). ``boot_id`` tells whether the machine has restarted.
+
+    Beside one that is in ranges: ``held``, pairs of first byte and end, of the file's ``total_bytes``.
+    """
 
     schema: str = "cfetch.part/1"
     path: str
@@ -45,6 +48,8 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     identity: str
     validator: str | None
     boot_id: str
+    held: tuple[tuple[int, int], ...] | msgspec.UnsetType = msgspec.UNSET
+    total_bytes: int | msgspec.UnsetType = msgspec.UNSET
 
 
 def identity(url: SecretUrl) -> str:
@@ -71,7 +76,14 @@ def part_name(entry: Entry, boot_id: str, link: str | None = None) -> str:
     return kind + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def note_for(entry: Entry, validator: str | None, boot_id: str) -> Note:
+def note_for(
+    entry: Entry,
+    validator: str | None,
+    boot_id: str,
+    *,
+    held: tuple[tuple[int, int], ...] | msgspec.UnsetType = msgspec.UNSET,
+    total_bytes: int | msgspec.UnsetType = msgspec.UNSET,
+) -> Note:
     """The note for a part of ``entry`` whose bytes came under ``validator``."""
     return Note(
         path=entry.path,
@@ -80,6 +92,8 @@ def note_for(entry: Entry, validator: str | None, boot_id: str) -> Note:
         identity=identity(entry.url),
         validator=validator,
         boot_id=boot_id,
+        held=held,
+        total_bytes=total_bytes,
     )
 
 

@@ -25,10 +25,12 @@ from cfetch.transfer.attempt import BreakOff, Running, fetch, outcome_of
 from cfetch.transfer.hosts import Hosts
 from cfetch.transfer.http import Transport
 from cfetch.transfer.job import Job
+from cfetch.transfer.lane import Sink
 from cfetch.transfer.monitor import Monitor
 from cfetch.transfer.rate import limiter_of
 from cfetch.transfer.refresh import Link, UrlRefresher
 from cfetch.transfer.retry import Limits, RetryBudget, Spent, next_step
+from cfetch.transfer.streams import Extra, Streams
 
 __all__ = ["Tries"]
 
@@ -47,6 +49,7 @@ class Tries:
         hosts: Hosts,
         policy: Policy,
         monitor: Monitor,
+        streams: Streams,
         transport: Transport,
         *,
         headers: Headers,
@@ -61,6 +64,7 @@ class Tries:
         self._hosts = hosts
         self._policy = policy
         self._monitor = monitor
+        self._streams = streams
         self._transport = transport
         self._plan_headers = headers
         self._plan_secrets = {name: value.reveal() for name, value in headers}
@@ -77,17 +81,46 @@ class Tries:
 
         ``job`` has a place at its host. Raises SourceError (the file cannot be had) or LocalFault.
         """
-        while True:
-            if not job.attempts:
-                self._budget.earn()
+        try:
+            while True:
+                if not job.attempts:
+                    self._budget.earn()
+                error = await self._bring(job)
+                if error is None:
+                    return None
+                delay_s = self._after(job, error)
+                if delay_s > 0 or not self.place(job):
+                    return self._now() + delay_s
+        finally:
+            if job.part.ranges is not None:
+                self._streams.dismiss(job)
+
+    async def _bring(self, job: Job) -> SourceError | None:
+        """Bring all of the file that no other stream brings; None when it is whole and verified."""
+        part = job.part
+        while part.ranges is None or await self._streams.more(job):
             error = await self._renewed(job)
             if error is None:
                 error = await self._try_once(job)
-            if error is None:
-                return None
-            delay_s = self._after(job, error)
-            if delay_s > 0 or not self.place(job):
-                return self._now() + delay_s
+            if error is not None or part.ranges is None:
+                return error
+        try:
+            await part.catch_up()
+            job.verified = part.verify(job.entry.size_bytes, job.entry.digest)
+        except Corrupt as corrupt:
+            return corrupt
+        return None
+
+    async def help(self, extra: Extra) -> None:
+        """One try of a further stream; its entry's owner takes what it does not bring."""
+        fault, error = None, None
+        try:
+            if extra.stretch.left_bytes:
+                error = await self._try_once(extra.job, extra)
+        except LocalFault as met:
+            fault = met
+        finally:
+            self._streams.over(extra, fault, failed=error is not None and not isinstance(error, Straggling))
 
     def place(self, job: Job) -> bool:
         """Take a place at the best of the job's sources that bears one more; whether there is one.
@@ -171,24 +204,26 @@ class Tries:
         )
         return None
 
-    async def _try_once(self, job: Job) -> SourceError | None:
-        """One attempt; None when the part is whole and verified."""
+    async def _try_once(self, job: Job, extra: Extra | None = None) -> SourceError | None:
+        """One attempt; None when its stretch is here, or all of the part, which is verified then."""
         entry, part = job.entry, job.part
-        run = self._start(job)
+        sink: Sink = part if extra is None else part.writer(extra.stretch)
+        run = self._start(job, sink, extra)
         try:
             await fetch(
                 run,
-                part,
+                sink,
                 url=job.url,
                 secrets=job.secrets(self._plan_secrets),
                 digest=entry.digest,
                 transport=self._transport,
                 clock=self._clock,
                 origin_s=self._origin_s,
-                fresh=job.fresh,
+                fresh=job.fresh or extra is not None,
                 limiter=self._limiter,
             )
-            job.verified = part.verify(entry.size_bytes, entry.digest)
+            if part.ranges is None:
+                job.verified = part.verify(entry.size_bytes, entry.digest)
             self._end(job, run, "done", None)
             return None
         except asyncio.CancelledError:
@@ -205,24 +240,32 @@ class Tries:
             self._end_untold(job, run, str(fault))
             raise
 
-    def _start(self, job: Job) -> Running:
-        entry, position, now_s = job.entry, job.part.position, self._now()
-        immune = job.is_last_try(self._settings.max_attempts)
-        n = len(job.attempts) + 1
+    def _start(self, job: Job, sink: Sink, extra: Extra | None) -> Running:
+        entry, now_s, stretch = job.entry, self._now(), sink.stretch
+        position = sink.position if stretch is None else stretch.position
+        end = entry.size_bytes if stretch is None else stretch.end
+        immune = extra is None and job.is_last_try(self._settings.max_attempts)
+        job.begun += 1
+        n = job.begun
         run = Running(
             entry.id,
             n,
             now_s,
             from_byte=position,
-            size_bytes=entry.size_bytes,
+            size_bytes=entry.size_bytes if stretch is None else sink.total_bytes,
             immune=immune,
             at=0 if job.staging is None else job.staging.at,
+            key=None if extra is None else extra.key,
         )
-        wanted = None if entry.size_bytes is None else entry.size_bytes - position
+        run.hedged = extra is not None and extra.is_hedge
+        if stretch is not None and stretch.end != run.size_bytes:
+            run.to_byte = stretch.end
+        wanted = None if end is None else end - position
         self._policy.started(
-            entry.id, wanted, now_s, host=job.host, immune=immune, mitigations=job.mitigations
+            run.key, wanted, now_s, host=job.host, immune=immune, mitigations=job.mitigations
         )
-        self._monitor.active[entry.id] = (run, entry, job.host)
+        self._monitor.active[run.key] = (run, entry, job.host)
+        self._streams.began(run, job)
         self._emit(
             AttemptStarted(
                 t_s=now_s,
@@ -239,7 +282,7 @@ class Tries:
     def _end(self, job: Job, run: Running, outcome: Outcome, error: SourceError | None) -> None:
         """The attempt is over; its host is told."""
         now_s = self._now()
-        self._monitor.attempt_ended(run)
+        self._over(run)
         if outcome == "done":
             tail = run.from_byte > 0 and run.received < MIN_TAIL_BYTES
             told_bytes = None if tail else run.received
@@ -262,17 +305,23 @@ class Tries:
         if pause is not None:
             self._emit(HostPaused(t_s=now_s, host=pause.host, pause_s=pause.pause_s, reason=pause.reason))
 
-    def _end_untold(self, job: Job, run: Running, error: str) -> None:
+    def _end_untold(self, job: Job, run: Running, error: str, outcome: Outcome = "error") -> None:
         """The attempt is over for a reason that tells nothing about its host."""
-        self._monitor.attempt_ended(run)
+        self._over(run)
         self._policy.paused(run.key)
-        job.attempts.append(run.record("error", error, self._now(), host=job.mirror))
+        job.attempts.append(run.record(outcome, error, self._now(), host=job.mirror))
+
+    def _over(self, run: Running) -> None:
+        self._monitor.attempt_ended(run)
+        self._streams.ended(run)
 
     def _unless_whole(self, job: Job, run: Running, failure: SourceError) -> SourceError | None:
         """What stays of ``failure``: None if the last byte had come, and the file is whole after all."""
         entry, part = job.entry, job.part
         if run.size_bytes is None or part.position != run.size_bytes or not run.received:
             return failure
+        if part.ranges is not None:
+            return None  # whoever owns it proves it
         try:
             job.verified = part.verify(entry.size_bytes, entry.digest)
         except Corrupt as corrupt:
@@ -282,6 +331,10 @@ class Tries:
     def _broken_off(self, job: Job, run: Running) -> SourceError | None:
         """The monitor ended the attempt."""
         entry, part = job.entry, job.part
+        if run.reason in (BreakOff.OVERTAKEN, BreakOff.DISMISSED):
+            told = "another stream was ahead" if run.hedged else "not needed any more"
+            self._end_untold(job, run, told, "lost" if run.hedged else "error")
+            return None
         straggler = run.reason is BreakOff.STRAGGLER
         silent = Transient(f"no byte for {self._settings.stall_timeout:g} s")
         slow = Straggling("far slower than the other files")
@@ -290,7 +343,7 @@ class Tries:
         word: Outcome = "straggler" if straggler else "stalled"
         self._end(job, run, word if error else "done", error)
         if straggler:
-            job.mitigations += 1
+            job.mitigations += run.key == run.id
             self._emit(
                 StragglerCancelled(
                     t_s=self._now(),

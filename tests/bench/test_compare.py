@@ -5,10 +5,14 @@ import pytest
 
 from cfetch.bench.check import count_right
 from cfetch.bench.child import Outcome
-from cfetch.bench.compare import FINISHES, false_alarms, figures
+from cfetch.bench.compare import FINISHES, false_alarms, figures, held_back, run_once
 from cfetch.bench.content import Group, SyntheticSet, pieces
 from cfetch.bench.faults import Fault
+from cfetch.bench.network import HostShare, Network, Slow, Stall, connection_of
 from cfetch.bench.run import BenchOptions, run
+from cfetch.bench.scenario import Scenario
+from cfetch.bench.spec import Asked
+from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError, LocalFault
 from cfetch.events import AttemptRecord, FileRecord
 from cfetch.report.bench_document import Comparison
@@ -66,7 +70,8 @@ def test_times_are_from_first_attempt_to_end():
     assert result.p95_s == pytest.approx(3.85)
     assert (result.done, result.failed) == (4, 1)
     assert result.finishes_s == [10.0] * 4
-    assert (result.wall_s, result.cpu_s) == (3.0, 1.5)
+    assert figures("none", OUTCOME, records[:4], 0, {}).makespan_s == 4.0  # from the first start
+    assert (result.wall_s, result.cpu_s, result.makespan_s) == (3.0, 1.5, 10.0)
 
 
 def test_mitigations_retries_and_bytes_fetched_twice():
@@ -95,6 +100,47 @@ def test_a_false_alarm_is_a_cancel_that_the_origin_gave_no_cause_for(script, out
     """Attempt by attempt: a second cancel of a file that was slow only once is false."""
     entry = record(1, *(attempt(n, outcome) for n, outcome in enumerate(outcomes, 1)))
     assert false_alarms([entry], {} if script is None else {"f1": script}) == alarms
+
+
+def test_a_slow_connection_is_cause_enough():
+    """By the journal: slow or stalling lines, and rates far below usual; that request, no other."""
+    slow = Network(rate_bps=1e6, slow=Slow(fraction=1, rate_bps=1))
+    stalling = Network(stalls=Stall(fraction=1, after_bytes=10))
+    scattered = Network(rates_bps=(100.0, 1e6, 1e6))
+    asked = [Asked("f1", 1, 0, number) for number in range(1, 30)]
+    entry = record(1, attempt(1, "straggler"), attempt(2, "straggler"), attempt(3))
+    for network in (slow, stalling):
+        bad = held_back(scenario_with(network), asked[:1])
+        assert bad == {("f1", 1)}
+        assert false_alarms([entry], {}, bad) == 1
+    assert held_back(scenario_with(Network(rate_bps=1e6)), asked) == frozenset()
+    rates = [connection_of(scattered, 0, 0, number).rate_bps for number in range(1, 30)]
+    number = rates.index(100.0) + 1
+    assert held_back(scenario_with(scattered), [Asked("f1", 2, 0, number)]) == {("f1", 2)}
+    assert held_back(scenario_with(scattered), [Asked("f1", 2, 0, rates.index(1e6) + 1)]) == frozenset()
+
+
+def scenario_with(network):
+    return Scenario(name="s", groups=(Group("g-", 1, 1000),), network=network)
+
+
+def test_a_network_is_enacted_and_judged_by_its_journal(tmp_path):
+    """Two hosts; every second connection crawls: whoever is broken off there is no false alarm."""
+    hosts = (HostShare(), HostShare())
+    network = Network(rate_bps=4e6, hosts=hosts, requests=2, slow=Slow(fraction=0.3, rate_bps=4_000))
+    scenario = Scenario(
+        name="s",
+        groups=(Group("g-", 40, 20_000),),
+        network=network,
+        options={"policy": "cloudfetch", "padding": "200ms"},
+    )
+    result = run_once(scenario, tmp_path, "mitigated", faulty=True)
+    assert (result.done, result.wrong, result.exit_code) == (40, 0, 0)
+    assert result.mitigations >= 1
+    assert result.false_alarms == 0
+    assert 0 < result.makespan_s <= result.wall_s
+    journal = Asked.read(tmp_path / "journal.json")
+    assert {one.host for one in journal} == {0, 1}
 
 
 def test_many_finishes_are_thinned_but_the_last_stays():
@@ -169,3 +215,26 @@ def test_an_unknown_scenario_is_a_usage_error():
     """It is refused before anything starts."""
     with pytest.raises(ConfigError, match="no scenario 'x'"):
         run(BenchOptions(scenario="x"))
+
+
+def test_a_policy_stands_in_for_the_scenario_s_options(tmp_path, monkeypatch):
+    """Its defaults, not what was set by hand for another; without one the scenario's options hold."""
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text("files: [{count: 1, size: 1KiB}]\noptions: {padding: 200ms}")
+    asked = []
+
+    def compare(scenario, *_):
+        asked.append(scenario.arguments())
+        return []
+
+    monkeypatch.setattr("cfetch.bench.run.compare", compare)
+    told = run(BenchOptions(scenario=str(scenario), folder=tmp_path, policy="adaptive"))
+    plain = run(BenchOptions(scenario=str(scenario), folder=tmp_path))
+    assert asked == [
+        ["--concurrency", "16", "--policy", "adaptive"],
+        ["--concurrency", "16", "--padding", "200ms"],
+    ]
+    assert (told.policy, told.options) == ("adaptive", {"policy": "adaptive"})
+    assert (plain.policy, plain.options) == (Settings().policy, {"padding": "200ms"})
+    with pytest.raises(ConfigError, match="policy"):
+        run(BenchOptions(scenario=str(scenario), folder=tmp_path, policy="best"))

@@ -2,8 +2,10 @@
 
 import json
 
+import msgspec
 import pytest
 
+from cfetch.bench.network import Change, HostShare, Network, Slow, Stall, host_of
 from cfetch.bench.scenario_file import find_scenario, load_scenario, scenario_names
 from cfetch.errors import ConfigError
 
@@ -55,6 +57,28 @@ def test_the_manifest_names_every_file_once_with_its_size(written):
         name: content.size_bytes for name, content in scenario.spec(faulty=True).contents().items()
     }
     assert list(rows) != sorted(rows)
+
+
+def test_files_of_further_hosts_are_asked_for_there(written):
+    """As the network's rule shares them out, by their places in the manifest."""
+    scenario = load_scenario(written(FULL))
+    hosts = (HostShare(), HostShare(share=2))
+    scenario = msgspec.structs.replace(scenario, network=Network(hosts=hosts))
+    document = json.loads(scenario.manifest("http://a/", "http://b/"))
+    assert document["base_url"] == "http://a/"
+    for index, (row, name) in enumerate(zip(document["files"], scenario.names, strict=True)):
+        assert row["url"] == ("http://b/" if host_of(scenario.network, index) else "") + name
+    assert {row["url"].startswith("http://b/") for row in document["files"]} == {True, False}
+
+
+def test_the_ideal_network_has_no_bad_connections_but_all_else(written):
+    """What no client can do anything about stays: rates, link, changes, hosts."""
+    bad = {"slow": Slow(fraction=0.5, rate_bps=1), "stalls": Stall(fraction=0.5)}
+    stays = {"rate_bps": 5.0, "link_bps": 9.0, "changes": (Change(at_s=1, factor=2),), "requests": 3}
+    scenario = msgspec.structs.replace(load_scenario(written(FULL)), network=Network(**bad, **stays))
+    assert scenario.spec(faulty=True).network == scenario.network
+    assert scenario.spec(faulty=False).network == Network(**stays)
+    assert scenario.spec(faulty=False).faults == {}
 
 
 def test_faults_are_exact_and_left_out_of_the_ideal(written):

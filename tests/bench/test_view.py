@@ -14,6 +14,7 @@ def one_run(name, finishes, **more):
     fields = {
         "name": name,
         "wall_s": finishes[-1] if finishes else 1.0,
+        "makespan_s": 0.5,
         "cpu_s": 1.0,
         "exit_code": 0,
         "done": len(finishes),
@@ -49,6 +50,7 @@ def shown(runs, contenders=()):
         description="d",
         seed=1,
         concurrency=16,
+        policy="adaptive",
         options={"padding": "1s"},
         files=500,
         size_bytes=500 << 20,
@@ -63,10 +65,18 @@ def shown(runs, contenders=()):
 
 def test_the_tail_is_long_only_where_the_job_waited():
     """The unmitigated line runs to the end of the axis through dots; the others end early."""
-    ideal, none, mitigated, *_ = (line.plain for line in picture(RUNS))
+    ideal, none, mitigated, *_ = (line.plain for line in picture(RUNS, "adaptive"))
     assert none.count("·") == WIDTH - 2
     assert "·" not in ideal
     assert mitigated.count("·") <= 2
+
+
+def test_the_mitigated_run_goes_by_its_policy_s_name():
+    """In the picture, above the numbers, and with the workload."""
+    assert picture(RUNS, "adaptive")[2].plain.startswith("adaptive ")
+    lines = shown(RUNS).splitlines()
+    assert any(line.split() == ["ideal", "no", "mitigation", "adaptive"] for line in lines)
+    assert "policy adaptive, padding 1s" in " ".join(" ".join(lines).split())
 
 
 def colours(line):
@@ -76,21 +86,23 @@ def colours(line):
 
 def test_one_late_file_is_seen_and_red():
     """A single file after thousands still has a column, in red."""
-    line = picture([RUNS[0], one_run("none", [0.01] * 9999 + [10.0])])[1]
+    line = picture([RUNS[0], one_run("none", [0.01] * 9999 + [10.0])], "adaptive")[1]
     last = line.plain.rindex("▁")
     assert any(span.start <= last < span.end and "red" in str(span.style) for span in line.spans)
 
 
 def test_colours_tell_how_late_it_is_against_the_ideal_run():
     """Nothing is wrong in the ideal run, up to its last column; others warn up to twice its time."""
-    ideal, none, mitigated = picture([RUNS[0], one_run("none", [5.0]), one_run("mitigated", [1.5])])[:3]
+    ideal, none, mitigated = picture(
+        [RUNS[0], one_run("none", [5.0]), one_run("mitigated", [1.5])], "adaptive"
+    )[:3]
     assert (colours(ideal), colours(mitigated)) == (["green"], ["green", "yellow"])
     assert colours(none) == ["green", "yellow", "red"]
 
 
 def test_a_legend_explains_the_picture():
     """Every sign and colour that may appear, and where the axis ends."""
-    legend = " ".join(line.plain for line in picture(RUNS)[-2:])
+    legend = " ".join(line.plain for line in picture(RUNS, "adaptive")[-2:])
     for word in ("█", "▁", "·", "green", "yellow", "red", "slowest run's last"):
         assert word in legend
 
@@ -103,12 +115,12 @@ def test_every_line_fits_80_columns(last):
         one_run("none", [last / 7, last]),
         one_run("mitigated", [last]),
     ]
-    assert all(cell_len(line.plain) <= 80 for line in picture(runs))
+    assert all(cell_len(line.plain) <= 80 for line in picture(runs, "cloudfetch"))
 
 
 def test_a_run_without_a_single_file_is_an_empty_line():
     """Nothing finished, nothing drawn, no crash."""
-    assert picture([one_run("none", [])])[0].plain.split() == ["no", "mitigation", "1.0s"]
+    assert picture([one_run("none", [])], "adaptive")[0].plain.split() == ["no", "mitigation", "1.0s"]
 
 
 def test_the_table_has_the_numbers():

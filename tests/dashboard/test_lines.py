@@ -10,7 +10,14 @@ from cfetch.dashboard.facts import MAX_LINES
 from cfetch.dashboard.lines import json_lines, plain_lines, quiet_lines
 from cfetch.dashboard.open import choose, open_dashboard
 from cfetch.errors import Interrupted, LocalFault
-from cfetch.events import FallbackTriggered, HostPaused, RunFinished, RunStopping
+from cfetch.events import (
+    FallbackTriggered,
+    HostPaused,
+    RunFinished,
+    RunStopping,
+    SlowdownSeen,
+    WidthChanged,
+)
 from cfetch.report.summary import Tally
 from tests.dashboard.replay import HOSTILE, stream
 from tests.report.records import (
@@ -103,6 +110,25 @@ def test_a_host_that_is_left_alone_is_named():
         "pause_s": 30.0,
         "reason": "HTTP 503",
     }
+
+
+def test_a_change_of_width_is_told_with_its_reason():
+    """More or fewer at a time, and why; not for ever."""
+    narrower = WidthChanged(t_s=3.0, host="h\x1b", places=8, before=16, reason="9 of 10 were stragglers")
+    assert written(plain_lines, narrower) == [
+        "[   3.0s] h\\x1b: 8 downloads at a time instead of 16: 9 of 10 were stragglers"
+    ]
+    assert json.loads(written(json_lines, narrower)[0])["places"] == 8
+    assert len(written(plain_lines, *[narrower] * 100)) == MAX_LINES + 1
+
+
+def test_a_slowdown_that_is_nobodys_fault_is_told():
+    """And that nothing is done about it."""
+    seen = SlowdownSeen(t_s=3.0, active=16, reason="7 of 16 downloads are slow at once")
+    assert written(plain_lines, seen) == [
+        "[   3.0s] slow: 7 of 16 downloads are slow at once; no download is cancelled for it"
+    ]
+    assert json.loads(written(json_lines, seen)[0])["active"] == 16
 
 
 def test_a_volume_out_of_use_is_named():
@@ -317,6 +343,20 @@ def test_closing_words_of_a_bad_run():
     assert lines[0].startswith("failed: 0 of 30 files in place")
     assert lines[2:4] == ["  30 files failed:", "    a/0: HTTP 404 (refused)"]
     assert f"    and {30 - SHOWN_FAILURES} more" in lines
+
+
+@pytest.mark.parametrize(
+    ("saved_s", "wasted_bytes", "words"),
+    [
+        (740.0, 20, "1 straggler (0 cancelled), mitigation saved 12m 20s with 2.0 % of the bytes twice"),
+        (-3.0, 0, "1 straggler (0 cancelled), mitigation lost 3.0s"),
+    ],
+)
+def test_closing_words_tell_what_mitigation_was_worth(saved_s, wasted_bytes, words):
+    """Seconds over all files, and the price in bytes."""
+    slow = attempt(1, size=20, outcome="straggler", saved_s=saved_s, wasted_bytes=wasted_bytes)
+    one = record(0, 1000, slow, attempt(2, from_byte=20, size=980))
+    assert words in closing_lines(ended(started(1), *finished(one)).summary)[1]
 
 
 VOLUMES = ("/data1", "/data2", "s3://bucket/x")

@@ -18,7 +18,7 @@ from cfetch.pipeline.columns import TABLES, VERDICTS
 from cfetch.pipeline.load import load
 from cfetch.pipeline.writing import Work, write_chunk
 from cfetch.report.metrics import read_metrics
-from cfetch.report.verdict import verdicts
+from cfetch.report.verdict import mitigations
 from tests.pipeline.records import FIRST, MORE, metrics_file
 from tests.pipeline.scene import download, files_of, served, write_manifest
 from tests.report.records import attempt, record
@@ -109,7 +109,7 @@ def test_verdicts_are_the_reports(spark, real):
     """What each mitigation saved is what ``cfetch report`` says."""
     to, records = real
     rows = tables.verdicts(spark, to).collect()
-    wanted = [verdict for one in records for verdict in verdicts(one)]
+    wanted = [verdict for one in records for verdict in mitigations(one)]
     names = ("path", "attempt", "rate_bps", "elapsed_s", "projected_s", "finish_s", "saved_s", "wasted_bytes")
     assert sorted(tuple(row[name] for name in names) for row in rows) == sorted(
         tuple(getattr(one, name) for name in names) for one in wanted

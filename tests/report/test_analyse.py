@@ -8,7 +8,7 @@ import pytest
 
 from cfetch.report.analyse import SLOWEST, analyse
 from cfetch.report.metrics import Run, RunHeader
-from cfetch.report.verdict import running_rate_bps
+from cfetch.verdict import running_rate_bps
 from tests.report.records import attempt, record
 
 HEADER = RunHeader(instant="i1", wall_start="w", version="0", host="worker", settings={}, files=3)

@@ -112,6 +112,19 @@ def test_mitigation_counters():
     assert (summary.bytes.fetched, summary.bytes.wasted) == (240, 40)
 
 
+def test_the_verdicts_are_summed():
+    """Seconds saved and lost, and bytes twice, of the attempts that bear a verdict; the others have none."""
+    one = record(
+        0,
+        100,
+        attempt(1, outcome="straggler", size=30, saved_s=8.5, wasted_bytes=30),
+        attempt(2, outcome="lost", size=30, saved_s=-1.0, wasted_bytes=10),
+        attempt(3),
+    )
+    found = tally(started(2), *finished(one, record(1, 10, attempt()))).summary(1.0).stragglers
+    assert (found.saved_s, found.wasted_bytes) == (7.5, 40)
+
+
 def test_fallback_is_restored_when_progress_says_parallel_again():
     """The way back is seen in Progress, not assumed."""
     fell = [

@@ -204,9 +204,9 @@ def test_who_leaves_a_descriptor_behind_is_found_out(monkeypatch):
     left = []
 
     def forget(self):
-        if self._fd >= 0:
-            left.append(self._fd)
-            self._fd = -1
+        if self._file.fd >= 0:
+            left.append(self._file.fd)
+            self._file.fd = -1
 
     monkeypatch.setattr(Part, "close", forget)
     try:

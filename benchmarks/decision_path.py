@@ -1,0 +1,203 @@
+"""What a policy's decisions cost: processor time of the monitor's checks, as a share of one core.
+
+The real monitor and the real policy watch attempts that are numbers only: they advance evenly, end and begin
+anew, and every fiftieth crawls until it is broken off. Time is put forward by hand; nothing else is timed.
+``10,000/s``: so many checks a second that checks times attempts are 10,000, whatever the policy's own pace.
+``own pace``: as often as the policy itself wants them. ``a file``: what its start and its end cost besides.
+Usage::
+
+    python benchmarks/decision_path.py [--active N …] [--seconds S] [--profile] [--json]
+"""
+
+import argparse
+import asyncio
+import cProfile
+import random
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from cfetch.config.settings import Settings
+from cfetch.manifest.entry import Entry, SafePath
+from cfetch.secret import SecretUrl
+from cfetch.straggler.policy import Policy, policy_of
+from cfetch.transfer.attempt import BreakOff, Running
+from cfetch.transfer.monitor import Monitor
+from cfetch.transfer.schedule import Schedule
+
+POLICIES = ("cloudfetch", "adaptive")
+LOOKS_PER_S = 10_000
+SIZE_BYTES = 64 << 20
+RATE_BPS = 10.0 * (1 << 20)
+SLOW = 0.02  # of all attempts, at a fiftieth of the rate
+WARM_UP_S = 10.0  # every attempt has ended once by then, so that normal is known
+LATENCY_S = 0.04
+ENTRY = Entry(id=0, url=SecretUrl("http://h/f"), path=SafePath("f"), size_bytes=SIZE_BYTES)
+NO_ENTRIES: Schedule[Any] = Schedule([], [], 0, opens_s=lambda _, __, now_s: now_s, most_put_back=1)
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """Shares of one core; ``file_us`` is microseconds."""
+
+    policy: str
+    active: int
+    share: float
+    own_share: float
+    file_us: float
+
+
+class Attempt(Running):
+    """Advances at its own rate; to break it off ends nothing but a number."""
+
+    __slots__ = ("bps", "policy_bytes")
+
+    def break_off(self, reason: BreakOff) -> None:
+        """See ``Running``."""
+        self.reason = reason
+
+
+class World:
+    """``active`` attempts under the monitor's eyes. ``checking_s`` is what its checks took.
+
+    ``telling_s``: what it took to tell the policy of starts and ends.
+    """
+
+    def __init__(self, name: str, active: int) -> None:
+        self.now_s = 0.0
+        settings = Settings(policy=name, concurrency=min(active, 1024))
+        self.policy: Policy = policy_of(
+            name, settings.straggler, tick_s=settings.check_interval, concurrency=active
+        )
+        self.monitor = Monitor(self.policy, NO_ENTRIES, settings, self, 0.0, _deaf, _deaf)
+        self._dice = random.Random(active)
+        self._attempts: list[Attempt] = []
+        self._next = 0
+        self.files = 0
+        self.checking_s = self.telling_s = 0.0
+        for _ in range(active):
+            attempt = self._begin()
+            attempt.received = self._dice.randrange(SIZE_BYTES)  # they end one by one
+
+    def monotonic(self) -> float:
+        """See ``Clock``."""
+        return self.now_s
+
+    def wall(self) -> float:
+        """See ``Clock``."""
+        return self.now_s
+
+    async def sleep(self, seconds: float) -> None:
+        """See ``Clock``; nobody does."""
+
+    def run(self, seconds: float, tick_s: float) -> None:
+        """Let so much time pass, with a check at every tick."""
+        end_s = self.now_s + seconds
+        while self.now_s < end_s:
+            self.now_s += tick_s
+            self._advance(tick_s)
+            before = time.process_time()
+            self.monitor.check()
+            self.checking_s += time.process_time() - before
+            self._tell()
+
+    def forget(self) -> None:
+        """Measure anew from here."""
+        self.files, self.checking_s, self.telling_s = 0, 0.0, 0.0
+
+    def _begin(self) -> Attempt:
+        dice = self._dice
+        key, self._next = self._next, self._next + 1
+        attempt = Attempt(key, 1, self.now_s, from_byte=0, size_bytes=SIZE_BYTES, immune=False)
+        attempt.resumable = True
+        attempt.first_byte_s = attempt.last_byte_s = self.now_s + LATENCY_S
+        attempt.bps = RATE_BPS * dice.lognormvariate(0, 0.2) * (0.02 if dice.random() < SLOW else 1)
+        self.monitor.active[key] = (attempt, ENTRY, "h")
+        self._attempts.append(attempt)
+        before = time.process_time()
+        self.policy.started(key, SIZE_BYTES, self.now_s, host="h", immune=False, mitigations=0)
+        self.telling_s += time.process_time() - before
+        return attempt
+
+    def _advance(self, tick_s: float) -> None:
+        for attempt in self._attempts:
+            attempt.received = min(SIZE_BYTES, attempt.received + int(attempt.bps * tick_s))
+            attempt.last_byte_s = self.now_s
+
+    def _tell(self) -> None:
+        ended = [a for a in self._attempts if a.reason is not None or a.received == SIZE_BYTES]
+        for attempt in ended:
+            self._attempts.remove(attempt)
+            self.monitor.attempt_ended(attempt)
+            before = time.process_time()
+            if attempt.reason is None:
+                first_s = attempt.first_byte_s
+                self.policy.finished(attempt.key, SIZE_BYTES, self.now_s, first_byte_s=first_s)
+            else:
+                self.policy.cancelled(attempt.key, self.now_s, 0)
+            self.telling_s += time.process_time() - before
+            self.files += 1
+            self._begin()
+
+
+def _deaf(_: object) -> None:
+    """Nobody listens."""
+
+
+async def cost(name: str, active: int, seconds: float) -> Cost:
+    """One policy with so many attempts under way."""
+    world = World(name, active)
+    world.run(WARM_UP_S, world.policy.tick_s)
+    world.forget()
+    world.run(seconds, active / LOOKS_PER_S)
+    share, file_us = world.checking_s / seconds, 1e6 * world.telling_s / max(1, world.files)
+    world.forget()
+    world.run(seconds, world.policy.tick_s)
+    return Cost(
+        policy=name, active=active, share=share, own_share=world.checking_s / seconds, file_us=file_us
+    )
+
+
+async def profile(name: str, active: int, seconds: float) -> None:
+    """Where the time of the checks goes."""
+    world = World(name, active)
+    world.run(WARM_UP_S, world.policy.tick_s)
+    profiler = cProfile.Profile()
+    world.monitor.check = _profiled(profiler, world.monitor.check)  # type: ignore[method-assign]
+    world.run(seconds, active / LOOKS_PER_S)
+    profiler.print_stats("tottime")
+
+
+def _profiled(profiler: cProfile.Profile, check: Callable[[], None]) -> Callable[[], None]:
+    return lambda: profiler.runcall(check)
+
+
+def main() -> None:
+    """A Markdown table, or all as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--active", nargs="+", type=int, default=[16, 64, 256, 1024])
+    parser.add_argument("--policies", nargs="+", choices=POLICIES, default=POLICIES)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    costs = []
+    for name in args.policies:
+        for active in args.active:
+            if args.profile:
+                asyncio.run(profile(name, active, args.seconds))
+            else:
+                costs.append(asyncio.run(cost(name, active, args.seconds)))
+    if args.json:
+        sys.stdout.buffer.write(msgspec.json.encode(costs) + b"\n")
+    elif costs:
+        print("| policy | active | 10,000/s | own pace | a file |\n|---|---|---|---|---|")
+        for one in costs:
+            cells = (f"{one.share:.2%}", f"{one.own_share:.2%}", f"{one.file_us:.0f} µs")
+            print(f"| {one.policy} | {one.active} | {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    main()

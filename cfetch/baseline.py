@@ -1,0 +1,78 @@
+"""What earlier runs have learned about hosts: ``baseline.json`` in the state, host names and numbers only.
+
+It makes a run's first seconds better and nothing else, so no fault of it is a fault of the run.
+"""
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from cfetch.secret import printable
+from cfetch.straggler.knowledge import NOTHING, Knowledge, aged, is_sound, merged
+
+__all__ = ["keep_baseline", "read_baseline"]
+
+NAME = "baseline.json"
+MOST_BYTES = 1 << 20  # ten times what we write
+
+
+def read_baseline(state: Path, wall_s: float) -> tuple[Knowledge, str | None]:
+    """What is known at ``wall_s``, and why it is nothing where that is for a person to know.
+
+    Only a regular file of this user counts: what is slow is decided by it.
+    """
+    path = state / NAME
+    try:
+        found = _read(path)
+    except FileNotFoundError:
+        return NOTHING, None
+    except (OSError, ValueError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or _NOT_OURS
+        return NOTHING, f"{printable(str(path), 1000)} is not used: {why}. This run learns anew"
+    return aged(found, wall_s), None
+
+
+def keep_baseline(state: Path, learned: Knowledge, wall_s: float) -> None:
+    """Add ``learned`` to what stands there: a kill leaves the old file or the new one. Never raises OSError.
+
+    Of two runs that end at once the later one's file stays, without what the other has just added.
+    """
+    if not learned.hosts:
+        return
+    before, _ = read_baseline(state, wall_s)
+    data = msgspec.json.encode(merged(before, learned, wall_s))
+    hidden = state / f".{NAME}.{os.getpid()}"
+    with suppress(OSError):
+        hidden.unlink(missing_ok=True)  # of a run that was killed here, or a stranger's link
+        try:
+            with os.fdopen(
+                os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb"
+            ) as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            hidden.replace(state / NAME)
+        except OSError:
+            hidden.unlink(missing_ok=True)
+            raise
+
+
+_NOT_OURS = "it is no baseline of this version of cfetch"
+
+
+def _read(path: Path) -> Knowledge:
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            raise ValueError("not a file of this user")
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise ValueError("too large")
+    knowledge = msgspec.json.decode(data, type=Knowledge)  # its errors are ValueErrors
+    if knowledge.schema != NOTHING.schema:
+        raise ValueError("of another version")
+    return Knowledge(hosts={name: one for name, one in knowledge.hosts.items() if is_sound(one)})

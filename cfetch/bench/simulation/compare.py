@@ -1,0 +1,112 @@
+"""`cfetch bench --simulate` as one call: scenarios and seeds in, a ``Simulation`` out."""
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
+from statistics import fmean, median
+
+import msgspec
+
+from cfetch import __version__
+from cfetch.bench.scenario import Scenario
+from cfetch.bench.scenario_file import find_scenario, simulated_names
+from cfetch.bench.simulation.play import IDEAL, simulate
+from cfetch.report.simulation_document import Comparison, Played, Row, Simulation, verdict
+
+__all__ = ["SEEDS", "SimulationOptions", "compare", "run"]
+
+SEEDS = 5  # the median and the worst of fewer say little; all scenarios take two minutes so on two processors
+FEW_FILES = 20_000  # over all runs: a second or two, no longer than it takes to start processes
+SAY_EVERY = 10  # runs; some seconds
+
+
+class SimulationOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What to simulate. No ``scenarios``: all that come with cfetch for it; ``seeds`` runs of each."""
+
+    scenarios: tuple[str, ...] = ()
+    seeds: int = SEEDS
+    policies: tuple[str, ...] = ("none", "cloudfetch", "adaptive", "oracle")
+
+
+class _Job(msgspec.Struct, frozen=True):
+    scenario: Scenario
+    policy: str
+    seed: int
+
+    def play(self) -> Played:
+        return simulate(self.scenario, self.policy, self.seed)
+
+
+def run(options: SimulationOptions, say: Callable[[str], None] = lambda _: None) -> Simulation:
+    """Play every scenario under every policy and the ideal one, with seeds 1, 2, ... on all processors.
+
+    ``say`` gets a line for a person now and then.
+
+    Raises:
+        ConfigError: no such scenario, or a wrong one.
+        UsageError: no such policy.
+    """
+    scenarios = [find_scenario(name) for name in options.scenarios or simulated_names()]
+    seeds = range(1, options.seeds + 1)
+    names = (IDEAL, *options.policies)
+    jobs = [_Job(*one) for one in product(scenarios, names, seeds)]
+    played: list[Played] = []
+    for one in _results(jobs):
+        played.append(one)
+        if len(played) % SAY_EVERY == 0:
+            say(f"{len(played)} of {len(jobs)} runs; {one.scenario}")
+    size = len(names) * len(seeds)
+    return Simulation(
+        version=__version__,
+        seeds=list(seeds),
+        scenarios=[
+            compare(scenario, played[at * size : (at + 1) * size]) for at, scenario in enumerate(scenarios)
+        ],
+        runs=played,
+    )
+
+
+def _results(jobs: Sequence[_Job]) -> Iterator[Played]:
+    """In the order of the jobs, whoever plays them."""
+    workers = min(os.cpu_count() or 1, len(jobs))
+    if workers == 1 or sum(group.count for job in jobs for group in job.scenario.groups) < FEW_FILES:
+        yield from map(_Job.play, jobs)
+        return
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        try:
+            yield from pool.map(_Job.play, jobs)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def compare(scenario: Scenario, played: Sequence[Played]) -> Comparison:
+    """The runs of one scenario under all policies and the ideal one, which has to be among them."""
+    ideal_s = {one.seed: one.makespan_s for one in played if one.policy == IDEAL}
+    policies = dict.fromkeys(one.policy for one in played if one.policy != IDEAL)
+    rows = [_row(name, [one for one in played if one.policy == name], ideal_s) for name in policies]
+    return Comparison(
+        scenario=scenario.name,
+        description=scenario.description,
+        files=sum(group.count for group in scenario.groups),
+        size_bytes=scenario.size_bytes,
+        ideal_s=median(ideal_s.values()),
+        rows=rows,
+        verdict=verdict(rows),
+    )
+
+
+def _row(policy: str, runs: Sequence[Played], ideal_s: dict[int, float]) -> Row:
+    ratios = [one.makespan_s / max(ideal_s[one.seed], 1e-6) for one in runs]
+    return Row(
+        policy=policy,
+        makespan_s=median(one.makespan_s for one in runs),
+        ratio_p50=round(median(ratios), 4),
+        ratio_worst=round(max(ratios), 4),
+        mitigations=fmean(one.mitigations for one in runs),
+        false_alarms=fmean(one.false_alarms for one in runs),
+        twice=fmean(one.twice_bytes / max(one.size_bytes, 1) for one in runs),
+        not_done=sum(one.failed for one in runs),
+    )

@@ -1,0 +1,186 @@
+"""Bytes as a fluid: each flow has a rate at any time, and everything that happens to it is computed exactly.
+
+The link is shared by max-min fairness, found by progressive filling (Bertsekas and Gallager, Data Networks,
+2nd ed., 6.5.2): that is what long flows of TCP with equal round trips come to. Rates change only when a flow
+begins, ends or meets another limit, or when the network changes; so there are no time steps and no error of
+steps. A link that is not full costs O(1) at such a moment, a full one O(n log n) for n flows.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable
+
+from cfetch.bench.network import Network, factor_at
+
+__all__ = ["Flow", "Link"]
+
+FASTEST_BPS = 1e15  # where nothing limits a connection
+GRAIN_S = 2e-9  # twice what an event loop's clock resolves: a timer may be so much early
+
+
+class Flow:
+    """Bytes of one reply on their way.
+
+    ``got`` of them have come; ``tell`` is called when there are ``mark`` of them, or it is ``wake_s``.
+    ``limit_bps`` is what its connection carries while the network is as usual.
+    """
+
+    __slots__ = (
+        "cap_bps",
+        "got",
+        "host",
+        "limit_bps",
+        "mark",
+        "rate_bps",
+        "settled_s",
+        "tell",
+        "timer",
+        "timer_s",
+        "wake_s",
+    )
+
+    def __init__(self, host: int, limit_bps: float, tell: Callable[[], None]) -> None:
+        self.host = host
+        self.limit_bps = limit_bps
+        self.tell = tell
+        self.got = 0.0
+        self.mark = 0.0
+        self.wake_s = math.inf
+        self.rate_bps = self.cap_bps = 0.0
+        self.settled_s = 0.0
+        self.timer: asyncio.TimerHandle | None = None
+        self.timer_s = math.inf
+
+
+class Link:
+    """What all flows share. Make it inside the virtual loop, at the run's start."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._loop = asyncio.get_running_loop()
+        self._origin_s = self._loop.time()
+        self._flows: dict[Flow, None] = {}  # in the order of their starts
+        self._is_full = False
+        self._factors = [1.0] * len(network.hosts)
+        self._link_bps = network.link_bps
+        self._look()
+        for change in network.changes:
+            for at_s in (change.at_s, change.until_s):
+                if at_s is not None and at_s > 0:
+                    self._loop.call_at(self._origin_s + at_s, self._changed)
+
+    def now(self) -> float:
+        """Seconds of the run."""
+        return self._loop.time() - self._origin_s
+
+    def factor(self, host: int) -> float:
+        """How many times as long everything takes there now."""
+        return self._factors[host]
+
+    def start(self, flow: Flow) -> None:
+        """Its bytes flow from now on."""
+        flow.settled_s = self._loop.time()
+        flow.cap_bps = self._cap(flow)
+        self._flows[flow] = None
+        self._share(flow)
+
+    def stop(self, flow: Flow) -> None:
+        """And not any more; harmless when they do not."""
+        if flow in self._flows:
+            self.settle(flow)
+            del self._flows[flow]
+            flow.rate_bps = 0.0
+            if flow.timer is not None:
+                flow.timer.cancel()
+                flow.timer = None
+            self._share(None)
+
+    def limit(self, flow: Flow, limit_bps: float) -> None:
+        """Its connection carries so much from now on."""
+        flow.limit_bps = limit_bps
+        if flow in self._flows:
+            flow.cap_bps = self._cap(flow)
+            self._share(flow)
+
+    def settle(self, flow: Flow) -> None:
+        """Bring ``got`` up to now."""
+        now_s = self._loop.time()
+        got = flow.got + flow.rate_bps * (now_s - flow.settled_s)
+        flow.settled_s = now_s
+        flow.got = flow.mark if got >= flow.mark - max(flow.rate_bps * GRAIN_S, 1e-3) else got
+
+    def arm(self, flow: Flow) -> None:
+        """``mark``, ``wake_s`` or the rate is another: see that ``tell`` is called in time."""
+        due_s = flow.wake_s
+        if flow.rate_bps > 0:
+            due_s = min(due_s, flow.settled_s + (flow.mark - flow.got) / flow.rate_bps)
+        if flow.timer is not None:
+            if flow.timer_s <= due_s:
+                return  # it will look again
+            flow.timer.cancel()
+            flow.timer = None
+        if due_s < math.inf:
+            flow.timer_s = due_s
+            flow.timer = self._loop.call_at(due_s, self._fire, flow)
+
+    def _fire(self, flow: Flow) -> None:
+        flow.timer = None
+        self.settle(flow)
+        if flow.got >= flow.mark or self._loop.time() >= flow.wake_s - GRAIN_S:
+            flow.tell()
+        else:
+            self.arm(flow)
+
+    def _cap(self, flow: Flow) -> float:
+        return min(flow.limit_bps, FASTEST_BPS) / self._factors[flow.host]
+
+    def _look(self) -> None:
+        now_s = self.now() + GRAIN_S
+        network = self._network
+        self._factors = [factor_at(network, host, now_s) for host in range(len(network.hosts))]
+        if network.link_bps is not None:
+            self._link_bps = network.link_bps / factor_at(network, None, now_s)
+
+    def _changed(self) -> None:
+        self._look()
+        for flow in self._flows:
+            self.settle(flow)
+            flow.cap_bps = self._cap(flow)
+        self._share_all()
+
+    def _share(self, changed: Flow | None) -> None:
+        """Give every flow its rate; only ``changed`` has another limit than before."""
+        if self._link_bps is None:
+            if changed is not None:
+                self._run(changed, changed.cap_bps)
+            return
+        was_full = self._is_full
+        self._is_full = sum([flow.cap_bps for flow in self._flows]) > self._link_bps
+        if was_full or self._is_full:
+            self._share_all()
+        elif changed is not None:
+            self._run(changed, changed.cap_bps)
+
+    def _share_all(self) -> None:
+        left_bps = math.inf if self._link_bps is None else self._link_bps
+        self._is_full = sum([flow.cap_bps for flow in self._flows]) > left_bps
+        if not self._is_full:
+            for flow in self._flows:
+                self._run(flow, flow.cap_bps)
+            return
+        waiting = len(self._flows)
+        for flow in sorted(self._flows, key=_by_cap):
+            rate_bps = min(flow.cap_bps, left_bps / waiting)
+            left_bps -= rate_bps
+            waiting -= 1
+            self._run(flow, rate_bps)
+
+    def _run(self, flow: Flow, rate_bps: float) -> None:
+        if rate_bps != flow.rate_bps:
+            self.settle(flow)
+            flow.rate_bps = rate_bps
+            self.arm(flow)
+
+
+def _by_cap(flow: Flow) -> float:
+    return flow.cap_bps

@@ -1,0 +1,136 @@
+"""What knows the truth: the policy that can look at connections, and the count of false alarms."""
+
+import math
+from collections.abc import Collection
+from typing import Any, cast
+
+import msgspec
+
+from cfetch.bench.network import Network
+from cfetch.bench.simulation.transport import SimTransport, usual_bps
+from cfetch.config.straggler import StragglerConfig
+from cfetch.straggler.detector import Detector
+from cfetch.straggler.policy import Check, Flagged, Live, Policy
+
+__all__ = ["Oracle", "Watched", "watched"]
+
+TICK_S = 0.05
+
+
+class Oracle(Detector):
+    """Breaks off at once whoever is held back, where a fresh connection of the usual kind would be faster.
+
+    No policy can know that much, so none is expected to be as good. It keeps the engine's rules: an attempt
+    that is immune is left alone, and the engine makes an entry immune after some rescues.
+    """
+
+    def __init__(self, network: Network, transport: SimTransport) -> None:
+        super().__init__(StragglerConfig(enabled=False), tick_s=TICK_S)
+        self._network = network
+        self._transport = transport
+        self._wanted: dict[int, tuple[int, int]] = {}  # by key: host and bytes, of attempts that may be ended
+        self._broken: set[int] = set()
+
+    @property
+    def total_stragglers(self) -> int:
+        """See ``Policy``."""
+        return len(self._broken)
+
+    def started(
+        self,
+        key: int,
+        size_bytes: int | None,
+        now_s: float,
+        *,
+        host: str = "",
+        immune: bool,
+        mitigations: int,
+    ) -> None:
+        """See ``Policy``."""
+        super().started(key, size_bytes, now_s, host=host, immune=immune, mitigations=mitigations)
+        self._wanted.pop(key, None)
+        if not immune and size_bytes is not None:
+            self._wanted[key] = (int(host), size_bytes)
+
+    def sized(self, key: int, size_bytes: int) -> None:
+        """See ``Policy``."""
+        super().sized(key, size_bytes)
+        if key in self._wanted:
+            self._wanted[key] = (self._wanted[key][0], size_bytes)
+
+    def finished(
+        self, key: int, size_bytes: int | None, now_s: float, *, first_byte_s: float | None = None
+    ) -> None:
+        """See ``Policy``."""
+        super().finished(key, size_bytes, now_s, first_byte_s=first_byte_s)
+        self._wanted.pop(key, None)
+
+    def check(self, now_s: float, attempts: Collection[Live] = ()) -> Check:
+        """See ``Policy``."""
+        found = []
+        for attempt in attempts:
+            exchange, wanted = self._transport.exchange(attempt.key), self._wanted.get(attempt.key)
+            if exchange is None or wanted is None or not exchange.is_held_back:
+                continue
+            host, size_bytes = wanted
+            left_bytes = size_bytes - (attempt.received if attempt.resumable else 0)
+            fresh_s = self.fresh_s(str(host), left_bytes)
+            left_s = exchange.left_s(size_bytes)
+            if left_s > fresh_s:
+                found.append(
+                    Flagged(attempt.key, 0.0, fresh_s, None if left_s == math.inf else now_s + left_s)
+                )
+                self._broken.add(attempt.key)
+                del self._wanted[attempt.key]
+        check = super().check(now_s, attempts)
+        return msgspec.structs.replace(check, stragglers=tuple(found))
+
+    def remaining_s(self, key: int) -> float | None:  # type: ignore[override]  # the formula knows nothing here
+        """See ``Policy``."""
+        exchange, wanted = self._transport.exchange(key), self._wanted.get(key)
+        return None if exchange is None or wanted is None else exchange.left_s(wanted[1])
+
+    def fresh_s(self, host: str, size_bytes: int) -> float:  # type: ignore[override]
+        """See ``Policy``: at the usual rate, with the usual latency and a connection to be made."""
+        number, network = int(host), self._network
+        latency_s = 2 * network.latency_s * network.hosts[number].latency_factor
+        usual_s = latency_s + size_bytes / usual_bps(network, number)
+        return usual_s * self._transport.link.factor(number)
+
+
+class Watched:
+    """Any policy, while ``mitigations`` are counted, and those among them that hit a connection in order."""
+
+    def __init__(self, policy: Policy, transport: SimTransport) -> None:
+        self._policy = policy
+        self._transport = transport
+        self.mitigations = 0
+        self.false_alarms = 0
+
+    def started(self, key: int, size_bytes: int | None, now_s: float, **how: Any) -> None:  # noqa: ANN401
+        """Called by the task that is about to ask."""
+        self._transport.begins(key)
+        self._policy.started(key, size_bytes, now_s, **how)
+
+    def check(self, now_s: float, attempts: Collection[Live] = ()) -> Check:
+        """Look at what is flagged before it is broken off."""
+        check = self._policy.check(now_s, attempts)
+        for flagged in check.stragglers:
+            exchange = self._transport.exchange(flagged.id)
+            self.mitigations += 1
+            self.false_alarms += exchange is None or not exchange.is_held_back
+        return check
+
+    def finished(self, key: int, size_bytes: int | None, now_s: float, **how: Any) -> None:  # noqa: ANN401
+        """See ``Policy``."""
+        self._transport.ends(key)
+        self._policy.finished(key, size_bytes, now_s, **how)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - all else is the policy's own
+        return getattr(self._policy, name)
+
+
+def watched(policy: Policy, transport: SimTransport) -> tuple[Policy, Watched]:
+    """The policy for the pool, and the same object for who counts."""
+    seen = Watched(policy, transport)
+    return cast("Policy", seen), seen

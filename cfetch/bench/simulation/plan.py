@@ -1,0 +1,69 @@
+"""A scenario's files as a plan in memory; entries are made when asked for: a million cost some megabytes."""
+
+import random
+from array import array
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import cast
+
+from cfetch.bench.faults import Script
+from cfetch.bench.network import Network, host_of
+from cfetch.bench.scenario import Scenario
+from cfetch.manifest.entry import Entry, SafePath
+from cfetch.manifest.fields import Headers
+from cfetch.manifest.plan import Plan
+from cfetch.secret import SecretUrl
+
+__all__ = ["SimPlan", "plan_of"]
+
+
+class SimPlan:
+    """What the pool asks of a ``Plan``. ``faults``: the scripts of the files that have one, by index."""
+
+    headers: Headers = ()
+    batch_of = None
+
+    def __init__(self, scenario: Scenario) -> None:
+        network = scenario.network or Network()
+        self._groups = scenario.groups
+        self._starts = [0, *accumulate(group.count for group in scenario.groups)]
+        count = self._starts[-1]
+        self._places = array("I", range(count))
+        random.Random(scenario.seed).shuffle(self._places)  # noqa: S311 - as Scenario.names
+        self.sizes: Sequence[int] = array("q", map(self._size, range(count)))
+        self.total_bytes = scenario.size_bytes
+        self.hosts = tuple(map(str, range(len(network.hosts))))
+        self.host_of: Sequence[int] = array("H", (host_of(network, index) for index in range(count)))
+        faults = scenario.faults
+        self.faults: Mapping[int, Script] = (
+            {index: faults[name] for index in range(count) if (name := self.name(index)) in faults}
+            if faults
+            else {}
+        )
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def _size(self, index: int) -> int:
+        return self._groups[bisect_right(self._starts, self._places[index]) - 1].size_bytes
+
+    def name(self, index: int) -> str:
+        """The file's name in the scenario."""
+        place = self._places[index]
+        group = bisect_right(self._starts, place) - 1
+        return self._groups[group].name(place - self._starts[group])
+
+    def entry(self, index: int) -> Entry:
+        """See ``Plan``; the URL is what ``SimTransport`` reads."""
+        return Entry(
+            id=index,
+            url=SecretUrl(f"http://{self.hosts[self.host_of[index]]}/{index}"),
+            path=SafePath(self.name(index)),
+            size_bytes=self.sizes[index],
+        )
+
+
+def plan_of(plan: SimPlan) -> Plan:
+    """The same object, where a ``Plan`` is asked for: the pool asks it for no more than this one can tell."""
+    return cast("Plan", plan)

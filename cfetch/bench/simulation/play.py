@@ -1,0 +1,146 @@
+"""One simulated run: a scenario, a policy and a seed in, figures out."""
+
+import asyncio
+import random
+from array import array
+from collections import Counter
+from math import inf
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from cfetch.bench.network import Network
+from cfetch.bench.scenario import Scenario
+from cfetch.bench.simulation.oracle import Oracle, watched
+from cfetch.bench.simulation.plan import SimPlan, plan_of
+from cfetch.bench.simulation.transport import SimTransport
+from cfetch.bench.simulation.volume import SimLane
+from cfetch.clock import VirtualClock, run_virtual
+from cfetch.config.settings import KINDS, Settings
+from cfetch.errors import UsageError
+from cfetch.events import EntryFinished, Event
+from cfetch.report.simulation_document import Played
+from cfetch.straggler.policy import policy_of
+from cfetch.transfer.lane import Lane
+from cfetch.transfer.pool import Pool
+
+__all__ = ["IDEAL", "POLICIES", "settings_of", "simulate"]
+
+IDEAL = "ideal"
+POLICIES: dict[str, dict[str, Any]] = {
+    "none": {"mitigation": False, "policy": "cloudfetch"},
+    "cloudfetch": {"policy": "cloudfetch"},
+    "adaptive": {"policy": "adaptive"},
+    "adaptive+hedge": {"policy": "adaptive", "hedge": True},
+    "oracle": {"policy": "adaptive"},
+}
+LONGEST_S = 7 * 86_400.0  # of virtual time: what is not over then never will be
+
+
+def simulate(scenario: Scenario, policy: str, seed: int | None = None) -> Played:
+    """Play the scenario once, in virtual time; no process, no socket and no file is needed.
+
+    ``policy``: one of ``POLICIES``, or ``ideal``: nothing is mitigated, on a network without slow
+    connections, stalls and faults. Changes of the network, slow hosts, the spread of rates and the link's
+    limit are in the ideal run too: those no policy can take away. ``seed`` None: the scenario's own; it
+    decides on the order of the files, on faults, on every connection and on the jitter of back-offs.
+
+    To compare it with real processes on loopback, serve ``scenario.spec(faulty=True)`` from an origin, run
+    ``cfetch download`` with ``scenario.arguments()``, and set the wall time against ``makespan_s``, which has
+    no start-up of a process in it.
+
+    Raises:
+        UsageError: no such policy.
+    """
+    if policy != IDEAL and policy not in POLICIES:
+        raise UsageError(f"there is no policy {policy!r}; known: {IDEAL}, {', '.join(POLICIES)}")
+    scenario = scenario if seed is None else msgspec.structs.replace(scenario, seed=seed)
+    if policy == IDEAL:
+        scenario = scenario.ideal()
+    return run_virtual(_play(scenario, policy))
+
+
+def settings_of(scenario: Scenario, policy: str) -> Settings:
+    """The options of ``cfetch download`` for one run."""
+    options: dict[str, Any] = {key: KINDS[key].parse(text) for key, text in scenario.options.items()}
+    options |= POLICIES["none" if policy == IDEAL else policy]
+    return Settings(concurrency=scenario.concurrency, **options)
+
+
+class _Tally:
+    """Counts events, and keeps how long each file took."""
+
+    def __init__(self) -> None:
+        self.kinds: Counter[str] = Counter()
+        self.statuses: Counter[str] = Counter()
+        self.took_s = array("d")
+        self.done_bytes = 0
+        self.makespan_s = 0.0
+
+    def hear(self, event: Event) -> None:
+        """One more."""
+        self.kinds[type(event).__name__] += 1
+        if isinstance(event, EntryFinished):
+            record = event.record
+            self.statuses[record.status] += 1
+            self.makespan_s = max(self.makespan_s, record.end_s)
+            if record.status == "done":
+                self.took_s.append(record.end_s - record.start_s)
+                self.done_bytes += record.bytes
+
+
+async def _play(scenario: Scenario, policy: str) -> Played:
+    network, settings, plan = scenario.network or Network(), settings_of(scenario, policy), SimPlan(scenario)
+    transport = SimTransport(network, scenario.seed, plan.sizes, plan.faults)
+    volumes = [SimLane(f"volume {n}", rate) for n, rate in enumerate(scenario.volumes_bps or (inf,))]
+    lanes: list[Lane] = [*volumes]
+    clock, tally = VirtualClock(), _Tally()
+    inner = (
+        Oracle(network, transport)
+        if policy == "oracle"
+        else policy_of(
+            settings.policy,
+            settings.straggler,
+            tick_s=settings.check_interval,
+            concurrency=settings.concurrency,
+        )
+    )
+    judge, counted = watched(inner, transport)
+    pool = Pool(
+        plan_of(plan),
+        settings,
+        lanes,
+        transport,
+        instant="simulated",
+        clock=clock,
+        jitter=random.Random(scenario.seed).random,  # noqa: S311 - reproducible, not secret
+        emit=tally.hear,
+        policy=judge,
+    )
+    late = asyncio.get_running_loop().call_later(LONGEST_S, pool.stop, "the simulated run takes for ever")
+    await pool.run()
+    late.cancel()
+    p50, p95, p99, longest = np.percentile(tally.took_s or [0.0], (50, 95, 99, 100)).tolist()
+    return Played(
+        scenario=scenario.name,
+        policy=policy,
+        seed=scenario.seed,
+        makespan_s=round(tally.makespan_s, 6),
+        files=len(plan),
+        size_bytes=scenario.size_bytes,
+        done=tally.statuses["done"],
+        failed=len(plan) - tally.statuses["done"],
+        mitigations=counted.mitigations,
+        false_alarms=counted.false_alarms,
+        requests=transport.requests,
+        connections=transport.connections,
+        sent_bytes=transport.sent_bytes,
+        twice_bytes=transport.sent_bytes - tally.done_bytes,
+        p50_s=round(p50, 6),
+        p95_s=round(p95, 6),
+        p99_s=round(p99, 6),
+        max_s=round(longest, 6),
+        events=dict(sorted(tally.kinds.items())),
+        volumes=[lane.done_bytes for lane in volumes],
+    )

@@ -1,0 +1,256 @@
+"""A volume that keeps nothing but numbers, and takes bytes at a steady speed."""
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from typing import cast
+
+from cfetch.manifest.entry import Digest, Entry, SafePath
+from cfetch.placement.disk import MOST_UNWRITTEN_BYTES
+from cfetch.placement.record import BatchRecord
+from cfetch.transfer import lane
+from cfetch.transfer.committer import Ended
+from cfetch.transfer.part import Part
+from cfetch.transfer.ranges import Ranges, Stretch
+from cfetch.transfer.stretch_writer import StretchWriter
+
+__all__ = ["SimLane", "SimPart"]
+
+
+class SimPart:
+    """See ``lane.Part``."""
+
+    __slots__ = ("_lane", "position", "ranges", "stretch", "total_bytes", "validator")
+
+    def __init__(self, lane: "SimLane") -> None:
+        self._lane = lane
+        self.position = 0
+        self.validator: str | None = None
+        self.total_bytes: int | None = None
+        self.ranges: Ranges | None = None
+        self.stretch: Stretch | None = None
+
+    def write(self, data: bytes) -> None:
+        """Only their number matters."""
+        if self.stretch is not None:
+            self.write_at(self.stretch, data)
+            return
+        self.position += len(data)
+        self._lane.take(len(data))
+
+    def write_at(self, stretch: Stretch, data: bytes) -> None:
+        """The next bytes of a stretch; those that are held are not written again."""
+        if self.ranges is not None and stretch.left_bytes:
+            before = self.ranges.held_bytes
+            self.ranges.advance(stretch, len(data))
+            self.position = self.ranges.held_bytes
+            self._lane.take(self.position - before)
+
+    def can_open_up(self, size_bytes: int) -> bool:
+        """Every server of the model gives a strong ETag."""
+        return self.validator is not None and self.ranges is None and self.position < size_bytes
+
+    def open_up(self, size_bytes: int) -> Ranges:
+        """Bytes are no longer counted in order."""
+        self.total_bytes = size_bytes
+        self.ranges = Ranges(size_bytes, [(0, self.position)] if self.position else ())
+        self.stretch = self.ranges.take_first()
+        return self.ranges
+
+    def writer(self, stretch: Stretch, *, same_source: bool = True) -> lane.Sink:
+        """The real one: it asks of its part no more than this one can do."""
+        assert self.ranges is not None
+        validator = self.validator if same_source else None
+        return StretchWriter(cast("Part", self), self.ranges, stretch, validator)
+
+    def forget(self, stretch: Stretch) -> None:
+        """What one stream has brought."""
+        if self.ranges is not None:
+            self.ranges.forget(stretch)
+            self.position = self.ranges.held_bytes
+
+    async def catch_up(self) -> None:
+        """There is no hash."""
+
+    def release(self) -> None:
+        """Its own stream is over."""
+        if self.ranges is not None and self.stretch is not None:
+            self.ranges.give_back(self.stretch)
+        self.stretch = None
+
+    @property
+    def must_wait(self) -> bool:
+        """See ``SimLane.must_wait``."""
+        return self._lane.must_wait
+
+    async def room(self) -> None:
+        """Wait for the volume."""
+        await self._lane.written_down_to(MOST_UNWRITTEN_BYTES)
+
+    def restart(self) -> None:
+        """Forget the bytes."""
+        if self.ranges is not None:
+            self.ranges.abandon()
+            self.ranges = self.stretch = None
+        self.position, self.validator, self.total_bytes = 0, None, None
+
+    def came_from(self, *, mirror: bool) -> None:  # noqa: ARG002
+        """The next bytes come from another source."""
+        self.validator = None
+
+    def verify(self, size_bytes: int | None, digest: Digest | None) -> str:  # noqa: ARG002
+        """There is nothing to hash; the engine has compared the sizes."""
+        return "size"
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def seal(self) -> None:
+        """Nothing is open."""
+
+    def leave(self, *, whole: bool = False) -> int:  # noqa: ARG002
+        """No later run goes on with it."""
+        return self.position
+
+    def discard(self) -> None:
+        """Nothing is there."""
+
+
+class SimLane:
+    """See ``lane.Lane``. Make it inside the virtual loop.
+
+    ``rate_bps``: what it writes a second; infinite: it is never behind. ``done_bytes`` of ``done_files`` have
+    got their names.
+    """
+
+    def __init__(self, name: str, rate_bps: float = math.inf) -> None:
+        self.name = name
+        self.done_bytes = self.done_files = 0
+        self.left_behind = 0
+        self.is_full = False
+        self.is_stuck = False
+        self._loop = asyncio.get_running_loop()
+        self._rate_bps = rate_bps
+        self._taken = 0
+        self._written_s = 0.0  # when all that was taken so far is written
+        self._pending: deque[tuple[float, Sequence[lane.Part], Ended]] = deque()
+        self._work = asyncio.Event()
+        self._draining = False
+
+    def take(self, size_bytes: int) -> None:
+        """Write so much behind what is being written."""
+        self._taken += size_bytes
+        if self._rate_bps < math.inf:
+            self._written_s = max(self._written_s, self._loop.time()) + size_bytes / self._rate_bps
+
+    @property
+    def _unwritten(self) -> float:
+        if self._rate_bps == math.inf:
+            return 0.0
+        return max(0.0, self._written_s - self._loop.time()) * self._rate_bps
+
+    @property
+    def must_wait(self) -> bool:
+        """As much is unwritten as a real volume allows."""
+        return self._unwritten > MOST_UNWRITTEN_BYTES
+
+    async def written_down_to(self, size_bytes: int) -> None:
+        """Wait until no more than this is unwritten."""
+        while (more := self._unwritten - size_bytes) > 0:  # noqa: ASYNC110 - it is known when; more may come
+            await asyncio.sleep(max(more / self._rate_bps, 1e-6))
+
+    async def open(self) -> None:
+        """Nothing is there."""
+
+    def part(self, entry: Entry) -> lane.Part:  # noqa: ARG002
+        """A new, empty one."""
+        return SimPart(self)
+
+    async def standing(self, entry: Entry) -> str | None:  # noqa: ARG002
+        """Nothing is there."""
+        return None
+
+    async def adopt(self, entry: Entry, part: lane.Part) -> None:
+        """Nothing is there."""
+
+    def drop(self, entry: Entry) -> None:
+        """Nothing is there."""
+
+    async def holds(self, batch: str, entries: Sequence[Entry]) -> lane.Holding:  # noqa: ARG002
+        """Nothing is there."""
+        return lane.Holding()
+
+    def begin(self, batch: str) -> None:
+        """No later run comes."""
+
+    def give_up(self, batch: str) -> None:
+        """No later run comes."""
+
+    def commit(self, parts: Sequence[lane.Part], ended: Ended, record: BatchRecord | None = None) -> None:  # noqa: ARG002
+        """As soon as everything is written that was taken before."""
+        told = partial(self._named, parts, ended)
+        if self._rate_bps == math.inf:
+            told()
+            return
+        self._pending.append((self._written_s, parts, ended))
+        self._work.set()
+
+    def _named(self, parts: Sequence[lane.Part], ended: Ended) -> None:
+        self.done_files += len(parts)
+        self.done_bytes += sum(part.position for part in parts)
+        ended(None)
+
+    def replaced(self, path: SafePath) -> None:
+        """There is no older one."""
+
+    def take_back(self, batch: str, parts: Sequence[lane.Part]) -> None:  # noqa: ARG002
+        """The batch goes elsewhere."""
+        self.done_files -= len(parts)
+        self.done_bytes -= sum(part.position for part in parts)
+
+    async def run(self) -> None:
+        """See ``Lane``."""
+        while True:
+            while not self._pending:
+                if self._draining:
+                    return
+                self._work.clear()
+                await self._work.wait()
+            due_s, parts, ended = self._pending.popleft()
+            await asyncio.sleep(max(0.0, due_s - self._loop.time()))
+            self._named(parts, ended)
+
+    def drain(self) -> None:
+        """See ``Lane``."""
+        self._draining = True
+        self._work.set()
+
+    async def room(self) -> None:
+        """It is never full."""
+
+    async def free_bytes(self) -> int | None:
+        """No bound."""
+        return None
+
+    @property
+    def written_bytes(self) -> int | None:
+        """None where it is never behind."""
+        return None if self._rate_bps == math.inf else int(self._taken - self._unwritten)
+
+    @property
+    def is_behind(self) -> bool:
+        """Something is unwritten."""
+        return self._unwritten > 0
+
+    def oldest_s(self, now_s: float) -> float:  # noqa: ARG002
+        """It always answers."""
+        return 0.0
+
+    def abandon(self, why: str) -> None:
+        """Cannot be: it always answers."""
+        raise NotImplementedError(f"a simulated volume does not hang: {why}")
+
+    async def close(self) -> None:
+        """Nothing is open."""

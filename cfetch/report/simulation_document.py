@@ -1,0 +1,103 @@
+"""Simulated runs as values: what `cfetch bench --simulate --json` prints (``cfetch.simulation/1``).
+
+Times are seconds of virtual time, sizes bytes.
+"""
+
+import msgspec
+
+__all__ = ["Comparison", "Played", "Row", "Simulation", "verdict"]
+
+LEVEL = 0.02  # of the makespan; a smaller difference is none
+JUDGED = "adaptive"
+SEED_POLICIES = ("none", "cloudfetch")  # the better of them is the one to beat
+
+
+class Played(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of one scenario under one policy.
+
+    ``makespan_s`` is the end of the last file. ``mitigations`` are attempts that were broken off for being
+    slow; ``false_alarms`` are those among them whose connection the network did not hold back: neither slow
+    nor stalled by the scenario, and with at least a quarter of its host's usual rate. ``sent_bytes`` came
+    over the link, and ``twice_bytes`` of them are in no finished file. Percentiles are of each file's time
+    from its first attempt to its end. ``events`` are counts by kind; ``volumes`` bytes written, by volume.
+    """
+
+    scenario: str
+    policy: str
+    seed: int
+    makespan_s: float
+    files: int
+    size_bytes: int
+    done: int
+    failed: int
+    mitigations: int
+    false_alarms: int
+    requests: int
+    connections: int
+    sent_bytes: int
+    twice_bytes: int
+    p50_s: float
+    p95_s: float
+    p99_s: float
+    max_s: float
+    events: dict[str, int]
+    volumes: list[int]
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One policy over all seeds. ``ratio``: makespan over that of the ideal run of the same seed.
+
+    Mitigations, false alarms and ``twice`` (a share of the files' bytes) are means over the seeds.
+    """
+
+    policy: str
+    makespan_s: float
+    ratio_p50: float
+    ratio_worst: float
+    mitigations: float
+    false_alarms: float
+    twice: float
+    not_done: int
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """One scenario: the ``ideal`` run's median makespan, a row a policy, and in words what came of it."""
+
+    scenario: str
+    description: str
+    files: int
+    size_bytes: int
+    ideal_s: float
+    rows: list[Row]
+    verdict: str
+
+
+class Simulation(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole of it; equal versions, scenarios and seeds give equal documents."""
+
+    schema: str = "cfetch.simulation/1"
+    version: str
+    seeds: list[int]
+    scenarios: list[Comparison]
+    runs: list[Played]
+
+
+def verdict(rows: list[Row]) -> str:
+    """How ``adaptive`` does against the better of two others, and against the oracle; empty without it."""
+    by_name = {row.policy: row for row in rows}
+    judged = by_name.get(JUDGED)
+    others = [by_name[name] for name in SEED_POLICIES if name in by_name]
+    if judged is None or not others:
+        return ""
+    best = min(others, key=lambda row: row.ratio_p50)
+    change = judged.ratio_p50 / best.ratio_p50 - 1
+    word = (
+        "level with"
+        if abs(change) <= LEVEL
+        else f"{abs(change):.0%} {'slower' if change > 0 else 'faster'} than"
+    )
+    told = f"{JUDGED} is {word} the better of the others ({best.policy})"
+    oracle = by_name.get("oracle")
+    if oracle is not None:
+        told += f", {judged.ratio_p50 / oracle.ratio_p50:.2f} times the oracle's time"
+    return told

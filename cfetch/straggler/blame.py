@@ -1,0 +1,94 @@
+"""Me or the network: whether those that are far too slow are stragglers, or all are slow for one reason.
+
+A connection is to blame only if others of the same host do well at the same time: attempts under way that run
+at their normal pace, and files that began since it has been slow and have ended normally. Where the others
+are slow too, each is compared with them instead of with better times.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+__all__ = ["Crowd", "Ruling", "Suspect", "rule"]
+
+LEAST_CROWD = 4  # attempts that tell how fast the network is: the median of three is one attempt's word
+NORMAL = 2 / 3  # of the usual pace, and a witness runs well; so the multiplier of the formula, turned round
+CLEAR = 3  # witnesses for each suspect: at most a quarter is slow, which is no matter of the network
+HOLD_S = (
+    2.0  # a doubt is looked at for twice the short window: a change of the network has reached all by then
+)
+
+
+class Suspect(NamedTuple):
+    """An attempt that is far too slow, since ``since_s`` at the latest, as was first seen at ``seen_s``.
+
+    ``excuse``: it is none where the network has less than this share of its usual pace.
+    """
+
+    key: int
+    excuse: float
+    since_s: float
+    seen_s: float
+
+
+class Crowd(NamedTuple):
+    """One host's attempts under way: their paces (1 is normal) by several windows, the suspects' included.
+
+    ``began_s``: when each of the files began that ended normally of late. ``alive``: how many are under way.
+    """
+
+    paces: Sequence[Sequence[float]]
+    began_s: Sequence[float]
+    alive: int
+
+    def network(self, others: int) -> float:
+        """The share of its usual pace that the network has now, at most 1; ``others`` ended normally.
+
+        The median, as up to half may be stragglers; the slowest of all windows, as a change is seen first
+        in the shortest, and an attempt that began after it must not be measured by the time before.
+        """
+        count = len(self.paces[0])
+        if count < LEAST_CROWD or others >= count:
+            return 1.0
+        at = (count + others) // 2
+        return min(1.0, *(sorted(paces)[at] if at < count else 1.0 for paces in self.paces))
+
+    def witnesses(self, pace: float) -> int:
+        """Attempts under way that run well, by all windows."""
+        return sum(min(of_one) >= NORMAL * pace for of_one in zip(*self.paces, strict=True))
+
+
+class Ruling(NamedTuple):
+    """Keys of those who may be broken off now, and of one that may be as a test; how many are excused."""
+
+    guilty: list[int]
+    test: int | None
+    excused: int
+
+
+def rule(suspects: Iterable[Suspect], crowd: Crowd, now_s: float) -> Ruling:
+    """Who of one host's suspects is to blame.
+
+    Few among many are so at once. Half of all are, once they have been slow for ``HOLD_S`` while as many
+    others do well. If there are fewer others, one may be tried.
+    """
+    began_s = sorted(crowd.began_s)
+    accused: list[tuple[Suspect, int]] = []
+    excused = 0
+    for suspect in suspects:
+        others = len(began_s) - bisect_left(began_s, suspect.since_s)
+        pace = crowd.network(others)
+        if pace > suspect.excuse:
+            accused.append((suspect, others + crowd.witnesses(pace)))
+        else:
+            excused += 1
+    guilty: list[int] = []
+    doubtful: list[Suspect] = []
+    for suspect, witnesses in accused:
+        waited = now_s - suspect.seen_s >= HOLD_S
+        if witnesses >= CLEAR * len(accused) or (witnesses >= len(accused) and (waited or len(accused) == 1)):
+            guilty.append(suspect.key)
+        elif waited:
+            doubtful.append(suspect)
+    test = min(doubtful, key=lambda suspect: suspect.seen_s).key if doubtful else None
+    return Ruling(guilty, test, excused + len(accused) - len(guilty))

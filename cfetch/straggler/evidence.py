@@ -1,0 +1,168 @@
+"""How attempts under way get on: bytes over time, for all of them at once, and who is far too slow.
+
+One column a slot, one row a check, in a ring. Cost matters here and nowhere else: a thousand attempts are
+looked at ten times a second.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cfetch.straggler.metrics import MIN_ELAPSED_S
+
+__all__ = ["LONG_S", "SHORT_S", "Evidence", "Floats", "Terms"]
+
+Floats = npt.NDArray[np.float64]
+
+SHORT_S = 1.0  # who has recovered is cleared within it; a TCP connection's bursts are shorter
+LONG_S = 4.0  # who pauses for less is not accused; also the time a TCP connection needs to recover from loss
+INSTANT_S = 0.3  # three checks: a change of the network is seen in all at once before it is held against one
+GRAIN_S = 1e-6  # times are sums of tenths
+DEPTH = 48  # rows: 4 s of ten checks a second, and a few more
+FIRST_SLOTS = 16
+
+
+class Terms(NamedTuple):
+    """What an attempt is judged by.
+
+    It is too slow if its rest of ``r`` bytes needs more than ``limit_s + r * limit_s_per_byte`` seconds, or
+    the first byte more than ``silent_s``; nobody is before ``guard_s``. ``pace_s`` is how long a byte
+    normally takes: rate times pace is 1 where all is well.
+    """
+
+    limit_s: float
+    limit_s_per_byte: float
+    guard_s: float
+    silent_s: float
+    pace_s: float
+
+
+NO_TERMS = Terms(math.nan, math.nan, math.nan, math.nan, math.nan)  # nothing compares with these
+
+
+class Evidence:
+    """The attempts that are looked at. Times are seconds in which our own process did not stand still."""
+
+    def __init__(self) -> None:
+        self._times: list[float] = []
+        self._row = -1
+        self._free: list[int] = []
+        self._was_held = False
+        self._ring: Floats = np.zeros((DEPTH, 0))
+        self._held: Floats = np.zeros((DEPTH, 0))
+        # size, start, limit_s, limit_s_per_byte, guard_s, silent_s, pace_s, received, held, from
+        self._facts: Floats = np.zeros((10, 0))
+
+    def watch(self, start_s: float) -> int:
+        """A slot for an attempt that started then; ``judge`` follows."""
+        if not self._free:
+            self._grow()
+        slot = self._free.pop()
+        self._ring[:, slot] = 0.0
+        self._held[:, slot] = 0.0
+        self._facts[:, slot] = (math.nan, start_s, *NO_TERMS, 0.0, 0.0, start_s)
+        return slot
+
+    def judge(self, slot: int, size_bytes: float, terms: Terms | None) -> None:
+        """From now on the attempt has so much to fetch (nan: unknown), and is judged by ``terms``."""
+        self._facts[0, slot] = size_bytes
+        self._facts[2:7, slot] = terms or NO_TERMS
+
+    def terms(self, slot: int) -> Terms:
+        """What the attempt is judged by."""
+        return Terms(*self._facts[2:7, slot].tolist())
+
+    def flows(self, slot: int, first_byte_s: float) -> None:
+        """The first byte came: rates are those since then."""
+        self._facts[9, slot] = first_byte_s
+
+    def drop(self, slot: int) -> None:
+        """The attempt is over."""
+        self.judge(slot, math.nan, None)
+        self._free.append(slot)
+
+    def observe(
+        self, now_s: float, slots: Sequence[int], received: Sequence[int], held_s: Sequence[float]
+    ) -> None:
+        """So many bytes have come for the attempts in ``slots``, and for so long our own side held them."""
+        self._row = (self._row + 1) % DEPTH
+        self._times.append(now_s)
+        if len(self._times) > DEPTH:
+            del self._times[0]
+        facts = self._facts
+        facts[7, slots] = received
+        self._ring[self._row] = facts[7]
+        if self._was_held or any(held_s):
+            self._was_held = True
+            facts[8, slots] = held_s
+            self._held[self._row] = facts[8]
+
+    @property
+    def now_s(self) -> float:
+        """When it was last observed."""
+        return self._times[-1]
+
+    def rate_bps(self, window_s: float) -> Floats:
+        """By slot: bytes a second over the window, or since the start; time that we held it aside."""
+        now_s, facts = self._times[-1], self._facts
+        row, then_s = self._back(window_s)
+        span: Any = now_s - np.maximum(facts[9], then_s)
+        if self._was_held:
+            span = span - (facts[8] - self._held[row])
+        rate: Floats = (facts[7] - self._ring[row]) / np.maximum(span, MIN_ELAPSED_S)
+        return rate
+
+    def present_bps(self) -> Floats:
+        """By slot: the largest of the rates over all windows: slow to accuse, quick to clear.
+
+        The shortest is for TCP's slow start, in which the rate doubles with each round trip.
+        """
+        rate = np.maximum(self.rate_bps(SHORT_S), self.rate_bps(LONG_S))
+        return np.maximum(rate, self.rate_bps(INSTANT_S), out=rate)
+
+    def suspects(self) -> list[int]:
+        """The slots of those who are far too slow."""
+        size, start, limit_s, s_per_byte, guard_s, silent_s, _, received, held_s, first = self._facts
+        now_s, rest = self._times[-1], size - received
+        slow = rest > self.present_bps() * (limit_s + s_per_byte * rest)
+        slow &= now_s - start - held_s > np.where(received > 0, guard_s, silent_s)
+        slow &= (now_s - first > INSTANT_S) | (received == 0)
+        return np.flatnonzero(slow).tolist()
+
+    def age_s(self, slot: int) -> float:
+        """Seconds since the attempt began, without those for which our own side held it."""
+        return float(self._times[-1] - self._facts[1, slot] - self._facts[8, slot])
+
+    def remaining_s(self, slot: int) -> float:
+        """Seconds that the rest needs at the present rate; infinity if it stands still."""
+        rest = float(self._facts[0, slot] - self._facts[7, slot])
+        rate_bps = float(self.present_bps()[slot])
+        return rest / rate_bps if rate_bps > 0 else math.inf
+
+    def paces(self, slots: Sequence[int]) -> list[list[float]]:
+        """How fast these are now, 1 being normal, by three windows; without those that have no terms."""
+        facts = self._facts[:, slots]
+        old = self._times[-1] - facts[1] - facts[8] > facts[4]  # false for those without terms
+        return [
+            (self.rate_bps(window_s)[slots] * facts[6])[old].tolist()
+            for window_s in (INSTANT_S, SHORT_S, LONG_S)
+        ]
+
+    def _back(self, window_s: float) -> tuple[int, float]:
+        """The row that is so old, and its time; the oldest there is if none is."""
+        at = max(bisect_right(self._times, self._times[-1] - window_s + GRAIN_S) - 1, 0)
+        return (self._row - (len(self._times) - 1 - at)) % DEPTH, self._times[at]
+
+    def _grow(self) -> None:
+        old = self._facts.shape[1]
+        new = max(FIRST_SLOTS, old)
+        self._ring = np.hstack([self._ring, np.zeros((DEPTH, new))])
+        self._held = np.hstack([self._held, np.zeros((DEPTH, new))])
+        facts = np.zeros((10, new))
+        facts[[0, 2, 3, 4, 5, 6]] = math.nan
+        self._facts = np.hstack([self._facts, facts])
+        self._free.extend(range(old + new - 1, old - 1, -1))

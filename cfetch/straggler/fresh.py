@@ -1,0 +1,249 @@
+"""What a fresh attempt would need: ``latency + size / bandwidth``, learned by host from recent files.
+
+The line is Theil and Sen's (the median of the slopes between points, weighted by their distance), drawn
+through the medians of size classes: neither one absurd file nor a crowd of small ones bends it. Where all
+sizes are alike there is no slope to see, and the measured first byte tells latency from transfer.
+"""
+
+import math
+from collections import deque
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from cfetch.straggler.knowledge import HostKnowledge, Knowledge
+from cfetch.straggler.metrics import MIN_ELAPSED_S
+
+__all__ = ["LEAST", "Fit", "Fresh", "Sample", "fit_of", "fit_of_running", "middle"]
+
+LEAST = 5  # samples before a host is judged by its own: the median of five bears two absurd ones
+LEAST_OF_FEW = 2  # where there is nothing better; the spread is taken to be wide then
+LEAST_RUNNING = 3  # attempts under way that tell it before any has ended; one of three may be the straggler
+LEAST_LEARNED = 3  # files that are worth remembering for the next run
+RECENT = 32  # samples of one size class that count: with 16 connections, two rounds of them
+HALF_LIFE_S = 60.0  # a class counts half for each minute by which the others' samples are newer
+REFIT_S = 0.5  # a fit of 300 samples takes a millisecond
+MOST_HOSTS = 4096  # some 40 MB at most; the host that was met first is forgotten first
+REACH = 4  # sizes this far apart show a slope, which is trusted as far beyond the largest
+TRANSFER = 0.5  # of the largest files' time is transfer at least: a small body may come with its first byte
+FEW = 0.5  # uncertainty of the spread: one sample alone leaves a factor of 1.6 open, 25 of them 1.1
+MAX_SPREAD = 2.0  # a sigma beyond it (a factor of 7) says that the line does not fit, not what is normal
+TAIL = 2.5  # sigmas above the median within which 99 % of first bytes come
+SIGMA_OF_MAD = 1.4826  # of a normal distribution
+
+
+class Sample(NamedTuple):
+    """A file that came: ``first_byte_s`` and ``duration_s`` are seconds since its request."""
+
+    size_bytes: int
+    duration_s: float
+    first_byte_s: float | None
+    end_s: float
+
+
+class Fit(NamedTuple):
+    """What an attempt normally takes. ``spread``: sigma of the natural logarithm of measured over predicted.
+
+    ``first_byte_s`` is the median and ``late_s`` what 99 % stay below. Up to ``reach_bytes`` the line holds;
+    a larger file is taken to need in proportion, which is too long rather than too short.
+    """
+
+    latency_s: float
+    s_per_byte: float
+    spread: float
+    first_byte_s: float
+    late_s: float
+    reach_bytes: float
+
+    def duration_s(self, size_bytes: float) -> float:
+        """Seconds from the request to the last byte of so many."""
+        if size_bytes > self.reach_bytes:
+            return self.latency_s + size_bytes * self.pace_s(size_bytes)
+        return self.latency_s + size_bytes * self.s_per_byte
+
+    def pace_s(self, size_bytes: float) -> float:
+        """Seconds that a byte of a file of that size needs, the latency aside."""
+        if size_bytes > self.reach_bytes:
+            return self.s_per_byte + self.latency_s * (1 / self.reach_bytes - 1 / size_bytes)
+        return self.s_per_byte
+
+
+class _Samples:
+    """The latest samples of one host, by size within a factor of four."""
+
+    def __init__(self) -> None:
+        self.classes: dict[int, deque[Sample]] = {}
+        self.seen = 0
+        self._newest_s = 0.0
+        self._fitted_at = 0
+        self._fitted_s = -math.inf
+        self._fit: Fit | None = None
+
+    def add(self, sample: Sample) -> None:
+        kind = sample.size_bytes.bit_length() // 2
+        if kind not in self.classes:
+            self.classes[kind] = deque(maxlen=RECENT)
+        self.classes[kind].append(sample)
+        self.seen += 1
+        self._newest_s = sample.end_s
+
+    @property
+    def fit(self) -> Fit | None:
+        """Made anew only when an eighth is new: one more sample hardly moves a median."""
+        new, few = self.seen - self._fitted_at, self._fitted_at < RECENT
+        if new > min(self._fitted_at, RECENT) // 8 and (few or self._newest_s - self._fitted_s > REFIT_S):
+            self._fit = fit_of(self.classes.values())
+            self._fitted_at, self._fitted_s = self.seen, self._newest_s
+        return self._fit
+
+
+class Fresh:
+    """Samples in, fits out: by host, from the run's own samples, else earlier runs', else those under way."""
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._knowledge = knowledge
+        self._hosts: dict[str, _Samples] = {}
+        self._all = _Samples()
+        self._running: dict[str, Fit] = {}
+        self._merged: Fit | None = None
+
+    def add(self, host: str, sample: Sample) -> None:
+        """A file came from ``host``; ``size_bytes`` is above 0."""
+        samples = self._hosts.get(host)
+        if samples is None:
+            if len(self._hosts) >= MOST_HOSTS:
+                del self._hosts[next(iter(self._hosts))]
+            samples = self._hosts[host] = _Samples()
+        samples.add(sample)
+        self._all.add(sample)
+
+    def running(self, fits: dict[str, Fit]) -> None:
+        """What the attempts under way tell, by host, in place of what they told before."""
+        self._running = fits
+
+    def judge_by(self, median_bps: float | None) -> None:
+        """What many machines have measured together, for hosts that nothing else is known of."""
+        self._merged = None if not median_bps else Fit(0.0, 1 / median_bps, FEW, 0.0, math.inf, math.inf)
+
+    def of(self, host: str, size_bytes: float = 0.0) -> Fit | None:
+        """What holds for a file of ``size_bytes`` of ``host``; None while nothing is known."""
+        samples = self._hosts.get(host)
+        own = samples.fit if samples is not None and samples.seen >= LEAST else None
+        running = self._running.get(host)
+        if own is not None:
+            if running is not None and size_bytes > own.reach_bytes:
+                return running._replace(latency_s=own.latency_s, first_byte_s=own.first_byte_s)
+            return own
+        known = self._knowledge.hosts.get(host)
+        if known is not None:
+            return _fit_known(known)
+        if running is not None:
+            return running
+        if self._merged is not None and self._all.seen < LEAST:
+            return self._merged
+        return self._all.fit if self._all.seen >= LEAST_OF_FEW else None
+
+    def is_known(self, host: str) -> bool:
+        """Whether the fit of ``host`` is its own, not other hosts'."""
+        samples = self._hosts.get(host)
+        own = samples is not None and samples.seen >= LEAST
+        return own or host in self._running or host in self._knowledge.hosts
+
+    def learned(self, wall_s: float) -> Knowledge:
+        """The hosts with enough samples, for the next run."""
+        hosts = {}
+        for host, samples in self._hosts.items():
+            fit = fit_of(samples.classes.values()) if samples.seen >= LEAST_LEARNED else None
+            if fit is not None:
+                rate_bps = 1 / fit.s_per_byte
+                hosts[host] = HostKnowledge(fit.latency_s, rate_bps, fit.spread, samples.seen, wall_s)
+        return Knowledge(hosts=hosts)
+
+
+def fit_of(classes: Iterable[Sequence[Sample]]) -> Fit | None:
+    """The line through samples that are grouped by like sizes; None where there is none."""
+    groups = sorted((list(group) for group in classes if group), key=lambda g: g[-1].size_bytes)
+    if not groups:
+        return None
+    newest_s = max(group[-1].end_s for group in groups)
+    points = [
+        (
+            middle([sample.size_bytes for sample in group]),
+            middle([sample.duration_s for sample in group]),
+            len(group) * 0.5 ** ((newest_s - group[-1].end_s) / HALF_LIFE_S),
+        )
+        for group in groups
+    ]
+    samples = [sample for group in groups for sample in group]
+    firsts = [max(s.first_byte_s, MIN_ELAPSED_S) for s in samples if s.first_byte_s is not None]
+    size, duration_s, _ = points[-1]
+    floor = TRANSFER * duration_s / size
+    slope = _slope(points) if size >= REACH * points[0][0] else _transfer(groups[-1])
+    reach_bytes = size * REACH if slope > floor else size
+    slope = max(slope, floor)
+    latency_s = max(0.0, _weighted([(d - s * slope, w) for s, d, w in points]))
+    firsts = firsts or [max(latency_s, MIN_ELAPSED_S)]
+    line = Fit(latency_s, slope, 0.0, middle(firsts), _late_s(firsts), reach_bytes)
+    ratios = [s.duration_s / max(line.duration_s(s.size_bytes), MIN_ELAPSED_S) for s in samples]
+    return line._replace(spread=_sigma(ratios))
+
+
+def fit_of_running(rates_bps: Sequence[float], firsts_s: Sequence[float]) -> Fit | None:
+    """What attempts under way tell: bytes a second since each one's first byte, and when that came.
+
+    None where they are too few, or most stand still.
+    """
+    if len(rates_bps) < LEAST_RUNNING:
+        return None
+    rate_bps = middle(rates_bps)
+    if rate_bps <= 0:
+        return None
+    first_s = middle(firsts_s) if firsts_s else 0.0
+    late_s = _late_s(firsts_s) if firsts_s else math.inf
+    spread = _sigma([max(rate / rate_bps, 1e-3) for rate in rates_bps])
+    return Fit(first_s, 1 / rate_bps, spread, first_s, late_s, math.inf)
+
+
+def middle(numbers: Sequence[float]) -> float:
+    """The median, of an even count the upper of the two in the middle."""
+    return sorted(numbers)[len(numbers) // 2]
+
+
+def _fit_known(known: HostKnowledge) -> Fit:
+    late_s = known.latency_s * math.exp(TAIL * max(known.spread, FEW))
+    return Fit(known.latency_s, 1 / known.rate_bps, known.spread, known.latency_s, late_s, math.inf)
+
+
+def _slope(points: Sequence[tuple[float, float, float]]) -> float:
+    """Seconds a byte, from medians of unlike sizes."""
+    pairs = combinations(points, 2)
+    return _weighted(
+        [((d2 - d1) / (s2 - s1), (s2 - s1) * min(w1, w2)) for (s1, d1, w1), (s2, d2, w2) in pairs]
+    )
+
+
+def _transfer(group: Sequence[Sample]) -> float:
+    """Seconds a byte after the first one, in files of like size."""
+    return middle([max(s.duration_s - (s.first_byte_s or 0.0), MIN_ELAPSED_S) / s.size_bytes for s in group])
+
+
+def _weighted(pairs: Sequence[tuple[float, float]]) -> float:
+    """The weighted median of (number, weight) pairs."""
+    half, so_far = sum(weight for _, weight in pairs) / 2, 0.0
+    for number, weight in sorted(pairs):
+        so_far += weight
+        if so_far >= half:
+            return number
+    return max(pairs)[0]
+
+
+def _late_s(firsts_s: Sequence[float]) -> float:
+    return middle(firsts_s) * math.exp(TAIL * _sigma([max(first_s, MIN_ELAPSED_S) for first_s in firsts_s]))
+
+
+def _sigma(ratios: Sequence[float]) -> float:
+    """How far the logarithms of ``ratios`` scatter; wider while there are few."""
+    logs = [math.log(ratio) for ratio in ratios]
+    centre = middle(logs)
+    scatter = SIGMA_OF_MAD * middle([abs(number - centre) for number in logs])
+    return min(math.hypot(scatter, FEW / math.sqrt(len(logs))), MAX_SPREAD)

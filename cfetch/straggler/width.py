@@ -1,0 +1,234 @@
+"""How many attempts one host gets at a time: fewer while many are stragglers, more where that is faster.
+
+Pure.
+
+Both ways are experiments that are taken back where they do not help. Fewer: where so many of a host's
+attempts are stragglers that it may be drowning, it gets half its places; that stands if the share of
+stragglers falls by it, and then it gets one more for each healthy round, until it has all of them again. More
+(only where a maximum above the start is given): a step up, kept if the bytes per second of the host grow by
+it; with one step down now and then, which is kept if nothing is lost by it, because a network that became
+faster by itself looks like a step up that helped. Nobody searches in troubled times.
+"""
+
+import math
+from collections import deque
+from typing import NamedTuple
+
+__all__ = ["Change", "Narrowing", "Search", "Width"]
+
+ENTER = 0.3  # share of stragglers: so many connections may be slow by their nature, at any width
+SIGMAS = 3.0  # above that share, by the binomial's spread: 5 of 5, 8 of 10, 13 of 20; less is chance
+LEAST_STRAGGLERS = 5  # three in a row are no share
+LEAVE = 0.2  # well below ``ENTER``, else the width would swing
+HELPED = 0.5  # of the share before, or half of the places were given up for nothing
+LEAST_WINDOW = 20  # ends; fewer tell no share
+ROUNDS = 2  # ends for each place in a window: one of those that were under way, one under the new width
+FLOOR = 2  # one alone has no witness who tells whether it is slow or the network
+FIRST_REST = 4  # windows without a further attempt at narrowing after one that did not help; doubles
+
+STEP = 1.25  # a quarter more at most loses a period of a quarter's unfairness to others
+WORTH = 0.2  # of what was added must show in the rate: 5 % for a full step; less is noise
+PERIOD_S = 3.0  # a dozen reports; a connection's own swings even out over that
+SETTLE_S = 1.0  # new connections shake hands and get to speed
+ENDS_A_PLACE = 4  # a period has so many ends or
+BYTES_A_PLACE = 4 << 20  # so many bytes for each place: fewer tell the latency, or luck
+LONGEST_PERIOD_S = 60.0  # then it is taken as it is: the host is slow, and patience would end with the run
+FIRST_HOLD_S, LONGEST_HOLD_S = 10.0, 300.0  # between trials that fail: 13 in the first hour
+
+
+class Change(NamedTuple):
+    """So many places from now on, not ``before``, because of ``reason``: a clause for a person."""
+
+    before: int
+    places: int
+    reason: str
+
+
+class Narrowing:
+    """``limit``: not more than that at a time; None while there is no reason for one."""
+
+    def __init__(self) -> None:
+        self.limit: int | None = None
+        self._ends: deque[bool] = deque(maxlen=LEAST_WINDOW)
+        self._before = 1.0  # the share of stragglers when the places were halved
+        self._is_new = False  # the first window since then is not full
+        self._rest = 0  # windows
+        self._next_rest = FIRST_REST
+
+    def ended(self, straggler: bool, places: int, full: int) -> Change | None:
+        """An attempt came to its end, under a width of ``places``; ``full``: without a limit."""
+        self._ends.append(straggler)
+        window, stragglers = len(self._ends), sum(self._ends)
+        bar = max(LEAST_STRAGGLERS - 1, ENTER * window + SIGMAS * math.sqrt(ENTER * (1 - ENTER) * window))
+        if stragglers > bar and places > FLOOR and not self._rest and not self._is_new:
+            self._before, self._is_new = stragglers / window, True
+            reason = f"{stragglers} of the last {window} attempts were stragglers"
+            return self._set(max(FLOOR, places // 2), places, full, reason)
+        if window < (self._ends.maxlen or 0):
+            return None
+        self._is_new = False
+        if self.limit is not None:
+            return self._judge(stragglers / window, places, full)
+        if self._rest:
+            self._rest -= 1
+            self._begin(places)
+        return None
+
+    def _judge(self, share: float, places: int, full: int) -> Change | None:
+        if share > HELPED * self._before:
+            self._rest, self._next_rest = self._next_rest, 2 * self._next_rest
+            reason = f"with fewer at a time {100 * share:.0f} % of the attempts were stragglers still"
+            return self._set(None, places, full, reason)
+        if share >= LEAVE:
+            self._begin(places)
+            return None
+        if places + 1 < full:
+            self.limit = places + 1
+            self._begin(self.limit)
+            return None
+        self._next_rest = FIRST_REST
+        return self._set(None, places, full, "hardly any attempt is a straggler any more")
+
+    def _set(self, limit: int | None, places: int, full: int, reason: str) -> Change:
+        self.limit = limit
+        after = full if limit is None else min(limit, full)
+        self._begin(after)
+        return Change(places, after, reason)
+
+    def _begin(self, places: int) -> None:
+        self._ends = deque(maxlen=max(LEAST_WINDOW, ROUNDS * places))
+
+
+class _Trial(NamedTuple):
+    level: int
+    rate_bps: float
+    began_s: float
+
+
+class Search:
+    """``level``: as many as have proved worth it, or are on trial; from ``start`` up to ``most``."""
+
+    def __init__(self, start: int, most: int) -> None:
+        self.level = start
+        self._start = start
+        self._most = most
+        self._trial: _Trial | None = None  # what it was before
+        self._goes_down = False
+        self._quiet_until_s = 0.0
+        self._hold_s = FIRST_HOLD_S
+        self._since: tuple[float, int] | None = None  # when the period began, and the bytes by then
+        self._ends = 0
+
+    def ended(self) -> None:
+        """An attempt completed."""
+        self._ends += 1
+
+    def disturb(self) -> None:
+        """What was measured until now tells nothing: a straggler, or not all places were used."""
+        self._since = None
+
+    def give_up(self, now_s: float) -> None:
+        """The trial is over without a result."""
+        if self._trial is not None:
+            self._end(now_s, self._trial.level, next_down=False)
+
+    def look(self, now_s: float, received: int, running: int) -> Change | None:
+        """``received`` bytes have come from the host since the run's start; ``running`` attempts now."""
+        if running < 0.9 * self.level:  # a file ends just now, and the next has not begun
+            self.disturb()
+            if self._trial is not None and now_s - self._trial.began_s > LONGEST_PERIOD_S / 2:
+                self.give_up(now_s)  # there is no more to fetch there
+            return None
+        if self._since is None:
+            if now_s >= self._quiet_until_s:
+                self._since, self._ends = (now_s, received), 0
+            return None
+        began_s, before = self._since
+        elapsed_s, came = now_s - began_s, received - before
+        enough = self._ends >= ENDS_A_PLACE * self.level or came >= BYTES_A_PLACE * self.level
+        if elapsed_s < PERIOD_S or not (enough or elapsed_s > LONGEST_PERIOD_S):
+            return None
+        self._since = None
+        return self._measured(now_s, came / elapsed_s)
+
+    def _measured(self, now_s: float, rate_bps: float) -> Change | None:
+        if self._trial is None:
+            self._try(now_s, rate_bps)
+            return None
+        before, level = self._trial, self.level
+        gain = rate_bps / before.rate_bps - 1 if before.rate_bps > 0 else 0.0
+        if level > before.level:
+            if gain < WORTH * (level / before.level - 1):
+                self._end(now_s, before.level, next_down=True)
+                return None
+            reason = f"{100 * gain:.0f} % more bytes a second with {level} than with {before.level} at a time"
+        else:
+            if gain < -WORTH * (before.level / level - 1):
+                self._end(now_s, before.level, next_down=False)
+                return None
+            reason = f"it is as fast with {level} as with {before.level} at a time"
+        self._trial = None
+        self._hold_s = FIRST_HOLD_S
+        self._try(now_s, rate_bps)  # on in the same direction, from what was just measured
+        return Change(before.level, level, reason)
+
+    def _try(self, now_s: float, rate_bps: float) -> None:
+        up = min(self._most, max(self.level + 1, int(self.level * STEP)))
+        down = max(self._start, min(self.level - 1, int(self.level / STEP)))
+        if self._goes_down or up == self.level:
+            self._goes_down = down < self.level
+        level = down if self._goes_down else up
+        if level == self.level:
+            return
+        self._trial = _Trial(self.level, rate_bps, now_s)
+        self.level = level
+        self._quiet_until_s = now_s + SETTLE_S
+
+    def _end(self, now_s: float, level: int, *, next_down: bool) -> None:
+        self._trial, self._since = None, None
+        self._goes_down = next_down
+        self.level = level
+        self._quiet_until_s = now_s + self._hold_s
+        self._hold_s = min(2 * self._hold_s, LONGEST_HOLD_S)
+
+
+class Width:
+    """Of one host: from ``start`` places at a time up to ``most``, or down to very few."""
+
+    def __init__(self, start: int, most: int) -> None:
+        self._start = start
+        self._narrowing = Narrowing()
+        self._search = Search(start, most) if most > start else None
+
+    @property
+    def places(self) -> int:
+        """Attempts that may be under way."""
+        full, limit = self._full, self._narrowing.limit
+        return full if limit is None else min(limit, full)
+
+    @property
+    def _full(self) -> int:
+        return self._start if self._search is None else self._search.level
+
+    def ended(self, *, straggler: bool) -> Change | None:
+        """An attempt completed, or was cancelled as a straggler; other ends tell nothing here."""
+        if self._search is not None:
+            if straggler:
+                self._search.disturb()
+            else:
+                self._search.ended()
+        return self._narrowing.ended(straggler, self.places, self._full)
+
+    def look(self, now_s: float, received: int, running: int, *, calm: bool) -> Change | None:
+        """See ``Search``; to be asked a few times a second. Not ``calm``: the host throttles, or all is slow.
+
+        ``received``: bytes that have come from the host since the run's start.
+        """
+        search = self._search
+        if search is None:
+            return None
+        if not calm or self._narrowing.limit is not None:
+            search.disturb()
+            search.give_up(now_s)
+            return None
+        return search.look(now_s, received, running)

@@ -1,0 +1,99 @@
+"""What idle slots do while the last files are on their way: take a part of what another stream has left. Pure.
+
+A stream that has much left is split: it goes on to the place where it and a fresh stream would be done at the
+same time, and the fresh one brings what lies beyond. One that crawls and has little left is hedged: a fresh
+stream brings the same bytes, and whoever is ahead goes on. Splitting fetches nothing twice, so it needs no
+budget; hedging does (Dean and Barroso, "The Tail at Scale", CACM 2013: a few percent buy the tail).
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+__all__ = ["MIN_SEGMENT_BYTES", "Help", "Stream", "choose"]
+
+MIN_SEGMENT_BYTES = 1 << 20  # some 10 ms of a fast connection: less is not worth a request of its own
+MIN_GAIN_S = 0.2  # of the projected end, beyond the cost of a request: rates are known no better
+CRAWLS = 2.0  # a stream that needs so many times what a fresh one would is worth fetching twice
+
+
+class Stream(NamedTuple):
+    """An attempt in flight that may be helped.
+
+    ``left_bytes`` of its range are still to come, in ``remaining_s`` at its present rate; ``streams`` bring
+    its entry just now; ``is_hedged``: its bytes are on their way twice already.
+    """
+
+    key: int
+    host: str
+    left_bytes: int
+    remaining_s: float
+    streams: int
+    is_hedged: bool
+
+
+class Help(NamedTuple):
+    """What to do for the stream ``key``: it keeps ``keeps_bytes`` of what it has left.
+
+    What lies beyond is shared out evenly among ``fresh_streams``; a hedge keeps all, and one brings it too.
+    """
+
+    key: int
+    keeps_bytes: int
+    fresh_streams: int
+    is_hedge: bool
+
+
+def choose(
+    streams: Iterable[Stream],
+    *,
+    idle: int,
+    fresh_s: Callable[[str, int], float | None],
+    most_streams: int,
+    hedge_bytes: int,
+) -> list[Help]:
+    """What ``idle`` slots are best for: the streams that will be done last, all that gain by it.
+
+    ``fresh_s``: seconds in which a fresh stream would bring so many bytes from a host. ``most_streams`` may
+    bring one entry at a time. ``hedge_bytes``: what may still be fetched twice.
+    """
+    found: list[Help] = []
+    last_first = sorted((one for one in streams if not one.is_hedged), key=lambda one: -one.remaining_s)
+    for place, stream in enumerate(last_first):
+        share = -(-idle // (len(last_first) - place))
+        help_ = _split(stream, fresh_s, min(share, most_streams - stream.streams))
+        if help_ is None and share and stream.left_bytes <= hedge_bytes:
+            help_ = _hedge(stream, fresh_s)
+            hedge_bytes -= stream.left_bytes if help_ is not None else 0
+        if help_ is not None:
+            found.append(help_)
+            idle -= help_.fresh_streams
+    return found
+
+
+def _split(stream: Stream, fresh_s: Callable[[str, int], float | None], most: int) -> Help | None:
+    """All end at ``t``: rate * t + n * new_rate * (t - latency) = left."""
+    left = stream.left_bytes
+    n = min(most, left // MIN_SEGMENT_BYTES - 1)
+    if n < 1:
+        return None
+    rate_bps = left / stream.remaining_s if stream.remaining_s > 0 else math.inf
+    whole_s, latency_s = fresh_s(stream.host, left), fresh_s(stream.host, 0)
+    if whole_s is None or latency_s is None:  # nothing has finished yet: a fresh one may be like this one
+        new_bps, latency_s = rate_bps, 0.0
+    else:
+        new_bps = left / max(whole_s - latency_s, 1e-6)
+    if not (0 < new_bps < math.inf and 0 < rate_bps < math.inf):  # one that stands still is the policy's
+        return None
+    together_s = (left + n * new_bps * latency_s) / (rate_bps + n * new_bps)
+    if stream.remaining_s - together_s < MIN_GAIN_S + latency_s:
+        return None
+    keeps_bytes = min(max(int(rate_bps * together_s), 1), left - n * MIN_SEGMENT_BYTES)
+    return Help(stream.key, keeps_bytes, n, False)
+
+
+def _hedge(stream: Stream, fresh_s: Callable[[str, int], float | None]) -> Help | None:
+    anew_s = fresh_s(stream.host, stream.left_bytes)
+    if anew_s is None or stream.remaining_s < CRAWLS * anew_s + MIN_GAIN_S:
+        return None
+    return Help(stream.key, stream.left_bytes, 1, True)

@@ -1,0 +1,188 @@
+"""Which bytes of a file are held while several streams bring them: pure.
+
+A stream has a ``Stretch``: the bytes from its position to its end are taken. Its end may come nearer while it
+runs: another stream takes what lies beyond (``split``), or has brought it already. What is neither held nor
+taken is missing, and a stream that ends early gives back what it has not brought.
+
+Two streams may be sent for the same bytes (``overlap``, a hedge). The one that joined later has to catch up;
+once it stands beyond the other, the other is over. Bytes that came twice are counted.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
+
+__all__ = ["Ranges", "Stretch"]
+
+
+class Stretch:
+    """The bytes from ``position`` to ``end`` (exclusive) are one stream's; it began at ``start``.
+
+    ``is_owners``: of the worker that has the entry; the other streams help.
+    """
+
+    __slots__ = ("end", "is_owners", "position", "start")
+
+    def __init__(self, start: int, end: int, *, is_owners: bool = False) -> None:
+        self.start = self.position = start
+        self.end = end
+        self.is_owners = is_owners
+
+    @property
+    def left_bytes(self) -> int:
+        """What is still to come; 0: it is over."""
+        return self.end - self.position
+
+    def __repr__(self) -> str:
+        return f"Stretch({self.start}:{self.position}:{self.end})"
+
+
+class Ranges:
+    """Of a file of ``size_bytes``, of which ``held`` is held: pairs of first byte and end, in order.
+
+    ``held_bytes``: how many are held. ``twice_bytes``: how many came that were held before, or came beyond
+    the end of their stretch. ``out``: the stretches under way, in the order in which they joined.
+    ``on_over`` is told of a stretch that is over by what another one did: whoever reads for it can stop.
+    """
+
+    __slots__ = ("_held", "held_bytes", "on_over", "out", "size_bytes", "twice_bytes")
+
+    def __init__(self, size_bytes: int, held: Iterable[tuple[int, int]] = ()) -> None:
+        self.size_bytes = size_bytes
+        self._held: list[tuple[int, int]] = []
+        for start, end in held:
+            self._hold(start, end)
+        self.held_bytes = sum(end - start for start, end in self._held)
+        self.twice_bytes = 0
+        self.out: list[Stretch] = []
+        self.on_over: Callable[[Stretch], None] = lambda _: None
+
+    @property
+    def held(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of first byte and end, in order; no two touch."""
+        return tuple(self._held)
+
+    @property
+    def held_prefix(self) -> int:
+        """So many bytes are held from the file's beginning on."""
+        return self._held[0][1] if self._held and self._held[0][0] == 0 else 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Every byte is held."""
+        return self.held_bytes == self.size_bytes
+
+    @property
+    def missing(self) -> list[tuple[int, int]]:
+        """What is neither held nor taken, in order; no two touch."""
+        away = sorted([*self._held, *((one.position, one.end) for one in self.out)])
+        found, at = [], 0
+        for start, end in away:
+            if start > at:
+                found.append((at, start))
+            at = max(at, end)
+        if at < self.size_bytes:
+            found.append((at, self.size_bytes))
+        return found
+
+    def unheld(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Of these bytes the ones that are not held, in order."""
+        found = []
+        for first, last in self._held[bisect_right(self._held, start, key=lambda one: one[1]) :]:
+            if first >= end:
+                break
+            if first > start:
+                found.append((start, first))
+            start = last
+        if start < end:
+            found.append((start, end))
+        return found
+
+    def take_first(self) -> Stretch | None:
+        """The first bytes that are missing, for the entry's owner; what it had before is given back."""
+        for one in [one for one in self.out if one.is_owners]:
+            self.give_back(one)
+        missing = self.missing
+        return self._join(*missing[0], is_owners=True) if missing else None
+
+    def split(self, stretch: Stretch, at: int) -> Stretch:
+        """``stretch`` ends at ``at`` from now on, and what came after is the new one's.
+
+        Raises ValueError: ``at`` is not between its position and its end.
+        """
+        if stretch not in self.out or not stretch.position < at < stretch.end:
+            raise ValueError(f"{stretch} cannot be split at {at}")
+        end, stretch.end = stretch.end, at
+        return self._join(at, end)
+
+    def overlap(self, stretch: Stretch) -> Stretch:
+        """A hedge: all that ``stretch`` has still to bring, once more. Raises ValueError: it is over."""
+        if stretch not in self.out or not stretch.left_bytes:
+            raise ValueError(f"{stretch} is over")
+        return self._join(stretch.position, stretch.end)
+
+    def _join(self, start: int, end: int, *, is_owners: bool = False) -> Stretch:
+        stretch = Stretch(start, end, is_owners=is_owners)
+        self.out.append(stretch)
+        return stretch
+
+    def advance(self, stretch: Stretch, size_bytes: int) -> None:
+        """So many bytes have come for it and are written. Those beyond its end count as brought twice."""
+        surplus = max(0, size_bytes - stretch.left_bytes)
+        position = stretch.position + size_bytes - surplus
+        new_bytes = sum(end - start for start, end in self.unheld(stretch.position, position))
+        self.twice_bytes += size_bytes - new_bytes
+        self.held_bytes += new_bytes
+        if new_bytes:
+            self._hold(stretch.position, position)
+        stretch.position = position
+        if len(self.out) > 1 or len(self._held) > 1:
+            self._shorten(stretch)
+
+    def _shorten(self, by: Stretch) -> None:
+        """No stretch is to bring what ends held, or what a later one of the same bytes will bring sooner."""
+        for number, one in enumerate(self.out):
+            if not one.left_bytes:
+                continue
+            index = bisect_left(self._held, one.end, key=lambda pair: pair[1])
+            if index < len(self._held) and self._held[index][0] < one.end:
+                one.end = max(self._held[index][0], one.position)
+            later = self.out[number + 1 :]
+            if any(o.start <= one.position < o.position and o.end >= one.end for o in later):
+                one.end = one.position
+            if not one.left_bytes and one is not by:
+                self.on_over(one)
+
+    def give_back(self, stretch: Stretch) -> None:
+        """Its stream has ended: what it has not brought is missing again. Harmless when repeated."""
+        if stretch in self.out:
+            self.out.remove(stretch)
+            stretch.end = stretch.position
+
+    def forget(self, stretch: Stretch) -> None:
+        """What it has brought is not to be trusted; it is given back."""
+        self.give_back(stretch)
+        if stretch.start == stretch.position:
+            return
+        kept: list[tuple[int, int]] = []
+        for start, end in self._held:
+            for first, last in ((start, min(end, stretch.start)), (max(start, stretch.position), end)):
+                if first < last:
+                    kept.append((first, last))
+        self._held = kept
+        self.held_bytes = sum(end - start for start, end in kept)
+
+    def abandon(self) -> None:
+        """The file is not written to any more: all streams are over, and those that help are told."""
+        out, self.out = self.out, []
+        for one in out:
+            was_over, one.end = not one.left_bytes, one.position
+            if not (was_over or one.is_owners):
+                self.on_over(one)
+
+    def _hold(self, start: int, end: int) -> None:
+        first = bisect_left(self._held, start, key=lambda pair: pair[1])
+        last = bisect_right(self._held, end, key=lambda pair: pair[0])
+        if first < last:
+            start = min(start, self._held[first][0])
+            end = max(end, self._held[last - 1][1])
+        self._held[first:last] = [(start, end)]

@@ -1,0 +1,96 @@
+"""What outlives a run: how it ages, and how two runs' knowledge becomes one."""
+
+import math
+
+import pytest
+
+from cfetch.straggler.knowledge import (
+    HALF_LIFE_S,
+    MOST_HOSTS,
+    MOST_WEIGHT,
+    NOTHING,
+    HostKnowledge,
+    Knowledge,
+    aged,
+    is_sound,
+    merged,
+)
+
+DAY_S = 86_400.0
+NOW_S = 1_800_000_000.0
+
+
+def host(weight=100.0, wall_s=NOW_S, *, rate_bps=1e6, latency_s=0.1, spread=0.2):
+    return HostKnowledge(latency_s, rate_bps, spread, weight, wall_s)
+
+
+def known(**hosts):
+    return Knowledge(hosts=hosts)
+
+
+@pytest.mark.parametrize(("days", "weight"), [(0, 100.0), (7, 50.0), (14, 25.0), (-365, 100.0)])
+def test_the_weight_halves_every_week(days, weight):
+    """What a clock in the future has written counts as written now, and ages from now on."""
+    old = known(a=host(wall_s=NOW_S - days * DAY_S))
+    assert aged(old, NOW_S).hosts["a"] == host(weight)
+
+
+def test_ageing_in_steps_is_ageing_at_once():
+    """However many runs there were in between."""
+    old = known(a=host())
+    steps = aged(aged(old, NOW_S + 3 * DAY_S), NOW_S + 9 * DAY_S).hosts["a"]
+    assert steps.weight == pytest.approx(aged(old, NOW_S + 9 * DAY_S).hosts["a"].weight)
+
+
+def test_what_is_worth_less_than_a_file_is_forgotten():
+    """And so is everything within sixty days, however much there was of it."""
+    old = known(a=host(1.5), b=host(1e9))
+    assert set(aged(old, NOW_S + 5 * DAY_S).hosts) == {"b"}
+    assert aged(old, NOW_S + 60 * DAY_S) == NOTHING
+    assert aged(old, NOW_S + HALF_LIFE_S * math.log2(MOST_WEIGHT) + 1) == NOTHING
+
+
+def test_two_runs_count_by_their_files():
+    """Rates by their logarithm: 1 and 4 MB/s are 2 MB/s."""
+    old = known(a=host(50.0, rate_bps=1e6, latency_s=0.1, spread=0.2), b=host())
+    new = known(a=host(50.0, rate_bps=4e6, latency_s=0.3, spread=0.4), c=host())
+    both = merged(old, new, NOW_S).hosts
+    assert set(both) == {"a", "b", "c"}
+    assert both["a"].rate_bps == pytest.approx(2e6)
+    assert (both["a"].latency_s, both["a"].spread) == pytest.approx((0.2, 0.3))
+    assert both["a"].weight == 100.0
+
+
+def test_old_knowledge_does_not_outvote_the_present():
+    """However many files it came from, as many new ones as are kept weigh the same."""
+    old = known(a=host(1e9, rate_bps=1e6))
+    new = known(a=host(MOST_WEIGHT, rate_bps=4e6))
+    both = merged(old, new, NOW_S).hosts["a"]
+    assert both.rate_bps == pytest.approx(2e6)
+    assert both.weight == MOST_WEIGHT
+
+
+def test_it_is_bounded():
+    """Hosts with most weight are kept."""
+    many = Knowledge(hosts={f"h{n}": host(1.0 + n / 10) for n in range(2 * MOST_HOSTS)})
+    kept = merged(many, NOTHING, NOW_S).hosts
+    assert set(kept) == {f"h{n}" for n in range(MOST_HOSTS, 2 * MOST_HOSTS)}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        host(rate_bps=0.0),
+        host(rate_bps=-1.0),
+        host(rate_bps=math.inf),
+        host(latency_s=-0.1),
+        host(latency_s=math.nan),
+        host(spread=-1.0),
+        host(weight=-1.0),
+        host(wall_s=math.inf),
+    ],
+)
+def test_numbers_that_no_run_can_have_measured(broken):
+    """Are told apart from sound ones."""
+    assert not is_sound(broken)
+    assert is_sound(host(latency_s=0.0))

@@ -92,7 +92,8 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     which each connection draws one, instead of ``rate_bps``. ``link_bps``: all connections together, shared
     so that none has less than another that could give (max-min); None: no limit. ``requests``: how many a
     connection serves, as the server closes it after the last (Amazon S3 does after some hundred); 0: any
-    number.
+    number. ``ranges`` false: the servers know neither ranges nor strong ETags, so whoever breaks a reply off
+    has to begin anew.
     """
 
     latency_s: float = 0.0
@@ -102,6 +103,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     rates_bps: tuple[float, ...] = ()
     link_bps: float | None = None
     requests: int = 0
+    ranges: bool = True
     slow: Slow | None = None
     stalls: Stall | None = None
     changes: tuple[Change, ...] = ()

@@ -10,9 +10,7 @@ from typing import Protocol
 
 __all__ = ["Paced", "Pacer", "max_min"]
 
-STEP_S = (
-    0.002  # how often bytes are counted out: so late a body may end; a hundred bodies cost a tenth of a core
-)
+STEP_S = 0.002  # how often bytes are counted out: so late a body may end; 64 bodies cost an eighth of a core
 
 
 class Paced(Protocol):

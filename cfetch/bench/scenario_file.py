@@ -18,6 +18,7 @@ One reads so, and only ``files`` is required::
       rate_sigma: 0.2
       link: 100MiB/s
       requests: 100
+      ranges: yes
       slow: {fraction: 2%, rate: 16KiB/s, after: 0}
       stalls: {fraction: 1%, after: 0}
       changes:
@@ -159,6 +160,12 @@ def _number(text: str) -> float:
     return value
 
 
+def _yes(text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise ValueError("must be yes or no")
+    return text == "yes"
+
+
 def _list(value: object, key: str) -> list[object]:
     if not isinstance(value, list):
         raise TypeError(f"must be a list; write each of the {key} behind a dash")
@@ -260,6 +267,7 @@ _NETWORK: _Table = {
     "rates": ("rates_bps", _many(_rate, "rates")),
     "link": ("link_bps", _rate),
     "requests": ("requests", _whole(0, 1_000_000)),
+    "ranges": ("ranges", _yes),
     "slow": ("slow", _part_of_network(Slow, _SLOW, "network.slow")),
     "stalls": ("stalls", _part_of_network(Stall, _STALL, "network.stalls")),
     "changes": ("changes", _many(_part_of_network(Change, _CHANGE, "network.changes"), "changes")),

@@ -34,10 +34,8 @@ GUARD_S = 0.5  # nobody is judged before: retransmission time-outs are 0.2 s and
 GUARD_SHARE = 0.1  # of the normal duration: a start says little about an hour
 GUARD_LATENCIES = 4  # TCP's slow start: ten segments, doubled four times, are 200 KiB in one round trip
 PADDING_S = 0.5  # less is not worth a request; also two checks and a scheduler's hiccup
-PADDING_SIGMAS = 2.0  # of the usual spread, as a share of the normal duration: 1.5 becomes 2.1 at a sigma of 0.3
+PADDING_SIGMAS = 2.0  # of the usual spread, of the normal duration: at a sigma of 0.3, 1.5 becomes 2.1
 MOST_PADDING = 1.0  # of the normal duration: at a sigma of 1 the mean is 1.65 medians, and 1.5 means are 2.5
-    2.0  # of the usual spread, as a share of the normal duration: 1.5 becomes 2.1 at a sigma of 0.3
-)
 SLOW_FROM_START = (
     0.25  # of the usual pace on average: it was slow before the network could have changed lately
 )

@@ -113,8 +113,8 @@ class FakeResponse:
         self.peer = "192.0.2.1:80"
         self.over = False
         self._on_over = on_over
-        self.status, start = _slice(reply, asked)
-        self._data = reply.body[start:] if self.status in (200, 206) else b""
+        self.status, start, end = _slice(reply, asked)
+        self._data = reply.body[start:end] if self.status in (200, 206) else b""
         self.headers = _headers(reply, self.status, start, len(self._data))
         self._then = reply.then if reply.cut is not None else "end"
         if reply.cut is not None:
@@ -158,13 +158,14 @@ class FakeResponse:
 
 
 def _slice(reply, asked):
-    match = re.fullmatch(r"bytes=(\d+)-", asked.range or "")
+    size = len(reply.body)
+    match = re.fullmatch(r"bytes=(\d+)-(\d*)", asked.range or "")
     if reply.status != 200 or match is None or not reply.ranges:
-        return reply.status, 0
+        return reply.status, 0, size
     if asked.if_range is not None and asked.if_range != reply.etag:
-        return 200, 0
-    start = int(match[1])
-    return (206, start) if start < len(reply.body) else (416, 0)
+        return 200, 0, size
+    start, end = int(match[1]), min(int(match[2]) + 1, size) if match[2] else size
+    return (206, start, end) if start < size else (416, 0, size)
 
 
 def _headers(reply, status, start, length):
@@ -172,7 +173,7 @@ def _headers(reply, status, start, length):
     if reply.etag is not None and status in (200, 206):
         headers.setdefault("ETag", reply.etag)
     if status == 206:
-        headers["Content-Range"] = f"bytes {start}-{len(reply.body) - 1}/{len(reply.body)}"
+        headers["Content-Range"] = f"bytes {start}-{start + length - 1}/{len(reply.body)}"
     if reply.framing == "length":
         headers.setdefault("Content-Length", str(length))
     elif reply.framing == "chunked":

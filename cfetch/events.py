@@ -46,7 +46,7 @@ __all__ = [
 
 Status = Literal["done", "skipped", "failed", "cancelled"]
 Outcome = Literal["done", "straggler", "stalled", "error", "expired", "lost", "moved"]
-State = Literal["ok", "slow", "straggler", "retrying", "last try"]
+State = Literal["ok", "slow", "straggler", "retrying", "last try", "segment", "hedge"]
 Breaker = Literal["closed", "open", "half-open"]
 
 

@@ -41,10 +41,14 @@ class Accepted(NamedTuple):
 
 
 class Host(Protocol):
-    """What a connection asks of its origin. ``most_requests`` a connection serves; 0: any number."""
+    """What a connection asks of its origin. ``most_requests`` a connection serves; 0: any number.
+
+    ``has_ranges`` false: it answers no ranges and gives no ETags.
+    """
 
     pacer: Pacer
     most_requests: int
+    has_ranges: bool
 
     @property
     def is_limited(self) -> bool:
@@ -228,14 +232,16 @@ class Connection(asyncio.Protocol):
             self._finish(reply_head(404, 0, keep_alive=self._keep_alive))
             return
         size, etag = content.size_bytes, content.etag
-        fields = f"Content-Type: application/octet-stream\r\nAccept-Ranges: bytes\r\nETag: {etag}\r\n"
+        has_ranges = self._origin.has_ranges
+        fields = "Content-Type: application/octet-stream\r\n"
+        fields += f"Accept-Ranges: bytes\r\nETag: {etag}\r\n" if has_ranges else "Accept-Ranges: none\r\n"
         if head.method == "HEAD":
             self._finish(reply_head(200, size, fields, keep_alive=self._keep_alive))
             return
         if fault is not None and fault.status is not None:
             self._finish(self._error(fault))
             return
-        part = choose_slice(head.headers, size, etag)
+        part = choose_slice(head.headers if has_ranges else {}, size, etag)
         if part.status == 416:
             self._finish(
                 reply_head(416, 0, f"Content-Range: bytes */{size}\r\n", keep_alive=self._keep_alive)

@@ -94,6 +94,7 @@ class Origin:
         self.pacer: Pacer
         self._network = network or Network()
         self.most_requests = self._network.requests
+        self.has_ranges = self._network.ranges
         self.is_limited = self._network.link_bps is not None
         self._seed = seed
         self._clock = clock

@@ -15,14 +15,15 @@ from cfetch.config.straggler import StragglerConfig
 from cfetch.straggler.baseline import RunningMedian
 from cfetch.straggler.blame import HOLD_S, Crowd, Suspect, rule
 from cfetch.straggler.feedback import Budget, Feedback
-from cfetch.straggler.fresh import LEAST, Fit, Fresh, Sample, fit_of_running
+from cfetch.straggler.fresh import LEAST, MOST_HOSTS, Fit, Fresh, Sample, fit_of_running
 from cfetch.straggler.knowledge import Knowledge
 from cfetch.straggler.metrics import MIN_ELAPSED_S
 from cfetch.straggler.policy import Check, Flagged, Live
 from cfetch.straggler.stall import gap_s
+from cfetch.straggler.terms import GUARD_S, Terms, terms_of
 
 if TYPE_CHECKING:
-    from cfetch.straggler.evidence import Evidence, Terms
+    from cfetch.straggler.evidence import Evidence
 
 __all__ = ["Adaptive"]
 
@@ -30,12 +31,6 @@ TICK_S = 0.1  # a small file takes as long; a thousand attempts cost 1 % of a co
 LATE_TICKS = 3  # a check that is later tells of our own process, which had no time to read either
 WATCHED_S = 0.2  # younger ones are not looked at: most small files never are, and cost nothing
 REFIT_S = 0.5  # what is normal does not change faster
-GUARD_S = 0.5  # nobody is judged before: retransmission time-outs are 0.2 s and double
-GUARD_SHARE = 0.1  # of the normal duration: a start says little about an hour
-GUARD_LATENCIES = 4  # TCP's slow start: ten segments, doubled four times, are 200 KiB in one round trip
-PADDING_S = 0.5  # less is not worth a request; also two checks and a scheduler's hiccup
-PADDING_SIGMAS = 2.0  # of the usual spread, of the normal duration: at a sigma of 0.3, 1.5 becomes 2.1
-MOST_PADDING = 1.0  # of the normal duration: at a sigma of 1 the mean is 1.65 medians, and 1.5 means are 2.5
 SLOW_FROM_START = (
     0.25  # of the usual pace on average: it was slow before the network could have changed lately
 )
@@ -53,6 +48,7 @@ class _Attempt:
         "flagged",
         "host",
         "immune",
+        "judged",
         "key",
         "patience",
         "size_bytes",
@@ -71,6 +67,7 @@ class _Attempt:
         self.flagged = False
         self.slot: int | None = None
         self.first_s: float | None = None
+        self.judged: tuple[object, ...] = ()  # by what
 
 
 class Adaptive:
@@ -96,10 +93,13 @@ class Adaptive:
         self._live: dict[int, _Attempt] = {}
         self._watched: dict[int, _Attempt] = {}  # by slot
         self._paused: set[int] = set()
-        self._finished: set[int] = set()
+        self._finished = bytearray()  # 1 at the index of each finished id, as in ``Detector``
         self._counted: set[int] = set()
         self._normal: dict[str, deque[float]] = {}
         self._suspected: dict[int, float] = {}
+        self._keys: list[int] = []  # of the last check's attempts
+        self._slots: list[int] = []  # theirs, those that are watched
+        self._is_young = True  # one of them was not watched yet, or had no first byte
         self._evidence: Evidence | None = None
         self._checked_s: float | None = None
         self._lost_s = 0.0  # seconds for which our own process stood still
@@ -136,6 +136,7 @@ class Adaptive:
     ) -> None:
         """A new attempt begins to fetch ``size_bytes`` (None: not known) from ``host``."""
         self.failed(key, forget=False)
+        self._is_young = True
         attempt = self._live[key] = _Attempt(key, size_bytes, now_s, now_s - self._lost_s)
         attempt.host, attempt.immune = host, immune
         attempt.patience = 2.0 ** min(mitigations, MOST_DOUBLINGS)
@@ -153,13 +154,18 @@ class Adaptive:
         attempt = self._end(key)
         if attempt is None:
             return
-        if key >= 0 and key not in self._finished:
-            self._finished.add(key)
-            self.total_finished += 1
+        if key >= 0:
+            self._count(key)
         self._feedback.finished(key, now_s)
         self._budget.finished(now_s, size_bytes or 0)
         if size_bytes:
             self._learn(attempt, size_bytes, now_s, first_byte_s)
+
+    def _count(self, key: int) -> None:
+        if key >= len(self._finished):
+            self._finished.extend(bytes(key + 1 - len(self._finished)))
+        self.total_finished += not self._finished[key]
+        self._finished[key] = 1
 
     def paused(self, key: int) -> None:
         """The attempt is over and another will follow after back-off: the entry stays known."""
@@ -175,8 +181,8 @@ class Adaptive:
         """The entry is given up: it is no longer known."""
         self._end(key)
         self._paused.discard(key)
-        if key in self._finished:
-            self._finished.remove(key)
+        if 0 <= key < len(self._finished) and self._finished[key]:
+            self._finished[key] = 0
             self.total_finished -= 1
         if forget:
             self._feedback.failed(key)
@@ -187,7 +193,10 @@ class Adaptive:
         if attempt is None or not attempt.size_bytes:
             return None
         fit = self._fresh.of(attempt.host, attempt.size_bytes)
-        return None if fit is None else self._limit_s(attempt, fit, attempt.size_bytes)
+        if fit is None:
+            return None
+        terms = self._terms(attempt, fit, attempt.size_bytes)
+        return terms.limit_s + attempt.size_bytes * terms.limit_s_per_byte
 
     def remaining_s(self, key: int) -> float | None:
         """Seconds that the attempt still needs at its present rate; None until it is watched."""
@@ -217,7 +226,7 @@ class Adaptive:
         stragglers: list[Flagged] = []
         held_back = None
         if not lost_s and self._watch(now_s, attempts):
-            stragglers, held_back = self._stragglers(now_s, {a.key: a for a in attempts})
+            stragglers, held_back = self._stragglers(now_s, attempts)
         return Check(
             stragglers=tuple(stragglers),
             median_bps=self.median_bps,
@@ -229,31 +238,48 @@ class Adaptive:
             held_back=held_back,
         )
 
-    def _watch(self, now_s: float, attempts: Iterable[Live]) -> bool:
+    def _watch(self, now_s: float, attempts: Collection[Live]) -> bool:
         """Take down how far those have come that are old enough; whether there are any."""
         own_s = now_s - self._lost_s
-        watched: list[tuple[int, Live]] = []
-        for live in attempts:
-            attempt = self._live.get(live.key)
-            if attempt is None:
-                continue
-            if attempt.slot is None:
-                if own_s - attempt.start_s < WATCHED_S:
-                    continue
-                attempt.slot = self._slot(attempt)
-            if attempt.first_s is None and live.first_byte_s is not None:
-                self._flows(attempt, live.first_byte_s)
-            watched.append((attempt.slot, live))
-        if not watched or self._evidence is None:
+        keys = [live.key for live in attempts]
+        if self._is_young or keys != self._keys:
+            self._look_over(own_s, attempts)
+            self._keys = keys
+        if not self._slots or self._evidence is None:
             return False
-        slots = [slot for slot, _ in watched]
+        watched: Collection[Live] = attempts
+        if len(self._slots) < len(attempts):
+            watched = [live for live in attempts if self._is_watched(live.key)]
         self._evidence.observe(
-            own_s, slots, [live.received for _, live in watched], [live.held_s(now_s) for _, live in watched]
+            own_s, self._slots, [live.received for live in watched], [live.held_s(now_s) for live in watched]
         )
         if own_s - self._refit_s >= REFIT_S:
             self._refit_s = own_s
             self._refit(own_s, watched)
         return True
+
+    def _look_over(self, own_s: float, attempts: Iterable[Live]) -> None:
+        """Find the slots of all attempts, in their order; those that become old enough get one."""
+        self._slots.clear()
+        self._is_young = False
+        for live in attempts:
+            attempt = self._live.get(live.key)
+            if attempt is None:
+                continue
+            if attempt.slot is None and own_s - attempt.start_s >= WATCHED_S:
+                attempt.slot = self._slot(attempt)
+            if attempt.slot is None:
+                self._is_young = True
+                continue
+            if attempt.first_s is None:
+                self._is_young = True
+                if live.first_byte_s is not None:
+                    self._flows(attempt, live.first_byte_s)
+            self._slots.append(attempt.slot)
+
+    def _is_watched(self, key: int) -> bool:
+        attempt = self._live.get(key)
+        return attempt is not None and attempt.slot is not None
 
     def _slot(self, attempt: _Attempt) -> int:
         if self._evidence is None:
@@ -271,12 +297,12 @@ class Adaptive:
         attempt.first_s = max(first_byte_s - attempt.began_s, 0.0)
         self._evidence.flows(attempt.slot, attempt.start_s + attempt.first_s)
 
-    def _refit(self, own_s: float, watched: Iterable[tuple[int, Live]]) -> None:
+    def _refit(self, own_s: float, watched: Iterable[Live]) -> None:
         """Take down anew what is normal."""
         rates: dict[str, list[float]] = {}
         firsts: dict[str, list[float]] = {}
-        for slot, live in watched:
-            attempt = self._watched[slot]
+        for live in watched:
+            attempt = self._live[live.key]
             age_s = own_s - attempt.start_s
             if age_s < GUARD_S:
                 continue
@@ -290,49 +316,30 @@ class Adaptive:
             self._judge(attempt)
 
     def _judge(self, attempt: _Attempt) -> None:
-        """Tell the evidence what the attempt is judged by."""
-        assert self._evidence is not None
-        assert attempt.slot is not None
+        """Tell the evidence what the attempt is judged by, unless it knows."""
         size_bytes = attempt.size_bytes
         fit = self._fresh.of(attempt.host, size_bytes) if size_bytes else None
+        judged = (fit, size_bytes, self._feedback.leniency)
+        if judged == attempt.judged or self._evidence is None or attempt.slot is None:
+            return
+        attempt.judged = judged
         size = math.nan if size_bytes is None else float(size_bytes)
         self._evidence.judge(attempt.slot, size, None if fit is None else self._terms(attempt, fit, size))
 
-    def _terms(self, attempt: _Attempt, fit: Fit, size: float) -> "Terms":
-        from cfetch.straggler.evidence import Terms
+    def _terms(self, attempt: _Attempt, fit: Fit, size: float) -> Terms:
+        return terms_of(fit, size, self._config.multiplier, self._feedback.leniency * attempt.patience)
 
-        bar = self._bar(attempt, fit)
-        pace_s = fit.pace_s(size)
-        connect_s = fit.latency_s + fit.first_byte_s
-        leniency = self._feedback.leniency * attempt.patience
-        return Terms(
-            limit_s=bar * connect_s + leniency * PADDING_S,
-            limit_s_per_byte=bar * pace_s,
-            guard_s=max(GUARD_S, GUARD_SHARE * fit.duration_s(size), GUARD_LATENCIES * fit.first_byte_s),
-            silent_s=leniency
-            * max(GUARD_S, self._config.multiplier * 2 * fit.late_s),  # connecting takes one more
-            pace_s=pace_s,
-        )
-
-    def _bar(self, attempt: _Attempt, fit: Fit) -> float:
-        """How many times the normal duration is too long."""
-        leniency = self._feedback.leniency * attempt.patience
-        return leniency * (self._config.multiplier + min(PADDING_SIGMAS * fit.spread, MOST_PADDING))
-
-    def _limit_s(self, attempt: _Attempt, fit: Fit, size_bytes: int) -> float:
-        padding_s = self._feedback.leniency * attempt.patience * PADDING_S
-        return self._bar(attempt, fit) * (fit.first_byte_s + fit.duration_s(size_bytes)) + padding_s
-
-    def _stragglers(self, now_s: float, attempts: dict[int, Live]) -> tuple[list[Flagged], str | None]:
+    def _stragglers(self, now_s: float, live: Iterable[Live]) -> tuple[list[Flagged], str | None]:
         """Who is to be broken off, and in words why some who are too slow are not."""
         assert self._evidence is not None
+        slots = self._evidence.suspects()
+        attempts = {attempt.key: attempt for attempt in live} if slots else {}
         own_s = now_s - self._lost_s
         by_host: dict[str, list[Suspect]] = {}
         seen: dict[int, float] = {}
-        for slot in self._evidence.suspects():
+        for slot in slots:
             attempt = self._watched[slot]
-            live = attempts[attempt.key]
-            suspect = self._suspect(attempt, live, slot)
+            suspect = self._suspect(attempt, attempts.get(attempt.key), slot)
             if suspect is not None:
                 seen[attempt.key] = self._suspected.get(attempt.key, own_s)
                 by_host.setdefault(attempt.host, []).append(suspect._replace(seen_s=seen[attempt.key]))
@@ -352,10 +359,10 @@ class Adaptive:
                 held_back = self._why(ruling.excused, crowd.alive, host)
         return self._flag(found, now_s, attempts), held_back
 
-    def _suspect(self, attempt: _Attempt, live: Live, slot: int) -> Suspect | None:
+    def _suspect(self, attempt: _Attempt, live: Live | None, slot: int) -> Suspect | None:
         """The attempt as a suspect, if it is one still when what is lost by breaking it off counts too."""
         assert self._evidence is not None
-        if live.is_held or attempt.size_bytes is None:
+        if live is None or live.is_held or attempt.size_bytes is None:
             return None
         terms = self._evidence.terms(slot)
         age_s = self._evidence.age_s(slot)
@@ -429,6 +436,8 @@ class Adaptive:
         ):
             normal = self._normal.get(attempt.host)
             if normal is None:
+                if len(self._normal) >= MOST_HOSTS:
+                    del self._normal[next(iter(self._normal))]
                 normal = self._normal[attempt.host] = deque(maxlen=RECENT_NORMAL)
             normal.append(attempt.start_s)
         first_s = None if first_byte_s is None else min(max(first_byte_s - attempt.began_s, 0.0), duration_s)
@@ -437,6 +446,7 @@ class Adaptive:
     def _end(self, key: int) -> _Attempt | None:
         """The attempt in flight, which is over; None where there is none."""
         attempt = self._live.pop(key, None)
+        self._is_young = True
         if attempt is not None and attempt.slot is not None:
             assert self._evidence is not None
             self._evidence.drop(attempt.slot)

@@ -7,14 +7,15 @@ looked at ten times a second.
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cfetch.straggler.metrics import MIN_ELAPSED_S
+from cfetch.straggler.terms import NO_TERMS, Terms
 
-__all__ = ["LONG_S", "SHORT_S", "Evidence", "Floats", "Terms"]
+__all__ = ["LONG_S", "SHORT_S", "Evidence", "Floats"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -24,24 +25,6 @@ INSTANT_S = 0.3  # three checks: a change of the network is seen in all at once 
 GRAIN_S = 1e-6  # times are sums of tenths
 DEPTH = 48  # rows: 4 s of ten checks a second, and a few more
 FIRST_SLOTS = 16
-
-
-class Terms(NamedTuple):
-    """What an attempt is judged by.
-
-    It is too slow if its rest of ``r`` bytes needs more than ``limit_s + r * limit_s_per_byte`` seconds, or
-    the first byte more than ``silent_s``; nobody is before ``guard_s``. ``pace_s`` is how long a byte
-    normally takes: rate times pace is 1 where all is well.
-    """
-
-    limit_s: float
-    limit_s_per_byte: float
-    guard_s: float
-    silent_s: float
-    pace_s: float
-
-
-NO_TERMS = Terms(math.nan, math.nan, math.nan, math.nan, math.nan)  # nothing compares with these
 
 
 class Evidence:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from cfetch.straggler.knowledge import HostKnowledge, Knowledge
 from cfetch.straggler.metrics import MIN_ELAPSED_S
 
-__all__ = ["LEAST", "Fit", "Fresh", "Sample", "fit_of", "fit_of_running", "middle"]
+__all__ = ["LEAST", "MOST_HOSTS", "Fit", "Fresh", "Sample", "fit_of", "fit_of_running", "middle"]
 
 LEAST = 5  # samples before a host is judged by its own: the median of five bears two absurd ones
 LEAST_OF_FEW = 2  # where there is nothing better; the spread is taken to be wide then
@@ -22,6 +22,7 @@ LEAST_RUNNING = 3  # attempts under way that tell it before any has ended; one o
 LEAST_LEARNED = 3  # files that are worth remembering for the next run
 RECENT = 32  # samples of one size class that count: with 16 connections, two rounds of them
 HALF_LIFE_S = 60.0  # a class counts half for each minute by which the others' samples are newer
+SAME = 0.1  # a tenth more or less changes no decision
 REFIT_S = 0.5  # a fit of 300 samples takes a millisecond
 MOST_HOSTS = 4096  # some 40 MB at most; the host that was met first is forgotten first
 REACH = 4  # sizes this far apart show a slope, which is trusted as far beyond the largest
@@ -119,7 +120,7 @@ class Fresh:
 
     def running(self, fits: dict[str, Fit]) -> None:
         """What the attempts under way tell, by host, in place of what they told before."""
-        self._running = fits
+        self._running = {host: _steady(self._running.get(host, fit), fit) for host, fit in fits.items()}
 
     def judge_by(self, median_bps: float | None) -> None:
         """What many machines have measured together, for hosts that nothing else is known of."""
@@ -207,6 +208,11 @@ def fit_of_running(rates_bps: Sequence[float], firsts_s: Sequence[float]) -> Fit
 def middle(numbers: Sequence[float]) -> float:
     """The median, of an even count the upper of the two in the middle."""
     return sorted(numbers)[len(numbers) // 2]
+
+
+def _steady(old: Fit, new: Fit) -> Fit:
+    """The old one while it is about right, so that nobody has to be judged anew."""
+    return old if abs(old.s_per_byte - new.s_per_byte) < SAME * old.s_per_byte else new
 
 
 def _fit_known(known: HostKnowledge) -> Fit:

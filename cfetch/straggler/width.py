@@ -4,7 +4,8 @@ Pure.
 
 Both ways are experiments that are taken back where they do not help. Fewer: where so many of a host's
 attempts are stragglers that it may be drowning, it gets half its places; that stands if the share of
-stragglers falls by it, and then it gets one more for each healthy round, until it has all of them again. More
+stragglers falls by it, and then it gets one more for each healthy round, until it has all of them again or
+becomes slower by that. More
 (only where a maximum above the start is given): a step up, kept if the bytes per second of the host grow by
 it; with one step down now and then, which is kept if nothing is lost by it, because a network that became
 faster by itself looks like a step up that helped. Nobody searches in troubled times.
@@ -14,6 +15,8 @@ import math
 from collections import deque
 from typing import NamedTuple
 
+from cfetch.straggler.metrics import MIN_ELAPSED_S
+
 __all__ = ["Change", "Narrowing", "Search", "Width"]
 
 ENTER = 0.3  # share of stragglers: so many connections may be slow by their nature, at any width
@@ -22,6 +25,7 @@ LEAST_STRAGGLERS = 5  # three in a row are no share
 LEAVE = 0.2  # well below ``ENTER``, else the width would swing
 HELPED = 0.5  # of the share before, or half of the places were given up for nothing
 LEAST_WINDOW = 20  # ends; fewer tell no share
+SLOWER = 0.7  # of the files and of the bytes a second that came with fewer; sizes and chance alone do less
 ROUNDS = 2  # ends for each place in a window: one of those that were under way, one under the new width
 FLOOR = 2  # one alone has no witness who tells whether it is slow or the network
 FIRST_REST = 4  # windows without a further attempt at narrowing after one that did not help; doubles
@@ -44,59 +48,105 @@ class Change(NamedTuple):
     reason: str
 
 
+class _Window(NamedTuple):
+    """Attempts that ended under one width: how fast that went."""
+
+    began_s: float
+    bytes_before: int
+    ends: deque[bool]
+
+    def rates(self, now_s: float, received: int) -> tuple[float, float]:
+        """Bytes and ends a second."""
+        elapsed_s = max(now_s - self.began_s, MIN_ELAPSED_S)
+        return (received - self.bytes_before) / elapsed_s, len(self.ends) / elapsed_s
+
+
 class Narrowing:
     """``limit``: not more than that at a time; None while there is no reason for one."""
 
     def __init__(self) -> None:
         self.limit: int | None = None
-        self._ends: deque[bool] = deque(maxlen=LEAST_WINDOW)
+        self._window = _Window(0.0, 0, deque(maxlen=LEAST_WINDOW))
         self._before = 1.0  # the share of stragglers when the places were halved
         self._is_new = False  # the first window since then is not full
         self._rest = 0  # windows
         self._next_rest = FIRST_REST
+        self._best: tuple[int, tuple[float, float]] | None = None  # places, and how fast that was
+        self._hold_until_s = 0.0
+        self._hold_s = FIRST_HOLD_S
 
-    def ended(self, straggler: bool, places: int, full: int) -> Change | None:
+    def ended(self, straggler: bool, now_s: float, received: int, places: int, full: int) -> Change | None:
         """An attempt came to its end, under a width of ``places``; ``full``: without a limit."""
-        self._ends.append(straggler)
-        window, stragglers = len(self._ends), sum(self._ends)
+        ends = self._window.ends
+        ends.append(straggler)
+        window, stragglers = len(ends), sum(ends)
         bar = max(LEAST_STRAGGLERS - 1, ENTER * window + SIGMAS * math.sqrt(ENTER * (1 - ENTER) * window))
         if stragglers > bar and places > FLOOR and not self._rest and not self._is_new:
-            self._before, self._is_new = stragglers / window, True
+            self._before, self._is_new, self._best = stragglers / window, True, None
             reason = f"{stragglers} of the last {window} attempts were stragglers"
-            return self._set(max(FLOOR, places // 2), places, full, reason)
-        if window < (self._ends.maxlen or 0):
-            return None
+            return self._set(max(FLOOR, places // 2), places, full, reason, now_s, received)
+        if window < (ends.maxlen or 0):
+            return self.look(now_s, received, places)
         self._is_new = False
         if self.limit is not None:
-            return self._judge(stragglers / window, places, full)
+            return self._judge(stragglers / window, now_s, received, places, full)
         if self._rest:
             self._rest -= 1
-            self._begin(places)
+            self._begin(places, now_s, received)
         return None
 
-    def _judge(self, share: float, places: int, full: int) -> Change | None:
+    def look(self, now_s: float, received: int, places: int) -> Change | None:
+        """Give places back with which it has become slower, without waiting for the window's end."""
+        if self._best is None or places <= self._best[0]:
+            return None
+        elapsed_s = now_s - self._window.began_s
+        due = SLOWER * elapsed_s * self._best[1][1]  # ends by now, if it were just not slower
+        if due < len(self._window.ends) or due < 0.5 * LEAST_WINDOW or elapsed_s < PERIOD_S:
+            return None
+        if self._window.rates(now_s, received)[0] >= SLOWER * self._best[1][0]:
+            return None
+        self._hold_until_s = now_s + self._hold_s
+        self._hold_s = min(2 * self._hold_s, LONGEST_HOLD_S)
+        best, self._best = self._best[0], None
+        self.limit = best
+        self._begin(best, now_s, received)
+        return Change(places, best, f"with {places} at a time it is slower")
+
+    def disturb(self, now_s: float, received: int, places: int) -> None:
+        """All is slow just now: that is no healthy window."""
+        if self.limit is not None:
+            self._begin(places, now_s, received)
+
+    def _judge(self, share: float, now_s: float, received: int, places: int, full: int) -> Change | None:
         if share > HELPED * self._before:
             self._rest, self._next_rest = self._next_rest, 2 * self._next_rest
             reason = f"with fewer at a time {100 * share:.0f} % of the attempts were stragglers still"
-            return self._set(None, places, full, reason)
-        if share >= LEAVE:
-            self._begin(places)
+            return self._set(None, places, full, reason, now_s, received)
+        if share >= LEAVE or now_s < self._hold_until_s:
+            self._begin(places, now_s, received)
             return None
+        if self._best is None:
+            self._best = places, self._window.rates(now_s, received)
         if places + 1 < full:
             self.limit = places + 1
-            self._begin(self.limit)
+            self._begin(self.limit, now_s, received)
             return None
-        self._next_rest = FIRST_REST
-        return self._set(None, places, full, "hardly any attempt is a straggler any more")
+        self._next_rest, self._hold_s = FIRST_REST, FIRST_HOLD_S
+        return self._set(None, places, full, "hardly any attempt is a straggler any more", now_s, received)
 
-    def _set(self, limit: int | None, places: int, full: int, reason: str) -> Change:
+    def _set(
+        self, limit: int | None, places: int, full: int, reason: str, now_s: float, received: int
+    ) -> Change:
         self.limit = limit
+        if limit is None:
+            self._best = None
         after = full if limit is None else min(limit, full)
-        self._begin(after)
+        self._begin(after, now_s, received)
         return Change(places, after, reason)
 
-    def _begin(self, places: int) -> None:
-        self._ends = deque(maxlen=max(LEAST_WINDOW, ROUNDS * places))
+    def _begin(self, places: int, now_s: float, received: int) -> None:
+        ends: deque[bool] = deque(maxlen=max(LEAST_WINDOW, ROUNDS * places))
+        self._window = _Window(now_s, received, ends)
 
 
 class _Trial(NamedTuple):
@@ -197,6 +247,7 @@ class Width:
 
     def __init__(self, start: int, most: int) -> None:
         self._start = start
+        self._received = 0  # when it was last looked at
         self._narrowing = Narrowing()
         self._search = Search(start, most) if most > start else None
 
@@ -210,25 +261,27 @@ class Width:
     def _full(self) -> int:
         return self._start if self._search is None else self._search.level
 
-    def ended(self, *, straggler: bool) -> Change | None:
+    def ended(self, now_s: float, *, straggler: bool) -> Change | None:
         """An attempt completed, or was cancelled as a straggler; other ends tell nothing here."""
         if self._search is not None:
             if straggler:
                 self._search.disturb()
             else:
                 self._search.ended()
-        return self._narrowing.ended(straggler, self.places, self._full)
+        return self._narrowing.ended(straggler, now_s, self._received, self.places, self._full)
 
     def look(self, now_s: float, received: int, running: int, *, calm: bool) -> Change | None:
-        """See ``Search``; to be asked a few times a second. Not ``calm``: the host throttles, or all is slow.
+        """To be asked a few times a second. Not ``calm``: the host throttles, or all is slow.
 
         ``received``: bytes that have come from the host since the run's start.
         """
-        search = self._search
-        if search is None:
-            return None
-        if not calm or self._narrowing.limit is not None:
+        self._received = received
+        narrowing, search = self._narrowing, self._search
+        if not calm:
+            narrowing.disturb(now_s, received, self.places)
+        if search is not None and (not calm or narrowing.limit is not None):
             search.disturb()
             search.give_up(now_s)
-            return None
-        return search.look(now_s, received, running)
+        elif search is not None:
+            return search.look(now_s, received, running)
+        return narrowing.look(now_s, received, self.places) if calm else None

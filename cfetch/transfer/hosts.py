@@ -204,7 +204,7 @@ class Hosts:
         host.brought_bytes += received
         host.answered = host.answered or received > 0
         if isinstance(error, Straggling):
-            self._note_end(name, host, straggler=True)
+            self._note_end(name, host, now_s, straggler=True)
             return None
         if isinstance(error, Throttled):
             return self._throttled(name, host, error, now_s, started_s, jitter)
@@ -216,7 +216,7 @@ class Hosts:
         host.breaker = CLOSED
         host.window = min(float(self._most), host.window + 1.0 / host.window)
         if error is None:
-            self._note_end(name, host, straggler=False)
+            self._note_end(name, host, now_s, straggler=False)
         return None
 
     def look(self, now_s: float, received: Mapping[str, int], *, calm: bool) -> bool:
@@ -240,8 +240,10 @@ class Hosts:
     def _new_host(self) -> _Host:
         return _Host(float(self._most), self._new_width())
 
-    def _note_end(self, name: str, host: _Host, *, straggler: bool) -> None:
-        change = None if host.width is None else host.width.ended(straggler=straggler)
+    def _note_end(self, name: str, host: _Host, now_s: float, *, straggler: bool) -> None:
+        if host.width is None:
+            return
+        change = host.width.ended(now_s, straggler=straggler)
         if change is not None:
             self.changes.append((name, change))
 

@@ -208,17 +208,19 @@ class Monitor:
     def _view(self, run: Running, entry: Entry, host: str, now_s: float) -> ActiveAttempt:
         elapsed_s = now_s - run.start_s
         expected_s = self._policy.expected_s(run.key)
+        in_ranges = run.id in self.opened
+        end = run.size_bytes if run.to_byte is None else run.to_byte
         return ActiveAttempt(
             id=run.id,
             path=entry.path,
             host=host,
-            size_bytes=run.size_bytes,
-            bytes=run.from_byte + run.received,
+            size_bytes=None if end is None else end - run.from_byte * in_ranges,
+            bytes=run.from_byte * (not in_ranges) + run.received,
             rate_bps=self._speed(run, now_s),
             elapsed_s=elapsed_s,
             expected_s=expected_s,
             n=run.n,
-            state=_state(run, elapsed_s, expected_s),
+            state=_state(run, elapsed_s, expected_s, end),
         )
 
     def _speed(self, run: Running, now_s: float) -> float:
@@ -236,13 +238,17 @@ class Monitor:
         return self._clock.monotonic() - self._origin_s
 
 
-def _state(run: Running, elapsed_s: float, expected_s: float | None) -> State:
+def _state(run: Running, elapsed_s: float, expected_s: float | None, end: int | None) -> State:
     if run.reason is not None:
         return "straggler"
-    if expected_s is not None and run.size_bytes:
-        wanted = run.size_bytes - run.from_byte
+    if expected_s is not None and end:
+        wanted = end - run.from_byte
         if elapsed_s * wanted > expected_s * max(run.received, 1) and elapsed_s > expected_s / 4:
             return "slow"  # at this pace it will exceed its limit
     if run.immune:
         return "last try"
+    if run.hedged:
+        return "hedge"
+    if run.to_byte is not None or run.key < 0:
+        return "segment"
     return "retrying" if run.n > 1 else "ok"

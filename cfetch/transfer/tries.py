@@ -92,8 +92,7 @@ class Tries:
                 if delay_s > 0 or not self.place(job):
                     return self._now() + delay_s
         finally:
-            if job.part.ranges is not None:
-                self._streams.dismiss(job)
+            self._streams.dismiss(job)
 
     async def _bring(self, job: Job) -> SourceError | None:
         """Bring all of the file that no other stream brings; None when it is whole and verified."""

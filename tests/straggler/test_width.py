@@ -11,8 +11,8 @@ MIB = 1 << 20
 
 
 def ends(width, story):
-    """Attempts end: "s" as a straggler, "." well. The changes."""
-    return [change for one in story if (change := width.ended(straggler=one == "s"))]
+    """Attempts end, all at once: "s" as a straggler, "." well. The changes."""
+    return [change for one in story if (change := width.ended(0.0, straggler=one == "s"))]
 
 
 def test_x13_ten_early_stragglers_and_a_thousand_healthy_files():
@@ -66,7 +66,7 @@ def test_connections_that_are_slow_by_nature_seldom_narrow(share):
         dice, width = random.Random(seed), Width(16, 16)
         places = 0
         for _ in range(500):
-            width.ended(straggler=dice.random() < share)
+            width.ended(0.0, straggler=dice.random() < share)
             places += width.places
         least.append(places / 500)
     assert sum(mean < 15 for mean in least) <= 2
@@ -76,6 +76,57 @@ def test_a_host_with_two_places_is_left_alone():
     """And one with one: there is nothing to take."""
     assert ends(Width(2, 2), "s" * 100) == []
     assert ends(Width(1, 1), "s" * 100) == []
+
+
+class Drowning:
+    """A host in virtual time that brings ``fast`` files a second with up to ``bears``, else ``slow``."""
+
+    def __init__(self, bears, fast, slow):
+        self.width = Width(16, 16)
+        self.bears, self.fast, self.slow = bears, fast, slow
+        self.now_s = self.files = self.ended = 0.0
+        self.told = []
+
+    def run(self, seconds):
+        for _ in range(int(seconds * 4)):
+            self.now_s += 0.25
+            self.files += 0.25 * (self.fast if self.width.places <= self.bears else self.slow)
+            found = [self.width.look(self.now_s, int(self.files * MIB), self.width.places, calm=True)]
+            while self.ended < int(self.files):
+                self.ended += 1
+                found.append(self.width.ended(self.now_s, straggler=False))
+            self.told += filter(None, found)
+        return self
+
+
+def test_places_with_which_it_is_slower_are_given_back():
+    """A host that drowns with more than eight: all are slow alike, so no straggler tells it; the rate does."""
+    host = Drowning(8, 16.0, 2.0)
+    ends(host.width, "sssss")
+    assert host.width.places == 8
+    host.run(600)
+    assert {(one.before, one.places) for one in host.told} == {(9, 8)}
+    assert host.told[0].reason == "with 9 at a time it is slower"
+    assert host.files > 0.85 * 600 * 16
+    assert len(host.told) <= 8
+
+
+def test_a_host_that_bears_all_gets_them_back_in_time_too():
+    """The same without a limit."""
+    host = Drowning(16, 16.0, 2.0)
+    ends(host.width, "sssss")
+    host.run(60)
+    assert [one.places for one in host.told] == [16]
+
+
+def test_troubled_times_are_no_healthy_windows():
+    """While all is slow nobody gets places back."""
+    width = Width(16, 16)
+    ends(width, "sssss")
+    for _ in range(100):
+        ends(width, "." * 15)
+        width.look(0.0, 0, 8, calm=False)
+    assert width.places == 8
 
 
 class Server:
@@ -166,9 +217,9 @@ def test_stragglers_end_a_measurement():
     server = Server(16, 64, lambda n: MIB * n * 4)
     for _ in range(100):
         server.run(2)
-        server.width.ended(straggler=True)
+        server.width.ended(server.now_s, straggler=True)
         for _ in range(4):
-            server.width.ended(straggler=False)
+            server.width.ended(server.now_s, straggler=False)
     assert server.told == []
 
 

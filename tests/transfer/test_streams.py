@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from cfetch.events import AttemptStarted, EntryFinished
+from cfetch.events import AttemptStarted, EntryFinished, Progress
 from tests.transfer.drive import drive, entries_for
 from tests.transfer.fake import Reply
 
@@ -162,3 +162,16 @@ def test_every_range_is_asked_for_once_and_under_the_validator(tmp_path):
         assert asked.if_range == '"v1"'
     started = [event for event in outcome.events if isinstance(event, AttemptStarted)]
     assert [event.n for event in started] == list(range(1, len(started) + 1))
+
+
+def test_progress_counts_every_byte_once(tmp_path):
+    """Rows tell of ranges; together they are never more than the file, and the sum never falls."""
+    outcome = run(tmp_path, {"a": SLOW})
+    looks = [event for event in outcome.events if isinstance(event, Progress)]
+    sums = [look.bytes_done + look.bytes_active for look in looks]
+    assert sums == sorted(sums)
+    assert sums[-1] == len(BODY)
+    busiest = max(looks, key=lambda look: len(look.active))
+    assert {view.state for view in busiest.active} <= {"segment", "slow"}
+    assert len(busiest.active) == 8
+    assert sum(view.size_bytes for view in busiest.active) <= len(BODY)

@@ -21,6 +21,8 @@ __all__ = ["Exchange", "SimTransport"]
 QUANTUM_S = (
     0.05  # how often a reader is given what has come: as a busy reader of a real socket sees it, or finer
 )
+PACKET_BYTES = 1460  # less does not come at once
+SLOWEST_QUANTUM_S = 1.0  # the rate may be another by then
 WINDOW_BYTES = 4 << 20  # of a connection that nobody reads: then the server waits, as with TCP
 KEEP_ALIVE_S = 15.0  # as HttpTransport's
 BLANK = memoryview(mmap.mmap(-1, WINDOW_BYTES))  # no page of it is ever touched
@@ -329,7 +331,8 @@ class Exchange:
             await _for_ever()
             return
         self._waiter = asyncio.get_running_loop().create_future()
-        flow.wake_s = flow.settled_s + QUANTUM_S
+        packet_s = PACKET_BYTES / flow.rate_bps if flow.rate_bps else SLOWEST_QUANTUM_S
+        flow.wake_s = flow.settled_s + min(max(packet_s, QUANTUM_S), SLOWEST_QUANTUM_S)
         self._link.arm(flow)
         try:
             await self._waiter

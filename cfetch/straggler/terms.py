@@ -1,0 +1,49 @@
+"""What one attempt is judged by: its host's normal duration, made into limits."""
+
+import math
+from typing import NamedTuple
+
+from cfetch.straggler.fresh import Fit
+
+__all__ = ["GUARD_S", "NO_TERMS", "Terms", "terms_of"]
+
+GUARD_S = 0.5  # nobody is judged before: TCP repeats a lost segment after 0.2 s, and once more after 0.4 s
+GUARD_SHARE = 0.1  # of the normal duration: a start says little about an hour
+GUARD_LATENCIES = 4  # TCP begins with ten segments a round trip and doubles: 200 KiB in the fourth
+PADDING_S = 0.5  # less is not worth a request; also two checks and a scheduler's hiccup
+PADDING_SIGMAS = 2.0  # of the usual spread, of the normal duration: at a sigma of 0.3, 1.5 becomes 2.1
+MOST_PADDING = 1.0  # of the normal duration: at a sigma of 1 the mean is 1.65 medians, and 1.5 means are 2.5
+
+
+class Terms(NamedTuple):
+    """What an attempt is judged by.
+
+    It is too slow if its rest of ``r`` bytes needs more than ``limit_s + r * limit_s_per_byte`` seconds, or
+    the first byte more than ``silent_s``; nobody is before ``guard_s``. ``pace_s`` is how long a byte
+    normally takes: rate times pace is 1 where all is well.
+    """
+
+    limit_s: float
+    limit_s_per_byte: float
+    guard_s: float
+    silent_s: float
+    pace_s: float
+
+
+NO_TERMS = Terms(math.nan, math.nan, math.nan, math.nan, math.nan)  # nothing compares with these
+
+
+def terms_of(fit: Fit, size_bytes: float, multiplier: float, leniency: float) -> Terms:
+    """The terms for an attempt at ``size_bytes``; ``leniency`` 1 is the start.
+
+    A fresh attempt needs a connection, which costs one more latency than a request.
+    """
+    times = leniency * (multiplier + min(PADDING_SIGMAS * fit.spread, MOST_PADDING))
+    pace_s = fit.pace_s(size_bytes)
+    return Terms(
+        limit_s=times * (fit.latency_s + fit.first_byte_s) + leniency * PADDING_S,
+        limit_s_per_byte=times * pace_s,
+        guard_s=max(GUARD_S, GUARD_SHARE * fit.duration_s(size_bytes), GUARD_LATENCIES * fit.first_byte_s),
+        silent_s=leniency * max(GUARD_S, multiplier * 2 * fit.late_s),
+        pace_s=pace_s,
+    )

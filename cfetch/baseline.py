@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from cfetch.secret import printable
-from cfetch.straggler.knowledge import NOTHING, Knowledge, aged, is_sound, merged
+from cfetch.straggler.knowledge import NOTHING, Knowledge, is_sound, merged
 
 __all__ = ["keep_baseline", "read_baseline"]
 
@@ -19,20 +19,19 @@ NAME = "baseline.json"
 MOST_BYTES = 1 << 20  # ten times what we write
 
 
-def read_baseline(state: Path, wall_s: float) -> tuple[Knowledge, str | None]:
-    """What is known at ``wall_s``, and why it is nothing where that is for a person to know.
+def read_baseline(state: Path) -> tuple[Knowledge, str | None]:
+    """What earlier runs have left, and why it is nothing where that is for a person to know.
 
     Only a regular file of this user counts: what is slow is decided by it.
     """
     path = state / NAME
     try:
-        found = _read(path)
+        return _read(path), None
     except FileNotFoundError:
         return NOTHING, None
     except (OSError, ValueError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or _NOT_OURS
         return NOTHING, f"{printable(str(path), 1000)} is not used: {why}. This run learns anew"
-    return aged(found, wall_s), None
 
 
 def keep_baseline(state: Path, learned: Knowledge, wall_s: float) -> None:
@@ -42,7 +41,7 @@ def keep_baseline(state: Path, learned: Knowledge, wall_s: float) -> None:
     """
     if not learned.hosts:
         return
-    before, _ = read_baseline(state, wall_s)
+    before, _ = read_baseline(state)
     data = msgspec.json.encode(merged(before, learned, wall_s))
     hidden = state / f".{NAME}.{os.getpid()}"
     with suppress(OSError):

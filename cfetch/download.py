@@ -355,7 +355,7 @@ class Prepared:
         settings = self._settings
         if settings.policy != "adaptive" or settings.engine != "local":
             return NOTHING, None
-        return read_baseline(self._state, self._clock.wall())
+        return read_baseline(self._state)
 
     def _new_run(self, knowledge: Knowledge) -> "Run | ClusterRun":
         plan = self.plan

@@ -20,8 +20,8 @@ def wasted_by_attempt(record: FileRecord) -> list[int]:
     attempts = record.attempts
     wasted = [one.bytes for one in attempts]
     end = record.bytes
-    if record.status != "done" and any(one.helper for one in attempts):
-        end = max(end, *(one.from_byte + one.bytes for one in attempts)) if end else 0  # a part with gaps
+    if end and record.status != "done" and any(one.helper for one in attempts):  # a part with gaps
+        end = max(one.from_byte + one.bytes for one in attempts)
     taken: list[tuple[int, int]] = []
     for at in sorted(range(len(attempts)), key=lambda at: (_claims_s(attempts[at]), at), reverse=True):
         one = attempts[at]

@@ -16,17 +16,13 @@ A = Knowledge(hosts={"a.test": HostKnowledge(0.1, 1e6, 0.2, 10.0, NOW_S)})
 B = Knowledge(hosts={"b.test": HostKnowledge(0.2, 2e6, 0.2, 10.0, NOW_S)})
 
 
-def read(state):
-    return read_baseline(state, NOW_S)
-
-
 def test_what_is_kept_is_read(tmp_path):
     """By the owner only; of two runs one after the other nothing is lost."""
-    assert read(tmp_path) == (NOTHING, None)
+    assert read_baseline(tmp_path) == (NOTHING, None)
     keep_baseline(tmp_path, A, NOW_S)
-    assert read(tmp_path) == (A, None)
+    assert read_baseline(tmp_path) == (A, None)
     keep_baseline(tmp_path, B, NOW_S)
-    assert set(read(tmp_path)[0].hosts) == {"a.test", "b.test"}
+    assert set(read_baseline(tmp_path)[0].hosts) == {"a.test", "b.test"}
     assert [path.name for path in tmp_path.iterdir()] == ["baseline.json"]
     assert (tmp_path / "baseline.json").stat().st_mode & 0o777 == 0o600
     assert json.loads((tmp_path / "baseline.json").read_text())["schema"] == "cfetch.baseline/1"
@@ -53,12 +49,12 @@ def test_a_run_that_has_learned_nothing_leaves_no_file(tmp_path):
 def test_a_file_that_cannot_be_read_is_not_used(tmp_path, text):
     """One line for a person, no error; the run's end puts a sound one in its place."""
     (tmp_path / "baseline.json").write_bytes(text)
-    found, note = read(tmp_path)
+    found, note = read_baseline(tmp_path)
     assert found == NOTHING
     assert str(tmp_path) in note
     assert note.endswith("This run learns anew")
     keep_baseline(tmp_path, A, NOW_S)
-    assert read(tmp_path) == (A, None)
+    assert read_baseline(tmp_path) == (A, None)
 
 
 def test_absurd_numbers_are_left_out(tmp_path):
@@ -68,7 +64,7 @@ def test_absurd_numbers_are_left_out(tmp_path):
         for name, rate in (("good", 1.0), ("bad", 0))
     }
     (tmp_path / "baseline.json").write_text(json.dumps({"schema": "cfetch.baseline/1", "hosts": hosts}))
-    assert set(read(tmp_path)[0].hosts) == {"good"}
+    assert set(read_baseline(tmp_path)[0].hosts) == {"good"}
 
 
 def test_a_link_is_not_followed(tmp_path):
@@ -78,18 +74,18 @@ def test_a_link_is_not_followed(tmp_path):
     (tmp_path / "baseline.json").rename(elsewhere)
     (tmp_path / "baseline.json").symlink_to(elsewhere)
     before = elsewhere.read_bytes()
-    found, note = read(tmp_path)
+    found, note = read_baseline(tmp_path)
     assert (found, note is None) == (NOTHING, False)
     keep_baseline(tmp_path, B, NOW_S)
     assert elsewhere.read_bytes() == before
-    assert read(tmp_path) == (B, None)
+    assert read_baseline(tmp_path) == (B, None)
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
 def test_what_is_no_file_is_not_waited_for(tmp_path, make):
     """A pipe or a directory of that name harms nobody."""
     make(tmp_path / "baseline.json")
-    assert read(tmp_path)[0] == NOTHING
+    assert read_baseline(tmp_path)[0] == NOTHING
     keep_baseline(tmp_path, A, NOW_S)
 
 
@@ -98,7 +94,16 @@ def test_a_strangers_file_is_not_used(tmp_path):
     """Who is slow is not for others to say."""
     keep_baseline(tmp_path, A, NOW_S)
     os.chown(tmp_path / "baseline.json", 12345, 12345)
-    assert read(tmp_path)[0] == NOTHING
+    assert read_baseline(tmp_path)[0] == NOTHING
+
+
+def test_what_a_killed_run_of_this_number_has_left_is_replaced(tmp_path):
+    """Or what somebody has put there: it is removed, not written to."""
+    (tmp_path / "mine").write_bytes(b"precious")
+    (tmp_path / f".baseline.json.{os.getpid()}").symlink_to(tmp_path / "mine")
+    keep_baseline(tmp_path, A, NOW_S)
+    assert read_baseline(tmp_path) == (A, None)
+    assert (tmp_path / "mine").read_bytes() == b"precious"
 
 
 def test_a_state_that_cannot_be_written_is_no_fault(tmp_path):
@@ -131,6 +136,6 @@ def test_a_kill_leaves_the_old_file(tmp_path, point):
     keep_baseline(tmp_path, A, NOW_S)
     died = subprocess.run([sys.executable, "-c", CHILD, str(tmp_path), point], check=False)
     assert died.returncode == -signal.SIGKILL
-    assert read(tmp_path) == (A, None)
+    assert read_baseline(tmp_path) == (A, None)
     keep_baseline(tmp_path, B, NOW_S)
-    assert set(read(tmp_path)[0].hosts) == {"a.test", "b.test"}
+    assert set(read_baseline(tmp_path)[0].hosts) == {"a.test", "b.test"}

@@ -15,7 +15,7 @@ from cfetch.bench.peers import installed, race
 from cfetch.bench.scenario import Scenario
 from cfetch.bench.scenario_file import find_scenario
 from cfetch.config.settings import Settings
-from cfetch.errors import LocalFault
+from cfetch.errors import ConfigError, LocalFault
 from cfetch.report.bench_document import Comparison, Machine
 
 __all__ = ["BenchOptions", "run"]
@@ -44,7 +44,7 @@ def run(options: BenchOptions, say: Callable[[str], None] = lambda _: None) -> C
     """Run the bench; ``say`` gets a line for a person before each step.
 
     Raises:
-        ConfigError: no such scenario or policy, or a wrong scenario.
+        ConfigError: no such scenario or policy, a wrong scenario, or one of several hosts with ``peers``.
         LocalFault: no room for the files, or a run that did not get as far as downloading.
     """
     scenario = find_scenario(options.scenario or ("stragglers-quick" if options.quick else "stragglers"))
@@ -52,6 +52,8 @@ def run(options: BenchOptions, say: Callable[[str], None] = lambda _: None) -> C
         scenario = msgspec.structs.replace(scenario, options={"policy": options.policy})
     settings = Settings(policy=scenario.options.get("policy", Settings().policy))
     folder = options.folder or Path(tempfile.gettempdir())
+    if options.peers and scenario.network is not None and len(scenario.network.hosts) > 1:
+        raise ConfigError(f"{scenario.name} has several hosts; other tools are run on one: leave out --peers")
     _check_room(scenario, folder)
     contenders = []
     runs = compare(scenario, folder, say)

@@ -212,11 +212,10 @@ class LocalVolume:
                 os.unlink(f"{leftover.run}/{leftover.name}{suffix}", dir_fd=self._attempts_fd)
 
     def note_part(self, name: str, note: bytes, *, renews: bool = False) -> None:
-        """Put a note beside a part; ``renews``: perhaps for an older one, and at any moment it is one of the two."""
+        """Put a note beside a part; ``renews``: in an older one's place, if there is one, and in one step."""
         draft = name + NOTE_SUFFIX + (".next" if renews else "")
-        flags = (
-            os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_TRUNC if renews else os.O_EXCL)
-        )
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags |= os.O_TRUNC if renews else os.O_EXCL
         try:
             descriptor = os.open(draft, flags, 0o600, dir_fd=self._staging_fd)
             try:

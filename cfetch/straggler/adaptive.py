@@ -16,7 +16,7 @@ from cfetch.straggler.baseline import RunningMedian
 from cfetch.straggler.blame import HOLD_S, Crowd, Suspect, rule
 from cfetch.straggler.feedback import Budget, Feedback
 from cfetch.straggler.fresh import LEAST, MOST_HOSTS, Fit, Fresh, Sample, fit_of_running
-from cfetch.straggler.knowledge import Knowledge
+from cfetch.straggler.knowledge import Knowledge, aged
 from cfetch.straggler.metrics import MIN_ELAPSED_S
 from cfetch.straggler.policy import Check, Flagged, Live
 from cfetch.straggler.stall import gap_s
@@ -34,6 +34,8 @@ REFIT_S = 0.5  # what is normal does not change faster
 SLOW_FROM_START = (
     0.25  # of the usual pace on average: it was slow before the network could have changed lately
 )
+CONFIRM_SHARE = 0.02  # of the normal duration: a minute's download may pause for a second
+MOST_CONFIRM_S = 2.0  # with the windows, five seconds of silence at most
 STALL_S = 30.0  # by default, after this the engine itself ends a silent attempt
 RECENT_NORMAL = 256  # files of a host that ended normally of late, for ``blame``
 MOST_DOUBLINGS = 60  # as in ``limit_s``
@@ -81,12 +83,12 @@ class Adaptive:
         *,
         concurrency: int,
         knowledge: Knowledge,
-        wall_s: float,  # noqa: ARG002 - what is known has its age already
+        wall_s: float,
     ) -> None:
         self.tick_s = TICK_S
         self.total_finished = 0
         self._config = config
-        self._fresh = Fresh(knowledge)
+        self._fresh = Fresh(aged(knowledge, wall_s))
         self._feedback = Feedback()
         self._budget = Budget(concurrency)
         self._median = RunningMedian()
@@ -368,7 +370,7 @@ class Adaptive:
         age_s = self._evidence.age_s(slot)
         own_s = attempt.start_s
         if not live.received:
-            return Suspect(attempt.key, terms.silent_s / age_s, own_s, own_s)
+            return Suspect(attempt.key, terms.silent_s / age_s, own_s, own_s, 0.0)
         needed = attempt.size_bytes - (live.received if live.resumable else 0)
         left_s = self._evidence.remaining_s(slot) - terms.limit_s
         fresh_s = terms.limit_s_per_byte * needed
@@ -376,7 +378,9 @@ class Adaptive:
             return None
         whole_life = live.received * terms.pace_s < age_s * SLOW_FROM_START
         since_s = own_s if whole_life else max(own_s, self._evidence.now_s - GUARD_S * 2)
-        return Suspect(attempt.key, max(fresh_s / left_s, terms.guard_s / age_s), since_s, own_s)
+        confirm_s = min(CONFIRM_SHARE * attempt.size_bytes * terms.pace_s - TICK_S, MOST_CONFIRM_S)
+        excuse = max(fresh_s / left_s, terms.guard_s / age_s)
+        return Suspect(attempt.key, excuse, since_s, own_s, confirm_s)
 
     def _crowd(self, host: str) -> Crowd:
         assert self._evidence is not None
@@ -420,7 +424,7 @@ class Adaptive:
         expected_s = self.expected_s(attempt.key)
         assert expected_s is not None
         fresh_s = self.fresh_s(attempt.host, attempt.size_bytes or 0) or 0.0
-        projected_s = now_s + min(remaining_s, STALL_S + fresh_s)
+        projected_s = now_s + (remaining_s if math.isfinite(remaining_s) else STALL_S + fresh_s)
         self._feedback.mitigated(attempt.key, projected_s)
         elapsed_s = now_s - attempt.began_s - live.held_s(now_s)
         return Flagged(attempt.key, elapsed_s, expected_s, projected_s)

@@ -22,13 +22,15 @@ HOLD_S = (
 class Suspect(NamedTuple):
     """An attempt that is far too slow, since ``since_s`` at the latest, as was first seen at ``seen_s``.
 
-    ``excuse``: it is none where the network has less than this share of its usual pace.
+    ``excuse``: it is none where the network has less than this share of its usual pace. ``confirm_s``: for so
+    long it has to be seen before it is broken off.
     """
 
     key: int
     excuse: float
     since_s: float
     seen_s: float
+    confirm_s: float
 
 
 class Crowd(NamedTuple):
@@ -85,7 +87,10 @@ def rule(suspects: Iterable[Suspect], crowd: Crowd, now_s: float) -> Ruling:
     guilty: list[int] = []
     doubtful: list[Suspect] = []
     for suspect, witnesses in accused:
-        waited = now_s - suspect.seen_s >= HOLD_S
+        seen_for_s = now_s - suspect.seen_s
+        waited = seen_for_s >= HOLD_S
+        if seen_for_s < suspect.confirm_s:
+            continue
         if witnesses >= CLEAR * len(accused) or (witnesses >= len(accused) and (waited or len(accused) == 1)):
             guilty.append(suspect.key)
         elif waited:

@@ -20,10 +20,10 @@ __all__ = ["LONG_S", "SHORT_S", "Evidence", "Floats"]
 Floats = npt.NDArray[np.float64]
 
 SHORT_S = 1.0  # who has recovered is cleared within it; a TCP connection's bursts are shorter
-LONG_S = 4.0  # who pauses for less is not accused; also the time a TCP connection needs to recover from loss
+LONG_S = 3.0  # who pauses for less is not accused: two lost retransmissions of TCP take as long
 INSTANT_S = 0.3  # three checks: a change of the network is seen in all at once before it is held against one
 GRAIN_S = 1e-6  # times are sums of tenths
-DEPTH = 48  # rows: 4 s of ten checks a second, and a few more
+DEPTH = 32  # rows: 3 s of ten checks a second, and two more
 FIRST_SLOTS = 16
 
 

@@ -16,8 +16,8 @@ class Watched(Protocol):
     """What the stall rule asks of an attempt in flight; times are seconds on the monotonic clock."""
 
     @property
-    def id(self) -> int:
-        """The entry's id."""
+    def key(self) -> int:
+        """Which attempt it is: its entry's id, or a negative number for a further stream of an entry."""
 
     @property
     def request_s(self) -> float:
@@ -31,13 +31,13 @@ class Watched(Protocol):
 def stalled(
     attempts: Iterable[Watched], now_s: float, *, stall_timeout_s: float, reply_timeout_s: float
 ) -> tuple[int, ...]:
-    """The ids of the attempts that got no byte for ``stall_timeout_s``, or no reply for ``reply_timeout_s``.
+    """The keys of the attempts that got no byte for ``stall_timeout_s``, or no reply for ``reply_timeout_s``.
 
     Leave out those that we hold back ourselves (a full disk buffer, a rate limit): their silence is ours.
     Exactly the time-out is not yet too long; ``math.inf`` switches a rule off.
     """
     return tuple(
-        attempt.id
+        attempt.key
         for attempt in attempts
         if (
             now_s - attempt.request_s > reply_timeout_s

@@ -234,6 +234,8 @@ async def fetch(
     )
     limit = None
     try:
+        if stretch is not None and not stretch.left_bytes:
+            return  # it was overtaken before it began
         response = run.response = await transport.open(url, _range_of(asked), secrets, fresh=fresh)
         try:
             limit = _accept(run, response, part, asked, digest, clock)

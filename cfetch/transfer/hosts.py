@@ -81,9 +81,7 @@ class _Host:
 class Hosts:
     """``most``: attempts at once at one host, ever. ``new_width``: how many of them, as it turns out."""
 
-    def __init__(
-        self, most: int, limits: Limits, *, new_width: Callable[[], Width | None] = lambda: None
-    ) -> None:
+    def __init__(self, most: int, limits: Limits, *, new_width: Callable[[], Width] | None = None) -> None:
         self._most = most
         self._new_width = new_width
         self.changes: list[tuple[str, Change]] = []  # of widths; whoever tells of them empties it
@@ -92,6 +90,11 @@ class Hosts:
         self._leases: Mapping[str, int] = {}
         self._unleased: int | None = None
         self._refused: set[str] = set()
+
+    @property
+    def has_widths(self) -> bool:
+        """Whether ``look`` has anything to look at."""
+        return self._new_width is not None
 
     def lease(self, leases: Mapping[str, int], others: int | None) -> None:
         """From now on no more than that start: some of a limit that other processes have a part in.
@@ -125,6 +128,12 @@ class Hosts:
         if host.running >= host.places:
             return float("inf")
         return max(host.breaker.opens_s(now_s), host.held_until_s)
+
+    def free(self, name: str) -> int:
+        """Places at ``name`` that nobody has."""
+        host = self._hosts.get(name) or self._new_host()
+        lease = self._leases.get(name, self._unleased)
+        return max(0, (host.places if lease is None else min(host.places, lease)) - host.running)
 
     def finish_s(self, name: str, size_bytes: int) -> float:
         """When so much more would have come from ``name``, after what is under way; infinity if not known.
@@ -238,7 +247,7 @@ class Hosts:
         return rose
 
     def _new_host(self) -> _Host:
-        return _Host(float(self._most), self._new_width())
+        return _Host(float(self._most), None if self._new_width is None else self._new_width())
 
     def _note_end(self, name: str, host: _Host, now_s: float, *, straggler: bool) -> None:
         if host.width is None:

@@ -4,9 +4,11 @@ from collections import defaultdict
 from collections.abc import Collection
 from functools import partial
 
+import msgspec
+
 from cfetch.manifest.entry import Entry
 from cfetch.placement.disk import Disk
-from cfetch.placement.leftovers import BATCH, Leftover, boot_id
+from cfetch.placement.leftovers import BATCH, IN_RANGES, Leftover, boot_id
 from cfetch.placement.local import LocalVolume
 from cfetch.transfer.part import INLINE, Part
 from cfetch.transfer.resume import Note, fits, part_name, read_note
@@ -31,6 +33,10 @@ class Kept:
                 self._marks.setdefault(leftover.name.removeprefix(BATCH), []).append(leftover)
                 continue
             note = read_note(leftover.note)
+            tells_ranges = note is not None and note.held is not msgspec.UNSET
+            if tells_ranges is not leftover.name.startswith(IN_RANGES):
+                volume.drop_leftover(leftover)  # nobody can tell what of it is held
+                continue
             self._found[leftover.name if note is None else note.path].append((leftover, note))
 
     @property
@@ -44,7 +50,7 @@ class Kept:
             self._disk.tidy(partial(self._volume.drop_leftover, leftover))
 
     async def give(self, entry: Entry, part: Part) -> None:
-        """Let ``part`` go on with the longest that fits; the others of this entry are removed."""
+        """Let ``part`` go on with the one that fits and holds most; the others of this entry are removed."""
         found = self._of(entry)
         while found:
             leftover, note = found.pop()
@@ -59,8 +65,15 @@ class Kept:
             self._disk.tidy(partial(self._volume.drop_leftover, leftover))
 
     def _of(self, entry: Entry) -> list[tuple[Leftover, Note | None]]:
-        """The shortest first."""
+        """The one that holds least comes first."""
         if not self._found:
             return []
         found = self._found.pop(entry.path, []) + self._found.pop(part_name(entry, boot_id()), [])
-        return sorted(found, key=lambda one: one[0].size_bytes)
+        return sorted(found, key=_held_bytes)
+
+
+def _held_bytes(found: tuple[Leftover, Note | None]) -> int:
+    leftover, note = found
+    if note is None or not isinstance(note.held, tuple):
+        return leftover.size_bytes
+    return sum(end - start for start, end in note.held)

@@ -33,9 +33,9 @@ class Holding(NamedTuple):
 class Sink(Protocol):
     """Where one stream's bytes go. ``validator`` is the strong ETag under which they came.
 
-    ``stretch``: None while bytes come in order, from ``position`` to the end of the file; else they go to where
+    ``stretch``: None while bytes come in order, from ``position`` to the end of the file; else they go where
     it stands, and no further than to its end. A sink may get one while its stream runs. ``total_bytes``: the
-    size of the file, as far as replies have stated it.
+    file's size, as far as replies have stated it.
     """
 
     position: int

@@ -15,6 +15,7 @@ from cfetch.events import (
     FileRecord,
     Listener,
     Progress,
+    SlowdownSeen,
     State,
     StragglerCancelling,
     StragglerCheck,
@@ -33,6 +34,7 @@ from cfetch.waste import wasted_bytes
 __all__ = ["Monitor"]
 
 PROGRESS_S = 0.25  # four times a second reads as live
+EPISODE_S = 10.0  # without a download that is far too slow, and a slowdown is over
 
 
 class Monitor:
@@ -66,6 +68,7 @@ class Monitor:
         self._on_life = on_life
         self._on_check = on_check
         self._checked_s = 0.0
+        self.slow_until_s = 0.0  # the network or a host is slow, by the policy, at least until then
         self.bytes_done = 0
         self.bytes_wasted = 0
         self.bytes_adopted = 0
@@ -116,8 +119,12 @@ class Monitor:
         elif check.stragglers:
             self._break_off(check, now_s)
         timeout_s = self._settings.stall_timeout
-        for entry_id in stalled(runs, now_s, stall_timeout_s=timeout_s, reply_timeout_s=timeout_s):
-            self.active[entry_id][0].break_off(BreakOff.STALLED)
+        for key in stalled(runs, now_s, stall_timeout_s=timeout_s, reply_timeout_s=timeout_s):
+            self.active[key][0].break_off(BreakOff.STALLED)
+        if check.held_back is not None:
+            if now_s >= self.slow_until_s:
+                self._emit(SlowdownSeen(t_s=now_s, active=check.active, reason=check.held_back))
+            self.slow_until_s = now_s + EPISODE_S
         if check.fell_back:
             threshold = self._settings.max_stragglers
             self._emit(

@@ -65,7 +65,7 @@ class Part:
     A part whose entry has a hash needs nothing but its name to be gone on with by a later run; another one
     gets a note once it is ``WORTH_KEEPING_BYTES`` long (``resume``).
 
-    After ``open_up`` it is in ``ranges``: several streams bring it, each its own ``Stretch``; the owner's goes
+    After ``open_up`` it is in ``ranges``: several streams bring it, each a ``Stretch``; the owner's goes
     through ``write`` as before. The hash then covers what is held from the beginning on, or less, and
     ``catch_up`` reads the rest. What is held is not written again, so the hash has seen what the file has.
     """
@@ -165,7 +165,10 @@ class Part:
         return may_join and is_well and self.ranges is None and self.position < size_bytes
 
     def open_up(self, size_bytes: int) -> Ranges:
-        """Let several streams bring it; the one under way goes on with all that is missing. Raises LocalFault."""
+        """Let several streams bring it; the one under way goes on with all that is missing.
+
+        Raises LocalFault.
+        """
         assert self.can_open_up(size_bytes)
         ranges = Ranges(size_bytes, [(0, self.position)] if self.position else ())
         self._disk.do(self._file.open_up, self._held_note(ranges))
@@ -243,6 +246,8 @@ class Part:
         if note is not None and note.held and note.total_bytes:
             self.ranges = Ranges(note.total_bytes, note.held)
             self.position, self.total_bytes = self.ranges.held_bytes, note.total_bytes
+            if self.ranges.is_whole:
+                await self.catch_up()
             return
         if self._hash is not None:
             await _read_and_close(os.dup(self._file.fd), self._hash, self._entry.path, self._disk)

@@ -19,7 +19,6 @@ from cfetch.events import EntryFinished, Listener, RunStopping, Status
 from cfetch.manifest.plan import Plan
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.straggler.policy import Policy, policy_of
-from cfetch.transfer.hosts import Hosts
 from cfetch.transfer.http import Transport
 from cfetch.transfer.job import Job
 from cfetch.transfer.lane import Lane
@@ -31,6 +30,7 @@ from cfetch.transfer.schedule import NEVER, Schedule
 from cfetch.transfer.staging import let_pass, was_the_move
 from cfetch.transfer.streams import Extra, Streams
 from cfetch.transfer.tries import Tries
+from cfetch.transfer.widths import hosts_of, look_at_widths, workers_of
 from cfetch.verdict import judged
 
 __all__ = ["Pool"]
@@ -70,7 +70,7 @@ class Pool:
         self._emit = emit
         self._origin_s = clock.monotonic() if origin_s is None else origin_s
         limits = Limits(settings.max_attempts, settings.retry_budget)
-        self._hosts = Hosts(min(settings.concurrency, settings.per_host or settings.concurrency), limits)
+        self._hosts = hosts_of(settings, limits)
         self._placing: Placing | None = None
         if len(volumes) > 1 or plan.batch_of is not None:
             self._placing = Placing(
@@ -141,7 +141,7 @@ class Pool:
 
     async def run(self) -> None:
         """Work until every entry has ended, or ``stop``. A local fault is left in ``fault``."""
-        count = self._settings.concurrency
+        count = workers_of(self._settings)
         if not self._streams.is_on:
             count = min(count, len(self._plan))
         async with asyncio.TaskGroup() as group:
@@ -274,7 +274,9 @@ class Pool:
         return self._placing.is_over if self._placing is not None else not self.schedule.waiting
 
     def _share_out(self) -> None:
-        """Idle workers help those that have much left."""
+        """Hosts get other widths; idle workers help those that have much left."""
+        if look_at_widths(self._hosts, self._monitor, self._emit, self.now()):
+            self.wake()
         idle = sum(not waiter.done() for waiter in self._idle) - len(self._extras)
         if idle > 0 and self._streams.helps_any and not self._stopping:
             try:

@@ -74,7 +74,8 @@ class Ranges:
     @property
     def missing(self) -> list[tuple[int, int]]:
         """What is neither held nor taken, in order; no two touch."""
-        away = sorted([*self._held, *((one.position, one.end) for one in self.out)])
+        taken = [(one.position, one.end) for one in self.out if one.left_bytes]
+        away = sorted(self._held + taken)
         found, at = [], 0
         for start, end in away:
             if start > at:
@@ -112,7 +113,9 @@ class Ranges:
         if stretch not in self.out or not stretch.position < at < stretch.end:
             raise ValueError(f"{stretch} cannot be split at {at}")
         end, stretch.end = stretch.end, at
-        return self._join(at, end)
+        new = self._join(at, end)
+        self._shorten()  # what it keeps may be what another of the same bytes holds
+        return new
 
     def overlap(self, stretch: Stretch) -> Stretch:
         """A hedge: all that ``stretch`` has still to bring, once more. Raises ValueError: it is over."""
@@ -138,7 +141,7 @@ class Ranges:
         if len(self.out) > 1 or len(self._held) > 1:
             self._shorten(stretch)
 
-    def _shorten(self, by: Stretch) -> None:
+    def _shorten(self, by: Stretch | None = None) -> None:
         """No stretch is to bring what ends held, or what a later one of the same bytes will bring sooner."""
         for number, one in enumerate(self.out):
             if not one.left_bytes:

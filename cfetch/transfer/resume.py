@@ -3,11 +3,13 @@
 A part's name is a hash of what its entry is: path, size, and the manifest's hash or the link. So a later run
 finds the part of its own entry by name, and a hash, or the size of a part that was whole, proves it. Beside a
 part that neither will prove lies a note with the strong ETag under which its bytes came; only under that may
-others follow them. A link that was signed anew still names the same file, so signatures do not count; names
-and notes hold a hash of the rest, never the URL.
+others follow them. A part that several streams have written has holes, and its note says what it holds. A
+link that was signed anew still names the same file, so signatures do not count; names and notes hold a hash
+of the rest, never the URL.
 """
 
 import hashlib
+from itertools import pairwise
 
 import msgspec
 
@@ -137,6 +139,17 @@ def fits(note: Note | None, entry: Entry, part_bytes: int, boot_id: str) -> bool
         return False
     if entry.size_bytes is not None and part_bytes > entry.size_bytes:
         return False
+    if note.held is not msgspec.UNSET and not _can_be(note, entry.size_bytes, part_bytes):
+        return False
     if entry.digest is not None:
         return True
     return note.validator is not None and note.identity == mine.identity and note.boot_id == boot_id
+
+
+def _can_be(note: Note, size_bytes: int | None, part_bytes: int) -> bool:
+    """Whether a file of ``part_bytes`` can hold what the note tells, of a file of ``size_bytes``."""
+    if not isinstance(note.held, tuple) or not isinstance(note.total_bytes, int):
+        return False
+    places = [place for pair in note.held for place in pair]
+    in_order = bool(places) and places[0] >= 0 and all(one < next_ for one, next_ in pairwise(places))
+    return in_order and places[-1] <= part_bytes <= note.total_bytes == (size_bytes or note.total_bytes)

@@ -82,17 +82,22 @@ class Streams:
     def assign(self, idle: int) -> list[Extra]:
         """What so many idle workers are to do; less than that, where it would not help."""
         now_s = self._now()
-        streams = [one for run, job in self._leads.values() if (one := self._stream(run, job, now_s))]
+        found = (self._stream(run, job, now_s) for run, job in self._leads.values())
+        streams = [
+            one._replace(streams=max(one.streams, self._most - self._hosts.free(one.host)))
+            for one in found
+            if one
+        ]
         if not streams:
             return []
-        found = choose(
+        helps = choose(
             streams,
             idle=idle,
             fresh_s=self._policy.fresh_s,
             most_streams=self._most,
             hedge_bytes=self._hedge_bytes,
         )
-        return [extra for help_ in found for extra in self._carry_out(help_)]
+        return [extra for help_ in helps for extra in self._carry_out(help_)]
 
     async def more(self, job: Job) -> bool:
         """Take what is missing of a file in ranges, for its owner; wait for the others where nothing is.
@@ -165,6 +170,9 @@ class Streams:
 
     def _carry_out(self, help_: Help) -> Iterator[Extra]:
         run, job = self._leads[help_.key]
+        free = self._hosts.free(job.host)
+        if not free:  # those that were helped before it took them
+            return
         assert run.size_bytes is not None
         ranges = job.part.ranges or self._open(job, run.size_bytes)
         stretch = self._stretch_of(run, job)
@@ -177,7 +185,7 @@ class Streams:
             yield self._extra(job, found, is_hedge=True)
             return
         at = stretch.position + help_.keeps_bytes
-        piece = -(-(stretch.end - at) // help_.fresh_streams)
+        piece = -(-(stretch.end - at) // min(help_.fresh_streams, free))
         for cut in reversed(range(at, stretch.end, piece)):
             yield self._extra(job, ranges.split(stretch, cut), is_hedge=False)
         self._shortened(run, stretch)

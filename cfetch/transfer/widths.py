@@ -29,6 +29,8 @@ def hosts_of(settings: Settings, limits: Limits) -> Hosts:
 
 def look_at_widths(hosts: Hosts, monitor: Monitor, emit: Listener, now_s: float) -> bool:
     """To be called a few times a second: search on, and tell of changes; whether more may start now."""
+    if not hosts.has_widths:
+        return False
     received: Counter[str] = Counter()
     for run, _, host in monitor.active.values():
         received[host] += run.received

@@ -238,3 +238,11 @@ def test_a_policy_stands_in_for_the_scenario_s_options(tmp_path, monkeypatch):
     assert (plain.policy, plain.options) == (Settings().policy, {"padding": "200ms"})
     with pytest.raises(ConfigError, match="policy"):
         run(BenchOptions(scenario=str(scenario), folder=tmp_path, policy="best"))
+
+
+def test_other_tools_are_not_run_on_several_hosts(tmp_path):
+    """They would be asked for everything at one of them, which is another scenario."""
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text("files: [{count: 1, size: 1KiB}]\nnetwork: {hosts: [{share: 1}, {share: 1}]}")
+    with pytest.raises(ConfigError, match="s has several hosts"):
+        run(BenchOptions(scenario=str(scenario), folder=tmp_path, peers=True))

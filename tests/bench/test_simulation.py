@@ -1,5 +1,6 @@
 """Whole runs in virtual time: the real pool over the model, figures that can be checked by hand."""
 
+import asyncio
 import io
 import re
 import subprocess
@@ -12,13 +13,15 @@ from rich.console import Console
 
 from cfetch.bench.content import Group
 from cfetch.bench.faults import Fault, FaultRule
-from cfetch.bench.network import Change, Network, Slow, Stall
+from cfetch.bench.network import Change, Network, Slow, Stall, connection_of
 from cfetch.bench.scenario import Scenario
 from cfetch.bench.scenario_file import find_scenario
 from cfetch.bench.simulation.compare import SimulationOptions, compare, run
 from cfetch.bench.simulation.plan import SimPlan
 from cfetch.bench.simulation.play import POLICIES, settings_of, simulate
+from cfetch.bench.simulation.volume import SimLane
 from cfetch.cli.bench import bench
+from cfetch.clock import run_virtual
 from cfetch.errors import CfetchError, UsageError
 from cfetch.report.simulation_document import Row, Simulation, verdict
 from cfetch.report.simulation_view import view
@@ -105,6 +108,75 @@ def test_the_oracle_breaks_off_the_slow_ones_and_nobody_else():
     assert (played.mitigations, played.false_alarms) == (10, 0)
     assert played.makespan_s < 1.05 * simulate(held, "ideal").makespan_s
     assert simulate(held, "none").makespan_s > 100
+
+
+@pytest.mark.parametrize(("share", "mitigations"), [(0.5, 0), (0.2, 1)])
+def test_the_oracle_looks_at_what_the_network_does_not_at_who_is_last(share, mitigations):
+    """Half of the usual rate is no reason; a fifth is."""
+    network = Network(rates_bps=(share * MB, MB, MB), requests=1)
+    long = scenario((3, 20 * MB), network=network, seed=4, options={"segments": "1"})
+    rates = [connection_of(network, 4, 0, number).rate_bps for number in range(1, 5)]
+    assert rates == [MB, share * MB, MB, MB]
+    played = simulate(long, "oracle")
+    assert (played.mitigations, played.false_alarms) == (mitigations, 0)
+
+
+def test_the_oracle_does_not_break_off_what_is_nearly_there():
+    """0.1 s at a tenth of the rate is less than a new connection takes."""
+    network = Network(
+        latency_s=0.1, rate_bps=MB, slow=Slow(fraction=1, rate_bps=MB / 10, after_bytes=990_000)
+    )
+    assert simulate(scenario((1, MB), network=network), "oracle").mitigations == 0
+
+
+def test_a_volume_takes_what_it_can_and_then_they_wait():
+    """24 MiB for a volume of 1 MiB/s: it bears 16 unwritten, so there is room after 8 s; done after 24."""
+    mib = 1 << 20
+
+    async def scene():
+        now = asyncio.get_running_loop().time
+        lane, ended = SimLane("v", float(mib)), []
+        part = lane.part(SimPlan(scenario((1, 1))).entry(0))
+        part.write(bytes(16 * mib))
+        waits = [part.must_wait]
+        part.write(bytes(8 * mib))
+        waits.append(part.must_wait)
+        await part.room()
+        found = [now(), lane.written_bytes, lane.is_behind]
+        running = asyncio.ensure_future(lane.run())
+        lane.commit([part], lambda error: ended.append((error, now())))
+        lane.drain()
+        await running
+        return waits, found, ended, (lane.done_files, lane.done_bytes, lane.is_behind)
+
+    waits, found, ended, done = run_virtual(scene())
+    assert waits == [False, True]
+    assert found == [pytest.approx(8.0, abs=1e-3), pytest.approx(8 * mib, abs=9), True]
+    assert ended == [(None, pytest.approx(24.0, abs=1e-3))]
+    assert done == (1, 24 * mib, False)
+
+
+def test_several_streams_write_one_part():
+    """Two halves, of which the second ends early; what is missing goes on, and the rest counts once."""
+
+    async def scene():
+        lane = SimLane("v")
+        part = lane.part(SimPlan(scenario((1, 1))).entry(0))
+        assert not part.can_open_up(100)  # no ETag yet
+        part.validator = '"e"'
+        part.write(bytes(10))
+        ranges = part.open_up(100)
+        other = part.writer(ranges.split(part.stretch, 60))
+        other.write(bytes(15))
+        other.release()
+        part.write(bytes(50))
+        part.release()
+        assert (part.position, ranges.missing) == (75, [(75, 100)])
+        last = part.writer(ranges.take_first())
+        last.write(bytes(25))
+        return part.position, ranges.is_whole, lane._taken
+
+    assert run_virtual(scene()) == (100, True, 100)
 
 
 def test_a_stalled_connection_ends_by_the_stall_rule_where_nothing_is_mitigated():
@@ -261,6 +333,10 @@ def test_from_the_command_line(tmp_path):
         ({"seeds": 3}, "several scenarios or seeds are for --simulate"),
         ({"scenario": ["stalls", "stragglers"]}, "several scenarios or seeds are for --simulate"),
         ({"simulate": True, "scenario": ["nope"]}, "there is no scenario 'nope'"),
+        (
+            {"simulate": True, "scenario": ["stragglers"]},
+            "'stragglers' does not say what its network is like",
+        ),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(options, message):

@@ -90,19 +90,26 @@ def test_a_link_with_room_gives_each_what_its_connection_carries():
 
 
 def test_a_slow_connection_is_slow_again_when_the_pool_gives_it_out():
-    """And a fresh one is another, which the pool does not get."""
+    """The same one, at the same rate."""
     slow = Network(rate_bps=MB, slow=Slow(fraction=1, rate_bps=MB / 10))
 
     async def scene(wire):
-        found = [await wire.get(0), await wire.get(1)]
-        connections = wire.transport.connections
-        await wire.get(2, fresh=True)
-        await wire.get(3)
-        return found, connections, wire.transport.connections
+        return [await wire.get(0), await wire.get(1)], wire.transport.connections
 
-    found, before, after = play(scene, slow)
-    assert found == [both(MB, 10.0), both(MB, 20.0)]
-    assert (before, after) == (1, 2)
+    assert play(scene, slow) == ([both(MB, 10.0), both(MB, 20.0)], 1)
+
+
+def test_a_fresh_connection_is_another_and_the_pool_does_not_get_it():
+    """Neither before a pooled one nor after it."""
+
+    async def scene(wire):
+        made = []
+        for fresh in (True, True, False, True, False):
+            await wire.get(0, fresh=fresh)
+            made.append(wire.transport.connections)
+        return made
+
+    assert play(scene, Network(rate_bps=MB)) == [1, 2, 3, 4, 4]
 
 
 def test_a_connection_turns_slow_after_so_many_bytes_of_its_life():
@@ -119,14 +126,19 @@ def test_idle_connections_are_given_out_in_turn_and_not_for_ever():
     """The one that was idle longest first, as aiohttp does; after 15 s of idling none."""
 
     async def scene(wire):
-        await asyncio.gather(wire.get(0), wire.get(1))
-        made = [wire.transport.connections]
-        await asyncio.gather(wire.get(2), wire.get(3))
-        made.append(wire.transport.connections)
-        await wire.get(4, after_s=16.0)
-        return [*made, wire.transport.connections]
+        long, short = await wire.open(1), await wire.open(0)
+        for response in (short, long):
+            while await response.read():
+                pass
+        again = await wire.open(0)
+        assert again.connection is short.connection
+        assert (await wire.open(0)).connection is long.connection
+        while await again.read():
+            pass
+        await wire.get(2, after_s=16.0)
+        return wire.transport.connections
 
-    assert play(scene, Network(rate_bps=MB)) == [2, 2, 3]
+    assert play(scene, Network(rate_bps=MB), (MB, 2 * MB, MB)) == 3
 
 
 def test_the_server_closes_a_connection_after_so_many_requests():
@@ -172,6 +184,20 @@ def test_a_stalled_connection_sends_so_much_and_no_more(after):
             return came, wire.now()
 
     assert play(scene, network) == (after, 60.0)
+
+
+def test_a_connection_that_has_stalled_gives_no_head_either():
+    """Its first reply was whole, and was all that it had to give."""
+    network = Network(rate_bps=MB, stalls=Stall(fraction=1, after_bytes=MB))
+
+    async def scene(wire):
+        first = await wire.get(0)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(60):
+                await wire.open(1)
+        return first
+
+    assert play(scene, network) == both(MB, 1.0)
 
 
 def test_after_a_change_everything_takes_longer_also_what_is_under_way():
@@ -223,6 +249,17 @@ def test_nobody_reads_so_the_server_waits():
 
     size = WINDOW_BYTES + 3 * MB
     assert play(scene, Network(rate_bps=MB), (size,)) == both(size, 3.0)
+
+
+def test_a_reply_that_waits_for_its_reader_leaves_the_link_to_others():
+    """10 MB at 10 MB/s, although another reply of 20 MB has not come yet."""
+
+    async def scene(wire):
+        await wire.open(0)
+        return await wire.get(1, after_s=5.0)
+
+    network = Network(rate_bps=10 * MB, link_bps=10 * MB)
+    assert play(scene, network, (20 * MB, 10 * MB)) == both(10 * MB, 6.0)
 
 
 def test_reading_so_much_and_no_more():

@@ -156,6 +156,7 @@ def test_fallback_is_restored_when_progress_says_parallel_again():
         ([attempt(size=100, outcome="lost"), attempt(size=100)], 100, [100, 0]),
         ([attempt(size=100), attempt(size=80, outcome="lost")], 100, [0, 80]),
         ([attempt(size=40, outcome="error")], 40, [0]),
+        ([attempt(size=40, outcome="moved")], 100, [40]),  # the new volume had it all
         ([attempt(size=40, outcome="error")], 0, [40]),
         ([], 0, []),
     ],

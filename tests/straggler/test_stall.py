@@ -8,7 +8,7 @@ from cfetch.straggler.stall import MAX_GAP_S, gap_s, stalled
 
 
 class Attempt(NamedTuple):
-    id: int
+    key: int
     request_s: float
     last_byte_s: float | None
 

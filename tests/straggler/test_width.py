@@ -46,6 +46,8 @@ def test_places_are_halved_again_while_that_helps():
         ends(width, "sssss")
         ends(width, "." * 15 + "sssss")  # a quarter: it helped, and goes on
     assert width.places == FLOOR
+    ends(narrow := Width(3, 3), "sssss")
+    assert narrow.places == FLOOR
 
 
 def test_narrowing_that_does_not_help_is_taken_back():
@@ -100,7 +102,7 @@ class Drowning:
 
 
 def test_places_with_which_it_is_slower_are_given_back():
-    """A host that drowns with more than eight: all are slow alike, so no straggler tells it; the rate does."""
+    """A host that drowns with more than eight: all are slow alike then, and only the rate tells."""
     host = Drowning(8, 16.0, 2.0)
     ends(host.width, "sssss")
     assert host.width.places == 8

@@ -19,6 +19,7 @@ from cfetch.events import (
 from cfetch.manifest.entry import Digest, Entry, safe_path
 from cfetch.placement.local import LocalVolume
 from cfetch.secret import SecretText, SecretUrl
+from cfetch.straggler.knowledge import NOTHING
 from cfetch.transfer.local_lane import LocalLane
 from cfetch.transfer.pool import Pool
 from tests.transfer.fake import FakeTransport
@@ -153,6 +154,7 @@ def drive(
     headers=(),
     before=None,
     transport=None,
+    knowledge=NOTHING,
     **settings,
 ):
     """Run to the end, until ``stop_at`` or the first event of a kind of ``stop_on``.
@@ -188,6 +190,7 @@ def drive(
             jitter=jitter,
             emit=emit,
             refresher=refresher,
+            knowledge=knowledge,
         )
         pools.append(pool)
         outcome = Outcome(root, events, transport, pool)

@@ -4,6 +4,7 @@ import pytest
 
 from cfetch.breaker import THRESHOLD
 from cfetch.errors import Corrupt, Refused, Straggling, Throttled, Transient
+from cfetch.straggler.width import Width
 from cfetch.transfer.hosts import Hosts, Pause
 from cfetch.transfer.retry import Limits, RetryBudget
 
@@ -249,3 +250,52 @@ def test_what_a_host_would_be_asked_for_without_a_lease():
     assert (hosts.demand("h", 0), hosts.demand("h", 0)) == ((1, 2), (1, 1))
     tell(hosts, BUSY, name="busy")
     assert hosts.demand("busy", 9) == (0, 2)
+
+
+def wide(seconds, hosts, *, from_s=0.0, calm=True):
+    """``hosts`` is looked at, with all places in use and 4 MiB a second for each; whether more may start."""
+    rose = False
+    for tick in range(int(seconds * 4)):
+        now_s = from_s + tick / 4
+        while hosts.opens_s("h", now_s) <= now_s:
+            hosts.started("h")
+        received = int(now_s * 4 * (1 << 20) * 64)
+        rose = hosts.look(now_s, {"h": received}, calm=calm) or rose
+    return rose
+
+
+def test_a_host_gets_more_places_while_that_is_faster():
+    """The caller is told when to start more; what stays is told with its reason."""
+    hosts = Hosts(64, Limits(5, 300.0), new_width=lambda: Width(8, 64))
+    assert places(hosts) == 8
+    assert wide(4, hosts) is True
+    assert hosts.demand("h", 100) == (10, 10)
+    assert hosts.changes == []
+    assert (
+        wide(5, hosts, from_s=4.0) is False
+    )  # no faster with ten: they are taken back, and end by themselves
+    assert hosts._hosts["h"].places == 8
+    assert hosts.opens_s("h", 9.0) == NEVER
+
+
+def test_a_host_that_throttles_gets_no_more_places():
+    """What is on trial is given up, and the window is half of what was in use."""
+    hosts = Hosts(64, Limits(5, 300.0), new_width=lambda: Width(8, 64))
+    wide(4, hosts)
+    assert hosts._hosts["h"].places == 10
+    hosts.ended("h", BUSY, 4.0, started_s=3.0, received=0, jitter=0.5)
+    hosts.left("h", 4.0)
+    assert wide(1, hosts, from_s=4.25) is False
+    hosts.ended("h", None, 6.0, started_s=5.0, received=0, jitter=0.5)
+    assert hosts._hosts["h"].places == 5
+    assert hosts._hosts["h"].width.places == 8
+
+
+def test_stragglers_halve_a_hosts_places():
+    """As its width says; another host's are not touched."""
+    hosts = Hosts(16, Limits(5, 300.0), new_width=lambda: Width(16, 16))
+    for _ in range(5):
+        tell(hosts, Straggling("slow"), received=1)
+    assert (places(hosts), places(hosts, name="other")) == (8, 16)
+    ((name, change),) = hosts.changes
+    assert (name, change.places) == ("h", 8)

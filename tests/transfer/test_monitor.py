@@ -57,3 +57,28 @@ async def test_a_process_that_stood_still_blames_nobody():
 async def test_after_that_silence_counts_again():
     """From the late look on."""
     assert await looks(0.5, 4.0, 4.5, 5.0, 5.5, 6.0, 6.1, stall_timeout=2.0) is BreakOff.STALLED
+
+
+async def test_a_further_stream_that_falls_silent_is_ended_itself():
+    """And not the entry's other stream, which has the entry's id."""
+    clock: Any = Clock()
+    settings = Settings(stall_timeout=2.0)
+    policy = Detector(settings.straggler)
+    monitor = Monitor(policy, NO_ENTRIES, settings, clock, 0.0, lambda _: None, lambda _: None)
+    runs: dict[int, Running] = {}
+
+    async def attempt(key):
+        run = runs[key] = Running(0, 1, 0.0, from_byte=0, size_bytes=100, immune=True, key=key)
+        monitor.active[key] = (run, entry_of(0, "a", b"x" * 100), "h")
+        await asyncio.Event().wait()
+
+    tasks = [asyncio.create_task(attempt(key)) for key in (0, -1)]
+    await asyncio.sleep(0)
+    for clock.now_s in (0.5, 1.0, 1.5, 2.0, 2.5):
+        runs[0].note(clock.now_s, 10)
+        monitor.check()
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    assert {key: run.reason for key, run in runs.items()} == {0: None, -1: BreakOff.STALLED}
+    assert [task.done() for task in tasks] == [False, True]
+    tasks[0].cancel()
+    await asyncio.wait(tasks)

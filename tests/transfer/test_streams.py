@@ -48,6 +48,16 @@ def test_never_more_streams_than_asked_for(tmp_path):
     assert run(tmp_path, {"a": SLOW}, segments=1).transport.most == 1
 
 
+@pytest.mark.parametrize(
+    ("settings", "most"), [({"per_host": 3}, 3), ({"concurrency": 3, "max_concurrency": 32}, 4)]
+)
+def test_never_more_streams_than_the_host_has_places(tmp_path, settings, most):
+    """Idle workers may be more than one host is to be asked by; where it searches, one place was on trial."""
+    outcome = run(tmp_path, {"a": SLOW, "b": SLOW}, **settings)
+    assert outcome.transport.most == most
+    assert outcome.tree == {"a": BODY, "b": BODY}
+
+
 @pytest.mark.parametrize("settings", [{"policy": "cloudfetch"}, {"mitigation": False}])
 def test_only_the_adaptive_policy_does(tmp_path, settings):
     """The seed's formula stays what it was."""

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
@@ -13,6 +14,7 @@ from cfetch import __version__
 from cfetch.bench.scenario import Scenario
 from cfetch.bench.scenario_file import find_scenario, simulated_names
 from cfetch.bench.simulation.play import IDEAL, simulate
+from cfetch.errors import ConfigError
 from cfetch.report.simulation_document import Comparison, Played, Row, Simulation, verdict
 
 __all__ = ["SEEDS", "SimulationOptions", "compare", "run"]
@@ -48,7 +50,7 @@ def run(options: SimulationOptions, say: Callable[[str], None] = lambda _: None)
         ConfigError: no such scenario, or a wrong one.
         UsageError: no such policy.
     """
-    scenarios = [find_scenario(name) for name in options.scenarios or simulated_names()]
+    scenarios = [_with_network(name) for name in options.scenarios or simulated_names()]
     seeds = range(1, options.seeds + 1)
     names = (IDEAL, *options.policies)
     jobs = [_Job(*one) for one in product(scenarios, names, seeds)]
@@ -68,13 +70,25 @@ def run(options: SimulationOptions, say: Callable[[str], None] = lambda _: None)
     )
 
 
+def _with_network(name: str) -> Scenario:
+    scenario = find_scenario(name)
+    if scenario.network is None:
+        raise ConfigError(
+            f"scenario {scenario.name!r} does not say what its network is like, so nothing of it takes any "
+            "time; give it a 'network', with a rate at least"
+        )
+    return scenario
+
+
 def _results(jobs: Sequence[_Job]) -> Iterator[Played]:
     """In the order of the jobs, whoever plays them."""
     workers = min(os.cpu_count() or 1, len(jobs))
     if workers == 1 or sum(group.count for job in jobs for group in job.scenario.groups) < FEW_FILES:
         yield from map(_Job.play, jobs)
         return
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+    left_to_us = (signal.SIGINT, signal.SIG_IGN)  # a terminal sends Ctrl-C to all
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, context, signal.signal, left_to_us) as pool:
         try:
             yield from pool.map(_Job.play, jobs)
         except BaseException:

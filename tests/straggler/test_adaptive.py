@@ -1,0 +1,273 @@
+"""The adaptive policy in a small world: who is found, when, who never, and what is told."""
+
+import math
+import subprocess
+import sys
+
+import pytest
+
+from cfetch.straggler.knowledge import HostKnowledge, Knowledge
+from tests.straggler.world import GIB, KIB, MIB, Stream, adaptive, at, play, teach
+
+
+def crowd(count, size=GIB, rate=10 * MIB, first=100, **how):
+    return [Stream(first + n, size, at(rate), **how) for n in range(count)]
+
+
+def test_before_any_sample_those_under_way_tell():
+    """15 connections at 10 MiB/s, one at 16 KiB/s, files of a GiB: found in five seconds."""
+    story = play(adaptive(), [Stream(0, GIB, at(16 * KIB)), *crowd(15)], 10.0)
+    ((when_s, key),) = story.flagged
+    assert (key, when_s <= 5.1) == (0, True)
+    (found,) = story.found
+    assert found.projected_s == pytest.approx(when_s + 30 + 102.5, rel=0.1)  # no later than the stall rule
+    assert found.elapsed_s == pytest.approx(when_s)
+
+
+def test_thirty_percent_are_slow_from_the_start():
+    """They are doubted for a while, then found: the others do well at the same time."""
+    slow = [Stream(n, GIB, at(64 * KIB)) for n in range(5)]
+    story = play(adaptive(), [*slow, *crowd(11)], 10.0)
+    assert sorted(story.keys) == [0, 1, 2, 3, 4]
+    assert story.flagged[-1][0] <= 5.2
+
+
+def test_seven_of_sixteen_are_slow_at_once():
+    """A sentence for the user, while it is not clear."""
+    slow = [Stream(n, GIB, ((0.0, 10 * MIB), (5.0, 64 * KIB))) for n in range(7)]
+    story = play(adaptive(), [*slow, *crowd(9)], 8.0)
+    assert "7 of 16 downloads are slow at once: the network, not the files" in story.held
+
+
+def test_a_global_slowdown_and_its_end_break_off_nobody():
+    """A tenth for ten seconds; new files begin in the middle of it."""
+    dip = ((0.0, 10 * MIB), (10.0, MIB), (20.0, 10 * MIB))
+    old = [Stream(n, 256 * MIB, dip, start_s=0.3 * n) for n in range(16)]
+    new = [Stream(50 + n, 64 * MIB, dip, start_s=10.5 + n) for n in range(12)]
+    story = play(adaptive(), [*old, *new], 60.0)
+    assert story.flagged == []
+    assert len(story.ended) == 28
+    assert story.held
+
+
+def test_one_of_three_hosts_becomes_slow():
+    """Its files wait, the other hosts' are not disturbed, and the words name it."""
+    hosts = [
+        Stream(10 * h + n, GIB, ((0.0, 10 * MIB), (5.0, MIB)) if h == 2 else at(10 * MIB), host=f"h{h}")
+        for h in range(3)
+        for n in range(5)
+    ]
+    story = play(adaptive(), hosts, 20.0)
+    assert story.flagged == []
+    assert story.held[-1] == "5 of 5 downloads from h2 are slow at once: the host, not the files"
+
+
+def test_a_host_that_is_slow_from_its_first_file_is_known_by_its_own():
+    """Its connections are compared with each other, not with the fast host's."""
+    policy = adaptive()
+    end_s = teach(policy, [0.15] * 30, host="fast")
+    slow = [Stream(n, 64 * MIB, at(MIB), host="slow", start_s=end_s) for n in range(6)]
+    assert play(policy, slow, end_s + 70, from_s=end_s).flagged == []
+
+
+def test_one_that_stops_in_the_middle_is_found_in_seconds():
+    """The sooner the smaller the file; of a gibibyte within four."""
+    stops = Stream(0, GIB, ((0.0, 10 * MIB), (10.0, 0.0)))
+    ((when_s, _),) = play(adaptive(), [stops, *crowd(15)], 20.0).flagged
+    assert 12.0 < when_s <= 14.0
+
+
+def test_one_that_pauses_is_not():
+    """For two seconds, of files of a minute."""
+    pauses = Stream(0, GIB, ((0.0, 10 * MIB), (10.0, 0.0), (12.0, 10 * MIB)))
+    assert play(adaptive(), [pauses, *crowd(15)], 30.0).flagged == []
+
+
+def test_a_quarter_of_the_rate_is_found():
+    """64 MiB, six seconds instead of one and a half."""
+    policy = adaptive()
+    end_s = teach(policy, [1.65] * 20, 64 * MIB)
+    slow = Stream(0, 64 * MIB, at(10 * MIB), start_s=end_s)
+    ((when_s, _),) = play(
+        policy, [slow, *crowd(5, 64 * MIB, 40 * MIB, start_s=end_s)], end_s + 6, from_s=end_s
+    ).flagged
+    assert when_s - end_s <= 1.0
+
+
+def test_the_first_byte_may_be_late_by_what_is_usual():
+    """First bytes after half a second, sometimes after one; then nobody is asked after one and a half."""
+    policy = adaptive()
+    at_s = 0.0
+    for n in range(30):
+        first_s = 1.0 if n % 5 == 0 else 0.5
+        at_s = teach(policy, [first_s + 0.1], first_key=100 + n, at_s=at_s, first_byte_s=first_s)
+    patient = [
+        Stream(0, MIB, at(0), start_s=at_s),
+        *crowd(5, 100 * MIB, 10 * MIB, start_s=at_s, latency_s=0.5),
+    ]
+    ((when_s, key),) = play(policy, patient, at_s + 10, from_s=at_s).flagged
+    assert key == 0
+    assert 1.5 < when_s - at_s < 8
+
+
+def test_immune_attempts_are_never_flagged():
+    """But they are witnesses, and their end is a sample."""
+    story = play(adaptive(), [Stream(0, GIB, at(KIB), immune=True), *crowd(15)], 30.0)
+    assert story.flagged == []
+
+
+def test_each_is_flagged_once():
+    """Though it is still there at the next check."""
+    policy = adaptive()
+    streams = [Stream(0, GIB, at(0)), *crowd(8)]
+    for one in streams:
+        policy.started(one.key, one.size, 0.0, host="h", immune=False, mitigations=0)
+    found = []
+    for tick in range(1, 60):
+        for one in streams:
+            one.look(tick / 10)
+        found += policy.check(tick / 10, streams).stragglers
+    assert [f.id for f in found] == [0]
+
+
+def test_a_second_rescue_needs_more():
+    """At a third of the rate: once, but not twice."""
+    again = Stream(0, 256 * MIB, at(3 * MIB), mitigations=1)
+    first = Stream(0, 256 * MIB, at(3 * MIB), again=again)
+    assert play(adaptive(), [first, *crowd(12)], 30.0).keys == [0]
+    worse = Stream(0, 256 * MIB, at(3 * MIB), again=Stream(0, 256 * MIB, at(64 * KIB), mitigations=1))
+    assert play(adaptive(), [worse, *crowd(12)], 30.0).keys == [0, 0]
+
+
+def test_what_would_be_lost_counts_where_the_server_resumes_nothing():
+    """Eighty of a hundred MiB are there, at a third of the rate: to begin anew would take longer."""
+
+    def world(*, resumable):
+        rates = ((0.0, 40 * MIB), (2.05, 3 * MIB))
+        return [Stream(0, 100 * MIB, rates, resumable=resumable), *crowd(10, 4 * GIB, 10 * MIB)]
+
+    assert play(adaptive(), world(resumable=True), 7.0).keys == [0]
+    assert play(adaptive(), world(resumable=False), 7.0).keys == []
+
+
+def test_a_late_check_is_held_against_nobody():
+    """Every other second our process stands still for one, and reads nothing; then it finds what came."""
+    policy = adaptive()
+    streams = crowd(6, 200 * MIB)
+    for one in streams:
+        policy.started(one.key, one.size, 0.0, host="h", immune=False, mitigations=0)
+    for step in range(1, 180):
+        now_s = step / 10 + step // 10
+        for one in streams:
+            one.look(step / 10)
+        assert policy.check(now_s, streams).stragglers == ()
+
+
+def test_a_gap_judges_nobody():
+    """A suspended machine: the check says so, and the lost time counts for none."""
+    policy = adaptive()
+    streams = [Stream(0, GIB, at(0)), *crowd(8)]
+    for one in streams:
+        policy.started(one.key, one.size, 0.0, host="h", immune=False, mitigations=0)
+    policy.check(0.1, streams)
+    check = policy.check(3600.0, streams)
+    assert (check.gap_s, check.stragglers) == (pytest.approx(3599.9), ())
+    assert policy.check(3600.1, streams).stragglers == ()
+
+
+def test_second_streams_are_judged_but_are_no_entries():
+    """A negative key can be flagged; known, finished and the count of stragglers leave it out."""
+    policy = adaptive()
+    story = play(policy, [Stream(-1, GIB, at(0)), Stream(-2, MIB, at(10 * MIB)), *crowd(8)], 5.0)
+    assert story.keys == [-1]
+    assert (policy.known, policy.total_finished, policy.total_stragglers) == (8, 0, 0)
+
+
+def test_counts_are_those_of_entries():
+    """Finished again after another attempt, failed after it had finished: each counts as what it is last."""
+    policy = adaptive()
+    teach(policy, [0.1] * 3, first_key=0)
+    policy.started(1, MIB, 1.0, host="h", immune=False, mitigations=0)
+    assert (policy.known, policy.total_finished) == (3, 2)
+    policy.finished(1, MIB, 1.2, first_byte_s=None)
+    policy.finished(1, MIB, 1.3, first_byte_s=None)
+    policy.failed(2)
+    assert (policy.known, policy.total_finished, policy.sequential) == (2, 2, False)
+
+
+def test_remaining_fresh_and_expected():
+    """For who helps others: at the present rate, over a new connection, and the limit for the eye."""
+    policy = adaptive()
+    end_s = teach(policy, [0.15] * 30)
+    story = play(policy, crowd(4, 100 * MIB, start_s=end_s), end_s + 5, from_s=end_s)
+    assert story.flagged == []
+    assert policy.remaining_s(100) == pytest.approx(5.05, rel=0.02)
+    assert policy.fresh_s("h", MIB) == pytest.approx(0.2, rel=0.02)
+    assert 0.2 < policy.expected_s(100) - 1.5 * 10 < 20
+    assert policy.remaining_s(7) is policy.expected_s(7) is adaptive().fresh_s("h", MIB) is None
+    stuck = Stream(5, MIB, at(0), start_s=end_s + 5)
+    play(policy, [stuck], end_s + 5.4, from_s=end_s + 5)
+    assert policy.remaining_s(5) == math.inf
+
+
+def test_sizes_change_under_way():
+    """The reply told, or another stream took some of it."""
+    policy = adaptive()
+    policy.started(0, None, 0.0, host="h", immune=False, mitigations=0)
+    one = Stream(0, None, at(10 * MIB))
+    for tick in range(1, 11):
+        one.look(tick / 10)
+        policy.check(tick / 10, [one])
+    assert policy.remaining_s(0) is None
+    policy.sized(0, 100 * MIB)
+    policy.sized(99, 1)
+    assert policy.remaining_s(0) == pytest.approx(9.05, rel=0.02)
+
+
+def test_what_earlier_runs_learned_judges_the_very_first():
+    """One slow connection to a known host, nothing finished yet, nobody else under way."""
+    learned = Knowledge(hosts={"h": HostKnowledge(0.05, 10 * MIB, 0.2, 20, 1000.0)})
+    slow = [Stream(0, 100 * MIB, at(64 * KIB))]
+    assert play(adaptive(knowledge=learned, wall_s=1000.0), slow, 10.0).keys == [0]
+    assert play(adaptive(), [Stream(0, 100 * MIB, at(64 * KIB))], 10.0).keys == []
+    years_s = 3 * 365 * 86_400.0
+    old = adaptive(knowledge=learned, wall_s=1000.0 + years_s)
+    assert play(old, [Stream(0, 100 * MIB, at(64 * KIB))], 10.0).keys == []
+
+
+def test_what_a_run_learns():
+    """By host, as the next run's knowledge."""
+    policy = adaptive()
+    teach(policy, [0.45] * 10, 4 * MIB)
+    (host,) = policy.learned(77.0).hosts.values()
+    assert host.rate_bps == pytest.approx(10 * MIB)
+    assert host.wall_s == 77.0
+
+
+def test_other_machines_speed_counts_where_nothing_is_known():
+    """``judge_by`` is the baseline of a whole cluster."""
+    policy = adaptive()
+    policy.judge_by(10 * MIB)
+    assert play(policy, [Stream(0, 100 * MIB, at(64 * KIB))], 10.0).keys == [0]
+
+
+def test_bad_verdicts_raise_the_bar():
+    """Fresh connections bring nothing better: after a few rescues nobody is disturbed any more."""
+
+    def third(key):
+        return Stream(
+            key, 64 * MIB, at(3 * MIB), start_s=key * 2.0, again=Stream(key, 64 * MIB, at(2.9 * MIB))
+        )
+
+    story = play(adaptive(), [*crowd(8, 8 * GIB), *map(third, range(40))], 120.0)
+    assert 3 < len(story.flagged) < 30
+    assert not [key for when_s, key in story.flagged if when_s > 80]
+
+
+def test_a_tiny_run_does_not_pay_for_numpy():
+    """Nobody old enough to be looked at: it is not imported."""
+    code = (
+        "import sys; from tests.straggler.world import *; p = adaptive();"
+        "play(p, [Stream(n, MIB, at(10 * MIB)) for n in range(4)], 0.15); assert 'numpy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

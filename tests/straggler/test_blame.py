@@ -1,0 +1,77 @@
+"""Me or the network: who is to blame, by what the others of the host do."""
+
+import pytest
+
+from cfetch.straggler.blame import HOLD_S, Crowd, Suspect, rule
+
+NOW = 100.0
+
+
+def suspect(key=0, *, excuse=0.0, since_s=95.0, seen_s=NOW, confirm_s=0.0):
+    return Suspect(key, excuse, since_s, seen_s, confirm_s)
+
+
+def crowd(paces, *, ended_since=(), windows=3):
+    return Crowd([list(paces)] * windows, list(ended_since), len(paces))
+
+
+def test_one_among_many_is_to_blame_at_once():
+    """Fifteen run well."""
+    assert rule([suspect(7)], crowd([0.1] + [1.0] * 15), NOW).guilty == [7]
+
+
+def test_a_uniformly_slow_world_excuses_all():
+    """Each is as fast as the network is."""
+    suspects = [suspect(key, excuse=0.3) for key in range(16)]
+    assert rule(suspects, crowd([0.1] * 16), NOW) == ([], None, 16)
+
+
+def test_in_a_slow_world_the_slowest_is_found():
+    """All have a quarter of the usual pace, and one far less."""
+    suspects = [suspect(0, excuse=0.01), *(suspect(n, excuse=0.5) for n in range(1, 12))]
+    assert rule(suspects, crowd([0.01] + [0.25] * 15), NOW).guilty == [0]
+
+
+def test_the_network_is_measured_by_the_slowest_window():
+    """A change shows in the shortest first."""
+    before, now = [1.0] * 8, [0.1] * 8
+    assert Crowd([now, before, before], (), 8).network(0) == 0.1
+    assert Crowd([before, before, now], (), 8).network(0) == 0.1
+    assert Crowd([before, before, before], (), 8).network(0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("paces", "others", "expected"), [([0.1] * 3, 0, 1.0), ([0.1] * 4, 4, 1.0), ([0.1] * 4, 3, 0.1)]
+)
+def test_few_tell_nothing_and_ended_ones_count(paces, others, expected):
+    """Those under way for long are the slow ones: files that have ended since belong to the crowd."""
+    assert crowd(paces).network(others) == expected
+
+
+def test_seven_of_sixteen_are_held_first():
+    """Nine others do well all the time: then it is not the network."""
+    paces = [0.05] * 7 + [1.0] * 9
+    fresh = [suspect(key) for key in range(7)]
+    assert rule(fresh, crowd(paces), NOW) == ([], None, 7)
+    old = [suspect(key, seen_s=NOW - HOLD_S) for key in range(7)]
+    assert rule(old, crowd(paces), NOW).guilty == [*range(7)]
+
+
+def test_where_too_few_do_well_one_is_tried():
+    """The one that has been slow for longest; the others wait for what it tells."""
+    suspects = [suspect(key, seen_s=NOW - HOLD_S - key) for key in range(3)]
+    assert rule(suspects, crowd([0.0] * 3), NOW) == ([], 2, 3)
+
+
+def test_a_file_that_ended_is_a_witness_only_if_it_began_since():
+    """What ended well before it became slow says nothing of the network after."""
+    stuck = [suspect(key, since_s=50.0) for key in range(2)]
+    assert rule(stuck, crowd([0.0, 0.0], ended_since=[50.0] * 6), NOW).guilty == [0, 1]
+    assert rule(stuck, crowd([0.0, 0.0], ended_since=[49.9] * 6), NOW).guilty == []
+
+
+def test_a_witness_does_well_in_all_windows():
+    """Not only on average."""
+    paces = [[0.0] + [0.5] * 3, [0.0] + [1.0] * 3, [0.0] + [1.0] * 3]
+    assert rule([suspect(0)], Crowd(paces, (), 4), NOW).guilty == [0]  # half is what the network has now
+    assert Crowd(paces, (), 4).witnesses(1.0) == 0

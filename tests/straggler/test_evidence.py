@@ -1,0 +1,121 @@
+"""Rates of attempts under way, by hand-computed scenes; and who of them is suspected."""
+
+import math
+
+import pytest
+
+from cfetch.straggler.evidence import DEPTH, LONG_S, Evidence
+from cfetch.straggler.terms import Terms
+
+TERMS = Terms(limit_s=1.0, limit_s_per_byte=0.01, guard_s=0.5, silent_s=2.0, pace_s=0.01)
+
+
+def watched(bytes_at, until_s, *, start_s=0.0, first_s=0.0, from_s=0.0, held_s=lambda _: 0.0, size=1000.0):
+    """One attempt, observed ten times a second from ``from_s`` on."""
+    evidence = Evidence()
+    slot = evidence.watch(start_s)
+    evidence.judge(slot, size, TERMS)
+    if first_s is not None:
+        evidence.flows(slot, first_s)
+    for tick in range(1, round((until_s - from_s) * 10) + 1):
+        now_s = from_s + tick / 10
+        evidence.observe(now_s, [slot], [int(bytes_at(now_s))], [held_s(now_s)])
+    return evidence, slot
+
+
+@pytest.mark.parametrize(("window_s", "rate"), [(0.3, 0), (1.0, 0), (3.0, 100 * 2 / 3)])
+def test_rates_by_window(window_s, rate):
+    """100 bytes a second for 4 s, then silence for a second."""
+    evidence, slot = watched(lambda t: 100 * min(t, 4.0), 5.0)
+    assert evidence.rate_bps(window_s)[slot] == pytest.approx(rate)
+
+
+def test_a_young_attempt_is_measured_from_its_first_byte():
+    """Latency is no part of the rate: 50 bytes in the half second since 1.5 s."""
+    evidence, slot = watched(lambda t: 100 * max(0.0, t - 1.5), 2.0, start_s=1.0, first_s=1.5, from_s=1.2)
+    assert evidence.rate_bps(LONG_S)[slot] == pytest.approx(100)
+    assert evidence.age_s(slot) == pytest.approx(1.0)
+
+
+def test_rates_hold_when_the_ring_is_full():
+    """After many turns of the ring the windows are still the latest seconds."""
+    evidence, slot = watched(lambda t: 100 * t * t, 3 * DEPTH / 10)
+    now_s = evidence.now_s
+    assert evidence.rate_bps(1.0)[slot] == pytest.approx(100 * (2 * now_s - 1), rel=0.001)
+
+
+def test_seconds_in_which_we_held_it_do_not_count():
+    """A second of its three it was held: 200 bytes in two seconds are 100 a second."""
+    evidence, slot = watched(
+        lambda t: 100 * (t - max(0.0, min(t, 2.5) - 1.5)),
+        3.0,
+        held_s=lambda t: max(0.0, min(t, 2.5) - 1.5),
+    )
+    assert evidence.rate_bps(LONG_S)[slot] == pytest.approx(100)
+    assert evidence.age_s(slot) == pytest.approx(2.0)
+
+
+def test_a_slot_is_used_again_without_a_trace():
+    """Whoever gets it is measured from its own start."""
+    evidence, slot = watched(lambda t: 900 * t, 1.0)
+    evidence.drop(slot)
+    assert evidence.suspects() == []
+    again = evidence.watch(1.0)
+    assert again == slot
+    evidence.judge(again, 1000.0, TERMS)
+    evidence.observe(2.0, [again], [10], [0.0])
+    assert evidence.present_bps()[again] == pytest.approx(10)
+
+
+def test_many_slots_keep_what_is_known():
+    """Growing loses nothing."""
+    evidence, slot = watched(lambda t: 100 * t, 3.0)
+    more = [evidence.watch(3.0) for _ in range(40)]
+    assert len({slot, *more}) == 41
+    assert evidence.rate_bps(1.0)[slot] == pytest.approx(100)
+
+
+@pytest.mark.parametrize(
+    ("bytes_at", "until_s", "suspected"),
+    [
+        (lambda t: 100 * t, 2.0, False),  # 800 bytes at 100 a second: 8 s of 1 + 8
+        (lambda t: 80 * t, 2.0, True),  # 840 at 80: 10.5 s of 9.4
+        (lambda t: 80 * t, 0.4, False),  # too young
+        (lambda t: 0, 1.9, False),  # the first byte may come late
+        (lambda t: 0, 2.1, True),
+        (lambda t: 9 * t if t < 1.5 else 500 * (t - 1.4), 2.0, False),  # has recovered
+        (lambda t: 300 * min(t, 2.0), 2.5, False),  # pauses
+        (lambda t: 300 * min(t, 2.0), 4.9, True),  # has stopped
+    ],
+)
+def test_who_is_suspected(bytes_at, until_s, suspected):
+    """By the limit of 1 s and a hundredth of a second for each byte of the rest of 1000."""
+    evidence, slot = watched(bytes_at, until_s)
+    assert evidence.suspects() == ([slot] if suspected else [])
+
+
+def test_a_rate_needs_some_time_since_the_first_byte():
+    """Two checks after it nobody is judged, however long it took to come."""
+    slow = {"bytes_at": lambda t: max(0, 10 * (t - 1.9)), "first_s": 1.9}
+    assert watched(until_s=2.1, **slow)[0].suspects() == []
+    evidence, slot = watched(until_s=2.3, **slow)
+    assert evidence.suspects() == [slot]
+
+
+def test_unknown_size_and_no_terms_are_never_suspected():
+    """Not a number compares with nothing; and nothing is warned of."""
+    evidence = Evidence()
+    slots = [evidence.watch(0.0), evidence.watch(0.0)]
+    evidence.judge(slots[0], math.nan, TERMS)
+    evidence.judge(slots[1], 1000.0, None)
+    evidence.observe(100.0, slots, [0, 1], [0.0, 0.0])
+    assert evidence.suspects() == []
+    assert evidence.paces(slots) == [[0.0], [0.0], [0.0]]
+
+
+def test_remaining():
+    """At the present rate; never, if there is none."""
+    evidence, slot = watched(lambda t: 100 * t, 2.0)
+    assert evidence.remaining_s(slot) == pytest.approx(8.0)
+    evidence, slot = watched(lambda t: 0, 2.0)
+    assert evidence.remaining_s(slot) == math.inf

@@ -1,0 +1,200 @@
+"""X1 to X15: where the seed's formula is wrong, its answer beside that of the adaptive policy.
+
+X13 (concurrency after a bad start) is about width, see ``test_width``.
+"""
+
+import asyncio
+
+import pytest
+
+from cfetch.clock import VirtualClock
+from cfetch.config.straggler import StragglerConfig
+from cfetch.events import Progress
+from cfetch.straggler.detector import Detector
+from tests.straggler.world import GIB, KIB, MIB, Stream, adaptive, at, play, teach
+from tests.transfer.drive import drive, entry_of
+from tests.transfer.fake import Reply
+
+BOTH = pytest.mark.parametrize("policy", ["cloudfetch", "adaptive"])
+
+
+def seed(**options):
+    return Detector(StragglerConfig(**options))
+
+
+def body(size):
+    return bytes(size)
+
+
+def reply(size=MIB, rate_bps=10 * MIB, **more):
+    return Reply(body(size), latency_s=more.pop("latency_s", 0.05), rate_bps=rate_bps, **more)
+
+
+@pytest.mark.parametrize(("judge", "by_s"), [(seed, 6.5), (adaptive, 2.0)])
+def test_x1_the_third_of_three_never_sends(judge, by_s):
+    """The seed's detector waits for its padding; two witnesses are enough for the adaptive one."""
+    streams = [
+        Stream(0, 20 * MIB, at(50 * MIB)),
+        Stream(1, 20 * MIB, at(50 * MIB)),
+        Stream(2, 20 * MIB, at(0)),
+    ]
+    ((when_s, key),) = play(judge(), streams, 10.0).flagged
+    assert key == 2
+    assert when_s <= by_s
+
+
+@BOTH
+@pytest.mark.parametrize("files", [1, 4])
+def test_x2_all_are_stuck_from_the_start(tmp_path, policy, files):
+    """Nothing to compare with: the stall rule ends them, and nobody is called a straggler."""
+    stuck = {str(n): [Reply(latency_s=1e6), reply()] for n in range(files)}
+    outcome = drive(tmp_path, stuck, policy=policy, concurrency=4)
+    assert outcome.flagged == []
+    assert {r.attempts[0].outcome for r in outcome.all_records} == {"stalled"}
+    assert 30 < outcome.elapsed_s < 40
+
+
+def test_x3_the_network_becomes_slow():
+    """Five files at a tenth of the rate that five had: the seed breaks off all, we none, and say why."""
+
+    def streams(first, start_s, rate):
+        return [Stream(first + n, 200 * MIB, at(rate), start_s=start_s) for n in range(5)]
+
+    fast, slow = streams(0, 0.0, 100 * MIB), streams(5, 2.1, 10 * MIB)
+    assert sorted(play(seed(quantile=0.5), [*fast, *slow], 12.0).keys) == [5, 6, 7, 8, 9]
+    fast, slow = streams(0, 0.0, 100 * MIB), streams(5, 2.1, 10 * MIB)
+    story = play(adaptive(), [*fast, *slow], 40.0)
+    assert story.keys == []
+    assert story.held[-1] == "5 of 5 downloads are slow at once: the network, not the files"
+    assert len(story.ended) == 10
+
+
+@BOTH
+def test_x4_a_rescued_file_is_a_sample_of_its_good_attempt(tmp_path, policy):
+    """Half a second at 4 MiB/s, after a try that was silent: the median says 4 MiB/s for both."""
+    good = reply(2 * MIB, 4 * MIB, latency_s=0)
+    scripts = {"0": good, "1": good, "2": [Reply(latency_s=1e6), good]}
+    outcome = drive(tmp_path, scripts, policy=policy, concurrency=3)
+    assert outcome.flagged == [2]
+    assert outcome.of(Progress)[-1].baseline.median_bps == pytest.approx(4 * MIB, rel=0.01)
+
+
+def test_x5_ninety_five_percent_are_there():
+    """Half a second is left when the median is known: the seed throws 95 MiB away for it."""
+
+    def late():
+        rates = ((0.0, 95 * MIB / 8.0), (8.1, 10 * MIB))
+        return Stream(9, 100 * MIB, rates, latency_s=0.1, resumable=False)
+
+    for judge, expected in ((seed(), [9]), (adaptive(), [])):
+        normal = [Stream(n, 100 * MIB, at(50 * MIB), start_s=6.0) for n in range(6)]
+        assert play(judge, [*normal, late()], 9.0).keys == expected
+
+
+@BOTH
+def test_x6_nothing_to_fetch_and_nothing_known(tmp_path, policy):
+    """A file of 0 bytes and one without a length end well, and are no samples."""
+    endless = Reply(body(KIB), framing="chunked")
+    scripts = {"0": Reply(b""), "1": endless}
+    entries = [entry_of(0, "0", b""), entry_of(1, "1", body(KIB), size=False, digest=True)]
+    outcome = drive(tmp_path, scripts, entries, policy=policy)
+    assert outcome.statuses == ["done", "done"]
+
+
+def test_x6_an_unknown_size_is_left_to_the_stall_rule():
+    """However slow it is, among fast ones."""
+    policy = adaptive()
+    end_s = teach(policy, [0.15] * 20)
+    assert play(policy, [Stream(0, None, at(KIB), start_s=end_s)], end_s + 60, from_s=end_s).keys == []
+
+
+def test_x7_small_files_say_little_about_a_large_one():
+    """60 files of 100 KiB, then a GiB at 0.2 MiB/s: the seed is patient for 791 s."""
+    for judge, expected in ((seed(), []), (adaptive(), [0])):
+        end_s = teach(judge, [0.05] * 60, 100 * KIB, first_byte_s=0.04)
+        large = Stream(0, GIB, at(0.2 * MIB), start_s=end_s)
+        assert play(judge, [large], end_s + 20, from_s=end_s).keys == expected
+    patient = seed()
+    end_s = teach(patient, [0.05] * 60, 100 * KIB)
+    late = play(patient, [Stream(0, GIB, at(0.2 * MIB), start_s=end_s)], end_s + 800, from_s=end_s)
+    assert late.flagged[0][0] - end_s == pytest.approx(791.4, abs=1)
+
+
+@pytest.mark.parametrize("judge", [seed, adaptive])
+def test_x8_who_failed_for_good_is_not_known_any_more(judge):
+    """Two of ten leave, eight stay; the seed then needs five of them, the adaptive policy five at all."""
+    policy = judge()
+    for key in range(10):
+        policy.started(key, MIB, 0.0, host="h", immune=False, mitigations=0)
+    policy.failed(0)
+    policy.paused(1)
+    policy.failed(1)
+    assert (policy.known, policy.required) == (8, 5)
+
+
+@pytest.mark.parametrize("judge", [seed, adaptive])
+def test_x9_two_entries_of_one_offset_are_two(judge):
+    """Keys are opaque and unique; an offset is not looked at."""
+    streams = [Stream(n, MIB, at(10 * MIB)) for n in range(6)]
+    twins = [Stream(6, MIB, at(KIB)), Stream(7, MIB, at(0.2 * MIB))]
+    story = play(judge(), [*streams, *twins], 8.0)
+    assert 6 in story.keys
+    assert story.keys.count(7) <= 1
+
+
+@BOTH
+def test_x10_the_wall_clock_jumps(tmp_path, policy):
+    """By an hour, in the middle: nobody's time is measured on it."""
+
+    class Jumping(VirtualClock):
+        def wall(self):
+            return super().wall() + 3600 * (asyncio.get_running_loop().time() > 0.3)
+
+    scripts = {str(n): reply(rate_bps=MIB) for n in range(12)}
+    assert drive(tmp_path, scripts, policy=policy, clock=Jumping(), concurrency=6).flagged == []
+
+
+@BOTH
+def test_x11_the_last_permitted_try_is_immune(tmp_path, policy):
+    """However slow it is."""
+    failed = Reply(status=503)
+    slow = [failed, reply(rate_bps=64 * KIB)]
+    scripts = {str(n): reply() for n in range(12)} | {"slow": slow}
+    outcome = drive(tmp_path, scripts, policy=policy, max_attempts=2, concurrency=4)
+    assert outcome.flagged == []
+    assert [a.outcome for a in outcome.records["slow"].attempts] == ["error", "done"]
+
+
+@BOTH
+def test_x12_a_second_time_and_then_never_again(tmp_path, policy):
+    """Slow three times: two rescues, over a bar that rises, then it is left in peace."""
+    crawl = reply(rate_bps=16 * KIB)
+    outcome = drive(
+        tmp_path, {str(n): reply() for n in range(12)} | {"slow": crawl}, policy=policy, concurrency=4
+    )
+    assert outcome.flagged == [12, 12]
+    first, second, third = outcome.records["slow"].attempts
+    assert (first.outcome, second.outcome, third.outcome) == ("straggler", "straggler", "done")
+    assert second.expected_s > 1.1 * first.expected_s or policy == "cloudfetch"
+
+
+@pytest.mark.parametrize("judge", [seed, adaptive])
+def test_x14_our_own_side_does_not_read(judge):
+    """Ten seconds of a full disk: their silence is ours. One that is really stuck is found meanwhile."""
+    policy = judge()
+    end_s = teach(policy, [0.15] * 20)
+    held = (end_s + 0.1, end_s + 10.1)
+    blocked = [Stream(n, 4 * MIB, at(10 * MIB), start_s=end_s, held=held) for n in range(4)]
+    stuck = Stream(9, 4 * MIB, at(0), start_s=end_s)
+    assert play(policy, [*blocked, stuck], end_s + 12, from_s=end_s).keys == [9]
+
+
+@pytest.mark.parametrize(("arrives_s", "completed"), [(0.6 + 5e-10, True), (0.6001, False)])
+def test_x15_the_last_byte_comes_while_it_is_cancelled(tmp_path, arrives_s, completed):
+    """What is in our buffers then is kept; the seed's policy has the same test in ``test_pool_table``."""
+    late = Reply(body(MIB), at_s=(0.05, arrives_s))
+    normal = {str(n): reply(rate_bps=20 * MIB) for n in range(12)}
+    outcome = drive(tmp_path, normal | {"late": [late, reply()]}, policy="adaptive", concurrency=16)
+    (told,) = outcome.cancelled
+    assert (told.t_s, told.completed) == (pytest.approx(0.6), completed)
+    assert outcome.records["late"].attempts[0].outcome == ("done" if completed else "straggler")

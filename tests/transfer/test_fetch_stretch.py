@@ -1,0 +1,317 @@
+"""One stream of several: what it asks for, and what each kind of reply does to its stretch and to the part."""
+
+import asyncio
+import random
+import socket
+
+import pytest
+
+from cfetch.clock import SystemClock
+from cfetch.errors import RangeRefused, Refused, Transient
+from cfetch.placement.local import LocalVolume
+from cfetch.secret import SecretUrl
+from cfetch.transfer.attempt import BreakOff, Running, fetch
+from cfetch.transfer.http import HttpTransport
+from cfetch.transfer.part import Part
+from tests.transfer.drive import entry_of
+from tests.transfer.raw_server import RawServer, reply
+
+DATA = random.Random("stretch").randbytes(1_000_000)
+SIZE = len(DATA)
+START, END = 400_000, 700_000
+TAG = '"v1"'
+
+
+@pytest.fixture
+def volume(tmp_path):
+    made = LocalVolume(tmp_path / "to", "attempts/i/0")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def transport():
+    made = HttpTransport(connect_timeout_s=5.0)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def part(volume):
+    """One whose first 1000 bytes are here, and whose owner brings the rest, but for what another one takes."""
+    made = Part(volume, entry_of(0, "a", DATA))
+    made.write(DATA[:1000])
+    made.validator, made.total_bytes = TAG, SIZE
+    yield made
+    made.discard()
+
+
+def partial(start, end, *, body=None, tag=TAG, total=SIZE, length=True):
+    """The reply to a range, as it should be unless stated otherwise."""
+    body = DATA[start:end] if body is None else body
+    fields = (f"ETag: {tag}", f"Content-Range: bytes {start}-{end - 1}/{total}")
+    return reply(body, *fields, status="206 Partial Content", length=length)
+
+
+async def bring(sink, server, transport, *, size_bytes=SIZE, digest=None):
+    """One attempt at it; what the monitor would see of it."""
+    run = Running(0, 1, 0.0, from_byte=0, size_bytes=size_bytes, immune=False, key=-1)
+    await fetch(
+        run, sink, url=SecretUrl(server.url), secrets={}, digest=digest, transport=transport,
+        clock=SystemClock(), origin_s=0.0, fresh=False,
+    )  # fmt: skip
+    return run
+
+
+def opened(part):
+    """A stretch in the middle, and the way to it for a stream that helps."""
+    ranges = part.open_up(SIZE)
+    ranges.split(part.stretch, END)
+    middle = ranges.split(part.stretch, START)
+    return ranges, middle, part.writer(middle)
+
+
+async def test_a_stretch_is_asked_for_and_written_where_it_belongs(part, transport):
+    """With its end, under the ETag of the other bytes; the connection serves for the next."""
+    async with RawServer(partial(START, END), partial(0, 10)) as server:
+        ranges, middle, sink = opened(part)
+        run = await bring(sink, server, transport)
+        assert server.line() == "GET / HTTP/1.1"
+        assert server.fields()["range"] == f"bytes={START}-{END - 1}"
+        assert server.fields()["if-range"] == TAG
+        assert ranges.held == ((0, 1000), (START, END))
+        assert middle not in ranges.out
+        assert (run.from_byte, run.received, run.resumable) == (START, END - START, True)
+        again = await transport.open(SecretUrl(server.url), {}, {}, fresh=False)
+        again.close()
+        assert server.connections == 1
+
+
+async def test_less_than_asked_for_is_a_beginning(part, transport):
+    """RFC 9110 15.3.7 lets a server send a part of the range; the rest is missing again."""
+    async with RawServer(partial(START, 500_000)) as server:
+        ranges, _, sink = opened(part)
+        await bring(sink, server, transport)
+    assert ranges.held == ((0, 1000), (START, 500_000))
+    assert ranges.missing == [(500_000, END)]
+
+
+async def test_a_body_that_is_cut_is_an_error(part, transport):
+    """What came is kept, the rest is missing again."""
+    cut = partial(START, END)[:-100_000]
+    async with RawServer(cut, then="close") as server:
+        ranges, _, sink = opened(part)
+        with pytest.raises(Transient):
+            await bring(sink, server, transport)
+    assert ranges.missing[0][1] == END
+    assert ranges.held_bytes > 1000
+
+
+REFUSALS = {
+    "the whole": reply(DATA, f"ETag: {TAG}"),
+    "another version": partial(START, END, tag='"v2"'),
+    "no version": reply(
+        DATA[START:END], f"Content-Range: bytes {START}-{END - 1}/{SIZE}", status="206 Partial Content"
+    ),
+    "another beginning": partial(START + 1, END),
+    "another end": partial(START, END + 1),
+    "another size": partial(START, END, total=SIZE + 1),
+    "no range": reply(DATA[START:END], f"ETag: {TAG}", status="206 Partial Content"),
+    "no such range": reply(status="416 Range Not Satisfiable"),
+    "lengths that contradict": partial(START, END, body=DATA[START : END - 5]),
+}
+
+
+@pytest.mark.parametrize("answer", REFUSALS.values(), ids=REFUSALS)
+@pytest.mark.parametrize("owner", [False, True])
+async def test_a_reply_that_cannot_be_joined(part, transport, answer, owner):
+    """Nothing of it is written. Who helps gives its stretch back; the owner begins the file anew."""
+    async with RawServer(answer) as server:
+        ranges, middle, sink = opened(part)
+        if owner:
+            part.stretch, sink = middle, part
+            middle.is_owners = True
+        with pytest.raises(RangeRefused):
+            await bring(sink, server, transport)
+    assert (part.position, part.ranges) == ((0, None) if owner else (1000, ranges))
+    assert ranges.held == ((0, 1000),)
+    assert middle not in ranges.out
+    assert owner or ranges.missing == [(START, END)]
+
+
+@pytest.mark.parametrize("owner", [False, True])
+async def test_more_than_was_stated(part, transport, owner):
+    """A server that contradicts itself is not believed: what it sent for this stretch is forgotten."""
+    body = DATA[START : END + 1]
+    chunked = reply(
+        b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body), f"ETag: {TAG}", "Transfer-Encoding: chunked",
+        f"Content-Range: bytes {START}-{END - 1}/{SIZE}", status="206 Partial Content", length=False,
+    )  # fmt: skip
+    async with RawServer(chunked) as server:
+        ranges, middle, sink = opened(part)
+        if owner:
+            part.stretch, sink = middle, part
+        with pytest.raises(Refused, match="more than"):
+            await bring(sink, server, transport)
+    assert part.position == (0 if owner else 1000)
+    assert owner or ranges.missing == [(START, END)]
+
+
+class Pausing(RawServer):
+    """Sends the first bytes of a reply, and the rest when it may."""
+
+    def __init__(self, answer, first):
+        super().__init__(answer)
+        self.first = first
+        self.goes_on = asyncio.Event()
+
+    async def answer(self, writer, reply):
+        writer.write(reply[: self.first])
+        await writer.drain()
+        await self.goes_on.wait()
+        writer.write(reply[self.first :])
+        await writer.drain()
+        return "keep"
+
+
+async def held(ranges, size_bytes):
+    while ranges.held_bytes < size_bytes:
+        await asyncio.sleep(0.001)
+
+
+async def test_an_end_that_comes_nearer_while_bytes_come(part, transport):
+    """It stops there, without an error, and closes: the rest of the body is another's."""
+    async with Pausing(partial(START, END), 100_000) as server:
+        ranges, middle, sink = opened(part)
+        task = asyncio.create_task(bring(sink, server, transport))
+        await held(ranges, 90_000)
+        at = middle.position + 150_000
+        other = ranges.split(middle, at)
+        server.goes_on.set()
+        run = await task
+    assert ranges.held == ((0, 1000), (START, at))
+    assert middle not in ranges.out
+    assert (other.position, other.end) == (at, END)
+    assert run.received == at - START + ranges.twice_bytes
+
+
+async def test_the_owners_own_request_is_cut_short(part, transport):
+    """It asked for the rest of the file before anybody helped; only its share is written."""
+    async with Pausing(partial(1000, SIZE), 100_000) as server:
+        task = asyncio.create_task(bring(part, server, transport))
+        while part.position < 90_000:
+            await asyncio.sleep(0.001)
+        ranges = part.open_up(SIZE)
+        helper = part.writer(ranges.split(part.stretch, END))
+        server.goes_on.set()
+        await task
+        assert server.fields()["range"] == "bytes=1000-"
+    assert ranges.held == ((0, END),)
+    assert part.stretch is None
+    helper.write(DATA[END:])
+    assert part.verify(SIZE, None) == "size"
+
+
+async def test_opened_up_before_the_reply_is_here(part, transport):
+    """The owner has asked to go on, and the reply is another version: all of it begins anew, in order."""
+    whole = reply(DATA[::-1], 'ETag: "v2"')
+    async with Pausing(whole, 10) as server:
+        task = asyncio.create_task(bring(part, server, transport))
+        while not server.heads:
+            await asyncio.sleep(0.001)
+        ranges, over = part.open_up(SIZE), []
+        ranges.on_over = over.append
+        helper = part.writer(ranges.split(part.stretch, START))
+        helper.write(DATA[START : START + 1000])
+        server.goes_on.set()
+        await task
+    assert over == [helper.stretch]
+    assert (part.ranges, part.position, part.validator) == (None, SIZE, '"v2"')
+
+
+async def test_a_stretch_that_is_overtaken_is_broken_off(part, transport):
+    """While it waits for bytes; nothing more of it is written."""
+    async with Pausing(partial(START, END), 100_000) as server:
+        ranges, middle, sink = opened(part)
+        runs = []
+
+        async def main():
+            run = Running(0, 1, 0.0, from_byte=0, size_bytes=SIZE, immune=False, key=-1)
+            runs.append(run)
+            with pytest.raises(asyncio.CancelledError):
+                await fetch(
+                    run, sink, url=SecretUrl(server.url), secrets={}, digest=None, transport=transport,
+                    clock=SystemClock(), origin_s=0.0, fresh=False,
+                )  # fmt: skip
+            assert run.was_broken_off()
+
+        task = asyncio.create_task(main())
+        await held(ranges, 50_000)
+        ranges.on_over = lambda _: runs[0].break_off(BreakOff.OVERTAKEN)
+        hedge = ranges.overlap(middle)
+        part.write_at(hedge, DATA[hedge.position : hedge.end])
+        await task
+    assert ranges.held == ((0, 1000), (START, END))
+    assert (ranges.twice_bytes, middle in ranges.out) == (0, False)
+
+
+async def test_overtaken_before_it_has_asked(part, transport):
+    """Nothing is asked for."""
+    async with RawServer(partial(START, END)) as server:
+        ranges, middle, sink = opened(part)
+        hedge = ranges.overlap(middle)
+        part.write_at(hedge, DATA[START:END])
+        await bring(sink, server, transport)
+        assert server.heads == []
+
+
+async def test_from_another_source_only_under_a_hash(volume, transport):
+    """An ETag speaks for the URL that stated it: none is sent along, and another one is no fault."""
+    entry = entry_of(0, "a", DATA, digest=True)
+    part = Part(volume, entry)
+    part.write(DATA[:1000])
+    part.validator = TAG
+    ranges = part.open_up(SIZE)
+    sink = part.writer(ranges.split(part.stretch, START), same_source=False)
+    async with RawServer(partial(START, SIZE, tag='"mirror"')) as server:
+        await bring(sink, server, transport, digest=entry.digest)
+        assert "if-range" not in server.fields()
+    assert ranges.held == ((0, 1000), (START, SIZE))
+    assert part.validator == TAG
+    part.stretch.end = START
+    part.write(DATA[1000:START])
+    await part.catch_up()
+    assert part.verify(SIZE, entry.digest) == "sha256"
+    part.discard()
+
+
+async def test_the_first_bytes_may_be_a_stretch_too(volume, transport):
+    """Opened up before a byte was here; a reply without a range is refused there as well."""
+    entry = entry_of(0, "a", DATA, digest=True)
+    part = Part(volume, entry)
+    ranges = part.open_up(SIZE)
+    part.release()
+    sink = part.writer(ranges.split(ranges.take_first(), 500_000))
+    part.stretch = ranges.out[0]
+    async with RawServer(partial(0, 500_000), partial(500_000, SIZE)) as server:
+        await bring(part, server, transport, digest=entry.digest)
+        await bring(sink, server, transport, digest=entry.digest)
+        assert [server.fields(n)["range"] for n in (0, 1)] == ["bytes=0-499999", "bytes=500000-999999"]
+    assert ranges.is_whole
+    await part.catch_up()
+    assert part.verify(SIZE, entry.digest) == "sha256"
+    part.discard()
+
+
+async def test_a_server_that_is_not_there(part, transport):
+    """Its stretch is given back."""
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    ranges, middle, sink = opened(part)
+
+    class Nowhere:
+        url = f"http://127.0.0.1:{port}/"
+
+    with pytest.raises(Transient):
+        await bring(sink, Nowhere, transport)
+    assert middle not in ranges.out

@@ -391,7 +391,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         wasted: int
 
     class Stragglers(msgspec.Struct, frozen=True, kw_only=True):
-        """``saved_s`` and ``wasted_bytes`` sum the verdicts on all cancelled attempts (``cfetch.verdict``)."""
+        """``saved_s`` and ``wasted_bytes`` sum the verdicts on cancelled attempts (``cfetch.verdict``)."""
 
         detected: int
         cancelled: int

@@ -1,5 +1,6 @@
 """The file in which a run leaves what it has learned for the next one."""
 
+import asyncio
 import json
 import os
 import signal
@@ -9,7 +10,11 @@ import sys
 import pytest
 
 from cfetch.baseline import keep_baseline, read_baseline
+from cfetch.bench.content import Synthetic
+from cfetch.bench.faults import Fault
+from cfetch.bench.origin import Origin
 from cfetch.straggler.knowledge import NOTHING, HostKnowledge, Knowledge
+from tests.test_download import ended, manifest_of, run, started
 
 NOW_S = 1_800_000_000.0
 A = Knowledge(hosts={"a.test": HostKnowledge(0.1, 1e6, 0.2, 10.0, NOW_S)})
@@ -51,6 +56,7 @@ def test_a_file_that_cannot_be_read_is_not_used(tmp_path, text):
     (tmp_path / "baseline.json").write_bytes(text)
     found, note = read_baseline(tmp_path)
     assert found == NOTHING
+    assert note is not None
     assert str(tmp_path) in note
     assert note.endswith("This run learns anew")
     keep_baseline(tmp_path, A, NOW_S)
@@ -139,3 +145,52 @@ def test_a_kill_leaves_the_old_file(tmp_path, point):
     assert read_baseline(tmp_path) == (A, None)
     keep_baseline(tmp_path, B, NOW_S)
     assert set(read_baseline(tmp_path)[0].hosts) == {"a.test", "b.test"}
+
+
+FILES = {f"{n}.bin": Synthetic(f"{n}.bin", 50_000) for n in range(8)}
+
+
+async def test_a_run_leaves_what_it_has_learned(tmp_path):
+    """With the adaptive policy only; a host's name and numbers. A broken file costs one line."""
+    to = tmp_path / "to"
+    async with Origin(FILES) as origin:
+        (tmp_path / "m.json").write_bytes(manifest_of(origin, FILES))
+        words = (tmp_path / "m.json", "--to", to)
+        assert (await run(*words)).code == 0
+        assert not (to / ".cfetch" / "baseline.json").exists()
+        for name in FILES:
+            (to / name).unlink()
+        assert (await run(*words, "--policy", "adaptive")).code == 0
+        found, _ = read_baseline(to / ".cfetch")
+        ((host, known),) = found.hosts.items()
+        assert host.startswith("127.0.0.1:")
+        assert known.weight == pytest.approx(len(FILES))
+        (to / ".cfetch" / "baseline.json").write_text("{")
+        again = await run(*words, "--policy", "adaptive")
+    assert again.code == 0
+    assert again.err.count("baseline.json is not used") == 1
+
+
+async def test_an_interrupted_run_leaves_it_too(tmp_path):
+    """As far as it came."""
+    slow = {name: Fault(kind="slow", rate_bps=1000) for name in list(FILES)[4:]}
+    async with Origin(FILES, slow) as origin:
+        (tmp_path / "m.json").write_bytes(manifest_of(origin, FILES))
+        words = (
+            "--to",
+            tmp_path / "to",
+            "--policy",
+            "adaptive",
+            "--concurrency",
+            "8",
+            "--log-format",
+            "json",
+        )
+        child = await started(tmp_path / "m.json", *words)
+        async with asyncio.timeout(30):
+            while sum((tmp_path / "to" / name).exists() for name in FILES) < 4:
+                await asyncio.sleep(0.05)
+        child.send_signal(signal.SIGINT)
+        assert (await ended(child)).code == 130
+    found, _ = read_baseline(tmp_path / "to" / ".cfetch")
+    assert [known.weight >= 3.9 for known in found.hosts.values()] == [True]

@@ -135,9 +135,10 @@ def attempts_of(root: Path, instant: str, epoch: int) -> Path:
 
 
 def own_settings(settings: Settings, sharers: int, at_a_time: int) -> Settings:
-    """A task's part of the rates that are for the run as a whole."""
+    """A task's part of the rates that are for the run as a whole; one of many searches for no more places."""
     return replace(
         settings,
+        max_concurrency=None,
         limit_rate=settings.limit_rate and max(1, settings.limit_rate // at_a_time),
         limit_rate_per_host=settings.limit_rate_per_host and max(1, settings.limit_rate_per_host // sharers),
     )

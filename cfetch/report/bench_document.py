@@ -16,8 +16,9 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
     ``makespan_s`` is from the first attempt's start to the last file's end. Percentiles are of each file's
     time from its first attempt to its end. ``wrong`` files are missing or differ from the origin's by any
-    byte. ``false_alarms`` are cancelled attempts that the origin did not hold back. ``slowdown`` is wall against ideal. ``finishes_s`` are end times since the run's start, sorted,
-    thinned evenly when there are many; the last one is always kept.
+    byte. ``false_alarms`` are cancelled attempts that the origin did not hold back. ``slowdown`` is wall
+    against ideal. ``finishes_s`` are end times since the run's start, sorted, thinned evenly when there are
+    many; the last one is always kept.
     """
 
     name: Literal["ideal", "none", "mitigated"]

@@ -31,9 +31,11 @@ TICK_S = 0.1  # a small file takes as long; a thousand attempts cost 1 % of a co
 LATE_TICKS = 3  # a check that is later tells of our own process, which had no time to read either
 WATCHED_S = 0.2  # younger ones are not looked at: most small files never are, and cost nothing
 REFIT_S = 0.5  # what is normal does not change faster
-SLOW_FROM_START = (
-    0.25  # of the usual pace on average: it was slow before the network could have changed lately
-)
+MANY = 64  # excused ones; while the network is slow for so many, they are not looked at ten times a second
+LATELY_S = 1.0  # the short window: who is slow by it has been so for most of that time
+SLOW_FROM_START = 0.25  # of the usual pace on average: it was slow long before a change of the network
+SETTLE_SHARE = 0.1  # of the normal duration: a start says little about a minute
+MOST_SETTLE_S = 3.0  # the longest window is over by then, and knows no more later
 CONFIRM_SHARE = 0.02  # of the normal duration: a minute's download may pause for a second
 MOST_CONFIRM_S = 2.0  # with the windows, five seconds of silence at most
 STALL_S = 30.0  # by default, after this the engine itself ends a silent attempt
@@ -106,7 +108,8 @@ class Adaptive:
         self._checked_s: float | None = None
         self._lost_s = 0.0  # seconds for which our own process stood still
         self._refit_s = -math.inf
-        self._tested_s = -math.inf
+        self._tested_s = self._next_s = -math.inf  # the next look for stragglers
+        self._held_back: str | None = None
 
     @property
     def known(self) -> int:
@@ -334,6 +337,8 @@ class Adaptive:
     def _stragglers(self, now_s: float, live: Iterable[Live]) -> tuple[list[Flagged], str | None]:
         """Who is to be broken off, and in words why some who are too slow are not."""
         assert self._evidence is not None
+        if now_s - self._lost_s < self._next_s:
+            return [], self._held_back
         slots = self._evidence.suspects()
         attempts = {attempt.key: attempt for attempt in live} if slots else {}
         own_s = now_s - self._lost_s
@@ -349,17 +354,20 @@ class Adaptive:
         if not by_host:
             return [], None
         found: list[int] = []
-        held_back = None
+        excused: dict[str, int] = {}
+        crowds = self._crowds(by_host)
         for host, suspects in by_host.items():
-            crowd = self._crowd(host)
-            ruling = rule(suspects, crowd, own_s)
+            ruling = rule(suspects, crowds[host], own_s)
             found += ruling.guilty
             if ruling.test is not None and own_s - self._tested_s >= HOLD_S:
                 self._tested_s = own_s
                 found.append(ruling.test)
-            if ruling.excused > 1:
-                held_back = self._why(ruling.excused, crowd.alive, host)
-        return self._flag(found, now_s, attempts), held_back
+            if ruling.excused:
+                excused[host] = ruling.excused
+        if sum(excused.values()) > MANY:
+            self._next_s = own_s + REFIT_S
+        self._held_back = self._why(excused)
+        return self._flag(found, now_s, attempts), self._held_back
 
     def _suspect(self, attempt: _Attempt, live: Live | None, slot: int) -> Suspect | None:
         """The attempt as a suspect, if it is one still when what is lost by breaking it off counts too."""
@@ -374,28 +382,39 @@ class Adaptive:
         needed = attempt.size_bytes - (live.received if live.resumable else 0)
         left_s = self._evidence.remaining_s(slot) - terms.limit_s
         fresh_s = terms.limit_s_per_byte * needed
-        if left_s <= fresh_s:
+        normal_s = attempt.size_bytes * terms.pace_s
+        settle_s = max(terms.guard_s, min(SETTLE_SHARE * normal_s, MOST_SETTLE_S))
+        if left_s <= fresh_s or age_s < settle_s:
             return None
         whole_life = live.received * terms.pace_s < age_s * SLOW_FROM_START
-        since_s = own_s if whole_life else max(own_s, self._evidence.now_s - GUARD_S * 2)
-        confirm_s = min(CONFIRM_SHARE * attempt.size_bytes * terms.pace_s - TICK_S, MOST_CONFIRM_S)
-        excuse = max(fresh_s / left_s, terms.guard_s / age_s)
+        since_s = own_s if whole_life else max(own_s, self._evidence.now_s - LATELY_S)
+        confirm_s = min(CONFIRM_SHARE * normal_s - TICK_S, MOST_CONFIRM_S)
+        excuse = max(fresh_s / left_s, settle_s / age_s)
         return Suspect(attempt.key, excuse, since_s, own_s, confirm_s)
 
-    def _crowd(self, host: str) -> Crowd:
+    def _crowds(self, hosts: Collection[str]) -> dict[str, Crowd]:
         assert self._evidence is not None
-        slots = [slot for slot, attempt in self._watched.items() if attempt.host == host]
-        alive = sum(attempt.host == host for attempt in self._live.values())
-        return Crowd(self._evidence.paces(slots), self._normal.get(host, ()), alive)
+        paces: dict[str, list[tuple[float, ...]]] = {host: [] for host in hosts}
+        of_all = self._evidence.paces()
+        for slot, attempt in self._watched.items():
+            pace = of_all[slot]
+            if pace is not None and attempt.host in paces:
+                paces[attempt.host].append(pace)
+        return {host: Crowd(of_host, self._normal.get(host, ())) for host, of_host in paces.items()}
 
-    def _why(self, excused: int, alive: int, host: str) -> str:
-        if alive == len(self._live):
-            return f"{excused} of {alive} downloads are slow at once: the network, not the files"
-        return f"{excused} of {alive} downloads from {host} are slow at once: the host, not the files"
+    def _why(self, excused: dict[str, int]) -> str | None:
+        slow = sum(excused.values())
+        if slow < 2:
+            return None
+        if len(excused) == 1:
+            (host,) = excused
+            alive = sum(attempt.host == host for attempt in self._live.values())
+            if alive < len(self._live):
+                return f"{slow} of {alive} downloads from {host} are slow at once: the host, not the files"
+        return f"{slow} of {len(self._live)} downloads are slow at once: the network, not the files"
 
     def _flag(self, keys: Iterable[int], now_s: float, attempts: dict[int, Live]) -> list[Flagged]:
         """Those of ``keys`` that may be flagged within the budget, who have most left to do first."""
-        assert self._evidence is not None
         allowed = self._budget.allowed(now_s)
         left = [(self._left_s(key), key) for key in keys if not self._is_safe(key)]
         flagged = []
@@ -421,9 +440,11 @@ class Adaptive:
         attempt.flagged = True
         if attempt.key >= 0:
             self._counted.add(attempt.key)
-        expected_s = self.expected_s(attempt.key)
-        assert expected_s is not None
-        fresh_s = self.fresh_s(attempt.host, attempt.size_bytes or 0) or 0.0
+        assert attempt.slot is not None
+        assert self._evidence is not None
+        size_bytes, terms = attempt.size_bytes or 0, self._evidence.terms(attempt.slot)
+        expected_s = terms.limit_s + size_bytes * terms.limit_s_per_byte
+        fresh_s = self.fresh_s(attempt.host, size_bytes) or 0.0
         projected_s = now_s + (remaining_s if math.isfinite(remaining_s) else STALL_S + fresh_s)
         self._feedback.mitigated(attempt.key, projected_s)
         elapsed_s = now_s - attempt.began_s - live.held_s(now_s)
@@ -434,10 +455,8 @@ class Adaptive:
         end_s = now_s - self._lost_s
         duration_s = max(end_s - attempt.start_s, MIN_ELAPSED_S)
         self._median.add(size_bytes / duration_s)
-        fit = self._fresh.of(attempt.host, size_bytes)
-        if fit is None or duration_s <= self._config.multiplier * (
-            fit.first_byte_s + fit.duration_s(size_bytes)
-        ):
+        fresh_s = self.fresh_s(attempt.host, size_bytes)
+        if fresh_s is None or duration_s <= self._config.multiplier * fresh_s:
             normal = self._normal.get(attempt.host)
             if normal is None:
                 if len(self._normal) >= MOST_HOSTS:

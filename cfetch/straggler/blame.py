@@ -34,14 +34,13 @@ class Suspect(NamedTuple):
 
 
 class Crowd(NamedTuple):
-    """One host's attempts under way: their paces (1 is normal) by several windows, the suspects' included.
+    """One host's attempts under way: each one's pace (1 is normal) by several windows, the suspects' too.
 
-    ``began_s``: when each of the files began that ended normally of late. ``alive``: how many are under way.
+    ``began_s``: when each of the files began that ended normally of late.
     """
 
     paces: Sequence[Sequence[float]]
     began_s: Sequence[float]
-    alive: int
 
     def network(self, others: int) -> float:
         """The share of its usual pace that the network has now, at most 1; ``others`` ended normally.
@@ -49,15 +48,16 @@ class Crowd(NamedTuple):
         The median, as up to half may be stragglers; the slowest of all windows, as a change is seen first
         in the shortest, and an attempt that began after it must not be measured by the time before.
         """
-        count = len(self.paces[0])
+        count = len(self.paces)
         if count < LEAST_CROWD or others >= count:
             return 1.0
         at = (count + others) // 2
-        return min(1.0, *(sorted(paces)[at] if at < count else 1.0 for paces in self.paces))
+        paces: list[float] = [sorted(of_all)[at] for of_all in zip(*self.paces, strict=True)]
+        return min(1.0, *paces)
 
     def witnesses(self, pace: float) -> int:
         """Attempts under way that run well, by all windows."""
-        return sum(min(of_one) >= NORMAL * pace for of_one in zip(*self.paces, strict=True))
+        return sum(min(of_one) >= NORMAL * pace for of_one in self.paces)
 
 
 class Ruling(NamedTuple):
@@ -77,11 +77,15 @@ def rule(suspects: Iterable[Suspect], crowd: Crowd, now_s: float) -> Ruling:
     began_s = sorted(crowd.began_s)
     accused: list[tuple[Suspect, int]] = []
     excused = 0
+    by_others: dict[int, tuple[float, int]] = {}
     for suspect in suspects:
         others = len(began_s) - bisect_left(began_s, suspect.since_s)
-        pace = crowd.network(others)
+        if others not in by_others:
+            pace = crowd.network(others)
+            by_others[others] = pace, others + crowd.witnesses(pace)
+        pace, witnesses = by_others[others]
         if pace > suspect.excuse:
-            accused.append((suspect, others + crowd.witnesses(pace)))
+            accused.append((suspect, witnesses))
         else:
             excused += 1
     guilty: list[int] = []
@@ -95,5 +99,5 @@ def rule(suspects: Iterable[Suspect], crowd: Crowd, now_s: float) -> Ruling:
             guilty.append(suspect.key)
         elif waited:
             doubtful.append(suspect)
-    test = min(doubtful, key=lambda suspect: suspect.seen_s).key if doubtful else None
+    test = min(doubtful, key=lambda suspect: (suspect.seen_s, suspect.key)).key if doubtful else None
     return Ruling(guilty, test, excused + len(accused) - len(guilty))

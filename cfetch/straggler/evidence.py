@@ -35,6 +35,7 @@ class Evidence:
         self._row = -1
         self._free: list[int] = []
         self._was_held = False
+        self._present: Floats | None = None
         self._ring: Floats = np.zeros((DEPTH, 0))
         self._held: Floats = np.zeros((DEPTH, 0))
         # size, start, limit_s, limit_s_per_byte, guard_s, silent_s, pace_s, received, held, from
@@ -72,6 +73,7 @@ class Evidence:
         self, now_s: float, slots: Sequence[int], received: Sequence[int], held_s: Sequence[float]
     ) -> None:
         """So many bytes have come for the attempts in ``slots``, and for so long our own side held them."""
+        self._present = None
         self._row = (self._row + 1) % DEPTH
         self._times.append(now_s)
         if len(self._times) > DEPTH:
@@ -104,14 +106,20 @@ class Evidence:
 
         The shortest is for TCP's slow start, in which the rate doubles with each round trip.
         """
-        rate = np.maximum(self.rate_bps(SHORT_S), self.rate_bps(LONG_S))
-        return np.maximum(rate, self.rate_bps(INSTANT_S), out=rate)
+        if self._present is None:
+            rate = np.maximum(self.rate_bps(SHORT_S), self.rate_bps(LONG_S))
+            self._present = np.maximum(rate, self.rate_bps(INSTANT_S), out=rate)
+        return self._present
 
     def suspects(self) -> list[int]:
         """The slots of those who are far too slow."""
         size, start, limit_s, s_per_byte, guard_s, silent_s, _, received, held_s, first = self._facts
         now_s, rest = self._times[-1], size - received
-        slow = rest > self.present_bps() * (limit_s + s_per_byte * rest)
+        allowed_s = limit_s + s_per_byte * rest
+        slow = rest > self.rate_bps(SHORT_S) * allowed_s
+        if not slow.any():  # as mostly; the other windows can only excuse
+            return []
+        slow = rest > self.present_bps() * allowed_s
         slow &= now_s - start - held_s > np.where(received > 0, guard_s, silent_s)
         slow &= (now_s - first > INSTANT_S) | (received == 0)
         return np.flatnonzero(slow).tolist()
@@ -126,14 +134,13 @@ class Evidence:
         rate_bps = float(self.present_bps()[slot])
         return rest / rate_bps if rate_bps > 0 else math.inf
 
-    def paces(self, slots: Sequence[int]) -> list[list[float]]:
-        """How fast these are now, 1 being normal, by three windows; without those that have no terms."""
-        facts = self._facts[:, slots]
+    def paces(self) -> list[tuple[float, ...] | None]:
+        """By slot: how fast it is now, 1 being normal, by three windows; None where that is not known yet."""
+        facts = self._facts
         old = self._times[-1] - facts[1] - facts[8] > facts[4]  # false for those without terms
-        return [
-            (self.rate_bps(window_s)[slots] * facts[6])[old].tolist()
-            for window_s in (INSTANT_S, SHORT_S, LONG_S)
-        ]
+        windows = [(self.rate_bps(window_s) * facts[6]).tolist() for window_s in (INSTANT_S, SHORT_S, LONG_S)]
+        paces = zip(*windows, strict=True)
+        return [pace if is_old else None for pace, is_old in zip(paces, old.tolist(), strict=True)]
 
     def _back(self, window_s: float) -> tuple[int, float]:
         """The row that is so old, and its time; the oldest there is if none is."""
@@ -148,4 +155,5 @@ class Evidence:
         facts = np.zeros((10, new))
         facts[[0, 2, 3, 4, 5, 6]] = math.nan
         self._facts = np.hstack([self._facts, facts])
+        self._present = None
         self._free.extend(range(old + new - 1, old - 1, -1))

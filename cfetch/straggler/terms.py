@@ -8,8 +8,6 @@ from cfetch.straggler.fresh import Fit
 __all__ = ["GUARD_S", "NO_TERMS", "Terms", "terms_of"]
 
 GUARD_S = 0.5  # nobody is judged before: TCP repeats a lost segment after 0.2 s, and once more after 0.4 s
-GUARD_SHARE = 0.1  # of the normal duration: a start says little about a minute
-MOST_GUARD_S = 3.0  # the longest window is over by then, and knows no more later
 GUARD_LATENCIES = 4  # TCP begins with ten segments a round trip and doubles: 200 KiB in the fourth
 PADDING_S = 0.5  # less is not worth a request; also two checks and a scheduler's hiccup
 PADDING_SIGMAS = 2.0  # of the usual spread, of the normal duration: at a sigma of 0.3, 1.5 becomes 2.1
@@ -41,11 +39,10 @@ def terms_of(fit: Fit, size_bytes: float, multiplier: float, leniency: float) ->
     """
     times = leniency * (multiplier + min(PADDING_SIGMAS * fit.spread, MOST_PADDING))
     pace_s = fit.pace_s(size_bytes)
-    share_s = GUARD_SHARE * fit.duration_s(size_bytes)
     return Terms(
         limit_s=times * (fit.latency_s + fit.first_byte_s) + leniency * PADDING_S,
         limit_s_per_byte=times * pace_s,
-        guard_s=max(GUARD_S, min(share_s, MOST_GUARD_S), GUARD_LATENCIES * fit.first_byte_s),
+        guard_s=max(GUARD_S, GUARD_LATENCIES * fit.first_byte_s),
         silent_s=leniency * max(GUARD_S, multiplier * 2 * fit.late_s),
         pace_s=pace_s,
     )

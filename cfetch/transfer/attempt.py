@@ -228,7 +228,7 @@ async def fetch(
     asked = Asked(
         from_byte=part.position if stretch is None else stretch.position,
         end_byte=None if stretch is None else stretch.end,
-        size_bytes=run.size_bytes if stretch is None else None,
+        size_bytes=run.size_bytes,
         total_bytes=part.total_bytes,
         validator=part.validator,
     )
@@ -316,8 +316,6 @@ def salvage(run: Running, part: Sink, limit: int | None, now_s: float) -> None:
     if run.response is None or run.verdict is None or run.verdict.action is not Action.ACCEPT:
         return
     stretch = part.stretch
-    if stretch is not None and not stretch.left_bytes:
-        return
     at = part.position if stretch is None else stretch.position
     data = run.response.buffered()
     if data and (limit is None or at + len(data) <= limit):

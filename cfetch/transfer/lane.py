@@ -38,10 +38,13 @@ class Sink(Protocol):
     file's size, as far as replies have stated it.
     """
 
-    position: int
     validator: str | None
     total_bytes: int | None
     stretch: Stretch | None
+
+    @property
+    def position(self) -> int:
+        """Of the first byte that is wanted; of a part as a whole, how many bytes are held."""
 
     def write(self, data: bytes) -> None:
         """Take the next bytes. Raises LocalFault for this write or an earlier one."""

@@ -128,7 +128,7 @@ class Part:
         """Take the next bytes of ``stretch``; those beyond its end are dropped. Raises LocalFault."""
         self.check()
         ranges, offset = self.ranges, stretch.position
-        if ranges is None or not stretch.left_bytes:
+        if ranges is None:
             return
         for start, end in ranges.unheld(offset, min(offset + len(data), stretch.end)):
             piece = data[start - offset : end - offset]

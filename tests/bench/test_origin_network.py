@@ -251,3 +251,12 @@ def test_the_pacer_counts_bytes_out_by_the_clock():
         assert fast.got == pytest.approx(350, abs=2)
 
     run_virtual(story())
+
+
+async def test_servers_that_know_no_ranges():
+    """The whole file, whatever was asked, and no ETag to join by."""
+    async with serving(Network(ranges=False)) as origin:
+        reply = await get(origin.url, "f", "Range: bytes=10-")
+        assert (reply.status, reply.body) == (200, WHOLE)
+        assert reply.headers["accept-ranges"] == "none"
+        assert "etag" not in reply.headers

@@ -157,7 +157,7 @@ def test_a_volume_takes_what_it_can_and_then_they_wait():
 
 
 def test_several_streams_write_one_part():
-    """Two halves, of which the second ends early; what is missing goes on, and the rest counts once."""
+    """Each ends early, so the rest is missing again; what comes beyond an end is not written."""
 
     async def scene():
         lane = SimLane("v")
@@ -169,14 +169,17 @@ def test_several_streams_write_one_part():
         other = part.writer(ranges.split(part.stretch, 60))
         other.write(bytes(15))
         other.release()
-        part.write(bytes(50))
+        part.write(bytes(40))
         part.release()
-        assert (part.position, ranges.missing) == (75, [(75, 100)])
-        last = part.writer(ranges.take_first())
-        last.write(bytes(25))
-        return part.position, ranges.is_whole, lane._taken
+        assert (part.position, ranges.missing) == (65, [(50, 60), (75, 100)])
+        for wanted in (10, 25):
+            last = part.writer(ranges.take_first())
+            assert last.stretch.left_bytes == wanted
+            last.write(bytes(30))
+            last.release()
+        return part.position, ranges.is_whole, ranges.twice_bytes, lane._taken
 
-    assert run_virtual(scene()) == (100, True, 100)
+    assert run_virtual(scene()) == (100, True, 25, 100)
 
 
 def test_a_stalled_connection_ends_by_the_stall_rule_where_nothing_is_mitigated():

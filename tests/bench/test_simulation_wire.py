@@ -1,6 +1,7 @@
 """The simulator's wire, by itself: what replies take is computed by hand, to the millisecond."""
 
 import asyncio
+import itertools
 
 import pytest
 
@@ -60,6 +61,19 @@ def test_a_reply_takes_latency_connecting_and_its_bytes():
     assert first == both(MB, 0.7)
     assert second == both(MB, 1.3)
     assert connections == 1
+
+
+@pytest.mark.parametrize(("rate_bps", "gap_s"), [(MB, 0.05), (14_600, 0.1), (100, 1.0)])
+def test_a_reader_sees_bytes_come_in_small_pieces(rate_bps, gap_s):
+    """Twenty times a second, or packet by packet; so a policy sees progress as it does on a real socket."""
+
+    async def scene(wire):
+        response, times = await wire.open(0), [0.0]
+        while await response.read():
+            times.append(wire.now())
+        return {round(after - before, 6) for before, after in itertools.pairwise(times[:-1])}
+
+    assert play(scene, Network(rate_bps=rate_bps), (int(10.5 * rate_bps * gap_s),)) == {gap_s}
 
 
 def test_the_link_is_shared_so_that_nobody_could_have_more():

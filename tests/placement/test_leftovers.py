@@ -7,7 +7,7 @@ import pytest
 from cfetch.placement.leftovers import useful_parts
 from cfetch.placement.local import LocalVolume
 
-HASHED, SIZED = "h" + "0" * 32, "s" + "0" * 32
+HASHED, SIZED, RANGES = "h" + "0" * 32, "s" + "0" * 32, "r" + "0" * 32
 
 
 def kept(root, files, run="i/1-0"):
@@ -37,6 +37,7 @@ def found_by(volume):
         ([HASHED, SIZED], [HASHED, SIZED]),
         ([SIZED, SIZED + ".note"], [SIZED, SIZED + ".note"]),
         ([SIZED + ".note"], []),
+        ([RANGES, RANGES + ".note", RANGES + ".note.next"], [RANGES, RANGES + ".note"]),
         (["x" + "0" * 32, HASHED + "0", HASHED.upper(), "owner.json", HASHED[:-1] + "g"], []),
         ([], []),
     ],

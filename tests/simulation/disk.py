@@ -116,21 +116,31 @@ class Disk:
         return descriptor
 
     def write(self, descriptor, data):
+        return self._write(descriptor, data, None)
+
+    def pwrite(self, descriptor, data, offset):
+        return self._write(descriptor, data, offset)
+
+    def _write(self, descriptor, data, offset):
         if not self.dead and self.changes + 1 == self._die_at and len(data) > 1:
             data = data[: self._rng.randrange(1, len(data))]  # torn
-            written = self._written(descriptor, data)
+            written = self._written(descriptor, data, offset)
             self._change("write", str(written), grows=True)
             return written
         self._change("write", str(len(data)), grows=True)
-        return self._written(descriptor, data)
+        return self._written(descriptor, data, offset)
 
-    def _written(self, descriptor, data):
+    def _written(self, descriptor, data, offset):
         node = self._descriptors.get(descriptor) if self._follows else None
         if node is not None:
-            at = len(node.data) if descriptor in self._appending else os.lseek(descriptor, 0, os.SEEK_CUR)
+            at = offset
+            if at is None or descriptor in self._appending:  # as Linux does
+                end = len(node.data)
+                at = end if descriptor in self._appending else os.lseek(descriptor, 0, os.SEEK_CUR)
+            node.data.extend(bytes(max(0, at - len(node.data))))
             node.data[at : at + len(data)] = data
             node.dirty = True
-        return os.write(descriptor, data)
+        return os.write(descriptor, data) if offset is None else os.pwrite(descriptor, data, offset)
 
     def setxattr(self, descriptor, name, value):
         self._change("attribute", name)

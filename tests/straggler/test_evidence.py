@@ -110,7 +110,8 @@ def test_unknown_size_and_no_terms_are_never_suspected():
     evidence.judge(slots[1], 1000.0, None)
     evidence.observe(100.0, slots, [0, 1], [0.0, 0.0])
     assert evidence.suspects() == []
-    assert evidence.paces(slots) == [[0.0], [0.0], [0.0]]
+    paces = evidence.paces()
+    assert (paces[slots[0]], paces[slots[1]]) == ((0.0, 0.0, 0.0), None)
 
 
 def test_remaining():
@@ -119,3 +120,17 @@ def test_remaining():
     assert evidence.remaining_s(slot) == pytest.approx(8.0)
     evidence, slot = watched(lambda t: 0, 2.0)
     assert evidence.remaining_s(slot) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("bytes_at", "rate"),
+    [
+        (lambda t: 100 * min(t, 4.0), 200 / 3),  # silent for the last second: the long window
+        (lambda t: 10 * t + 90 * max(0.0, t - 4.0), 100),  # recovered a second ago: the short one
+        (lambda t: 10 * t + 990 * max(0.0, t - 4.7), 1000),  # just now: the shortest
+    ],
+)
+def test_the_present_rate_is_the_largest(bytes_at, rate):
+    """Slow to accuse, quick to clear; after five seconds."""
+    evidence, slot = watched(bytes_at, 5.0)
+    assert evidence.present_bps()[slot] == pytest.approx(rate, rel=0.02)

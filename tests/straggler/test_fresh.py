@@ -153,3 +153,29 @@ def test_no_samples_no_line():
     """Nor is there one of empty classes."""
     assert fit_of([]) is None
     assert fit_of([[]]) is None
+
+
+def test_sizes_that_take_equally_long_tell_no_bandwidth():
+    """4 to 64 KiB in 80 ms each: a GiB is expected in proportion to the largest, not in 80 ms."""
+    flat = [Sample(size * KIB, 0.08, None, 0.0) for size in (4, 16, 64)] * 5
+    fit = fresh(flat).of("h")
+    assert fit.duration_s(4 * KIB) == pytest.approx(0.08, rel=0.1)
+    assert fit.duration_s(GIB) > 16384 * 0.08
+
+
+def test_a_size_class_that_is_old_counts_less():
+    """Large files came at 1 MiB/s an hour ago; since then three other sizes came at 10 MiB/s."""
+    old = [sample(64 * MIB, rate=MIB)] * 30
+    new = [sample(size, end_s=3600.0) for size in (MIB, 4 * MIB, 16 * MIB) for _ in range(10)]
+    assert 1 / fresh([*old, *new]).of("h").s_per_byte == pytest.approx(10 * MIB, rel=0.05)
+
+
+def test_those_under_way_are_not_taken_down_anew_for_a_trifle():
+    """A tenth more or less is the same fit; what is truly other is taken."""
+    learned = Fresh(NOTHING)
+    rates = [100.0, 105.0, 50.0]
+    seen = []
+    for rate in rates:
+        learned.running({"h": fit_of_running([rate] * 3, [0.1] * 3)})
+        seen.append(round(1 / learned.of("h").s_per_byte))
+    assert seen == [100, 100, 50]

@@ -8,10 +8,12 @@ import pytest
 import cfetch.straggler
 
 ALLOWED = {
+    "bisect",
     "collections",
     "dataclasses",
     "enum",
     "heapq",
+    "itertools",
     "math",
     "msgspec",
     "numpy",

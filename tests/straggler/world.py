@@ -34,7 +34,8 @@ class Stream:
     again: "Stream | None" = None
     received: int = 0
     first_byte_s: float | None = None
-    now_s: float = field(default=0.0)
+    now_s: float = 0.0
+    grain: int = 1  # bytes come in so many
 
     @property
     def is_held(self):
@@ -56,7 +57,8 @@ class Stream:
                 (low, high), (off, on) = spans[0], self.held
                 spans = [(low, min(high, off)), (max(low, on), high)]
             got += sum(max(0.0, high - low) * bps for low, high in spans)
-        return min(int(got + 1e-6), math.inf if self.size is None else self.size)
+        whole = int(got / self.grain + 1e-6) * self.grain
+        return whole if self.size is None else min(whole, self.size)
 
     def look(self, now_s):
         self.now_s, self.received = now_s, self.bytes_at(now_s)

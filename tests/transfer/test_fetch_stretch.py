@@ -1,4 +1,4 @@
-"""One stream of several: what it asks for, and what each kind of reply does to its stretch and to the part."""
+"""One stream of several: what it asks for, and what each kind of reply does to its stretch and the part."""
 
 import asyncio
 import random
@@ -38,7 +38,7 @@ async def transport():
 
 @pytest.fixture
 def part(volume):
-    """One whose first 1000 bytes are here, and whose owner brings the rest, but for what another one takes."""
+    """One whose first 1000 bytes are here."""
     made = Part(volume, entry_of(0, "a", DATA))
     made.write(DATA[:1000])
     made.validator, made.total_bytes = TAG, SIZE
@@ -139,24 +139,6 @@ async def test_a_reply_that_cannot_be_joined(part, transport, answer, owner):
     assert owner or ranges.missing == [(START, END)]
 
 
-@pytest.mark.parametrize("owner", [False, True])
-async def test_more_than_was_stated(part, transport, owner):
-    """A server that contradicts itself is not believed: what it sent for this stretch is forgotten."""
-    body = DATA[START : END + 1]
-    chunked = reply(
-        b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body), f"ETag: {TAG}", "Transfer-Encoding: chunked",
-        f"Content-Range: bytes {START}-{END - 1}/{SIZE}", status="206 Partial Content", length=False,
-    )  # fmt: skip
-    async with RawServer(chunked) as server:
-        ranges, middle, sink = opened(part)
-        if owner:
-            part.stretch, sink = middle, part
-        with pytest.raises(Refused, match="more than"):
-            await bring(sink, server, transport)
-    assert part.position == (0 if owner else 1000)
-    assert owner or ranges.missing == [(START, END)]
-
-
 class Pausing(RawServer):
     """Sends the first bytes of a reply, and the rest when it may."""
 
@@ -164,6 +146,10 @@ class Pausing(RawServer):
         super().__init__(answer)
         self.first = first
         self.goes_on = asyncio.Event()
+
+    async def __aexit__(self, *_):
+        self.goes_on.set()
+        await super().__aexit__()
 
     async def answer(self, writer, reply):
         writer.write(reply[: self.first])
@@ -177,6 +163,57 @@ class Pausing(RawServer):
 async def held(ranges, size_bytes):
     while ranges.held_bytes < size_bytes:
         await asyncio.sleep(0.001)
+
+
+def chunked(*pieces):
+    """The same range in chunks, which may be more or less of it than its head says."""
+    body = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+    return partial(START, END, body=body, length=False).replace(
+        b"ETag", b"Transfer-Encoding: chunked\r\nETag", 1
+    )
+
+
+@pytest.mark.parametrize("owner", [False, True])
+@pytest.mark.parametrize("later", [False, True])
+async def test_more_than_was_stated(part, transport, owner, later):
+    """A server that contradicts itself is not believed: what it sent for this stretch is forgotten."""
+    answer = chunked(DATA[START:END], b"more")
+    async with Pausing(answer, len(answer) - (15 if later else 0)) as server:
+        ranges, middle, sink = opened(part)
+        if owner:
+            part.stretch, sink = middle, part
+        task = asyncio.create_task(bring(sink, server, transport))
+        if later:
+            await held(ranges, 1000 + END - START)
+        server.goes_on.set()
+        with pytest.raises(Refused, match="more than"):
+            await task
+    assert part.position == (0 if owner else 1000)
+    assert owner or ranges.missing == [(START, END)]
+
+
+async def test_less_than_was_stated(part, transport):
+    """The end of the chunks is not the end of the range: an error, and what came is kept."""
+    async with RawServer(chunked(DATA[START:500_000])) as server:
+        ranges, _, sink = opened(part)
+        with pytest.raises(Transient, match="the body ended after 500000 of 700000 bytes"):
+            await bring(sink, server, transport)
+    assert ranges.held == ((0, 1000), (START, 500_000))
+    assert ranges.missing == [(500_000, END)]
+
+
+async def test_less_than_was_stated_of_what_another_has_brought(part, transport):
+    """Then nothing is missing, and it is no error."""
+    answer = chunked(DATA[START:500_000])
+    async with Pausing(answer, len(answer) - 5) as server:
+        ranges, middle, sink = opened(part)
+        task = asyncio.create_task(bring(sink, server, transport))
+        await held(ranges, 1000 + 100_000)
+        hedge = ranges.overlap(middle)
+        part.write_at(hedge, DATA[hedge.position : END])
+        server.goes_on.set()
+        await task
+    assert ranges.held == ((0, 1000), (START, END))
 
 
 async def test_an_end_that_comes_nearer_while_bytes_come(part, transport):

@@ -21,6 +21,8 @@ WHOLE = Asked(size_bytes=1000)
 UNKNOWN = Asked()
 REST = Asked(from_byte=400, size_bytes=1000, validator='"a"')
 HASHED = Asked(from_byte=400, size_bytes=1000)  # a part without validator: only a hash lets it go on
+MIDDLE = Asked(from_byte=400, end_byte=600, total_bytes=1000, validator='"a"')  # of a part in ranges
+FIRST = Asked(end_byte=600, total_bytes=1000, validator='"a"')
 LEN = ("Content-Length", "1000")
 TAG = ("ETag", '"a"')
 TAIL = ("Content-Length", "600")
@@ -70,6 +72,23 @@ CHUNKED = ("Transfer-Encoding", "chunked")
     ("26 gzip", WHOLE, 200, [LEN, ("Content-Encoding", "gzip")], R),
     ("26 identity", WHOLE, 200, [LEN, ("Content-Encoding", "Identity")], A),
     ("27 gzip on a 206", REST, 206, [TAIL, TAG, RANGE, ("Content-Encoding", "gzip")], RR),
+    ("middle", MIDDLE, 206, [("Content-Length", "200"), TAG, ("Content-Range", "bytes 400-599/1000")], A),
+    ("middle, unknown total", MIDDLE, 206, [TAG, ("Content-Range", "bytes 400-599/*")], A),
+    ("middle, shorter", MIDDLE, 206, [TAG, ("Content-Range", "bytes 400-400/1000")], A),
+    ("middle, longer", MIDDLE, 206, [TAG, ("Content-Range", "bytes 400-600/1000")], RR),
+    ("middle, to the end", MIDDLE, 206, [TAIL, TAG, RANGE], RR),
+    ("middle, backwards", MIDDLE, 206, [TAG, ("Content-Range", "bytes 400-399/1000")], RR),
+    ("middle, starts elsewhere", MIDDLE, 206, [TAG, ("Content-Range", "bytes 399-599/1000")], RR),
+    ("middle, another total", MIDDLE, 206, [TAG, ("Content-Range", "bytes 400-599/1001")], RR),
+    ("middle, another ETag", MIDDLE, 206, [("ETag", '"b"'), ("Content-Range", "bytes 400-599/1000")], RR),
+    ("middle, contradicted", MIDDLE, 206, [TAIL, TAG, ("Content-Range", "bytes 400-599/1000")], RR),
+    ("middle, 200", MIDDLE, 200, [LEN, TAG], RR),
+    ("middle, 416", MIDDLE, 416, [], RR),
+    ("middle, gzip", MIDDLE, 206, [TAG, RANGE, ("Content-Encoding", "gzip")], RR),
+    ("middle, no size known", Asked(end_byte=6), 206, [("Content-Range", "bytes 0-5/*")], RR),
+    ("first", FIRST, 206, [TAG, ("Content-Range", "bytes 0-599/1000")], A),
+    ("first, 200", FIRST, 200, [LEN, TAG], RR),
+    ("first, 416", FIRST, 416, [], RR),
     *[(f"41 {code}", WHOLE, code, [], RETRY) for code in (408, 421, 425, 500, 502, 504, 522, 524, 599)],
     *[(f"41 {code}", WHOLE, code, [], THROTTLE) for code in (429, 503)],
     *[(f"45 46 {code}", WHOLE, code, [], REFRESH) for code in (401, 403)],
@@ -122,7 +141,7 @@ VALUES = st.one_of(
 @given(
     st.integers(100, 999) | st.sampled_from([200, 206]),
     st.lists(st.tuples(NAMES, VALUES), max_size=5),
-    st.sampled_from([WHOLE, UNKNOWN, REST, HASHED]),
+    st.sampled_from([WHOLE, UNKNOWN, REST, HASHED, MIDDLE, FIRST]),
 )
 def test_any_reply_gets_a_verdict_and_an_accepted_one_fits(status, headers, asked):
     """Never an exception, never bytes from elsewhere, no foreign text in the reason."""
@@ -131,5 +150,8 @@ def test_any_reply_gets_a_verdict_and_an_accepted_one_fits(status, headers, aske
         assert verdict.from_byte == (asked.from_byte if status == 206 else 0)
         if asked.size_bytes is not None and verdict.total_bytes is not None:
             assert verdict.total_bytes == asked.size_bytes
+        if asked.end_byte is not None:
+            assert verdict.from_byte + (verdict.body_bytes or 0) <= asked.end_byte
+            assert (status, verdict.total_bytes) == (206, 1000)
     else:
         assert re.fullmatch(r"[ -~]+", verdict.reason)

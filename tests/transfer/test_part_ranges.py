@@ -95,6 +95,36 @@ async def test_out_of_order_is_the_same_file(volume, root, digest, order):
     assert ranges.twice_bytes == 0
 
 
+async def test_whole_it_is_an_ordinary_part_again(root):
+    """One that waits for its batch: its name and its size are proof enough for the next run."""
+    volume = LocalVolume(root, "attempts/i/0")
+    part = begun(volume)
+    ranges = part.open_up(len(DATA))
+    bring(part, ranges.split(part.stretch, 50_000))
+    bring(part, part.stretch)
+    part.verify(len(DATA), None)
+    part.seal()
+    assert part.leave(whole=True) == len(DATA)
+    ((name, path),) = staged(root).items()
+    assert (name[0], path.read_bytes()) == ("s", DATA)
+    assert os.getxattr(path, "user.cfetch.source")
+    part.discard()
+    volume.close()
+
+
+def test_the_note_of_a_part_in_order_goes(volume, root):
+    """There is one note, and it is of the part in ranges."""
+    data = DATA * 20
+    part = Part(volume, entry_of(0, "a", data))
+    part.validator = TAG
+    part.write(data[:-1000])
+    assert sorted(name[0] + name[33:] for name in staged(root)) == ["s", "s.note"]
+    part.open_up(len(data))
+    assert sorted(name[0] + name[33:] for name in staged(root)) == ["r", "r.note"]
+    part.discard()
+    assert staged(root) == {}
+
+
 async def test_two_that_bring_the_same_write_it_once(volume, root, monkeypatch):
     """What the hash has seen stays what the file has, even if the second one's bytes are others."""
     part = begun(volume, digest=True)
@@ -313,9 +343,11 @@ async def test_begun_anew_it_is_an_ordinary_part(volume, root):
     part.restart()
     assert (part.position, part.validator, part.ranges, part.stretch) == (0, None, None, None)
     assert staged(root) == {}
-    part.write(DATA[:500])
-    (name,) = staged(root)
-    assert name[0] == "h"
+    part.write(DATA[:300])
+    part.close()
+    part.write(DATA[300:500])
+    ((name, path),) = staged(root).items()
+    assert (name[0], path.read_bytes()) == ("h", DATA[:500])
     ranges = part.open_up(len(DATA))
     bring(part, ranges.split(part.stretch, 50_000))
     bring(part, part.stretch)

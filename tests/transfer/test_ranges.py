@@ -179,6 +179,29 @@ def test_the_end_of_a_stretch_shrinks_over_what_others_hold():
     assert (first.end, hedge.end) == (60, 60)
 
 
+def test_a_hedge_is_split_where_the_other_holds_what_it_keeps():
+    """It has nothing to bring then, and is told."""
+    ranges, over = Ranges(100), []
+    ranges.on_over = over.append
+    first = ranges.take_first()
+    hedge = ranges.overlap(first)
+    ranges.advance(first, 50)
+    rest = ranges.split(hedge, 40)
+    assert (over, hedge.left_bytes) == ([hedge], 0)
+    assert (rest.position, rest.end) == (40, 100)
+
+
+def test_a_stretch_that_is_over_takes_nothing():
+    """What is missing around its end is one piece."""
+    ranges = Ranges(100)
+    first = ranges.take_first()
+    hedge = ranges.overlap(first)
+    ranges.advance(first, 10)
+    ranges.advance(hedge, 20)
+    ranges.forget(hedge)
+    assert ranges.missing == [(0, 100)]
+
+
 def test_an_abandoned_file_is_written_to_no_more():
     """Those that help are told, once; what comes for a stretch is dropped."""
     ranges, over = Ranges(100), []

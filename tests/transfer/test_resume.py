@@ -1,5 +1,6 @@
 """Which part of an earlier run an entry may go on with."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,6 +72,36 @@ def test_what_fits(noted, now, change, good):
     assert fits(note, entry(**now), how["part_bytes"], "now") is good
 
 
+@pytest.mark.parametrize(
+    ("held", "total", "part_bytes", "good"),
+    [
+        (((0, 40), (60, 100)), 100, 100, True),
+        (((60, 80),), 100, 80, True),
+        (((60, 80),), 100, 79, False),
+        (((60, 80),), 99, 80, False),
+        (((60, 101),), 100, 101, False),
+        (((60, 80), (0, 40)), 100, 80, False),
+        (((0, 40), (30, 80)), 100, 80, False),
+        (((-1, 40),), 100, 80, False),
+        (((40, 40),), 100, 80, False),
+        ((), 100, 80, False),
+    ],
+)
+@pytest.mark.parametrize("digest", [None, SHA])
+def test_what_fits_of_a_part_in_ranges(held, total, part_bytes, good, digest):
+    """The note must be one that such a file can have; a hash does not make up for that."""
+    note = note_for(entry(digest=digest), '"v"', "now", held=held, total_bytes=total)
+    assert fits(note, entry(digest=digest), part_bytes, "now") is good
+    assert read_note(msgspec.json.encode(note)) == note
+
+
+def test_a_note_of_bytes_in_order_is_what_it_always_was():
+    """Versions that know of no ranges read it as well."""
+    note = note_for(entry(), '"v"', "now")
+    assert b"held" not in msgspec.json.encode(note)
+    assert msgspec.UNSET in (note.held, note.total_bytes)
+
+
 @given(st.binary(max_size=300))
 def test_garbage_is_no_note(data):
     """A torn or foreign file beside a part never raises."""
@@ -80,8 +111,6 @@ def test_garbage_is_no_note(data):
 @pytest.mark.parametrize("schema", ["cfetch.part/2", ""])
 def test_a_later_format_is_no_note(schema):
     """What this version does not know it does not use."""
-    import msgspec
-
     note = msgspec.structs.replace(note_for(entry(), '"v"', "boot"), schema=schema)
     assert read_note(msgspec.json.encode(note)) is None
 

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
@@ -21,7 +22,7 @@ __all__ = ["SEEDS", "SimulationOptions", "compare", "run"]
 
 SEEDS = 5  # the median and the worst of fewer say little; all scenarios take two minutes so on two processors
 FEW_FILES = 20_000  # over all runs: a second or two, no longer than it takes to start processes
-SAY_EVERY = 10  # runs; some seconds
+SAY_EVERY_S = 2.0  # a run of a million files takes minutes
 
 
 class SimulationOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,10 +56,12 @@ def run(options: SimulationOptions, say: Callable[[str], None] = lambda _: None)
     names = (IDEAL, *options.policies)
     jobs = [_Job(*one) for one in product(scenarios, names, seeds)]
     played: list[Played] = []
+    said_s = time.monotonic()
     for one in _results(jobs):
         played.append(one)
-        if len(played) % SAY_EVERY == 0:
-            say(f"{len(played)} of {len(jobs)} runs; {one.scenario}")
+        if time.monotonic() - said_s >= SAY_EVERY_S:
+            said_s = time.monotonic()
+            say(f"{len(played)} of {len(jobs)} runs; {one.scenario}, {one.policy}")
     size = len(names) * len(seeds)
     return Simulation(
         version=__version__,

@@ -43,12 +43,12 @@ def simulate(scenario: Scenario, policy: str, seed: int | None = None) -> Played
 
     ``policy``: one of ``POLICIES``, or ``ideal``: nothing is mitigated, on a network without slow
     connections, stalls and faults. Changes of the network, slow hosts, the spread of rates and the link's
-    limit are in the ideal run too: those no policy can take away. ``seed`` None: the scenario's own; it
-    decides on the order of the files, on faults, on every connection and on the jitter of back-offs.
+    limit are in the ideal run too: those no policy can take away. It has one stream a file, so a policy that
+    lets several bring the last ones may be faster. ``seed`` None: the scenario's own; it decides on the order
+    of the files, on faults, on every connection and on the jitter of back-offs.
 
-    To compare it with real processes on loopback, serve ``scenario.spec(faulty=True)`` from an origin, run
-    ``cfetch download`` with ``scenario.arguments()``, and set the wall time against ``makespan_s``, which has
-    no start-up of a process in it.
+    To compare it with real processes on loopback: ``cfetch.bench.compare.run_once`` plays the same scenario
+    there, on the same connections, and its ``makespan_s`` is the same figure.
 
     Raises:
         UsageError: no such policy.

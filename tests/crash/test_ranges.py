@@ -1,0 +1,179 @@
+"""kill -9 while several streams write one part: at every call, and what the next run makes of it."""
+
+import os
+import random
+import re
+import signal
+import time
+from collections import Counter
+
+import pytest
+
+from cfetch.bench.content import Synthetic
+from cfetch.placement.leftovers import useful_parts
+from cfetch.placement.local import LocalVolume
+from cfetch.transfer import part as part_module
+from cfetch.transfer.kept import Kept
+from cfetch.transfer.part import Part
+from cfetch.transfer.resume import read_note
+from tests.crash.process import command, ended, started
+from tests.crash.scene import MIB, Job, Scene, serving
+from tests.transfer.drive import entry_of, tree
+
+DATA = random.Random("killed").randbytes(200_000)
+CALLS = ("open", "write", "pwrite", "close", "rename", "unlink", "setxattr")
+KILLED = 137
+
+
+def bring_it(root):
+    """A whole file in three stretches, one of them twice, with notes as it goes on."""
+    part_module.NOTE_EVERY_BYTES = 30_000
+    volume = LocalVolume(root, "attempts/i/0")
+    part = Part(volume, entry_of(0, "a", DATA))
+    part.validator = '"v1"'
+    part.write(DATA[:20_000])
+    ranges = part.open_up(len(DATA))
+    own = part.stretch
+    assert own is not None
+    out = [own, ranges.split(own, 130_000), ranges.split(own, 60_000)]
+    out.append(ranges.overlap(out[1]))
+    for number in range(100):
+        for stretch in out[: 4 if number > 1 else 3]:
+            part.write_at(stretch, DATA[stretch.position : min(stretch.position + 9_000, stretch.end)])
+    part.verify(len(DATA), None)
+    part.publish()
+    volume.close()
+
+
+def killed_at(root, n):
+    """Whether it came so far: killed as call number ``n // 2`` begins, or as it ends if ``n`` is odd."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    try:
+        left = n // 2
+
+        def watched(real):
+            def call(*args, **how):
+                nonlocal left
+                left -= 1
+                if left < 0 and n % 2 == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                done = real(*args, **how)
+                if left < 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return done
+
+            return call
+
+        for name in CALLS:
+            setattr(os, name, watched(getattr(os, name)))
+        bring_it(root)
+    finally:
+        os._exit(0)
+
+
+async def go_on(root):
+    """What the next run does: the bytes that it finds, all of them right, and those that it has to bring."""
+    attempts = root / ".cfetch/attempts/i"
+    kept = attempts / "1-0"
+    if (attempts / "0").exists():
+        kept.mkdir()
+        for name in useful_parts(path.name for path in (attempts / "0").iterdir()):
+            (attempts / "0" / name).rename(kept / name)
+        for path in (attempts / "0").iterdir():
+            path.unlink()
+    volume = LocalVolume(root, "attempts/i/1")
+    entry = entry_of(0, "a", DATA)
+    part = Part(volume, entry)
+    if volume.existing(entry.path) == len(DATA):
+        Kept(volume).drop(entry)
+        volume.close()
+        return len(DATA)
+    await Kept(volume).give(entry, part)
+    found = part.position
+    while part.ranges is not None and (stretch := part.ranges.take_first()) is not None:
+        part.stretch = stretch
+        part.write(DATA[stretch.position : stretch.end])
+    if part.ranges is None and part.position < len(DATA):
+        part.write(DATA[part.position :])
+    part.verify(len(DATA), None)
+    part.publish()
+    volume.close()
+    return found
+
+
+async def test_c92_killed_at_every_call_of_a_part_in_ranges(tmp_path):
+    """What the next run finds is right, and not less than the last note told."""
+    found = []
+    for n in range(10_000):
+        root = tmp_path / str(n)
+        was_killed = killed_at(root, n)
+        found.append(await go_on(root))
+        assert tree(root) == {"a": DATA}, n
+        assert [path for path in (root / ".cfetch").rglob("*") if path.is_file()] == [], n
+        if not was_killed:
+            break
+    assert len(found) > 100
+    assert sum(0 < bytes_ < len(DATA) for bytes_ in found) > 60
+    assert found[-1] == len(DATA)
+
+
+SIZE = 12 * MIB
+STREAMS = ("--policy", "adaptive", "--concurrency", "8")
+ON_IT = re.compile(r'\d+ +(\w+)\(.*[/"]r[0-9a-f]{32}')
+
+
+def scene_of(folder, url, children):
+    folder.mkdir()
+    return Scene(folder, url, children, durability="crash", job=Job({"large": Synthetic("large", SIZE)}, ()))
+
+
+@pytest.fixture(scope="module")
+def origin():
+    """Three seconds for one stream."""
+    with serving({"large": Synthetic("large", SIZE)}, pace_bps=4.0 * MIB) as made:
+        yield made
+
+
+def points_of(scene, calls):
+    """The first and some other calls to do with a part in ranges: name, and the number in its thread."""
+    assert scene.traced(calls=calls, more=STREAMS).code == 0
+    counts: Counter[tuple[str, str]] = Counter()
+    found: dict[str, list[int]] = {}
+    for line in scene.trace.read_text(errors="replace").splitlines():
+        thread, call = line.split()[0], line.split()[1].partition("(")[0]
+        counts[thread, call] += 1
+        if ON_IT.match(line):
+            found.setdefault(call, []).append(counts[thread, call])
+    return [(call, n) for call, numbers in found.items() for n in dict.fromkeys([*numbers[:3], numbers[-1]])]
+
+
+@pytest.mark.usefixtures("strace")
+@pytest.mark.parametrize("most", [4, pytest.param(100, marks=pytest.mark.slow)])
+def test_c92_a_real_run_in_several_streams_is_killed(tmp_path, origin, children, most):
+    """At its first writes in place, notes and renames, and at the last ones."""
+    calls = ("pwrite64", "renameat", "renameat2", "openat", "unlinkat")
+    points = points_of(scene_of(tmp_path / "whole", origin.url, children), calls)
+    assert {"pwrite64", "openat", "unlinkat"} < {call for call, _ in points}
+    random.Random(92).shuffle(points)
+    fetched = []
+    for call, n in points[:most]:
+        scene = scene_of(tmp_path / f"{call}{n}", origin.url, children)
+        killed = scene.traced(f"-einject={call}:signal=SIGKILL:when={n}", calls=(call,), more=STREAMS)
+        assert killed.code in (0, KILLED), killed.said
+        assert scene.wrong() == []
+        fetched.append(scene.finish())
+    assert sum(0 < size_bytes < SIZE for size_bytes in fetched) >= len(fetched) // 2
+
+
+def test_c92_interrupted_in_ranges_nothing_is_fetched_twice(tmp_path, origin, children):
+    """Ctrl-C: the note tells of every byte that is held."""
+    scene = scene_of(tmp_path / "job", origin.url, children)
+    process = started(command(scene, "--quiet", *STREAMS))
+    while not (notes := list(scene.to.glob(".cfetch/attempts/*/*/r*.note"))):
+        assert process.poll() is None
+        time.sleep(0.01)
+    assert ended(process, signal.SIGINT).code == 130
+    held = read_note(notes[0].read_bytes()).held
+    assert scene.finish() == SIZE - sum(end - start for start, end in held)

@@ -418,12 +418,14 @@ class Adaptive:
         allowed = self._budget.allowed(now_s)
         left = [(self._left_s(key), key) for key in keys if not self._is_safe(key)]
         flagged = []
+        lost_bytes = 0  # by those of this check
         running = sum(live.received for live in attempts.values()) if left else 0
         for remaining_s, key in sorted(left, reverse=True)[:allowed]:
             attempt, live = self._live[key], attempts[key]
-            lost_bytes = 0 if live.resumable else live.received
-            if not self._budget.allows_bytes(lost_bytes, running):
+            own_bytes = 0 if live.resumable else live.received
+            if not self._budget.allows_bytes(lost_bytes + own_bytes, running):
                 continue
+            lost_bytes += own_bytes
             self._budget.mitigated(now_s)
             flagged.append(self._flagged(attempt, live, remaining_s, now_s))
         return flagged

@@ -14,9 +14,7 @@ __all__ = ["Crowd", "Ruling", "Suspect", "rule"]
 LEAST_CROWD = 4  # attempts that tell how fast the network is: the median of three is one attempt's word
 NORMAL = 2 / 3  # of the usual pace, and a witness runs well; so the multiplier of the formula, turned round
 CLEAR = 3  # witnesses for each suspect: at most a quarter is slow, which is no matter of the network
-HOLD_S = (
-    2.0  # a doubt is looked at for twice the short window: a change of the network has reached all by then
-)
+HOLD_S = 2.0  # twice the short window: a change of the network has reached all by then
 
 
 class Suspect(NamedTuple):

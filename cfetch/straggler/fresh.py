@@ -24,6 +24,7 @@ RECENT = 32  # samples of one size class that count: with 16 connections, two ro
 HALF_LIFE_S = 60.0  # a class counts half for each minute by which the others' samples are newer
 SAME = 0.1  # a tenth more or less changes no decision
 REFIT_S = 0.5  # a fit of 300 samples takes a millisecond
+OLD = 0.05  # of the weight of the others: such a class is left out; five minutes
 MOST_HOSTS = 4096  # some 40 MB at most; the host that was met first is forgotten first
 REACH = 4  # sizes this far apart show a slope, which is trusted as far beyond the largest
 TRANSFER = 0.5  # of the largest files' time is transfer at least: a small body may come with its first byte
@@ -175,6 +176,9 @@ def fit_of(classes: Iterable[Sequence[Sample]]) -> Fit | None:
         )
         for group in groups
     ]
+    most = max(weight for *_, weight in points)
+    groups = [group for group, (*_, weight) in zip(groups, points, strict=True) if weight >= OLD * most]
+    points = [point for point in points if point[2] >= OLD * most]
     samples = [sample for group in groups for sample in group]
     firsts = [max(s.first_byte_s, MIN_ELAPSED_S) for s in samples if s.first_byte_s is not None]
     size, duration_s, _ = points[-1]

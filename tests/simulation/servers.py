@@ -127,13 +127,14 @@ class Network:
                 self.leaks.append(f"a header of {owner} went to {url.origin()}")
 
     def _answer(self, reply, range_text, if_range, fault, rng):
-        start = int(range_text[6:-1]) if range_text else 0
+        first, _, last = range_text[6:].partition("-") if range_text else ("0", "", "")
+        start = int(first)
         matches = if_range is None or (if_range == reply.version.etag) or fault == "ignores if-range"
         if range_text and matches and (reply.host.ranges or fault == "ignores if-range"):
             if start >= reply.total:
                 reply.fail(416)
                 return
-            reply.range_from(start)
+            reply.range_from(start, int(last) + 1 if last else None)
         _FAULTY.get(fault, _nothing)(reply, rng, start)
 
     def over(self, body):
@@ -150,7 +151,7 @@ class _Reply:
         self.status = 200
         self.headers: CIMultiDict[str] = CIMultiDict()
         self.data = version.body
-        self.total = version.size_bytes
+        self.total = self.end = version.size_bytes
         self.framing = host.framing
         self.stated = None  # a Content-Length that differs from the body
         self.ending = "whole"  # or reset, stall
@@ -161,10 +162,11 @@ class _Reply:
         self.status, self.data, self.framing = status, b"<error/>", "length"
         self.headers = CIMultiDict({name.replace("_", "-"): value for name, value in headers.items()})
 
-    def range_from(self, start):
+    def range_from(self, start, end=None):
         self.status = 206
-        self.data = self.version.body[start:]
-        self.headers["Content-Range"] = f"bytes {start}-{self.total - 1}/{self.total}"
+        self.end = min(self.total, self.end if end is None else end)
+        self.data = self.version.body[start : self.end]
+        self.headers["Content-Range"] = f"bytes {start}-{self.end - 1}/{self.total}"
 
     def cut_at(self, rng, ending):
         self.stated = len(self.data)
@@ -187,7 +189,7 @@ def _nothing(reply, rng, start):
 def _wrong_start(reply, rng, start):
     if reply.status == 206:
         reply.range_from(
-            max(0, start - rng.randint(1, 9)) if rng.random() < 0.5 else min(start + 1, reply.total - 1)
+            max(0, start - rng.randint(1, 9)) if rng.random() < 0.5 else min(start + 1, reply.end - 1)
         )
 
 
@@ -203,6 +205,11 @@ def _whole(reply, rng, start):
     if reply.status == 206:
         reply.status, reply.data = 200, reply.version.body
         del reply.headers["Content-Range"]
+
+
+def _less(reply, rng, start):
+    if reply.status == 206 and reply.end > start + 1:
+        reply.range_from(start, rng.randint(start + 1, reply.end - 1))
 
 
 def _unasked(reply, rng, start):
@@ -265,10 +272,10 @@ _FAULTY = {
     "no content-range": _content_range(lambda reply, start: reply.headers.pop("Content-Range")),
     "wrong total": _content_range(
         lambda reply, start: reply.headers.update(
-            {"Content-Range": f"bytes {start}-{reply.total - 1}/{reply.total + 1}"})),
+            {"Content-Range": f"bytes {start}-{reply.end - 1}/{reply.total + 1}"})),
     "star total": _content_range(
-        lambda reply, start: reply.headers.update({"Content-Range": f"bytes {start}-{reply.total - 1}/*"})),
-    "200 for 206": _whole, "206 unasked": _unasked, "lying 206": _lying,
+        lambda reply, start: reply.headers.update({"Content-Range": f"bytes {start}-{reply.end - 1}/*"})),
+    "less of it": _less, "200 for 206": _whole, "206 unasked": _unasked, "lying 206": _lying,
     "short": _short, "longer": _longer, "html": _html("length"), "html chunked": _html("chunked"),
     "encoded": _encoded, "flipped byte": _flipped,
 }  # fmt: skip

@@ -20,7 +20,7 @@ FRAMINGS = ("length",) * 6 + ("chunked", "close")
 FAULTS = (
     "connect error", "silent", "429", "503", "503 later", "500", "502", "408", "404", "403",
     "reset", "cut", "stall", "drip", "straggler",
-    "wrong start", "no content-range", "wrong total", "star total", "200 for 206", "206 unasked", "416",
+    "wrong start", "no content-range", "wrong total", "star total", "less of it", "200 for 206", "206 unasked", "416",
     "ignores if-range", "lying 206",
     "short", "longer", "html", "html chunked", "encoded", "flipped byte",
 )  # fmt: skip
@@ -141,6 +141,10 @@ def _settings(rng: random.Random) -> Settings:
         retry_budget=rng.choice((0.0, 10.0, 30.0, 60.0, 60.0)),
         stall_timeout=rng.choice((1.0, 3.0, 8.0)),
         durability=rng.choice(("power", "crash")),
+        policy=rng.choice(("cloudfetch", "adaptive", "adaptive")),
+        segments=rng.choice((1, 3, 8)),
+        hedge=rng.random() < 0.5,
+        hedge_budget=rng.choice((0.03, 1.0)),
     )
 
 

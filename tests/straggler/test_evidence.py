@@ -126,7 +126,10 @@ def test_remaining():
     ("bytes_at", "rate"),
     [
         (lambda t: 100 * min(t, 4.0), 200 / 3),  # silent for the last second: the long window
-        (lambda t: 10 * t + 90 * max(0.0, t - 4.0), 100),  # recovered a second ago: the short one
+        (
+            lambda t: 10 * t + 90 * max(0.0, min(t, 4.7) - 4.0),
+            73,
+        ),  # had recovered a second ago: the short one
         (lambda t: 10 * t + 990 * max(0.0, t - 4.7), 1000),  # just now: the shortest
     ],
 )

@@ -161,6 +161,7 @@ def test_sizes_that_take_equally_long_tell_no_bandwidth():
     fit = fresh(flat).of("h")
     assert fit.duration_s(4 * KIB) == pytest.approx(0.08, rel=0.1)
     assert fit.duration_s(GIB) > 16384 * 0.08
+    assert fit.pace_s(64 * KIB) == pytest.approx(0.04 / (64 * KIB))
 
 
 def test_a_size_class_that_is_old_counts_less():

@@ -168,9 +168,8 @@ async def held(ranges, size_bytes):
 def chunked(*pieces):
     """The same range in chunks, which may be more or less of it than its head says."""
     body = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
-    return partial(START, END, body=body, length=False).replace(
-        b"ETag", b"Transfer-Encoding: chunked\r\nETag", 1
-    )
+    head = partial(START, END, body=b"", length=False)
+    return head.replace(b"ETag", b"Transfer-Encoding: chunked\r\nETag") + body
 
 
 @pytest.mark.parametrize("owner", [False, True])
@@ -264,6 +263,21 @@ async def test_opened_up_before_the_reply_is_here(part, transport):
         await task
     assert over == [helper.stretch]
     assert (part.ranges, part.position, part.validator) == (None, SIZE, '"v2"')
+
+
+async def test_opened_up_before_the_reply_is_here_and_it_fits(part, transport):
+    """The owner goes on in its stretch, whatever the others have brought meanwhile."""
+    async with Pausing(partial(1000, SIZE), 10) as server:
+        task = asyncio.create_task(bring(part, server, transport))
+        while not server.heads:
+            await asyncio.sleep(0.001)
+        ranges = part.open_up(SIZE)
+        helper = part.writer(ranges.split(part.stretch, END))
+        helper.write(DATA[END:])
+        server.goes_on.set()
+        run = await task
+    assert (ranges.is_whole, part.ranges) == (True, ranges)
+    assert run.received == END - 1000 + ranges.twice_bytes
 
 
 async def test_a_stretch_that_is_overtaken_is_broken_off(part, transport):

@@ -49,7 +49,12 @@ def test_never_more_streams_than_asked_for(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("settings", "most"), [({"per_host": 3}, 3), ({"concurrency": 3, "max_concurrency": 32}, 4)]
+    ("settings", "most"),
+    [
+        ({"per_host": 3}, 3),
+        ({"per_host": 5, "concurrency": 6}, 5),
+        ({"concurrency": 3, "max_concurrency": 32}, 4),
+    ],
 )
 def test_never_more_streams_than_the_host_has_places(tmp_path, settings, most):
     """Idle workers may be more than one host is to be asked by; where it searches, one place was on trial."""

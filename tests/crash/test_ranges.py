@@ -6,6 +6,7 @@ import re
 import signal
 import time
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -175,5 +176,5 @@ def test_c92_interrupted_in_ranges_nothing_is_fetched_twice(tmp_path, origin, ch
         assert process.poll() is None
         time.sleep(0.01)
     assert ended(process, signal.SIGINT).code == 130
-    held = read_note(notes[0].read_bytes()).held
-    assert scene.finish() == SIZE - sum(end - start for start, end in held)
+    note: Any = read_note(notes[0].read_bytes())
+    assert scene.finish() == SIZE - sum(end - start for start, end in note.held)

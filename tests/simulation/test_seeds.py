@@ -6,6 +6,7 @@ More seeds, and one of them step by step: ``python benchmarks/simulate_faults.py
 import asyncio
 import os
 import random
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from cfetch.placement.local import LocalVolume
 from cfetch.report.summary import exit_code
 from cfetch.straggler.stall import stalled
 from cfetch.timeline.attempts import Attempts
+from cfetch.transfer import helping
 from cfetch.transfer.job import Job
 from cfetch.transfer.judge import judge
 from cfetch.transfer.part import Part
@@ -38,6 +40,31 @@ def test_nothing_is_broken_in_any_world(first):
     stories = [simulate(seed) for seed in range(first, first + CHUNK)]
     assert {story.seed: story.violations for story in stories if story.violations} == {}
     assert sum(story.requests for story in stories) > CHUNK  # the worlds are not empty
+
+
+@pytest.mark.parametrize("first", [0, 10, 20])
+def test_nothing_is_broken_where_streams_share_files(monkeypatch, first):
+    """The same with slow servers and idle slots: nearly every file is split or asked for twice."""
+    monkeypatch.setattr(helping, "MIN_SEGMENT_BYTES", 32 << 10)  # files are 3 MiB at most
+    monkeypatch.setattr(helping, "MIN_GAIN_S", 0.02)
+    asked = 0
+    for seed in range(first, first + 10):
+        story = simulate(seed, world=sharing(seed))
+        assert (seed, story.violations) == (seed, [])
+        asked += sum(bool(re.search(r"bytes=\d+-\d", line)) for line in story.trace)
+    assert asked > 20
+
+
+def sharing(seed):
+    """The world of ``seed`` with patience, and with all that the adaptive policy does."""
+    world = draw_world(seed)
+    world.settings = replace(
+        world.settings,
+        policy="adaptive", mitigation=True, concurrency=16, per_host=None, segments=8, hedge=True,
+        hedge_budget=1.0, stall_timeout=30.0, retry_budget=60.0, max_attempts=8,
+    )  # fmt: skip
+    world.hosts = {name: replace(one, rate_bps=2.0**18, ranges=True) for name, one in world.hosts.items()}
+    return world
 
 
 @pytest.mark.parametrize("seed", [3, 14, 15, 92])

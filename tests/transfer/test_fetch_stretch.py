@@ -3,6 +3,7 @@
 import asyncio
 import random
 import socket
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from cfetch.secret import SecretUrl
 from cfetch.transfer.attempt import BreakOff, Running, fetch
 from cfetch.transfer.http import HttpTransport
 from cfetch.transfer.part import Part
+from cfetch.transfer.ranges import Stretch
 from tests.transfer.drive import entry_of
 from tests.transfer.raw_server import RawServer, reply
 
@@ -255,7 +257,7 @@ async def test_opened_up_before_the_reply_is_here(part, transport):
         task = asyncio.create_task(bring(part, server, transport))
         while not server.heads:
             await asyncio.sleep(0.001)
-        ranges, over = part.open_up(SIZE), []
+        ranges, over = part.open_up(SIZE), list[Stretch]()
         ranges.on_over = over.append
         helper = part.writer(ranges.split(part.stretch, START))
         helper.write(DATA[START : START + 1000])
@@ -319,7 +321,7 @@ async def test_overtaken_before_it_has_asked(part, transport):
 async def test_from_another_source_only_under_a_hash(volume, transport):
     """An ETag speaks for the URL that stated it: none is sent along, and another one is no fault."""
     entry = entry_of(0, "a", DATA, digest=True)
-    part = Part(volume, entry)
+    part: Any = Part(volume, entry)
     part.write(DATA[:1000])
     part.validator = TAG
     ranges = part.open_up(SIZE)
@@ -339,7 +341,7 @@ async def test_from_another_source_only_under_a_hash(volume, transport):
 async def test_the_first_bytes_may_be_a_stretch_too(volume, transport):
     """Opened up before a byte was here; a reply without a range is refused there as well."""
     entry = entry_of(0, "a", DATA, digest=True)
-    part = Part(volume, entry)
+    part: Any = Part(volume, entry)
     ranges = part.open_up(SIZE)
     part.release()
     sink = part.writer(ranges.split(ranges.take_first(), 500_000))

@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import os
 import random
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,6 +19,7 @@ from cfetch.placement.local import LocalVolume
 from cfetch.transfer import part as part_module
 from cfetch.transfer.kept import Kept
 from cfetch.transfer.part import Part
+from cfetch.transfer.ranges import Stretch
 from cfetch.transfer.resume import read_note
 from tests.transfer.drive import entry_of, tree
 
@@ -60,6 +62,14 @@ def bring(part, stretch, end=None):
     """What a stream brings of a stretch, up to ``end``."""
     end = stretch.end if end is None else end
     part.write_at(stretch, DATA[stretch.position : end])
+
+
+def note_in(path) -> Any:
+    return read_note(path.read_bytes())
+
+
+def told(note):
+    return note.held
 
 
 def note_of(root):
@@ -204,7 +214,7 @@ def test_the_note_lies_there_before_a_byte_is_out_of_order(volume, root, monkeyp
             if name[0] == "r" and len(name) == 33:
                 note = read_note(files[name + ".note"])
                 assert note is not None
-                assert all(data[a:b] == DATA[a:b] for a, b in note.held)
+                assert all(data[a:b] == DATA[a:b] for a, b in told(note))
             elif len(name) == 33:
                 assert data == DATA[: len(data)]
 
@@ -313,7 +323,7 @@ def test_a_disk_that_says_no_to_the_first_note(volume, root, monkeypatch, call):
 async def test_a_stretch_writes_no_more_when_its_part_is_over(volume, root, end):
     """Whoever helps is told; what it still brings goes nowhere."""
     part = begun(volume, digest=True)
-    ranges, over = part.open_up(len(DATA)), []
+    ranges, over = part.open_up(len(DATA)), list[Stretch]()
     ranges.on_over = over.append
     own = part.stretch
     helper = part.writer(ranges.split(own, 50_000))
@@ -456,7 +466,7 @@ async def test_reading_what_the_hash_has_not_seen_can_be_stopped(volume, root, m
 def left(root, *, digest=False, held=((0, 30_000), (60_000, 80_000)), change=None, note=True, of=DATA):
     """What the timeline kept of a dead attempt that had opened its part up."""
     volume = LocalVolume(root, "attempts/i/0")
-    part = Part(volume, entry_of(0, "a", of, digest=digest))
+    part: Any = Part(volume, entry_of(0, "a", of, digest=digest))
     part.validator = TAG
     part.write(of[: held[0][1]])
     ranges = part.open_up(len(of))
@@ -472,7 +482,7 @@ def left(root, *, digest=False, held=((0, 30_000), (60_000, 80_000)), change=Non
     directory.mkdir()
     for name, path in staged(root).items():
         if name.endswith(".note"):
-            changed = msgspec.structs.replace(read_note(path.read_bytes()), **(change or {}))
+            changed = msgspec.structs.replace(note_in(path), **(change or {}))
             path.write_bytes(msgspec.json.encode(changed))
         if note or not name.endswith(".note"):
             path.rename(directory / name)
@@ -567,7 +577,7 @@ async def test_c92_a_full_size_file_with_holes_is_never_taken_for_whole(root, di
     assert path.stat().st_size == len(DATA)
     if note != "none":
         beside = path.with_name(path.name + ".note")
-        told = msgspec.structs.replace(read_note(beside.read_bytes()), held=msgspec.UNSET)
+        told = msgspec.structs.replace(note_in(beside), held=msgspec.UNSET)
         beside.write_bytes(b'{"schema"' if note == "torn" else msgspec.json.encode(told))
     volume, part = await gone_on(root, digest=digest)
     assert (part.position, part.ranges) == (0, None)

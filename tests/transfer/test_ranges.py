@@ -1,6 +1,7 @@
 """The laws of ranges: whatever the streams do, what is held, taken and missing is the file."""
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -118,9 +119,17 @@ def test_what_is_not_held_of_some_bytes(pairs, data):
     assert found == [byte for byte in range(start, end) if byte not in mine]
 
 
+def watched():
+    """A file of a hundred bytes, and the streams that are told they are over."""
+    ranges: Any = Ranges(100)
+    over: list[Stretch] = []
+    ranges.on_over = over.append
+    return ranges, over
+
+
 def test_a_stretch_that_was_split_ends_where_the_other_begins():
     """Nothing comes twice, and bytes that were on their way already are counted."""
-    ranges = Ranges(100)
+    ranges, _ = watched()
     first = ranges.take_first()
     ranges.advance(first, 10)
     second = ranges.split(first, 50)
@@ -132,7 +141,7 @@ def test_a_stretch_that_was_split_ends_where_the_other_begins():
 @pytest.mark.parametrize("at", [9, 10, 100, 101])
 def test_where_a_stretch_cannot_be_split(at):
     """Each of the two has something to bring."""
-    ranges = Ranges(100)
+    ranges, _ = watched()
     first = ranges.take_first()
     ranges.advance(first, 10)
     with pytest.raises(ValueError, match="cannot be split"):
@@ -141,8 +150,7 @@ def test_where_a_stretch_cannot_be_split(at):
 
 def test_a_hedge_that_overtakes_ends_the_other():
     """Not before: the one that joined later has to catch up first."""
-    ranges, over = Ranges(100), []
-    ranges.on_over = over.append
+    ranges, over = watched()
     slow = ranges.take_first()
     hedge = ranges.overlap(slow)
     ranges.advance(slow, 10)
@@ -155,8 +163,7 @@ def test_a_hedge_that_overtakes_ends_the_other():
 
 def test_a_hedge_that_is_behind_to_the_end_is_over():
     """The other has brought all of it."""
-    ranges, over = Ranges(100), []
-    ranges.on_over = over.append
+    ranges, over = watched()
     fast = ranges.take_first()
     hedge = ranges.overlap(fast)
     ranges.advance(hedge, 30)
@@ -171,7 +178,7 @@ def test_a_hedge_that_is_behind_to_the_end_is_over():
 
 def test_the_end_of_a_stretch_shrinks_over_what_others_hold():
     """Of three that bring the same, the last need not read on to the end."""
-    ranges = Ranges(100)
+    ranges, _ = watched()
     first = ranges.take_first()
     hedge = ranges.overlap(first)
     tail = ranges.split(first, 60)
@@ -181,8 +188,7 @@ def test_the_end_of_a_stretch_shrinks_over_what_others_hold():
 
 def test_a_hedge_is_split_where_the_other_holds_what_it_keeps():
     """It has nothing to bring then, and is told."""
-    ranges, over = Ranges(100), []
-    ranges.on_over = over.append
+    ranges, over = watched()
     first = ranges.take_first()
     hedge = ranges.overlap(first)
     ranges.advance(first, 50)
@@ -193,7 +199,7 @@ def test_a_hedge_is_split_where_the_other_holds_what_it_keeps():
 
 def test_a_stretch_that_is_over_takes_nothing():
     """What is missing around its end is one piece."""
-    ranges = Ranges(100)
+    ranges, _ = watched()
     first = ranges.take_first()
     hedge = ranges.overlap(first)
     ranges.advance(first, 10)
@@ -204,8 +210,7 @@ def test_a_stretch_that_is_over_takes_nothing():
 
 def test_an_abandoned_file_is_written_to_no_more():
     """Those that help are told, once; what comes for a stretch is dropped."""
-    ranges, over = Ranges(100), []
-    ranges.on_over = over.append
+    ranges, over = watched()
     own = ranges.take_first()
     others = [ranges.split(own, 50), ranges.split(own, 25)]
     ranges.abandon()

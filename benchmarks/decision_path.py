@@ -52,7 +52,9 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 class Attempt(Running):
     """Advances at its own rate; to break it off ends nothing but a number."""
 
-    __slots__ = ("bps", "policy_bytes")
+    __slots__ = ("bps",)
+
+    bps: float
 
     def break_off(self, reason: BreakOff) -> None:
         """See ``Running``."""

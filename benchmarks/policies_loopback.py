@@ -105,10 +105,10 @@ def _sooner(change: Change, factor: int) -> Change:
 def on_the_wire(scenario: Scenario, policy: str) -> Figures:
     """One run of the real command."""
     with tempfile.TemporaryDirectory(prefix="cfetch-policies-") as folder:
-        if policy in ("ideal", "none"):
-            return run_once(
-                scenario, Path(folder), policy, faulty=policy == "none", flags=["--no-mitigation"]
-            )
+        if policy == "ideal":
+            return run_once(scenario, Path(folder), "ideal", faulty=False, flags=["--no-mitigation"])
+        if policy == "none":
+            return run_once(scenario, Path(folder), "none", faulty=True, flags=["--no-mitigation"])
         return run_once(scenario, Path(folder), "mitigated", faulty=True, flags=["--policy", policy])
 
 

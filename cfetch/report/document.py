@@ -107,7 +107,7 @@ class Mitigation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mitigations(msgspec.Struct, frozen=True, kw_only=True):
-    """All attempts cancelled as stragglers or lost to a second stream, and in ``shown`` those with the largest effect.
+    """All attempts cancelled as stragglers or lost to a second stream, in ``shown`` those that mattered most.
 
     ``saved_s`` sums over files, and files run side by side: it is not the time the run became shorter by.
     """

@@ -175,10 +175,10 @@ class Detector:
             gap_s=lost_s,
         )
 
-    def remaining_s(self, entry_id: int) -> None:  # noqa: ARG002
+    def remaining_s(self, entry_id: int) -> None:
         """Not known: the formula looks at no progress."""
 
-    def fresh_s(self, host: str, size_bytes: int) -> None:  # noqa: ARG002
+    def fresh_s(self, host: str, size_bytes: int) -> None:
         """Not known either."""
 
     def learned(self, wall_s: float) -> Knowledge:  # noqa: ARG002

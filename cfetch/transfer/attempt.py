@@ -6,7 +6,7 @@ or the whole run's is told by that reason and by the task's own count, never by 
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 
 from cfetch.clock import Clock
@@ -242,20 +242,10 @@ async def fetch(
             read = (
                 response.read if limiter is None else limiter.reader(response.read, url.host(), run, origin_s)
             )
-            at, write, note, monotonic = run.from_byte, part.write, run.note, clock.monotonic
-            while data := await read():
-                at += len(data)
-                if limit is not None and at > limit:
-                    part.restart()
-                    raise Refused(f"the server sends more than the {limit} bytes that were stated")
-                write(data)
-                note(monotonic() - origin_s, len(data))
-                stretch = part.stretch  # others may help from now on
-                if stretch is not None and not stretch.left_bytes and at != limit:
-                    response.close()  # the rest is theirs
-                    return
-                if part.must_wait:
-                    await _wait_for_volume(run, part, clock, origin_s)
+            at = await _receive(run, part, read, limit, clock, origin_s)
+            if at is None:
+                response.close()
+                return
         except BaseException:
             try:
                 if run.reason is not None:
@@ -289,6 +279,31 @@ def _accept(
     if asked.end_byte is None or verdict.body_bytes is None:
         return run.size_bytes
     return verdict.from_byte + verdict.body_bytes
+
+
+async def _receive(
+    run: Running,
+    part: Sink,
+    read: Callable[[], Awaitable[bytes]],
+    limit: int | None,
+    clock: Clock,
+    origin_s: float,
+) -> int | None:
+    """Write the body as it comes; where in the file it ended, or None if the rest of it is another's."""
+    at, write, note, monotonic = run.from_byte, part.write, run.note, clock.monotonic
+    while data := await read():
+        at += len(data)
+        if limit is not None and at > limit:
+            part.restart()
+            raise Refused(f"the server sends more than the {limit} bytes that were stated")
+        write(data)
+        note(monotonic() - origin_s, len(data))
+        stretch = part.stretch  # others may help from now on
+        if stretch is not None and not stretch.left_bytes and at != limit:
+            return None
+        if part.must_wait:
+            await _wait_for_volume(run, part, clock, origin_s)
+    return at
 
 
 async def _wait_for_volume(run: Running, part: Sink, clock: Clock, origin_s: float) -> None:

@@ -1,4 +1,4 @@
-"""What idle slots do while the last files are on their way: take a part of what another stream has left. Pure.
+"""What idle slots do while the last files are on their way: take some of what another stream has left. Pure.
 
 A stream that has much left is split: it goes on to the place where it and a fresh stream would be done at the
 same time, and the fresh one brings what lies beyond. One that crawls and has little left is hedged: a fresh

@@ -28,7 +28,7 @@ from cfetch.transfer.refresh import UrlRefresher
 from cfetch.transfer.retry import Limits
 from cfetch.transfer.schedule import NEVER, Schedule
 from cfetch.transfer.staging import let_pass, was_the_move
-from cfetch.transfer.streams import Extra, Streams
+from cfetch.transfer.streams import Extra
 from cfetch.transfer.tries import Tries
 from cfetch.transfer.widths import hosts_of, look_at_widths, workers_of
 from cfetch.verdict import judged
@@ -77,49 +77,24 @@ class Pool:
                 plan, settings, volumes, self, instant=instant, clock=clock, emit=emit, confirm=confirm
             )
         self.schedule = self._new_schedule()
-        self._policy = policy or policy_of(
-            settings.policy,
-            settings.straggler,
-            tick_s=settings.check_interval,
-            concurrency=settings.concurrency,
-            knowledge=knowledge,
-            wall_s=clock.wall(),
-        )
-        self._monitor = Monitor(
-            self._policy,
-            self.schedule,
-            settings,
-            clock,
-            self._origin_s,
-            emit,
-            self._host_lives,
-            on_check=self._share_out,
-            placing=self._placing,
-        )
-        self._streams = Streams(
-            settings,
-            self._policy,
-            self._hosts,
-            self._monitor,
-            total_bytes=plan.total_bytes,
-            clock=clock,
-            origin_s=self._origin_s,
-        )
+        self._policy = policy or self._own_policy(knowledge)
+        self._monitor = self._new_monitor()
         self._tries = Tries(
             settings,
             limits,
             self._hosts,
             self._policy,
             self._monitor,
-            self._streams,
             transport,
             headers=plan.headers,
+            total_bytes=plan.total_bytes,
             refresher=refresher,
             clock=clock,
             origin_s=self._origin_s,
             jitter=jitter,
             emit=emit,
         )
+        self._streams = self._tries.streams
         self._idle: deque[asyncio.Future[None]] = deque()  # workers that wait for something to start
         self._extras: deque[Extra] = deque()  # further streams that wait for a worker
         self._in_hand = 0  # entries
@@ -127,6 +102,30 @@ class Pool:
         self._workers: list[asyncio.Task[None]] = []
         self._stopping = self._has_mirrors = False  # the latter until an entry with mirrors is met
         self.fault: LocalFault | None = None
+
+    def _own_policy(self, knowledge: Knowledge) -> Policy:
+        settings = self._settings
+        return policy_of(
+            settings.policy,
+            settings.straggler,
+            tick_s=settings.check_interval,
+            concurrency=settings.concurrency,
+            knowledge=knowledge,
+            wall_s=self._clock.wall(),
+        )
+
+    def _new_monitor(self) -> Monitor:
+        return Monitor(
+            self._policy,
+            self.schedule,
+            self._settings,
+            self._clock,
+            self._origin_s,
+            self._emit,
+            self._host_lives,
+            on_check=self._share_out,
+            placing=self._placing,
+        )
 
     def _new_schedule(self) -> Schedule[Job]:
         plan, lanes = self._plan, self._placing and self._placing.arrivals.lanes

@@ -1,7 +1,7 @@
 """Further streams of entries that are on their way: idle workers bring a part of what another has left.
 
-The worker that has an entry in hand is its owner: it alone retries, verifies and publishes, and takes whatever
-is missing until the file is whole. A further stream tries once. Whatever ends it, what it has not brought is
+The worker that has an entry in hand is its owner: it alone retries, verifies and publishes, and takes what is
+missing until the file is whole. A further stream tries once. Whatever ends it, what it has not brought is
 missing again. So an entry never fails by being helped, and while no slot is idle nothing of this happens.
 """
 

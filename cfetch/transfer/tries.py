@@ -40,7 +40,10 @@ MIN_TAIL_BYTES = 64 << 10  # a shorter rest of a resumed file tells the server's
 
 
 class Tries:
-    """What all entries' tries share. ``headers`` are the manifest's; ``origin_s`` is the run's start."""
+    """What all entries' tries share.
+
+    ``headers`` are the manifest's, ``total_bytes`` the plan's; ``origin_s`` is the run's start.
+    """
 
     def __init__(
         self,
@@ -49,10 +52,10 @@ class Tries:
         hosts: Hosts,
         policy: Policy,
         monitor: Monitor,
-        streams: Streams,
         transport: Transport,
         *,
         headers: Headers,
+        total_bytes: int,
         refresher: UrlRefresher | None,
         clock: Clock,
         origin_s: float,
@@ -64,7 +67,15 @@ class Tries:
         self._hosts = hosts
         self._policy = policy
         self._monitor = monitor
-        self._streams = streams
+        self.streams = Streams(
+            settings,
+            policy,
+            hosts,
+            monitor,
+            total_bytes=total_bytes,
+            clock=clock,
+            origin_s=origin_s,
+        )
         self._transport = transport
         self._plan_headers = headers
         self._plan_secrets = {name: value.reveal() for name, value in headers}
@@ -92,12 +103,12 @@ class Tries:
                 if delay_s > 0 or not self.place(job):
                     return self._now() + delay_s
         finally:
-            self._streams.dismiss(job)
+            self.streams.dismiss(job)
 
     async def _bring(self, job: Job) -> SourceError | None:
         """Bring all of the file that no other stream brings; None when it is whole and verified."""
         part = job.part
-        while part.ranges is None or await self._streams.more(job):
+        while part.ranges is None or await self.streams.more(job):
             error = await self._renewed(job)
             if error is None:
                 error = await self._try_once(job)
@@ -119,7 +130,7 @@ class Tries:
         except LocalFault as met:
             fault = met
         finally:
-            self._streams.over(extra, fault, failed=error is not None and not isinstance(error, Straggling))
+            self.streams.over(extra, fault, failed=error is not None and not isinstance(error, Straggling))
 
     def place(self, job: Job) -> bool:
         """Take a place at the best of the job's sources that bears one more; whether there is one.
@@ -221,7 +232,7 @@ class Tries:
                 fresh=job.fresh or extra is not None,
                 limiter=self._limiter,
             )
-            if part.ranges is None:
+            if extra is None and part.ranges is None:
                 job.verified = part.verify(entry.size_bytes, entry.digest)
             self._end(job, run, "done", None)
             return None
@@ -264,7 +275,7 @@ class Tries:
             run.key, wanted, now_s, host=job.host, immune=immune, mitigations=job.mitigations
         )
         self._monitor.active[run.key] = (run, entry, job.host)
-        self._streams.began(run, job)
+        self.streams.began(run, job)
         self._emit(
             AttemptStarted(
                 t_s=now_s,
@@ -312,12 +323,12 @@ class Tries:
 
     def _over(self, run: Running) -> None:
         self._monitor.attempt_ended(run)
-        self._streams.ended(run)
+        self.streams.ended(run)
 
     def _unless_whole(self, job: Job, run: Running, failure: SourceError) -> SourceError | None:
         """What stays of ``failure``: None if the last byte had come, and the file is whole after all."""
         entry, part = job.entry, job.part
-        if run.size_bytes is None or part.position != run.size_bytes or not run.received:
+        if run.key < 0 or run.size_bytes is None or part.position != run.size_bytes or not run.received:
             return failure
         if part.ranges is not None:
             return None  # whoever owns it proves it

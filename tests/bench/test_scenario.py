@@ -1,6 +1,7 @@
 """Scenarios: what they say, what they refuse, and those that come with cfetch."""
 
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -63,18 +64,20 @@ def test_files_of_further_hosts_are_asked_for_there(written):
     """As the network's rule shares them out, by their places in the manifest."""
     scenario = load_scenario(written(FULL))
     hosts = (HostShare(), HostShare(share=2))
-    scenario = msgspec.structs.replace(scenario, network=Network(hosts=hosts))
+    network = Network(hosts=hosts)
+    scenario = msgspec.structs.replace(scenario, network=network)
     document = json.loads(scenario.manifest("http://a/", "http://b/"))
     assert document["base_url"] == "http://a/"
     for index, (row, name) in enumerate(zip(document["files"], scenario.names, strict=True)):
-        assert row["url"] == ("http://b/" if host_of(scenario.network, index) else "") + name
+        assert row["url"] == ("http://b/" if host_of(network, index) else "") + name
     assert {row["url"].startswith("http://b/") for row in document["files"]} == {True, False}
 
 
 def test_the_ideal_network_has_no_bad_connections_but_all_else(written):
     """What no client can do anything about stays: rates, link, changes, hosts."""
-    bad = {"slow": Slow(fraction=0.5, rate_bps=1), "stalls": Stall(fraction=0.5)}
-    stays = {"rate_bps": 5.0, "link_bps": 9.0, "changes": (Change(at_s=1, factor=2),), "requests": 3}
+    bad: dict[str, Any] = {"slow": Slow(fraction=0.5, rate_bps=1), "stalls": Stall(fraction=0.5)}
+    change = Change(at_s=1, factor=2)
+    stays: dict[str, Any] = {"rate_bps": 5.0, "link_bps": 9.0, "changes": (change,), "requests": 3}
     scenario = msgspec.structs.replace(load_scenario(written(FULL)), network=Network(**bad, **stays))
     assert scenario.spec(faulty=True).network == scenario.network
     assert scenario.spec(faulty=False).network == Network(**stays)

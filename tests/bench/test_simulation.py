@@ -166,6 +166,7 @@ def test_several_streams_write_one_part():
         part.validator = '"e"'
         part.write(bytes(10))
         ranges = part.open_up(100)
+        assert part.stretch is not None
         other = part.writer(ranges.split(part.stretch, 60))
         other.write(bytes(15))
         other.release()
@@ -173,8 +174,11 @@ def test_several_streams_write_one_part():
         part.release()
         assert (part.position, ranges.missing) == (65, [(50, 60), (75, 100)])
         for wanted in (10, 25):
-            last = part.writer(ranges.take_first())
-            assert last.stretch.left_bytes == wanted
+            stretch = ranges.take_first()
+            assert stretch is not None
+            assert stretch.left_bytes == wanted
+            last = part.writer(stretch)
+            assert last.stretch is stretch
             last.write(bytes(30))
             last.release()
         return part.position, ranges.is_whole, ranges.twice_bytes, lane._taken

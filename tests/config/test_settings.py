@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import FrozenInstanceError
+from typing import Any
 
 import pytest
 
@@ -44,14 +45,16 @@ def test_every_number_of_the_table_is_tested_here():
 @pytest.mark.parametrize(("key", "value"), CASES)
 def test_values_at_the_ends_of_the_range_are_taken(key, value):
     """The ends of a range belong to it unless it says `above`."""
-    others = {"concurrency": 1} if key == "max_concurrency" else {}
-    assert getattr(Settings(**others, **{key: value}), key) == value
+    options: dict[str, Any] = {key: value}
+    if key == "max_concurrency":
+        options["concurrency"] = 1  # it may not be more
+    assert getattr(Settings(**options), key) == value
 
 
 def test_a_search_upwards_begins_at_the_concurrency():
     """Less than it would be no search; the message names both."""
     assert Settings(concurrency=16, max_concurrency=16).max_concurrency == 16
-    with pytest.raises(ConfigError, match="max_concurrency is 15 but must be at least concurrency.* is 16"):
+    with pytest.raises(ConfigError, match=r"max_concurrency is 15 but must be at least concurrency.* is 16"):
         Settings(concurrency=16, max_concurrency=15)
 
 

@@ -177,6 +177,10 @@ def test_those_under_way_are_not_taken_down_anew_for_a_trifle():
     rates = [100.0, 105.0, 50.0]
     seen = []
     for rate in rates:
-        learned.running({"h": fit_of_running([rate] * 3, [0.1] * 3)})
-        seen.append(round(1 / learned.of("h").s_per_byte))
+        fit = fit_of_running([rate] * 3, [0.1] * 3)
+        assert fit is not None
+        learned.running({"h": fit})
+        known = learned.of("h")
+        assert known is not None
+        seen.append(round(1 / known.s_per_byte))
     assert seen == [100, 100, 50]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from cfetch.config.straggler import StragglerConfig
 from cfetch.straggler.adaptive import Adaptive
 from cfetch.straggler.knowledge import NOTHING
+from cfetch.straggler.policy import Flagged
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
@@ -85,10 +86,10 @@ def at(rate_bps):
 class Story:
     """``flagged``: (second, key); ``found``: the flags; ``held``: the words of checks that held back."""
 
-    flagged: list = field(default_factory=list)
-    found: list = field(default_factory=list)
-    held: list = field(default_factory=list)
-    ended: dict = field(default_factory=dict)
+    flagged: list[tuple[float, int]] = field(default_factory=list)
+    found: list[Flagged] = field(default_factory=list)
+    held: list[str] = field(default_factory=list)
+    ended: dict[int, float] = field(default_factory=dict)
 
     @property
     def keys(self):
@@ -97,7 +98,8 @@ class Story:
 
 def play(policy, streams, until_s, *, from_s=0.0, order=None):
     """Let it run; who is flagged is cancelled, and goes on as its ``again`` says, or not at all."""
-    story, waiting, running = Story(), sorted(streams, key=lambda s: s.start_s), {}
+    story, waiting = Story(), sorted(streams, key=lambda s: s.start_s)
+    running: dict[int, Stream] = {}
     ticks = round((until_s - from_s) / policy.tick_s)
     for tick in range(1, ticks + 1):
         then_s, now_s = from_s + (tick - 1) * policy.tick_s, from_s + tick * policy.tick_s

@@ -287,8 +287,10 @@ def test_a_host_that_throttles_gets_no_more_places():
     hosts.left("h", 4.0)
     assert wide(1, hosts, from_s=4.25) is False
     hosts.ended("h", None, 6.0, started_s=5.0, received=0, jitter=0.5)
-    assert hosts._hosts["h"].places == 5
-    assert hosts._hosts["h"].width.places == 8
+    host = hosts._hosts["h"]
+    assert host.places == 5
+    assert host.width is not None
+    assert host.width.places == 8
 
 
 def test_stragglers_halve_a_hosts_places():

@@ -30,7 +30,7 @@ def received(outcome, path):
 
 @pytest.mark.parametrize("digest", [False, True])
 def test_a_large_file_comes_in_several_streams(tmp_path, digest):
-    """Eight slots, one file: nearly eight times as fast. Twice come only bytes that were on their way already."""
+    """Eight slots, one file: nearly eight times as fast. Only bytes that were on their way come twice."""
     entries = entries_for({"a": SLOW}, digest=digest)
     outcome = run(tmp_path, {"a": SLOW}, entries)
     assert outcome.tree == {"a": BODY}
@@ -189,4 +189,6 @@ def test_progress_counts_every_byte_once(tmp_path):
     busiest = max(looks, key=lambda look: len(look.active))
     assert {view.state for view in busiest.active} <= {"segment", "slow"}
     assert len(busiest.active) == 8
-    assert sum(view.size_bytes for view in busiest.active) <= len(BODY)
+    sizes = [view.size_bytes for view in busiest.active if view.size_bytes is not None]
+    assert len(sizes) == 8
+    assert sum(sizes) <= len(BODY)

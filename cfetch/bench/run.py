@@ -14,7 +14,7 @@ from cfetch.bench.compare import compare
 from cfetch.bench.peers import installed, race
 from cfetch.bench.scenario import Scenario
 from cfetch.bench.scenario_file import find_scenario
-from cfetch.config.settings import Settings
+from cfetch.config.layers import resolve
 from cfetch.errors import ConfigError, LocalFault
 from cfetch.report.bench_document import Comparison, Machine
 
@@ -50,7 +50,7 @@ def run(options: BenchOptions, say: Callable[[str], None] = lambda _: None) -> C
     scenario = find_scenario(options.scenario or ("stragglers-quick" if options.quick else "stragglers"))
     if options.policy is not None:
         scenario = msgspec.structs.replace(scenario, options={"policy": options.policy})
-    settings = Settings(policy=scenario.options.get("policy", Settings().policy))
+    settings = resolve(flags=scenario.options, env={}).settings
     folder = options.folder or Path(tempfile.gettempdir())
     if options.peers and scenario.network is not None and len(scenario.network.hosts) > 1:
         raise ConfigError(f"{scenario.name} has several hosts; other tools are run on one: leave out --peers")

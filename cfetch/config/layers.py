@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cfetch.config.kinds import Kind
-from cfetch.config.settings import KINDS, Settings
+from cfetch.config.settings import FORMULA, KINDS, Settings
 from cfetch.errors import ConfigError
 from cfetch.secret import printable
 
@@ -53,6 +53,9 @@ def resolve(
                 problems.append(f"{where}: {_shown(name, raw)} {error}")
     if problems:
         raise ConfigError("\n".join(problems))
+    for name in FORMULA:
+        if origins["policy"] == "default" and origins[name] != "default":
+            values["policy"], origins["policy"] = "cloudfetch", origins[name]
     return Resolved(Settings(**values), origins)
 
 

@@ -12,7 +12,6 @@ from cfetch.bench.network import HostShare, Network, Slow, Stall, connection_of
 from cfetch.bench.run import BenchOptions, run
 from cfetch.bench.scenario import Scenario
 from cfetch.bench.spec import Asked
-from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError, LocalFault
 from cfetch.events import AttemptRecord, FileRecord
 from cfetch.report.bench_document import Comparison
@@ -235,7 +234,7 @@ def test_a_policy_stands_in_for_the_scenario_s_options(tmp_path, monkeypatch):
         ["--concurrency", "16", "--padding", "200ms"],
     ]
     assert (told.policy, told.options) == ("adaptive", {"policy": "adaptive"})
-    assert (plain.policy, plain.options) == (Settings().policy, {"padding": "200ms"})
+    assert (plain.policy, plain.options) == ("cloudfetch", {"padding": "200ms"})
     with pytest.raises(ConfigError, match="policy"):
         run(BenchOptions(scenario=str(scenario), folder=tmp_path, policy="best"))
 

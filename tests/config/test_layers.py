@@ -3,7 +3,7 @@
 import pytest
 
 from cfetch.config.layers import resolve, show
-from cfetch.config.settings import KINDS, Settings
+from cfetch.config.settings import FORMULA, KINDS, Settings
 from cfetch.errors import ConfigError
 
 
@@ -227,3 +227,15 @@ def test_an_error_repeats_no_url():
     with pytest.raises(ConfigError, match="must be a host or https") as caught:
         resolve(flags={"statement_host": "https://me:s3cret@h.test"}, env={})
     assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", FORMULA)
+def test_an_option_of_the_formula_chooses_it(name, tmp_path):
+    """It would have no effect otherwise; whoever names a policy gets that one."""
+    flags = {name: KINDS[name].show(getattr(Settings(), name))}
+    assert resolve(flags={}, env={}).settings.policy == "adaptive"
+    chosen = resolve(flags=flags, env={})
+    assert chosen.settings.policy == "cloudfetch"
+    assert chosen.origins["policy"] == chosen.origins[name]
+    assert resolve(flags={**flags, "policy": "adaptive"}, env={}).settings.policy == "adaptive"
+    assert resolve(flags={"multiplier": "2"}, env={}).settings.policy == "adaptive"

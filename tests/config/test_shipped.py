@@ -34,7 +34,7 @@ def test_cloud_file_changes_only_what_it_names(cloud):
     settings = resolve(flags={}, env={}, file=path).settings
     changed = {name for name in KINDS if getattr(settings, name) != getattr(Settings(), name)}
     assert changed == load(path).keys()
-    assert "padding" in changed
+    assert settings.policy == "adaptive"  # what is normal at a cloud is learned, not stated
 
 
 @pytest.mark.parametrize("cloud", CLOUDS)
@@ -42,5 +42,5 @@ def test_cloud_file_tells_fact_from_judgement(cloud):
     """Every value's comment says what is documented and what is our own opinion."""
     paragraphs = (CONFIGS / f"{cloud}.yaml").read_text().split("\n\n")
     valued = [text for text in paragraphs if any(not line.startswith("#") for line in text.splitlines())]
-    assert len(valued) >= 2
+    assert valued
     assert all("Documented: " in text or "Judgement: " in text for text in valued)

@@ -122,8 +122,8 @@ class Settings:
         str,
         choice(
             ("adaptive", "cloudfetch"),
-            "How a straggler is recognised: by live progress, or by the CloudFetch formula, which its options "
-            "(--quantile to --check-interval) choose too.",
+            "How a straggler is recognised: by live progress, or by the CloudFetch formula; its options "
+            "(--quantile to --check-interval) choose it too.",
             "never slower in 20 simulated scenarios, and up to seven times faster; docs/stragglers.md",
         ),
     ] = "adaptive"

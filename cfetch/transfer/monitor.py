@@ -150,7 +150,7 @@ class Monitor:
                 t_s=now_s,
                 active_downloads=check.active,
                 completed_downloads=check.finished,
-                stragglers=[flagged.id for flagged in check.stragglers],
+                stragglers=[self.active[flagged.id][0].id for flagged in check.stragglers],
                 median_bps=check.median_bps,
             )
         )

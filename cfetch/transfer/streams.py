@@ -58,8 +58,13 @@ class Streams:
         self._origin_s = origin_s
         self._most = settings.segments
         self._hedge_bytes = int(settings.hedge_budget * total_bytes) if settings.hedge else 0
-        self.is_on = settings.policy == "adaptive" and settings.mitigation
-        self.is_on = self.is_on and (self._most > 1 or self._hedge_bytes > 0)
+        is_limited = settings.limit_rate is not None or settings.limit_rate_per_host is not None
+        self.is_on = (
+            settings.policy == "adaptive"
+            and settings.mitigation
+            and not is_limited  # then one stream is as fast as many
+            and (self._most > 1 or self._hedge_bytes > 0)
+        )
         self._leads: dict[int, tuple[Running, Job]] = {}
         self._extras: dict[int, Extra] = {}
         self._hedged: set[Stretch] = set()

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from cfetch.clock import VirtualClock, run_virtual
-from cfetch.config.settings import Settings
+from cfetch.config.settings import FORMULA, Settings
 from cfetch.events import (
     AttemptStarted,
     EntryFinished,
@@ -179,7 +179,8 @@ def drive(
 
     async def main():
         volume = LocalVolume(root, "attempts/i/0")
-        resolved = Settings(**{"durability": "crash", **settings})  # group commit has tests of its own
+        meant = {"policy": "cloudfetch"} if settings.keys() & set(FORMULA) else {}  # as ``resolve`` does
+        resolved = Settings(**{"durability": "crash", **meant, **settings})  # group commit has tests of its own
         pool = Pool(
             plan,
             resolved,

@@ -147,7 +147,7 @@ def test_a_held_host_does_not_keep_entries_from_their_mirrors(tmp_path):
     outcome = drive(tmp_path, scripts, entries, concurrency=1)
     times = {a.path: a.t_s for a in outcome.transport.opens}
     assert times["m1/z"] == 0.0
-    assert times["y"] == pytest.approx(50.0)
+    assert times["y"] == pytest.approx(50.0, abs=0.002)
     assert outcome.statuses == ["done"] * 3
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import msgspec
 
+from cfetch.errors import LocalFault
+from cfetch.placement.private_file import replace_private
 from cfetch.secret import printable
 from cfetch.straggler.knowledge import NOTHING, Knowledge, is_sound, merged
 
@@ -35,28 +37,16 @@ def read_baseline(state: Path) -> tuple[Knowledge, str | None]:
 
 
 def keep_baseline(state: Path, learned: Knowledge, wall_s: float) -> None:
-    """Add ``learned`` to what stands there: a kill leaves the old file or the new one. Never raises OSError.
+    """Add ``learned`` to what stands there: a kill leaves the old file or the new one. Raises nothing.
 
-    Of two runs that end at once the later one's file stays, without what the other has just added.
+    Of two runs that end at once the later one's file stays, without what the other has just added; if they
+    write at the very same moment it may be neither's, and is not used.
     """
     if not learned.hosts:
         return
     before, _ = read_baseline(state)
-    data = msgspec.json.encode(merged(before, learned, wall_s))
-    hidden = state / f".{NAME}.{os.getpid()}"
-    with suppress(OSError):
-        hidden.unlink(missing_ok=True)  # of a run that was killed here, or a stranger's link
-        try:
-            with os.fdopen(
-                os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb"
-            ) as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            hidden.replace(state / NAME)
-        except OSError:
-            hidden.unlink(missing_ok=True)
-            raise
+    with suppress(LocalFault):
+        replace_private(state / NAME, msgspec.json.encode(merged(before, learned, wall_s)))
 
 
 _NOT_OURS = "it is no baseline of this version of cfetch"

@@ -103,12 +103,16 @@ def test_a_strangers_file_is_not_used(tmp_path):
     assert read_baseline(tmp_path)[0] == NOTHING
 
 
-def test_what_a_killed_run_of_this_number_has_left_is_replaced(tmp_path):
-    """Or what somebody has put there: it is removed, not written to."""
-    (tmp_path / "mine").write_bytes(b"precious")
-    (tmp_path / f".baseline.json.{os.getpid()}").symlink_to(tmp_path / "mine")
+def test_what_a_killed_run_has_left_is_replaced(tmp_path):
+    """But what somebody has put there to lead us elsewhere is not written to."""
+    hidden = tmp_path / ".baseline.json"
+    hidden.write_bytes(b"half of")
     keep_baseline(tmp_path, A, NOW_S)
     assert read_baseline(tmp_path) == (A, None)
+    assert not hidden.exists()
+    (tmp_path / "mine").write_bytes(b"precious")
+    hidden.symlink_to(tmp_path / "mine")
+    keep_baseline(tmp_path, A, NOW_S)
     assert (tmp_path / "mine").read_bytes() == b"precious"
 
 

@@ -30,7 +30,7 @@ CALLS = (
     "mkdir", "mkdirat", "unlink", "unlinkat", "rmdir", "ftruncate", "close", "flock", "fsetxattr",
 )  # fmt: skip
 _CALL = re.compile(r"(\d+) +(\w+)\(")
-_STAYS = re.compile(r"metrics|baseline[.]json|timeline|attempts|heartbeats|plans|metrics/.*|timeline/.*[.]completed")
+_STAYS = re.compile(r"metrics|[.]?baseline[.]json|timeline|attempts|heartbeats|plans|metrics/.*|timeline/.*[.]completed")
 _FOR_A_DAY = re.compile(
     r"plans/([.]?[0-9TZ]+-[0-9a-f]+)(/.*)?|lock[.].*|.*/[.].*[.]tmp"
 )  # of runs that died: timeline.clean

@@ -4,6 +4,7 @@ Left alone it would have been done at its projection; what came instead is the e
 cancelled attempt's projection, so that the savings of one file add up and nothing is counted twice.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -33,7 +34,9 @@ def judged(record: FileRecord, *, stall_timeout_s: float) -> FileRecord:
     """The record, with the verdict on each cancelled attempt in it.
 
     One that stood still would have been ended by the stall rule, ``stall_timeout_s`` after its last byte, and
-    what came instead would have come so much later: that is its projection.
+    what came instead would have come so much later: that is its projection. But if what followed on one
+    without any byte waited for its first byte as long as that one had, the file was late, not the connection:
+    left alone it would have come sooner, by as much as it had been asked for sooner.
     """
     if all(one.outcome not in _CANCELLED for one in record.attempts):
         return record
@@ -77,7 +80,10 @@ def _verdicts(record: FileRecord, stall_timeout_s: float | None) -> list[Verdict
             continue
         range_s = _range_end_s(record, at) if has_helpers and finish_s is not None else finish_s
         instead_s = in_stead.get(attempt.to_byte, range_s)
-        projected_s = _projected_s(record, attempt, rate_bps, instead_s, stall_timeout_s)
+        if instead_s is not None and (lost_s := _asked_in_vain_s(record.attempts, at)):
+            projected_s: float | None = instead_s - lost_s
+        else:
+            projected_s = _projected_s(record, attempt, rate_bps, instead_s, stall_timeout_s)
         saved_s = None if projected_s is None or instead_s is None else projected_s - instead_s
         found.append(Verdict(attempt, rate_bps, projected_s, saved_s, wasted[at]))
         if projected_s is not None and instead_s is not None:
@@ -119,6 +125,16 @@ def _projected_s(
     if end is None:
         return None
     return attempt.end_s + max(0, end - attempt.from_byte - attempt.bytes) / rate_bps
+
+
+def _asked_in_vain_s(attempts: Sequence[AttemptRecord], at: int) -> float:
+    """By how much an attempt without any byte was asked for sooner than its successor that waited as long."""
+    silent = attempts[at]
+    after = next((one for one in attempts[at + 1 :] if one.start_s >= silent.end_s and not one.helper), None)
+    if silent.first_byte_s is not None or after is None:
+        return 0.0
+    waited_s = (after.end_s if after.first_byte_s is None else after.first_byte_s) - after.start_s
+    return after.start_s - silent.start_s if waited_s >= silent.end_s - silent.start_s else 0.0
 
 
 def _range_end_s(record: FileRecord, at: int) -> float:

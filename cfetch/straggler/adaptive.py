@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from cfetch.config.straggler import StragglerConfig
 from cfetch.straggler.baseline import RunningMedian
-from cfetch.straggler.blame import HOLD_S, Crowd, Suspect, rule
+from cfetch.straggler.blame import NORMAL, Crowd, Suspect, Tests, rule
 from cfetch.straggler.feedback import Budget, Feedback
 from cfetch.straggler.fresh import LEAST, MOST_HOSTS, Fit, Fresh, Sample, fit_of_running
 from cfetch.straggler.knowledge import Knowledge, aged
@@ -52,6 +52,7 @@ class _Attempt:
         "flagged",
         "host",
         "immune",
+        "is_sample",
         "judged",
         "key",
         "patience",
@@ -69,6 +70,7 @@ class _Attempt:
         self.immune = False
         self.patience = 1.0
         self.flagged = False
+        self.is_sample = True
         self.slot: int | None = None
         self.first_s: float | None = None
         self.judged: tuple[object, ...] = ()  # by what
@@ -108,7 +110,8 @@ class Adaptive:
         self._checked_s: float | None = None
         self._lost_s = 0.0  # seconds for which our own process stood still
         self._refit_s = -math.inf
-        self._tested_s = self._next_s = -math.inf  # the next look for stragglers
+        self._tests = Tests()
+        self._next_s = -math.inf  # the next look for stragglers
         self._held_back: str | None = None
 
     @property
@@ -161,10 +164,11 @@ class Adaptive:
             return
         if key >= 0:
             self._count(key)
-        self._feedback.finished(key, now_s)
+        first_s = None if first_byte_s is None else max(first_byte_s - attempt.began_s, 0.0)
+        self._feedback.finished(key, now_s, first_s)
         self._budget.finished(now_s, size_bytes or 0)
-        if size_bytes:
-            self._learn(attempt, size_bytes, now_s, first_byte_s)
+        if size_bytes and attempt.is_sample:
+            self._learn(attempt, size_bytes, now_s, first_s)
 
     def _count(self, key: int) -> None:
         if key >= len(self._finished):
@@ -224,10 +228,8 @@ class Adaptive:
         late_s = now_s - self._checked_s if self._checked_s is not None else 0.0
         lost_s = gap_s(self._checked_s, now_s)
         self._checked_s = now_s
-        if lost_s:
-            self._lost_s += lost_s
-        elif late_s > LATE_TICKS * TICK_S:
-            self._lost_s += late_s - TICK_S
+        if lost_s or late_s > LATE_TICKS * TICK_S:
+            self._lose(lost_s or late_s - TICK_S, now_s)
         stragglers: list[Flagged] = []
         held_back = None
         if not lost_s and self._watch(now_s, attempts):
@@ -242,6 +244,14 @@ class Adaptive:
             gap_s=lost_s,
             held_back=held_back,
         )
+
+    def _lose(self, lost_s: float, now_s: float) -> None:
+        """Our own process stood still; of who began in that time nobody knows for how long it did."""
+        self._lost_s += lost_s
+        own_s = now_s - self._lost_s
+        for attempt in self._live.values():
+            if attempt.start_s > own_s:
+                attempt.start_s, attempt.is_sample = own_s, False
 
     def _watch(self, now_s: float, attempts: Collection[Live]) -> bool:
         """Take down how far those have come that are old enough; whether there are any."""
@@ -280,6 +290,8 @@ class Adaptive:
                 self._is_young = True
                 if live.first_byte_s is not None:
                     self._flows(attempt, live.first_byte_s)
+                else:
+                    self._feedback.silent(attempt.key, own_s - attempt.start_s)
             self._slots.append(attempt.slot)
 
     def _is_watched(self, key: int) -> bool:
@@ -324,7 +336,7 @@ class Adaptive:
         """Tell the evidence what the attempt is judged by, unless it knows."""
         size_bytes = attempt.size_bytes
         fit = self._fresh.of(attempt.host, size_bytes) if size_bytes else None
-        judged = (fit, size_bytes, self._feedback.leniency)
+        judged = (fit, size_bytes, self._feedback.leniency, self._feedback.patience_s(attempt.host))
         if judged == attempt.judged or self._evidence is None or attempt.slot is None:
             return
         attempt.judged = judged
@@ -332,7 +344,9 @@ class Adaptive:
         self._evidence.judge(attempt.slot, size, None if fit is None else self._terms(attempt, fit, size))
 
     def _terms(self, attempt: _Attempt, fit: Fit, size: float) -> Terms:
-        return terms_of(fit, size, self._config.multiplier, self._feedback.leniency * attempt.patience)
+        terms = terms_of(fit, size, self._config.multiplier, self._feedback.leniency * attempt.patience)
+        silent_s = terms.silent_s * attempt.patience**2
+        return terms._replace(silent_s=max(silent_s, self._feedback.patience_s(attempt.host)))
 
     def _stragglers(self, now_s: float, live: Iterable[Live]) -> tuple[list[Flagged], str | None]:
         """Who is to be broken off, and in words why some who are too slow are not."""
@@ -359,15 +373,23 @@ class Adaptive:
         for host, suspects in by_host.items():
             ruling = rule(suspects, crowds[host], own_s)
             found += ruling.guilty
-            if ruling.test is not None and own_s - self._tested_s >= HOLD_S:
-                self._tested_s = own_s
-                found.append(ruling.test)
+            found += self._tests.of(ruling, own_s, self._runs_well(self._tests.key))
             if ruling.excused:
                 excused[host] = ruling.excused
         if sum(excused.values()) > MANY:
             self._next_s = own_s + REFIT_S
         self._held_back = self._why(excused)
         return self._flag(found, now_s, attempts), self._held_back
+
+    def _runs_well(self, key: int | None) -> bool:
+        """Whether the entry has ended or the attempt has its usual pace."""
+        if key is None or self._evidence is None:
+            return False
+        if 0 <= key < len(self._finished) and self._finished[key]:
+            return True
+        attempt = self._live.get(key)
+        pace = None if attempt is None or attempt.slot is None else self._evidence.paces()[attempt.slot]
+        return pace is not None and min(pace) >= NORMAL
 
     def _suspect(self, attempt: _Attempt, live: Live | None, slot: int) -> Suspect | None:
         """The attempt as a suspect, if it is one still when what is lost by breaking it off counts too."""
@@ -378,7 +400,7 @@ class Adaptive:
         age_s = self._evidence.age_s(slot)
         own_s = attempt.start_s
         if not live.received:
-            return Suspect(attempt.key, terms.silent_s / age_s, own_s, own_s, 0.0)
+            return Suspect(attempt.key, terms.silent_s / age_s, own_s, own_s, 0.0, not attempt.immune)
         needed = attempt.size_bytes - (live.received if live.resumable else 0)
         left_s = self._evidence.remaining_s(slot) - terms.limit_s
         fresh_s = terms.limit_s_per_byte * needed
@@ -390,7 +412,7 @@ class Adaptive:
         since_s = own_s if whole_life else max(own_s, self._evidence.now_s - LATELY_S)
         confirm_s = min(CONFIRM_SHARE * normal_s - TICK_S, MOST_CONFIRM_S)
         excuse = max(fresh_s / left_s, settle_s / age_s)
-        return Suspect(attempt.key, excuse, since_s, own_s, confirm_s)
+        return Suspect(attempt.key, excuse, since_s, own_s, confirm_s, live.resumable and not attempt.immune)
 
     def _crowds(self, hosts: Collection[str]) -> dict[str, Crowd]:
         assert self._evidence is not None
@@ -416,7 +438,8 @@ class Adaptive:
     def _flag(self, keys: Iterable[int], now_s: float, attempts: dict[int, Live]) -> list[Flagged]:
         """Those of ``keys`` that may be flagged within the budget, who have most left to do first."""
         allowed = self._budget.allowed(now_s)
-        left = [(self._left_s(key), key) for key in keys if not self._is_safe(key)]
+        may = [key for key in keys if not (self._live[key].immune or self._live[key].flagged)]
+        left = [(self._left_s(key), key) for key in may]
         flagged = []
         lost_bytes = 0  # by those of this check
         running = sum(live.received for live in attempts.values()) if left else 0
@@ -434,10 +457,6 @@ class Adaptive:
         remaining_s = self.remaining_s(key)
         return math.inf if remaining_s is None else remaining_s
 
-    def _is_safe(self, key: int) -> bool:
-        attempt = self._live[key]
-        return attempt.immune or attempt.flagged
-
     def _flagged(self, attempt: _Attempt, live: Live, remaining_s: float, now_s: float) -> Flagged:
         attempt.flagged = True
         if attempt.key >= 0:
@@ -447,12 +466,14 @@ class Adaptive:
         size_bytes, terms = attempt.size_bytes or 0, self._evidence.terms(attempt.slot)
         expected_s = terms.limit_s + size_bytes * terms.limit_s_per_byte
         fresh_s = self.fresh_s(attempt.host, size_bytes) or 0.0
-        projected_s = now_s + (remaining_s if math.isfinite(remaining_s) else STALL_S + fresh_s)
-        self._feedback.mitigated(attempt.key, projected_s)
         elapsed_s = now_s - attempt.began_s - live.held_s(now_s)
+        projected_s = None  # of who is silent nobody knows
+        if live.received:
+            projected_s = now_s + (remaining_s if math.isfinite(remaining_s) else STALL_S + fresh_s)
+        self._feedback.mitigated(attempt.key, attempt.host, projected_s, elapsed_s)
         return Flagged(attempt.key, elapsed_s, expected_s, projected_s)
 
-    def _learn(self, attempt: _Attempt, size_bytes: int, now_s: float, first_byte_s: float | None) -> None:
+    def _learn(self, attempt: _Attempt, size_bytes: int, now_s: float, first_s: float | None) -> None:
         """A sample; and a witness, if it was normal."""
         end_s = now_s - self._lost_s
         duration_s = max(end_s - attempt.start_s, MIN_ELAPSED_S)
@@ -465,7 +486,7 @@ class Adaptive:
                     del self._normal[next(iter(self._normal))]
                 normal = self._normal[attempt.host] = deque(maxlen=RECENT_NORMAL)
             normal.append(attempt.start_s)
-        first_s = None if first_byte_s is None else min(max(first_byte_s - attempt.began_s, 0.0), duration_s)
+        first_s = None if first_s is None else min(first_s, duration_s)
         self._fresh.add(attempt.host, Sample(size_bytes, duration_s, first_s, end_s))
 
     def _end(self, key: int) -> _Attempt | None:

@@ -5,15 +5,17 @@ at their normal pace, and files that began since it has been slow and have ended
 are slow too, each is compared with them instead of with better times.
 """
 
+import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-__all__ = ["Crowd", "Ruling", "Suspect", "rule"]
+__all__ = ["Crowd", "Ruling", "Suspect", "Tests", "rule"]
 
 LEAST_CROWD = 4  # attempts that tell how fast the network is: the median of three is one attempt's word
 NORMAL = 2 / 3  # of the usual pace, and a witness runs well; so the multiplier of the formula, turned round
 CLEAR = 3  # witnesses for each suspect: at most a quarter is slow, which is no matter of the network
+TRY_S = 6.0  # three times HOLD_S: where all are slow and stay so, only a fresh attempt can tell why
 HOLD_S = 2.0  # twice the short window: a change of the network has reached all by then
 
 
@@ -21,7 +23,8 @@ class Suspect(NamedTuple):
     """An attempt that is far too slow, since ``since_s`` at the latest, as was first seen at ``seen_s``.
 
     ``excuse``: it is none where the network has less than this share of its usual pace. ``confirm_s``: for so
-    long it has to be seen before it is broken off.
+    long it has to be seen before it is broken off. ``is_free``: breaking it off
+    is allowed, and loses no byte.
     """
 
     key: int
@@ -29,6 +32,7 @@ class Suspect(NamedTuple):
     since_s: float
     seen_s: float
     confirm_s: float
+    is_free: bool = True
 
 
 class Crowd(NamedTuple):
@@ -59,22 +63,27 @@ class Crowd(NamedTuple):
 
 
 class Ruling(NamedTuple):
-    """Keys of those who may be broken off now, and of one that may be as a test; how many are excused."""
+    """Keys of those who may be broken off now, and of one that may be as a test; how many are excused.
+
+    ``probe``: one of the excused that may be tried where there is nobody to test.
+    """
 
     guilty: list[int]
     test: int | None
     excused: int
+    probe: int | None = None
 
 
 def rule(suspects: Iterable[Suspect], crowd: Crowd, now_s: float) -> Ruling:
     """Who of one host's suspects is to blame.
 
     Few among many are so at once. Half of all are, once they have been slow for ``HOLD_S`` while as many
-    others do well. If there are fewer others, one may be tried.
+    others do well. If there are fewer others, one may be tried; so may one of those who excuse one another
+    for ``TRY_S``, the slowest, if that loses no byte.
     """
     began_s = sorted(crowd.began_s)
     accused: list[tuple[Suspect, int]] = []
-    excused = 0
+    excused: list[Suspect] = []
     by_others: dict[int, tuple[float, int]] = {}
     for suspect in suspects:
         others = len(began_s) - bisect_left(began_s, suspect.since_s)
@@ -85,7 +94,7 @@ def rule(suspects: Iterable[Suspect], crowd: Crowd, now_s: float) -> Ruling:
         if pace > suspect.excuse:
             accused.append((suspect, witnesses))
         else:
-            excused += 1
+            excused.append(suspect)
     guilty: list[int] = []
     doubtful: list[Suspect] = []
     for suspect, witnesses in accused:
@@ -98,4 +107,32 @@ def rule(suspects: Iterable[Suspect], crowd: Crowd, now_s: float) -> Ruling:
         elif waited:
             doubtful.append(suspect)
     test = min(doubtful, key=lambda suspect: (suspect.seen_s, suspect.key)).key if doubtful else None
-    return Ruling(guilty, test, excused + len(accused) - len(guilty))
+    patient = [suspect for suspect in excused if suspect.is_free and now_s - suspect.seen_s >= TRY_S]
+    probe = min(patient, key=lambda suspect: (suspect.excuse, suspect.key)).key if patient else None
+    return Ruling(
+        guilty, test, len(excused) + len(accused) - len(guilty), None if test is not None else probe
+    )
+
+
+class Tests:
+    """When one may be tried: after some time, or once the one before, ``key``, runs well."""
+
+    def __init__(self) -> None:
+        self.key: int | None = None
+        self._tested_s = -math.inf
+        self._probe_s = TRY_S
+
+    def of(self, ruling: Ruling, now_s: float, runs_well: bool) -> list[int]:
+        """The key to be tried, if any; ``runs_well``: what followed on the last one does.
+
+        Where probes bring nothing it is the network, and they become half as frequent each time.
+        """
+        key, wait_s = (ruling.probe, self._probe_s) if ruling.test is None else (ruling.test, HOLD_S)
+        if key is None or (now_s - self._tested_s < wait_s and not runs_well):
+            return []
+        if runs_well:
+            self._probe_s = TRY_S
+        elif ruling.test is None:
+            self._probe_s *= 2
+        self.key, self._tested_s = key, now_s
+        return [key]

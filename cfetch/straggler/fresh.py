@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from cfetch.straggler.knowledge import HostKnowledge, Knowledge
+from cfetch.straggler.knowledge import MAX_SPREAD, HostKnowledge, Knowledge
 from cfetch.straggler.metrics import MIN_ELAPSED_S
 
 __all__ = ["LEAST", "MOST_HOSTS", "Fit", "Fresh", "Sample", "fit_of", "fit_of_running", "middle"]
@@ -25,12 +25,13 @@ HALF_LIFE_S = 60.0  # a class counts half for each minute by which the others' s
 SAME = 0.1  # a tenth more or less changes no decision
 REFIT_S = 0.5  # a fit of 300 samples takes a millisecond
 OLD = 0.05  # of the weight of the others: such a class is left out; five minutes
-MOST_HOSTS = 4096  # some 40 MB at most; the host that was met first is forgotten first
+MOST_HOSTS = 4096  # the host that was met first is forgotten first
+MOST_SAMPLES = 1 << 17  # of all hosts, as many as of 4,096 with one size class; some 60 MB with all else
 REACH = 4  # sizes this far apart show a slope, which is trusted as far beyond the largest
 TRANSFER = 0.5  # of the largest files' time is transfer at least: a small body may come with its first byte
 FEW = 0.5  # uncertainty of the spread: one sample alone leaves a factor of 1.6 open, 25 of them 1.1
-MAX_SPREAD = 2.0  # a sigma beyond it (a factor of 7) says that the line does not fit, not what is normal
 TAIL = 2.5  # sigmas above the median within which 99 % of first bytes come
+LATE = 0.95  # of first bytes, measured: a crowd of cold objects lies far beyond what a sigma tells
 SIGMA_OF_MAD = 1.4826  # of a normal distribution
 
 
@@ -46,7 +47,7 @@ class Sample(NamedTuple):
 class Fit(NamedTuple):
     """What an attempt normally takes. ``spread``: sigma of the natural logarithm of measured over predicted.
 
-    ``first_byte_s`` is the median and ``late_s`` what 99 % stay below. Up to ``reach_bytes`` the line holds;
+    ``first_byte_s`` is the median and ``late_s`` what most stay below. Up to ``reach_bytes`` the line holds;
     a larger file is taken to need in proportion, which is too long rather than too short.
     """
 
@@ -81,13 +82,17 @@ class _Samples:
         self._fitted_s = -math.inf
         self._fit: Fit | None = None
 
-    def add(self, sample: Sample) -> None:
+    def add(self, sample: Sample) -> int:
+        """By how many it keeps more than before: 0 where the oldest of its class went."""
         kind = sample.size_bytes.bit_length() // 2
         if kind not in self.classes:
             self.classes[kind] = deque(maxlen=RECENT)
-        self.classes[kind].append(sample)
+        of_kind = self.classes[kind]
+        more = len(of_kind) < RECENT
+        of_kind.append(sample)
         self.seen += 1
         self._newest_s = sample.end_s
+        return int(more)
 
     @property
     def fit(self) -> Fit | None:
@@ -106,6 +111,7 @@ class Fresh:
         self._knowledge = knowledge
         self._hosts: dict[str, _Samples] = {}
         self._all = _Samples()
+        self._kept = 0  # samples of all hosts
         self._running: dict[str, Fit] = {}
         self._merged: Fit | None = None
 
@@ -114,10 +120,16 @@ class Fresh:
         samples = self._hosts.get(host)
         if samples is None:
             if len(self._hosts) >= MOST_HOSTS:
-                del self._hosts[next(iter(self._hosts))]
+                self._forget_one()
             samples = self._hosts[host] = _Samples()
-        samples.add(sample)
+        self._kept += samples.add(sample)
+        if self._kept > MOST_SAMPLES:
+            self._forget_one()
         self._all.add(sample)
+
+    def _forget_one(self) -> None:
+        samples = self._hosts.pop(next(iter(self._hosts)))
+        self._kept -= sum(map(len, samples.classes.values()))
 
     def running(self, fits: dict[str, Fit]) -> None:
         """What the attempts under way tell, by host, in place of what they told before."""
@@ -248,7 +260,9 @@ def _weighted(pairs: Sequence[tuple[float, float]]) -> float:
 
 
 def _late_s(firsts_s: Sequence[float]) -> float:
-    return middle(firsts_s) * math.exp(TAIL * _sigma([max(first_s, MIN_ELAPSED_S) for first_s in firsts_s]))
+    """What the scatter about the median tells, or the measured tail where that is later."""
+    told_s = middle(firsts_s) * math.exp(TAIL * _sigma([max(first_s, MIN_ELAPSED_S) for first_s in firsts_s]))
+    return max(told_s, sorted(firsts_s)[int(LATE * (len(firsts_s) - 1))])  # of five the second: one is absurd
 
 
 def _sigma(ratios: Sequence[float]) -> float:

@@ -5,11 +5,14 @@ import math
 
 import msgspec
 
-__all__ = ["MOST_HOSTS", "NOTHING", "HostKnowledge", "Knowledge", "aged", "is_sound", "merged"]
+__all__ = ["MAX_SPREAD", "MOST_HOSTS", "NOTHING", "HostKnowledge", "Knowledge", "aged", "is_sound", "merged"]
 
 HALF_LIFE_S = 7 * 86_400.0  # networks and servers change by the week
 LEAST_WEIGHT = 1.0  # less than one file's word
 MOST_WEIGHT = 256.0  # else a year of runs would outvote a hundred files of today; gone after eight weeks
+MAX_SPREAD = 2.0  # a sigma beyond it (a factor of 7) says that the line does not fit, not what is normal
+MAX_LATENCY_S = 3600.0  # nobody waits longer for a first byte
+LEAST_BPS, MOST_BPS = 1e-6, 1e12  # a byte in minutes is slow enough, and no host sends a terabyte a second
 MOST_HOSTS = 512  # some 100 KB of file; a run knows its own hosts after a few files anyway
 
 
@@ -40,7 +43,13 @@ NOTHING = Knowledge()
 def is_sound(host: HostKnowledge) -> bool:
     """Whether these are numbers that a run can have measured."""
     finite = all(map(math.isfinite, msgspec.structs.astuple(host)))
-    return finite and host.rate_bps > 0 and min(host.latency_s, host.spread, host.weight) >= 0
+    return (
+        finite
+        and LEAST_BPS <= host.rate_bps <= MOST_BPS
+        and 0 <= host.latency_s <= MAX_LATENCY_S
+        and 0 <= host.spread <= MAX_SPREAD
+        and host.weight >= 0
+    )
 
 
 def aged(knowledge: Knowledge, wall_s: float) -> Knowledge:
@@ -75,7 +84,7 @@ def _together(one: HostKnowledge, other: HostKnowledge) -> HostKnowledge:
     return HostKnowledge(
         latency_s=share * one.latency_s + rest * other.latency_s,
         rate_bps=math.exp(share * math.log(one.rate_bps) + rest * math.log(other.rate_bps)),
-        spread=share * one.spread + rest * other.spread,
+        spread=min(share * one.spread + rest * other.spread, MAX_SPREAD),
         weight=min(total, MOST_WEIGHT),
         wall_s=max(one.wall_s, other.wall_s),
     )

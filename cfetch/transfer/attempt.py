@@ -51,16 +51,19 @@ class Running:
         "_uncancelled",
         "at",
         "expected_s",
+        "fell_short",
         "first_byte_s",
         "from_byte",
         "has_shown_life",
         "hedged",
+        "host",
         "id",
         "immune",
         "key",
         "last_byte_s",
         "learned_size",
         "median_bps",
+        "mirror",
         "n",
         "projected_s",
         "reason",
@@ -98,6 +101,9 @@ class Running:
         self.size_bytes = size_bytes
         self.immune = immune
         self.has_shown_life = False  # its host was told that it lives
+        self.host = ""  # that it asks
+        self.mirror: str | None = None  # the same, where that is not the entry's own
+        self.fell_short = False  # the server sent less than it was asked for
         self.hedged = False  # another attempt was sent for the same bytes
         self.to_byte: int | None = None  # the end of its range, where that is not the file's
         self.resumable = False  # another attempt may go on where this one stands
@@ -254,6 +260,7 @@ async def fetch(
                 response.close()
             raise
         check_end(part, at, limit)
+        run.fell_short = part.stretch is not None and part.stretch.left_bytes > 0
     finally:
         part.release()
 

@@ -62,7 +62,8 @@ def choose(
     for place, stream in enumerate(last_first):
         share = -(-idle // (len(last_first) - place))
         help_ = _split(stream, fresh_s, min(share, most_streams - stream.streams))
-        if help_ is None and share and stream.left_bytes <= hedge_bytes:
+        is_small = stream.left_bytes < 2 * MIN_SEGMENT_BYTES  # else it is split as soon as that is worth it
+        if help_ is None and share and is_small and stream.left_bytes <= hedge_bytes:
             help_ = _hedge(stream, fresh_s)
             hedge_bytes -= stream.left_bytes if help_ is not None else 0
         if help_ is not None:

@@ -74,6 +74,11 @@ class Monitor:
         self.bytes_adopted = 0
         self.retries = 0
 
+    @property
+    def put_back(self) -> int:
+        """Entries that wait for another try."""
+        return self._schedule.put_back
+
     def ended_with(self, record: FileRecord) -> None:
         """Count an entry that has come to its end."""
         self.ended[record.status] += 1

@@ -233,6 +233,7 @@ class Pool:
         while not self._stopping and (job := await self._next()) is not None:
             if isinstance(job, Extra):
                 await self._tries.help(job)
+                self.schedule.reopen_shut()
                 self._wake_one()
                 continue
             self._in_hand += 1

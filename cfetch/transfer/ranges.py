@@ -1,11 +1,12 @@
 """Which bytes of a file are held while several streams bring them: pure.
 
 A stream has a ``Stretch``: the bytes from its position to its end are taken. Its end may come nearer while it
-runs: another stream takes what lies beyond (``split``), or has brought it already. What is neither held nor
-taken is missing, and a stream that ends early gives back what it has not brought.
+runs: another stream that was sent for what lies beyond (``join``) has begun to bring it, or has brought it.
+Until then both are sent for it, so one that never begins costs nothing. What is neither held nor taken is
+missing, and a stream that ends early gives back what it has not brought.
 
-Two streams may be sent for the same bytes (``overlap``, a hedge). The one that joined later has to catch up;
-once it stands beyond the other, the other is over. Bytes that came twice are counted.
+Two streams may be sent for all the same bytes (``overlap``, a hedge). The one that joined later has to catch
+up; once it stands beyond the other, the other is over. Bytes that came twice are counted.
 """
 
 from bisect import bisect_left, bisect_right
@@ -42,9 +43,10 @@ class Ranges:
     ``held_bytes``: how many are held. ``twice_bytes``: how many came that were held before, or came beyond
     the end of their stretch. ``out``: the stretches under way, in the order in which they joined.
     ``on_over`` is told of a stretch that is over by what another one did: whoever reads for it can stop.
+    ``on_cut`` is told of one that became shorter as others have begun.
     """
 
-    __slots__ = ("_held", "held_bytes", "on_over", "out", "size_bytes", "twice_bytes")
+    __slots__ = ("_held", "held_bytes", "on_cut", "on_over", "out", "size_bytes", "twice_bytes")
 
     def __init__(self, size_bytes: int, held: Iterable[tuple[int, int]] = ()) -> None:
         self.size_bytes = size_bytes
@@ -55,6 +57,7 @@ class Ranges:
         self.twice_bytes = 0
         self.out: list[Stretch] = []
         self.on_over: Callable[[Stretch], None] = lambda _: None
+        self.on_cut: Callable[[Stretch], None] = lambda _: None
 
     @property
     def held(self) -> tuple[tuple[int, int], ...]:
@@ -105,17 +108,14 @@ class Ranges:
         missing = self.missing
         return self._join(*missing[0], is_owners=True) if missing else None
 
-    def split(self, stretch: Stretch, at: int) -> Stretch:
-        """``stretch`` ends at ``at`` from now on, and what came after is the new one's.
+    def join(self, start: int, end: int) -> Stretch:
+        """One more stream is sent for these bytes; whoever was sent for them goes on until it has begun.
 
-        Raises ValueError: ``at`` is not between its position and its end.
+        Raises ValueError: there are no such bytes.
         """
-        if stretch not in self.out or not stretch.position < at < stretch.end:
-            raise ValueError(f"{stretch} cannot be split at {at}")
-        end, stretch.end = stretch.end, at
-        new = self._join(at, end)
-        self._shorten()  # what it keeps may be what another of the same bytes holds
-        return new
+        if not 0 <= start < end <= self.size_bytes:
+            raise ValueError(f"no bytes from {start} to {end}")
+        return self._join(start, end)
 
     def overlap(self, stretch: Stretch) -> Stretch:
         """A hedge: all that ``stretch`` has still to bring, once more. Raises ValueError: it is over."""
@@ -132,16 +132,41 @@ class Ranges:
         """So many bytes have come for it and are written. Those beyond its end count as brought twice."""
         surplus = max(0, size_bytes - stretch.left_bytes)
         position = stretch.position + size_bytes - surplus
+        begins = stretch.position == stretch.start
         new_bytes = sum(end - start for start, end in self.unheld(stretch.position, position))
         self.twice_bytes += size_bytes - new_bytes
         self.held_bytes += new_bytes
         if new_bytes:
             self._hold(stretch.position, position)
         stretch.position = position
+        if begins and len(self.out) > 1:
+            self._yield()
         if len(self.out) > 1 or len(self._held) > 1:
             self._shorten(stretch)
 
-    def _shorten(self, by: Stretch | None = None) -> None:
+    def _yield(self) -> None:
+        """Who was sent for what others have begun to bring, to its end, ends where they began."""
+        begun = sorted((one for one in self.out if one.position > one.start), key=lambda one: one.start)
+        for one in self.out:
+            others = [other for other in begun if other is not one]
+            for start in [other.start for other in others if one.position < other.start < one.end]:
+                if self._is_covered(start, one.end, others):
+                    one.end = start
+                    self.on_cut(one)
+                    break
+
+    def _is_covered(self, start: int, end: int, by: list[Stretch]) -> bool:
+        """Every byte is held, or one of these streams will bring it."""
+        for first, last in self.unheld(start, end):
+            at = first
+            for one in sorted(by, key=lambda one: one.position):
+                if one.position <= at < one.end:
+                    at = one.end
+            if at < last:
+                return False
+        return True
+
+    def _shorten(self, by: Stretch) -> None:
         """No stretch is to bring what ends held, or what a later one of the same bytes will bring sooner."""
         for number, one in enumerate(self.out):
             if not one.left_bytes:

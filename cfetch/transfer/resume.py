@@ -117,7 +117,7 @@ def read_note(data: bytes) -> Note | None:
     """The note, or None for anything that is not one: torn by a crash, or somebody else's."""
     try:
         note = msgspec.json.decode(data, type=Note)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return note if note.schema == "cfetch.part/1" else None
 

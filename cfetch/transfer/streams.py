@@ -6,7 +6,8 @@ missing again. So an entry never fails by being helped, and while no slot is idl
 """
 
 import asyncio
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from cfetch.clock import Clock
@@ -23,7 +24,7 @@ from cfetch.transfer.ranges import Ranges, Stretch
 __all__ = ["Extra", "Streams"]
 
 MOST_FAILURES = 3  # of further streams of one entry: then its server wants one at a time
-LOOK_S = 0.25  # between two looks of an owner that waits for the others
+YOUNG_S = 1.0  # an attempt that has brought nothing may still be connecting
 
 
 class Extra(NamedTuple):
@@ -50,12 +51,15 @@ class Streams:
         total_bytes: int,
         clock: Clock,
         origin_s: float,
+        on_end: Callable[[Running, Job], None],
     ) -> None:
+        """``on_end`` is told of an attempt that is ended here, at once: its task may end after its entry."""
         self._policy = policy
         self._hosts = hosts
         self._monitor = monitor
         self._clock = clock
         self._origin_s = origin_s
+        self._on_end = on_end
         self._most = settings.segments
         self._hedge_bytes = int(settings.hedge_budget * total_bytes) if settings.hedge else 0
         is_limited = settings.limit_rate is not None or settings.limit_rate_per_host is not None
@@ -89,9 +93,7 @@ class Streams:
         now_s = self._now()
         found = (self._stream(run, job, now_s) for run, job in self._leads.values())
         streams = [
-            one._replace(streams=max(one.streams, self._most - self._hosts.free(one.host)))
-            for one in found
-            if one
+            one._replace(streams=max(one.streams, self._most - self._free(one.host))) for one in found if one
         ]
         if not streams:
             return []
@@ -115,13 +117,11 @@ class Streams:
         while not ranges.is_whole:
             if job.fault is not None:
                 raise job.fault
-            self._take_over(job, ranges)
             job.part.stretch = ranges.take_first()
             if job.part.stretch is not None:
                 return True
             job.changed = asyncio.get_running_loop().create_future()
-            await asyncio.wait([job.changed], timeout=LOOK_S)
-            job.changed.cancel()
+            await job.changed
         return False
 
     def over(self, extra: Extra, fault: LocalFault | None = None, *, failed: bool = False) -> None:
@@ -145,7 +145,15 @@ class Streams:
             if job.part.ranges is not None:
                 job.part.ranges.give_back(extra.stretch)
             if key in self._leads:
-                self._leads[key][0].break_off(BreakOff.DISMISSED)
+                self._end(*self._leads[key], BreakOff.DISMISSED)
+
+    def _end(self, run: Running, job: Job, reason: BreakOff) -> None:
+        run.break_off(reason)
+        self._on_end(run, job)
+
+    def _free(self, host: str) -> int:
+        """Places at ``host`` that no entry is waiting for after a failed try."""
+        return max(0, self._hosts.free(host) - self._monitor.put_back)
 
     def _stream(self, run: Running, job: Job, now_s: float) -> Stream | None:
         """The attempt as the choice sees it; None if it cannot be helped just now."""
@@ -159,12 +167,20 @@ class Streams:
         remaining_s = self._policy.remaining_s(run.key)
         if remaining_s is None:
             return None
+        if math.isinf(remaining_s) and now_s - run.start_s < YOUNG_S:
+            return None
         stretch = self._stretch_of(run, job)
+        if stretch is None:
+            left_bytes = planned_bytes = size_bytes - part.position
+        else:
+            left_bytes, planned_bytes = stretch.left_bytes, self._planned_end(stretch, job) - stretch.position
+        if left_bytes <= 0:
+            return None
         return Stream(
             key=run.key,
             host=job.host,
-            left_bytes=size_bytes - part.position if stretch is None else stretch.left_bytes,
-            remaining_s=remaining_s,
+            left_bytes=planned_bytes,
+            remaining_s=remaining_s * planned_bytes / left_bytes,
             streams=1 + len(job.extras),
             is_hedged=stretch in self._hedged,
         )
@@ -173,9 +189,14 @@ class Streams:
         extra = self._extras.get(run.key)
         return job.part.stretch if extra is None else extra.stretch
 
+    def _planned_end(self, stretch: Stretch, job: Job) -> int:
+        """Where ``stretch`` will end when all who were sent for a part of it have begun."""
+        starts = (self._extras[key].stretch.start for key in job.extras if not self._extras[key].is_hedge)
+        return min((at for at in starts if stretch.position < at < stretch.end), default=stretch.end)
+
     def _carry_out(self, help_: Help) -> Iterator[Extra]:
         run, job = self._leads[help_.key]
-        free = self._hosts.free(job.host)
+        free = self._free(job.host)
         if not free:  # those that were helped before it took them
             return
         assert run.size_bytes is not None
@@ -189,27 +210,30 @@ class Streams:
             run.hedged = True
             yield self._extra(job, found, is_hedge=True)
             return
-        at = stretch.position + help_.keeps_bytes
-        piece = -(-(stretch.end - at) // min(help_.fresh_streams, free))
-        for cut in reversed(range(at, stretch.end, piece)):
-            yield self._extra(job, ranges.split(stretch, cut), is_hedge=False)
-        self._shortened(run, stretch)
-
-    def _shortened(self, run: Running, stretch: Stretch) -> None:
-        run.to_byte = stretch.end
-        self._policy.sized(run.key, stretch.end - run.from_byte)
+        at, end = stretch.position + help_.keeps_bytes, self._planned_end(stretch, job)
+        piece = -(-(end - at) // min(help_.fresh_streams, free))
+        for cut in range(at, end, piece):
+            yield self._extra(job, ranges.join(cut, min(cut + piece, end)), is_hedge=False)
 
     def _open(self, job: Job, size_bytes: int) -> Ranges:
         ranges = job.part.open_up(size_bytes)
         ranges.on_over = self._is_over
+        ranges.on_cut = self._is_cut
         self._monitor.opened[job.entry.id] = ranges
         return ranges
 
     def _is_over(self, stretch: Stretch) -> None:
         """Another stream has brought all that this one was to bring."""
+        for run, job in list(self._leads.values()):
+            if self._stretch_of(run, job) is stretch:
+                self._end(run, job, BreakOff.OVERTAKEN)
+
+    def _is_cut(self, stretch: Stretch) -> None:
+        """Others have begun to bring what comes after its end."""
         for run, job in self._leads.values():
             if self._stretch_of(run, job) is stretch:
-                run.break_off(BreakOff.OVERTAKEN)
+                run.to_byte = stretch.end
+                self._policy.sized(run.key, stretch.end - run.from_byte)
 
     def _extra(self, job: Job, stretch: Stretch, *, is_hedge: bool) -> Extra:
         self._keys -= 1
@@ -218,25 +242,6 @@ class Streams:
         job.extras |= {extra.key}
         self._hosts.started(extra.host, extra.place_bytes)
         return extra
-
-    def _take_over(self, job: Job, ranges: Ranges) -> None:
-        """Where nothing is missing the owner takes a part of what another has left, if that helps."""
-        if ranges.missing:
-            return
-        now_s = self._now()
-        others = [self._leads[key] for key in job.extras if key in self._leads]
-        found = choose(
-            [one for run, _ in others if (one := self._stream(run, job, now_s))],
-            idle=1,
-            fresh_s=self._policy.fresh_s,
-            most_streams=len(job.extras) + 2,
-            hedge_bytes=0,
-        )
-        for help_ in found:
-            run, _ = self._leads[help_.key]
-            stretch = self._extras[help_.key].stretch
-            ranges.give_back(ranges.split(stretch, stretch.position + help_.keeps_bytes))
-            self._shortened(run, stretch)
 
     def _now(self) -> float:
         return self._clock.monotonic() - self._origin_s

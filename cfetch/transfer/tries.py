@@ -75,6 +75,7 @@ class Tries:
             total_bytes=total_bytes,
             clock=clock,
             origin_s=origin_s,
+            on_end=self._end_early,
         )
         self._transport = transport
         self._plan_headers = headers
@@ -100,6 +101,9 @@ class Tries:
                 if error is None:
                     return None
                 delay_s = self._after(job, error)
+                if job.extras and delay_s > 0:  # the others go on meanwhile
+                    await self._clock.sleep(delay_s)
+                    delay_s = 0.0
                 if delay_s > 0 or not self.place(job):
                     return self._now() + delay_s
         finally:
@@ -125,7 +129,7 @@ class Tries:
         """One try of a further stream; its entry's owner takes what it does not bring."""
         fault, error = None, None
         try:
-            if extra.stretch.left_bytes:
+            if extra.stretch.left_bytes and extra.host == extra.job.host:
                 error = await self._try_once(extra.job, extra)
         except LocalFault as met:
             fault = met
@@ -232,6 +236,8 @@ class Tries:
                 fresh=job.fresh or extra is not None,
                 limiter=self._limiter,
             )
+            if run.fell_short and run.received < MIN_TAIL_BYTES:
+                raise Transient(f"the server sent only {run.received} bytes of what it was asked for")
             if extra is None and part.ranges is None:
                 job.verified = part.verify(entry.size_bytes, entry.digest)
             self._end(job, run, "done", None)
@@ -267,6 +273,7 @@ class Tries:
             at=0 if job.staging is None else job.staging.at,
             key=None if extra is None else extra.key,
         )
+        run.host, run.mirror = job.host, job.mirror
         run.hedged = extra is not None and extra.is_hedge
         if stretch is not None and stretch.end != run.size_bytes:
             run.to_byte = stretch.end
@@ -292,7 +299,8 @@ class Tries:
     def _end(self, job: Job, run: Running, outcome: Outcome, error: SourceError | None) -> None:
         """The attempt is over; its host is told."""
         now_s = self._now()
-        self._over(run)
+        if not self._is_over(run):
+            return
         if outcome == "done":
             tail = run.from_byte > 0 and run.received < MIN_TAIL_BYTES
             told_bytes = None if tail else run.received
@@ -303,9 +311,9 @@ class Tries:
         else:
             self._policy.paused(run.key)
         told = None if error is None else str(error)
-        job.attempts.append(run.record(outcome, told, now_s, host=job.mirror))
+        job.attempts.append(run.record(outcome, told, now_s, host=run.mirror))
         pause = self._hosts.ended(
-            job.host,
+            run.host,
             error,
             now_s,
             started_s=run.start_s,
@@ -317,13 +325,23 @@ class Tries:
 
     def _end_untold(self, job: Job, run: Running, error: str, outcome: Outcome = "error") -> None:
         """The attempt is over for a reason that tells nothing about its host."""
-        self._over(run)
+        if not self._is_over(run):
+            return
         self._policy.paused(run.key)
-        job.attempts.append(run.record(outcome, error, self._now(), host=job.mirror))
+        job.attempts.append(run.record(outcome, error, self._now(), host=run.mirror))
 
-    def _over(self, run: Running) -> None:
+    def _end_early(self, run: Running, job: Job) -> None:
+        """It was broken off for what other streams have done, or for its entry's end."""
+        told = "another stream was ahead" if run.hedged else "not needed any more"
+        self._end_untold(job, run, told, "lost" if run.hedged else "error")
+
+    def _is_over(self, run: Running) -> bool:
+        """It is under way no more; False: that was told before."""
+        if self._monitor.active.get(run.key, (None,))[0] is not run:
+            return False
         self._monitor.attempt_ended(run)
         self.streams.ended(run)
+        return True
 
     def _unless_whole(self, job: Job, run: Running, failure: SourceError) -> SourceError | None:
         """What stays of ``failure``: None if the last byte had come, and the file is whole after all."""
@@ -342,8 +360,6 @@ class Tries:
         """The monitor ended the attempt."""
         entry, part = job.entry, job.part
         if run.reason in (BreakOff.OVERTAKEN, BreakOff.DISMISSED):
-            told = "another stream was ahead" if run.hedged else "not needed any more"
-            self._end_untold(job, run, told, "lost" if run.hedged else "error")
             return None
         straggler = run.reason is BreakOff.STRAGGLER
         silent = Transient(f"no byte for {self._settings.stall_timeout:g} s")

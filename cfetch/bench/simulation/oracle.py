@@ -20,8 +20,9 @@ TICK_S = 0.05
 class Oracle(Detector):
     """Breaks off at once whoever is held back, where a fresh connection of the usual kind would be faster.
 
-    No policy can know that much, so none is expected to be as good. It keeps the engine's rules: an attempt
-    that is immune is left alone, and the engine makes an entry immune after some rescues.
+    No policy can know as well which are bad. It is not the best that can be done: it looks at one attempt at
+    a time, and keeps the engine's rules: an attempt that is immune is left alone, though streams may help it,
+    and the engine makes an entry immune after some rescues.
     """
 
     def __init__(self, network: Network, transport: SimTransport) -> None:
@@ -29,6 +30,7 @@ class Oracle(Detector):
         self._network = network
         self._transport = transport
         self._wanted: dict[int, tuple[int, int]] = {}  # by key: host and bytes, of attempts that may be ended
+        self._sizes: dict[int, int] = {}  # by key, of all attempts
         self._broken: set[int] = set()
 
     @property
@@ -49,12 +51,16 @@ class Oracle(Detector):
         """See ``Policy``."""
         super().started(key, size_bytes, now_s, host=host, immune=immune, mitigations=mitigations)
         self._wanted.pop(key, None)
-        if not immune and size_bytes is not None:
-            self._wanted[key] = (int(host), size_bytes)
+        self._sizes.pop(key, None)
+        if size_bytes is not None:
+            self._sizes[key] = size_bytes
+            if not immune:
+                self._wanted[key] = (int(host), size_bytes)
 
     def sized(self, key: int, size_bytes: int) -> None:
         """See ``Policy``."""
         super().sized(key, size_bytes)
+        self._sizes[key] = size_bytes
         if key in self._wanted:
             self._wanted[key] = (self._wanted[key][0], size_bytes)
 
@@ -64,6 +70,7 @@ class Oracle(Detector):
         """See ``Policy``."""
         super().finished(key, size_bytes, now_s, first_byte_s=first_byte_s)
         self._wanted.pop(key, None)
+        self._sizes.pop(key, None)
 
     def check(self, now_s: float, attempts: Collection[Live] = ()) -> Check:
         """See ``Policy``."""
@@ -87,8 +94,8 @@ class Oracle(Detector):
 
     def remaining_s(self, key: int) -> float | None:  # type: ignore[override]  # the formula knows nothing here
         """See ``Policy``."""
-        exchange, wanted = self._transport.exchange(key), self._wanted.get(key)
-        return None if exchange is None or wanted is None else exchange.left_s(wanted[1])
+        exchange, size_bytes = self._transport.exchange(key), self._sizes.get(key)
+        return None if exchange is None or size_bytes is None else exchange.left_s(size_bytes)
 
     def fresh_s(self, host: str, size_bytes: int) -> float:  # type: ignore[override]
         """See ``Policy``: at the usual rate, with the usual latency and a connection to be made."""

@@ -94,7 +94,7 @@ class SimTransport:
             raise NotImplementedError(f"the simulator answers GET, not {method}")
         host, _, number = url.reveal()[len("http://") :].partition("/")
         index = int(number)
-        exchange = Exchange(self, self._connection(int(host), fresh), self._fault(index))
+        exchange = Exchange(self, self._connection(int(host), fresh), *self._fault(index))
         self._exchanges[asyncio.current_task()] = exchange
         self.requests += 1
         try:
@@ -137,12 +137,14 @@ class SimTransport:
         line = connection_of(self.network, self._seed, host, self._made[host])
         return Connection(host, line, fresh=fresh)
 
-    def _fault(self, index: int) -> Fault | None:
+    def _fault(self, index: int) -> tuple[Fault | None, bool]:
+        """What the file's next request meets, and whether the one after it meets the same."""
         script = self._faults.get(index)
         if script is None:
-            return None
+            return None, False
         n = self._asked[index] = self._asked.get(index, 0) + 1
-        return fault_for(script, n)
+        fault = fault_for(script, n)
+        return fault, fault is not None and fault is fault_for(script, n + 1)
 
 
 class Exchange:
@@ -150,11 +152,13 @@ class Exchange:
 
     __slots__ = (
         "_before",
+        "_due_s",
         "_end",
         "_ending",
         "_fault",
         "_flow",
         "_has_come",
+        "_is_lasting",
         "_link",
         "_said",
         "_slow_at",
@@ -167,10 +171,14 @@ class Exchange:
         "status",
     )
 
-    def __init__(self, transport: SimTransport, connection: Connection, fault: Fault | None) -> None:
+    def __init__(
+        self, transport: SimTransport, connection: Connection, fault: Fault | None, is_lasting: bool
+    ) -> None:
         self._transport = transport
         self._link = transport.link
         self._fault = fault
+        self._is_lasting = is_lasting  # a fresh request would meet the same fault
+        self._due_s = -math.inf  # when the head comes
         self.connection = connection
         self.status = 0
         self._said = _Headers()
@@ -195,6 +203,7 @@ class Exchange:
             await _for_ever()
         if fault is not None and fault.delay_s is not None:
             latency_s += fault.delay_s
+        self._due_s = self._link.now() + latency_s
         await asyncio.sleep(latency_s)
         if fault is not None and fault.status is not None:
             self.status = fault.status
@@ -344,9 +353,9 @@ class Exchange:
 
     @property
     def is_held_back(self) -> bool:
-        """It is slower than its host's connections usually are: whoever breaks it off is right."""
+        """It is slower than a fresh request of its file usually is: whoever breaks it off is right."""
         line, fault, network = self.connection.line, self._fault, self._transport.network
-        if fault is not None and fault.kind in {"slow", "stall", "delay"}:
+        if fault is not None and fault.kind in {"slow", "stall", "delay"} and not self._is_lasting:
             return True
         got = self._got()
         if got >= self._slow_at or (line.stall_after is not None and self._before + got >= line.stall_after):
@@ -362,7 +371,8 @@ class Exchange:
             return math.inf
         rate_bps = self._flow.rate_bps if self._flow is not None else 0.0
         rate_bps = rate_bps or self._limit_bps(got) / self._link.factor(self.connection.host)
-        return max(0.0, size_bytes - got) / rate_bps
+        silent_s = max(0.0, self._due_s - self._link.now()) if self.status == 0 else 0.0
+        return silent_s + max(0.0, size_bytes - got) / rate_bps
 
     def _got(self) -> float:
         if self._flow is None:

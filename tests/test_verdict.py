@@ -144,3 +144,12 @@ def test_a_range_is_judged_by_its_own_end():
     mended = helper(3, 10.0, 12.0, from_byte=600, size=400)
     (found,) = verdicts(record(0, 1000, slow, mended, first))
     assert (found.projected_s, found.saved_s) == (50.0, 38.0)
+
+
+@pytest.mark.parametrize(("first_byte_s", "projected_s", "saved_s"), [(12.0, 10.0, -2.0), (11.9, 40.0, 28.0)])
+def test_a_file_that_is_late_itself_was_asked_for_in_vain(first_byte_s, projected_s, saved_s):
+    """Silent for 2 s; the next one waited as long: left alone it would have come 2 s sooner."""
+    silent = attempt(1, 8.0, 10.0, size=0, outcome="straggler", first_byte_s=None)
+    after = attempt(2, 10.0, 12.0, size=1000, first_byte_s=first_byte_s)
+    one = judged(record(0, 1000, silent, after), stall_timeout_s=30.0)
+    assert (one.attempts[0].projected_s, one.attempts[0].saved_s) == (projected_s, saved_s)

@@ -117,6 +117,7 @@ class Listed:
         self.host_of = [numbers.setdefault(host_of(one.url.value), len(numbers)) for one in self._entries]
         self.hosts = tuple(numbers)
         self.sizes = [UNKNOWN if one.size_bytes is None else one.size_bytes for one in self._entries]
+        self.total_bytes = sum(one.size_bytes or 0 for one in self._entries)
         if backwards:  # the schedule begins with unknown sizes, then the largest
             most = max(self.sizes, default=0) + 1
             self.sizes = [0 if size == UNKNOWN else most - size for size in self.sizes]

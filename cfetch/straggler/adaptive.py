@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from cfetch.config.straggler import StragglerConfig
 from cfetch.straggler.baseline import RunningMedian
-from cfetch.straggler.blame import NORMAL, Crowd, Suspect, Tests, rule
+from cfetch.straggler.blame import NORMAL, Crowd, Suspect, Trials, rule
 from cfetch.straggler.feedback import Budget, Feedback
 from cfetch.straggler.fresh import LEAST, MOST_HOSTS, Fit, Fresh, Sample, fit_of_running
 from cfetch.straggler.knowledge import Knowledge, aged
@@ -110,7 +110,7 @@ class Adaptive:
         self._checked_s: float | None = None
         self._lost_s = 0.0  # seconds for which our own process stood still
         self._refit_s = -math.inf
-        self._tests = Tests()
+        self._tests = Trials()
         self._next_s = -math.inf  # the next look for stragglers
         self._held_back: str | None = None
 
@@ -345,8 +345,7 @@ class Adaptive:
 
     def _terms(self, attempt: _Attempt, fit: Fit, size: float) -> Terms:
         terms = terms_of(fit, size, self._config.multiplier, self._feedback.leniency * attempt.patience)
-        silent_s = terms.silent_s * attempt.patience**2
-        return terms._replace(silent_s=max(silent_s, self._feedback.patience_s(attempt.host)))
+        return terms._replace(silent_s=max(terms.silent_s, self._feedback.patience_s(attempt.host)))
 
     def _stragglers(self, now_s: float, live: Iterable[Live]) -> tuple[list[Flagged], str | None]:
         """Who is to be broken off, and in words why some who are too slow are not."""

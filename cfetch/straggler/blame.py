@@ -10,12 +10,13 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-__all__ = ["Crowd", "Ruling", "Suspect", "Tests", "rule"]
+__all__ = ["Crowd", "Ruling", "Suspect", "Trials", "rule"]
 
 LEAST_CROWD = 4  # attempts that tell how fast the network is: the median of three is one attempt's word
 NORMAL = 2 / 3  # of the usual pace, and a witness runs well; so the multiplier of the formula, turned round
 CLEAR = 3  # witnesses for each suspect: at most a quarter is slow, which is no matter of the network
 TRY_S = 6.0  # three times HOLD_S: where all are slow and stay so, only a fresh attempt can tell why
+MOST_TRY_S = 60.0  # from one try to the next, where none has helped
 HOLD_S = 2.0  # twice the short window: a change of the network has reached all by then
 
 
@@ -114,25 +115,29 @@ def rule(suspects: Iterable[Suspect], crowd: Crowd, now_s: float) -> Ruling:
     )
 
 
-class Tests:
+class Trials:
     """When one may be tried: after some time, or once the one before, ``key``, runs well."""
 
     def __init__(self) -> None:
         self.key: int | None = None
         self._tested_s = -math.inf
+        self._did_well = False
         self._probe_s = TRY_S
+        self._most_s = MOST_TRY_S
 
     def of(self, ruling: Ruling, now_s: float, runs_well: bool) -> list[int]:
         """The key to be tried, if any; ``runs_well``: what followed on the last one does.
 
-        Where probes bring nothing it is the network, and they become half as frequent each time.
+        While none helps it is the network: probes become half as frequent each time, to one a minute;
+        once one has helped, to one in ``TRY_S``.
         """
+        self._did_well |= runs_well
         key, wait_s = (ruling.probe, self._probe_s) if ruling.test is None else (ruling.test, HOLD_S)
-        if key is None or (now_s - self._tested_s < wait_s and not runs_well):
+        if key is None or (now_s - self._tested_s < wait_s and not self._did_well):
             return []
-        if runs_well:
-            self._probe_s = TRY_S
+        if self._did_well:
+            self._probe_s, self._most_s = HOLD_S, TRY_S
         elif ruling.test is None:
-            self._probe_s *= 2
-        self.key, self._tested_s = key, now_s
+            self._probe_s = min(2 * self._probe_s, self._most_s)
+        self.key, self._tested_s, self._did_well = key, now_s, False
         return [key]

@@ -15,6 +15,7 @@ LOWEST = 0.8  # a little below the start: 1.2 instead of 1.5 times the normal du
 HIGHEST = 4.0  # a tenth of the usual rate is found still; 16, after seven bad ones, was for good
 WEARS_OFF = 0.8  # of the patience with silence, for each good verdict: three good ones undo half of it
 MOST_HOSTS = 4096  # that are remembered for their cold objects
+SURE_S = 8.0  # a second silence tells no more before its end: connections may stall twice
 LONGER = 1.5  # than the wait that was seen, so that the next object that is as cold is waited for
 
 FREE_BYTES = 64 << 20  # may be lost whatever is done: a run's first files have nothing to be measured by
@@ -56,7 +57,7 @@ class Feedback:
         """No first byte yet: if the entry was mitigated for less, that is a verdict already."""
         foretold = self._foretold.get(key)
         if foretold is not None and foretold.projected_s is None and waited_s >= foretold.waited_s:
-            self._wait(foretold.host, waited_s)
+            self._wait(foretold.host, min(waited_s, SURE_S))
 
     def finished(self, key: int, now_s: float, first_s: float | None) -> None:
         """An entry is there, its first byte after ``first_s``; if it was mitigated, this is the verdict."""
@@ -64,13 +65,13 @@ class Feedback:
         if foretold is None:
             return
         if foretold.projected_s is None:
-            self._silence(foretold, first_s)
+            self._judge_silence(foretold, first_s)
         elif now_s > foretold.projected_s:
             self.leniency = min(self.leniency * WORSE, HIGHEST)
         else:
             self.leniency = max(self.leniency - BETTER, LOWEST)
 
-    def _silence(self, foretold: _Foretold, first_s: float | None) -> None:
+    def _judge_silence(self, foretold: _Foretold, first_s: float | None) -> None:
         host, patience_s = foretold.host, self.patience_s(foretold.host)
         if first_s is not None and first_s >= foretold.waited_s:
             self._wait(host, first_s)

@@ -121,6 +121,25 @@ def test_the_oracle_looks_at_what_the_network_does_not_at_who_is_last(share, mit
     assert (played.mitigations, played.false_alarms) == (mitigations, 0)
 
 
+def test_who_breaks_off_what_will_be_as_bad_again_does_it_in_vain():
+    """Each request of such a file is late; the oracle knows, and leaves it."""
+    for first, mitigations in ((0, 0), (1, 2)):
+        fault = Fault(kind="delay", delay_s=8.0, first=first)
+        held = scenario((20, MB), network=Network(rate_bps=MB), rules=(FaultRule(fraction=0.1, fault=fault),))
+        played = simulate(held, "oracle")
+        assert (played.mitigations, played.false_alarms) == (mitigations, 0)
+        other = simulate(held, "adaptive")
+        assert other.false_alarms == (0 if first else other.mitigations)
+
+
+def test_the_oracle_counts_a_delay_that_is_still_to_come():
+    """Eight seconds of silence before a tenth of a second of transfer: it asks anew at once."""
+    fault = Fault(kind="delay", delay_s=8.0, first=1)
+    held = scenario((4, MB), network=Network(rate_bps=10 * MB), rules=(FaultRule(fraction=0.5, fault=fault),))
+    played = simulate(held, "oracle")
+    assert (played.mitigations, played.makespan_s < 1) == (2, True)
+
+
 def test_the_oracle_does_not_break_off_what_is_nearly_there():
     """0.1 s at a tenth of the rate is less than a new connection takes."""
     network = Network(

@@ -30,7 +30,9 @@ CALLS = (
     "mkdir", "mkdirat", "unlink", "unlinkat", "rmdir", "ftruncate", "close", "flock", "fsetxattr",
 )  # fmt: skip
 _CALL = re.compile(r"(\d+) +(\w+)\(")
-_STAYS = re.compile(r"metrics|[.]?baseline[.]json|timeline|attempts|heartbeats|plans|metrics/.*|timeline/.*[.]completed")
+_STAYS = re.compile(
+    r"metrics|[.]?baseline[.]json|timeline|attempts|heartbeats|plans|metrics/.*|timeline/.*[.]completed"
+)
 _FOR_A_DAY = re.compile(
     r"plans/([.]?[0-9TZ]+-[0-9a-f]+)(/.*)?|lock[.].*|.*/[.].*[.]tmp"
 )  # of runs that died: timeline.clean
@@ -227,9 +229,9 @@ class Scene:
                 found.setdefault(point[:2], point)
         return list(found.values())
 
-    def finish(self, *, tidy: bool = True) -> int:
+    def finish(self, *, tidy: bool = True, mitigation: bool = True) -> int:
         """Run the job to its end in this process; the bytes fetched. ``tidy``: nothing else may be left."""
-        settings = Settings(to=(str(self.to),), durability=self.durability, quiet=True)
+        settings = Settings(to=(str(self.to),), durability=self.durability, quiet=True, mitigation=mitigation)
         with prepare(str(self.manifest), settings, env={}) as prepared:
             summary = prepared.run(lambda _: None)
         assert summary is not None

@@ -1,14 +1,16 @@
 """Me or the network: who is to blame, by what the others of the host do."""
 
+from itertools import pairwise
+
 import pytest
 
-from cfetch.straggler.blame import HOLD_S, Crowd, Suspect, rule
+from cfetch.straggler.blame import HOLD_S, MOST_TRY_S, TRY_S, Crowd, Ruling, Suspect, Trials, rule
 
 NOW = 100.0
 
 
-def suspect(key=0, *, excuse=0.0, since_s=95.0, seen_s=NOW, confirm_s=0.0):
-    return Suspect(key, excuse, since_s, seen_s, confirm_s)
+def suspect(key=0, *, excuse=0.0, since_s=95.0, seen_s=NOW, confirm_s=0.0, is_free=True):
+    return Suspect(key, excuse, since_s, seen_s, confirm_s, is_free)
 
 
 def crowd(paces, *, ended_since=()):
@@ -23,7 +25,7 @@ def test_one_among_many_is_to_blame_at_once():
 def test_a_uniformly_slow_world_excuses_all():
     """Each is as fast as the network is."""
     suspects = [suspect(key, excuse=0.3) for key in range(16)]
-    assert rule(suspects, crowd([0.1] * 16), NOW) == ([], None, 16)
+    assert rule(suspects, crowd([0.1] * 16), NOW) == ([], None, 16, None)
 
 
 def test_in_a_slow_world_the_slowest_is_found():
@@ -61,7 +63,7 @@ def test_seven_of_sixteen_are_held_first():
     """Nine others do well all the time: then it is not the network."""
     paces = [0.05] * 7 + [1.0] * 9
     fresh = [suspect(key) for key in range(7)]
-    assert rule(fresh, crowd(paces), NOW) == ([], None, 7)
+    assert rule(fresh, crowd(paces), NOW) == ([], None, 7, None)
     old = [suspect(key, seen_s=NOW - HOLD_S) for key in range(7)]
     assert rule(old, crowd(paces), NOW).guilty == [*range(7)]
 
@@ -69,7 +71,7 @@ def test_seven_of_sixteen_are_held_first():
 def test_where_too_few_do_well_one_is_tried():
     """The one that has been slow for longest; the others wait for what it tells."""
     suspects = [suspect(key, seen_s=NOW - HOLD_S - key) for key in range(3)]
-    assert rule(suspects, crowd([0.0] * 3), NOW) == ([], 2, 3)
+    assert rule(suspects, crowd([0.0] * 3), NOW) == ([], 2, 3, None)
 
 
 def test_a_file_that_ended_is_a_witness_only_if_it_began_since():
@@ -84,3 +86,39 @@ def test_a_witness_does_well_in_all_windows():
     paces = [(0.0, 0.0, 0.0), *[(0.5, 1.0, 1.0)] * 3]
     assert Crowd(paces, ()).witnesses(1.0) == 0
     assert rule([suspect(0)], Crowd(paces, ()), NOW).guilty == [0]
+
+
+def test_of_those_who_excuse_one_another_the_slowest_may_be_tried():
+    """Once they have done so for long; never one that would lose bytes by it, or is immune."""
+    slow = crowd([0.1] * 16)
+
+    def probe(*, seen_s=NOW - TRY_S, is_free=True):
+        others = [suspect(n, excuse=0.3, seen_s=NOW - TRY_S) for n in (3, 4)]
+        return rule([*others, suspect(7, excuse=0.2, seen_s=seen_s, is_free=is_free)], slow, NOW)
+
+    assert probe() == ([], None, 3, 7)
+    assert probe(is_free=False) == ([], None, 3, 3)
+    assert probe(seen_s=NOW - TRY_S + 0.1) == ([], None, 3, 3)
+
+
+def test_nobody_is_probed_while_one_can_be_tested():
+    """Who is doubtful tells more."""
+    doubtful = [suspect(key, excuse=0.0, seen_s=NOW - TRY_S) for key in range(3)]
+    excused = suspect(9, excuse=2.0, seen_s=NOW - TRY_S)
+    assert rule([*doubtful, excused], crowd([0.0] * 3), NOW) == ([], 0, 4, None)
+
+
+def test_tests_come_one_by_one_until_one_does_well():
+    """Every two seconds; probes ever more seldom; the next at once where the last one came out well."""
+    tests = Trials()
+    doubtful, excused = Ruling([], 1, 2, None), Ruling([], None, 2, 5)
+    assert tests.of(Ruling([], None, 0), 0.0, runs_well=False) == []
+    assert tests.of(doubtful, 0.0, runs_well=False) == [1]
+    assert tests.of(doubtful, HOLD_S - 0.1, runs_well=False) == []
+    assert tests.of(doubtful, HOLD_S, runs_well=False) == [1]
+    tried = [now_s for now_s in range(3, 500) if tests.of(excused, float(now_s), runs_well=False)]
+    assert [later - now for now, later in pairwise(tried)][:4] == [12, 24, 48, MOST_TRY_S]
+    assert tests.of(Ruling([], None, 0), 500.0, runs_well=True) == []
+    assert tests.of(excused, 500.1, runs_well=False) == [5]
+    assert tests.of(excused, 500.2, runs_well=False) == []
+    assert tests.of(excused, 500.1 + HOLD_S, runs_well=False) == [5]

@@ -2,14 +2,14 @@
 
 import pytest
 
-from cfetch.straggler.feedback import FREE_BYTES, HIGHEST, LOWEST, WINDOW_S, Budget, Feedback
+from cfetch.straggler.feedback import FREE_BYTES, HIGHEST, LOWEST, MOST_HOSTS, WINDOW_S, Budget, Feedback
 
 
 def judged(*ends_s, projected_s=10.0):
     feedback = Feedback()
     for key, end_s in enumerate(ends_s):
-        feedback.mitigated(key, projected_s)
-        feedback.finished(key, end_s)
+        feedback.mitigated(key, "h", projected_s, 1.0)
+        feedback.finished(key, end_s, 0.1)
     return feedback.leniency
 
 
@@ -23,18 +23,60 @@ def test_the_bar_rises_at_once_and_comes_down_slowly():
     assert judged(*[11.0] * 50) == HIGHEST
 
 
+def test_a_dozen_bad_verdicts_do_not_switch_it_off():
+    """Who stands at a tenth of the usual rate is beyond the highest bar still."""
+    assert judged(*[11.0] * 12) * 1.5 < 10
+
+
+def test_the_silent_are_judged_by_their_first_byte():
+    """As late again: the file is late, and the host's others are waited for; else the wait wears off."""
+    feedback = Feedback()
+    feedback.mitigated(1, "h", None, 2.0)
+    feedback.finished(1, 99.0, 1.9)
+    assert (feedback.leniency, feedback.patience_s("h")) == (1.0, 0.0)
+    feedback.mitigated(2, "h", None, 2.0)
+    feedback.finished(2, 99.0, 8.0)
+    assert (feedback.leniency, feedback.patience_s("h"), feedback.patience_s("other")) == (1.0, 12.0, 0.0)
+    for key in (3, 4):
+        feedback.mitigated(key, "h", None, 2.0)
+        feedback.finished(key, 99.0, 0.1)
+    assert feedback.patience_s("h") == pytest.approx(12.0 * 0.8 * 0.8)
+
+
+def test_a_second_wait_as_long_as_the_first_is_a_verdict_before_its_end():
+    """So the files that are asked for meanwhile are waited for too."""
+    feedback = Feedback()
+    feedback.mitigated(1, "h", None, 2.0)
+    feedback.mitigated(2, "h", 9.0, 2.0)
+    feedback.silent(1, 1.9)
+    feedback.silent(2, 5.0)
+    feedback.silent(3, 5.0)
+    assert feedback.patience_s("h") == 0.0
+    feedback.silent(1, 2.0)
+    assert feedback.patience_s("h") == 3.0
+
+
+def test_hosts_with_cold_objects_are_forgotten_one_by_one():
+    """The one that was met first."""
+    feedback = Feedback()
+    for key in range(MOST_HOSTS + 1):
+        feedback.mitigated(key, f"h{key}", None, 1.0)
+        feedback.finished(key, 99.0, 2.0)
+    assert [feedback.patience_s(f"h{key}") for key in (0, 1, MOST_HOSTS)] == [0.0, 3.0, 3.0]
+
+
 def test_one_verdict_for_each_entry():
     """The first projection counts; entries that were let alone, failed, or ended before give none."""
     feedback = Feedback()
-    feedback.finished(7, 1.0)
-    feedback.mitigated(1, 10.0)
-    feedback.mitigated(1, 99.0)
-    feedback.mitigated(2, 10.0)
+    feedback.finished(7, 1.0, None)
+    feedback.mitigated(1, "h", 10.0, 1.0)
+    feedback.mitigated(1, "h", 99.0, 1.0)
+    feedback.mitigated(2, "h", 10.0, 1.0)
     feedback.failed(2)
-    feedback.finished(2, 99.0)
+    feedback.finished(2, 99.0, None)
     assert feedback.leniency == 1.0
-    feedback.finished(1, 50.0)
-    feedback.finished(1, 50.0)
+    feedback.finished(1, 50.0, None)
+    feedback.finished(1, 50.0, None)
     assert feedback.leniency == 1.5
 
 

@@ -5,7 +5,16 @@ import random
 
 import pytest
 
-from cfetch.straggler.fresh import LEAST, MOST_HOSTS, RECENT, Fresh, Sample, fit_of, fit_of_running
+from cfetch.straggler.fresh import (
+    LEAST,
+    MOST_HOSTS,
+    MOST_SAMPLES,
+    RECENT,
+    Fresh,
+    Sample,
+    fit_of,
+    fit_of_running,
+)
 from cfetch.straggler.knowledge import NOTHING, HostKnowledge, Knowledge
 from tests.straggler.world import GIB, KIB, MIB
 
@@ -147,6 +156,25 @@ def test_memory_is_bounded():
         learned.add(f"host{n}", sample(MIB))
     assert len(learned._hosts) == MOST_HOSTS
     assert learned.of("host0") is not None
+
+
+def test_so_are_hosts_with_files_of_all_sizes():
+    """All samples together, as a host may have thirty-two of each of twenty sizes."""
+    learned = Fresh(NOTHING)
+    sizes = [1 << kind for kind in range(0, 40, 2)]
+    for n in range(MOST_SAMPLES // (RECENT * len(sizes)) + 5):
+        for size in sizes:
+            for _ in range(RECENT + 1):
+                learned.add(f"host{n}", Sample(size, 1.0, 0.1, 0.0))
+    kept = [sum(map(len, of_host.classes.values())) for of_host in learned._hosts.values()]
+    assert MOST_SAMPLES - RECENT * len(sizes) <= sum(kept) <= MOST_SAMPLES
+
+
+def test_the_measured_tail_counts_where_it_is_later():
+    """A tenth of the objects are cold; of five first bytes one may be absurd."""
+    cold = [sample(MIB)] * 28 + [sample(MIB, latency_s=8.0)] * 4
+    assert fresh(cold).of("h").late_s == pytest.approx(8.0)
+    assert fresh([sample(MIB)] * 4 + [sample(MIB, latency_s=8.0)]).of("h").late_s < 0.2
 
 
 def test_no_samples_no_line():

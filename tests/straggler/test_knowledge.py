@@ -6,6 +6,7 @@ import pytest
 
 from cfetch.straggler.knowledge import (
     HALF_LIFE_S,
+    MAX_SPREAD,
     MOST_HOSTS,
     MOST_WEIGHT,
     NOTHING,
@@ -86,6 +87,11 @@ def test_it_is_bounded():
         host(latency_s=-0.1),
         host(latency_s=math.nan),
         host(spread=-1.0),
+        host(spread=2.1),
+        host(spread=300.0),
+        host(latency_s=1e6),
+        host(rate_bps=1e-300),
+        host(rate_bps=1e300),
         host(weight=-1.0),
         host(wall_s=math.inf),
     ],
@@ -94,3 +100,11 @@ def test_numbers_that_no_run_can_have_measured(broken):
     """Are told apart from sound ones."""
     assert not is_sound(broken)
     assert is_sound(host(latency_s=0.0))
+
+
+def test_the_widest_spread_is_sound_and_stays_so():
+    """What one run may write, the next may read, however often it is merged."""
+    widest = known(a=host(3.0, spread=MAX_SPREAD))
+    for weight in range(2, 60):
+        widest = merged(widest, known(a=host(weight * 1.1, spread=MAX_SPREAD)), NOW_S)
+        assert is_sound(widest.hosts["a"])

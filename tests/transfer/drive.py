@@ -24,7 +24,7 @@ from cfetch.transfer.local_lane import LocalLane
 from cfetch.transfer.pool import Pool
 from tests.transfer.fake import FakeTransport
 
-__all__ = ["ListPlan", "Outcome", "drive", "entries_for", "entry_of", "tree"]
+__all__ = ["ListPlan", "Outcome", "drive", "entries_for", "entry_of", "split", "tree"]
 
 KIB = 1024
 _FOLDERS = itertools.count()
@@ -126,6 +126,12 @@ class Outcome:
         return self.of(Progress)[-1]
 
 
+def split(ranges, stretch, at):
+    """Two disjoint streams of one: it goes on to ``at``, and the one that is returned is sent for the rest."""
+    end, stretch.end = stretch.end, at
+    return ranges.join(at, end)
+
+
 def tree(root):
     """Every file below ``root`` but cfetch's own, by relative path."""
     found = {}
@@ -180,7 +186,9 @@ def drive(
     async def main():
         volume = LocalVolume(root, "attempts/i/0")
         meant = {"policy": "cloudfetch"} if settings.keys() & set(FORMULA) else {}  # as ``resolve`` does
-        resolved = Settings(**{"durability": "crash", **meant, **settings})  # group commit has tests of its own
+        resolved = Settings(
+            **{"durability": "crash", **meant, **settings}
+        )  # group commit has tests of its own
         pool = Pool(
             plan,
             resolved,

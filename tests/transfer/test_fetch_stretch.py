@@ -15,7 +15,7 @@ from cfetch.transfer.attempt import BreakOff, Running, fetch
 from cfetch.transfer.http import HttpTransport
 from cfetch.transfer.part import Part
 from cfetch.transfer.ranges import Stretch
-from tests.transfer.drive import entry_of
+from tests.transfer.drive import entry_of, split
 from tests.transfer.raw_server import RawServer, reply
 
 DATA = random.Random("stretch").randbytes(1_000_000)
@@ -68,8 +68,8 @@ async def bring(sink, server, transport, *, size_bytes=SIZE, digest=None):
 def opened(part):
     """A stretch in the middle, and the way to it for a stream that helps."""
     ranges = part.open_up(SIZE)
-    ranges.split(part.stretch, END)
-    middle = ranges.split(part.stretch, START)
+    split(ranges, part.stretch, END)
+    middle = split(ranges, part.stretch, START)
     return ranges, middle, part.writer(middle)
 
 
@@ -224,12 +224,14 @@ async def test_an_end_that_comes_nearer_while_bytes_come(part, transport):
         task = asyncio.create_task(bring(sink, server, transport))
         await held(ranges, 90_000)
         at = middle.position + 150_000
-        other = ranges.split(middle, at)
+        other = ranges.join(at, END)
+        assert middle.end == END
+        part.write_at(other, DATA[at : at + 10])
         server.goes_on.set()
         run = await task
-    assert ranges.held == ((0, 1000), (START, at))
+    assert ranges.held == ((0, 1000), (START, at + 10))
     assert middle not in ranges.out
-    assert (other.position, other.end) == (at, END)
+    assert (other.position, other.end) == (at + 10, END)
     assert run.received == at - START + ranges.twice_bytes
 
 
@@ -240,13 +242,31 @@ async def test_the_owners_own_request_is_cut_short(part, transport):
         while part.position < 90_000:
             await asyncio.sleep(0.001)
         ranges = part.open_up(SIZE)
-        helper = part.writer(ranges.split(part.stretch, END))
+        helper = part.writer(ranges.join(END, SIZE))
+        helper.write(DATA[END : END + 10])
         server.goes_on.set()
         await task
         assert server.fields()["range"] == "bytes=1000-"
-    assert ranges.held == ((0, END),)
+    assert ranges.held == ((0, END + 10),)
     assert part.stretch is None
-    helper.write(DATA[END:])
+    helper.write(DATA[END + 10 :])
+    assert part.verify(SIZE, None) == "size"
+
+
+async def test_who_never_begins_costs_the_owner_nothing(part, transport):
+    """Others were sent for most of what it asked for, and are refused: its own reply brings the file."""
+    async with Pausing(partial(1000, SIZE), 100_000) as server:
+        task = asyncio.create_task(bring(part, server, transport))
+        while part.position < 90_000:
+            await asyncio.sleep(0.001)
+        ranges = part.open_up(SIZE)
+        helpers = [part.writer(ranges.join(*ends)) for ends in ((START, END), (END, SIZE))]
+        helpers[0].release()
+        server.goes_on.set()
+        run = await task
+        helpers[1].release()
+        assert len(server.heads) == 1
+    assert (ranges.is_whole, ranges.twice_bytes, run.received) == (True, 0, SIZE - 1000)
     assert part.verify(SIZE, None) == "size"
 
 
@@ -259,7 +279,7 @@ async def test_opened_up_before_the_reply_is_here(part, transport):
             await asyncio.sleep(0.001)
         ranges, over = part.open_up(SIZE), list[Stretch]()
         ranges.on_over = over.append
-        helper = part.writer(ranges.split(part.stretch, START))
+        helper = part.writer(split(ranges, part.stretch, START))
         helper.write(DATA[START : START + 1000])
         server.goes_on.set()
         await task
@@ -274,7 +294,7 @@ async def test_opened_up_before_the_reply_is_here_and_it_fits(part, transport):
         while not server.heads:
             await asyncio.sleep(0.001)
         ranges = part.open_up(SIZE)
-        helper = part.writer(ranges.split(part.stretch, END))
+        helper = part.writer(split(ranges, part.stretch, END))
         helper.write(DATA[END:])
         server.goes_on.set()
         run = await task
@@ -325,7 +345,7 @@ async def test_from_another_source_only_under_a_hash(volume, transport):
     part.write(DATA[:1000])
     part.validator = TAG
     ranges = part.open_up(SIZE)
-    sink = part.writer(ranges.split(part.stretch, START), same_source=False)
+    sink = part.writer(split(ranges, part.stretch, START), same_source=False)
     async with RawServer(partial(START, SIZE, tag='"mirror"')) as server:
         await bring(sink, server, transport, digest=entry.digest)
         assert "if-range" not in server.fields()
@@ -344,7 +364,7 @@ async def test_the_first_bytes_may_be_a_stretch_too(volume, transport):
     part: Any = Part(volume, entry)
     ranges = part.open_up(SIZE)
     part.release()
-    sink = part.writer(ranges.split(ranges.take_first(), 500_000))
+    sink = part.writer(split(ranges, ranges.take_first(), 500_000))
     part.stretch = ranges.out[0]
     async with RawServer(partial(0, 500_000), partial(500_000, SIZE)) as server:
         await bring(part, server, transport, digest=entry.digest)

@@ -21,7 +21,7 @@ from cfetch.transfer.kept import Kept
 from cfetch.transfer.part import Part
 from cfetch.transfer.ranges import Stretch
 from cfetch.transfer.resume import read_note
-from tests.transfer.drive import entry_of, tree
+from tests.transfer.drive import entry_of, split, tree
 
 DATA = random.Random("ranges").randbytes(100_000)
 SHA = Digest("sha256", hashlib.sha256(DATA).hexdigest())
@@ -92,7 +92,7 @@ async def test_out_of_order_is_the_same_file(volume, root, digest, order):
     part = begun(volume, digest=digest)
     ranges = part.open_up(len(DATA))
     own = part.stretch
-    stretches = [own, ranges.split(own, 70_000), ranges.split(own, 30_000)]
+    stretches = [own, split(ranges, own, 70_000), split(ranges, own, 30_000)]
     for number in order:
         bring(part, stretches[number], (stretches[number].position + stretches[number].end) // 2)
     for number in order:
@@ -110,7 +110,7 @@ async def test_whole_it_is_an_ordinary_part_again(root):
     volume = LocalVolume(root, "attempts/i/0")
     part = begun(volume)
     ranges = part.open_up(len(DATA))
-    bring(part, ranges.split(part.stretch, 50_000))
+    bring(part, split(ranges, part.stretch, 50_000))
     bring(part, part.stretch)
     part.verify(len(DATA), None)
     part.seal()
@@ -156,7 +156,7 @@ async def test_short_writes_in_place_are_completed(volume, root, monkeypatch):
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, bytes(data)[:4096], at))
     part = begun(volume)
     ranges = part.open_up(len(DATA))
-    bring(part, ranges.split(part.stretch, 50_000))
+    bring(part, split(ranges, part.stretch, 50_000))
     bring(part, part.stretch)
     await finish(part, False)
     assert tree(root) == {"a": DATA}
@@ -171,7 +171,7 @@ def test_a_part_that_was_closed_is_written_in_place_too(volume, root, closed):
     if closed:
         part.close()
     ranges = part.open_up(len(DATA))
-    tail = ranges.split(part.stretch, 90_000)
+    tail = split(ranges, part.stretch, 90_000)
     bring(part, tail)
     part.close()
     bring(part, part.stretch)
@@ -230,7 +230,7 @@ def test_the_note_lies_there_before_a_byte_is_out_of_order(volume, root, monkeyp
         monkeypatch.setattr(os, call, watched)
     part = begun(volume)
     ranges = part.open_up(len(DATA))
-    stretches = [ranges.split(part.stretch, 60_000), part.stretch]
+    stretches = [split(ranges, part.stretch, 60_000), part.stretch]
     while not ranges.is_whole:
         for stretch in stretches:
             bring(part, stretch, min(stretch.position + 3000, stretch.end))
@@ -247,7 +247,7 @@ async def test_the_note_is_renewed_as_bytes_come(volume, root, monkeypatch):
     part = begun(volume)
     ranges = part.open_up(len(DATA))
     assert note_of(root).held == ((0, 1000),)
-    tail = ranges.split(part.stretch, 50_000)
+    tail = split(ranges, part.stretch, 50_000)
     bring(part, tail, 59_999)
     assert note_of(root).held == ((0, 1000),)
     bring(part, tail, 60_000)
@@ -263,7 +263,8 @@ def test_what_nobody_can_go_on_with_is_not_left(volume, root):
     part = begun(volume)
     part.came_from(mirror=True)
     part.validator = TAG
-    bring(part, part.open_up(len(DATA)).split(part.stretch, 50_000))
+    ranges = part.open_up(len(DATA))
+    bring(part, split(ranges, part.stretch, 50_000))
     assert part.leave() == 0
     assert staged(root) == {}
 
@@ -274,7 +275,7 @@ def test_87_a_disk_that_says_no_in_a_stretch(volume, root, monkeypatch, call, nu
     """Whoever brings more is told; what could not be written is not held."""
     part = begun(volume)
     ranges = part.open_up(len(DATA))
-    tail = ranges.split(part.stretch, 50_000)
+    tail = split(ranges, part.stretch, 50_000)
     bring(part, tail, 60_000)
     if call != "pwrite":
         monkeypatch.setattr(part_module, "NOTE_EVERY_BYTES", 1)
@@ -326,7 +327,7 @@ async def test_a_stretch_writes_no_more_when_its_part_is_over(volume, root, end)
     ranges, over = part.open_up(len(DATA)), list[Stretch]()
     ranges.on_over = over.append
     own = part.stretch
-    helper = part.writer(ranges.split(own, 50_000))
+    helper = part.writer(split(ranges, own, 50_000))
     helper.write(DATA[50_000:60_000])
     if end == "publish":
         bring(part, own, 50_000)
@@ -349,7 +350,8 @@ async def test_a_stretch_writes_no_more_when_its_part_is_over(volume, root, end)
 async def test_begun_anew_it_is_an_ordinary_part(volume, root):
     """The file has its ordinary name again, and may be opened up again."""
     part = begun(volume, digest=True)
-    bring(part, part.open_up(len(DATA)).split(part.stretch, 50_000))
+    ranges = part.open_up(len(DATA))
+    bring(part, split(ranges, part.stretch, 50_000))
     part.restart()
     assert (part.position, part.validator, part.ranges, part.stretch) == (0, None, None, None)
     assert staged(root) == {}
@@ -359,7 +361,7 @@ async def test_begun_anew_it_is_an_ordinary_part(volume, root):
     ((name, path),) = staged(root).items()
     assert (name[0], path.read_bytes()) == ("h", DATA[:500])
     ranges = part.open_up(len(DATA))
-    bring(part, ranges.split(part.stretch, 50_000))
+    bring(part, split(ranges, part.stretch, 50_000))
     bring(part, part.stretch)
     await finish(part, True)
     assert tree(root) == {"a": DATA}
@@ -370,7 +372,7 @@ async def test_24_wrong_bytes_in_a_stretch_are_found(volume, root, wrong):
     """By the hash, wherever they are; then nothing of it is built upon."""
     part = begun(volume, 5, digest=True)
     ranges = part.open_up(len(DATA))
-    stretches = [ranges.split(part.stretch, 70_000), ranges.split(part.stretch, 30_000), part.stretch]
+    stretches = [split(ranges, part.stretch, 70_000), split(ranges, part.stretch, 30_000), part.stretch]
     data = bytearray(DATA)
     data[wrong] ^= 1
     for stretch in stretches:
@@ -385,7 +387,8 @@ async def test_24_wrong_bytes_in_a_stretch_are_found(volume, root, wrong):
 async def test_24_holes_are_no_file(volume, root):
     """Whoever takes it for whole is told how much there is."""
     part = begun(volume)
-    bring(part, part.open_up(len(DATA)).split(part.stretch, 50_000))
+    ranges = part.open_up(len(DATA))
+    bring(part, split(ranges, part.stretch, 50_000))
     with pytest.raises(Corrupt, match="51000 bytes came"):
         part.verify(None, None)
     assert staged(root) == {}
@@ -395,7 +398,7 @@ async def test_what_is_not_to_be_trusted_is_missing_again(volume, root):
     """The hash forgets it, too, and so does the note."""
     part = begun(volume, digest=True)
     ranges = part.open_up(len(DATA))
-    tail = part.writer(ranges.split(part.stretch, 50_000))
+    tail = part.writer(split(ranges, part.stretch, 50_000))
     bring(part, part.stretch)
     tail.write(bytes(10_000))
     assert part.position == 60_000
@@ -413,7 +416,7 @@ async def test_on_a_disk_of_its_own(volume, root, disk, digest):
     """Steps are carried out later, in order."""
     part = begun(volume, digest=digest, disk=disk)
     ranges = part.open_up(len(DATA))
-    bring(part, ranges.split(part.stretch, 50_000))
+    bring(part, split(ranges, part.stretch, 50_000))
     bring(part, part.stretch)
     await part.catch_up()
     part.verify(len(DATA), SHA if digest else None)
@@ -433,7 +436,7 @@ async def test_a_disk_that_fails_later_tells_all_streams(volume, root, disk, mon
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "pwrite", fails)
-    tail = ranges.split(part.stretch, 50_000)
+    tail = split(ranges, part.stretch, 50_000)
     bring(part, tail, 60_000)
     await disk.call(lambda: None)
     monkeypatch.undo()
@@ -450,7 +453,7 @@ async def test_reading_what_the_hash_has_not_seen_can_be_stopped(volume, root, m
     monkeypatch.setattr(part_module, "READS_PER_TURN", 1)
     part = begun(volume, digest=True)
     ranges = part.open_up(len(DATA))
-    bring(part, ranges.split(part.stretch, 50_000))
+    bring(part, split(ranges, part.stretch, 50_000))
     bring(part, part.stretch)
     task = asyncio.create_task(part.catch_up())
     await asyncio.sleep(0)
@@ -474,7 +477,7 @@ def left(root, *, digest=False, held=((0, 30_000), (60_000, 80_000)), change=Non
         if start == part.stretch.position:
             part.write(of[start:end])
             continue
-        tail = ranges.split(part.stretch, start)
+        tail = split(ranges, part.stretch, start)
         part.write_at(tail, of[start:end])
     part.leave()
     part.close()

@@ -5,9 +5,11 @@ import re
 
 import pytest
 
-from cfetch.events import AttemptStarted, EntryFinished, Progress
-from tests.transfer.drive import drive, entries_for
-from tests.transfer.fake import Reply
+from cfetch.errors import Transient
+from cfetch.events import AttemptStarted, EntryFinished, HostPaused, Progress, RetryScheduled
+from cfetch.secret import SecretUrl
+from tests.transfer.drive import drive, entries_for, entry_of
+from tests.transfer.fake import FakeTransport, Reply
 
 MIB = 1 << 20
 BODY = random.Random("streams").randbytes(16 * MIB)
@@ -180,15 +182,157 @@ def test_every_range_is_asked_for_once_and_under_the_validator(tmp_path):
 
 
 def test_progress_counts_every_byte_once(tmp_path):
-    """Rows tell of ranges; together they are never more than the file, and the sum never falls."""
+    """The sum never falls. Rows tell of ranges: once all have begun, together no more than the file."""
     outcome = run(tmp_path, {"a": SLOW})
     looks = [event for event in outcome.events if isinstance(event, Progress)]
     sums = [look.bytes_done + look.bytes_active for look in looks]
     assert sums == sorted(sums)
     assert sums[-1] == len(BODY)
-    busiest = max(looks, key=lambda look: len(look.active))
-    assert {view.state for view in busiest.active} <= {"ok", "segment", "slow"}
-    assert len(busiest.active) == 8
-    sizes = [view.size_bytes for view in busiest.active if view.size_bytes is not None]
-    assert len(sizes) == 8
-    assert sum(sizes) <= len(BODY)
+    states = {view.state for look in looks for view in look.active}
+    assert states <= {"ok", "segment", "slow"}
+    begun = [look.active for look in looks if len(look.active) == 8 and all(v.bytes for v in look.active)]
+    assert begun
+    for views in begun:
+        assert sum(view.size_bytes for view in views) <= len(BODY)
+
+
+USELESS = {
+    "forbidden": Reply(status=403, latency_s=0.05),
+    "too many": Reply(status=429, latency_s=0.05, headers={"Retry-After": "3600"}),
+    "no such range": Reply(status=416, latency_s=0.05),
+    "busy": Reply(status=503, latency_s=0.05),
+    "encoded": Reply(BODY, latency_s=0.05, rate_bps=MIB, headers={"Content-Encoding": "gzip"}),
+    "not connected": Reply(latency_s=0.05, error=Transient("cannot connect")),
+    "dropped": Reply(BODY, latency_s=0.05, cut=0, then="reset"),
+    "silent": Reply(BODY, latency_s=0.05, cut=0, then="stall"),
+}
+
+
+@pytest.mark.parametrize("digest", [False, True])
+@pytest.mark.parametrize("reply", USELESS.values(), ids=USELESS)
+def test_where_all_others_are_refused_the_first_connection_brings_the_file(tmp_path, reply, digest):
+    """Every request after the first: the running one loses nothing, and nothing is asked for anew."""
+    entries = entries_for({"a": SLOW}, digest=digest)
+    outcome = run(tmp_path, {"a": [SLOW, reply]}, entries)
+    assert outcome.tree == {"a": BODY}
+    assert outcome.statuses == ["done"]
+    (own,) = [one for one in record(outcome, "a").attempts if not one.helper]
+    assert (own.n, own.outcome, own.from_byte, own.bytes) == (1, "done", 0, len(BODY))
+    assert any(one.helper for one in record(outcome, "a").attempts)
+    assert received(outcome, "a") - len(BODY) <= 4096
+    assert outcome.elapsed_s < 17
+    assert outcome.transport.left_open() == []
+
+
+class UntilTheCut(FakeTransport):
+    """Once the first reply is over, no request is allowed any more: a link that has expired, say."""
+
+    async def open(self, url, headers, secrets, *, fresh, method="GET"):
+        if self.opens and self.opens[0].response is not None and self.opens[0].response.over:
+            self.scripts["a"] = [Reply(status=403, latency_s=0.05)]
+        return await super().open(url, headers, secrets, fresh=fresh, method=method)
+
+
+def test_what_has_begun_needs_no_further_request(tmp_path):
+    """The owner is at its end and all others are refused; those on their way bring what is left."""
+    slower = Reply(BODY, latency_s=0.05, rate_bps=MIB / 4)
+    scripts = {"a": [SLOW, SLOW, slower, slower, SLOW]}
+    outcome = run(tmp_path, scripts, transport=UntilTheCut(scripts), concurrency=4)
+    assert outcome.tree == {"a": BODY}
+    assert outcome.statuses == ["done"]
+    attempts = record(outcome, "a").attempts
+    assert [one.outcome for one in attempts if one.http_status == 403]
+    assert all(one.helper for one in attempts if one.http_status == 403)
+    assert received(outcome, "a") - len(BODY) < 4 * PIECE
+
+
+def test_a_helper_is_told_of_under_the_host_that_it_asked(tmp_path):
+    """The owner has gone on at a mirror when the origin refuses the helper: only the origin is left alone."""
+    busy = Reply(status=429, latency_s=6.0, headers={"Retry-After": "30"})
+    scripts = {"a": [Reply(BODY, rate_bps=MIB, cut=4 * MIB, then="reset"), busy], "m/a": SLOW}
+    mirror = SecretUrl("http://mirror.test/m/a")
+    entry = entry_of(0, "a", BODY, digest=True, mirrors=(mirror,))
+    outcome = run(tmp_path, scripts, [entry], concurrency=2, multiplier=1000)
+    assert outcome.tree == {"a": BODY}
+    attempts = record(outcome, "a").attempts
+    (refused,) = [one for one in attempts if one.http_status == 429]
+    moved = [one for one in attempts if one.mirror]
+    assert (refused.helper, refused.mirror) == (True, None)
+    assert refused.start_s < min(one.start_s for one in moved) < refused.end_s
+    assert [one.mirror for one in moved if one.helper] != []
+    assert {one.mirror for one in moved} == {"mirror.test"}
+    assert [pause.host for pause in outcome.of(HostPaused)] == ["origin.test"]
+
+
+class Counting(FakeTransport):
+    """``sent``: bytes that have come of all replies."""
+
+    sent = 0
+
+    async def open(self, url, headers, secrets, *, fresh, method="GET"):
+        response = await super().open(url, headers, secrets, fresh=fresh, method=method)
+        real = response.buffered
+
+        def counted():
+            data = real()
+            self.sent += len(data)
+            return data
+
+        response.buffered = counted
+        return response
+
+
+@pytest.mark.parametrize("durability", ["crash", "power"])
+def test_what_a_hedge_that_loses_has_brought_is_told(tmp_path, durability):
+    """Its entry is over the moment that it is overtaken; the record has its bytes all the same."""
+    scripts, small = hedge_scripts(16384)
+    scripts["z"][1] = Reply(small, latency_s=0.5, rate_bps=9000)
+    transport = Counting(scripts)
+    outcome = run(
+        tmp_path, scripts, transport=transport, multiplier=1000, hedge=True, hedge_budget=0.05,
+        durability=durability,
+    )  # fmt: skip
+    assert outcome.tree["z"] == small
+    attempts = record(outcome, "z").attempts
+    (lost,) = [one for one in attempts if one.outcome == "lost"]
+    assert lost.helper
+    assert lost.bytes > 0
+    assert sum(received(outcome, path) for path in scripts) == transport.sent
+
+
+def test_who_waits_for_a_retry_has_the_next_place(tmp_path):
+    """Four places: one is kept for the entry whose try has failed, and no helper takes it."""
+    small = BODY[: MIB // 4]
+    scripts = {
+        "a": SLOW,
+        "b": [Reply(status=500, latency_s=1.5), Reply(small, latency_s=0.05, rate_bps=MIB)],
+    }
+    outcome = run(tmp_path, scripts, per_host=4)
+    assert outcome.tree == {"a": BODY, "b": small}
+    assert outcome.transport.most == 4
+    (retry,) = [event for event in outcome.of(RetryScheduled) if event.path == "b"]
+    assert retry.delay_s > 0.2  # helpers are sent meanwhile
+    assert outcome.transport.of("b")[1].t_s == pytest.approx(retry.t_s + retry.delay_s, abs=0.01)
+
+
+class Crumbs(FakeTransport):
+    """2,000 bytes of each range that is asked for, which a server may send."""
+
+    async def open(self, url, headers, secrets, *, fresh, method="GET"):
+        if "Range" in headers:
+            start = int(headers["Range"].removeprefix("bytes=").partition("-")[0])
+            headers = {**headers, "Range": f"bytes={start}-{start + 1999}"}
+        return await super().open(url, headers, secrets, fresh=fresh, method=method)
+
+
+@pytest.mark.parametrize("first", [SLOW, Reply(BODY, rate_bps=MIB, cut=4 * MIB, then="reset")])
+def test_crumbs_are_failed_tries(tmp_path, first):
+    """A file is not brought in thousands of requests, however it ends."""
+    scripts = {"a": [first, SLOW]}
+    outcome = run(tmp_path, scripts, transport=Crumbs(scripts))
+    attempts = record(outcome, "a").attempts
+    assert 3 < len(attempts) < 40
+    crumbs = [one for one in attempts if one.http_status == 206]
+    assert crumbs
+    assert {one.outcome for one in crumbs} == {"error"}
+    assert len([event for event in outcome.of(RetryScheduled)]) <= 10

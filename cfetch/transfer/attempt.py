@@ -20,7 +20,7 @@ from cfetch.transfer.lane import Sink
 from cfetch.transfer.rate import Limiter
 from cfetch.transfer.retry import retry_after_s
 
-__all__ = ["BreakOff", "Running", "fetch", "outcome_of"]
+__all__ = ["BreakOff", "Running", "fetch", "outcome_of", "unread"]
 
 MAX_SAMPLES = 32  # per attempt in the metrics; enough to see a rate collapse, ~1 KiB of JSON
 FIRST_SAMPLE_GAP_S = 0.05
@@ -333,13 +333,18 @@ def _range_of(asked: Asked) -> dict[str, str]:
     return wanted
 
 
+def unread(run: Running) -> bytes:
+    """What has come of a reply that was accepted and nobody has read; it is not there twice."""
+    if run.response is None or run.verdict is None or run.verdict.action is not Action.ACCEPT:
+        return b""
+    return run.response.buffered()
+
+
 def salvage(run: Running, part: Sink, limit: int | None, now_s: float) -> None:
     """Keep what had arrived before the attempt was broken off; it may even be the last byte."""
-    if run.response is None or run.verdict is None or run.verdict.action is not Action.ACCEPT:
-        return
     stretch = part.stretch
     at = part.position if stretch is None else stretch.position
-    data = run.response.buffered()
+    data = unread(run)
     if data and (limit is None or at + len(data) <= limit):
         part.write(data)
         run.note(now_s, len(data))

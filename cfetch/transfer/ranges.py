@@ -43,10 +43,19 @@ class Ranges:
     ``held_bytes``: how many are held. ``twice_bytes``: how many came that were held before, or came beyond
     the end of their stretch. ``out``: the stretches under way, in the order in which they joined.
     ``on_over`` is told of a stretch that is over by what another one did: whoever reads for it can stop.
-    ``on_cut`` is told of one that became shorter as others have begun.
+    ``on_cut`` is told of one that became shorter as others have begun: brought ``begun_bytes``.
     """
 
-    __slots__ = ("_held", "held_bytes", "on_cut", "on_over", "out", "size_bytes", "twice_bytes")
+    __slots__ = (
+        "_held",
+        "begun_bytes",
+        "held_bytes",
+        "on_cut",
+        "on_over",
+        "out",
+        "size_bytes",
+        "twice_bytes",
+    )
 
     def __init__(self, size_bytes: int, held: Iterable[tuple[int, int]] = ()) -> None:
         self.size_bytes = size_bytes
@@ -55,6 +64,7 @@ class Ranges:
             self._hold(start, end)
         self.held_bytes = sum(end - start for start, end in self._held)
         self.twice_bytes = 0
+        self.begun_bytes = 1
         self.out: list[Stretch] = []
         self.on_over: Callable[[Stretch], None] = lambda _: None
         self.on_cut: Callable[[Stretch], None] = lambda _: None
@@ -132,21 +142,21 @@ class Ranges:
         """So many bytes have come for it and are written. Those beyond its end count as brought twice."""
         surplus = max(0, size_bytes - stretch.left_bytes)
         position = stretch.position + size_bytes - surplus
-        begins = stretch.position == stretch.start
+        had_begun = self._has_begun(stretch)
         new_bytes = sum(end - start for start, end in self.unheld(stretch.position, position))
         self.twice_bytes += size_bytes - new_bytes
         self.held_bytes += new_bytes
         if new_bytes:
             self._hold(stretch.position, position)
         stretch.position = position
-        if begins and len(self.out) > 1:
+        if len(self.out) > 1 and self._has_begun(stretch) and not had_begun:
             self._yield()
         if len(self.out) > 1 or len(self._held) > 1:
             self._shorten(stretch)
 
     def _yield(self) -> None:
         """Who was sent for what others have begun to bring, to its end, ends where they began."""
-        begun = sorted((one for one in self.out if one.position > one.start), key=lambda one: one.start)
+        begun = sorted(filter(self._has_begun, self.out), key=lambda one: one.start)
         for one in self.out:
             others = [other for other in begun if other is not one]
             for start in [other.start for other in others if one.position < other.start < one.end]:
@@ -154,6 +164,10 @@ class Ranges:
                     one.end = start
                     self.on_cut(one)
                     break
+
+    def _has_begun(self, stretch: Stretch) -> bool:
+        brought_bytes = stretch.position - stretch.start
+        return brought_bytes >= self.begun_bytes or (brought_bytes > 0 and not stretch.left_bytes)
 
     def _is_covered(self, start: int, end: int, by: list[Stretch]) -> bool:
         """Every byte is held, or one of these streams will bring it."""

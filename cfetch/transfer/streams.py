@@ -24,6 +24,7 @@ from cfetch.transfer.ranges import Ranges, Stretch
 __all__ = ["Extra", "Streams"]
 
 MOST_FAILURES = 3  # of further streams of one entry: then its server wants one at a time
+BEGUN_BYTES = 64 << 10  # a server that sends crumbs of a range must not take the rest from one that sends all
 YOUNG_S = 1.0  # an attempt that has brought nothing may still be connecting
 
 
@@ -219,6 +220,7 @@ class Streams:
         ranges = job.part.open_up(size_bytes)
         ranges.on_over = self._is_over
         ranges.on_cut = self._is_cut
+        ranges.begun_bytes = BEGUN_BYTES
         self._monitor.opened[job.entry.id] = ranges
         return ranges
 

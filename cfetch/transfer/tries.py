@@ -21,7 +21,7 @@ from cfetch.events import (
 )
 from cfetch.manifest.fields import Headers
 from cfetch.straggler.policy import Policy
-from cfetch.transfer.attempt import BreakOff, Running, fetch, outcome_of
+from cfetch.transfer.attempt import BreakOff, Running, fetch, outcome_of, unread
 from cfetch.transfer.hosts import Hosts
 from cfetch.transfer.http import Transport
 from cfetch.transfer.job import Job
@@ -332,6 +332,8 @@ class Tries:
 
     def _end_early(self, run: Running, job: Job) -> None:
         """It was broken off for what other streams have done, or for its entry's end."""
+        if data := unread(run):  # nobody needs them, but they have come
+            run.note(self._now(), len(data))
         told = "another stream was ahead" if run.hedged else "not needed any more"
         self._end_untold(job, run, told, "lost" if run.hedged else "error")
 

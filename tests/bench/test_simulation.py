@@ -26,6 +26,7 @@ from cfetch.errors import CfetchError, UsageError
 from cfetch.report.simulation_document import Row, Simulation, verdict
 from cfetch.report.simulation_view import view
 from tests.test_command_line import cfetch
+from tests.transfer.drive import split
 
 MB = 1_000_000
 
@@ -186,7 +187,7 @@ def test_several_streams_write_one_part():
         part.write(bytes(10))
         ranges = part.open_up(100)
         assert part.stretch is not None
-        other = part.writer(ranges.split(part.stretch, 60))
+        other = part.writer(split(ranges, part.stretch, 60))
         other.write(bytes(15))
         other.release()
         part.write(bytes(40))

@@ -143,7 +143,7 @@ def test_a_hub_that_dies_in_between_costs_nothing(tmp_path):
 def test_a_stop_comes_through_the_hub(tmp_path):
     """There is no file that says so."""
     held = next(iter(files_of(4)))
-    settings = Settings(to=(str(tmp_path / "to"),))
+    settings = Settings(to=(str(tmp_path / "to"),), mitigation=False)
     stall = Fault(kind="stall", after_bytes=10, first=0)
     with served(files_of(4), {held: stall}) as origin, hub_of(settings) as hub:
         work = work_of(tmp_path, settings, hub.at)

@@ -248,7 +248,9 @@ def test_the_written_file_is_a_configuration(tmp_path, five_runs):
     picked = found.choice.recommended
     settings = resolved.settings
     assert (settings.multiplier, settings.quantile, settings.padding) == msgspec.structs.astuple(picked)
-    assert sum(origin != "default" for origin in resolved.origins.values()) == 3
+    given = {name for name, origin in resolved.origins.items() if origin != "default"}
+    assert given == {"multiplier", "quantile", "padding", "policy"}  # the last follows from them
+    assert settings.policy == "cloudfetch"
     text = path.read_text()
     for told in (
         "2026-03-04",

@@ -127,7 +127,7 @@ class Outcome:
 
 
 def split(ranges, stretch, at):
-    """Two disjoint streams of one: it goes on to ``at``, and the one that is returned is sent for the rest."""
+    """Two disjoint streams of one: it goes on to ``at``, the one that is returned is sent for the rest."""
     end, stretch.end = stretch.end, at
     return ranges.join(at, end)
 

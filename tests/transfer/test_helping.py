@@ -35,9 +35,9 @@ def test_a_crawling_stream_keeps_what_it_can_bring_meanwhile():
 
 
 def test_a_stream_that_stands_still_is_left_to_the_policy():
-    """It would keep a rest that nobody brings; a hedge brings all of it."""
-    assert choice(stream(remaining_s=math.inf)) == []
-    assert choice(stream(remaining_s=math.inf), hedge=100 * MIB) == [Help(0, 100 * MIB, 1, True)]
+    """It would keep a rest that nobody brings; if that is small, a hedge brings all of it."""
+    assert choice(stream(remaining_s=math.inf), hedge=100 * MIB) == []
+    assert choice(stream(left=MIB, remaining_s=math.inf), hedge=MIB) == [Help(0, MIB, 1, True)]
 
 
 def test_many_slots_share_one_stream():

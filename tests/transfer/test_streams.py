@@ -193,7 +193,7 @@ def test_progress_counts_every_byte_once(tmp_path):
     begun = [look.active for look in looks if len(look.active) == 8 and all(v.bytes for v in look.active)]
     assert begun
     for views in begun:
-        assert sum(view.size_bytes for view in views) <= len(BODY)
+        assert sum(view.size_bytes or 0 for view in views) <= len(BODY)
 
 
 USELESS = {
@@ -300,6 +300,23 @@ def test_what_a_hedge_that_loses_has_brought_is_told(tmp_path, durability):
     assert sum(received(outcome, path) for path in scripts) == transport.sent
 
 
+def test_bytes_of_the_loser_that_nobody_has_read_are_told_too(tmp_path):
+    """They come at the moment in which the other is done: half of the file, in the reply's buffer."""
+    scripts, small = hedge_scripts(16384)
+    never = Reply(small, latency_s=30.0)
+    first, second = run(
+        tmp_path, {**scripts, "z": [scripts["z"][0], never]}, multiplier=1000, hedge=True, hedge_budget=0.05
+    ).transport.of("z")
+    done_s = first.t_s + 0.05 + len(small) / 16384
+    scripts["z"][1] = Reply(small, latency_s=0.05, at_s=(done_s - second.t_s - 0.05 + 5e-10, 1000.0))
+    transport = Counting(scripts)
+    outcome = run(tmp_path, scripts, transport=transport, multiplier=1000, hedge=True, hedge_budget=0.05)
+    assert outcome.tree["z"] == small
+    (lost,) = [one for one in record(outcome, "z").attempts if one.outcome == "lost"]
+    assert lost.bytes > 0
+    assert sum(received(outcome, path) for path in scripts) == transport.sent
+
+
 def test_who_waits_for_a_retry_has_the_next_place(tmp_path):
     """Four places: one is kept for the entry whose try has failed, and no helper takes it."""
     small = BODY[: MIB // 4]
@@ -327,7 +344,7 @@ class Crumbs(FakeTransport):
 
 @pytest.mark.parametrize("first", [SLOW, Reply(BODY, rate_bps=MIB, cut=4 * MIB, then="reset")])
 def test_crumbs_are_failed_tries(tmp_path, first):
-    """A file is not brought in thousands of requests, however it ends."""
+    """A file is not brought in thousands of requests; what the first connection brings is not taken from it."""
     scripts = {"a": [first, SLOW]}
     outcome = run(tmp_path, scripts, transport=Crumbs(scripts))
     attempts = record(outcome, "a").attempts
@@ -335,4 +352,5 @@ def test_crumbs_are_failed_tries(tmp_path, first):
     crumbs = [one for one in attempts if one.http_status == 206]
     assert crumbs
     assert {one.outcome for one in crumbs} == {"error"}
-    assert len([event for event in outcome.of(RetryScheduled)]) <= 10
+    assert len(outcome.of(RetryScheduled)) <= 10
+    assert outcome.statuses == (["done"] if first is SLOW else outcome.statuses)

@@ -344,7 +344,7 @@ class Crumbs(FakeTransport):
 
 @pytest.mark.parametrize("first", [SLOW, Reply(BODY, rate_bps=MIB, cut=4 * MIB, then="reset")])
 def test_crumbs_are_failed_tries(tmp_path, first):
-    """A file is not brought in thousands of requests; what the first connection brings is not taken from it."""
+    """No file is brought in thousands of requests; what the first connection brings is not taken from it."""
     scripts = {"a": [first, SLOW]}
     outcome = run(tmp_path, scripts, transport=Crumbs(scripts))
     attempts = record(outcome, "a").attempts

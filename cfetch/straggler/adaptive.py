@@ -31,6 +31,7 @@ TICK_S = 0.1  # a small file takes as long; a thousand attempts cost 1 % of a co
 LATE_TICKS = 3  # a check that is later tells of our own process, which had no time to read either
 WATCHED_S = 0.2  # younger ones are not looked at: most small files never are, and cost nothing
 REFIT_S = 0.5  # what is normal does not change faster
+REFIT_EACH_S = 0.002  # among a thousand it is looked at less often: each costs some 10 µs
 MANY = 64  # excused ones; while the network is slow for so many, they are not looked at ten times a second
 LATELY_S = 1.0  # the short window: who is slow by it has been so for most of that time
 SLOW_FROM_START = 0.25  # of the usual pace on average: it was slow long before a change of the network
@@ -97,6 +98,7 @@ class Adaptive:
         self._budget = Budget(concurrency)
         self._median = RunningMedian()
         self._live: dict[int, _Attempt] = {}
+        self._in_flight = 0  # of them those that are entries
         self._watched: dict[int, _Attempt] = {}  # by slot
         self._paused: set[int] = set()
         self._finished = bytearray()  # 1 at the index of each finished id, as in ``Detector``
@@ -117,8 +119,7 @@ class Adaptive:
     @property
     def known(self) -> int:
         """Entries in flight, between two attempts, or finished."""
-        in_flight = sum(key >= 0 for key in self._live)
-        return in_flight + len(self._paused) + self.total_finished
+        return self._in_flight + len(self._paused) + self.total_finished
 
     @property
     def required(self) -> int:
@@ -145,6 +146,7 @@ class Adaptive:
         """A new attempt begins to fetch ``size_bytes`` (None: not known) from ``host``."""
         self.failed(key, forget=False)
         self._is_young = True
+        self._in_flight += key >= 0
         attempt = self._live[key] = _Attempt(key, size_bytes, now_s, now_s - self._lost_s)
         attempt.host, attempt.immune = host, immune
         attempt.patience = 2.0 ** min(mitigations, MOST_DOUBLINGS)
@@ -257,24 +259,26 @@ class Adaptive:
         """Take down how far those have come that are old enough; whether there are any."""
         own_s = now_s - self._lost_s
         keys = [live.key for live in attempts]
+        watched: Collection[Live] = attempts
         if self._is_young or keys != self._keys:
-            self._look_over(own_s, attempts)
+            watched = self._look_over(own_s, attempts)
             self._keys = keys
+        elif len(self._slots) < len(attempts):
+            has_slot = {attempt.key for attempt in self._watched.values()}
+            watched = [live for live in attempts if live.key in has_slot]
         if not self._slots or self._evidence is None:
             return False
-        watched: Collection[Live] = attempts
-        if len(self._slots) < len(attempts):
-            watched = [live for live in attempts if self._is_watched(live.key)]
         self._evidence.observe(
             own_s, self._slots, [live.received for live in watched], [live.held_s(now_s) for live in watched]
         )
-        if own_s - self._refit_s >= REFIT_S:
+        if own_s - self._refit_s >= max(REFIT_S, len(watched) * REFIT_EACH_S):
             self._refit_s = own_s
             self._refit(own_s, watched)
         return True
 
-    def _look_over(self, own_s: float, attempts: Iterable[Live]) -> None:
-        """Find the slots of all attempts, in their order; those that become old enough get one."""
+    def _look_over(self, own_s: float, attempts: Iterable[Live]) -> list[Live]:
+        """Find the slots of all attempts, in their order, and who has one; the old enough get one."""
+        watched = []
         self._slots.clear()
         self._is_young = False
         for live in attempts:
@@ -293,10 +297,8 @@ class Adaptive:
                 else:
                     self._feedback.silent(attempt.key, own_s - attempt.start_s)
             self._slots.append(attempt.slot)
-
-    def _is_watched(self, key: int) -> bool:
-        attempt = self._live.get(key)
-        return attempt is not None and attempt.slot is not None
+            watched.append(live)
+        return watched
 
     def _slot(self, attempt: _Attempt) -> int:
         if self._evidence is None:
@@ -491,6 +493,7 @@ class Adaptive:
     def _end(self, key: int) -> _Attempt | None:
         """The attempt in flight, which is over; None where there is none."""
         attempt = self._live.pop(key, None)
+        self._in_flight -= attempt is not None and key >= 0
         self._is_young = True
         if attempt is not None and attempt.slot is not None:
             assert self._evidence is not None

@@ -1,6 +1,7 @@
 """What one attempt is judged by: its host's normal duration, made into limits."""
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 from cfetch.straggler.fresh import Fit
@@ -32,6 +33,7 @@ class Terms(NamedTuple):
 NO_TERMS = Terms(math.nan, math.nan, math.nan, math.nan, math.nan)  # nothing compares with these
 
 
+@lru_cache(maxsize=1024)  # a run's attempts are of few sizes, and are judged anew twice a second
 def terms_of(fit: Fit, size_bytes: float, multiplier: float, leniency: float) -> Terms:
     """The terms for an attempt at ``size_bytes``; ``leniency`` 1 is the start.
 

@@ -13,6 +13,7 @@ ALLOWED = {
     "dataclasses",
     "enum",
     "heapq",
+    "functools",
     "itertools",
     "math",
     "msgspec",

@@ -83,12 +83,7 @@ class Adaptive:
     sequential = False
 
     def __init__(
-        self,
-        config: StragglerConfig,
-        *,
-        concurrency: int,
-        knowledge: Knowledge,
-        wall_s: float,
+        self, config: StragglerConfig, *, concurrency: int, knowledge: Knowledge, wall_s: float
     ) -> None:
         self.tick_s = TICK_S
         self.total_finished = 0

@@ -212,6 +212,8 @@ class Streams:
             yield self._extra(job, found, is_hedge=True)
             return
         at, end = stretch.position + help_.keeps_bytes, self._planned_end(stretch, job)
+        if at >= end:  # another of its entry's streams was helped by that already
+            return
         piece = -(-(end - at) // min(help_.fresh_streams, free))
         for cut in range(at, end, piece):
             yield self._extra(job, ranges.join(cut, min(cut + piece, end)), is_hedge=False)

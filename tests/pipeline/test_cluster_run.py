@@ -31,6 +31,7 @@ pytestmark = pytest.mark.usefixtures("spark")
 FILES = files_of(40)
 NAMES = list(FILES)
 MANY_BATCHES = {"concurrency": 1}
+HELD = {"mitigation": False}  # what the server holds is held, and no straggler
 
 
 @pytest.fixture
@@ -95,7 +96,7 @@ def test_a_driver_that_dies_is_followed_by_one_that_goes_on(tmp_path, small_batc
     with served(FILES, {NAMES[-1]: held, NAMES[-2]: held}) as origin:
         manifest = write_manifest(tmp_path / "m.json", origin, FILES)
         with pytest.raises(Died):
-            download(manifest, tmp_path / "to", die, engine="spark", **MANY_BATCHES)
+            download(manifest, tmp_path / "to", die, engine="spark", **MANY_BATCHES, **HELD)
         plans = tmp_path / "to/.cfetch/plans"
         private = [path for path in (plans, *plans.rglob("*")) if path.stat().st_mode & 0o077]
         assert private == []
@@ -132,7 +133,7 @@ def test_a_signal_ends_the_run_in_good_order(tmp_path, small_batches):
     held = Fault(kind="stall", after_bytes=10, first=1)
     with served(FILES, {NAMES[-1]: held}) as origin:
         manifest = write_manifest(tmp_path / "m.json", origin, FILES)
-        first = download(manifest, tmp_path / "to", once, engine="spark", **MANY_BATCHES)
+        first = download(manifest, tmp_path / "to", once, engine="spark", **MANY_BATCHES, **HELD)
         assert (first.exit_code, first.status) == (130, "interrupted")
         assert signal.getsignal(signal.SIGINT) is handler
         assert len([one for one in told if isinstance(one, RunStopping)]) == 1
@@ -298,7 +299,7 @@ def test_a_stop_comes_through_the_hub(tmp_path, monkeypatch):
     held = Fault(kind="stall", after_bytes=10, first=0)
     with served(FILES, {NAMES[-1]: held}) as origin:
         manifest = write_manifest(tmp_path / "m.json", origin, FILES)
-        summary = download(manifest, tmp_path / "to", once, engine="spark", stall_timeout=600.0)
+        summary = download(manifest, tmp_path / "to", once, engine="spark", stall_timeout=600.0, **HELD)
     assert sent == [True]
     assert (summary.exit_code, summary.status) == (130, "interrupted")
     assert summary.files.done == 39

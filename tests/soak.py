@@ -127,9 +127,10 @@ class Soak:
             open_ones.append(self.manifests[-1])
         kind = self._dice.choices(["download", "run", "clean"], [70, 25, 5])[0]
         where = ("--to", self.to, *GUARD, "--json")
+        slow = ("--quiet", "--segments", "1", "--no-mitigation")  # runs last long enough to be disturbed
         if kind == "download":
-            return ("download", self._dice.choice(open_ones), *where, "--quiet")
-        return ("plan", "run", "--all", *where, "--quiet") if kind == "run" else ("plan", "clean", *where)
+            return ("download", self._dice.choice(open_ones), *where, *slow)
+        return ("plan", "run", "--all", *where, *slow) if kind == "run" else ("plan", "clean", *where)
 
     async def executor(self, end_s):
         """Starts one process after the other, and meddles with each."""

@@ -21,12 +21,12 @@ from typing import Any
 import msgspec
 
 from cfetch.config.settings import Settings
+from cfetch.engine.attempt import BreakOff, Running
+from cfetch.engine.monitor import Monitor
+from cfetch.engine.schedule import Schedule
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.secret import SecretUrl
 from cfetch.straggler.policy import Policy, policy_of
-from cfetch.transfer.attempt import BreakOff, Running
-from cfetch.transfer.monitor import Monitor
-from cfetch.transfer.schedule import Schedule
 
 POLICIES = ("cloudfetch", "adaptive")
 LOOKS_PER_S = 10_000

@@ -28,10 +28,10 @@ from cfetch.clock import SystemClock, VirtualClock, run_virtual
 from cfetch.feed.cache import RouteCache
 from cfetch.feed.ranges import ALL_KEYS, KeyRange
 from cfetch.feed.reader import Reader
-from cfetch.feed.serve import listening
-from cfetch.feed.server import feed_app
-from cfetch.feed.store import FeedStore
-from cfetch.feed.tree_publisher import STATE_DIRECTORY, TreePublisher
+from cfetch.feed.server.handler import feed_app
+from cfetch.feed.server.process import listening
+from cfetch.feed.server.store import FeedStore
+from cfetch.feed.server.tree_publisher import STATE_DIRECTORY, TreePublisher
 from tests.feed.http_world import source_of
 from tests.feed.simulator import SimulatedFeed, SimulatedSource
 

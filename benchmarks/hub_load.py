@@ -19,13 +19,13 @@ import msgspec
 from cfetch.clock import SystemClock
 from cfetch.config.straggler import StragglerConfig
 from cfetch.events import ActiveAttempt
-from cfetch.pipeline.hub import open_hub
-from cfetch.pipeline.hub_book import Book
-from cfetch.pipeline.hub_messages import EVERY_S, MOST_ORDERS_BYTES, NONCE_BYTES, Beat, Channel, HubAt, proof
-from cfetch.pipeline.hub_wire import HUB, TASK, prove, read_message
-from cfetch.pipeline.leases import Demand
-from cfetch.pipeline.work import MOST_SHOWN, SHOWN
+from cfetch.hub.book import Book
+from cfetch.hub.framing import HUB, TASK, prove, read_message
+from cfetch.hub.leases import Demand
+from cfetch.hub.messages import EVERY_S, MOST_ORDERS_BYTES, NONCE_BYTES, Beat, Channel, HubAt, proof
+from cfetch.hub.server import open_hub
 from cfetch.secret import SecretText
+from cfetch.spark.task import MOST_SHOWN, SHOWN
 from cfetch.straggler.merged import Sample
 
 ATTEMPTS = 16

@@ -19,12 +19,12 @@ from pathlib import Path
 import msgspec
 
 from cfetch.events import AttemptRecord, EntryFinished, FileRecord, fan_out
+from cfetch.hub.receipts import Account, Receipt, Receipts, leave_receipt
 from cfetch.manifest.plan import freeze
-from cfetch.pipeline.receipts import Account, Receipt, Receipts, leave_receipt
-from cfetch.pipeline.shares import Pace, shares
-from cfetch.pipeline.work_file import read_batch, write_work
 from cfetch.report.metrics import MetricsFile
 from cfetch.report.summary import Tally
+from cfetch.spark.shares import Pace, shares
+from cfetch.spark.work_file import read_batch, write_work
 
 A_RECEIPT = 600  # files: a batch of docs/scale.md's simulation
 ROW_GROUPS = (1_000, 10_000, 100_000)
@@ -238,7 +238,7 @@ def row_groups(folder: Path) -> Iterator[tuple[str, str]]:
 
 def on_spark() -> Iterator[tuple[str, str]]:
     """Tasks that do nothing: how fast they begin, and what the result of each weighs."""
-    from cfetch.pipeline.session import spark_session
+    from cfetch.spark.session import spark_session
 
     with spark_session("local[2]", settings={"spark.driver.maxResultSize": "2m"}) as spark:
 

@@ -22,19 +22,19 @@ import numpy as np
 from scale_world import Flow, Job, Result, Rules, World, most_at_once
 
 from cfetch.config.straggler import StragglerConfig
+from cfetch.engine.hosts import Hosts
+from cfetch.engine.schedule import Schedule
+from cfetch.engine.transfer import MAX_MITIGATIONS
 from cfetch.events import ActiveAttempt
-from cfetch.pipeline.hub_book import Book
-from cfetch.pipeline.hub_messages import EVERY_S, MOST_SAMPLES, Beat
-from cfetch.pipeline.job import SETTINGS
-from cfetch.pipeline.leases import Demand
-from cfetch.pipeline.work import LOOK_S, MOST_SHOWN, SHOWN
+from cfetch.hub.book import Book
+from cfetch.hub.leases import Demand
+from cfetch.hub.messages import EVERY_S, MOST_SAMPLES, Beat
+from cfetch.spark.job import SETTINGS
+from cfetch.spark.task import LOOK_S, MOST_SHOWN, SHOWN
 from cfetch.straggler.baseline import RunningMedian
 from cfetch.straggler.detector import Detector
 from cfetch.straggler.merged import Sample
-from cfetch.transfer.hosts import Hosts
-from cfetch.transfer.job import MAX_MITIGATIONS
-from cfetch.transfer.retry import Limits
-from cfetch.transfer.schedule import Schedule
+from cfetch.wire.retry import Limits
 
 __all__ = ["Cluster"]
 

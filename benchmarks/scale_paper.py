@@ -6,9 +6,9 @@ own constants. No simulation.
 
 from typing import NamedTuple
 
-from cfetch.pipeline.cluster_run import READING_PAUSES
-from cfetch.pipeline.large import LARGE_BYTES
-from cfetch.pipeline.shares import MOST_FILES, Pace, target_s
+from cfetch.spark.cluster_run import READING_PAUSES
+from cfetch.spark.prepare.large import LARGE_BYTES
+from cfetch.spark.shares import MOST_FILES, Pace, target_s
 
 __all__ = ["Costs", "Paper", "limits_of", "paper"]
 

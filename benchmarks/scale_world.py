@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cfetch.pipeline.shares import Pace, Shares, sharers, shares
+from cfetch.spark.shares import Pace, Shares, sharers, shares
 
 __all__ = ["ALL", "Flow", "Job", "Result", "Rules", "World", "clean", "ideal_s", "job_of", "most_at_once"]
 

@@ -25,7 +25,7 @@ MAX_SHOWN = 20
 
 def main() -> int:
     """Simulate and print."""
-    from tests.simulation.life import simulate
+    from tests.faults.life import simulate
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seeds", type=int, default=2000)

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from static_server import static_server
 
+from cfetch.app.download import prepare
 from cfetch.bench.check import count_right
 from cfetch.bench.content import Group
 from cfetch.bench.scenario import Scenario
 from cfetch.config.settings import Settings
-from cfetch.download import prepare
-from cfetch.pipeline.session import spark_session
+from cfetch.spark.session import spark_session
 
 SETS = {"4,000 × 16 KiB": Group("s", 4000, 16 << 10), "400 × 1 MiB": Group("m", 400, 1 << 20)}
 

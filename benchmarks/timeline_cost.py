@@ -24,14 +24,14 @@ from typing import Any, NamedTuple
 import msgspec
 from static_server import static_server
 
-from cfetch import download
+from cfetch.app import download
 from cfetch.bench.child import clean_environment
 from cfetch.bench.scenario_file import find_scenario
 from cfetch.clock import SystemClock
 from cfetch.config.settings import Settings
 from cfetch.manifest.plan import Plan
 from cfetch.report.metrics import MetricsFile
-from cfetch.run import Run
+from cfetch.run.local_run import Run
 from cfetch.timeline.execution import Execution
 from cfetch.timeline.files import LocalFiles
 from cfetch.timeline.table import Table

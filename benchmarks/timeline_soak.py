@@ -16,7 +16,7 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.soak import soak
+from tests.timeline_soak.soak import soak
 
 
 def main() -> int:

@@ -29,13 +29,13 @@ from cfetch.bench.faults import Fault, FaultRule
 from cfetch.bench.process import OriginProcess
 from cfetch.bench.scenario import Scenario
 from cfetch.clock import SystemClock
-from cfetch.pipeline.choice import Result
-from cfetch.pipeline.engines import CHUNK_BYTES, Loaded, replayed, replayed_by_spark
-from cfetch.pipeline.history import WHOLE, History
-from cfetch.pipeline.replay import Setting
-from cfetch.pipeline.session import spark_session
-from cfetch.pipeline.tune import DEFAULT_GRID, TuneOptions, as_config, tune
 from cfetch.report.metrics import read_metrics
+from cfetch.spark.session import spark_session
+from cfetch.tuning.choice import Result
+from cfetch.tuning.engines import CHUNK_BYTES, Loaded, replayed, replayed_by_spark
+from cfetch.tuning.history import WHOLE, History
+from cfetch.tuning.replay import Setting
+from cfetch.tuning.tune import DEFAULT_GRID, TuneOptions, as_config, tune
 
 FILES = 10_000
 WORKERS = 16

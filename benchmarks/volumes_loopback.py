@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-import cfetch.volumes
+import cfetch.run.volumes
+from cfetch.app.download import prepare
 from cfetch.bench.content import Group, SyntheticSet
 from cfetch.bench.process import OriginProcess
 from cfetch.bench.spec import OriginSpec
 from cfetch.config.settings import Settings
-from cfetch.download import prepare
-from cfetch.placement.disk import GuardedDisk
+from cfetch.storage.disk import GuardedDisk
 
 KIB, MIB = 1 << 10, 1 << 20
 FAST_BPS, SLOW_BPS = 24.0 * MIB, 2.4 * MIB  # together less than this program takes from a loopback server
@@ -84,12 +84,12 @@ def one_run(manifest: Path, folder: Path, placement: str) -> Result:
         return ThrottledDisk(name, monotonic, speed_bps=speed_of[name])
 
     settings = Settings(to=roots, placement=placement, durability="crash", mitigation=False)
-    setattr(cfetch.volumes, DISK, throttled)
+    setattr(cfetch.run.volumes, DISK, throttled)
     try:
         with prepare(str(manifest), settings, env={}) as prepared:
             summary = prepared.run(lambda _: None)
     finally:
-        setattr(cfetch.volumes, DISK, GuardedDisk)
+        setattr(cfetch.run.volumes, DISK, GuardedDisk)
     assert summary is not None
     assert summary.exit_code == 0, summary.failures
     volumes = msgspec.to_builtins(summary)["volumes"]

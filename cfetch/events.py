@@ -60,7 +60,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """One try at one entry, as the metrics file tells it. ``samples`` are (seconds, bytes so far).
 
     ``helper``: a further stream of an entry that had one already. ``to_byte``: where its range ends, if not
-    with the file. ``saved_s`` and ``wasted_bytes`` are the verdict on a cancelled one (``cfetch.verdict``).
+    with the file. ``saved_s`` and ``wasted_bytes`` judge a cancelled one (``report.saved_time``).
     """
 
     n: int
@@ -391,7 +391,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         wasted: int
 
     class Stragglers(msgspec.Struct, frozen=True, kw_only=True):
-        """``saved_s`` and ``wasted_bytes`` sum the verdicts on cancelled attempts (``cfetch.verdict``)."""
+        """``saved_s`` and ``wasted_bytes`` sum the verdicts on cancelled attempts (``report.saved_time``)."""
 
         detected: int
         cancelled: int

@@ -7,21 +7,22 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.stores import bucket, moto_server  # noqa: F401 - fixtures
+from tests.spark.session import spark  # noqa: F401 - a fixture
+from tests.storage.s3_server import bucket, moto_server  # noqa: F401 - fixtures
 
 settings.register_profile("cfetch", deadline=None)  # a loaded machine is slow, not wrong
 settings.load_profile("cfetch")
-PIPELINE = "tests/pipeline/"
+SPARK = ("tests/spark/", "tests/tuning/test_tune.py")
 
 
 class SparkTogether(LoadScopeScheduling):  # type: ignore[misc]
-    """All tests of the pipeline go to one process, which has one JVM; elsewhere each function is a unit.
+    """All tests that use Spark go to one process, which has one JVM; elsewhere each function is a unit.
 
     xdist's own groups are lost under pytest 9.2 (pytest-xdist #1386).
     """
 
     def _split_scope(self, nodeid):
-        return PIPELINE if nodeid.startswith(PIPELINE) else nodeid.partition("[")[0]
+        return "spark" if nodeid.startswith(SPARK) else nodeid.partition("[")[0]
 
 
 def pytest_xdist_make_scheduler(config, log):

@@ -41,7 +41,7 @@ def run_cfetch(*arguments, cwd):
 
 def test_the_modules_were_found():
     """The tests below look at the real package."""
-    assert {"cfetch", "cfetch.download", "cfetch.straggler.detector"} <= set(NAMES)
+    assert {"cfetch", "cfetch.app.download", "cfetch.straggler.detector"} <= set(NAMES)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=NAMES)

@@ -26,8 +26,8 @@ from cfetch.errors import LocalFault
 from cfetch.events import FileRecord
 from cfetch.report.bench_document import Figures
 from cfetch.report.metrics import read_metrics
-from cfetch.report.verdict import retries
-from cfetch.waste import wasted_bytes
+from cfetch.report.slow_files import retries
+from cfetch.report.wasted_bytes import wasted_bytes
 
 __all__ = ["CFETCH", "compare", "false_alarms", "figures", "held_back", "run_once"]
 

@@ -14,9 +14,9 @@ from urllib.parse import unquote
 
 from cfetch.bench.content import Content
 from cfetch.bench.faults import Fault
+from cfetch.bench.http_messages import BadRequest, Head, Slice, choose_slice, parse_head, reply_head
 from cfetch.bench.network import Line
 from cfetch.bench.pacing import Pacer
-from cfetch.bench.wire import BadRequest, Head, Slice, choose_slice, parse_head, reply_head
 
 __all__ = ["Accepted", "Connection", "Host"]
 

@@ -35,10 +35,10 @@ import msgspec
 from cfetch.bench.connection import Accepted, Connection
 from cfetch.bench.content import Content, Fixed
 from cfetch.bench.faults import Fault, Script, fault_for
+from cfetch.bench.http_messages import Head
 from cfetch.bench.network import Network, connection_of, factor_at
 from cfetch.bench.pacing import Pacer
 from cfetch.bench.spec import Asked, OriginSpec
-from cfetch.bench.wire import Head
 
 __all__ = ["Origin", "Request"]
 

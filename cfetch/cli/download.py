@@ -14,7 +14,7 @@ from cfetch.errors import Held
 if TYPE_CHECKING:
     import msgspec
 
-    from cfetch.download import Prepared
+    from cfetch.app.download import Prepared
     from cfetch.events import Summary
 
 __all__ = ["download", "preview", "run", "tell_document"]
@@ -53,8 +53,8 @@ def download(
         return
     if manifest is None:
         ctx.fail("Missing argument 'MANIFEST'.")
+    from cfetch.app.download import prepare
     from cfetch.dashboard.open import reading_lines
-    from cfetch.download import prepare
     from cfetch.report.plan_view import held_document
     from cfetch.secret import SecretUrl
 

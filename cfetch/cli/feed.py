@@ -11,7 +11,7 @@ from cfetch.config.kinds import duration
 
 if TYPE_CHECKING:
     from cfetch.feed.lineage import Lineage
-    from cfetch.transfer.network import Network
+    from cfetch.wire.network import Network
 
 __all__ = ["app"]
 
@@ -93,7 +93,7 @@ def serve(
     import msgspec
 
     from cfetch.clock import SystemClock
-    from cfetch.feed.serve import serve as run
+    from cfetch.feed.server.process import serve as run
 
     def ready(url: str) -> None:
         sys.stdout.write(msgspec.json.encode({"url": url}).decode() + "\n")
@@ -145,7 +145,7 @@ def split(
     """
     import msgspec
 
-    from cfetch.feed.http_source import split_range
+    from cfetch.feed.backends.http import split_range
 
     parent, children = split_range(url, of, network=network)
     if json:
@@ -191,10 +191,10 @@ def explain(
     from cfetch.clock import SystemClock
     from cfetch.errors import UsageError
     from cfetch.feed import explain as use_case
+    from cfetch.feed.backends.opening import opened
     from cfetch.feed.checkpoint import read_checkpoint
     from cfetch.feed.journal import checkpoint_of
-    from cfetch.feed.opening import opened
-    from cfetch.placement.local import STATE_NAME
+    from cfetch.storage.directory import STATE_NAME
 
     if to or state is not None:
         roots = [one.absolute() for one in to or [Path()]]

@@ -75,8 +75,8 @@ def follow(
 
       cfetch follow kinesis://my-stream --to mirror/ --versions all
     """
-    from cfetch.follow import FollowOptions
-    from cfetch.follow import follow as use_case
+    from cfetch.app.follow import FollowOptions
+    from cfetch.app.follow import follow as use_case
     from cfetch.report.plan_view import held_document
 
     options = FollowOptions(

@@ -9,7 +9,7 @@ import typer
 from cfetch.cli.options import JsonOption, with_network
 
 if TYPE_CHECKING:
-    from cfetch.transfer.network import Network
+    from cfetch.wire.network import Network
 
 __all__ = ["app"]
 
@@ -54,9 +54,9 @@ def check(
     """
     import msgspec
 
+    from cfetch.app.manifest_check import check as checked
     from cfetch.dashboard.open import reading_lines
     from cfetch.errors import ManifestError
-    from cfetch.manifests import check as checked
 
     try:
         told = reading_lines(manifest.partition("?")[0])
@@ -101,8 +101,8 @@ def convert(
 
       cfetch manifest convert manifest.json --to-format curl -o all.conf && curl --parallel --config all.conf
     """
+    from cfetch.app.manifest_check import convert as converted
     from cfetch.dashboard.open import reading_lines
-    from cfetch.manifests import convert as converted
 
     told = reading_lines(manifest.partition("?")[0])
     lost = converted(manifest, to_format, output, base_url=base_url, progress=told, network=network)
@@ -140,7 +140,7 @@ def build(
 
       cfetch manifest build data/ --base-url https://example.org/data/ -o manifest.json
     """
-    from cfetch.build import build_from_list, build_from_tree
+    from cfetch.app.manifest_build import build_from_list, build_from_tree
     from cfetch.dashboard.bar import progress_bar
 
     def tell(line: str) -> None:

@@ -9,7 +9,7 @@ import typer
 from cfetch.cli.options import JsonOption
 
 if TYPE_CHECKING:
-    from cfetch.pipeline.load import Loaded
+    from cfetch.spark.tables.load import Loaded
 
 __all__ = ["app"]
 
@@ -52,9 +52,9 @@ def load(
     import msgspec
 
     from cfetch.dashboard.bar import progress_bar
-    from cfetch.pipeline.load import load as loaded_by
-    from cfetch.pipeline.load import sources_of
-    from cfetch.pipeline.session import shown, spark_session
+    from cfetch.spark.session import shown, spark_session
+    from cfetch.spark.tables.load import load as loaded_by
+    from cfetch.spark.tables.load import sources_of
 
     sources = sources_of(metrics)
     size_bytes = sum(path.stat().st_size for path in sources if path.exists())

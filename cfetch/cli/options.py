@@ -84,7 +84,7 @@ def with_network(command: Callable[..., None]) -> Callable[..., None]:
 
     def call(given: dict[str, Any]) -> None:
         settings = _resolved(given, names).settings
-        from cfetch.transfer.network import network_of
+        from cfetch.wire.network import network_of
 
         command(network=network_of(settings, os.environ), **given)
 

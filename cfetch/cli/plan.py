@@ -62,8 +62,8 @@ def schedule(
 
       cfetch plan run --all --to data/
     """
+    from cfetch.app.download import prepare
     from cfetch.dashboard.open import reading_lines
-    from cfetch.download import prepare
     from cfetch.secret import SecretUrl
 
     shown = str(SecretUrl(manifest)) if "://" in manifest else manifest
@@ -106,7 +106,7 @@ def run(
         return
     if instant is not None and every:
         raise UsageError("give an INSTANT or --all, not both")
-    from cfetch.download import pending
+    from cfetch.app.download import pending
 
     settings = resolved.settings
     for name in ("base_url", "failed_from"):
@@ -141,8 +141,8 @@ def _preview(instants: list[str], settings: Settings) -> None:
     """What a run of each plan would do; one that is completed has nothing left to do."""
     import msgspec
 
+    from cfetch.app.download import prepare_planned
     from cfetch.dashboard.preview import preview_lines
-    from cfetch.download import prepare_planned
     from cfetch.report.plan_view import Previews
 
     previews, lines = [], []
@@ -156,7 +156,7 @@ def _preview(instants: list[str], settings: Settings) -> None:
 
 def _run_one(instant: str, settings: Settings, *, alone: bool) -> "tuple[Summary | None, int]":
     """The summary and the exit code; unless ``alone``, a plan that cannot be run is passed over."""
-    from cfetch.download import prepare_planned
+    from cfetch.app.download import prepare_planned
 
     try:
         with prepare_planned(instant, settings, env=os.environ) as prepared:
@@ -188,7 +188,7 @@ def list_(
 
       cfetch plan list --to data/ --json | jq '.plans[] | select(.state != "completed")'
     """
-    from cfetch.plans import list_plans
+    from cfetch.app.plans import list_plans
     from cfetch.report.plan_view import plan_lines
 
     plans = list_plans(settings, also_archived=archived)
@@ -204,7 +204,7 @@ def show_(*, instant: Instant, json: JsonOption = False, settings: Settings) -> 
 
       cfetch plan show 20261121T160430123Z-1a2b --to data/
     """
-    from cfetch.plans import show_plan
+    from cfetch.app.plans import show_plan
     from cfetch.report.plan_view import shown_lines
 
     plans = show_plan(settings, instant)
@@ -232,7 +232,7 @@ def rollback(
 
       cfetch plan rollback 20261121T160430123Z-1a2b --to data/ --remove
     """
-    from cfetch.plans import list_plans, roll_back_plan
+    from cfetch.app.plans import list_plans, roll_back_plan
     from cfetch.report.plan_view import Plans, plan_lines
 
     roll_back_plan(settings, instant, remove=remove)
@@ -261,7 +261,7 @@ def clean(
 
       cfetch plan clean --to data/ --dry-run
     """
-    from cfetch.plans import clean_plans
+    from cfetch.app.plans import clean_plans
     from cfetch.report.plan_view import cleaned_lines
 
     cleaned = clean_plans(

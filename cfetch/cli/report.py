@@ -33,7 +33,7 @@ def report(
     """
     import msgspec
 
-    from cfetch.report.analyse import analyse
+    from cfetch.report.analysis import analyse
     from cfetch.report.metrics import read_metrics
 
     found = analyse(read_metrics(metrics))

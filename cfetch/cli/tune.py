@@ -72,7 +72,7 @@ def tune(
 
     from cfetch.clock import SystemClock
     from cfetch.errors import UsageError
-    from cfetch.pipeline import tune as use_case
+    from cfetch.tuning import tune as use_case
 
     if spark_master is not None and engine is Engine.local:
         raise UsageError("--spark-master is for --engine spark")

@@ -12,8 +12,8 @@ from cfetch.errors import ConfigError, UsageError
 from cfetch.secret import SecretUrl, printable
 
 if TYPE_CHECKING:
-    from cfetch.transfer.network import Network
-    from cfetch.verify import Difference, Verification
+    from cfetch.app.verify import Difference, Verification
+    from cfetch.wire.network import Network
 
 __all__ = ["verify"]
 
@@ -58,9 +58,9 @@ def verify(
 
       cfetch verify manifest.json --to data/ --json | jq .found
     """
+    from cfetch.app.verify import verification
     from cfetch.dashboard.bar import progress_bar
     from cfetch.dashboard.open import reading_lines
-    from cfetch.verify import verification
 
     directories = _directories(to or ["."])
     told = reading_lines(manifest.partition("?")[0])
@@ -75,7 +75,7 @@ def verify(
 
 def _directories(to: list[str]) -> list[Path]:
     from cfetch.config.settings import KINDS
-    from cfetch.places import roots
+    from cfetch.run.directories import roots
 
     try:
         KINDS["to"].check(tuple(to))

@@ -19,7 +19,7 @@ from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position, Range
 from cfetch.feed.route import Token
 from cfetch.feed.source import Change, FeedId
 from cfetch.manifest.entry import Entry, SafePath, UnsafePathError, safe_path
-from cfetch.placement.private_file import on_disk, replace_private
+from cfetch.storage.files import on_disk, replace_private
 
 __all__ = [
     "MAX_PENDING",

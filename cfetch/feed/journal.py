@@ -30,7 +30,7 @@ from cfetch.feed.checkpoint import (
 )
 from cfetch.feed.source import Change
 from cfetch.feed.steps import Round
-from cfetch.placement.private_file import on_disk, replace_private
+from cfetch.storage.files import on_disk, replace_private
 from cfetch.timeline.owner import Owner, this_owner
 
 __all__ = ["Journal", "Step", "checkpoint_of", "journal_of"]

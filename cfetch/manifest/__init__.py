@@ -5,10 +5,10 @@ The way in: ``source`` (bytes) -> a reader of ``formats`` (rows) -> ``rows``, ``
 """
 
 from cfetch.manifest.entry import Digest, Entry, SafePath, UnsafePathError, collision_key, safe_path
+from cfetch.manifest.formats.sql_statement import parse_chunk_links
 from cfetch.manifest.plan import Plan, freeze
 from cfetch.manifest.reading import read_entries
 from cfetch.manifest.source import FetchChunk
-from cfetch.manifest.sql_statement import parse_chunk_links
 
 __all__ = [
     "Digest",

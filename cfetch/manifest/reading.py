@@ -7,7 +7,7 @@ from cfetch.errors import UsageError
 from cfetch.manifest.compressed import decompressed
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.faults import BrokenDocumentError, Faults
-from cfetch.manifest.formats import reader_for
+from cfetch.manifest.formats.detection import reader_for
 from cfetch.manifest.rows import Document, checked_row
 from cfetch.manifest.source import FetchChunk, Source
 from cfetch.manifest.urls import UrlError, absolute_url

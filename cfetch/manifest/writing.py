@@ -15,9 +15,9 @@ from typing import NamedTuple, TextIO
 import msgspec
 
 from cfetch.errors import UsageError
-from cfetch.manifest.aria2_input import CHECKSUM_TYPES
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
+from cfetch.manifest.formats.aria2_input import CHECKSUM_TYPES
 from cfetch.manifest.rows import KEYS
 from cfetch.manifest.urls import UrlError, last_segment
 from cfetch.secret import printable

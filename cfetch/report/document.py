@@ -90,7 +90,7 @@ class Bin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mitigation(msgspec.Struct, frozen=True, kw_only=True):
-    """One cancelled attempt; ``cfetch.verdict`` says how it is judged.
+    """One cancelled attempt; ``cfetch.report.saved_time`` says how it is judged.
 
     ``projected_s`` None: nobody knows when it would have ended; ``finish_s`` None: the file never came.
     """

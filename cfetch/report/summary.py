@@ -1,7 +1,7 @@
 """From events to the run's summary and exit code. A pure function of what happened; asks nobody anything.
 
 ``bytes.total`` is the sum of the plan's known sizes, ``bytes.fetched`` all that came over the wire,
-``bytes.wasted`` the part of it that is in no file at the end (`cfetch.waste` defines it).
+``bytes.wasted`` the part of it that is in no file at the end (`cfetch.report.wasted_bytes` defines it).
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from cfetch.events import (
     Summary,
     VolumePaused,
 )
-from cfetch.waste import received_bytes, wasted_bytes
+from cfetch.report.wasted_bytes import received_bytes, wasted_bytes
 
 __all__ = ["MAX_FAILURES", "Tally", "exit_code", "status"]
 

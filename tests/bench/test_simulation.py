@@ -25,8 +25,8 @@ from cfetch.clock import run_virtual
 from cfetch.errors import CfetchError, UsageError
 from cfetch.report.simulation_document import Row, Simulation, verdict
 from cfetch.report.simulation_view import view
-from tests.test_command_line import cfetch
-from tests.transfer.drive import split
+from tests.cli.test_command_line import cfetch
+from tests.engine.drive import split
 
 MB = 1_000_000
 

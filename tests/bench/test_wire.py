@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cfetch.bench.wire import BadRequest, choose_slice, parse_head, reply_head
+from cfetch.bench.http_messages import BadRequest, choose_slice, parse_head, reply_head
 
 ETAG = '"e"'
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from cfetch.bench.faults import Fault
 from tests.cluster.standalone import PROJECT, Cluster
-from tests.pipeline.scene import asked, files_of, whole
-from tests.transfer.drive import tree
+from tests.engine.drive import tree
+from tests.spark.scene import asked, files_of, whole
 
 __all__ = ["FILES", "LATE", "Ended", "begin", "ended", "in_place", "result", "wait_until"]
 

@@ -13,11 +13,11 @@ import msgspec
 import pytest
 
 from cfetch.events import Event, ExecutorSlow
-from cfetch.pipeline import shares
-from cfetch.pipeline.job import SETTINGS
+from cfetch.spark import shares
+from cfetch.spark.job import SETTINGS
 from tests.cluster.scene import FILES, LATE, begin, ended, in_place, result, wait_until
 from tests.cluster.standalone import Cluster, descendants
-from tests.pipeline.scene import download, served, write_manifest
+from tests.spark.scene import download, served, write_manifest
 
 pytestmark = pytest.mark.cluster
 

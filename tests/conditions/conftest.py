@@ -18,7 +18,7 @@ def bare(monkeypatch):
         if name.upper().startswith(("CFETCH_", "DATABRICKS_")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("DATABRICKS_TOKEN", SECRETS["token"])
-    monkeypatch.setattr("cfetch.run.random.random", lambda: 0.0)  # tries follow each other at once
+    monkeypatch.setattr("cfetch.run.local_run.random.random", lambda: 0.0)  # tries follow each other at once
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import Any
 from cfetch.cli import app
 from cfetch.errors import CfetchError
 from tests.conditions.server import CaseServer
-from tests.transfer.drive import tree
+from tests.engine.drive import tree
 
 __all__ = ["SECRETS", "Ran", "call", "manifest_of", "play", "secrets_in", "watched"]
 

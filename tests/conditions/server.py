@@ -3,7 +3,7 @@
 import asyncio
 
 from tests.conditions.cases import Drip, Reply
-from tests.transfer.raw_server import RawServer
+from tests.wire.raw_server import RawServer
 
 __all__ = ["CaseServer"]
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from cfetch.secret import SecretUrl
-from cfetch.transfer.http import HttpTransport
+from cfetch.wire.http import HttpTransport
 from tests.conditions.cases import CASES, Drip, always, chunked, head, raw, whole
 from tests.conditions.runner import play
-from tests.transfer.raw_server import RawServer
+from tests.wire.raw_server import RawServer
 
 BY_NAME = {case.name: case for case in CASES}
 LARGE = bytes(24 << 20)

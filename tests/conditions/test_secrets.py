@@ -78,7 +78,7 @@ def test_c106_a_bug_tells_places_and_no_text(tmp_path, bare, monkeypatch):
             raise error from KeyError("CANARYCAUSE")
 
         with monkeypatch.context() as patched:
-            patched.setattr("cfetch.download.prepare", broken)
+            patched.setattr("cfetch.app.download.prepare", broken)
             ran = call("download", manifest, "--to", tmp_path / "to")
         assert ran.code == 70
         assert clean(ran.said)

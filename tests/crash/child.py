@@ -15,8 +15,6 @@ from pathlib import Path
 
 import aiohttp  # noqa: F401 - imported before the fork, as all below
 
-import cfetch.dashboard.open
-import cfetch.download  # noqa: F401
 from cfetch.cli.app import main
 
 PR_SET_PTRACER = 0x59616D61  # where only a parent may trace: let strace, which is none

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from cfetch.app.download import prepare
 from cfetch.bench.content import Content, Synthetic, pieces
 from cfetch.bench.origin import Origin
 from cfetch.config.settings import Settings
-from cfetch.download import prepare
 
 __all__ = ["CALLS", "FILES", "Children", "Job", "Killed", "Point", "Scene", "can_trace", "serving"]
 

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from cfetch.bench.content import Synthetic
-from cfetch.transfer.resume import WORTH_KEEPING_BYTES
+from cfetch.storage.resume import WORTH_KEEPING_BYTES
 from tests.crash.scene import KIB, Job, Point, Scene, Weak, serving
 
 pytestmark = pytest.mark.usefixtures("strace")

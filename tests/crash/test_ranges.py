@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from cfetch.bench.content import Synthetic
-from cfetch.placement.leftovers import useful_parts
-from cfetch.placement.local import LocalVolume
-from cfetch.transfer import part as part_module
-from cfetch.transfer.kept import Kept
-from cfetch.transfer.part import Part
-from cfetch.transfer.resume import read_note
+from cfetch.storage import part as part_module
+from cfetch.storage.directory import LocalVolume
+from cfetch.storage.leftovers import useful_parts
+from cfetch.storage.part import Part
+from cfetch.storage.resume import read_note
+from cfetch.storage.salvage import Kept
 from tests.crash.process import command, ended, started
 from tests.crash.scene import MIB, Job, Scene, serving
-from tests.transfer.drive import entry_of, split, tree
+from tests.engine.drive import entry_of, split, tree
 
 DATA = random.Random("killed").randbytes(200_000)
 CALLS = ("open", "write", "pwrite", "close", "rename", "unlink", "setxattr")

@@ -4,10 +4,10 @@ import asyncio
 import threading
 from contextlib import contextmanager, nullcontext
 
+from cfetch.app.follow import FollowOptions, follow
 from cfetch.config.settings import Settings
-from cfetch.follow import FollowOptions, follow
+from tests.engine.drive import tree
 from tests.feed.http_world import HttpWorld
-from tests.transfer.drive import tree
 
 __all__ = ["Scene", "Served", "scene_of"]
 

@@ -4,13 +4,13 @@ import asyncio
 import threading
 
 from cfetch.clock import SystemClock
-from cfetch.feed.http_source import HttpSource
-from cfetch.feed.serve import listening
-from cfetch.feed.server import feed_app
-from cfetch.feed.store import FeedStore
-from cfetch.feed.tree_publisher import STATE_DIRECTORY, TreePublisher
+from cfetch.feed.backends.http import HttpSource
+from cfetch.feed.server.handler import feed_app
+from cfetch.feed.server.process import listening
+from cfetch.feed.server.store import FeedStore
+from cfetch.feed.server.tree_publisher import STATE_DIRECTORY, TreePublisher
 from cfetch.secret import SecretUrl
-from cfetch.transfer.http import HttpTransport
+from cfetch.wire.http import HttpTransport
 
 __all__ = ["HttpWorld", "source_of"]
 

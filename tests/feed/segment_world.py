@@ -4,11 +4,11 @@ import shutil
 import time
 
 from cfetch.clock import SystemClock
-from cfetch.feed.segment_files import DirectoryFiles, SegmentFiles, UrlFiles
-from cfetch.feed.segment_writer import SegmentWriter
-from cfetch.feed.segments import SegmentSource
+from cfetch.feed.backends.segment_files import DirectoryFiles, SegmentFiles, UrlFiles
+from cfetch.feed.backends.segments import SegmentSource
+from cfetch.feed.server.segment_writer import SegmentWriter
 from cfetch.secret import SecretUrl
-from cfetch.transfer.http import HttpTransport
+from cfetch.wire.http import HttpTransport
 
 BASE = "https://files.example/data/"
 

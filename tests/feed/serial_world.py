@@ -5,11 +5,11 @@ import random
 from aiohttp import web
 
 from cfetch.clock import SystemClock
-from cfetch.feed.serial_source import SerialSource
-from cfetch.feed.serve import listening
+from cfetch.feed.backends.serial import SerialSource
+from cfetch.feed.server.process import listening
 from cfetch.manifest.urls import relative_url
 from cfetch.secret import SecretUrl
-from cfetch.transfer.http import HttpTransport
+from cfetch.wire.http import HttpTransport
 
 __all__ = ["SerialWorld"]
 

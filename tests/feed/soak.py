@@ -19,8 +19,8 @@ from pathlib import Path
 import msgspec
 
 from cfetch.errors import CfetchError
-from cfetch.feed.http_source import split_range
-from tests.transfer.drive import tree
+from cfetch.feed.backends.http import split_range
+from tests.engine.drive import tree
 
 __all__ = ["Report", "soak"]
 

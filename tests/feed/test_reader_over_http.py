@@ -8,7 +8,7 @@ import pytest
 from cfetch.clock import SystemClock
 from cfetch.feed.cache import RouteCache
 from cfetch.feed.reader import Reader
-from cfetch.feed.store import Published
+from cfetch.feed.server.store import Published
 from tests.feed.http_world import HttpWorld
 
 

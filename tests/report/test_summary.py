@@ -6,7 +6,7 @@ import pytest
 from cfetch.errors import CfetchError, HeldBack, Interrupted, LocalFault, UsageError, VolumeFault
 from cfetch.events import FallbackTriggered
 from cfetch.report.summary import MAX_FAILURES, Tally, exit_code, status
-from cfetch.waste import wasted_by_attempt, wasted_bytes
+from cfetch.report.wasted_bytes import wasted_by_attempt, wasted_bytes
 from tests.report.records import (
     attempt,
     cancelled,

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from cfetch.report.analyse import analyse
+from cfetch.report.analysis import analyse
 from cfetch.report.format import cells
 from cfetch.report.metrics import Run, RunHeader
 from cfetch.report.tables import show, tables

@@ -12,9 +12,9 @@ from cfetch.clock import VirtualClock
 from cfetch.config.straggler import StragglerConfig
 from cfetch.events import Progress
 from cfetch.straggler.detector import Detector
+from tests.engine.drive import drive, entry_of
+from tests.engine.fake import Reply
 from tests.straggler.world import GIB, KIB, MIB, Stream, adaptive, at, play, teach
-from tests.transfer.drive import drive, entry_of
-from tests.transfer.fake import Reply
 
 BOTH = pytest.mark.parametrize("policy", ["cloudfetch", "adaptive"])
 

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from cfetch.app.download import prepare
 from cfetch.bench.content import Content, Synthetic, pieces
 from cfetch.config.settings import Settings
-from cfetch.download import prepare
 from cfetch.events import BatchCommitted, BatchPlaced, VolumePaused
-from cfetch.placement.record import BatchRecord
+from cfetch.storage.batch_record import BatchRecord
 
 __all__ = ["KIB", "MIB", "PROJECT", "Found", "Scene", "Volume", "named", "under"]
 

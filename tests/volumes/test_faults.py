@@ -9,7 +9,7 @@ import pytest
 from cfetch.bench.origin import Origin
 from cfetch.errors import VolumeFault
 from cfetch.events import AttemptStarted, VolumePaused
-from cfetch.placement.local import LocalVolume
+from cfetch.storage.directory import LocalVolume
 from tests.volumes.scene import KIB, Scene, named
 
 

@@ -18,12 +18,12 @@ from cfetch.bench.simulation.transport import SimTransport
 from cfetch.bench.simulation.volume import SimLane
 from cfetch.clock import VirtualClock, run_virtual
 from cfetch.config.settings import KINDS, Settings
+from cfetch.engine.pool import Pool
 from cfetch.errors import UsageError
 from cfetch.events import EntryFinished, Event
 from cfetch.report.simulation_document import Played
+from cfetch.storage.volume import Lane
 from cfetch.straggler.policy import policy_of
-from cfetch.transfer.lane import Lane
-from cfetch.transfer.pool import Pool
 
 __all__ = ["IDEAL", "POLICIES", "settings_of", "simulate"]
 

@@ -13,8 +13,8 @@ from cfetch.bench.network import Line, Network, connection_of
 from cfetch.bench.simulation.link import FASTEST_BPS, Flow, Link
 from cfetch.errors import Transient
 from cfetch.secret import SecretUrl
-from cfetch.transfer.http import Response
-from cfetch.transfer.judge import Headers
+from cfetch.wire.http import Response
+from cfetch.wire.judge import Headers
 
 __all__ = ["Exchange", "SimTransport"]
 
@@ -53,7 +53,7 @@ class Connection:
 
 
 class SimTransport:
-    """See ``cfetch.transfer.http.Transport``. Make it inside the virtual loop.
+    """See ``cfetch.wire.http.Transport``. Make it inside the virtual loop.
 
     URLs are ``http://<host>/<index>`` with numbers; ``sizes`` and ``faults`` are of the files by index.
     ``requests``, ``connections`` and ``sent_bytes`` (of bodies, read or not) count all of the run.
@@ -148,7 +148,7 @@ class SimTransport:
 
 
 class Exchange:
-    """One request and its reply; see ``cfetch.transfer.http.Response``."""
+    """One request and its reply; see ``cfetch.wire.http.Response``."""
 
     __slots__ = (
         "_before",

@@ -8,13 +8,13 @@ from functools import partial
 from typing import cast
 
 from cfetch.manifest.entry import Digest, Entry, SafePath
-from cfetch.placement.disk import MOST_UNWRITTEN_BYTES
-from cfetch.placement.record import BatchRecord
-from cfetch.transfer import lane
-from cfetch.transfer.committer import Ended
-from cfetch.transfer.part import Part
-from cfetch.transfer.ranges import Ranges, Stretch
-from cfetch.transfer.stretch_writer import StretchWriter
+from cfetch.storage import volume as lane
+from cfetch.storage.batch_record import BatchRecord
+from cfetch.storage.disk import MOST_UNWRITTEN_BYTES
+from cfetch.storage.held_ranges import Ranges, Stretch
+from cfetch.storage.part import Part
+from cfetch.storage.publisher import Ended
+from cfetch.storage.segment_writer import StretchWriter
 
 __all__ = ["SimLane", "SimPart"]
 

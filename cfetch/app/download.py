@@ -1,0 +1,493 @@
+"""The main use case, and the one place where the rooms are wired together.
+
+``prepare`` reads and validates the manifest and freezes it into a plan. ``Prepared.run`` puts the plan on the
+destination's timeline, or finds it pending there, and brings it to its end under the guard of a heartbeat.
+``prepare_planned`` does the same for a plan that stands there already. Everything that happens is told to one
+listener as events; the summary is made from the same events.
+"""
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import msgspec
+
+from cfetch.clock import Clock, SystemClock
+from cfetch.config.settings import Settings
+from cfetch.errors import Blocked, ConfigError, Held, LocalFault, UsageError
+from cfetch.events import Listener, PlanWaiting, RunNoted, Summary
+from cfetch.manifest.formats.sql_statement import statement_id_of
+from cfetch.manifest.plan import FILE_NAME, Frozen, Plan, freeze, load_plan
+from cfetch.manifest.source import FetchChunk
+from cfetch.report.metrics import MetricsFile, failed_paths
+from cfetch.report.plan_view import Preview, Scheduled
+from cfetch.run.directories import is_shared, make_private, own_directory, places, timeline
+from cfetch.run.fresh_links import Renewal, StatementApi
+from cfetch.run.host_baseline import keep_baseline, read_baseline
+from cfetch.run.local_run import Run
+from cfetch.run.open_manifest import is_url, open_manifest, shown_name
+from cfetch.run.volumes import Volumes
+from cfetch.secret import printable
+from cfetch.spark.prepare.prepared import ABOUT, PreparedPlan, load_prepared
+from cfetch.storage.descriptors import reserve_descriptors
+from cfetch.storage.directory import STATE_NAME, local_fault
+from cfetch.storage.leftovers import useful_parts
+from cfetch.straggler.knowledge import NOTHING, Knowledge
+from cfetch.timeline.clean import tidy_up
+from cfetch.timeline.execution import Completed, Execution, schedule, start
+from cfetch.timeline.records import PlanRecord
+from cfetch.timeline.states import Action, Entry, Kind, State, new_instant
+from cfetch.timeline.table import Table, existing, open_existing, open_table
+from cfetch.wire.network import Network, network_of
+
+if TYPE_CHECKING:
+    from cfetch.spark.cluster_run import ClusterRun
+
+__all__ = ["Prepared", "pending", "prepare", "prepare_planned"]
+
+DISK_RESERVE_BYTES = 16 << 20  # metrics, plan and directories need room too
+KEEP_S = 30 * 86_400.0  # completed plans stay on the timeline for a month, then in its archive
+ORIGIN_NAME = "origin.json"
+
+
+class _Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """Beside a frozen plan: where fresh links come from. It may hold secrets, as the plan does."""
+
+    manifest: str
+    statement: str | None = None
+    base_url: str | None = None
+
+
+@contextmanager
+def prepare(
+    manifest: str,
+    settings: Settings,
+    *,
+    env: Mapping[str, str],
+    clock: Clock | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Iterator["Prepared"]:
+    """Validate everything that can be validated before the first byte is asked for.
+
+    ``manifest`` is a path, an http(s) URL, or ``-`` for standard input; with ``engine`` spark, which prepares
+    large ones itself, a directory of manifests too. ``env`` may hold DATABRICKS_TOKEN; ``progress`` is told
+    how many entries have been read.
+
+    Raises:
+        UsageError: the manifest or a setting is wrong.
+        LocalFault: the destination cannot be written or is too small.
+    """
+    clock = clock or SystemClock()
+    instant = new_instant(clock.wall(), secrets.token_hex(2))
+    found = places(settings)
+    by_spark = _is_for_spark(manifest, settings)
+    with ExitStack() as stack:
+        reserve_descriptors(settings.max_concurrency or settings.concurrency, len(found.roots))
+        network = network_of(settings, env)
+        api = StatementApi(settings, env, network, clock)
+        source = None if by_spark else stack.enter_context(open_manifest(manifest, clock, network=network))
+        statement = None if source is None else statement_id_of(source)
+        volumes = Volumes(
+            found.roots, write_timeout_s=settings.write_timeout
+        )  # before the plan: it refuses a symlink as state
+        stack.callback(volumes.close)
+        directory = own_directory(stack, found.state, instant)
+        name = shown_name(manifest)
+        plan: Plan | PreparedPlan
+        if source is not None:
+            fetch_chunk = api.blocking(statement) if statement else None
+            plan = _frozen(stack, source, name, directory, fetch_chunk, progress, settings)
+        else:
+            from cfetch.spark.prepare.large import prepared_by_spark
+
+            _check_for_spark(volumes)
+            rejected = found.state / "rejected" / instant
+            plan = prepared_by_spark(
+                stack, manifest, name, settings, directory / "prepared", rejected, progress
+            )
+        _check_room(plan, volumes)
+        origin = _Origin(manifest=manifest, statement=statement, base_url=settings.base_url)
+        renewal = Renewal(manifest, statement, settings.base_url, api, stack)
+        yield Prepared(instant, plan, volumes, settings, clock, network, renewal, origin=origin)
+
+
+def _is_for_spark(manifest: str, settings: Settings) -> bool:
+    """Whether Spark prepares it. Raises UsageError: nobody can as ``settings`` are."""
+    if manifest == "-" or is_url(manifest):
+        return False
+    path, is_spark = Path(manifest), settings.engine == "spark"
+    if path.is_dir():
+        shown = shown_name(manifest)
+        if not is_spark:
+            raise UsageError(f"{shown} is a directory, and a directory of manifests needs --engine spark")
+        if settings.failed_from:
+            raise ConfigError(f"failed_from is for one manifest, and {shown} is a directory; name one in it")
+        return True
+    if not is_spark or settings.failed_from:
+        return False
+    from cfetch.spark.prepare.large import is_large
+
+    return is_large(path)
+
+
+def _frozen(
+    stack: ExitStack,
+    source: BinaryIO,
+    name: str,
+    directory: Path,
+    fetch_chunk: FetchChunk | None,
+    progress: Callable[[int], None] | None,
+    settings: Settings,
+) -> Plan:
+    failed = failed_paths(Path(settings.failed_from)) if settings.failed_from else None
+    plan = freeze(
+        source,
+        name=name,
+        directory=directory,
+        fetch_chunk=fetch_chunk,
+        progress=progress,
+        base_url=settings.base_url,
+        only=failed,
+    )
+    stack.enter_context(plan)
+    if failed and not len(plan):
+        raise ConfigError(
+            f"failed_from is {settings.failed_from}, which names {len(failed)} failed files, but the "
+            "manifest has none of them; give the metrics of a run over this manifest"
+        )
+    return plan
+
+
+@contextmanager
+def prepare_planned(
+    instant: str, settings: Settings, *, env: Mapping[str, str], clock: Clock | None = None
+) -> Iterator["Prepared | None"]:
+    """The same for a plan that stands on the destination's timeline; None if it is completed.
+
+    Raises:
+        UsageError: there is no such plan, or it is for another destination.
+        LocalFault: its frozen manifest cannot be read, or as ``prepare``.
+    """
+    clock = clock or SystemClock()
+    found = places(settings)
+    with ExitStack() as stack:
+        with open_existing(*timeline(settings)) as table:
+            entry = existing(table, table.store.entries(), instant)
+            if entry.state is State.COMPLETED:
+                yield None
+                return
+            there = _elsewhere(settings, table, entry)
+        if there:
+            raise UsageError(f"plan {instant} is for {there}; give that as --to")
+        reserve_descriptors(settings.max_concurrency or settings.concurrency, len(found.roots))
+        network = network_of(settings, env)
+        directory = found.state / "plans" / instant
+        plan = _loaded(stack, directory)
+        origin = _read_origin(directory / ORIGIN_NAME)
+        volumes = Volumes(found.roots, write_timeout_s=settings.write_timeout)
+        stack.callback(volumes.close)
+        _check_room(plan, volumes)
+        api = StatementApi(settings, env, network, clock)
+        renewal = Renewal(origin.manifest, origin.statement, origin.base_url, api, stack)
+        yield Prepared(instant, plan, volumes, settings, clock, network, renewal)
+
+
+def _loaded(stack: ExitStack, directory: Path) -> Plan | PreparedPlan:
+    is_prepared = (directory / ABOUT).exists()
+    return load_prepared(directory) if is_prepared else stack.enter_context(load_plan(directory))
+
+
+def pending(settings: Settings) -> list[str]:
+    """The plans of this destination that wait for a run, oldest first. Raises UsageError, LocalFault."""
+    with open_existing(*timeline(settings)) as table:
+        return [
+            one.instant
+            for one in table.store.entries()
+            if one.action is Action.DOWNLOAD
+            and one.state is not State.COMPLETED
+            and not _elsewhere(settings, table, one)
+        ]
+
+
+def _elsewhere(settings: Settings, table: Table, entry: Entry) -> str:
+    """Where a plan of a shared timeline downloads to, if not here. A timeline moves with its destination."""
+    with suppress(FileNotFoundError):  # it has moved on, so it is in somebody's hands
+        record = table.store.read_plan(entry)
+        if record is None or not (is_shared(settings) or " " in record.fingerprint):
+            return ""
+        if sorted(record.destinations) != sorted(map(str, places(settings).roots)):
+            return printable(", ".join(record.destinations), 1000)
+    return ""
+
+
+def _check_for_spark(volumes: Volumes) -> None:
+    if len(volumes.roots) > 1 or not volumes.local:
+        raise UsageError("--engine spark downloads to one directory that all executors see; give one --to")
+
+
+def _check_room(plan: Frozen, volumes: Volumes) -> None:
+    """Raise LocalFault unless what is not in place yet fits; looks at the files only where it must."""
+    free = volumes.free_bytes()
+    if free is None or plan.total_bytes <= (free_bytes := max(0, free - DISK_RESERVE_BYTES)):
+        return
+    sizes = ((entry.size_bytes or 0, entry.path) for entry in plan.entries())
+    missing_bytes = sum(size for size, path in sizes if volumes.existing(path) != size)
+    if missing_bytes > free_bytes:
+        raise LocalFault(
+            f"the plan needs {missing_bytes:,} more bytes, and {_joined(volumes.roots)} has room for "
+            f"{free_bytes:,} (a reserve of {DISK_RESERVE_BYTES:,} set aside); free some space or choose "
+            "another --to. Nothing was downloaded"
+        )
+
+
+def _joined(roots: Sequence[str | Path]) -> str:
+    return ", ".join(map(str, roots))
+
+
+class Prepared:
+    """A validated plan with its destination, ready to run. Without ``origin`` it is scheduled already."""
+
+    def __init__(
+        self,
+        instant: str,
+        plan: Plan | PreparedPlan,
+        volumes: Volumes,
+        settings: Settings,
+        clock: Clock,
+        network: Network,
+        renewal: Renewal,
+        *,
+        origin: _Origin | None = None,
+    ) -> None:
+        self.plan = plan
+        self._instant = instant
+        self._volumes = volumes
+        self._settings = settings
+        self._state = places(settings).state
+        self._clock = clock
+        self._network = network
+        self._renewal = renewal
+        self._origin = origin
+
+    def preview(self) -> Preview:
+        """What a run would do."""
+        plan = self.plan
+        if isinstance(plan, Plan):
+            hosts, more, batches, floors = plan.host_files, 0, None, {}
+        else:
+            hosts, batches = plan.host_files, len(plan.cost_s)
+            more, floors = plan.hosts - len(hosts), {printable(one.host): one.seconds for one in plan.floors}
+        return Preview(
+            files=len(self.plan),
+            in_place=self._in_place(),
+            bytes_known=self.plan.total_bytes,
+            sizes_unknown=self.plan.sizes_unknown,
+            merged=self.plan.merged,
+            hosts={printable(host): count for host, count in hosts.items()},
+            more_hosts=more,
+            batches=batches,
+            floors=floors,
+            destination=_joined(self._volumes.roots),
+            free_bytes=self._volumes.free_bytes(),
+            volumes=self._volumes.rooms() if len(self._volumes.roots) > 1 else {},
+        )
+
+    def _in_place(self) -> int:
+        """Files that stand at the destination with the stated size; hashes are not looked at."""
+        found = 0
+        for entry in self.plan.entries():
+            with suppress(Blocked):
+                size_bytes = entry.size_bytes
+                found += size_bytes is not None and self._volumes.existing(entry.path) == size_bytes
+        return found
+
+    def schedule(self, *, removable: bool = False) -> Scheduled:
+        """Put the plan on the timeline, or find it pending there. Raises LocalFault."""
+        with self._table() as table:
+            instant = self._put(table, Kind.REMOVABLE if removable else Kind.IMMUTABLE)
+        return Scheduled(
+            instant=instant,
+            was_pending=instant != self._instant,
+            files=len(self.plan),
+            bytes_known=self.plan.total_bytes,
+        )
+
+    def run(self, listener: Listener, *, removable: bool = False) -> Summary | None:
+        """Download. What happens to entries is told by the summary, with the exit code.
+
+        None: the plan was scheduled before, and another run has completed it meanwhile. ``removable``: the
+        plan is of no use to anybody else, as its caller knows how to make it again.
+
+        Raises:
+            Held: another live run has this plan.
+            UsageError: it is removable and had its one attempt.
+            LocalFault: the timeline, the metrics or the parts cannot be written.
+        """
+        with self._table() as table:
+            knowledge, note = self._earlier_runs()
+            run = self._new_run(knowledge)
+            kind = Kind.REMOVABLE if removable else Kind.IMMUTABLE
+            execution = self._start(table, kind, run.lose, listener)
+            if execution is None:
+                return None
+            if not isinstance(self.plan, Plan):
+                self.plan.forget_others(self._state / "plans" / execution.instant)
+            with ExitStack() as stack:
+                stack.callback(execution.release)
+                stack.enter_context(self._volumes.staged(execution.staging, execution.instant, self._state))
+                metrics = MetricsFile(self._metrics_path(execution))
+                if note is not None:
+                    listener(RunNoted(t_s=0.0, note=note))
+                summary = run.go(execution, metrics, listener)
+                if isinstance(run, Run):
+                    keep_baseline(self._state, run.learned, self._clock.wall())
+            if summary.status == "completed":
+                shutil.rmtree(self._state / "plans" / execution.instant, ignore_errors=True)
+                with suppress(LocalFault):  # all is in place; a later run tidies up a volume that failed
+                    tidy_up(table, KEEP_S)
+            return summary
+
+    def _earlier_runs(self) -> tuple[Knowledge, str | None]:
+        settings = self._settings
+        if settings.policy != "adaptive" or settings.engine != "local":
+            return NOTHING, None
+        return read_baseline(self._state)
+
+    def _new_run(self, knowledge: Knowledge) -> "Run | ClusterRun":
+        plan = self.plan
+        if self._settings.engine == "local":
+            if not isinstance(plan, Plan):
+                raise ConfigError("engine is local, and Spark has prepared the plan: give --engine spark")
+            return Run(
+                plan,
+                self._volumes,
+                self._settings,
+                network=self._network,
+                refresher=lambda transport: self._renewal.refresher(self._settings, transport, self._clock),
+                clock=self._clock,
+                knowledge=knowledge,
+            )
+        from cfetch.spark.cluster_run import ClusterRun
+
+        _check_for_spark(self._volumes)
+        if isinstance(plan, Plan) and plan.batch_of is not None:
+            raise UsageError(
+                "the manifest names batches, which are published as a whole; --engine spark publishes each "
+                "file by itself: use --engine local"
+            )
+        return ClusterRun(
+            plan,
+            self._volumes.local[0].root,
+            self._state,
+            self._settings,
+            origin=self._renewal.origin,
+            clock=self._clock,
+        )
+
+    def _table(self) -> AbstractContextManager[Table]:
+        state, _, heartbeats = timeline(self._settings)
+        return open_table(state, self._volumes.states, heartbeats)
+
+    def _start(
+        self, table: Table, kind: Kind, on_lost: Callable[[str], None], listener: Listener
+    ) -> Execution | None:
+        told: set[str] = set()
+
+        def waiting(held: Held) -> None:
+            if held.host not in told:
+                told.add(held.host)
+                listener(PlanWaiting(t_s=0.0, reason=str(held)))
+
+        while True:
+            instant = self._instant if self._origin is None else self._put(table, kind)
+            found = start(
+                table,
+                instant,
+                on_lost=on_lost,
+                salvage=lambda dead: useful_parts(dead.names),
+                waiting=waiting,
+            )
+            if not isinstance(found, Completed):
+                return found
+            if self._origin is None:
+                return None
+            self._instant = table.new_instant()  # another run was faster: see what it has left to do
+
+    def _put(self, table: Table, kind: Kind) -> str:
+        """The instant of this plan on the timeline, with its frozen manifest beside it."""
+        roots = tuple(map(str, self._volumes.roots))
+        where = f" {' '.join(sorted(roots))}" if is_shared(self._settings) else ""
+        record = PlanRecord(
+            kind=kind,
+            fingerprint=self.plan.digest + where,
+            manifest=printable(self.plan.source, 1000),
+            destinations=roots,
+            files=len(self.plan),
+            bytes=self.plan.total_bytes,
+        )
+        directory = self._state / "plans"
+        try:
+            self._lay_down(directory / self._instant)  # first: whoever finds the plan finds its manifest
+            instant = schedule(table, self._instant, record)
+            if instant != self._instant:
+                self._lay_down_anew(table, instant)
+                shutil.rmtree(directory / self._instant, ignore_errors=True)
+        except OSError as error:
+            raise local_fault(error, f"cannot keep the plan in {directory}") from None
+        return instant
+
+    def _lay_down_anew(self, table: Table, instant: str) -> None:
+        """The same plan with links that were signed anew; none if it is being completed and tidied up now."""
+        try:
+            self._lay_down(self._state / "plans" / instant)
+        except (OSError, LocalFault):
+            entry = table.store.entry(instant)
+            if entry is not None and entry.state is not State.COMPLETED:
+                raise
+
+    def _lay_down(self, directory: Path) -> None:
+        make_private(directory)
+        self.plan.save(directory)
+        other = ABOUT if isinstance(self.plan, Plan) else FILE_NAME
+        (directory / other).unlink(missing_ok=True)  # of another engine; whoever reads it has it open
+        temporary = directory / f".{ORIGIN_NAME}.{self._instant}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
+            file.write(msgspec.json.encode(self._origin))
+        temporary.replace(directory / ORIGIN_NAME)
+
+    def _metrics_path(self, execution: Execution) -> Path:
+        if self._settings.metrics:
+            path = Path(self._settings.metrics).absolute()
+        else:
+            again = f".{execution.epoch}" if execution.epoch > 1 else ""
+            path = self._state / "metrics" / f"{execution.instant}{again}.jsonl"
+        try:
+            if self._settings.metrics:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            else:
+                make_private(path.parent)
+            if path.is_file():
+                with path.open("rb") as file:
+                    head = file.read(200)
+                if head and b'"cfetch.run/1"' not in head:
+                    raise ConfigError(f"metrics is {path}, which holds something else; name another file")
+        except OSError as error:
+            raise local_fault(error, f"cannot write metrics to {path}") from None
+        target = self._volumes.place_of(path)
+        if target is None or target.partition("/")[0] == STATE_NAME:
+            return path
+        if self.plan.find(target) is not None:
+            raise ConfigError(f"metrics is {path}, where the manifest wants a file; name another file")
+        return path
+
+
+def _read_origin(path: Path) -> _Origin:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Origin)
+    except (OSError, msgspec.MsgspecError):
+        raise LocalFault(f"cannot read {path}; schedule the manifest again") from None

@@ -1,0 +1,432 @@
+"""Keep a directory in step with a feed: read, download, delete, and remember how far that went.
+
+A step reads pages until there is enough to do, or nothing new. Its changes become rounds (``feed/steps``),
+each a removable plan on the destination's timeline, run as any other. A change whose file cannot be had is
+*pending*: it is tried again later, until it arrives or a later change of its path overtakes it. The journal
+(``feed/journal``) is written in an order that lets a follower die at any moment.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Literal, NamedTuple, TypeVar
+
+import msgspec
+
+from cfetch.app.download import prepare
+from cfetch.app.plans import archive_plans, list_plans, roll_back_plan
+from cfetch.clock import Clock, SystemClock
+from cfetch.config.settings import Settings
+from cfetch.errors import (
+    Blocked,
+    CfetchError,
+    ConfigError,
+    Interrupted,
+    LocalFault,
+    Refused,
+    SourceError,
+    Transient,
+    UsageError,
+)
+from cfetch.events import EntryFinished, Event, Listener, Summary, fan_out
+from cfetch.feed.backends.opening import opened
+from cfetch.feed.cache import RouteCache
+from cfetch.feed.checkpoint import MAX_PENDING, Checkpoint
+from cfetch.feed.journal import Journal, Step, journal_of
+from cfetch.feed.reader import Reader
+from cfetch.feed.source import Change, FeedSource
+from cfetch.feed.steps import Round, latest, rounds
+from cfetch.feed.tally import FollowTally
+from cfetch.manifest.entry import Entry, SafePath
+from cfetch.manifest.writing import TARGETS, survey
+from cfetch.run.directories import places
+from cfetch.run.local_run import listening
+from cfetch.run.volumes import Volumes
+from cfetch.secret import printable
+from cfetch.storage.files import on_disk
+from cfetch.wire.network import Network, network_of
+
+__all__ = ["FollowOptions", "Followed", "follow"]
+
+STEP_CHANGES = 10_000  # a plan costs a tenth of a second, and a change some hundred bytes of memory
+STEP_BYTES = 4 << 30  # a checkpoint every minute or so
+STEP_ROW_BYTES = 32 << 20  # rows with many long mirrors or headers
+MOST_PLANS = 100  # completed ones of a follower that stand on the timeline; each run reads their names
+ENCODE = msgspec.msgpack.Encoder().encode
+PENDING_S = 60.0  # what could not be had is tried again so often while nothing new comes
+LAG_S = 300.0  # how long an archive may lag behind at the end of what there is
+
+T = TypeVar("T")
+
+
+class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """``versions``: every one in its order, or of each path the last that a step meets.
+
+    ``delete``: do as the source did. ``once``: end when nothing is new. ``route_cache`` off asks for the
+    lineage with each read.
+    """
+
+    versions: Literal["all", "latest"] = "latest"
+    delete: bool = False
+    once: bool = False
+    poll_s: float = 5.0
+    route_cache: bool = True
+
+
+class Followed(NamedTuple):
+    """``error``: what ended it early, if anything but a plan's own end did."""
+
+    summary: Summary
+    error: CfetchError | None
+
+
+def follow(
+    feed: str,
+    settings: Settings,
+    options: FollowOptions,
+    *,
+    env: Mapping[str, str],
+    dashboard: Callable[[], AbstractContextManager[Listener]],
+    told: Callable[[str], None],
+    clock: Clock | None = None,
+) -> Followed:
+    """Until nothing is new (``once``), or a signal. ``dashboard`` is opened for each plan.
+
+    Raises:
+        UsageError: the feed's name or a setting is wrong.
+        Held: another follower, or another run, is at work here.
+        LocalFault: the journal cannot be written.
+    """
+    settings = replace(settings, metrics=None, failed_from=None, dry_run=False, engine="local")
+    clock = clock or SystemClock()
+    found = places(settings)
+    if options.delete and len(found.directories) < len(found.roots):
+        raise ConfigError("--delete is for directories; nothing is deleted in an object store")
+    with ExitStack() as stack:
+        journal = stack.enter_context(Journal(journal_of(found.state, feed, found.roots)))
+        runner = stack.enter_context(asyncio.Runner())
+        source = runner.run(_opened(feed, network_of(settings, env), clock))
+        stack.callback(lambda: runner.run(source.close()))
+        plans = _Plans(journal, settings, env, dashboard, clock)
+        plans.clear_up()
+        stack.callback(plans.archive)
+        return _Follower(source, journal, plans, options, told, clock, runner).run()
+
+
+async def _opened(feed: str, network: Network, clock: Clock) -> FeedSource:
+    return opened(feed, network=network, clock=clock)
+
+
+class _Follower:
+    def __init__(
+        self,
+        source: FeedSource,
+        journal: Journal,
+        plans: "_Plans",
+        options: FollowOptions,
+        told: Callable[[str], None],
+        clock: Clock,
+        runner: asyncio.Runner,
+    ) -> None:
+        self._source = source
+        self._journal = journal
+        self._plans = plans
+        self._options = options
+        self._told = told
+        self._clock = clock
+        self._cache = RouteCache(clock, enabled=options.route_cache)
+        self._reader: Reader | None = None
+        self._pending: dict[SafePath, Change] = {}
+        self._tally = FollowTally()
+        self._began_s = clock.monotonic()
+        self._tried_s = self._began_s  # when what is pending was tried last
+        self._is_last_word = False
+        self._kept: Checkpoint | None = None
+        self._stop = _Stop(runner)
+
+    def run(self) -> Followed:
+        """See ``follow``."""
+        error: CfetchError | None = None
+        with listening(self._stop.told):
+            try:
+                self._go()
+            except CfetchError as ended:
+                error = ended
+        reader, counts = self._reader, self._cache.counts
+        feed = Summary.Feed(
+            entries=self._tally.upserts,
+            deletes=self._tally.deletes,
+            pages=reader.pages if reader else 0,
+            gone=reader.gone if reader else 0,
+            info_requests=counts.info_requests,
+            info_requests_saved=counts.info_requests_saved,
+        )
+        elapsed_s = self._clock.monotonic() - self._began_s
+        waiting = list(self._pending)
+        return Followed(self._tally.summary(elapsed_s, waiting, error, self._plans.metrics, feed), error)
+
+    def _go(self) -> None:
+        goes_on = self._begin()
+        while goes_on:
+            changes, is_over = self._patiently(self._gather)
+            again = self._due(is_last=is_over and not changes)
+            assert self._reader is not None
+            checkpoint = self._reader.checkpoint(tuple(self._pending.values()))
+            if changes or again:
+                goes_on = self._apply(self._journal.begin(self._rounds(again, changes), checkpoint))
+                continue
+            if checkpoint != self._kept:  # ranges have split, or pages without changes were passed
+                self._journal.keep(checkpoint)
+                self._kept = checkpoint
+            if is_over:
+                return
+            self._stop.run(self._wait)
+
+    def _begin(self) -> bool:
+        """Where the last follower stopped; the step that it was at comes first. Whether to go on."""
+        step = self._journal.unfinished()
+        if step is not None:
+            self._pending = {one.path: one for one in step.checkpoint.pending}
+            if not self._apply(step):
+                return False
+        checkpoint = self._journal.checkpoint()
+        self._kept = checkpoint
+        if checkpoint is not None:
+            self._pending = {one.path: one for one in checkpoint.pending}
+
+        async def begin() -> Reader:
+            return await Reader.opened(self._source, self._cache, self._clock, checkpoint=checkpoint)
+
+        self._reader = self._patiently(begin)
+        where = "goes on from its checkpoint" if checkpoint is not None else "begins with the oldest entry"
+        tokens = len(self._reader.checkpoint().tokens)
+        self._told(f"feed: {where}; {tokens} range{'s' if tokens > 1 else ''} to read")
+        return True
+
+    def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
+        """A follower that goes on for ever outlives a source that cannot be had for a while."""
+        while True:
+            try:
+                return self._stop.run(work)
+            except SourceError as error:
+                if self._options.once:
+                    raise
+                self._told(f"feed: {error}; asking again in {self._options.poll_s:g} s")
+            self._stop.run(self._wait)
+
+    async def _gather(self) -> tuple[list[Change], bool]:
+        """What is new, as far as it fits one step; whether nothing more will come, and nobody waits for it.
+
+        A token whose range cannot be had now does not keep the others from being read.
+        """
+        assert self._reader is not None
+        found: list[Change] = []
+        size_bytes, row_bytes, failures = 0, 0, 0
+        lag_s = self._clock.monotonic() + LAG_S
+        while len(found) < STEP_CHANGES and size_bytes < STEP_BYTES and row_bytes < STEP_ROW_BYTES:
+            try:
+                step = await self._reader.step()
+            except SourceError:
+                failures += 1
+                if failures <= len(self._reader.checkpoint().tokens):
+                    continue
+                if found:
+                    break
+                raise
+            found += step.changes
+            size_bytes += sum(one.entry.size_bytes or 0 for one in step.changes if one.entry is not None)
+            row_bytes += len(ENCODE([one.entry for one in step.changes]))
+            if not self._reader.is_idle:
+                continue
+            if found or self._reader.is_at_end or not self._options.once:
+                break
+            if self._clock.monotonic() > lag_s:
+                raise Transient(f"an archive of the feed has lagged behind for {LAG_S:g} s; try again later")
+            await self._wait()
+        return found, self._options.once and self._reader.is_at_end
+
+    async def _wait(self) -> None:
+        await self._clock.sleep(self._options.poll_s)
+
+    def _due(self, *, is_last: bool) -> list[Change]:
+        """What is pending and to be tried again now: after a while, and once at the end."""
+        now_s = self._clock.monotonic()
+        is_late = now_s - self._tried_s >= PENDING_S
+        if not self._pending or not (is_late or (is_last and not self._is_last_word)):
+            return []
+        self._tried_s = now_s
+        self._is_last_word = is_last
+        return list(self._pending.values())
+
+    def _rounds(self, again: Iterable[Change], changes: Sequence[Change]) -> list[Round]:
+        """A change that waits gives way to a later one of its path."""
+        overtaken = {one.path for one in changes}
+        for path in overtaken:
+            self._pending.pop(path, None)
+        self._tally.read(changes)
+        wanted = [*(one for one in again if one.path not in overtaken), *changes]
+        return rounds(latest(wanted) if self._options.versions == "latest" else wanted)
+
+    def _apply(self, step: Step) -> bool:
+        """The rounds that are left of it, in order; False where a run ended early and the step stays."""
+        while step.rounds:
+            this = step.rounds[0]
+            self._stop.check()
+            if this.deletes:
+                if self._options.delete:
+                    self._plans.delete(this.deletes)
+                at = datetime.fromtimestamp(self._clock.wall(), UTC).isoformat(timespec="seconds")
+                self._journal.bury(this.deletes, at)
+            failed, summary = self._plans.bring(this.upserts)
+            if summary is not None:
+                self._tally.add(summary)
+                if summary.exit_code > 1:
+                    return False
+            for one in (*this.deletes, *this.upserts):
+                self._pending.pop(one.path, None)
+                if one.path in failed:
+                    self._pending[one.path] = one
+            if len(self._pending) > MAX_PENDING:
+                raise Refused(
+                    f"{len(self._pending):,} files of the feed cannot be had, one of them "
+                    f"{printable(next(iter(self._pending)))}; what arrived is in place, see the metrics"
+                )
+            step = self._journal.did(step, self._pending.values())
+        self._journal.end(step)
+        self._kept = step.checkpoint
+        return True
+
+
+class _Plans:
+    """Brings rounds to the destination, each by a plan of its own."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        settings: Settings,
+        env: Mapping[str, str],
+        dashboard: Callable[[], AbstractContextManager[Listener]],
+        clock: Clock,
+    ) -> None:
+        self._manifest = journal.directory / "round.jsonl"
+        self._settings = settings
+        self._env = env
+        self._dashboard = dashboard
+        self._clock = clock
+        self._found = places(settings)
+        self._completed: list[str] = []
+        self.metrics = str(self._found.state / "metrics")
+
+    def clear_up(self) -> None:
+        """Roll back what is left of a round that did not come to its end. Raises Held, LocalFault."""
+        with suppress(UsageError):  # there is no timeline yet
+            name = printable(str(self._manifest), 1000)
+            plans = [one for one in list_plans(self._settings).plans if one.manifest == name]
+            dead = {one.instant for one in plans if one.action == "download" and one.state != "completed"}
+            for instant in sorted(dead):
+                roll_back_plan(self._settings, instant, remove=False)
+            if dead:
+                rollbacks = [one for one in list_plans(self._settings).plans if one.target in dead]
+                self._completed += [one.instant for one in rollbacks]
+
+    def bring(self, upserts: Sequence[Change]) -> tuple[set[str], Summary | None]:
+        """The paths that could not be had, and the run's summary. Raises as ``Prepared.run``."""
+        entries = [one.entry for one in upserts if one.entry is not None]
+        if not entries:
+            return set(), None
+        with on_disk(self._manifest):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(self._manifest, flags, 0o600), "w", encoding="utf-8") as file:
+                TARGETS["jsonl"].write(entries, survey(entries, ()), file)
+        self._supersede([one for one in entries if one.digest is None])
+        failed: set[str] = set()
+
+        def collect(event: Event) -> None:
+            if isinstance(event, EntryFinished) and event.record.status not in ("done", "skipped"):
+                failed.add(event.record.path)
+
+        with (
+            prepare(str(self._manifest), self._settings, env=self._env, clock=self._clock) as prepared,
+            self._dashboard() as shown,
+        ):
+            summary = prepared.run(fan_out(collect, shown), removable=True)
+        if summary is not None and summary.status == "completed":
+            self._completed.append(summary.instant)
+            if len(self._completed) >= MOST_PLANS:
+                self.archive()
+        if failed:
+            self.clear_up()  # the plan is pending, and so are its changes: they go their own way
+        return failed, summary
+
+    def archive(self) -> None:
+        """A follower for years would fill the timeline with its plans."""
+        if self._completed:
+            with suppress(LocalFault):  # a later run tidies up
+                archive_plans(self._settings, self._completed)
+            self._completed = []
+
+    def delete(self, deletes: Sequence[Change]) -> None:
+        """Raises LocalFault. A directory in a file's place is not the file."""
+        with closing(self._volumes()) as volumes:
+            for one in deletes:
+                for volume in volumes.local:
+                    with suppress(Blocked):
+                        volume.delete(one.path)
+
+    def _supersede(self, entries: Sequence[Entry]) -> None:
+        """Without a hash, a new version may have the size and link of the one in place."""
+        if not entries:
+            return
+        with closing(self._volumes()) as volumes:
+            for one in entries:
+                for volume in volumes.local:
+                    volume.supersede(one.path)
+
+    def _volumes(self) -> Volumes:
+        return Volumes(self._found.roots, write_timeout_s=self._settings.write_timeout)
+
+
+class _Stop:
+    """Signals, while a follower reads or waits; while a plan runs they are the run's first.
+
+    The first ends what goes on in good order, the second the process.
+    """
+
+    def __init__(self, runner: asyncio.Runner) -> None:
+        self._runner = runner
+        self._by: Interrupted | None = None
+        self._cancel: Callable[[], object] | None = None
+
+    def told(self, number: int, _frame: object) -> None:
+        """A signal has come."""
+        if self._by is not None:
+            os._exit(128 + number)
+        self._by = Interrupted(number)
+        if self._cancel is not None:
+            self._cancel()
+
+    def check(self) -> None:
+        """Raises Interrupted if a signal has come."""
+        if self._by is not None:
+            raise self._by
+
+    def run(self, work: Callable[[], Awaitable[T]]) -> T:
+        """In the follower's event loop. Raises Interrupted if a signal comes."""
+
+        async def cancellable() -> T:
+            loop, task = asyncio.get_running_loop(), asyncio.current_task()
+            assert task is not None
+            self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
+            try:
+                self.check()
+                return await work()
+            except asyncio.CancelledError:
+                self.check()
+                raise
+            finally:
+                self._cancel = None
+
+        return self._runner.run(cancellable())

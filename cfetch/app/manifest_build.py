@@ -1,0 +1,187 @@
+"""``cfetch manifest build``: a manifest made from a list of URLs, or from a directory tree.
+
+A list's files get the sizes that their servers state; a tree's files get sizes and SHA-256.
+"""
+
+import asyncio
+import os
+import random
+import threading
+from array import array
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from cfetch.clock import Clock, SystemClock
+from cfetch.errors import SourceError
+from cfetch.manifest.entry import Digest, Entry, UnsafePathError, safe_path
+from cfetch.manifest.faults import Faults
+from cfetch.manifest.plan import Plan
+from cfetch.manifest.reading import checked_base_url
+from cfetch.manifest.urls import relative_url
+from cfetch.manifest.writing import TARGETS, Survey, survey
+from cfetch.run.open_manifest import CONNECT_TIMEOUT_S, frozen
+from cfetch.secret import SecretUrl, printable
+from cfetch.storage.directory import local_fault
+from cfetch.storage.output import opened_output
+from cfetch.storage.tree import ReadOnlyTree, Stopped
+from cfetch.wire.http import HttpTransport, Transport
+from cfetch.wire.network import DIRECT, Network
+from cfetch.wire.probe import Prober
+
+__all__ = ["build_from_list", "build_from_tree", "probe"]
+
+PROBES = 16  # under way at once; as many as a download has by default
+UNKNOWN = -1
+
+Advance = Callable[[int, int], None]
+Tell = Callable[[str], None]
+
+
+def build_from_list(
+    manifest: str,
+    output: Path | None,
+    *,
+    base_url: str | None = None,
+    probing: bool = True,
+    network: Network = DIRECT,
+    advance: Advance,
+    tell: Tell,
+) -> int:
+    """Write the list, in any format, as JSON with the sizes that it lacks; the number of files that failed.
+
+    A file that cannot be had stays in without a size, and ``tell`` is told. ``advance`` is told the files and
+    bytes that are done.
+
+    Raises:
+        UsageError: the list cannot be had or has faults.
+        LocalFault: ``output`` cannot be written.
+    """
+    with frozen(manifest, base_url=base_url, network=network) as plan:
+        sizes = array("q", plan.sizes)
+        failed = asyncio.run(_probe_all(plan, sizes, network, advance, tell)) if probing else 0
+        found = survey(_sized(plan, sizes), plan.headers)
+        with opened_output(output, private=found.has_secrets) as out:
+            TARGETS["json"].write(_sized(plan, sizes), found, out)
+    return failed
+
+
+def _sized(plan: Plan, sizes: "array[int]") -> Iterator[Entry]:
+    for index, size_bytes in enumerate(sizes):
+        known = None if size_bytes == UNKNOWN else size_bytes
+        yield msgspec.structs.replace(plan.entry(index), size_bytes=known)
+
+
+async def _probe_all(plan: Plan, sizes: "array[int]", network: Network, advance: Advance, tell: Tell) -> int:
+    transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
+    try:
+        return await probe(plan, sizes, transport, SystemClock(), advance=advance, tell=tell)
+    finally:
+        await transport.close()
+
+
+async def probe(
+    plan: Plan, sizes: "array[int]", transport: Transport, clock: Clock, *, advance: Advance, tell: Tell
+) -> int:
+    """Fill in the sizes that are -1, ``PROBES`` at once; the number of files that failed."""
+    prober = Prober(transport, clock, random.random)
+    indexes = iter(range(len(plan)))
+    headers = {name: value.reveal() for name, value in plan.headers}
+    failed = 0
+
+    async def work() -> None:
+        nonlocal failed
+        for index in indexes:
+            if sizes[index] == UNKNOWN:
+                entry = plan.entry(index)
+                own = headers | {name: value.reveal() for name, value in entry.headers}
+                try:
+                    size = await prober.size_bytes(entry.url, own)
+                    sizes[index] = UNKNOWN if size is None else size
+                except SourceError as error:
+                    failed += 1
+                    tell(f"{printable(entry.path)}: {error}")
+            advance(1, max(0, sizes[index]))
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(PROBES):
+            group.create_task(work())
+    return failed
+
+
+def build_from_tree(
+    root: Path, output: Path | None, *, base_url: str | None = None, advance: Advance, tell: Tell
+) -> None:
+    """Write all regular files below ``root`` as JSON with relative URLs; the rest is told of and left out.
+
+    Raises:
+        UsageError: there is no such directory, or it has names that a manifest cannot hold (all of them).
+        LocalFault: a file cannot be read, or ``output`` not be written.
+    """
+    base_url = None if base_url is None else checked_base_url(base_url)
+    with ReadOnlyTree(root) as tree:
+        _check_names(tree, tell)
+        found = Survey((), base_url=base_url)
+        with opened_output(output, private=False) as out:
+            TARGETS["json"].write(_hashed(tree, advance), found, out)
+
+
+def _check_names(tree: ReadOnlyTree, tell: Tell) -> None:
+    """Names that no manifest can hold are told before the first file is hashed."""
+    faults = Faults()
+    for path, is_file in tree.walk():
+        if not is_file:
+            tell(f"{printable(path)}: left out, it is a symlink or a special file")
+            continue
+        try:
+            safe_path(path)
+        except UnsafePathError as error:
+            faults.add(0, str(error))
+    faults.raise_if_any(printable(str(tree.root)))
+
+
+def _hashed(tree: ReadOnlyTree, advance: Advance) -> Generator[Entry, None, None]:
+    """An entry for each file, in the order of the walk, hashed a few files ahead in threads."""
+    threads = min(32, (os.cpu_count() or 1) + 4)
+    waiting: deque[Future[Entry]] = deque()
+    executor = ThreadPoolExecutor(threads)
+    stop = threading.Event()
+
+    def read(size_bytes: int) -> None:
+        if stop.is_set():
+            raise Stopped
+        advance(0, size_bytes)
+
+    try:
+        for number, found in enumerate(found for found in tree.walk() if found.is_file):
+            if len(waiting) >= 4 * threads:
+                yield _done(waiting.popleft(), advance)
+            waiting.append(executor.submit(_entry, tree, number, found.path, read))
+        while waiting:
+            yield _done(waiting.popleft(), advance)
+    finally:
+        stop.set()
+        executor.shutdown(cancel_futures=True)
+
+
+def _done(future: Future[Entry], advance: Advance) -> Entry:
+    entry = future.result()
+    advance(1, 0)
+    return entry
+
+
+def _entry(tree: ReadOnlyTree, number: int, path: str, read: Callable[[int], None]) -> Entry:
+    try:
+        digits, size_bytes = tree.hash_of(path, "sha256", read)
+    except OSError as error:
+        raise local_fault(error, f"cannot read {printable(path)} below {printable(str(tree.root))}") from None
+    return Entry(
+        id=number,
+        url=SecretUrl(relative_url(path)),
+        path=safe_path(path),
+        size_bytes=size_bytes,
+        digest=Digest("sha256", digits),
+    )

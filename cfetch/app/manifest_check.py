@@ -1,0 +1,102 @@
+"""``cfetch manifest check`` and ``convert``: what a manifest holds, and the same in another format."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from cfetch.errors import UsageError
+from cfetch.manifest.entry import Entry
+from cfetch.manifest.plan import Plan
+from cfetch.manifest.writing import TARGETS, left_out, survey
+from cfetch.run.open_manifest import frozen
+from cfetch.secret import printable
+from cfetch.storage.output import opened_output
+from cfetch.wire.network import DIRECT, Network
+
+__all__ = ["Checked", "check", "convert"]
+
+Progress = Callable[[int], None]
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a manifest without faults holds (``cfetch.manifest/1``).
+
+    ``expires_at`` is when the first link ends; ``digest`` is the same for manifests that state the same.
+    """
+
+    schema: str = "cfetch.manifest/1"
+    files: int
+    bytes_known: int
+    sizes_unknown: int
+    without_hash: int
+    merged: int
+    hosts: dict[str, int]
+    expires_at: str | None
+    digest: str
+
+
+def check(
+    manifest: str, *, base_url: str | None, progress: Progress | None = None, network: Network = DIRECT
+) -> Checked:
+    """Validate a manifest as a download would. ``manifest`` is a path, an http(s) URL, or ``-``.
+
+    Raises:
+        ManifestError: with all faults.
+        UsageError: it cannot be had.
+    """
+    with frozen(manifest, base_url=base_url, progress=progress, network=network) as plan:
+        files = [0] * len(plan.hosts)
+        for host in plan.host_of:
+            files[host] += 1
+        return Checked(
+            files=len(plan),
+            bytes_known=plan.total_bytes,
+            sizes_unknown=plan.sizes_unknown,
+            without_hash=sum(entry.digest is None for entry in _entries(plan)),
+            merged=plan.merged,
+            hosts={printable(host): number for host, number in zip(plan.hosts, files, strict=True)},
+            expires_at=None if plan.expires_at is None else _moment(plan.expires_at),
+            digest=plan.digest,
+        )
+
+
+def convert(
+    manifest: str,
+    to_format: str,
+    output: Path | None,
+    *,
+    base_url: str | None = None,
+    progress: Progress | None = None,
+    network: Network = DIRECT,
+) -> list[str]:
+    """Write ``manifest`` in another format to ``output``, or to stdout; what the format has no place for.
+
+    Nothing is written when the manifest has faults. URLs come out absolute.
+
+    Raises:
+        UsageError: the manifest has faults, there is no such format, or it cannot name a file.
+        LocalFault: ``output`` cannot be written.
+    """
+    target = TARGETS.get(to_format)
+    if target is None:
+        raise UsageError(
+            f"cfetch writes no format called {to_format!r}; it writes {', '.join(sorted(TARGETS))}"
+        )
+    with frozen(manifest, base_url=base_url, progress=progress, network=network) as plan:
+        found = survey(_entries(plan), plan.headers)
+        with opened_output(output, private=found.has_secrets) as out:
+            target.write(_entries(plan), found, out)
+        return left_out(found, target)
+
+
+def _moment(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError):  # beyond the year 9999
+        return f"{seconds:.0f} s after 1970"
+
+
+def _entries(plan: Plan) -> Iterator[Entry]:
+    return (plan.entry(index) for index in range(len(plan)))

@@ -1,0 +1,126 @@
+"""The timeline for people and scripts: what stands on it, and how to tidy it up. Nothing is downloaded."""
+
+import shutil
+from collections.abc import Collection
+from contextlib import suppress
+
+from cfetch.config.settings import Settings
+from cfetch.errors import UsageError
+from cfetch.report.plan_view import Cleaned, CleanedInstant, Plan, Plans
+from cfetch.run.directories import places, timeline
+from cfetch.timeline.archive import archive, archived
+from cfetch.timeline.clean import clean
+from cfetch.timeline.execution import roll_back
+from cfetch.timeline.owner import Owner
+from cfetch.timeline.records import PlanRecord, RollbackRecord
+from cfetch.timeline.states import Action, Entry, State
+from cfetch.timeline.table import Table, find, open_existing
+
+__all__ = ["archive_plans", "clean_plans", "list_plans", "roll_back_plan", "show_plan"]
+
+
+def list_plans(settings: Settings, *, also_archived: bool = False) -> Plans:
+    """What stands on the timeline, and with ``also_archived`` what has left it."""
+    with open_existing(*timeline(settings)) as table:
+        found = [_completed(entry, record) for entry, record in archived(table)] if also_archived else []
+        with table.lock.held() as now_s:
+            entries = table.store.entries()
+        seen = {(one.instant, one.action) for one in found}
+        for entry in entries:
+            if (entry.instant, entry.action.value) not in seen:
+                with suppress(FileNotFoundError):  # it moves on while we look
+                    found.append(_plan(table, entry, now_s))
+    return Plans(plans=sorted(found, key=lambda plan: (plan.instant, plan.action)))
+
+
+def show_plan(settings: Settings, instant: str) -> Plans:
+    """One plan with the rollbacks that name it. Raises UsageError if there is none."""
+    found = [
+        plan
+        for plan in list_plans(settings, also_archived=True).plans
+        if instant in (plan.instant, plan.target)
+    ]
+    if not found:
+        raise UsageError(f"there is no plan {instant} here; `cfetch plan list` shows what there is")
+    return Plans(plans=found)
+
+
+def roll_back_plan(settings: Settings, instant: str, *, remove: bool) -> None:
+    """Undo what dead attempts have left; ``remove``: and the plan. Raises Held, UsageError, LocalFault."""
+    with open_existing(*timeline(settings)) as table:
+        roll_back(table, instant, remove=remove)
+        if find(table.store.entries(), instant) is None:
+            shutil.rmtree(
+                places(settings).state / "plans" / instant, ignore_errors=True
+            )  # it holds signed links
+
+
+def archive_plans(settings: Settings, instants: Collection[str]) -> None:
+    """Completed plans that nobody has to see any more leave the timeline. Raises LocalFault."""
+    with open_existing(*timeline(settings)) as table:
+        archive(table, 0.0, only=frozenset(instants))
+
+
+def clean_plans(settings: Settings, *, rollback_delay_s: float, keep_s: float, dry_run: bool) -> Cleaned:
+    """Roll back what died, archive what is old; every instant explained."""
+    with open_existing(*timeline(settings)) as table:
+        told = clean(table, delay_s=rollback_delay_s, keep_s=keep_s, dry_run=dry_run)
+    instants = [
+        CleanedInstant(
+            instant=entry.instant, action=entry.action.value, state=entry.state.value, kept=kept, why=why
+        )
+        for entry, kept, why in told
+    ]
+    return Cleaned(dry_run=dry_run, instants=instants)
+
+
+def _plan(table: Table, entry: Entry, now_s: float) -> Plan:
+    if entry.action is Action.DOWNLOAD:
+        record: PlanRecord | RollbackRecord | None = table.store.read_plan(entry)
+    else:
+        record = table.store.read_rollback(entry)
+    if entry.state is State.COMPLETED:
+        return _completed(entry, record)
+    verdict = table.verdict(entry, now_s)
+    beat, age_s = verdict.beat, verdict.age_s
+    live = None if verdict.is_live and not verdict.is_certain else verdict.is_live
+    released = beat is not None and beat.is_released and not verdict.is_live
+    owner = None if beat is None else beat.owner
+    return _told(entry, record, owner, entry.epoch, live=live, released=released, age_s=age_s)
+
+
+def _completed(entry: Entry, record: PlanRecord | RollbackRecord | None) -> Plan:
+    done = None if record is None else record.completion
+    if done is None:
+        return _told(entry, record, None, 0, live=False, age_s=None)
+    return _told(entry, record, done.owner, done.epoch, live=False, age_s=None)
+
+
+def _told(
+    entry: Entry,
+    record: PlanRecord | RollbackRecord | None,
+    owner: Owner | None,
+    epoch: int,
+    *,
+    live: bool | None,
+    age_s: float | None,
+    released: bool = False,
+) -> Plan:
+    plan = record if isinstance(record, PlanRecord) else None
+    rollback = record if isinstance(record, RollbackRecord) else None
+    return Plan(
+        instant=entry.instant,
+        action=entry.action.value,
+        kind=None if record is None else record.kind.value,
+        state=entry.state.value,
+        owner=None if owner is None else owner.shown,
+        live=live,
+        released=released,
+        epoch=epoch,
+        heartbeat_age_s=None if age_s is None else round(age_s, 3),
+        files=None if plan is None else plan.files,
+        bytes=None if plan is None else plan.bytes,
+        manifest=None if plan is None else plan.manifest,
+        destinations=() if plan is None else plan.destinations,
+        target=None if rollback is None else rollback.target,
+    )

@@ -1,0 +1,253 @@
+"""``cfetch verify``: trees hashed again and compared with their manifest, file by file and both ways.
+
+Only reading: nothing is created, no symlink followed. Several threads hash, for hashing and reading both let
+others run. What is wrong comes as it is found, so that memory does not grow with it.
+"""
+
+import errno
+import os
+import threading
+from array import array
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from cfetch.manifest.entry import Entry
+from cfetch.manifest.plan import Plan
+from cfetch.run.open_manifest import frozen, is_url
+from cfetch.storage.tree import ReadOnlyTree, Stopped
+from cfetch.wire.network import DIRECT, Network
+
+__all__ = ["Difference", "Duplicate", "Verification", "verification"]
+
+NOWHERE = "https://nowhere.invalid/"  # where a list's relative URLs lead: only their paths matter here
+CHUNK_FILES = 64  # handing work to a thread costs as much as hashing a small file
+CHUNK_BYTES = 16 << 20  # but a thread must not be left alone with several large ones
+UNKNOWN_BYTES = 1 << 20  # what a file counts for whose size the manifest does not state
+AHEAD_PER_THREAD = 4
+
+Kind = Literal["missing", "wrong size", "wrong hash", "not regular", "unreadable", "excess"]
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that is not as the manifest says; ``volume`` is told where several were looked at."""
+
+    kind: Kind
+    path: str
+    message: str
+    volume: str | None = None
+
+
+class Duplicate(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that stands on several volumes, with the same content."""
+
+    path: str
+    volumes: tuple[str, ...]
+
+
+class _Found(NamedTuple):
+    """What was found of one entry: by what it is vouched for on the volumes ``right``, and what is wrong."""
+
+    vouched: str
+    right: tuple[int, ...]
+    wrong: Sequence[Difference]
+
+
+class Verification:
+    """One comparison. Iterate ``differences`` to its end; the counts and ``duplicates`` are complete then.
+
+    ``good`` counts files by what vouches for them: a hash's name, ``size`` or ``none``. ``found`` counts
+    differences by kind.
+    """
+
+    def __init__(
+        self, plan: Plan, trees: Sequence[ReadOnlyTree], *, quick: bool, ignored: Sequence[str | None]
+    ) -> None:
+        self.good: Counter[str] = Counter()
+        self.found: Counter[str] = Counter()
+        self.files = len(plan)
+        self.quick = quick
+        self.total_bytes = 0 if quick else plan.total_bytes
+        self._plan = plan
+        self._trees = trees
+        self._ignored = ignored
+        self._names = tuple(_text(str(tree.root)) for tree in trees)
+        self._twice = array("I")  # entries, by index: there may be millions
+        self._twice_on = array("I")  # the position in ``_sets`` of the volumes on which each of them stands
+        self._sets: dict[tuple[int, ...], int] = {}
+        self._stop = threading.Event()
+
+    def differences(self, advance: Callable[[int, int], None]) -> Generator[Difference, None, None]:
+        """First the entries in their order, then what the manifest does not name.
+
+        ``advance`` is told the files and bytes that are done, from any thread. Closing the generator ends the
+        threads.
+
+        Raises:
+            LocalFault: a directory cannot be read.
+        """
+        for index, found in enumerate(self._verdicts(advance)):
+            if found.right:
+                self.good[found.vouched] += 1
+            if len(found.right) > 1:
+                self._twice.append(index)
+                self._twice_on.append(self._sets.setdefault(found.right, len(self._sets)))
+            for one in found.wrong:
+                self.found[one.kind] += 1
+                yield one
+        for at, tree in enumerate(self._trees):
+            for standing in tree.walk():
+                if self._plan.find(standing.path) is None and standing.path != self._ignored[at]:
+                    self.found["excess"] += 1
+                    yield self._difference(
+                        "excess", _text(standing.path), "the manifest does not name it", at
+                    )
+
+    @property
+    def duplicates(self) -> Iterator[Duplicate]:
+        """The files that stand on several volumes, in the manifest's order."""
+        sets = [tuple(self._names[at] for at in right) for right in self._sets]
+        for index, on in zip(self._twice, self._twice_on, strict=True):
+            yield Duplicate(path=self._plan.entry(index).path, volumes=sets[on])
+
+    def _verdicts(self, advance: Callable[[int, int], None]) -> Iterator[_Found]:
+        threads = min(32, (os.cpu_count() or 1) + 4)  # as many as Python's own default: disks like a queue
+        waiting: deque[Future[list[_Found]]] = deque()
+        executor = ThreadPoolExecutor(threads)
+        try:
+            for indexes in self._chunks():
+                if len(waiting) >= threads * AHEAD_PER_THREAD:
+                    yield from waiting.popleft().result()
+                waiting.append(executor.submit(self._judged, indexes, advance))
+            while waiting:
+                yield from waiting.popleft().result()
+        finally:
+            self._stop.set()
+            executor.shutdown(cancel_futures=True)
+
+    def _chunks(self) -> Iterator[range]:
+        first, size_bytes = 0, 0
+        for index, stated in enumerate(self._plan.sizes):
+            size_bytes += stated if stated >= 0 else UNKNOWN_BYTES
+            if index + 1 - first >= CHUNK_FILES or size_bytes >= CHUNK_BYTES:
+                yield range(first, index + 1)
+                first, size_bytes = index + 1, 0
+        yield range(first, len(self._plan))
+
+    def _judged(self, indexes: range, advance: Callable[[int, int], None]) -> list[_Found]:
+        return [self._judge(self._plan.entry(index), advance) for index in indexes]
+
+    def _judge(self, entry: Entry, advance: Callable[[int, int], None]) -> _Found:
+        hashed = 0
+
+        def read(size_bytes: int) -> None:
+            nonlocal hashed
+            if self._stop.is_set():
+                raise Stopped
+            if entry.size_bytes is not None:  # further copies have no share in the total
+                size_bytes = min(size_bytes, entry.size_bytes - hashed)
+            hashed += size_bytes
+            advance(0, size_bytes)
+
+        try:
+            return self._looked_for(entry, read)
+        finally:
+            advance(1, max(0, (entry.size_bytes or 0) - hashed) if not self.quick else 0)
+
+    def _looked_for(self, entry: Entry, read: Callable[[int], None]) -> _Found:
+        vouched, right, wrong, blocked = "", [], [], None
+        for at in range(len(self._trees)):
+            try:
+                verdict = self._compared(entry, at, read)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                if error.errno in (errno.ENOTDIR, errno.ELOOP):
+                    message = "a file or a symlink stands where a directory should be"
+                    blocked = blocked or self._difference("not regular", entry.path, message, at)
+                    continue
+                message = error.strerror or type(error).__name__
+                verdict = self._difference("unreadable", entry.path, message, at)
+            if isinstance(verdict, str):
+                vouched = verdict
+                right.append(at)
+            else:
+                wrong.append(verdict)
+        if not right and not wrong:
+            wrong = [blocked or self._missing(entry)]
+        return _Found(vouched, tuple(right), wrong)
+
+    def _compared(self, entry: Entry, at: int, read: Callable[[int], None]) -> str | Difference:
+        tree = self._trees[at]
+        size_bytes = tree.size_of(entry.path)
+        if size_bytes is None:
+            message = "a directory, a symlink or a special file stands there"
+            return self._difference("not regular", entry.path, message, at)
+        if entry.size_bytes is not None and size_bytes != entry.size_bytes:
+            return self._wrong_size(entry, size_bytes, at)
+        if entry.digest is None or self.quick:
+            return "none" if entry.size_bytes is None else "size"
+        digits, size_bytes = tree.hash_of(entry.path, entry.digest.algorithm, read)
+        if digits == entry.digest.hex:
+            return entry.digest.algorithm
+        if entry.size_bytes is not None and size_bytes != entry.size_bytes:  # it changed meanwhile
+            return self._wrong_size(entry, size_bytes, at)
+        message = f"its {entry.digest.algorithm} is {digits}, and {entry.digest.hex} in the manifest"
+        return self._difference("wrong hash", entry.path, message, at)
+
+    def _wrong_size(self, entry: Entry, size_bytes: int, at: int) -> Difference:
+        message = f"it has {size_bytes} bytes, and {entry.size_bytes} in the manifest"
+        return self._difference("wrong size", entry.path, message, at)
+
+    def _missing(self, entry: Entry) -> Difference:
+        message = "it is not there" if len(self._trees) == 1 else "it is on none of the volumes"
+        return Difference(kind="missing", path=entry.path, message=message)
+
+    def _difference(self, kind: Kind, path: str, message: str, at: int) -> Difference:
+        volume = self._names[at] if len(self._trees) > 1 else None
+        return Difference(kind=kind, path=path, message=message, volume=volume)
+
+
+def _text(path: str) -> str:
+    """A name found on disk as valid Unicode: bytes that are not UTF-8 are spelled out."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+@contextmanager
+def verification(
+    manifest: str,
+    to: Sequence[Path],
+    *,
+    quick: bool = False,
+    progress: Callable[[int], None] | None = None,
+    network: Network = DIRECT,
+) -> Iterator[Verification]:
+    """A comparison of the trees at ``to`` with ``manifest``: a path, an http(s) URL, or ``-``.
+
+    Each file must stand in one of the trees; in several of them it is a duplicate, which is no difference. A
+    manifest that lies in the tree is not in excess there. ``quick`` compares sizes alone. ``progress`` is
+    told how many entries of the manifest have been read.
+
+    Raises:
+        UsageError: the manifest has faults, or there is no such directory.
+    """
+    with ExitStack() as stack:
+        trees = [stack.enter_context(ReadOnlyTree(root)) for root in to]
+        plan = stack.enter_context(frozen(manifest, base_url=NOWHERE, progress=progress, network=network))
+        ignored = [_path_within(manifest, root) for root in to]
+        yield Verification(plan, trees, quick=quick, ignored=ignored)
+
+
+def _path_within(manifest: str, root: Path) -> str | None:
+    """The manifest's own path below ``root``, if it lies there."""
+    if manifest == "-" or is_url(manifest):
+        return None
+    try:
+        return Path(manifest).resolve().relative_to(root.resolve()).as_posix()
+    except ValueError:
+        return None

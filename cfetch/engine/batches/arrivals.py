@@ -1,0 +1,110 @@
+"""A plan's entries as batches: how they are cut, in which order they come, what of each is there already."""
+
+import asyncio
+from array import array
+from collections.abc import Callable, Sequence
+
+from cfetch.engine.batches.staging import Batch
+from cfetch.errors import LocalFault
+from cfetch.manifest.plan import Plan
+from cfetch.placement.batches import cut
+from cfetch.storage.batch_record import batch_id
+from cfetch.storage.volume import Holding, Lane
+
+__all__ = ["Arrivals", "BatchLanes"]
+
+LOOK_S = 5.0  # a volume that does not answer for so long is taken to hold nothing of a batch
+
+
+class BatchLanes:
+    """The schedule's lanes where entries come in batches: one for each pair of batch and host.
+
+    ``of`` is the lane of each entry; ``host`` and ``batch`` are of each lane.
+    """
+
+    def __init__(self, batches: int, members: Callable[[int], Sequence[int]], host_of: Sequence[int]) -> None:
+        self.of = array("I", bytes(4 * len(host_of)))
+        self.host = array("I")
+        self.batch = array("I")
+        self._start = array("I", [0])
+        for batch in range(batches):
+            numbers: dict[int, int] = {}
+            for index in members(batch):
+                self.of[index] = numbers.setdefault(host_of[index], len(self.host) + len(numbers))
+            self.host.extend(numbers)
+            self.batch.extend([batch] * len(numbers))
+            self._start.append(len(self.host))
+
+    def __len__(self) -> int:
+        return len(self.host)
+
+    def of_batch(self, batch: int) -> range:
+        """All lanes of a batch."""
+        return range(self._start[batch], self._start[batch + 1])
+
+
+class Arrivals:
+    """Batches arrive one after the other, the largest first; ``share`` of all bytes bounds those cut."""
+
+    def __init__(self, plan: Plan, lanes: Sequence[Lane], *, share: float) -> None:
+        self._plan = plan
+        self._volumes = lanes
+        self._cut = cut(plan.sizes, plan.batch_of, share=share)
+        self._next = 0
+        self.lanes = BatchLanes(len(self._cut.order), self._cut.entries, plan.host_of)
+
+    @property
+    def is_over(self) -> bool:
+        """All have arrived."""
+        return self._next == len(self._cut.order)
+
+    async def next(self, failed: Callable[[int, LocalFault], None]) -> Batch:
+        """The next batch, and what of it stands where; ``failed`` is told of volumes that say no."""
+        number = self._cut.order[self._next]
+        self._next += 1
+        indexes = self._cut.entries(number)
+        entries = [self._plan.entry(index) for index in indexes]
+        name = entries[0].batch if self._cut.named[number] else None
+        batch = Batch(number, batch_id(entries), name, indexes, self._cut.bytes[number])
+        tasks = [asyncio.ensure_future(lane.holds(batch.id, entries)) for lane in self._volumes]
+        await asyncio.wait(tasks, timeout=LOOK_S)
+        found = []
+        for at, task in enumerate(tasks):
+            holding = Holding()
+            if not task.done():
+                task.cancel()
+            elif isinstance(error := task.exception(), LocalFault):
+                failed(at, error)
+            else:
+                holding = task.result()
+            found.append(holding)
+        self._note(batch, found)
+        missing = [
+            entry for index, entry in zip(indexes, entries, strict=True) if index not in batch.standing
+        ]
+        guess = self._cut.unknown_bytes
+        batch.missing_bytes = sum(guess if one.size_bytes is None else one.size_bytes for one in missing)
+        return batch
+
+    @staticmethod
+    def _note(batch: Batch, found: Sequence[Holding]) -> None:
+        """A batch goes back to where it stands or was being staged; a named one else to where most of it is.
+
+        A volume that failed keeps its mark though the batch has gone elsewhere, so a record counts first.
+        """
+        indexes = batch.entries
+        begun = next((at for at, holding in enumerate(found) if holding.begun), None)
+        batch.home = next((at for at, holding in enumerate(found) if holding.stands), begun)
+        most = max(range(len(found)), key=lambda at: len(found[at].standing))
+        if batch.home is None and batch.name is not None and found[most].standing:
+            batch.home = most
+        for at, holding in sorted(enumerate(found), key=lambda pair: pair[0] != batch.home):
+            if batch.name is None or at == batch.home:  # a named batch is to be on one volume, all of it
+                for position in holding.standing:
+                    batch.standing.setdefault(indexes[position], at)
+        for at, holding in enumerate(found):
+            for position in (*holding.standing, *holding.other):
+                batch.copies.setdefault(indexes[position], []).append(at)
+        batch.blocked = [
+            {indexes[position]: error for position, error in holding.blocked.items()} for holding in found
+        ]

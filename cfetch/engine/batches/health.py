@@ -1,0 +1,182 @@
+"""Watches the volumes: how fast they are, how much room they have, and whether they still answer."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from cfetch.clock import Clock
+from cfetch.engine.batches.staging import Staging
+from cfetch.errors import LocalFault, VolumeFault
+from cfetch.placement.placer import Placer
+from cfetch.storage.volume import Lane
+
+__all__ = ["Health"]
+
+TICK_S = 0.5  # between looks at speeds and at calls that do not come back
+FIRST_TICK_S = 0.1  # until all speeds are known: a volume gets no second batch before that
+FIRST_S = 1.0  # of writing, that tell the first speed together
+HURRY_S = 5.0
+ROOM_S = 2.0  # between looks at free space
+RESERVE_BYTES = 16 << 20  # of a volume; cfetch's own files need room too
+RESERVE_SHARE = 0.01  # but of a small one not more than this
+
+
+class _Taken(NamedTuple):
+    bytes: int
+    writing_s: float
+
+
+class Health:
+    """Tells the placer what it finds, and ``gone`` of volumes that say no or nothing for ``patience_s``.
+
+    ``landed`` says how many bytes have come for a volume until now, ``here`` what is being staged on it.
+    ``running`` counts the entries under way by volume.
+    """
+
+    def __init__(
+        self,
+        lanes: Sequence[Lane],
+        placer: Placer,
+        clock: Clock,
+        *,
+        patience_s: float,
+        landed: Callable[[int], int],
+        here: Callable[[int], Sequence[Staging]],
+        gone: Callable[[int, LocalFault], None],
+    ) -> None:
+        self._volumes = lanes
+        self._placer = placer
+        self._clock = clock
+        self._patience_s = patience_s
+        self._landed = landed
+        self._here = here
+        self._gone = gone
+        self._opened = asyncio.Event()
+        self.running = [0] * len(lanes)
+        self._busy_s = [0.0] * len(lanes)  # for how long anything was running
+        self._busy_since_s = [0.0] * len(lanes)
+        self._first_s: list[float | None] = [None] * len(lanes)  # when anything began
+        self._first = [_Taken(0, 0.0) for _ in lanes]
+        self._ask_now = [asyncio.Event() for _ in lanes]
+        self.free_bytes: list[int | None] = [None] * len(lanes)
+
+    def begins(self, at: int) -> None:
+        """An entry is under way to volume ``at``."""
+        if not self.running[at]:
+            self._busy_since_s[at] = self._clock.monotonic()
+            self._first_s[at] = self._first_s[at] or self._busy_since_s[at]
+        self.running[at] += 1
+
+    def ends(self, at: int) -> None:
+        """And not any more."""
+        self.running[at] -= 1
+        if not self.running[at]:
+            self._busy_s[at] += self._clock.monotonic() - self._busy_since_s[at]
+
+    def _busy_until_now_s(self, at: int) -> float:
+        since_s = self._clock.monotonic() - self._busy_since_s[at] if self.running[at] else 0.0
+        return self._busy_s[at] + since_s
+
+    def is_new(self, at: int) -> bool:
+        """Its speed is not known yet, and it is not the sources that bring nothing."""
+        if self._placer.view(at).speed_bps:
+            return False
+        since_s = self._first_s[at]
+        waited_s = 0.0 if since_s is None else self._clock.monotonic() - since_s
+        return waited_s < FIRST_S or self._volumes[at].is_behind
+
+    def is_full(self, at: int) -> None:
+        """It had no room for something: nothing more fits until it was asked again, which is soon."""
+        self._placer.room(at, self._placer.view(at).load_bytes)
+        self._ask_now[at].set()
+
+    async def opened(self) -> None:
+        """Wait until each volume has been looked at once, or has failed."""
+        await self._opened.wait()
+
+    async def watch(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._tick())
+            await asyncio.gather(*map(self._open, range(len(self._volumes))))
+            self._opened.set()
+            for at in range(len(self._volumes)):
+                group.create_task(self._ask_room(at))
+
+    async def _open(self, at: int) -> None:
+        try:
+            await self._volumes[at].open()
+            await self._look_at_room(at)
+        except LocalFault as fault:
+            self._gone(at, fault)
+
+    async def _ask_room(self, at: int) -> None:
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ask_now[at].wait(), ROOM_S)
+            self._ask_now[at].clear()
+            try:
+                await self._look_at_room(at)
+            except LocalFault as fault:
+                self._gone(at, fault)
+
+    async def _look_at_room(self, at: int) -> None:
+        """Ask for the free space, and add what has landed of the batches that count as load."""
+        free_bytes = self.free_bytes[at] = await self._volumes[at].free_bytes()
+        if free_bytes is None:
+            return
+        landed = sum(one.staged_bytes + sum(job.part.position for job in one.jobs) for one in self._here(at))
+        reserve = min(RESERVE_BYTES, int(RESERVE_SHARE * (free_bytes + landed)))
+        self._placer.room(at, max(0, free_bytes - reserve) + landed)
+
+    def _taken(self, at: int) -> int:
+        written_bytes = self._volumes[at].written_bytes
+        return self._landed(at) if written_bytes is None else written_bytes
+
+    async def _tick(self) -> None:
+        volumes = range(len(self._volumes))
+        taken = list(map(self._taken, volumes))
+        busy_s = list(map(self._busy_until_now_s, volumes))
+        before_s, was_behind = self._clock.monotonic(), [False for _ in volumes]
+        while True:
+            known = all(self._placer.view(at).speed_bps for at in volumes)
+            await self._clock.sleep(TICK_S if known else FIRST_TICK_S)
+            now_s, now = self._clock.monotonic(), list(map(self._taken, volumes))
+            now_busy_s = list(map(self._busy_until_now_s, volumes))
+            is_behind = [lane.is_behind for lane in self._volumes]
+            for at in volumes:
+                writing_s = now_busy_s[at] - busy_s[at]
+                if was_behind[at]:  # with what came before, though nothing may be under way any more
+                    rest_s = now_s - before_s
+                    writing_s = rest_s if is_behind[at] or writing_s >= rest_s else 0.0
+                self._measure(at, max(0, now[at] - taken[at]), writing_s)
+                if now[at] > taken[at]:
+                    for staging in self._here(at):
+                        self._placer.taken(staging.batch.number)
+                self._look_whether_it_hangs(at, now_s)
+            taken, busy_s, before_s, was_behind = now, now_busy_s, now_s, is_behind
+
+    def _measure(self, at: int, size_bytes: int, writing_s: float) -> None:
+        """Over all of the first second: its beginning tells of connections, not of the volume."""
+        if writing_s <= 0:
+            return
+        first = self._first[at]
+        if first.writing_s >= FIRST_S:
+            self._placer.measured(at, size_bytes, writing_s)
+            return
+        first = self._first[at] = _Taken(first.bytes + size_bytes, first.writing_s + writing_s)
+        self._placer.measured(at, first.bytes, first.writing_s, weight=1.0)
+
+    def hurry(self) -> None:
+        """The run is ending: a volume that hangs is not waited for as long as it else might be."""
+        self._patience_s = min(self._patience_s, HURRY_S)
+
+    def _look_whether_it_hangs(self, at: int, now_s: float) -> None:
+        lane = self._volumes[at]
+        if lane.oldest_s(now_s) > self._patience_s:
+            why = f"{lane.name} has not answered for {self._patience_s:g} s; see whether it is still there"
+            lane.abandon(why)
+            self._gone(at, VolumeFault(why))
+        elif lane.is_stuck:  # no probe before what was abandoned has come back
+            self._gone(at, VolumeFault(f"{lane.name} has not answered yet"))

@@ -1,0 +1,125 @@
+"""A batch under way, and its staging on one volume: from the first entry handed out until it is committed."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+from cfetch.engine.transfer import Job
+from cfetch.errors import Blocked
+from cfetch.manifest.entry import SafePath
+from cfetch.storage.batch_record import BatchRecord
+
+__all__ = ["Batch", "Staging", "let_pass", "was_the_move"]
+
+
+class Batch:
+    """What is known of a batch, wherever it goes; ``number`` is its own, ``id`` that of its entries.
+
+    ``standing``: entries that were in place when it arrived, and on which volume. ``blocked``: by volume,
+    entries in whose place something else stands. ``settled`` entries need nothing more: in place, or not to
+    be had; ``failed`` counts the latter.
+    """
+
+    __slots__ = (
+        "blocked",
+        "bytes",
+        "copies",
+        "entries",
+        "failed",
+        "home",
+        "id",
+        "missing_bytes",
+        "moves",
+        "name",
+        "number",
+        "settled",
+        "standing",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        id: str,  # noqa: A002 - the design's word
+        name: str | None,
+        entries: Sequence[int],
+        size_bytes: int,
+    ) -> None:
+        self.number = number
+        self.id = id
+        self.name = name
+        self.entries = entries
+        self.bytes = size_bytes
+        self.home: int | None = None
+        self.missing_bytes = 0
+        self.standing: dict[int, int] = {}
+        self.copies: dict[int, list[int]] = {}
+        self.blocked: list[dict[int, Blocked]] = []
+        self.settled: set[int] = set()
+        self.failed = 0
+        self.moves = 0  # from volumes that had begun with it
+
+    @property
+    def shown(self) -> str:
+        """What people know it by."""
+        return self.name if self.name is not None else self.id[:8]
+
+
+class Staging:
+    """A batch on volume ``at``: ``unhanded`` entries were not handed out yet, ``left`` have not ended."""
+
+    __slots__ = ("at", "batch", "is_over", "jobs", "left", "skipped", "staged", "unhanded", "why")
+
+    def __init__(self, batch: Batch, at: int, why: str) -> None:
+        self.batch = batch
+        self.at = at
+        self.why = why
+        self.unhanded = len(batch.entries)
+        self.left = len(batch.entries) - len(batch.settled)
+        self.jobs: set[Job] = set()  # in the hands of workers
+        self.staged: list[Job] = []  # whole and verified
+        self.skipped: list[Job] = []  # of a named batch: in place here before
+        self.is_over = False
+
+    @property
+    def staged_bytes(self) -> int:
+        """Of the files that are whole and verified."""
+        return sum(job.part.position for job in self.staged)
+
+    def copies_elsewhere(self) -> Iterator[tuple[int, SafePath]]:
+        """Volume and path of what stands elsewhere under its names: other versions, or not wanted twice."""
+        for job in self.staged:
+            for at in self.batch.copies.get(job.index, ()):
+                if at != self.at:
+                    yield at, job.entry.path
+
+    def record(self, instant: str) -> BatchRecord:
+        """What is to be written beside its files."""
+        batch = self.batch
+        here = len(self.skipped) + sum(batch.standing.get(index) == self.at for index in batch.settled)
+        return BatchRecord(
+            id=batch.id,
+            name=batch.name,
+            instant=instant,
+            entries=len(batch.entries),
+            files=len(self.staged) + here,
+            bytes=self.staged_bytes,
+            why=self.why,
+        )
+
+
+def was_the_move() -> bool:
+    """For the handler of a cancellation of a moved job: true if nobody else asked for it too."""
+    task = asyncio.current_task()
+    assert task is not None
+    return not task.uncancel()
+
+
+async def let_pass() -> None:
+    """A moved job may have ended by itself before its cancellation came: it is met here."""
+    task = asyncio.current_task()
+    assert task is not None
+    if task.cancelling():
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            if task.uncancel():
+                raise

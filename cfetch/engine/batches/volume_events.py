@@ -1,0 +1,91 @@
+"""What is told of batches and volumes: the placer's values as events."""
+
+from collections.abc import Sequence
+
+from cfetch.engine.batches.staging import Batch, Staging
+from cfetch.errors import VolumeFault
+from cfetch.events import BatchCommitted, BatchPlaced, VolumePaused, VolumeView
+from cfetch.placement.chooser import explain
+from cfetch.placement.placer import Placed, View
+
+__all__ = [
+    "batch_committed",
+    "batch_placed",
+    "given_up",
+    "left_behind",
+    "volume_paused",
+    "volume_view",
+    "why",
+]
+
+
+def why(placed: Placed, names: Sequence[str]) -> str:
+    """Why a batch goes where it goes, in one line."""
+    if placed.choice is None:
+        return placed.why
+    return explain(placed.choice, names).removeprefix(f"{names[placed.partition]}: ")
+
+
+def batch_placed(now_s: float, batch: Batch, placed: Placed, names: Sequence[str]) -> BatchPlaced:
+    """A batch has a volume."""
+    return BatchPlaced(
+        t_s=now_s,
+        batch=batch.shown,
+        files=len(batch.entries),
+        size_bytes=batch.bytes,
+        volume=names[placed.partition],
+        why=why(placed, names),
+        moved_from=None if placed.stolen_from is None else names[placed.stolen_from],
+    )
+
+
+def batch_committed(now_s: float, staging: Staging, name: str) -> BatchCommitted:
+    """A batch stands on its volume."""
+    return BatchCommitted(
+        t_s=now_s,
+        batch=staging.batch.shown,
+        files=len(staging.staged),
+        size_bytes=staging.staged_bytes,
+        volume=name,
+    )
+
+
+def volume_paused(now_s: float, name: str, view: View) -> VolumePaused:
+    """A volume is not used for a while."""
+    return VolumePaused(t_s=now_s, volume=name, pause_s=max(0.0, view.until_s - now_s), reason=view.reason)
+
+
+def given_up(batch: Batch, why: str, reasons: Sequence[str], names: Sequence[str]) -> VolumeFault:
+    """No volume takes a batch; what each of them said last."""
+    said = [f"{name}: {reason}" for name, reason in zip(names, reasons, strict=True) if reason]
+    return VolumeFault(
+        f"no volume takes a batch of {len(batch.entries):,} files with {batch.bytes:,} bytes "
+        f"({'; '.join([why, *said])}); see to them and run the same command again"
+    )
+
+
+def left_behind(now_s: float, name: str, files: int, why: str) -> VolumePaused:
+    """Files stand twice, which the user has to know."""
+    reason = (
+        f"{why}; {files:,} whole files were left here whose batches went elsewhere, as the volume took no "
+        "change back: `cfetch verify` names them"
+    )
+    return VolumePaused(t_s=now_s, volume=name, pause_s=None, reason=reason)
+
+
+def volume_view(
+    name: str, view: View, free_bytes: int | None, batches_done: int, bytes_done: int
+) -> VolumeView:
+    """A volume at this moment."""
+    return VolumeView(
+        name=name,
+        load_bytes=view.load_bytes,
+        running=view.running,
+        queued=view.queued,
+        speed_bps=view.speed_bps,
+        breaker=view.breaker.value,
+        reason=view.reason or None,
+        free_bytes=free_bytes,
+        batches_done=batches_done,
+        bytes_done=bytes_done,
+    )

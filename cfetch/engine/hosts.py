@@ -1,0 +1,287 @@
+"""What each host bears: how many attempts at once, from when on, and how fast it was. Pure.
+
+- A host that throttles (429, 503) gets a smaller window: halved once per round of requests, and one more for
+  each round that goes well (additive increase, multiplicative decrease: Chiu and Jain, 1989). Until its
+  Retry-After is over, or a back-off where it names none, nothing starts there.
+- With a ``Width`` its places also follow from how many of its attempts are stragglers, and from what more of
+  them bring.
+- A host that fails again and again is left alone behind a breaker, but for one probe after each pause.
+- A host is given up when that lasts: one that never answered in this run after as many probes as a file has
+  tries, one that did when the retry budget is over. Its entries then fail without a request.
+
+Memory: some 300 bytes a host (1.5 KiB with a width), for those with attempts under way or troubles and a few
+thousand more.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from cfetch.breaker import CLOSED, Position
+from cfetch.errors import SourceError, Straggling, Throttled, Transient
+from cfetch.placement.chooser import finish_s
+from cfetch.straggler.width import Change, Width
+from cfetch.wire.retry import Limits, backoff_s
+
+__all__ = ["FAIR_BYTES", "Hosts", "Pause"]
+
+FAIR_BYTES = 64 << 10  # fewer tell the latency, not the speed, and are no sign of life either
+SPEED_WEIGHT = 0.3  # of the newest sample; a mirror that slows down is left after a few files
+MAX_KEPT = 4096  # hosts of which only good is known: a plan of a million must not remember them all
+
+
+class Pause(NamedTuple):
+    """Nothing starts at ``host`` for ``pause_s`` seconds."""
+
+    host: str
+    pause_s: float
+    reason: str
+
+
+class _Host:
+    __slots__ = (
+        "answered",
+        "breaker",
+        "brought_bytes",
+        "cut_s",
+        "held_until_s",
+        "load_bytes",
+        "running",
+        "speed_bps",
+        "throttled",
+        "too_long",
+        "trouble_s",
+        "width",
+        "window",
+    )
+
+    def __init__(self, window: float, width: Width | None) -> None:
+        self.window = window  # while it throttles; beyond, its width is what counts
+        self.width = width
+        self.brought_bytes = 0  # by attempts that have ended
+        self.running = 0
+        self.load_bytes = 0
+        self.breaker = CLOSED
+        self.answered = False
+        self.trouble_s: float | None = None  # since when nothing has gone well
+        self.held_until_s = 0.0
+        self.throttled = 0  # rounds in a row
+        self.too_long = 0  # those of them that asked for more than the retry budget
+        self.cut_s = -1.0
+        self.speed_bps = 0.0
+
+    @property
+    def places(self) -> int:
+        window = int(self.window)
+        return window if self.width is None else min(window, self.width.places)
+
+    def is_plain(self, most: int) -> bool:
+        return not self.running and self.breaker is CLOSED and self.window >= most and not self.throttled
+
+
+class Hosts:
+    """``most``: attempts at once at one host, ever. ``new_width``: how many of them, as it turns out."""
+
+    def __init__(self, most: int, limits: Limits, *, new_width: Callable[[], Width] | None = None) -> None:
+        self._most = most
+        self._new_width = new_width
+        self.changes: list[tuple[str, Change]] = []  # of widths; whoever tells of them empties it
+        self._limits = limits
+        self._hosts: dict[str, _Host] = {}
+        self._leases: Mapping[str, int] = {}
+        self._unleased: int | None = None
+        self._refused: set[str] = set()
+
+    @property
+    def has_widths(self) -> bool:
+        """Whether ``look`` has anything to look at."""
+        return self._new_width is not None
+
+    def lease(self, leases: Mapping[str, int], others: int | None) -> None:
+        """From now on no more than that start: some of a limit that other processes have a part in.
+
+        ``others``: at each host that has no lease. What is under way goes on.
+        """
+        self._leases, self._unleased = leases, others
+
+    def demand(self, name: str, waiting: int) -> tuple[int, int]:
+        """Attempts that have a place at ``name``, and how many would if no lease were in the way.
+
+        ``waiting``: entries that want nothing but a place there; those that may go elsewhere too count as
+        one, if one was refused since this was last asked.
+        """
+        host = self._hosts.get(name)
+        host = host or self._new_host()
+        running, window = host.running, host.places
+        refused = name in self._refused
+        self._refused.discard(name)
+        return running, max(running, min(window, running + max(waiting, refused)))
+
+    def opens_s(self, name: str, now_s: float) -> float:
+        """When one more attempt may start at ``name``: ``now_s``, later, or infinity: when one ends there."""
+        host = self._hosts.get(name)
+        most = self._leases.get(name, self._unleased)
+        if most is not None and (host.running if host is not None else 0) >= most:
+            self._refused.add(name)
+            return float("inf")
+        if host is None:
+            return now_s
+        if host.running >= host.places:
+            return float("inf")
+        return max(host.breaker.opens_s(now_s), host.held_until_s)
+
+    def free(self, name: str) -> int:
+        """Places at ``name`` that nobody has."""
+        host = self._hosts.get(name) or self._new_host()
+        lease = self._leases.get(name, self._unleased)
+        return max(0, (host.places if lease is None else min(host.places, lease)) - host.running)
+
+    def finish_s(self, name: str, size_bytes: int) -> float:
+        """When so much more would have come from ``name``, after what is under way; infinity if not known.
+
+        By what one connection brought there lately: with one load for all, the fastest is the best.
+        """
+        host = self._hosts.get(name)
+        if host is None or not host.speed_bps:
+            return float("inf")
+        return finish_s(host.load_bytes, size_bytes, host.speed_bps)
+
+    def given_up(self, name: str, now_s: float) -> str | None:
+        """Why entries of ``name`` are not to wait for it any longer; None while they may hope."""
+        host = self._hosts.get(name)
+        if host is None:
+            return None
+        budget_s = self._limits.retry_budget_s
+        if host.held_until_s - now_s > budget_s:
+            return (
+                f"{name} asks for a pause of {host.held_until_s - now_s:.0f} s, "
+                f"and the retry budget is {budget_s:g} s"
+            )
+        if host.breaker.position is not Position.OPEN or host.breaker.opens_s(now_s) <= now_s:
+            return None  # what a probe finds is waited for
+        if not host.answered and host.breaker.opened > self._limits.max_attempts:
+            return f"{name} has not given one good answer in {host.breaker.failures} tries"
+        if host.trouble_s is not None and now_s - host.trouble_s > budget_s:
+            return f"{name} has not given a good answer for {now_s - host.trouble_s:.0f} s"
+        return None
+
+    def lives(self, name: str) -> bool:
+        """An attempt under way at ``name`` has brought bytes; whether that ends a trouble."""
+        host = self._hosts[name]
+        was_in_trouble = host.trouble_s is not None
+        host.answered = True
+        host.trouble_s = None
+        host.breaker = CLOSED
+        return was_in_trouble
+
+    def started(self, name: str, size_bytes: int = 0) -> None:
+        """An attempt takes a place at ``name``; ``size_bytes`` are wanted, as far as that is known."""
+        host = self._hosts.get(name)
+        if host is None:
+            host = self._hosts[name] = self._new_host()
+        host.running += 1
+        host.load_bytes += size_bytes
+        host.breaker = host.breaker.started()
+
+    def left(self, name: str, now_s: float, size_bytes: int = 0) -> None:
+        """The place is free again, whatever came of it; ``size_bytes`` as it was when it ``started``."""
+        host = self._hosts[name]
+        host.running -= 1
+        host.load_bytes -= size_bytes
+        host.breaker = host.breaker.unsure(now_s)
+        if host.is_plain(self._most) and (not host.answered or len(self._hosts) > MAX_KEPT):
+            del self._hosts[name]
+
+    def ended(
+        self,
+        name: str,
+        error: SourceError | None,
+        now_s: float,
+        *,
+        started_s: float,
+        received: int,
+        jitter: float,
+    ) -> Pause | None:
+        """An attempt at ``name`` came to its end; the pause that follows from it, if any.
+
+        ``received`` are the bytes it brought since ``started_s``.
+        """
+        host = self._hosts[name]
+        if received >= FAIR_BYTES and now_s > started_s:
+            rate_bps = received / (now_s - started_s)
+            weight = SPEED_WEIGHT if host.speed_bps else 1.0
+            host.speed_bps += weight * (rate_bps - host.speed_bps)
+        host.brought_bytes += received
+        host.answered = host.answered or received > 0
+        if isinstance(error, Straggling):
+            self._note_end(name, host, now_s, straggler=True)
+            return None
+        if isinstance(error, Throttled):
+            return self._throttled(name, host, error, now_s, started_s, jitter)
+        if isinstance(error, Transient) and received < FAIR_BYTES:
+            return self._failed(name, host, now_s)
+        host.answered = True
+        host.trouble_s = None
+        host.throttled = host.too_long = 0
+        host.breaker = CLOSED
+        host.window = min(float(self._most), host.window + 1.0 / host.window)
+        if error is None:
+            self._note_end(name, host, now_s, straggler=False)
+        return None
+
+    def look(self, now_s: float, received: Mapping[str, int], *, calm: bool) -> bool:
+        """See ``Width.look``, for all hosts; whether one of them may have more than before.
+
+        ``received``: by host, the bytes of the attempts under way.
+        """
+        rose = False
+        for name, host in self._hosts.items():
+            if host.width is None or not host.running:
+                continue
+            before = host.width.places
+            brought = host.brought_bytes + received.get(name, 0)
+            is_calm = calm and not host.throttled and host.window >= before
+            change = host.width.look(now_s, brought, host.running, calm=is_calm)
+            if change is not None:
+                self.changes.append((name, change))
+            rose = rose or host.places > before
+        return rose
+
+    def _new_host(self) -> _Host:
+        return _Host(float(self._most), None if self._new_width is None else self._new_width())
+
+    def _note_end(self, name: str, host: _Host, now_s: float, *, straggler: bool) -> None:
+        if host.width is None:
+            return
+        change = host.width.ended(now_s, straggler=straggler)
+        if change is not None:
+            self.changes.append((name, change))
+
+    def _failed(self, name: str, host: _Host, now_s: float) -> Pause | None:
+        host.trouble_s = now_s if host.trouble_s is None else host.trouble_s
+        was_open = host.breaker.position is Position.OPEN
+        host.breaker = host.breaker.failed(now_s)
+        if was_open or host.breaker.position is not Position.OPEN:
+            return None
+        return Pause(name, host.breaker.until_s - now_s, f"failed {host.breaker.failures} times in a row")
+
+    def _throttled(
+        self, name: str, host: _Host, error: Throttled, now_s: float, started_s: float, jitter: float
+    ) -> Pause | None:
+        host.answered = True
+        host.breaker = CLOSED  # it refuses, so it lives
+        host.trouble_s = now_s if host.trouble_s is None else host.trouble_s
+        if started_s >= host.cut_s:  # else it was under way already when the window was cut
+            host.cut_s = now_s
+            host.throttled += 1
+            host.too_long += (error.retry_after_s or 0.0) > self._limits.retry_budget_s
+            host.window = max(1.0, min(host.window, float(host.places)) / 2)
+        elif error.retry_after_s is None:
+            return None
+        asked_s = error.retry_after_s
+        if host.too_long == 1 and asked_s is not None and asked_s > self._limits.retry_budget_s:
+            asked_s = None  # it may be meant for this one file: another is asked for before all are given up
+        pause_s = backoff_s(host.throttled, jitter) if asked_s is None else asked_s
+        if now_s + pause_s <= host.held_until_s:
+            return None
+        host.held_until_s = now_s + pause_s
+        return Pause(name, pause_s, str(error))

@@ -1,0 +1,266 @@
+"""Watches the attempts under way: breaks off stragglers and silent ones, and tells how the run goes.
+
+The decisions are the straggler room's; this task asks at each tick and carries the answers out.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+from cfetch.clock import Clock
+from cfetch.config.settings import Settings
+from cfetch.engine.attempt import BreakOff, Running
+from cfetch.engine.batches.placing import Placing
+from cfetch.engine.hosts import FAIR_BYTES
+from cfetch.engine.schedule import Schedule
+from cfetch.engine.transfer import Job
+from cfetch.events import (
+    ActiveAttempt,
+    BaselineView,
+    FallbackTriggered,
+    FileRecord,
+    Listener,
+    Progress,
+    SlowdownSeen,
+    State,
+    StragglerCancelling,
+    StragglerCheck,
+)
+from cfetch.manifest.entry import Entry
+from cfetch.report.wasted_bytes import wasted_bytes
+from cfetch.storage.held_ranges import Ranges
+from cfetch.straggler.policy import Check, Policy
+from cfetch.straggler.stall import stalled
+
+__all__ = ["Monitor"]
+
+PROGRESS_S = 0.25  # four times a second reads as live
+EPISODE_S = 10.0  # without a download that is far too slow, and a slowdown is over
+
+
+class Monitor:
+    """``active`` maps entry ids to the attempts under way; the pool keeps it, and reports each record."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        schedule: Schedule[Job],
+        settings: Settings,
+        clock: Clock,
+        origin_s: float,
+        emit: Listener,
+        on_life: Callable[[str], None],
+        *,
+        on_check: Callable[[], None] = lambda: None,
+        placing: Placing | None = None,
+    ) -> None:
+        self._placing = placing
+        self._landed: Counter[int] = Counter()
+        self._policy = policy
+        self._schedule = schedule
+        self._settings = settings
+        self._clock = clock
+        self._origin_s = origin_s
+        self._emit = emit
+        self._speeds: dict[int, tuple[int, float, int, float]] = {}  # id -> (n, t, bytes, rate)
+        self.active: dict[int, tuple[Running, Entry, str]] = {}
+        self.opened: dict[int, Ranges] = {}  # of entries that several streams bring
+        self.ended = {"done": 0, "skipped": 0, "failed": 0, "cancelled": 0}
+        self._on_life = on_life
+        self._on_check = on_check
+        self._checked_s = 0.0
+        self.slow_until_s = 0.0  # the network or a host is slow, by the policy, at least until then
+        self.bytes_done = 0
+        self.bytes_wasted = 0
+        self.bytes_adopted = 0
+        self.retries = 0
+
+    @property
+    def put_back(self) -> int:
+        """Entries that wait for another try."""
+        return self._schedule.put_back
+
+    def ended_with(self, record: FileRecord) -> None:
+        """Count an entry that has come to its end."""
+        self.ended[record.status] += 1
+        if record.status in ("done", "skipped"):
+            self.bytes_done += record.bytes
+        self.bytes_wasted += wasted_bytes(record)
+
+    def attempt_ended(self, run: Running) -> None:
+        """It is not under way any more."""
+        del self.active[run.key]
+        self._landed[run.at] += run.received
+
+    def landed(self, at: int) -> int:
+        """Bytes that have come for volume ``at`` until now."""
+        return self._landed[at] + sum(run.received for run, _, _ in self.active.values() if run.at == at)
+
+    async def watch(self) -> None:
+        """Judge the attempts under way, tick after tick, until cancelled."""
+        if self._policy.sequential:
+            self._emit(FallbackTriggered(t_s=self._now(), stragglers=0, threshold=0))
+        while True:
+            await self._clock.sleep(self._policy.tick_s)
+            self.check()
+            self._on_check()
+
+    def check(self) -> None:
+        """One look at all attempts under way."""
+        now_s = self._now()
+        for run, _, host in self.active.values():
+            if run.received >= FAIR_BYTES and not run.has_shown_life:
+                run.has_shown_life = True
+                self._on_life(host)
+            if run.learned_size and run.size_bytes is not None:
+                run.learned_size = False
+                self._policy.sized(run.key, run.size_bytes - run.from_byte)
+        runs = [run for run, _, _ in self.active.values()]
+        check = self._policy.check(now_s, runs)
+        if self._placing is not None:
+            self._look_at_volumes(self._placing, now_s)
+        if check.gap_s or self._came_late(now_s):  # this process stood still, the servers did not
+            for run in runs:
+                run.forgive(now_s)
+        elif check.stragglers:
+            self._break_off(check, now_s)
+        timeout_s = self._settings.stall_timeout
+        for key in stalled(runs, now_s, stall_timeout_s=timeout_s, reply_timeout_s=timeout_s):
+            self.active[key][0].break_off(BreakOff.STALLED)
+        if check.held_back is not None:
+            if now_s >= self.slow_until_s:
+                self._emit(SlowdownSeen(t_s=now_s, active=check.active, reason=check.held_back))
+            self.slow_until_s = now_s + EPISODE_S
+        if check.fell_back:
+            threshold = self._settings.max_stragglers
+            self._emit(
+                FallbackTriggered(t_s=now_s, stragglers=self._policy.total_stragglers, threshold=threshold)
+            )
+
+    def _look_at_volumes(self, placing: Placing, now_s: float) -> None:
+        """A file that takes far longer than the rest, for whatever reason, speaks against its volume."""
+        for run, _, _ in self.active.values():
+            limit_s = self._policy.expected_s(run.key)
+            if limit_s is not None and not run.told_slow and now_s - run.start_s > limit_s:
+                run.told_slow = True
+                placing.straggled(run.at)
+
+    def _came_late(self, now_s: float) -> bool:
+        """Whether so much of the stall time-out has gone by unwatched that silence proves nothing."""
+        late_s, self._checked_s = now_s - self._checked_s, now_s
+        return late_s > max(self._settings.stall_timeout / 2, 2 * self._policy.tick_s)
+
+    def _break_off(self, check: Check, now_s: float) -> None:
+        self._emit(
+            StragglerCheck(
+                t_s=now_s,
+                active_downloads=check.active,
+                completed_downloads=check.finished,
+                stragglers=[self.active[flagged.id][0].id for flagged in check.stragglers],
+                median_bps=check.median_bps,
+            )
+        )
+        for flagged in check.stragglers:
+            run, entry, _ = self.active[flagged.id]
+            run.expected_s = round(flagged.expected_s, 4)
+            run.projected_s = None if flagged.projected_s is None else round(flagged.projected_s, 4)
+            run.median_bps = check.median_bps
+            self._emit(
+                StragglerCancelling(
+                    t_s=now_s,
+                    id=entry.id,
+                    offset=entry.position,
+                    path=entry.path,
+                    elapsed_s=flagged.elapsed_s,
+                    expected_s=flagged.expected_s,
+                )
+            )
+            run.break_off(BreakOff.STRAGGLER)
+
+    async def tick(self) -> None:
+        """Report the run's numbers, a few times a second, until cancelled."""
+        while True:
+            self.report()
+            await self._clock.sleep(PROGRESS_S)
+
+    def report(self) -> None:
+        """Report the run's numbers as they are now."""
+        now_s = self._now()
+        active = [self._view(run, entry, host, now_s) for run, entry, host in self.active.values()]
+        self._speeds = {id_: speed for id_, speed in self._speeds.items() if id_ in self.active}
+        policy = self._policy
+        self._emit(
+            Progress(
+                t_s=now_s,
+                done=self.ended["done"],
+                skipped=self.ended["skipped"],
+                failed=self.ended["failed"],
+                retries=self.retries,
+                bytes_done=self.bytes_done,
+                bytes_active=self._bytes_active(),
+                bytes_wasted=self.bytes_wasted,
+                bytes_adopted=self.bytes_adopted,
+                active=active,
+                waiting=self._schedule.waiting,
+                baseline=BaselineView(
+                    median_bps=policy.median_bps,
+                    finished=policy.total_finished,
+                    required=policy.required,
+                ),
+                stragglers=policy.total_stragglers,
+                sequential=policy.sequential,
+                volumes=self._placing.views() if self._placing is not None else [],
+            )
+        )
+
+    def _bytes_active(self) -> int:
+        alone = (run for run, _, _ in self.active.values() if run.id not in self.opened)
+        held = sum(ranges.held_bytes for ranges in self.opened.values())
+        return held + sum(run.from_byte + run.received for run in alone)
+
+    def _view(self, run: Running, entry: Entry, host: str, now_s: float) -> ActiveAttempt:
+        elapsed_s = now_s - run.start_s
+        expected_s = self._policy.expected_s(run.key)
+        in_ranges = run.id in self.opened
+        end = run.size_bytes if run.to_byte is None else run.to_byte
+        return ActiveAttempt(
+            id=run.id,
+            path=entry.path,
+            host=host,
+            size_bytes=None if end is None else end - run.from_byte * in_ranges,
+            bytes=run.from_byte * (not in_ranges) + run.received,
+            rate_bps=self._speed(run, now_s),
+            elapsed_s=elapsed_s,
+            expected_s=expected_s,
+            n=run.n,
+            state=_state(run, elapsed_s, expected_s, end),
+        )
+
+    def _speed(self, run: Running, now_s: float) -> float:
+        """Bytes per second, smoothed over about a second of reports."""
+        n, then_s, then_bytes, rate_bps = self._speeds.get(run.key, (0, 0.0, 0, 0.0))
+        if n != run.n:
+            then_s, then_bytes, rate_bps = run.start_s, 0, 0.0
+        if now_s > then_s:
+            latest_bps = (run.received - then_bytes) / (now_s - then_s)
+            rate_bps = latest_bps if n != run.n else 0.7 * rate_bps + 0.3 * latest_bps
+        self._speeds[run.key] = (run.n, now_s, run.received, rate_bps)
+        return rate_bps
+
+    def _now(self) -> float:
+        return self._clock.monotonic() - self._origin_s
+
+
+def _state(run: Running, elapsed_s: float, expected_s: float | None, end: int | None) -> State:
+    if run.reason is not None:
+        return "straggler"
+    if expected_s is not None and end:
+        wanted = end - run.from_byte
+        if elapsed_s * wanted > expected_s * max(run.received, 1) and elapsed_s > expected_s / 4:
+            return "slow"  # at this pace it will exceed its limit
+    if run.immune:
+        return "last try"
+    if run.hedged:
+        return "hedge"
+    if run.to_byte is not None or run.key < 0:
+        return "segment"
+    return "retrying" if run.n > 1 else "ok"

@@ -1,0 +1,498 @@
+"""The worker pool: a fixed number of workers take entries in turn and bring each to its end.
+
+A worker holds one entry at a time: it tries, publishes, reports, and takes the next; an entry whose next
+try has to wait goes back to the schedule, its file closed. So memory and descriptors are bounded by
+``--concurrency``. All workers, the monitor and the ticker live in one task group: when ``run`` returns
+nothing of it is left, whatever happened.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+
+from cfetch.clock import Clock
+from cfetch.config.settings import Settings
+from cfetch.engine.batches.placing import Placing
+from cfetch.engine.batches.staging import let_pass, was_the_move
+from cfetch.engine.fetcher import Tries
+from cfetch.engine.monitor import Monitor
+from cfetch.engine.schedule import NEVER, Schedule
+from cfetch.engine.segments import Extra
+from cfetch.engine.transfer import Job
+from cfetch.engine.widths import hosts_of, look_at_widths, workers_of
+from cfetch.errors import Blocked, CfetchError, Corrupt, LocalFault, SourceError, VolumeFault
+from cfetch.events import EntryFinished, Listener, RunStopping, Status
+from cfetch.manifest.plan import Plan
+from cfetch.report.saved_time import judged
+from cfetch.storage.volume import Lane
+from cfetch.straggler.knowledge import NOTHING, Knowledge
+from cfetch.straggler.policy import Policy, policy_of
+from cfetch.wire.http import Transport
+from cfetch.wire.refresh import UrlRefresher
+from cfetch.wire.retry import Limits
+
+__all__ = ["Pool"]
+
+MOST_PUT_BACK = 16  # entries per worker that may wait for their next try; beyond, nothing new is begun
+SHORTEST_WAIT_S = 0.001  # the loop's clock may be a hair behind the time that was asked for
+
+
+class Pool:
+    """One run over one plan. ``jitter`` returns uniform numbers in [0, 1); ``emit`` gets every event.
+
+    ``origin_s``: when the run began, by ``clock``; None is now. ``policy``: None is the settings' own.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        settings: Settings,
+        volumes: Sequence[Lane],
+        transport: Transport,
+        *,
+        instant: str,
+        clock: Clock,
+        jitter: Callable[[], float],
+        emit: Listener,
+        refresher: UrlRefresher | None = None,
+        confirm: Callable[[], None] = lambda: None,
+        origin_s: float | None = None,
+        knowledge: Knowledge = NOTHING,
+        policy: Policy | None = None,
+    ) -> None:
+        self._plan = plan
+        self._settings = settings
+        self._volumes = volumes
+        self._instant = instant
+        self._clock = clock
+        self._emit = emit
+        self._origin_s = clock.monotonic() if origin_s is None else origin_s
+        limits = Limits(settings.max_attempts, settings.retry_budget)
+        self._hosts = hosts_of(settings, limits)
+        self._placing: Placing | None = None
+        if len(volumes) > 1 or plan.batch_of is not None:
+            self._placing = Placing(
+                plan, settings, volumes, self, instant=instant, clock=clock, emit=emit, confirm=confirm
+            )
+        self.schedule = self._new_schedule()
+        self._policy = policy or self._own_policy(knowledge)
+        self._monitor = self._new_monitor()
+        self._tries = Tries(
+            settings,
+            limits,
+            self._hosts,
+            self._policy,
+            self._monitor,
+            transport,
+            headers=plan.headers,
+            total_bytes=plan.total_bytes,
+            refresher=refresher,
+            clock=clock,
+            origin_s=self._origin_s,
+            jitter=jitter,
+            emit=emit,
+        )
+        self._streams = self._tries.streams
+        self._idle: deque[asyncio.Future[None]] = deque()  # workers that wait for something to start
+        self._extras: deque[Extra] = deque()  # further streams that wait for a worker
+        self._in_hand = 0  # entries
+        self._one_at_a_time = asyncio.Lock()
+        self._workers: list[asyncio.Task[None]] = []
+        self._stopping = self._has_mirrors = False  # the latter until an entry with mirrors is met
+        self.fault: LocalFault | None = None
+
+    def _own_policy(self, knowledge: Knowledge) -> Policy:
+        settings = self._settings
+        return policy_of(
+            settings.policy,
+            settings.straggler,
+            tick_s=settings.check_interval,
+            concurrency=settings.concurrency,
+            knowledge=knowledge,
+            wall_s=self._clock.wall(),
+        )
+
+    def _new_monitor(self) -> Monitor:
+        return Monitor(
+            self._policy,
+            self.schedule,
+            self._settings,
+            self._clock,
+            self._origin_s,
+            self._emit,
+            self._host_lives,
+            on_check=self._share_out,
+            placing=self._placing,
+        )
+
+    def _new_schedule(self) -> Schedule[Job]:
+        plan, lanes = self._plan, self._placing and self._placing.arrivals.lanes
+        return Schedule(
+            plan.sizes,
+            lanes.of if lanes else plan.host_of,
+            len(lanes) if lanes else len(plan.hosts),
+            opens_s=self._opens_s,
+            most_put_back=MOST_PUT_BACK * self._settings.concurrency,
+            released=lanes is None,
+        )
+
+    async def run(self) -> None:
+        """Work until every entry has ended, or ``stop``. A local fault is left in ``fault``."""
+        count = workers_of(self._settings)
+        if not self._streams.is_on:
+            count = min(count, len(self._plan))
+        async with asyncio.TaskGroup() as group:
+            if self._placing is None:
+                await self._open()
+            placing = [group.create_task(self._placing.run())] if self._placing else []
+            self._workers = [group.create_task(self._work(), name=f"worker {n}") for n in range(count)]
+            watching = [group.create_task(self._monitor.watch()), group.create_task(self._monitor.tick())]
+            committing = [group.create_task(self._commit(lane)) for lane in self._volumes]
+            if self._workers:
+                await asyncio.wait(self._workers)
+            for lane in self._volumes:
+                lane.drain()
+            await asyncio.wait(committing)
+            if self._placing is not None:
+                self._placing.committed()
+                await asyncio.wait(placing)
+            for task in watching:
+                task.cancel()
+        for job in self.schedule.drain():
+            self.finish(job, "cancelled", kept_bytes=job.part.leave())
+        if self._placing is not None:
+            self._placing.end()
+        self._monitor.report()
+
+    async def _open(self) -> None:
+        try:
+            await self._volumes[0].open()
+        except LocalFault as fault:
+            self.fail(fault)
+
+    async def _commit(self, lane: Lane) -> None:
+        try:
+            await lane.run()
+        except LocalFault as fault:  # the last names could not be made durable
+            self.fail(fault)
+
+    def fail(self, fault: LocalFault) -> None:
+        """End the run: the machine cannot go on. The first fault is the run's."""
+        self.fault = self.fault or fault
+        self.stop(str(fault))
+
+    def lease(self, leases: Mapping[str, int], others: int | None) -> None:
+        """See ``Hosts.lease``; for a pool that is one of several on the same hosts."""
+        self._hosts.lease(leases, others)
+        self.wake()
+
+    def demands(self, hosts: Collection[str]) -> dict[str, tuple[int, int]]:
+        """See ``Hosts.demand``; of a pool with one volume, whose lanes are its hosts."""
+        left = {host: self.schedule.left(lane) for lane, host in enumerate(self._plan.hosts) if host in hosts}
+        return {host: self._hosts.demand(host, left.get(host, 0)) for host in hosts}
+
+    def judge_by(self, median_bps: float | None) -> None:
+        """See ``Policy.judge_by``."""
+        self._policy.judge_by(median_bps)
+
+    def learned(self) -> Knowledge:
+        """See ``Policy.learned``."""
+        return self._policy.learned(self._clock.wall())
+
+    def blame(self, fault: LocalFault) -> None:
+        """The run goes on with what it can, and ends with this fault."""
+        self.fault = self.fault or fault
+
+    def landed(self, at: int) -> int:
+        """Bytes that have come for volume ``at`` until now."""
+        return self._monitor.landed(at)
+
+    def stop(self, reason: str, *, again: bool = False) -> None:
+        """Start nothing new and close what is under way; ``run`` returns soon after.
+
+        ``again``: the reason is told even if the run is stopping for another, as it is the true one.
+        """
+        if self._stopping and not again:
+            return
+        self._emit(RunStopping(t_s=self.now(), reason=reason))
+        if self._stopping:
+            return
+        self._stopping = True
+        if self._placing is not None:
+            self._placing.stop()
+        for worker in self._workers:
+            worker.cancel()
+
+    def now(self) -> float:
+        """Seconds since the run's start."""
+        return self._clock.monotonic() - self._origin_s
+
+    async def _work(self) -> None:
+        while not self._stopping and (job := await self._next()) is not None:
+            if isinstance(job, Extra):
+                await self._tries.help(job)
+                self.schedule.reopen_shut()
+                self._wake_one()
+                continue
+            self._in_hand += 1
+            try:
+                await self._bring(job)
+            except LocalFault as fault:
+                self.fail(fault)
+            finally:
+                self._in_hand -= 1
+                self._leave(job)
+            if job.moved:
+                await let_pass()
+
+    async def _next(self) -> Job | Extra | None:
+        """The next entry to work on, with a place at its host where it is not to fail; None at the end."""
+        while True:
+            if self._extras:
+                return self._extras.popleft()
+            found = self.schedule.take(self.now())
+            if isinstance(found, int) and self._placing is not None and self._placing.passes(found):
+                continue
+            if found is not None:
+                return self._taken(found)
+            if self._is_over:
+                self._wake_one()  # each tells the next that it is over
+                return None
+            waiter = asyncio.get_running_loop().create_future()
+            self._idle.append(waiter)
+            wait_s = self.schedule.next_s() - self.now()
+            await asyncio.wait([waiter], timeout=None if wait_s == NEVER else max(wait_s, SHORTEST_WAIT_S))
+            waiter.cancel()
+
+    @property
+    def _is_over(self) -> bool:
+        """Nothing is left to start, and nobody whom an idle worker could help."""
+        if self._streams.is_on and self._in_hand:
+            return False
+        return self._placing.is_over if self._placing is not None else not self.schedule.waiting
+
+    def _share_out(self) -> None:
+        """Hosts get other widths; idle workers help those that have much left."""
+        if look_at_widths(self._hosts, self._monitor, self._emit, self.now()):
+            self.wake()
+        idle = sum(not waiter.done() for waiter in self._idle) - len(self._extras)
+        if idle > 0 and self._streams.helps_any and not self._stopping:
+            try:
+                self._extras.extend(self._streams.assign(idle))
+            except LocalFault as fault:  # a part could not be opened up
+                self.fail(fault)
+            for _ in range(len(self._extras)):
+                self._wake_one()
+
+    def _taken(self, found: int | Job) -> Job:
+        now_s = self.now()
+        if isinstance(found, Job):
+            job = found
+            job.queued_s += now_s - job.put_s
+            job.progress_s += max(0.0, now_s - job.due_s)  # it was the host's time, not the entry's
+        else:
+            job = self._new_job(found, now_s)
+            self._has_mirrors = self._has_mirrors or bool(job.entry.mirrors)
+        if self._placing is not None:
+            self._placing.taken(job)
+        self._tries.place(job)
+        return job
+
+    def _new_job(self, index: int, now_s: float) -> Job:
+        if self._placing is not None:
+            return self._placing.job(index, now_s)
+        entry, lane = self._plan.entry(index), self._plan.host_of[index]
+        part, host = self._volumes[0].part(entry), self._plan.hosts[lane]
+        return Job(entry, part, index=index, lane=lane, host=host, now_s=now_s)
+
+    def _opens_s(self, lane: int, found: int | Job, now_s: float) -> float:
+        """When an entry may start at one of its sources, or is not to wait for any of them."""
+        host = lane
+        if self._placing is not None:
+            volume_s = self._placing.opens_s(lane, now_s)
+            if volume_s > now_s:
+                return volume_s
+            host = self._placing.arrivals.lanes.host[lane]
+        if isinstance(found, Job):
+            job = found
+        else:
+            own_s = self._hosts.opens_s(self._plan.hosts[host], now_s)
+            if own_s <= now_s:
+                return own_s
+            job = self._new_job(found, now_s)
+        opens_s = min(self._hosts.opens_s(job.host_of(n), now_s) for n in job.usable_sources())
+        return now_s if opens_s > now_s and self._tries.given_up(job) is not None else opens_s
+
+    def _leave(self, job: Job) -> None:
+        """A worker is done with the entry, for now or for good: its host has a place again."""
+        self._tries.leave(job)
+        if self._placing is not None:
+            self._placing.left(job)
+        self.schedule.reopen(job.lane)
+        if self._has_mirrors or self._placing is not None:
+            self.schedule.reopen_shut()
+        self._wake_one()
+
+    def _host_lives(self, host: str) -> None:
+        """A host brings bytes: if it was in trouble, it may have more of its places at once."""
+        if self._hosts.lives(host):
+            self.schedule.reopen_shut()
+            self._wake_all()
+
+    def wake(self) -> None:
+        """Something may start that could not before, or all is over."""
+        self.schedule.reopen_shut()
+        self._wake_all()
+
+    def _wake_all(self) -> None:
+        for _ in range(len(self._idle)):
+            self._wake_one()
+
+    def _wake_one(self) -> None:
+        while self._idle:
+            waiter = self._idle.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    async def _bring(self, job: Job) -> None:
+        """Bring the entry to its end, or back to the schedule, or to where its batch waits for it."""
+        part = job.part
+        try:
+            async with self._turn(job):
+                if job.is_new and await self._is_there(job):
+                    self._stands(job)
+                    return
+                again_s = None if job.verified != "none" else await self._try(job)
+        except (SourceError, Blocked) as error:
+            self._cannot_be_had(job, error)
+            return
+        except asyncio.CancelledError:
+            if self._is_moved(job):
+                return
+            raise
+        except VolumeFault as fault:
+            if self._placing is not None and len(self._volumes) > 1:
+                self._placing.volume_failed(job, fault)
+                return
+            self.finish(job, "failed", kept_bytes=part.leave(), error=fault)
+            raise
+        except LocalFault as fault:
+            self.finish(job, "failed", kept_bytes=part.leave(), error=fault)
+            raise
+        except BaseException:
+            part.discard()
+            raise
+        if self._placing is not None and job.moved:
+            self._placing.drop(job)
+            return
+        if again_s is not None:
+            job.put_s, job.due_s = self.now(), again_s
+            self.schedule.put(job.lane, job, again_s)
+            return
+        if self._placing is not None:
+            self._placing.staged(job)
+            return
+        self._volumes[0].commit([part], partial(self._committed, job))
+        if self._volumes[0].is_full:
+            await self._volumes[0].room()
+
+    def _is_moved(self, job: Job) -> bool:
+        """A cancellation has come: whether only because its batch moved, and then it is told of elsewhere."""
+        if self._placing is None or not job.moved:
+            self.finish(job, "cancelled", kept_bytes=job.part.leave())
+            return False
+        self._placing.drop(job)
+        return was_the_move()
+
+    def _stands(self, job: Job) -> None:
+        if self._placing is not None:
+            self._placing.stands(job)
+        else:
+            self.finish(job, "skipped", kept_bytes=job.entry.size_bytes or 0)
+
+    def _cannot_be_had(self, job: Job, error: CfetchError) -> None:
+        if self._placing is not None:
+            self._placing.cannot_be_had(job, error)
+        else:
+            self.finish(job, "failed", kept_bytes=job.part.leave(), error=error)
+
+    @asynccontextmanager
+    async def _turn(self, job: Job) -> AsyncIterator[None]:
+        """One entry at a time, once the fallback says so; waiting for it is not the entry's time."""
+        if not self._policy.sequential:
+            yield
+            return
+        began_s = self.now()
+        async with self._one_at_a_time:
+            job.progress_s += self.now() - began_s
+            yield
+
+    def _committed(self, job: Job, error: CfetchError | None) -> None:
+        """The part has its final name, or cannot get it."""
+        if error is None:
+            self.finish(job, "done", kept_bytes=job.part.position)
+            return
+        self.finish(job, "failed", error=error)
+        if isinstance(error, LocalFault):
+            self.fail(error)
+
+    async def _is_there(self, job: Job) -> bool:
+        """Whether the file stands at its place already, or what a dead run has left is the whole of it.
+
+        Then ``job.verified`` says what vouches for it; a part of it may have been taken over in any case.
+        """
+        entry, part = job.entry, job.part
+        job.is_new = False
+        if self._placing is not None:
+            found = await self._placing.vouched_for(job)
+        else:
+            found = await self._volumes[0].standing(entry)
+        if found is not None:
+            await self._clock.sleep(0)  # a plan that is wholly there must not block signals and the dashboard
+            self._volumes[0 if job.staging is None else job.staging.at].drop(entry)
+            job.verified = found
+            return True
+        if self._placing is not None:
+            await self._placing.adopt(job)
+        else:
+            await self._volumes[0].adopt(entry, part)
+        job.adopted_bytes = part.position
+        self._monitor.bytes_adopted += part.position
+        if part.position and part.position == entry.size_bytes:
+            with suppress(Corrupt):  # then it is empty now, and fetched anew
+                job.verified = part.verify(entry.size_bytes, entry.digest)
+        return False
+
+    async def _try(self, job: Job) -> float | None:
+        """See ``Tries.go_on``; raises SourceError too where no source is to be waited for."""
+        if not job.placed and not self._tries.place(job):
+            error = self._tries.given_up(job)
+            if error is not None:
+                raise error
+            job.part.close()
+            return self.now()  # it was handed out for a place that another has taken meanwhile
+        again_s = await self._tries.go_on(job)
+        if again_s is not None:
+            job.part.close()
+        return again_s
+
+    def finish(
+        self, job: Job, status: Status, *, kept_bytes: int = 0, error: CfetchError | None = None
+    ) -> None:
+        """An entry has come to its end: tell its whole story."""
+        record = job.record(
+            status,
+            instant=self._instant,
+            volume=self._volumes[0].name if self._placing is None else self._placing.volume_of(job),
+            now_s=self.now(),
+            kept_bytes=kept_bytes,
+            error=error,
+        )
+        record = judged(record, stall_timeout_s=self._settings.stall_timeout)
+        if status in ("failed", "cancelled"):
+            self._policy.failed(job.entry.id)
+        self._monitor.ended_with(record)
+        self._emit(EntryFinished(t_s=record.end_s, record=record))

@@ -1,0 +1,49 @@
+"""How wide a run is: the places its hosts have, the workers that serve them, and who hears of a change."""
+
+from collections import Counter
+
+from cfetch.config.settings import Settings
+from cfetch.engine.hosts import Hosts
+from cfetch.engine.monitor import Monitor
+from cfetch.events import Listener, WidthChanged
+from cfetch.straggler.width import Width
+from cfetch.wire.retry import Limits
+
+__all__ = ["hosts_of", "look_at_widths", "workers_of"]
+
+
+def workers_of(settings: Settings) -> int:
+    """As many as may have an entry in hand at a time, ever."""
+    most = settings.max_concurrency if _is_adaptive(settings) else None
+    return most or settings.concurrency
+
+
+def hosts_of(settings: Settings, limits: Limits) -> Hosts:
+    """The run's hosts. Each begins with ``concurrency`` places, or ``per_host``, which is never exceeded."""
+    start = min(settings.concurrency, settings.per_host or settings.concurrency)
+    if not _is_adaptive(settings):
+        return Hosts(start, limits)
+    most = min(workers_of(settings), settings.per_host or workers_of(settings))
+    return Hosts(most, limits, new_width=lambda: Width(start, most))
+
+
+def look_at_widths(hosts: Hosts, monitor: Monitor, emit: Listener, now_s: float) -> bool:
+    """To be called a few times a second: search on, and tell of changes; whether more may start now."""
+    if not hosts.has_widths:
+        return False
+    received: Counter[str] = Counter()
+    for run, _, host in monitor.active.values():
+        received[host] += run.received
+    rose = hosts.look(now_s, received, calm=now_s >= monitor.slow_until_s)
+    for host, change in hosts.changes:
+        emit(
+            WidthChanged(
+                t_s=now_s, host=host, places=change.places, before=change.before, reason=change.reason
+            )
+        )
+    hosts.changes.clear()
+    return rose
+
+
+def _is_adaptive(settings: Settings) -> bool:
+    return settings.policy == "adaptive" and settings.mitigation

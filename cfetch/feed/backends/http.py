@@ -1,0 +1,290 @@
+"""A feed over HTTP, by the protocol of docs/feed-protocol.md. Whatever the server says is checked."""
+
+import asyncio
+import random
+import re
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from cfetch.clock import Clock, SystemClock
+from cfetch.errors import (
+    CheckpointExpired,
+    FeedReplaced,
+    HostileFeed,
+    Refused,
+    SourceError,
+    Transient,
+    UsageError,
+)
+from cfetch.feed.protocol import (
+    SCHEMA,
+    change_of,
+    checked_id,
+    decoded,
+    keys_from,
+    keys_text,
+    lsn_from,
+    members,
+)
+from cfetch.feed.ranges import KeyRange, Position, Range, Span
+from cfetch.feed.source import FeedId, Gone, NotModified, Page, Ranges, Why
+from cfetch.manifest.fields import FieldError
+from cfetch.manifest.rows import Document
+from cfetch.manifest.urls import UrlError, absolute_url
+from cfetch.secret import SecretUrl, printable
+from cfetch.wire.document import ask
+from cfetch.wire.http import HttpTransport, Transport
+from cfetch.wire.judge import Headers
+from cfetch.wire.network import DIRECT, Network
+
+__all__ = ["MAX_REPLY_BYTES", "HttpSource", "feed_document", "split_range"]
+
+MAX_REPLY_BYTES = 16 << 20  # 10,000 changes of 1,600 bytes, or 100,000 live ranges
+CONNECT_TIMEOUT_S = 10.0
+MAX_LIMIT = 10_000  # changes that are asked for at once
+_ETAG = re.compile(r'"[\x21\x23-\x7e]{1,200}"')
+_EXPECTED = frozenset({304, 404, 409, 410, 416})
+_HEAD = ("schema", "feed")
+
+
+class _Answer(NamedTuple):
+    """``document``: the feed's own; None if nothing has changed."""
+
+    status: int
+    headers: Headers
+    document: dict[str, Any] | None
+
+
+class HttpSource:
+    """See ``FeedSource``. The first answer says which feed this is; all others have to be of the same."""
+
+    def __init__(
+        self, url: SecretUrl, *, transport: Transport, clock: Clock, jitter: Callable[[], float]
+    ) -> None:
+        """``transport`` is closed with this. Raises UsageError: the URL cannot be a feed's."""
+        text = url.reveal()
+        if "?" in text or "#" in text:
+            raise UsageError(f"a feed's URL has no query and no fragment: {url}")
+        self._base = text.rstrip("/") + "/"
+        self._shown = str(url)
+        self._account = url.origin()
+        self._transport, self._clock, self._jitter = transport, clock, jitter
+        self._feed: str | None = None
+
+    async def ranges(self, etag: str | None) -> Ranges | NotModified:
+        """See ``FeedSource``."""
+        conditional = self._feed is not None and etag is not None and _ETAG.fullmatch(etag)
+        answer = await self._ask("", headers={"If-None-Match": etag or ""} if conditional else {})
+        if answer.status == HTTPStatus.NOT_MODIFIED and conditional:
+            return NotModified()
+        document = self._document(answer, "the list of ranges", ("ranges",))
+        if type(document["ranges"]) is not list:
+            raise self._hostile("the list of ranges has no array 'ranges'")
+        found = Ranges(
+            FeedId(self._account, document["feed"]),
+            self._etag(answer),
+            tuple(self._range(row) for row in document["ranges"]),
+        )
+        return NotModified() if found.etag == etag else found
+
+    async def info(self, of: str, via: str) -> Span | Gone:
+        """See ``FeedSource``."""
+        answer = await self._ask(f"info?feed={await self._pinned()}&via={quote(via)}&of={quote(of)}")
+        if (gone := self._gone(answer)) is not None:
+            return gone
+        document = self._document(answer, f"the answer about range {of}", ("range", "first", "last"))
+        try:
+            first = lsn_from(document["first"])
+            last = document["last"] if document["last"] in (None, first - 1) else lsn_from(document["last"])
+            if document["range"] != of or (last is not None and last < first - 1):
+                raise FieldError("it is not of that range, or ends before it begins")
+        except FieldError as error:
+            raise self._hostile(f"the answer about range {of}: {error}") from None
+        return Span(first, last)
+
+    async def read(
+        self, via: str, position: Position, keys: KeyRange, limit: int
+    ) -> Page | Gone | NotModified:
+        """See ``FeedSource``."""
+        of, next_lsn = position
+        answer = await self._ask(
+            f"read?feed={await self._pinned()}&via={quote(via)}&of={quote(of)}&next_lsn={next_lsn}"
+            f"&keys={keys_text(keys)}&limit={min(limit, MAX_LIMIT)}",
+            headers={"If-None-Match": f'"{next_lsn}"'},
+        )
+        if answer.status == HTTPStatus.NOT_MODIFIED:
+            return NotModified()
+        if answer.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            raise CheckpointExpired(
+                f"{self._shown} does not keep LSN {next_lsn} of range {of} any more; what came after it was "
+                "missed. Begin anew without the checkpoint"
+            )
+        if answer.status == HTTPStatus.CONFLICT:
+            raise self._hostile(f"range {of} has gone back behind LSN {next_lsn}, which it had given before")
+        if (gone := self._gone(answer)) is not None:
+            return gone
+        what = f"the page from LSN {next_lsn} of range {of}"
+        document = self._document(answer, what, ("range", "next_lsn", "changes"))
+        rows = document["changes"]
+        try:
+            if document["range"] != of or type(rows) is not list or len(rows) > limit:
+                raise FieldError("it is not of that range, or not an array of at most as many as asked for")
+            after = lsn_from(document["next_lsn"])
+        except FieldError as error:
+            raise self._hostile(f"{what}: {error}") from None
+        links = Document(base_url=self._base)
+        changes = (change_of(row, links, f"{what}: change {n}") for n, row in enumerate(rows, 1))
+        return Page(tuple(changes), after)
+
+    async def split(self, of: str | None) -> tuple[str, tuple[str, ...]]:
+        """Have a live range split: ``of``, else the one with the most entries. Returns it and its children.
+
+        Raises:
+            UsageError: the server does not do it.
+        """
+        answer = await self._ask(
+            "split" if of is None else f"split?range={quote(of)}",
+            method="POST",
+            headers={"Content-Type": "application/json"},
+        )
+        if answer.status != HTTPStatus.OK:
+            named = "no range" if of is None else f"no live range {printable(of)}"
+            raise UsageError(f"{self._shown} has {named} that can be split (HTTP {answer.status})")
+        document = self._document(answer, "the answer to a split", ("range", "children"))
+        try:
+            children = tuple(checked_id(child) for child in document["children"])
+            return checked_id(document["range"]), children
+        except (FieldError, TypeError):
+            raise self._hostile("the answer to a split names no children") from None
+
+    async def close(self) -> None:
+        """See ``FeedSource``."""
+        await self._transport.close()
+
+    async def _ask(self, what: str, *, headers: dict[str, str] | None = None, method: str = "GET") -> _Answer:
+        """Raises SourceError: it cannot be had, or something other than a feed has answered."""
+        answer = await ask(
+            SecretUrl(self._base + what),
+            transport=self._transport,
+            clock=self._clock,
+            jitter=self._jitter,
+            expected=_EXPECTED,
+            max_bytes=MAX_REPLY_BYTES,
+            headers=headers,
+            method=method,
+        )
+        if answer.status == HTTPStatus.NOT_MODIFIED:
+            return _Answer(answer.status, answer.headers, None)
+        document = feed_document(answer.body, answer.status, self._shown, SCHEMA)
+        return _Answer(answer.status, answer.headers, document)
+
+    async def _pinned(self) -> str:
+        """The feed's id; asked for, if nobody did."""
+        if self._feed is None:
+            await self.ranges(None)
+        assert self._feed is not None
+        return self._feed
+
+    def _gone(self, answer: _Answer) -> Gone | None:
+        if answer.status != HTTPStatus.GONE:
+            return None
+        code = members(answer.document, "the answer 410", ("schema", "error", "code"))["code"]
+        if code == Why.STALE:
+            raise self._replaced()
+        if type(code) is not int or code not in set(Why):
+            raise self._hostile("an answer 410 has no sub-code that is known")
+        return Gone(Why(code))
+
+    def _document(self, answer: _Answer, what: str, keys: tuple[str, ...]) -> dict[str, Any]:
+        if answer.status != HTTPStatus.OK:
+            raise Refused(f"{self._shown} answers HTTP {answer.status}", http_status=answer.status)
+        document = members(answer.document, f"{self._shown}: {what}", (*_HEAD, *keys))
+        if document["schema"] != SCHEMA:
+            raise self._hostile(f"{what} is not of the schema {SCHEMA}")
+        try:
+            feed = checked_id(document["feed"])
+        except FieldError as error:
+            raise self._hostile(f"{what}: feed: {error}") from None
+        if self._feed is None:
+            self._feed = feed
+        elif self._feed != feed:
+            raise self._replaced()
+        return document
+
+    def _range(self, row: object) -> Range:
+        fields = members(row, "a range", ("id", "keys", "ancestors"))
+        try:
+            if type(fields["ancestors"]) is not list:
+                raise FieldError("it must be an array of ids")
+            above = frozenset(checked_id(one) for one in fields["ancestors"])
+            return Range(checked_id(fields["id"]), keys_from(fields["keys"]), above)
+        except FieldError as error:
+            raise self._hostile(f"a range in the list breaks the rules: {error}") from None
+
+    def _etag(self, answer: _Answer) -> str:
+        etags = answer.headers.getall("ETag", [])
+        if len(etags) != 1 or not _ETAG.fullmatch(etags[0]):
+            raise self._hostile("the list of ranges has no strong ETag")
+        return etags[0]
+
+    def _hostile(self, what: str) -> HostileFeed:
+        return HostileFeed(f"{self._shown}: {what}")
+
+    def _replaced(self) -> FeedReplaced:
+        return FeedReplaced(
+            f"the feed at {self._shown} was deleted or made anew, so what was read of the old one does not "
+            "count; begin anew without the checkpoint"
+        )
+
+
+def feed_document(body: bytes, status: int, shown: str, schema: str) -> dict[str, Any]:
+    """A feed's document, of whatever version of ``schema``; the rest of its rules is not checked.
+
+    Raises:
+        Transient: it is none, so it says nothing about the feed: a proxy, a sign-in page or a server that
+            is just being set up has answered. ``shown``: at which URL.
+    """
+    if status == HTTPStatus.NOT_FOUND:
+        raise Transient(
+            f"there is no feed at {shown} now: HTTP 404; check the URL if it stays so", http_status=status
+        )
+    try:
+        document = decoded(body, "it")
+    except HostileFeed as error:
+        why = str(error)
+    else:
+        name = document.get("schema") if type(document) is dict else None
+        if type(name) is str and name.startswith(schema.partition("/")[0] + "/"):
+            return dict(document)
+        why = f"it has no schema {schema}"
+    raise Transient(
+        f"something other than a feed answered at {shown} with HTTP {status}: {why}; if it stays so, check "
+        "the URL, and whether a proxy or a sign-in page stands in between",
+        http_status=status,
+    )
+
+
+def split_range(url: str, of: str | None, *, network: Network = DIRECT) -> tuple[str, tuple[str, ...]]:
+    """``HttpSource.split`` of the feed at ``url``, in a loop of its own.
+
+    Raises:
+        UsageError: there is no feed, or its server does not split it.
+    """
+    return asyncio.run(_split_range(url, of, network))
+
+
+async def _split_range(url: str, of: str | None, network: Network) -> tuple[str, tuple[str, ...]]:
+    try:
+        whole = SecretUrl(absolute_url(url, lambda: None))
+    except UrlError as error:
+        raise UsageError(f"the feed's URL cannot be used: {error}") from None
+    transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
+    source = HttpSource(whole, transport=transport, clock=SystemClock(), jitter=random.random)
+    try:
+        return await source.split(of)
+    except SourceError as error:
+        raise UsageError(f"cannot split {whole}: {error}") from None
+    finally:
+        await transport.close()

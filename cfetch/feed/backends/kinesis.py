@@ -1,0 +1,268 @@
+"""A Kinesis stream as a feed: its shards are ranges, which split and merge (docs/feed-kinesis.md).
+
+Closed shards can be asked directly, so whoever archives them is not asked. Records that are gone are not
+missed by the service: it goes on with the oldest that it has and says nothing. So a place that was not
+reached by reading on is looked at first: either its record is still there, or a moment in it says that
+nothing came after it which could be gone by now, or the checkpoint has expired.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from cfetch.clock import Clock
+from cfetch.errors import CheckpointExpired, FeedReplaced, HostileFeed
+from cfetch.feed.backends.kinesis_api import (
+    ExpiredIterator,
+    KinesisApi,
+    NoSuchStream,
+    Records,
+    Stream,
+    Unknown,
+)
+from cfetch.feed.backends.kinesis_shards import (
+    Place,
+    Shard,
+    Shards,
+    key_of_record,
+    lsn_of,
+    lsn_of_record,
+    place_of,
+    sequence_of,
+    shards_from,
+)
+from cfetch.feed.protocol import change_of, decoded
+from cfetch.feed.ranges import KeyRange, Position, Span
+from cfetch.feed.source import Change, FeedId, Gone, NotModified, Page, Ranges, Why
+from cfetch.manifest.rows import Document
+
+__all__ = ["KinesisSource"]
+
+MAX_RECORDS = 10_000  # the service's own limit
+ITERATOR_S = 240.0  # it is good for 300
+PAUSE_S = 0.2  # between requests without records: a shard answers five in a second
+MAX_EMPTY = 50  # of these, before others get their turn
+MARGIN = timedelta(hours=1)  # for clocks that differ, and since the service drops records when it likes
+RENEWED_MS = 3_600_000  # how old a checkpoint's moment may become: an hour of the least retention, a day
+MAX_PLACES = 4096  # iterators that are kept: 64 readers of 64 shards
+
+
+class _Kept(NamedTuple):
+    """An iterator that came from reading on, when it came, and how far the shard's tip was then."""
+
+    iterator: str
+    since_s: float
+    behind_ms: int
+
+
+class KinesisSource:
+    """See ``FeedSource``. An open shard that was split meanwhile is read to its end before it is ``Gone``.
+
+    ``info`` and reads of closed shards never wait for the shards that archive them.
+    """
+
+    def __init__(self, api: KinesisApi, clock: Clock) -> None:
+        self._api = api
+        self._clock = clock
+        self._stream: Stream | None = None
+        self._shards = Shards({})
+        self._kept: OrderedDict[tuple[str, int], _Kept] = OrderedDict()
+
+    async def ranges(self, etag: str | None) -> Ranges | NotModified:
+        """See ``FeedSource``."""
+        stream = await self._described()
+        self._shards = await self._listed()
+        feed = FeedId(self._api.endpoint, _digest(f"{stream.arn} {stream.created.timestamp()}"))
+        shape = sorted((one.id, one.last is None) for one in self._shards.by_id.values())
+        present = _digest(f"{feed.id} {shape}")
+        return NotModified() if etag == present else Ranges(feed, present, self._shards.ranges())
+
+    async def info(self, of: str, via: str) -> Span | Gone:
+        """See ``FeedSource``."""
+        await self._described()
+        return await self._gone(of, via) or self._shards.span(of)
+
+    async def read(
+        self, via: str, position: Position, keys: KeyRange, limit: int
+    ) -> Page | Gone | NotModified:
+        """See ``FeedSource``. Of the keys it sorts out itself: the service reads shards as a whole."""
+        if gone := await self._gone(position.range, via):
+            return gone
+        shard, next_lsn = self._shards.by_id[position.range], position.next_lsn
+        end = self._shards.span(shard.id).last
+        if end is not None and next_lsn > end:
+            return Page((), next_lsn)
+        is_waiting = (shard.id, next_lsn) in self._kept
+        for _ in range(MAX_EMPTY):
+            asked_ms = int(self._clock.wall() * 1000)
+            found = await self._records(shard, next_lsn, min(limit, MAX_RECORDS))
+            changes = [_change(one, shard) for one in found.records]
+            at_tip = found.behind_ms == 0
+            if end is not None and (found.next_iterator is None or (at_tip and not changes)):
+                return Page(_with_keys(changes, keys), end + 1)
+            if changes:
+                seen = place_of(changes[-1].lsn).sequence
+                after = lsn_of(Place(seen, is_behind=True, caught_up_ms=asked_ms if at_tip else 0))
+                self._keep(shard.id, after, found)
+                return Page(_with_keys(changes, keys), after)
+            if found.next_iterator is None:  # it was closed meanwhile, and has been read
+                self._shards = await self._listed()
+                return Gone(Why.RANGE_GONE if self._shards.has_children(via) else Why.SPLITTING)
+            self._keep(shard.id, next_lsn, found)
+            if at_tip:
+                after = _renewed(next_lsn, shard, asked_ms, is_waiting=is_waiting)
+                self._keep(shard.id, after, found)
+                return NotModified() if after == next_lsn else Page((), after)
+            await self._clock.sleep(PAUSE_S)
+        return Page((), next_lsn)
+
+    async def close(self) -> None:
+        """See ``FeedSource``."""
+        self._kept.clear()
+        await self._api.close()
+
+    async def _gone(self, of: str, via: str) -> Gone | None:
+        """Gone unless ``via`` is open, as far as is known, and descends from ``of``."""
+        if not {of, via} <= self._shards.by_id.keys():
+            await self._described()
+            self._shards = await self._listed()
+        live = self._shards.by_id.get(via)
+        if live is None or live.last is not None:
+            return Gone(Why.RANGE_GONE if live is None or self._shards.has_children(via) else Why.SPLITTING)
+        if of not in self._shards.by_id:
+            raise CheckpointExpired(f"shard {of} is not listed any more: the stream has dropped its records")
+        return None if of == via or of in self._shards.ancestors(via) else Gone(Why.RANGE_GONE)
+
+    async def _described(self) -> Stream:
+        """The stream, which is the one that it was at first."""
+        try:
+            stream = await self._api.describe()
+        except NoSuchStream:
+            if self._stream is None:
+                raise
+            raise FeedReplaced(f"the stream {self._api.stream} was deleted") from None
+        known = self._stream or stream
+        if stream.status == "DELETING" or stream[:2] != known[:2]:
+            raise FeedReplaced(f"the stream {self._api.stream} was deleted, or made anew under its name")
+        self._stream = stream
+        return stream
+
+    async def _listed(self) -> Shards:
+        return shards_from(await self._api.shards())
+
+    async def _records(self, shard: Shard, next_lsn: int, limit: int) -> Records:
+        """What follows, by the iterator of the page before if that is still good."""
+        kept = self._kept.get((shard.id, next_lsn))
+        if kept is not None and self._is_good(kept):
+            try:
+                return await self._api.records(kept.iterator, limit)
+            except (ExpiredIterator, NoSuchStream, Unknown):
+                self._kept.pop((shard.id, next_lsn), None)
+        return await self._api.records(await self._opened(shard, next_lsn), limit)
+
+    def _is_good(self, kept: _Kept) -> bool:
+        """Whether it still points at what comes next: near the end of what is kept that may be dropped."""
+        if self._stream is None or self._clock.monotonic() - kept.since_s > ITERATOR_S:
+            return False
+        return timedelta(milliseconds=kept.behind_ms) < _proof_time(self._stream)
+
+    def _keep(self, name: str, next_lsn: int, found: Records) -> None:
+        if found.next_iterator is not None:
+            self._kept[name, next_lsn] = _Kept(found.next_iterator, self._clock.monotonic(), found.behind_ms)
+            self._kept.move_to_end((name, next_lsn))
+            while len(self._kept) > MAX_PLACES:
+                self._kept.popitem(last=False)
+
+    async def _opened(self, shard: Shard, next_lsn: int) -> str:
+        """An iterator at a place that was not reached by reading on. Raises CheckpointExpired."""
+        stream = await self._described()
+        place = place_of(next_lsn)
+        is_early = place.sequence < shard.first
+        if next_lsn == 0:
+            return await self._api.iterator(shard.id, "TRIM_HORIZON")
+        has_lost = await self._has_lost(shard, stream)
+        is_sure = not has_lost or self._is_recent(place, stream)
+        if not is_sure and (is_early or not await self._has(shard, place.sequence)):
+            raise CheckpointExpired(
+                f"the stream {self._api.stream} keeps records for {stream.retention_h} hours, and has "
+                f"dropped what comes next in shard {shard.id}, or may have"
+            )
+        if not is_early:
+            kind = "AFTER_SEQUENCE_NUMBER" if place.is_behind else "AT_SEQUENCE_NUMBER"
+            try:
+                return await self._api.iterator(shard.id, kind, place.sequence)
+            except Unknown:  # gone, and nothing that followed it is
+                if not has_lost:
+                    raise
+        return await self._api.iterator(shard.id, "TRIM_HORIZON")
+
+    async def _has_lost(self, shard: Shard, stream: Stream) -> bool:
+        """Whether some of the shard's records have been dropped already, or may have."""
+        now = datetime.fromtimestamp(self._clock.wall(), UTC)
+        if now - stream.created < _proof_time(stream):
+            return False
+        return any(one["ShardId"] == shard.id for one in await self._api.shards(at_horizon=True))
+
+    def _is_recent(self, place: Place, stream: Stream) -> bool:
+        """Whether what came after the place's moment cannot have been dropped yet."""
+        age = timedelta(seconds=self._clock.wall() - place.caught_up_ms / 1000)
+        return bool(place.caught_up_ms) and age < _proof_time(stream)
+
+    async def _has(self, shard: Shard, sequence: int) -> bool:
+        """Whether a record is still there."""
+        try:
+            iterator: str | None = await self._api.iterator(shard.id, "AT_SEQUENCE_NUMBER", sequence)
+        except Unknown:
+            return False
+        while iterator is not None:
+            found = await self._api.records(iterator, 1)
+            if found.records or found.behind_ms == 0:
+                return any(_sequence(one) == sequence for one in found.records)
+            iterator = found.next_iterator
+            await self._clock.sleep(PAUSE_S)
+        return False
+
+
+def _proof_time(stream: Stream) -> timedelta:
+    """For how long nothing is dropped, whatever the clocks say."""
+    return timedelta(hours=stream.retention_h) - MARGIN
+
+
+def _renewed(next_lsn: int, shard: Shard, now_ms: int, *, is_waiting: bool) -> int:
+    """The same place with a later moment, if its own is old, or unknown when it was asked for before."""
+    place = place_of(next_lsn or lsn_of_record(shard.first - 1))
+    is_due = now_ms - place.caught_up_ms > RENEWED_MS if place.caught_up_ms else is_waiting or not next_lsn
+    return lsn_of(Place(place.sequence, is_behind=True, caught_up_ms=now_ms)) if is_due else next_lsn
+
+
+def _sequence(record: Mapping[str, Any]) -> int:
+    try:
+        return sequence_of(record["SequenceNumber"])
+    except (KeyError, ValueError):
+        raise HostileFeed("a record has no sequence number") from None
+
+
+def _change(record: Mapping[str, Any], shard: Shard) -> Change:
+    """A record as a change: its data is a row, and its partition key says which key it has."""
+    sequence = _sequence(record)
+    what = f"record {sequence} of {shard.id}"
+    fields = decoded(record["Data"], what)
+    if type(fields) is dict:
+        if "lsn" in fields:
+            raise HostileFeed(f"{what} states an lsn; a record has its sequence number")
+        fields = {**fields, "lsn": 0}
+    change = change_of(fields, Document(), what)
+    key = change.key if "key" in fields else key_of_record(record["PartitionKey"])
+    if not shard.keys.holds(key):
+        raise HostileFeed(f"{what} has a key of another shard; state an explicit hash key as key in its row")
+    return change._replace(lsn=lsn_of_record(sequence), key=key)
+
+
+def _with_keys(changes: list[Change], keys: KeyRange) -> tuple[Change, ...]:
+    return tuple(one for one in changes if keys.holds(one.key))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

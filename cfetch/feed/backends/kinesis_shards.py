@@ -1,0 +1,154 @@
+"""Shards of a Kinesis stream as ranges of a feed: keys, descent, and sequence numbers as LSNs. Pure.
+
+A sequence number is an integer that rises within a shard; those of a child are above its parents'. An LSN is
+that number and below it, in its last ``MOMENT_BITS``, room for a moment: LSN ``number << MOMENT_BITS`` is the
+record's own, and a reader's next LSN ``(number << MOMENT_BITS) + 1 + ms`` says that the record was read, and
+that the shard had nothing behind it ``ms`` milliseconds after 1970 (0: not known). So a checkpoint proves
+that nothing was lost from a shard in which nothing happens, though the record before it is long gone.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from cfetch.errors import HostileFeed
+from cfetch.feed.protocol import checked_id
+from cfetch.feed.ranges import ALL_KEYS, KeyRange, Range, Span
+from cfetch.manifest.fields import FieldError
+
+__all__ = [
+    "Place",
+    "Shard",
+    "Shards",
+    "key_of_record",
+    "lsn_of",
+    "lsn_of_record",
+    "place_of",
+    "sequence_of",
+    "shards_from",
+]
+
+MOMENT_BITS = 43  # milliseconds until the year 2248
+_MOMENTS = (1 << MOMENT_BITS) - 1
+MAX_SEQUENCE_DIGITS = 128  # as the service's own model has it; they have 56
+
+
+class Shard(NamedTuple):
+    """``first`` and ``last`` are sequence numbers; ``last`` None: it is open."""
+
+    id: str
+    keys: KeyRange
+    parents: tuple[str, ...]
+    first: int
+    last: int | None
+
+
+class Place(NamedTuple):
+    """What a next LSN says: ``sequence`` is the record to read next, or the one behind which it is.
+
+    ``caught_up_ms``: when nothing was behind it; 0: not known.
+    """
+
+    sequence: int
+    is_behind: bool
+    caught_up_ms: int
+
+
+def lsn_of_record(sequence: int) -> int:
+    """The LSN of a record."""
+    return sequence << MOMENT_BITS
+
+
+def place_of(next_lsn: int) -> Place:
+    """What a next LSN says."""
+    low = next_lsn & _MOMENTS
+    return Place(next_lsn >> MOMENT_BITS, low > 0, max(low - 1, 0))
+
+
+def lsn_of(place: Place) -> int:
+    """The next LSN that says this."""
+    return lsn_of_record(place.sequence) + (min(1 + place.caught_up_ms, _MOMENTS) if place.is_behind else 0)
+
+
+def key_of_record(partition_key: str) -> int:
+    """The key of a record without an explicit hash key: MD5, as the service computes it."""
+    return int.from_bytes(hashlib.md5(partition_key.encode(), usedforsecurity=False).digest())
+
+
+class Shards(NamedTuple):
+    """All that the service lists: open ones, and closed ones until their records are gone."""
+
+    by_id: Mapping[str, Shard]
+
+    def ranges(self) -> tuple[Range, ...]:
+        """The open shards."""
+        return tuple(
+            Range(one.id, one.keys, self.ancestors(one.id)) for one in self.by_id.values() if one.last is None
+        )
+
+    def ancestors(self, name: str) -> frozenset[str]:
+        """All from which a shard descends, as far as they are listed."""
+        found: set[str] = set()
+        rest = [name]
+        while rest:
+            for parent in self.by_id[rest.pop()].parents:
+                if parent in self.by_id and parent not in found:
+                    found.add(parent)
+                    rest.append(parent)
+        return frozenset(found)
+
+    def has_children(self, name: str) -> bool:
+        """Whether a shard was split or merged, and the outcome is listed."""
+        return any(name in one.parents for one in self.by_id.values())
+
+    def span(self, name: str) -> Span:
+        """The LSNs of a shard. A child's begin behind its parents', though its own numbers are far above.
+
+        All begin below the number that the service states, so that a place before any record has one.
+
+        Raises:
+            HostileFeed: a child's numbers are not above its parents'.
+        """
+        shard = self.by_id[name]
+        ends = [parent.last for one in shard.parents if (parent := self.by_id.get(one))]
+        first = max((end + 1 for end in ends if end is not None), default=shard.first - 1)
+        if first >= shard.first:
+            raise HostileFeed(f"shard {name} begins before its parents ended")
+        last = None if shard.last is None else lsn_of_record(shard.last + 1) - 1
+        return Span(lsn_of_record(first), last)
+
+
+def shards_from(listing: Iterable[Mapping[str, Any]]) -> Shards:
+    """Check what the service lists.
+
+    Raises:
+        HostileFeed: ids, keys or numbers are none.
+    """
+    try:
+        found = [_shard(one) for one in listing]
+    except (FieldError, KeyError, ValueError, TypeError):
+        raise HostileFeed("the stream lists a shard whose id, hash keys or numbers are none") from None
+    return Shards({one.id: one for one in found})
+
+
+def _shard(one: Mapping[str, Any]) -> Shard:
+    hashes, numbers = one["HashKeyRange"], one["SequenceNumberRange"]
+    keys = KeyRange(sequence_of(hashes["StartingHashKey"]), sequence_of(hashes["EndingHashKey"]) + 1)
+    if not keys.low < keys.high <= ALL_KEYS.high:
+        raise ValueError(keys)
+    parents = [one.get("ParentShardId"), one.get("AdjacentParentShardId")]
+    end = numbers.get("EndingSequenceNumber")
+    return Shard(
+        checked_id(one["ShardId"]),
+        keys,
+        tuple(checked_id(parent) for parent in parents if parent is not None),
+        max(sequence_of(numbers["StartingSequenceNumber"]), 2),  # LSN 0 has a meaning of its own
+        None if end is None else sequence_of(end),
+    )
+
+
+def sequence_of(text: str) -> int:
+    """A number of the service's. Raises ValueError."""
+    if not (text.isascii() and text.isdigit() and len(text) <= MAX_SEQUENCE_DIGITS):
+        raise ValueError(text)
+    return int(text)

@@ -1,0 +1,154 @@
+"""Where the files of a feed of segments are: a directory, or a prefix of URLs."""
+
+import asyncio
+import os
+import stat
+from collections.abc import Callable
+from http import HTTPStatus
+from pathlib import Path
+from typing import Protocol
+
+from cfetch.clock import Clock
+from cfetch.errors import Refused
+from cfetch.feed.backends.segment_index import MAX_SEGMENT_BYTES
+from cfetch.manifest.urls import relative_url
+from cfetch.secret import SecretUrl, printable
+from cfetch.storage.directory import local_fault
+from cfetch.wire.document import Answer, ask
+from cfetch.wire.http import Transport
+from cfetch.wire.judge import Action, Asked, Verdict, judge
+from cfetch.wire.repeat import refusal
+
+__all__ = ["DirectoryFiles", "SegmentFiles", "UrlFiles"]
+
+_MISSING = frozenset({404, 410})
+_JUDGED = frozenset({206, 304, 416})  # here, as the asking does not know of ranges
+
+
+class SegmentFiles(Protocol):
+    """Files by their paths, which were checked. All raise SourceError or LocalFault."""
+
+    base_url: str | None
+    """What relative URLs are joined to where the index does not say."""
+
+    account: str
+
+    async def fresh(self, path: str, most: int) -> bytes | None:
+        """The whole file as it is now; None: it is not there. Refused if it has more than ``most``."""
+
+    async def tail(self, path: str, from_byte: int, most: int) -> bytes | None:
+        """At most ``most`` bytes from ``from_byte`` on: ``b""`` if there are none; None: it is not there."""
+
+    async def close(self) -> None:
+        """Let go of connections."""
+
+
+class DirectoryFiles:
+    """Below one directory, which is given by its own user; a symlink must not lead out of it."""
+
+    base_url: str | None = None
+    account = "file://"
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.resolve()
+
+    async def fresh(self, path: str, most: int) -> bytes | None:
+        """See ``SegmentFiles``."""
+        return await asyncio.to_thread(self._fresh, path, most)
+
+    async def tail(self, path: str, from_byte: int, most: int) -> bytes | None:
+        """See ``SegmentFiles``."""
+        return await asyncio.to_thread(self._tail, path, from_byte, most)
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def _fresh(self, path: str, most: int) -> bytes | None:
+        data = self._tail(path, 0, most + 1)
+        if data is not None and len(data) > most:
+            raise Refused(f"{printable(path)} is longer than {most} bytes")
+        return data
+
+    def _tail(self, path: str, from_byte: int, most: int) -> bytes | None:
+        where = (self._root / path).resolve()
+        if not where.is_relative_to(self._root):
+            raise Refused(f"{printable(path)} leads out of the feed's directory")
+        try:
+            descriptor = os.open(where, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO does not hang
+            try:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise Refused(f"{printable(path)} is not a regular file")
+                with os.fdopen(descriptor, "rb", closefd=False) as file:
+                    file.seek(from_byte)
+                    return file.read(most)
+            finally:
+                os.close(descriptor)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise local_fault(error, f"cannot read {printable(str(where))}") from None
+
+
+class UrlFiles:
+    """Below one URL, by GET; a query of it, such as a signature, is sent with each request."""
+
+    def __init__(
+        self, url: SecretUrl, *, transport: Transport, clock: Clock, jitter: Callable[[], float]
+    ) -> None:
+        """``transport`` is closed with this."""
+        stem, mark, query = url.reveal().partition("#")[0].partition("?")
+        self.base_url: str | None = stem.rstrip("/") + "/"
+        self.account = url.origin()
+        self._query = mark + query
+        self._transport = transport
+        self._clock = clock
+        self._jitter = jitter
+        self._kept: dict[str, tuple[str, bytes]] = {}
+
+    async def fresh(self, path: str, most: int) -> bytes | None:
+        """See ``SegmentFiles``. Asked again, the server may say by its ETag that it is the same."""
+        kept = self._kept.get(path)
+        answer = await self._ask(path, {} if kept is None else {"If-None-Match": kept[0]}, most)
+        if answer.status == HTTPStatus.NOT_MODIFIED and kept is not None:
+            return kept[1]
+        if answer.status in _MISSING:
+            return None
+        _judged(answer, Asked())
+        etags = answer.headers.getall("ETag", [])
+        if len(etags) == 1:
+            self._kept[path] = (etags[0], answer.body)
+        return answer.body
+
+    async def tail(self, path: str, from_byte: int, most: int) -> bytes | None:
+        """See ``SegmentFiles``. A server without ranges sends the whole."""
+        headers = {"Range": f"bytes={from_byte}-"} if from_byte else {}
+        answer = await self._ask(path, headers, MAX_SEGMENT_BYTES + 1)
+        if answer.status in _MISSING:
+            return None
+        if answer.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and from_byte:
+            return b""
+        begin = from_byte - _judged(answer, Asked(from_byte=from_byte)).from_byte
+        return answer.body[begin : begin + most]
+
+    async def close(self) -> None:
+        """See ``SegmentFiles``."""
+        await self._transport.close()
+
+    async def _ask(self, path: str, headers: dict[str, str], max_bytes: int) -> Answer:
+        return await ask(
+            SecretUrl(f"{self.base_url}{relative_url(path)}{self._query}"),
+            transport=self._transport,
+            clock=self._clock,
+            jitter=self._jitter,
+            max_bytes=max_bytes,
+            headers=headers,
+            expected=_JUDGED | _MISSING,
+        )
+
+
+def _judged(answer: Answer, asked: Asked) -> Verdict:
+    """What an answer with a body means. Raises Refused."""
+    verdict = judge(answer.status, answer.headers, asked)
+    if verdict.action is not Action.ACCEPT:
+        raise refusal(verdict, answer.status)
+    return verdict

@@ -1,0 +1,223 @@
+"""The index of a feed that is kept as segments: which ranges there are, and which file has which LSNs.
+
+Its form is that of docs/feed-segments.md. A segment is *closed* when its last LSN, length and hash are
+stated; it never changes again. The last one of a live range may be open, and only its whole lines count.
+"""
+
+import itertools
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from cfetch.errors import HostileFeed
+from cfetch.feed.protocol import checked_id, decoded, keys_from, keys_text, lsn_from, members
+from cfetch.feed.ranges import KeyRange
+from cfetch.manifest.entry import SafePath
+from cfetch.manifest.fields import FieldError, checked_path
+from cfetch.manifest.urls import UrlError, absolute_url
+
+__all__ = [
+    "INDEX_NAME",
+    "MAX_SEGMENT_BYTES",
+    "SEGMENTS",
+    "IndexedRange",
+    "Segment",
+    "SegmentIndex",
+    "index_from",
+    "lsn_of",
+]
+
+INDEX_NAME = "index.json"
+FORMAT = "cfetch.segments/1"
+SEGMENTS = "segments/"
+MAX_SEGMENT_BYTES = 64 << 20  # one is read as a whole, since its hash is of the whole
+MAX_RANGES = 100_000  # what one splits into by sixteen rounds of splits
+MAX_SEGMENTS = 1_000_000  # of 4 MiB each these are 4 TiB of rows
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_RANGE_KEYS = ("id", "keys", "ancestors", "first", "kept_from", "segments")
+T = TypeVar("T")
+
+
+class Segment(NamedTuple):
+    """A file of change rows with rising LSNs from ``first`` on.
+
+    ``last`` and ``sha256`` are None while it is open. ``size_bytes`` of an open one: what it had when its
+    writer closed it in good order; None while there may be more.
+    """
+
+    path: SafePath
+    first: int
+    last: int | None = None
+    size_bytes: int | None = None
+    sha256: str | None = None
+
+
+class IndexedRange(NamedTuple):
+    """A range, live or closed. ``kept_from``: the first LSN that has not been dropped by age."""
+
+    id: str
+    keys: KeyRange
+    ancestors: frozenset[str]
+    first: int
+    last: int | None
+    kept_from: int
+    segments: tuple[Segment, ...]
+
+
+class SegmentIndex(NamedTuple):
+    """``base_url``: what relative URLs of rows are joined to; None: to where the index itself was had."""
+
+    feed: str
+    base_url: str | None
+    ranges: Mapping[str, IndexedRange]
+
+    def live(self) -> list[IndexedRange]:
+        """The live ranges by key."""
+        return sorted((one for one in self.ranges.values() if one.last is None), key=lambda one: one.keys)
+
+    def encoded(self) -> bytes:
+        """The index as a file; ``index_from`` gives it back."""
+        own: dict[str, object] = {"format": FORMAT, "feed": self.feed}
+        if self.base_url is not None:
+            own["base_url"] = self.base_url
+        own["ranges"] = [_range_fields(one) for one in self.ranges.values()]
+        return msgspec.json.encode(own) + b"\n"
+
+
+def _range_fields(one: IndexedRange) -> dict[str, object]:
+    fields: dict[str, object] = {
+        "id": one.id,
+        "keys": keys_text(one.keys),
+        "ancestors": sorted(one.ancestors),
+        "first": one.first,
+        "kept_from": one.kept_from,
+        "segments": [_segment_fields(segment) for segment in one.segments],
+    }
+    return fields if one.last is None else {**fields, "last": one.last}
+
+
+def _segment_fields(segment: Segment) -> dict[str, object]:
+    fields = {
+        "path": segment.path,
+        "first": segment.first,
+        "last": segment.last,
+        "bytes": segment.size_bytes,
+        "sha256": segment.sha256,
+    }
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def index_from(data: bytes) -> SegmentIndex:
+    """Decode an index, which a stranger may have written.
+
+    Raises:
+        HostileFeed: it is not JSON, lacks something, or contradicts itself.
+    """
+    what = INDEX_NAME
+    top = members(decoded(data, what), what, ("format", "feed", "ranges"), ("base_url",))
+    if top["format"] != FORMAT:
+        raise HostileFeed(f"{what} is not of the format {FORMAT!r}, which this cfetch reads")
+    try:
+        feed = checked_id(top["feed"])
+        base_url = top.get("base_url")
+        if base_url is not None:
+            if type(base_url) is not str:
+                raise FieldError("base_url must be a string")
+            base_url = absolute_url(base_url, lambda: None)
+        rows = _array(top["ranges"], MAX_RANGES)
+    except (FieldError, UrlError) as error:
+        raise HostileFeed(f"{what}: {error}") from None
+    ranges: dict[str, IndexedRange] = {}
+    paths: set[str] = set()
+    for number, row in enumerate(rows):
+        found = _range_from(row, f"{what}: ranges[{number}]", paths)
+        if ranges.setdefault(found.id, found) is not found:
+            raise HostileFeed(f"{what} has two ranges {found.id!r}")
+    return SegmentIndex(feed, base_url, ranges)
+
+
+def _range_from(row: object, what: str, paths: set[str]) -> IndexedRange:
+    fields = members(row, what, _RANGE_KEYS, ("last",))
+    try:
+        last = fields.get("last")
+        found = IndexedRange(
+            checked_id(fields["id"]),
+            keys_from(fields["keys"]),
+            frozenset(checked_id(one) for one in _array(fields["ancestors"], MAX_RANGES)),
+            lsn_from(fields["first"]),
+            None if last is None else _end_from(last),
+            lsn_from(fields["kept_from"]),
+            tuple(_segment_from(one, what) for one in _array(fields["segments"], MAX_SEGMENTS - len(paths))),
+        )
+        _check_order(found)
+    except FieldError as error:
+        raise HostileFeed(f"{what}: {error}") from None
+    before = len(paths)
+    paths.update(segment.path for segment in found.segments)
+    if len(paths) != before + len(found.segments):
+        raise HostileFeed(f"{what} names a segment twice")
+    return found
+
+
+def _end_from(value: object) -> int:
+    """A last LSN, which may be one below the first: -1 for a range from 0 on without entries."""
+    return -1 if type(value) is int and value == -1 else lsn_from(value)
+
+
+def _segment_from(row: object, what: str) -> Segment:
+    fields = members(row, f"{what}: a segment", ("path", "first"), ("last", "bytes", "sha256"))
+    path = checked_path(fields["path"])
+    if not path.startswith(SEGMENTS):
+        raise FieldError(f"the path of a segment does not begin with {SEGMENTS!r}")
+    last, size_bytes, sha256 = (fields.get(key) for key in ("last", "bytes", "sha256"))
+    if last is not None or sha256 is not None:
+        last = lsn_from(last)
+        if type(sha256) is not str or not _SHA256.fullmatch(sha256):
+            raise FieldError("the sha256 of a closed segment must be 64 hex digits in lower case")
+        if size_bytes is None:
+            raise FieldError("a closed segment has no bytes")
+    if size_bytes is not None and lsn_from(size_bytes) > MAX_SEGMENT_BYTES:
+        raise FieldError(f"a segment has more than {MAX_SEGMENT_BYTES} bytes")
+    return Segment(path, lsn_from(fields["first"]), last, size_bytes, sha256)
+
+
+def _check_order(found: IndexedRange) -> None:
+    """Segments follow each other within the range; only the last one of a live range is open."""
+    if found.last is not None and found.last < found.first - 1:
+        raise FieldError("last is below first")
+    end = found.last
+    if found.kept_from < found.first or (end is not None and found.kept_from > end + 1):
+        raise FieldError("kept_from is outside of the range")
+    for segment in found.segments:
+        if segment.last is not None and segment.last < segment.first:
+            raise FieldError("a segment ends before it begins")
+        if segment.first < found.kept_from or (
+            end is not None and (segment.last is None or segment.last > end)
+        ):
+            raise FieldError("a segment lies outside of what the range keeps")
+    for one, two in itertools.pairwise(found.segments):
+        if one.last is None or two.first <= one.last:
+            raise FieldError("segments are out of order, or overlap")
+
+
+def _array(value: object, most: int) -> list[Any]:
+    if type(value) is not list or len(value) > most:
+        raise FieldError(f"it must be an array of at most {most} elements")
+    return value
+
+
+class _Lsn(msgspec.Struct):
+    lsn: int
+
+
+_LSN = msgspec.json.Decoder(_Lsn)
+
+
+def lsn_of(line: bytes, path: str) -> int:
+    """The LSN of a line, in a thirtieth of the time that its check takes. Raises HostileFeed: it has none."""
+    try:
+        return _LSN.decode(line).lsn
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise HostileFeed(f"{path} has a line that is no change with an LSN") from None

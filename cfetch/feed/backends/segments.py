@@ -1,0 +1,230 @@
+"""A feed that is kept as files, for publishers with nothing but static storage (docs/feed-segments.md).
+
+There is nobody to ask, so the index answers: it says which ranges are live, what the closed ones owned, and
+which segment has which LSNs. So a reader with an old checkpoint opens the segments that it needs and no
+other.
+"""
+
+import hashlib
+import sys
+from bisect import bisect_left
+from collections import OrderedDict
+from typing import NamedTuple
+
+from cfetch.errors import CheckpointExpired, FeedReplaced, HostileFeed, Refused, Transient
+from cfetch.feed.backends.segment_files import SegmentFiles
+from cfetch.feed.backends.segment_index import (
+    INDEX_NAME,
+    MAX_SEGMENT_BYTES,
+    IndexedRange,
+    Segment,
+    SegmentIndex,
+    index_from,
+    lsn_of,
+)
+from cfetch.feed.protocol import change_of, decoded
+from cfetch.feed.ranges import KeyRange, Position, Range, Span
+from cfetch.feed.source import Change, FeedId, Gone, NotModified, Page, Ranges, Why
+from cfetch.manifest.rows import Document
+
+__all__ = ["SegmentSource"]
+
+MAX_INDEX_BYTES = 256 << 20  # a million segments
+MAX_LINES_A_PAGE = 10_000  # that a filter may pass over before others get their turn: a tenth of a second
+MAX_KEPT_BYTES = 64 << 20  # of segments, so that the pages of one do not each fetch it
+MISSING_TRIES = 3  # a segment that is not there: retired a moment ago, which the next index then says
+
+
+class _Lines(NamedTuple):
+    """Whole lines of a segment: from ``from_byte`` on, all those whose LSN is above ``after_lsn``."""
+
+    data: bytes
+    from_byte: int = 0
+    after_lsn: int = -1
+
+
+class SegmentSource:
+    """See ``FeedSource``. A range has gone once the index says so, whatever was left to read."""
+
+    def __init__(self, files: SegmentFiles) -> None:
+        self._files = files
+        self._index_bytes: bytes | None = None
+        self._index = SegmentIndex("", None, {})
+        self._etag = ""
+        self._kept: OrderedDict[str, _Lines] = OrderedDict()
+
+    async def ranges(self, etag: str | None) -> Ranges | NotModified:
+        """See ``FeedSource``."""
+        index = await self._read_index()
+        if etag == self._etag:
+            return NotModified()
+        feed = FeedId(self._files.account, index.feed)
+        return Ranges(feed, self._etag, tuple(Range(one.id, one.keys, one.ancestors) for one in index.live()))
+
+    async def info(self, of: str, via: str) -> Span | Gone:
+        """See ``FeedSource``."""
+        index = await self._read_index()
+        if not _archives(index, via, of):
+            return Gone(Why.RANGE_GONE)
+        owned = _range_of(index, of)
+        return Span(owned.first, owned.last)
+
+    async def read(
+        self, via: str, position: Position, keys: KeyRange, limit: int
+    ) -> Page | Gone | NotModified:
+        """See ``FeedSource``. A page is of one segment."""
+        missing = ""
+        for _ in range(MISSING_TRIES):
+            index = await self._read_index()
+            if not _archives(index, via, position.range):
+                return Gone(Why.RANGE_GONE)
+            owned = _range_of(index, position.range)
+            next_lsn = position.next_lsn or owned.kept_from
+            if next_lsn < owned.kept_from:
+                raise CheckpointExpired(
+                    f"range {owned.id} keeps its entries from LSN {owned.kept_from} on; those from "
+                    f"{next_lsn} to {owned.kept_from - 1} were dropped by age"
+                )
+            if owned.last is not None and next_lsn > owned.last:
+                return Page((), next_lsn)
+            segment = _segment_with(owned, next_lsn)
+            if segment is None:
+                return NotModified() if owned.last is None else Page((), owned.last + 1)
+            lines = await self._lines(segment, next_lsn)
+            if lines is not None:
+                base_url = index.base_url or self._files.base_url
+                return _page(lines, segment, next_lsn, keys, limit, base_url)
+            missing = segment.path
+        raise Transient(f"the index names {missing}, which is not there (or not there yet)")
+
+    async def close(self) -> None:
+        """See ``FeedSource``."""
+        self._kept.clear()
+        await self._files.close()
+
+    async def _read_index(self) -> SegmentIndex:
+        """The index as it is now. Raises FeedReplaced when it is another feed's than at first."""
+        data = await self._files.fresh(INDEX_NAME, MAX_INDEX_BYTES)
+        if data is None:
+            if self._etag:
+                raise FeedReplaced(f"the feed was deleted: its {INDEX_NAME} is not there any more")
+            raise Refused(f"there is no {INDEX_NAME}, so this is no feed of segments")
+        if data != self._index_bytes:
+            index = index_from(data)
+            if self._etag and index.feed != self._index.feed:
+                raise FeedReplaced(
+                    f"the feed was made anew: it is {index.feed} now, and was {self._index.feed}"
+                )
+            self._index_bytes, self._index = data, index
+            self._etag = hashlib.sha256(data).hexdigest()
+        return self._index
+
+    async def _lines(self, segment: Segment, next_lsn: int) -> _Lines | None:
+        """The segment's lines from ``next_lsn`` on, and maybe earlier ones; None: there is no such file."""
+        kept = self._kept.pop(segment.path, None)
+        if segment.last is not None:
+            if kept is None or kept.from_byte or len(kept.data) != segment.size_bytes:
+                data = await self._closed(segment)
+                if data is None:
+                    return None
+                kept = _Lines(data)
+        else:
+            if kept is None or kept.after_lsn >= next_lsn:
+                kept = _Lines(b"")
+            end = kept.from_byte + len(kept.data)
+            more = await self._files.tail(segment.path, end, MAX_SEGMENT_BYTES + 1 - len(kept.data))
+            whole = kept.data + (more or b"")  # its first line makes the file
+            if len(whole) > MAX_SEGMENT_BYTES:
+                raise HostileFeed(f"{segment.path} has more than {MAX_SEGMENT_BYTES} bytes")
+            kept = _Lines(whole[: whole.rfind(b"\n") + 1], kept.from_byte, kept.after_lsn)
+            kept = _trimmed(kept, next_lsn, segment.path)
+        self._keep(segment.path, kept)
+        return kept
+
+    async def _closed(self, segment: Segment) -> bytes | None:
+        assert segment.size_bytes is not None
+        data = await self._files.tail(segment.path, 0, segment.size_bytes)
+        if data is None:
+            return None
+        if len(data) < segment.size_bytes:  # static storage may be slower with one file than with another
+            raise Transient(f"{segment.path} is shorter than the index says (or not all there yet)")
+        if hashlib.sha256(data).hexdigest() != segment.sha256:
+            raise HostileFeed(f"{segment.path} is not what the index says: its sha256 is another")
+        if not data.endswith(b"\n"):
+            raise HostileFeed(f"{segment.path} ends within a line")
+        return data
+
+    def _keep(self, path: str, lines: _Lines) -> None:
+        self._kept[path] = lines
+        total = sum(len(one.data) for one in self._kept.values())
+        while total > MAX_KEPT_BYTES and len(self._kept) > 1:
+            total -= len(self._kept.popitem(last=False)[1].data)
+
+
+def _archives(index: SegmentIndex, via: str, of: str) -> bool:
+    """Whether ``via`` is live and answers for ``of``."""
+    live = index.ranges.get(via)
+    return live is not None and live.last is None and (of == via or of in live.ancestors)
+
+
+def _range_of(index: SegmentIndex, of: str) -> IndexedRange:
+    found = index.ranges.get(of)
+    if found is None:
+        raise CheckpointExpired(f"the feed does not keep range {of} any more")
+    return found
+
+
+def _segment_with(owned: IndexedRange, next_lsn: int) -> Segment | None:
+    """The segment that has the LSN, or the next one above it."""
+    place = bisect_left(
+        owned.segments, next_lsn, key=lambda one: sys.maxsize if one.last is None else one.last
+    )
+    return owned.segments[place] if place < len(owned.segments) else None
+
+
+def _trimmed(lines: _Lines, next_lsn: int, path: str) -> _Lines:
+    """Less what was read already: of a live segment only the news need to stay."""
+    begin = _begin_of(lines.data, next_lsn, path)
+    return _Lines(lines.data[begin:], lines.from_byte + begin, next_lsn - 1) if begin else lines
+
+
+def _begin_of(data: bytes, next_lsn: int, path: str) -> int:
+    """The byte at which the first line with that LSN or a higher one begins, by bisection: lines rise."""
+    low, high = 0, len(data)
+    while low < high:
+        line = data.rfind(b"\n", low, (low + high) // 2) + 1 or low
+        end = data.index(b"\n", line) + 1
+        if lsn_of(data[line:end], path) < next_lsn:
+            low = end
+        else:
+            high = line
+    return low
+
+
+def _page(
+    lines: _Lines, segment: Segment, next_lsn: int, keys: KeyRange, limit: int, base_url: str | None
+) -> Page | NotModified:
+    """Changes of the segment from ``next_lsn`` on, as many as are asked for."""
+    begin = _begin_of(lines.data, next_lsn, segment.path)
+    if begin == len(lines.data) and segment.last is None:
+        return NotModified()
+    document = Document(base_url=base_url)
+    changes: list[Change] = []
+    for _ in range(MAX_LINES_A_PAGE):
+        if begin == len(lines.data) or len(changes) == limit:
+            break
+        end = lines.data.index(b"\n", begin) + 1
+        change = _change(lines.data[begin:end], segment, next_lsn, document)
+        if keys.holds(change.key):
+            changes.append(change)
+        begin, next_lsn = end, change.lsn + 1
+    if begin == len(lines.data) and segment.last is not None:
+        next_lsn = segment.last + 1
+    return Page(tuple(changes), next_lsn)
+
+
+def _change(line: bytes, segment: Segment, least: int, document: Document) -> Change:
+    change = change_of(decoded(line, f"a line of {segment.path}"), document, f"a change in {segment.path}")
+    if change.lsn < least or (segment.last is not None and change.lsn > segment.last):
+        raise HostileFeed(f"{segment.path} has LSN {change.lsn} out of order, or beyond its end")
+    return change

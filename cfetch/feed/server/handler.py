@@ -1,0 +1,271 @@
+"""The reference feed server: the protocol of docs/feed-protocol.md over HTTP, and the files themselves.
+
+It decides nothing: the store answers, in threads, and what it says becomes a status and JSON.
+"""
+
+import asyncio
+import ipaddress
+import os
+import re
+import stat
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from cfetch.errors import LocalFault, UsageError
+from cfetch.feed.protocol import SCHEMA, key_text, keys_from, keys_text, lsn_from
+from cfetch.feed.server.store import FeedStore, File, Stored
+from cfetch.feed.source import Why
+from cfetch.manifest.fields import FieldError
+from cfetch.manifest.urls import relative_url
+from cfetch.secret import printable
+from cfetch.storage.tree import ReadOnlyTree
+
+__all__ = ["MAX_LINE_BYTES", "feed_app"]
+
+MAX_LIMIT = 10_000  # changes of a page
+MAX_LINE_BYTES = 32 << 10  # of a request: a path of 4,000 bytes, percent-encoded, and what comes with it
+CHUNK_BYTES = 256 << 10
+LOOK_AGAIN_S = 2  # when a file that has been touched will have been looked at
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+T = TypeVar("T")
+_RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})\Z", re.ASCII)
+
+
+def feed_app(store: FeedStore, root: Path | None) -> web.Application:
+    """The application; ``root``: whose files it serves beneath ``files/``."""
+    server = _Server(store, root)
+    app = web.Application(middlewares=[_plainly])
+    app.router.add_get("/", server.listed)
+    app.router.add_get("/info", server.info)
+    app.router.add_get("/read", server.read)
+    app.router.add_post("/split", server.split)
+    app.router.add_post("/merge", server.merge)
+    app.router.add_get("/files/{path:.+}", server.file)
+    return app
+
+
+class _Refusal(Exception):
+    """An answer that is no success: a status, words, and what a program needs to know."""
+
+    def __init__(self, status: int, error: str, **more: int) -> None:
+        super().__init__(error)
+        self.status = status
+        self.more = more
+
+
+@web.middleware
+async def _plainly(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except _Refusal as refusal:
+        document = {"schema": SCHEMA, "error": str(refusal), **refusal.more}
+        return _json(document, status=refusal.status)
+    except FieldError as error:
+        return _json({"schema": SCHEMA, "error": str(error)}, status=400)
+    except LocalFault as fault:
+        return _json({"schema": SCHEMA, "error": str(fault)}, status=503)
+
+
+class _Server:
+    def __init__(self, store: FeedStore, root: Path | None) -> None:
+        self._store = store
+        self._root = root
+
+    # --- the protocol
+
+    async def listed(self, request: web.Request) -> web.StreamResponse:
+        generation, ranges = await asyncio.to_thread(self._store.listed)
+        etag = {"ETag": f'"{self._store.feed}-{generation}"'}
+        if request.headers.get("If-None-Match") == etag["ETag"]:
+            return web.Response(status=304, headers=etag)
+        rows = [
+            {"id": live.id, "keys": keys_text(live.keys), "ancestors": sorted(live.ancestors)}
+            for live in ranges
+        ]
+        return self._answer({"ranges": rows}, headers=etag)
+
+    async def info(self, request: web.Request) -> web.StreamResponse:
+        via, of = self._asked(request)
+        span = await _done(self._store.span, of, via, status=400)
+        if span is None:
+            raise _gone(via)
+        return self._answer({"range": of, "first": span.first, "last": span.last})
+
+    async def read(self, request: web.Request) -> web.StreamResponse:
+        via, of = self._asked(request)
+        next_lsn = _checked(request, "next_lsn", _integer)
+        keys = _checked(request, "keys", keys_from)
+        limit = min(_checked(request, "limit", _integer), MAX_LIMIT)
+        if limit < 1:
+            raise FieldError("limit: it must be at least 1")
+        window = await _done(self._store.window, of, via, next_lsn, keys, limit, status=400)
+        if window is None:
+            raise _gone(via)
+        if window.expired is not None:
+            words = f"LSN {next_lsn} of range {of} is not kept any more; the oldest is {window.expired}"
+            raise _Refusal(416, words, kept_from=window.expired)
+        if window.ahead is not None:
+            words = f"range {of} has given no LSN from {window.ahead} on; is it an old copy of the feed?"
+            raise _Refusal(409, words, next_lsn=window.ahead)
+        etag = {"ETag": f'"{next_lsn}"'}
+        nothing = via == of and window.next_lsn == next_lsn
+        if nothing and request.headers.get("If-None-Match") == etag["ETag"]:
+            return web.Response(status=304, headers=etag)
+        changes = [_row(stored) for stored in window.rows]
+        return self._answer({"range": of, "next_lsn": window.next_lsn, "changes": changes})
+
+    async def split(self, request: web.Request) -> web.StreamResponse:
+        """Split one range: that of ``range``, else the one with the most entries."""
+        _check_sender(request)
+        parent, children = await _done(self._store.split, request.query.get("range"))
+        return self._answer({"range": parent, "children": list(children)})
+
+    async def merge(self, request: web.Request) -> web.StreamResponse:
+        """Merge the two neighbours that ``range`` names."""
+        _check_sender(request)
+        named = request.query.getall("range", [])
+        if len(named) != 2:
+            raise FieldError("range must be given twice: the neighbours to merge")
+        child = await _done(self._store.merge, *named)
+        return self._answer({"ranges": named, "child": child})
+
+    def _asked(self, request: web.Request) -> tuple[str, str]:
+        """The live range that is asked, and the one that is meant."""
+        if _text(request, "feed") != self._store.feed:
+            raise _Refusal(410, "another feed is published here now", code=Why.STALE)
+        return _text(request, "via"), _text(request, "of")
+
+    def _answer(self, document: dict[str, Any], headers: dict[str, str] | None = None) -> web.Response:
+        return _json({"schema": SCHEMA, "feed": self._store.feed, **document}, headers=headers)
+
+    # --- files
+
+    async def file(self, request: web.Request) -> web.StreamResponse:
+        path, version = request.match_info["path"], request.query.get("sha256")
+        descriptor, known, small = await asyncio.to_thread(self._opened, path, version)
+        try:
+            return await _sent(request, descriptor, known, small)
+        finally:
+            os.close(descriptor)
+
+    def _opened(self, path: str, version: str | None) -> tuple[int, File, bytes | None]:
+        """The file, as it was published; with all of its bytes if they are few: a turn costs more."""
+        known = self._store.files([path]).get(path)
+        if known is None or self._root is None:
+            raise _Refusal(404, "there is no such file in the feed")
+        if version is not None and version != known.sha256.hex():
+            raise _Refusal(410, "this version of the file has been replaced")
+        try:
+            with ReadOnlyTree(self._root) as tree:
+                descriptor = tree.open_file(path)
+        except (OSError, UsageError):
+            raise _Refusal(410, "the file has gone") from None
+        found = os.fstat(descriptor)
+        if (found.st_size, found.st_mtime_ns, found.st_ino) == known[1:4]:
+            small = os.pread(descriptor, known.size_bytes, 0) if known.size_bytes <= CHUNK_BYTES else None
+            return descriptor, known, small
+        os.close(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size != known.size_bytes:
+            raise _Refusal(410, "this version of the file has been replaced")
+        raise _Refusal(503, "the file was touched and will be looked at again", retry_after_s=LOOK_AGAIN_S)
+
+
+def _row(stored: Stored) -> dict[str, Any]:
+    row: dict[str, Any] = {"lsn": stored.lsn, "key": key_text(stored.key), "path": stored.path}
+    if stored.more is not None:
+        more: dict[str, Any] = msgspec.json.decode(stored.more)
+        return row | {"op": "upsert"} | more
+    if stored.sha256 is None:
+        return row | {"op": "delete"}
+    digits = stored.sha256.hex()
+    url = f"{relative_url('files/' + stored.path)}?sha256={digits}"
+    return row | {"op": "upsert", "url": url, "size": stored.size_bytes, "sha256": digits}
+
+
+async def _sent(
+    request: web.Request, descriptor: int, known: File, small: bytes | None
+) -> web.StreamResponse:
+    """The file, or the one range of it that was asked for (RFC 9110, 14.2)."""
+    size, etag = known.size_bytes, f'"{known.sha256.hex()}"'
+    headers = {"ETag": etag, "Accept-Ranges": "bytes", "Content-Type": "application/octet-stream"}
+    if request.headers.get("If-None-Match") == etag:
+        return web.Response(status=304, headers={"ETag": etag})
+    status, first, end = 200, 0, size
+    match = _RANGE.match(request.headers.get("Range", ""))
+    if match and any(match.groups()) and request.headers.get("If-Range", etag) == etag:
+        if match[1]:
+            first, end = int(match[1]), min(int(match[2] or size), size - 1) + 1
+        else:
+            first = max(0, size - int(match[2]))
+        if first >= end:
+            return web.Response(status=416, headers={"Content-Range": f"bytes */{size}", "ETag": etag})
+        status, headers["Content-Range"] = 206, f"bytes {first}-{end - 1}/{size}"
+    if small is not None and len(small) == size:
+        return web.Response(status=status, headers=headers, body=small[first:end])
+    reply = web.StreamResponse(status=status, headers=headers)
+    reply.content_length = end - first
+    await reply.prepare(request)
+    while request.method != "HEAD" and first < end:
+        data = await asyncio.to_thread(os.pread, descriptor, min(CHUNK_BYTES, end - first), first)
+        if not data:  # it was cut short meanwhile; so is the reply, for all to see
+            assert request.transport is not None
+            request.transport.abort()
+            break
+        await reply.write(data)
+        first += len(data)
+    return reply
+
+
+def _check_sender(request: web.Request) -> None:
+    """Ranges are split from this machine only, and by no web page: a browser asks before it sends JSON."""
+    peer = ipaddress.ip_address(request.remote or "::")
+    forwarded = "Forwarded" in request.headers or "X-Forwarded-For" in request.headers
+    if not peer.is_loopback or forwarded:
+        raise _Refusal(403, "ranges are split and merged from the server's own machine")
+    if request.content_type != "application/json":
+        raise _Refusal(415, "send it with Content-Type: application/json")
+
+
+def _gone(via: str) -> _Refusal:
+    return _Refusal(410, f"range {printable(via)} is not live", code=Why.RANGE_GONE)
+
+
+async def _done(call: Callable[..., T], *what: object, status: int = 409) -> T:
+    try:
+        return await asyncio.to_thread(call, *what)
+    except UsageError as error:
+        raise _Refusal(status, str(error)) from None
+
+
+def _text(request: web.Request, name: str) -> str:
+    values = request.query.getall(name, [])
+    if len(values) != 1:
+        raise FieldError(f"{name} must be given once")
+    return values[0]
+
+
+def _integer(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 19):
+        raise FieldError("it must be an integer")
+    return lsn_from(int(text))
+
+
+def _checked(request: web.Request, name: str, check: Callable[[str], T]) -> T:
+    try:
+        return check(_text(request, name))
+    except FieldError as error:
+        raise FieldError(f"{name}: {error}") from None
+
+
+def _json(
+    document: dict[str, Any], *, status: int = 200, headers: dict[str, str] | None = None
+) -> web.Response:
+    headers = {"Cache-Control": "no-cache", **(headers or {})}
+    if "retry_after_s" in document:
+        headers["Retry-After"] = str(document["retry_after_s"])
+    body = msgspec.json.encode(document)
+    return web.Response(body=body, status=status, content_type="application/json", headers=headers)

@@ -1,0 +1,135 @@
+"""The reference feed server as a process: listens, looks for changes again and again, ends in good order."""
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from aiohttp import web
+
+from cfetch.clock import Clock
+from cfetch.errors import LocalFault, UsageError
+from cfetch.feed.server.handler import MAX_LINE_BYTES, feed_app
+from cfetch.feed.server.store import FeedStore
+from cfetch.feed.server.stream_publisher import StreamPublisher
+from cfetch.feed.server.tree_publisher import STATE_DIRECTORY, TreePublisher
+from cfetch.secret import printable
+
+__all__ = ["listening", "serve"]
+
+SHUTDOWN_S = 2.0  # for replies under way; a follower asks again anyway
+Tell = Callable[[str], None]
+
+
+class Publisher(Protocol):
+    """Brings changes of a directory or a stream into the feed."""
+
+    def scan(self, stop: threading.Event) -> int:
+        """Publish what is new, and say how many changes that were."""
+
+
+def serve(
+    source: Path,
+    *,
+    state: Path | None,
+    host: str,
+    port: int,
+    rescan_s: float,
+    split_entries: int | None,
+    keep_s: float | None,
+    clock: Clock,
+    ready: Tell,
+    tell: Tell,
+) -> None:
+    """Publish ``source``, a directory or a JSON Lines file, until SIGTERM or SIGINT.
+
+    ``ready`` is told the feed's URL, ``tell`` what goes wrong without ending the server.
+
+    Raises:
+        UsageError: there is no such source, or nothing can listen there.
+        LocalFault: the feed cannot be kept.
+        Held: another server publishes from the same state.
+    """
+    is_tree = source.is_dir()
+    if not is_tree and not source.is_file():
+        raise UsageError(f"{printable(str(source))} is neither a directory nor a JSON Lines file")
+    beside = source / STATE_DIRECTORY if is_tree else source.with_name(source.name + STATE_DIRECTORY)
+    store = FeedStore(state or beside)
+    try:
+        publisher: Publisher
+        if is_tree:
+            publisher = TreePublisher(
+                source, store, clock=clock, tell=tell, split_entries=split_entries, keep_s=keep_s
+            )
+        else:
+            publisher = StreamPublisher(
+                source, store, clock=clock, split_entries=split_entries, keep_s=keep_s
+            )
+        app = feed_app(store, source if is_tree else None)
+        asyncio.run(_run(app, publisher, host=host, port=port, rescan_s=rescan_s, ready=ready, tell=tell))
+    finally:
+        store.close()
+
+
+async def _run(
+    app: web.Application,
+    publisher: Publisher,
+    *,
+    host: str,
+    port: int,
+    rescan_s: float,
+    ready: Tell,
+    tell: Tell,
+) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    runner = await listening(app, host, port, ready)
+    try:
+        await _publish(publisher, rescan_s, stop, tell)
+    finally:
+        await runner.cleanup()
+
+
+async def listening(app: web.Application, host: str, port: int, ready: Tell) -> web.AppRunner:
+    """The application at work; its ``cleanup`` ends it. ``ready`` is told its URL."""
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        handle_signals=False,
+        shutdown_timeout=SHUTDOWN_S,
+        max_line_size=MAX_LINE_BYTES,
+    )
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        await runner.cleanup()
+        raise UsageError(
+            f"cannot listen on {printable(host)}, port {port}: {error.strerror}; --port 0 takes a free one"
+        ) from None
+    bound_host, bound_port = runner.addresses[0][:2]
+    ready(f"http://{f'[{bound_host}]' if ':' in bound_host else bound_host}:{bound_port}/")
+    return runner
+
+
+async def _publish(publisher: Publisher, rescan_s: float, stop: asyncio.Event, tell: Tell) -> None:
+    """Scan until ``stop`` is set. What goes wrong is told once, and tried again."""
+    halt, said = threading.Event(), ""
+    while not stop.is_set():
+        scan = asyncio.ensure_future(asyncio.to_thread(publisher.scan, halt))
+        stopped = asyncio.ensure_future(stop.wait())
+        await asyncio.wait((scan, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if stop.is_set():
+            halt.set()
+        try:
+            await scan
+            said = ""
+        except (LocalFault, UsageError) as error:
+            if str(error) != said:
+                said = str(error)
+                tell(said)
+        await asyncio.wait((stopped,), timeout=rescan_s)
+        stopped.cancel()

@@ -1,0 +1,351 @@
+"""Publishes a feed as segments in a directory, for static storage to serve (docs/feed-segments.md).
+
+Every change of shape is one replacement of the index, and every other step is either before it, where no
+reader sees it, or after it, where none needs it. So a writer that dies anywhere leaves a whole feed.
+
+An LSN that a reader may have seen is never given to another change. What is written is seen before it is
+flushed, and a machine that loses its power loses it; so a writer that was not closed in good order is
+followed by one that leaves ``SKIPPED_LSNS`` out and begins a new segment.
+"""
+
+import hashlib
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+import msgspec
+
+from cfetch.errors import HostileFeed, LocalFault, UsageError
+from cfetch.feed.backends.segment_index import (
+    INDEX_NAME,
+    SEGMENTS,
+    IndexedRange,
+    Segment,
+    SegmentIndex,
+    index_from,
+    lsn_of,
+)
+from cfetch.feed.protocol import change_of
+from cfetch.feed.ranges import ALL_KEYS, KeyRange, Range
+from cfetch.feed.server.segment_disk import SegmentDisk
+from cfetch.manifest.entry import safe_path
+from cfetch.manifest.rows import Document
+from cfetch.secret import printable
+
+__all__ = ["SegmentWriter"]
+
+ROLL_BYTES = 4 << 20  # what a reader fetches at once, and fetches again where it is read from two places
+MAX_LINE_BYTES = 1 << 20  # as in manifests
+SKIPPED_LSNS = 10_000  # at most so many changes are written without a flush between them
+FIRST_LSN = 1  # 0 is for readers, who mean the oldest that is kept by it
+NOBODYS_BASE = "http://feed.invalid/"  # only to check relative URLs; the readers have the true one
+
+
+class _Line(NamedTuple):
+    lsn: int
+    data: bytes
+
+
+class SegmentWriter:
+    """The one writer of a directory, as a context manager. A directory without a feed becomes one.
+
+    All methods raise LocalFault, after which only ``close`` may be called. A change of shape that was begun
+    is then there as a whole or not at all, and of rows the first ones may be. ``Held``: another process
+    writes to the directory.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        base_url: str | None = None,
+        roll_bytes: int = ROLL_BYTES,
+        disk: SegmentDisk | None = None,
+        new_id: Callable[[], str] = lambda: secrets.token_hex(16),
+    ) -> None:
+        """``base_url`` is for a new feed; see the index. ``new_id`` names it, never the same twice."""
+        self._root = root
+        self._disk = disk or SegmentDisk()
+        self._roll_bytes = roll_bytes
+        self._next: dict[str, int] = {}
+        self._size: dict[str, int] = {}
+        self._is_broken = False
+        self._lock = self._disk.lock(root / ".writer.lock")
+        try:
+            data = self._disk.read(root / INDEX_NAME)
+            if data is not None:
+                self._index = index_from(data)
+            elif any(self._disk.below(root / SEGMENTS)):
+                raise UsageError(
+                    f"{printable(str(root))} has segments but no {INDEX_NAME}; remove them first"
+                )
+            else:
+                self._index = SegmentIndex(new_id(), base_url, {})
+                self._publish({"0": IndexedRange("0", ALL_KEYS, frozenset(), FIRST_LSN, None, FIRST_LSN, ())})
+            self._recover()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def __enter__(self) -> "SegmentWriter":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End in good order, unless a step had failed: the next writer goes on where this one ended."""
+        try:
+            sized = {one.id: self._sized(one) for one in self._index.live()}
+            if not self._is_broken and any(self._index.ranges[name] != one for name, one in sized.items()):
+                self._publish(sized)
+        finally:
+            os.close(self._lock)
+
+    def ranges(self) -> list[Range]:
+        """The live ranges by key."""
+        return [Range(one.id, one.keys, one.ancestors) for one in self._index.live()]
+
+    def append(self, rows: Iterable[Mapping[str, object]]) -> None:
+        """Publish new versions of files: rows of a manifest, each with a ``path`` and maybe a ``key``.
+
+        On disk when it returns.
+
+        Raises:
+            UsageError: a row is faulty; nothing was published.
+        """
+        self._write([{"op": "upsert", **row} for row in rows])
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Publish that files have gone; else as ``append``. A key of its own has to be told by ``append``."""
+        self._write([{"op": "delete", "path": path} for path in paths])
+
+    def roll(self) -> None:
+        """Close all open segments that have lines, so that they count as kept for ever."""
+        self._publish({one.id: self._rolled(one) for one in self._index.live()})
+
+    def split(self, of: str, at: int | None = None) -> tuple[str, str]:
+        """Split a live range before the key ``at``, by default its middle: the ids of its children.
+
+        Raises:
+            UsageError: there is no such live range, or the key is not within it.
+        """
+        parent = self._live(of)
+        at = (parent.keys.low + parent.keys.high) // 2 if at is None else at
+        if not parent.keys.low < at < parent.keys.high:
+            raise UsageError(f"range {of} cannot be split there: both parts need a key")
+        parts = (KeyRange(parent.keys.low, at), KeyRange(at, parent.keys.high))
+        one, other = self._replaced([parent], parts)
+        return one, other
+
+    def merge(self, one: str, other: str) -> str:
+        """Merge two live neighbours: the id of what they become. Raises UsageError: they are none."""
+        left, right = sorted((self._live(one), self._live(other)), key=lambda live: live.keys)
+        if left.keys.high != right.keys.low:
+            raise UsageError(f"ranges {one} and {other} are not neighbours")
+        (merged,) = self._replaced([left, right], (KeyRange(left.keys.low, right.keys.high),))
+        return merged
+
+    def retire(self, before_s: float) -> None:
+        """Drop closed segments that were last written before that time, in seconds since 1970.
+
+        Who has not read them by then cannot go on. What a range has is dropped only after all that its
+        ancestors have.
+        """
+        kept: dict[str, IndexedRange] = {}
+        dropped: list[Segment] = []
+        for one in sorted(self._index.ranges.values(), key=lambda one: len(one.ancestors)):
+            if any(kept[name].segments for name in one.ancestors):
+                kept[one.id] = one
+                continue
+            old = self._old_segments(one, before_s)
+            dropped += old
+            kept[one.id] = _without(one, old)
+        if dropped:
+            self._publish(kept)
+            for segment in dropped:
+                self._disk.remove(self._root / segment.path)
+
+    def _old_segments(self, one: IndexedRange, before_s: float) -> list[Segment]:
+        found = []
+        for segment in one.segments:
+            if segment.last is None or self._disk.age(self._root / segment.path) >= before_s:
+                break
+            found.append(segment)
+        return found
+
+    def _live(self, of: str) -> IndexedRange:
+        found = self._index.ranges.get(of)
+        if found is None or found.last is not None:
+            raise UsageError(f"there is no live range {of!r}; live are {', '.join(self._next)}")
+        return found
+
+    def _write(self, rows: list[dict[str, object]]) -> None:
+        for of, lines in self._lines_of(rows).items():
+            for chunk in _chunks(lines, self._roll_bytes):
+                self._append(of, chunk)
+
+    def _lines_of(self, rows: list[dict[str, object]]) -> dict[str, list[_Line]]:
+        """The lines for each range. The LSNs count only when they are written."""
+        live = self._index.live()
+        following = dict(self._next)
+        found: dict[str, list[_Line]] = {}
+        document = Document(base_url=NOBODYS_BASE)
+        for number, row in enumerate(rows):
+            try:
+                key = change_of({"lsn": 0, **row}, document, f"row {number}").key
+            except HostileFeed as error:
+                raise UsageError(f"{error}; nothing was published") from None
+            of = next(one.id for one in live if one.keys.holds(key))
+            data = msgspec.json.encode({"lsn": following[of], **row}) + b"\n"
+            if len(data) > MAX_LINE_BYTES:
+                raise UsageError(f"row {number} has more than {MAX_LINE_BYTES} bytes; nothing was published")
+            found.setdefault(of, []).append(_Line(following[of], data))
+            following[of] += 1
+        return found
+
+    def _append(self, of: str, lines: list[_Line]) -> None:
+        one = self._index.ranges[of]
+        opened = _open_segment(one)
+        if opened is None:
+            self._publish({of: _opened(one, self._next[of])})
+        elif opened.size_bytes is not None:  # from now on there may be more
+            self._publish({of: _with_last(one, opened._replace(size_bytes=None))})
+        data = b"".join(line.data for line in lines)
+        with self._unbroken():
+            self._disk.append(self._root / self._index.ranges[of].segments[-1].path, data)
+        self._next[of] = lines[-1].lsn + 1
+        self._size[of] += len(data)
+        if self._size[of] >= self._roll_bytes:
+            self._publish({of: self._rolled(self._index.ranges[of])})
+
+    def _publish(self, changed: Mapping[str, IndexedRange]) -> None:
+        """Replace the index by one with these ranges changed, or new."""
+        index = self._index._replace(ranges={**self._index.ranges, **changed})
+        with self._unbroken():
+            self._disk.replace(self._root / INDEX_NAME, index.encoded())
+        self._index = index
+        for one in changed.values():
+            if one.last is not None:
+                self._next.pop(one.id, None)
+            elif _open_segment(one) is None:
+                self._size[one.id] = 0
+
+    @contextmanager
+    def _unbroken(self) -> Iterator[None]:
+        """After a step that failed nobody knows what is on disk; only who opens the directory again looks."""
+        if self._is_broken:
+            raise LocalFault(f"writing to {printable(str(self._root))} has failed before; open it again")
+        self._is_broken = True
+        yield
+        self._is_broken = False
+
+    def _rolled(self, one: IndexedRange) -> IndexedRange:
+        """The range with its open segment closed, if that has lines."""
+        opened = _open_segment(one)
+        if opened is None or not self._size[one.id]:
+            return one
+        return _with_last(one, _closed(opened, self._disk.read(self._root / opened.path) or b""))
+
+    def _sized(self, one: IndexedRange) -> IndexedRange:
+        """The range with the length of its open segment."""
+        opened = _open_segment(one)
+        return one if opened is None else _with_last(one, opened._replace(size_bytes=self._size[one.id]))
+
+    def _replaced(self, parents: list[IndexedRange], parts: tuple[KeyRange, ...]) -> list[str]:
+        """New ranges in the place of live ones."""
+        first = max(self._next[parent.id] for parent in parents)
+        ancestors = frozenset().union(*({parent.id, *parent.ancestors} for parent in parents))
+        ranges: dict[str, IndexedRange] = {}
+        for parent in parents:
+            closed = self._rolled(parent)
+            if _open_segment(closed) is not None:  # it has no lines
+                closed = _with_last(closed, None)
+            ranges[parent.id] = closed._replace(last=self._next[parent.id] - 1)
+        ids = [str(len(self._index.ranges) + number) for number in range(len(parts))]
+        for name, keys in zip(ids, parts, strict=True):
+            ranges[name] = IndexedRange(name, keys, ancestors, first, None, first, ())
+        self._publish(ranges)
+        self._next |= dict.fromkeys(ids, first)
+        return ids
+
+    def _recover(self) -> None:
+        """Go on where the last writer ended, however it did."""
+        ranges = dict(self._index.ranges)
+        for one in self._index.live():
+            self._size[one.id] = 0
+            opened = _open_segment(one)
+            if opened is None:
+                self._next[one.id] = _next_of(one)
+                continue
+            data = self._disk.read(self._root / opened.path) or b""
+            closed = _closed(opened, data)
+            after = opened.first if closed is None or closed.last is None else closed.last + 1
+            if len(data) == opened.size_bytes:
+                self._next[one.id], self._size[one.id] = after, len(data)
+            else:
+                self._next[one.id] = after + SKIPPED_LSNS
+                ranges[one.id] = _opened(_with_last(one, closed), after + SKIPPED_LSNS)
+        if ranges != self._index.ranges:
+            self._publish(ranges)
+        named = {self._root / segment.path for one in ranges.values() for segment in one.segments}
+        for path in self._disk.below(self._root / SEGMENTS):
+            if path not in named and path.suffix == ".jsonl":
+                self._disk.remove(path)
+
+
+def _open_segment(one: IndexedRange) -> Segment | None:
+    return one.segments[-1] if one.segments and one.segments[-1].last is None else None
+
+
+def _next_of(one: IndexedRange) -> int:
+    """The next LSN of a live range whose segments are all closed."""
+    last = one.segments[-1].last if one.segments else None
+    return max(one.first, one.kept_from) if last is None else last + 1
+
+
+def _opened(one: IndexedRange, first: int) -> IndexedRange:
+    """The range with a new segment."""
+    path = safe_path(f"{SEGMENTS}{one.id}/{first}.jsonl")
+    return one._replace(segments=(*one.segments, Segment(path, first)))
+
+
+def _with_last(one: IndexedRange, last: Segment | None) -> IndexedRange:
+    """The range with another last segment, or with one less."""
+    rest = one.segments[:-1]
+    return one._replace(segments=rest if last is None else (*rest, last))
+
+
+def _without(one: IndexedRange, dropped: list[Segment]) -> IndexedRange:
+    if not dropped or dropped[-1].last is None:
+        return one
+    return one._replace(kept_from=dropped[-1].last + 1, segments=one.segments[len(dropped) :])
+
+
+def _closed(segment: Segment, data: bytes) -> Segment | None:
+    """An open segment as it is when closed, less a line that is not whole; None if it has none."""
+    whole = data[: data.rfind(b"\n") + 1]
+    if not whole:
+        return None
+    last = lsn_of(whole[whole.rfind(b"\n", 0, -1) + 1 :], segment.path)
+    return segment._replace(last=last, size_bytes=len(whole), sha256=hashlib.sha256(whole).hexdigest())
+
+
+def _chunks(lines: list[_Line], most_bytes: int) -> Iterator[list[_Line]]:
+    """What is written at once and then flushed."""
+    chunk: list[_Line] = []
+    size = 0
+    for line in lines:
+        if chunk and (len(chunk) == SKIPPED_LSNS or size + len(line.data) > most_bytes):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(line)
+        size += len(line.data)
+    if chunk:
+        yield chunk

@@ -1,0 +1,119 @@
+"""What becomes of a list that grows in a feed: a JSON Lines file that is appended to."""
+
+import hashlib
+import os
+import threading
+from pathlib import Path
+
+import msgspec
+
+from cfetch.clock import Clock
+from cfetch.errors import HostileFeed, UsageError
+from cfetch.feed.protocol import change_of, decoded
+from cfetch.feed.server.store import FeedStore, Published
+from cfetch.manifest.rows import Document
+from cfetch.secret import printable
+from cfetch.storage.directory import local_fault
+
+__all__ = ["StreamPublisher"]
+
+BATCH = 1000  # changes of one transaction: a flush costs some milliseconds
+MAX_LINE_BYTES = 1 << 20  # a page has to hold some
+TAIL_BYTES = 4096  # what tells that a stream is still the one that was read
+_SOMEWHERE = "http://feed.invalid/"  # relative links are relative to the feed, wherever it is
+
+
+class StreamPublisher:
+    """Publishes the rows of a JSON Lines file that is appended to; only whole lines count."""
+
+    def __init__(
+        self,
+        path: Path,
+        store: FeedStore,
+        *,
+        clock: Clock,
+        split_entries: int | None = None,
+        keep_s: float | None = None,
+    ) -> None:
+        self.path = path
+        self._store = store
+        self._clock, self._split_entries, self._keep_s = clock, split_entries, keep_s
+
+    def scan(self, stop: threading.Event) -> int:
+        """Publish what is new, and say how many changes that were; ends early once ``stop`` is set.
+
+        Raises:
+            LocalFault: it cannot be read, or not be published. What was published stays.
+            UsageError: a row breaks the rules: nothing from there on is published, and the next scan begins
+                with it. Or what had been read has changed.
+        """
+        published = 0
+        try:
+            with self.path.open("rb") as file:
+                while not stop.is_set() and (found := self._batch(file.fileno())):
+                    published += found
+        except OSError as error:
+            raise local_fault(error, f"cannot read {printable(str(self.path))}") from None
+        if self._keep_s is not None:
+            now_s = self._clock.wall()
+            self._store.forget(now_s - self._keep_s, now_s=now_s)
+        return published
+
+    def _batch(self, descriptor: int) -> int:
+        offset, line, tail = self._place()
+        begin = max(0, offset - TAIL_BYTES)
+        data = os.pread(descriptor, offset - begin + MAX_LINE_BYTES + 1, begin)
+        before, data = data[: offset - begin], data[offset - begin :]
+        if tail and hashlib.sha256(before).hexdigest() != tail:
+            raise UsageError(
+                f"{self._shown()} is not the stream that was published: what had been read of it has "
+                "changed; append to it only, and give another stream another --state"
+            )
+        lines = data.split(b"\n")[:-1][:BATCH]
+        if not lines:
+            if len(data) > MAX_LINE_BYTES:
+                raise UsageError(
+                    f"{self._shown()}:{line + 1}: the line is longer than {MAX_LINE_BYTES} bytes"
+                )
+            return 0
+        changes, fault, read = [], None, 0
+        for text in lines:
+            try:
+                changes += [_row(text, f"{self._shown()}:{line + 1}")] if text.strip() else []
+            except HostileFeed as error:
+                fault = error
+                break
+            line += 1
+            read += len(text) + 1
+        if read:
+            now = hashlib.sha256((before + data[:read])[-TAIL_BYTES:]).hexdigest()
+            self._store.publish(
+                changes,
+                at_s=self._clock.wall(),
+                marks={"stream": f"{offset + read} {line} {now}"},
+                split_entries=self._split_entries,
+            )
+        if fault is not None:
+            raise UsageError(f"{fault}; nothing from there on is published")
+        return len(lines)
+
+    def _place(self) -> tuple[int, int, str]:
+        """Where to read on: byte, lines before it, and the hash of what stands before it."""
+        offset, line, tail = (self._store.mark("stream") or "0 0 ").split(" ")
+        return int(offset), int(line), tail
+
+    def _shown(self) -> str:
+        return printable(str(self.path))
+
+
+def _row(text: bytes, what: str) -> Published:
+    fields = decoded(text, what)
+    if type(fields) is not dict:
+        raise HostileFeed(f"{what}: a row must be an object")
+    if "lsn" in fields:
+        raise HostileFeed(f"{what}: lsn is given by the feed; leave it out")
+    change = change_of({"op": "upsert"} | fields | {"lsn": 0}, Document(base_url=_SOMEWHERE), what)
+    if change.entry is None:
+        return Published(change.path, key=change.key)
+    rest = {name: value for name, value in fields.items() if name not in ("op", "path", "key")}
+    return Published(change.path, more=msgspec.json.encode(rest).decode(), key=change.key)

@@ -1,0 +1,229 @@
+"""What becomes of a directory in a feed: looked at again and again.
+
+Whatever a scan has found is published in small transactions on the way, so one that is broken off, by a
+signal or by kill -9, has only to go on. However many files there are, few of them are in memory.
+"""
+
+import errno
+import hashlib
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from cfetch.clock import Clock
+from cfetch.errors import UsageError
+from cfetch.feed.server.store import FeedStore, File, Published
+from cfetch.manifest.entry import UnsafePathError, safe_path
+from cfetch.secret import printable
+from cfetch.storage.directory import STATE_NAME
+from cfetch.storage.tree import ReadOnlyTree
+
+__all__ = ["STATE_DIRECTORY", "Seen", "TreePublisher"]
+
+STATE_DIRECTORY = ".cfetch-feed"
+BATCH = 1000  # changes of one transaction: a flush costs some milliseconds
+FLUSH_S = 1.0  # large files are published as they are hashed
+SETTLE_S = 1.0  # a file that was written to a moment ago is taken when it has stood still
+READ_BYTES = 1 << 20
+MAX_TOLD = 100  # files that are left out, by name; then no more
+
+
+class Seen(NamedTuple):
+    """A regular file, found on a walk."""
+
+    path: str
+    size_bytes: int
+    mtime_ns: int
+    inode: int
+
+
+class TreePublisher:
+    """Publishes every regular file below ``root``, and nothing through symlinks."""
+
+    def __init__(
+        self,
+        root: Path,
+        store: FeedStore,
+        *,
+        clock: Clock,
+        tell: Callable[[str], None],
+        split_entries: int | None = None,
+        keep_s: float | None = None,
+        settle_s: float = SETTLE_S,
+    ) -> None:
+        """``tell``: what is left out, and why. ``settle_s``: how long a file has to stand still.
+
+        Raises:
+            UsageError: ``root`` is no directory that can be read.
+        """
+        self.root = root
+        self.store = store
+        self.clock, self._tell = clock, tell
+        self.split_entries, self._keep_s, self._settle_s = split_entries, keep_s, settle_s
+        self._told: set[str] = set()
+        with ReadOnlyTree(root) as tree:
+            self._identity = tree.identity()
+
+    def scan(self, stop: threading.Event) -> int:
+        """Publish what is new, and say how many changes that were; ends early once ``stop`` is set.
+
+        Raises:
+            LocalFault: it cannot be published. What was published stays.
+            UsageError: the directory is not what it was.
+        """
+        with ReadOnlyTree(self.root) as tree:
+            if tree.identity() != self._identity:  # an unmounted disk is no deleted tree
+                raise UsageError(
+                    f"{printable(str(self.root))} is another directory than at the server's start; restart it"
+                )
+            walk = _Walk(self, tree, stop)
+            walk.run()
+        if self._keep_s is not None:
+            now_s = self.clock.wall()
+            self.store.forget(now_s - self._keep_s, now_s=now_s)
+        return walk.changes
+
+    def tell_once(self, path: str, why: str) -> None:
+        """Say that a file is left out, unless it was said."""
+        if path in self._told or len(self._told) > MAX_TOLD:
+            return
+        self._told.add(path)
+        more = "; further files that are left out are not named" if len(self._told) > MAX_TOLD else ""
+        self._tell(f"{printable(path)}: left out, {why}{more}")
+
+    def has_settled(self, seen: Seen) -> bool:
+        """Whether nobody has written to it just now."""
+        return not 0 <= self.clock.wall() - seen.mtime_ns / 1e9 < self._settle_s
+
+
+class _Walk:
+    """One walk over the tree, in batches."""
+
+    def __init__(self, publisher: TreePublisher, tree: ReadOnlyTree, stop: threading.Event) -> None:
+        self.changes = 0
+        self._publisher, self._tree, self._stop = publisher, tree, stop
+        self._store = publisher.store
+        self._before = self._store.file_count()
+        self._known = 0  # files of the walk that were published before
+        self._ready: list[tuple[File, bool]] = []  # hashed; whether it is a new version
+        self._new: list[str] = []  # of these, the paths that were not known
+        self._since = publisher.clock.monotonic()
+
+    def run(self) -> None:
+        batch: list[Seen] = []
+        for seen in self._files():
+            if self._stop.is_set():
+                return
+            batch.append(seen)
+            if len(batch) == BATCH:
+                self._take(batch)
+                batch = []
+        self._take(batch)
+        if self._known < self._before:
+            self._sweep()
+
+    def _files(self) -> Iterator[Seen]:
+        tell = self._publisher.tell_once
+        for path, found, why in self._tree.regular_files(leave_out=(STATE_NAME, STATE_DIRECTORY)):
+            if found is None:
+                tell(path, why)
+                continue
+            try:
+                safe_path(path)
+            except UnsafePathError as error:
+                tell(path, f"no feed can name it: {error}")
+                continue
+            yield Seen(path, found.st_size, found.st_mtime_ns, found.st_ino)
+
+    def _take(self, batch: list[Seen]) -> None:
+        known = self._store.files([seen.path for seen in batch])
+        self._known += len(known)
+        for seen in batch:
+            before = known.get(seen.path)
+            if before is not None and tuple(before)[:4] == tuple(seen):
+                continue
+            if not self._publisher.has_settled(seen):
+                continue
+            self._hash(seen, before)
+        self._flush()
+
+    def _hash(self, seen: Seen, before: File | None) -> None:
+        if self._stop.is_set():
+            return
+        try:
+            file = _hashed(self._tree, seen, self._stop)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._publisher.tell_once(seen.path, f"it cannot be read: {error.strerror}")
+            return
+        if file is None:
+            return
+        same = before is not None and (before.size_bytes, before.sha256) == (file.size_bytes, file.sha256)
+        self._ready.append((file, not same))
+        if before is None:
+            self._new.append(file.path)
+        if self._publisher.clock.monotonic() - self._since > FLUSH_S:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Publish what is ready; before it that what stood in the way of new paths has gone."""
+        gone = self._store.in_the_way(self._new) if self._new and self._before else []
+        changes = [Published(path) for path in gone]
+        changes += [
+            Published(file.path, file.size_bytes, file.sha256) for file, is_new in self._ready if is_new
+        ]
+        self._publish(changes, [file for file, _ in self._ready], gone)
+        self._ready, self._new = [], []
+        self._since = self._publisher.clock.monotonic()
+
+    def _publish(self, changes: list[Published], files: list[File], removed: list[str]) -> None:
+        if changes or files or removed:
+            self._store.publish(
+                changes,
+                at_s=self._publisher.clock.wall(),
+                files=files,
+                removed=removed,
+                split_entries=self._publisher.split_entries,
+            )
+            self.changes += len(changes)
+
+    def _sweep(self) -> None:
+        """Fewer files than were known: look which of them have gone."""
+        last = ""
+        while paths := self._store.files_after(last, BATCH):
+            if self._stop.is_set():
+                return
+            last = paths[-1]
+            gone = [path for path in paths if _has_gone(self._tree, path)]
+            self._publish([Published(path) for path in gone], [], gone)
+
+
+def _has_gone(tree: ReadOnlyTree, path: str) -> bool:
+    """Whether no regular file stands there; what cannot be looked at has not gone."""
+    try:
+        return tree.size_of(path) is None
+    except OSError as error:
+        return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+
+
+def _hashed(tree: ReadOnlyTree, seen: Seen, stop: threading.Event) -> File | None:
+    """The file as it was seen; None if it is being written, or nobody waits for it any more."""
+    descriptor = tree.open_file(seen.path)
+    try:
+        running, size_bytes = hashlib.sha256(usedforsecurity=False), 0
+        while data := os.read(descriptor, READ_BYTES):
+            running.update(data)
+            size_bytes += len(data)
+            if stop.is_set():
+                return None
+        found = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    now = (found.st_size, found.st_mtime_ns, found.st_ino)
+    if not stat.S_ISREG(found.st_mode) or now != tuple(seen)[1:] or size_bytes != seen.size_bytes:
+        return None
+    return File(*seen, running.digest())

@@ -1,0 +1,164 @@
+"""What the hub of a run knows, and what it answers: beats in, orders out. Pure.
+
+A task is what its last beat says, so nothing depends on an earlier one, and one that has been silent for
+``SILENT_S`` seconds is no more.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from cfetch.config.straggler import StragglerConfig
+from cfetch.events import ActiveAttempt, BaselineView, ExecutorView
+from cfetch.hub.leases import Leases
+from cfetch.hub.messages import SILENT_S, Beat, Orders
+from cfetch.straggler.merged import Merged, Sample
+
+__all__ = ["NOBODY", "Book", "Seen"]
+
+COMPARED_S = 2.0  # executors are compared with each other so often
+TELLING_S = 2.0  # an attempt younger than that says little of its speed
+SPEED_WEIGHT = 0.3  # of the newest beat
+
+
+class Seen(NamedTuple):
+    """What all tasks do now, as far as they can be heard; ``unshown`` attempts are under way besides."""
+
+    tasks: frozenset[int]
+    executors: list[ExecutorView]
+    active: list[ActiveAttempt]
+    unshown: int
+    unshown_bytes: int
+    baseline: BaselineView
+
+
+NOBODY = Seen(frozenset(), [], [], 0, 0, BaselineView(median_bps=None, finished=0, required=0))
+
+
+class _Task:
+    def __init__(self, beat: Beat, heard_s: float) -> None:
+        self.beat = beat
+        self.heard_s = heard_s
+        self.rate_bps = 0.0
+
+    def take(self, beat: Beat, now_s: float) -> None:
+        before, since_s = self.beat, now_s - self.heard_s
+        came = beat.size_bytes + beat.active_bytes - before.size_bytes - before.active_bytes
+        if since_s > 0:
+            self.rate_bps += SPEED_WEIGHT * (max(0, came) / since_s - self.rate_bps)
+        self.beat, self.heard_s = beat, now_s
+
+
+class _Executor:
+    def __init__(self) -> None:
+        self.files = 0
+        self.tasks: set[int] = set()
+        self.heard_s = 0.0
+
+
+class Book:
+    """``per_host``: connections to a host for all tasks together; None is without a limit.
+
+    Times are seconds on one monotonic clock.
+    """
+
+    def __init__(self, config: StragglerConfig, per_host: int | None) -> None:
+        self._leases = None if per_host is None else Leases(per_host)
+        self._merged = Merged(config)
+        self._tasks: dict[int, _Task] = {}
+        self._executors: dict[str, _Executor] = {}
+        self._slow: dict[str, float] = {}
+        self._compared_s: float | None = None
+        self._under_way = 0
+        self.stopping = False
+
+    def beat(self, beat: Beat, now_s: float) -> Orders:
+        """Take in what a task says; what it is to do."""
+        self._look_around(now_s)
+        self._note(beat, now_s)
+        if beat.over:
+            self._forget(beat.task)
+            return Orders(stop=self.stopping)
+        leases = {} if self._leases is None else self._leases.beat(beat.task, beat.demands, now_s)
+        slow = beat.executor in self._slow
+        return Orders(
+            stop=self.stopping,
+            leases=leases,
+            median_bps=None if slow else self._merged.in_force_bps(self._under_way),
+            slow=slow,
+        )
+
+    def look(self, now_s: float) -> Seen:
+        """What there is to show."""
+        self._look_around(now_s)
+        beats = [task.beat for task in self._tasks.values()]
+        active = [
+            msgspec.structs.replace(one, executor=beat.executor) for beat in beats for one in beat.active
+        ]
+        return Seen(
+            tasks=frozenset(self._tasks),
+            executors=[self._view(name, one) for name, one in sorted(self._executors.items())],
+            active=active,
+            unshown=self._under_way - len(active),
+            unshown_bytes=sum(beat.active_bytes for beat in beats) - sum(one.bytes for one in active),
+            baseline=BaselineView(
+                median_bps=self._merged.median_bps,
+                finished=self._merged.finished,
+                required=self._merged.required(self._under_way),
+            ),
+        )
+
+    def _note(self, beat: Beat, now_s: float) -> None:
+        task = self._tasks.get(beat.task)
+        if task is None:
+            task = self._tasks[beat.task] = _Task(beat, now_s)
+            self._under_way += beat.under_way
+            ended = beat.files
+        else:
+            ended = beat.files - task.beat.files
+            self._under_way += beat.under_way - task.beat.under_way
+            task.take(beat, now_s)
+        executor = self._executors.setdefault(beat.executor, _Executor())
+        executor.tasks.add(beat.task)
+        executor.files += max(0, ended)
+        executor.heard_s = now_s
+        self._merged.add(beat.executor, beat.samples, beat.finished)
+
+    def _forget(self, number: int) -> None:
+        beat = self._tasks.pop(number).beat
+        self._under_way -= beat.under_way
+        self._executors[beat.executor].tasks.discard(number)
+        if self._leases is not None:
+            self._leases.forget(number)
+
+    def _look_around(self, now_s: float) -> None:
+        """Every moment: who has fallen silent, and who is slow."""
+        if self._compared_s is not None and now_s - self._compared_s < COMPARED_S:
+            return
+        self._compared_s = now_s
+        for number in [one for one, task in self._tasks.items() if now_s - task.heard_s > SILENT_S]:
+            self._forget(number)
+        for name in [
+            name
+            for name, one in self._executors.items()
+            if not one.tasks
+            and now_s - one.heard_s > SILENT_S  # else it has just ended one, and begins another
+        ]:
+            del self._executors[name]
+        self._slow = self._merged.slow(self._going())
+
+    def _going(self) -> Iterator[tuple[str, Sample]]:
+        for task in self._tasks.values():
+            for one in task.beat.active:
+                if one.elapsed_s >= TELLING_S and one.size_bytes:
+                    yield task.beat.executor, Sample(one.host, one.size_bytes, one.rate_bps)
+
+    def _view(self, name: str, executor: _Executor) -> ExecutorView:
+        return ExecutorView(
+            name=name,
+            tasks=len(executor.tasks),
+            files=executor.files,
+            rate_bps=sum(self._tasks[number].rate_bps for number in executor.tasks),
+            share=self._slow.get(name),
+        )

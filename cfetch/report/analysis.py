@@ -1,0 +1,217 @@
+"""From metrics to a report: which files were slow, what each host gives, what mitigation was worth.
+
+Pure. One pass; a million files cost three numbers each, everything else is kept as the top few.
+"""
+
+import heapq
+import math
+from array import array
+from collections.abc import Iterable
+from typing import TypeVar, get_args
+
+import msgspec
+import numpy as np
+
+from cfetch.events import FileRecord, Status
+from cfetch.report.document import (
+    Bin,
+    FailureKind,
+    HostLine,
+    Mitigation,
+    Mitigations,
+    Percentiles,
+    Report,
+    RunLine,
+)
+from cfetch.report.metrics import Run, RunHeader
+from cfetch.report.slow_files import mitigations, retries, slow_file
+from cfetch.report.wasted_bytes import received_bytes, wasted_bytes
+
+__all__ = ["RunCount", "analyse"]
+
+T = TypeVar("T")
+
+SLOWEST = 10  # more is a job for the metrics file itself
+MITIGATIONS = 20
+HOSTS = 20
+BINS = 12  # rows that still read as one picture
+
+
+def analyse(runs: Iterable[Run]) -> Report:
+    """One report over all ``runs``, which are read to their ends."""
+    gathering = _Gathering()
+    lines = []
+    for run in runs:
+        line = RunCount()
+        for record in run.files:
+            line.add(record)
+            gathering.add(record)
+        lines.append(line.line(str(run.source), run.header))
+    return gathering.report(lines)
+
+
+class RunCount(msgspec.Struct):
+    """What the records of one run, or of a part of it, come to."""
+
+    status: dict[str, int] = msgspec.field(default_factory=lambda: dict.fromkeys(get_args(Status), 0))
+    bytes: int = 0
+    wasted: int = 0
+    retries: int = 0
+    stragglers: int = 0
+    elapsed_s: float = 0.0
+
+    def add(self, record: FileRecord) -> None:
+        """Count one more record."""
+        self.status[record.status] += 1
+        self.bytes += received_bytes(record)
+        self.wasted += wasted_bytes(record)
+        self.retries += retries(record)
+        self.stragglers += record.stragglers
+        self.elapsed_s = max(self.elapsed_s, record.end_s)
+
+    def include(self, other: "RunCount") -> None:
+        """Count all that ``other``, a part of the same run, has counted."""
+        self.status = {status: files + other.status[status] for status, files in self.status.items()}
+        self.bytes += other.bytes
+        self.wasted += other.wasted
+        self.retries += other.retries
+        self.stragglers += other.stragglers
+        self.elapsed_s = max(self.elapsed_s, other.elapsed_s)
+
+    def line(self, source: str, header: RunHeader) -> RunLine:
+        """The headline of the whole run."""
+        return RunLine(
+            source=source,
+            instant=header.instant,
+            wall_start=header.wall_start,
+            version=header.version,
+            host=header.host,
+            concurrency=header.concurrency,
+            planned=header.files,
+            complete=sum(self.status.values()) >= header.files,
+            **self.status,
+            bytes=self.bytes,
+            wasted=self.wasted,
+            retries=self.retries,
+            stragglers=self.stragglers,
+            elapsed_s=self.elapsed_s,
+            rate_bps=self.bytes / self.elapsed_s if self.elapsed_s > 0 else 0.0,
+        )
+
+
+class _Host:
+    def __init__(self) -> None:
+        self.rates, self.seconds, self.first = array("d"), array("d"), array("d")
+        self.bytes = 0
+
+    def line(self, name: str) -> HostLine:
+        return HostLine(
+            host=name,
+            files=len(self.seconds),
+            bytes=self.bytes,
+            rate_bps=_percentiles(self.rates),
+            elapsed_s=_percentiles(self.seconds),
+            first_byte_s=_percentiles(self.first) if self.first else None,
+        )
+
+
+class _Gathering:
+    def __init__(self) -> None:
+        self.hosts: dict[str, _Host] = {}
+        self.slowest: list[tuple[float, int, FileRecord]] = []  # heaps; the number settles equal weights
+        self.shown: list[tuple[float, int, Mitigation]] = []
+        self.failures: dict[str, FailureKind] = {}
+        self.cancelled = self.better = self.worse = self.unknown = self.wasted_bytes = 0
+        self.saved_s = 0.0
+        self.seen = 0
+
+    def add(self, record: FileRecord) -> None:
+        self.seen += 1
+        if record.status == "done":
+            self._done(record)
+        elif record.status == "failed":
+            self._failed(record)
+        if record.attempts:
+            _push(self.slowest, record.end_s - record.start_s, self.seen, record, SLOWEST)
+        if len(record.attempts) > 1:
+            for verdict in mitigations(record):
+                self._mitigation(verdict)
+
+    def _done(self, record: FileRecord) -> None:
+        host = self.hosts.get(record.host)
+        if host is None:
+            host = self.hosts[record.host] = _Host()
+        host.rates.append(record.rate_bps)
+        host.seconds.append(record.end_s - record.start_s)
+        host.bytes += record.bytes
+        first = record.attempts[-1].first_byte_s if record.attempts else None
+        if first is not None:
+            host.first.append(first - record.attempts[-1].start_s)
+
+    def _failed(self, record: FileRecord) -> None:
+        kind = record.error_kind or "unknown"
+        known = self.failures.get(kind)
+        if known is None:
+            known = FailureKind(kind=kind, files=0, path=record.path, message=record.error or "")
+        self.failures[kind] = msgspec.structs.replace(known, files=known.files + 1)
+
+    def _mitigation(self, verdict: Mitigation) -> None:
+        self.cancelled += 1
+        self.wasted_bytes += verdict.wasted_bytes
+        saved = verdict.saved_s
+        if saved is None:
+            self.unknown += 1
+        else:
+            self.saved_s += saved
+            self.better += saved > 0
+            self.worse += saved <= 0
+        weight = -1.0 if saved is None else abs(saved)
+        _push(self.shown, weight, self.seen * 1000 + verdict.attempt, verdict, MITIGATIONS)
+
+    def report(self, runs: list[RunLine]) -> Report:
+        hosts = heapq.nlargest(HOSTS, self.hosts.items(), key=lambda item: len(item[1].seconds))
+        return Report(
+            runs=runs,
+            slowest=[slow_file(record) for _, _, record in sorted(self.slowest, reverse=True)],
+            hosts=[host.line(name) for name, host in hosts],
+            hosts_total=len(self.hosts),
+            throughput=_histogram([host.rates for host in self.hosts.values()]),
+            mitigations=Mitigations(
+                cancelled=self.cancelled,
+                better=self.better,
+                worse=self.worse,
+                unknown=self.unknown,
+                saved_s=self.saved_s,
+                wasted_bytes=self.wasted_bytes,
+                shown=[verdict for _, _, verdict in sorted(self.shown, reverse=True)],
+            ),
+            failures=sorted(self.failures.values(), key=lambda kind: (-kind.files, kind.kind)),
+        )
+
+
+def _push(heap: "list[tuple[float, int, T]]", weight: float, order: int, item: T, limit: int) -> None:
+    if len(heap) < limit:
+        heapq.heappush(heap, (weight, order, item))
+    elif weight > heap[0][0]:
+        heapq.heapreplace(heap, (weight, order, item))
+
+
+def _percentiles(values: "array[float]") -> Percentiles:
+    p05, p50, p95, p99 = np.percentile(np.frombuffer(values), (5, 50, 95, 99)).tolist()
+    return Percentiles(p05=p05, p50=p50, p95=p95, p99=p99)
+
+
+def _histogram(rates: "list[array[float]]") -> list[Bin]:
+    """Bins whose edges are powers of two, as wide as it takes to stay within ``BINS``."""
+    every = np.concatenate([np.frombuffer(one) for one in rates]) if rates else np.empty(0)
+    every = every[every > 0]  # an empty file has no rate
+    if not every.size:
+        return []
+    low, high = math.floor(math.log2(every.min())), math.floor(math.log2(every.max())) + 1
+    step = math.ceil((high - low) / BINS)
+    edges = np.exp2(np.arange(low, high + step, step, dtype=float))
+    files, _ = np.histogram(every, edges)
+    return [
+        Bin(from_bps=float(left), to_bps=float(right), files=int(number))
+        for left, right, number in zip(edges, edges[1:], files, strict=False)
+    ]

@@ -1,0 +1,77 @@
+"""What one file's attempts tell: why it was slow, and what cancelling each straggler was worth."""
+
+from cfetch.events import FileRecord
+from cfetch.report.document import Mitigation, SlowFile
+from cfetch.report.saved_time import verdicts
+
+__all__ = ["mitigations", "retries", "slow_file"]
+
+
+def slow_file(record: FileRecord) -> SlowFile:
+    """The line of a slow file. It must have at least one attempt."""
+    return SlowFile(
+        instant=record.instant,
+        path=record.path,
+        host=record.host,
+        size_bytes=record.size_bytes,
+        elapsed_s=record.end_s - record.start_s,
+        rate_bps=record.rate_bps,
+        attempts=len(record.attempts),
+        why=_why(record),
+    )
+
+
+def _why(record: FileRecord) -> str:
+    """What cost time: earlier attempts by outcome, then waits, then plain slowness."""
+    reasons = []
+    for outcome, word in _REASONS:
+        number = sum(attempt.outcome == outcome for attempt in record.attempts)
+        if number:
+            reasons.append(word if number == 1 else f"{number}x {word}")
+    waited = (record.end_s - record.start_s) - sum(a.end_s - a.start_s for a in record.attempts)
+    if waited > 1:
+        reasons.append(f"{waited:.0f}s between attempts")
+    last = record.attempts[-1]
+    if last.first_byte_s is not None and last.first_byte_s - last.start_s > 0.5 * (last.end_s - last.start_s):
+        reasons.append("late first byte")
+    if last.median_bps and record.rate_bps < last.median_bps / 2 and not reasons:
+        reasons.append("below half the median rate")
+    return ", ".join(reasons) or "size"
+
+
+_REASONS = (
+    ("straggler", "cancelled as straggler"),
+    ("lost", "lost to a second stream"),
+    ("stalled", "stalled"),
+    ("expired", "link expired"),
+    ("error", "error"),
+)
+
+
+def retries(record: FileRecord) -> int:
+    """Attempts that followed a failed one; a cancelled straggler's is none, nor is a second stream."""
+    if len(record.attempts) < 2:  # nearly every entry
+        return 0
+    own = [one for one in record.attempts if not one.helper]
+    return sum(one.outcome in _FAILED for one in own[:-1])
+
+
+_FAILED = {"stalled", "error", "expired"}
+
+
+def mitigations(record: FileRecord) -> list[Mitigation]:
+    """What each cancelled attempt of ``record`` saved or cost, the last one first."""
+    return [
+        Mitigation(
+            path=record.path,
+            attempt=one.attempt.n,
+            rate_bps=one.rate_bps,
+            elapsed_s=one.attempt.end_s - one.attempt.start_s,
+            cancelled_s=one.attempt.end_s,
+            projected_s=one.projected_s,
+            finish_s=record.end_s if record.status == "done" else None,
+            saved_s=one.saved_s,
+            wasted_bytes=one.wasted_bytes,
+        )
+        for one in verdicts(record)
+    ]

@@ -1,0 +1,123 @@
+"""Where a run's files are: its destinations, cfetch's own directory, and the timeline in it."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from itertools import combinations
+from pathlib import Path, PurePath, PurePosixPath
+from typing import NamedTuple
+
+from cfetch.config.kinds import is_object_store
+from cfetch.config.settings import Settings
+from cfetch.errors import ConfigError
+from cfetch.storage.directory import STATE_NAME, local_fault
+from cfetch.timeline.heartbeat import Heartbeats
+from cfetch.timeline.store import TIMELINE
+
+__all__ = ["Places", "is_shared", "make_private", "own_directory", "places", "roots", "timeline"]
+
+
+class Places(NamedTuple):
+    """The destinations as they were given, directories absolute and object stores as URLs; and the state."""
+
+    roots: tuple[str | Path, ...]
+    state: Path
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """The destinations that are directories."""
+        return tuple(root for root in self.roots if isinstance(root, Path))
+
+
+def places(settings: Settings) -> Places:
+    """Where ``settings`` say that the files go, and what cfetch keeps.
+
+    Raises:
+        ConfigError: two destinations are the same or one lies in the other, or nothing can hold the state.
+    """
+    found = roots(settings.to)
+    if settings.state:
+        return Places(found, Path(settings.state).absolute())
+    directories = [root for root in found if isinstance(root, Path)]
+    if not directories:
+        raise ConfigError(
+            f"to is {', '.join(settings.to)}, and cfetch keeps its own files in a directory: name one with "
+            "--state"
+        )
+    states = [directory / STATE_NAME for directory in directories]
+    there = (state for state in states if (state / TIMELINE).is_dir())  # in whichever order they are given
+    return Places(found, next(there, states[0]))
+
+
+def roots(to: Sequence[str]) -> tuple[str | Path, ...]:
+    """The destinations: directories as absolute paths, object stores as URLs without a slash at the end.
+
+    Raises:
+        ConfigError: two are the same or one lies in the other, through links as well.
+    """
+    found = tuple(one.rstrip("/") if is_object_store(one) else Path(one).absolute() for one in to)
+    real = [_real(root) for root in found]
+    for (one, here), (other, there) in combinations(zip(to, real, strict=True), 2):
+        if here == there or _is_same(here, there):
+            raise ConfigError(f"to names {one} and {other}, which are the same; give each destination once")
+        for inner, outer, within in ((one, other, (here, there)), (other, one, (there, here))):
+            if within[0].is_relative_to(within[1]):
+                raise ConfigError(f"to names {inner}, which lies in {outer}; give each a place of its own")
+    return found
+
+
+def _real(root: str | Path) -> PurePath:
+    return Path(os.path.realpath(root)) if isinstance(root, Path) else PurePosixPath(root)
+
+
+def _is_same(here: PurePath, there: PurePath) -> bool:
+    try:
+        return isinstance(here, Path) and isinstance(there, Path) and here.samefile(there)
+    except OSError:  # one of them is not there yet
+        return False
+
+
+def timeline(settings: Settings) -> tuple[Path, list[Path], Heartbeats]:
+    """What ``open_table`` and ``open_existing`` are to be given. Raises ConfigError."""
+    found = places(settings)
+    heartbeats = Heartbeats(interval_s=settings.heartbeat_interval, misses=settings.heartbeat_misses)
+    return found.state, [root / STATE_NAME for root in found.directories], heartbeats
+
+
+def is_shared(settings: Settings) -> bool:
+    """Whether plans of other destinations may stand on the same timeline. Raises ConfigError."""
+    found = places(settings)
+    return found.state not in (root / STATE_NAME for root in found.directories)
+
+
+def own_directory(stack: ExitStack, state: Path, instant: str) -> Path:
+    """Where the manifest is frozen, until ``stack`` ends; nobody else looks there. Raises LocalFault."""
+    directory = state / "plans" / f".{instant}"
+    try:
+        make_private(directory)
+    except OSError as error:
+        raise local_fault(error, f"cannot write to {state}") from None
+    stack.callback(_remove, directory, state)
+    return directory
+
+
+def make_private(directory: Path) -> None:
+    """A directory of the state; all that are missing are made for their owner only, whatever the umask."""
+    for is_last in (False, False, True):
+        missing = [one for one in (directory, *directory.parents) if not one.exists()]
+        try:
+            for one in reversed(missing):
+                one.mkdir(mode=0o700, exist_ok=True)
+            return
+        except FileNotFoundError:  # another run has just tidied up an empty one above
+            if is_last:
+                raise
+
+
+def _remove(directory: Path, state: Path) -> None:
+    """A directory of ours goes, and those above that nothing else has come to live in."""
+    shutil.rmtree(directory, ignore_errors=True)
+    for above in (directory.parent, state):
+        with suppress(OSError):
+            above.rmdir()

@@ -1,0 +1,120 @@
+"""Fresh links: which of the ways to one a run has, and who is asked for a SQL statement's links."""
+
+import asyncio
+import random
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+from cfetch.clock import Clock
+from cfetch.config.settings import Settings
+from cfetch.errors import ConfigError
+from cfetch.manifest.plan import Plan, freeze
+from cfetch.run.open_manifest import is_url
+from cfetch.secret import SecretText, SecretUrl
+from cfetch.storage.directory import local_fault
+from cfetch.wire.document import fetch_document, statement_chunks
+from cfetch.wire.http import HttpTransport, Transport
+from cfetch.wire.network import Network
+from cfetch.wire.refresh import CommandRefresher, ManifestRefresher, StatementRefresher, UrlRefresher
+
+__all__ = ["Origin", "Renewal", "StatementApi"]
+
+
+class StatementApi:
+    """Who to ask for links of a SQL statement's result, if anybody."""
+
+    def __init__(self, settings: Settings, env: Mapping[str, str], network: Network, clock: Clock) -> None:
+        self._host = settings.statement_host or env.get("DATABRICKS_HOST")
+        self._token = env.get("DATABRICKS_TOKEN")
+        self._network = network
+        self._clock = clock
+        if settings.statement_host and not self._token:
+            raise ConfigError("--statement-host needs a token in the environment variable DATABRICKS_TOKEN")
+
+    def chunks(self, statement_id: str, transport: Transport) -> Callable[[int], Awaitable[bytes]] | None:
+        """How to ask; None without host and token."""
+        if not self._host or not self._token:
+            return None
+        token = SecretText(self._token)
+        return statement_chunks(
+            self._host, token, statement_id, transport=transport, clock=self._clock, jitter=random.random
+        )
+
+    def blocking(self, statement_id: str) -> Callable[[int], bytes] | None:
+        """How to ask while the manifest is read, before there is a loop."""
+        if not self._host or not self._token:
+            return None
+
+        async def ask(index: int) -> bytes:
+            transport = HttpTransport(connect_timeout_s=10.0, network=self._network)
+            try:
+                chunk = self.chunks(statement_id, transport)
+                assert chunk is not None
+                return await chunk(index)
+            finally:
+                await transport.close()
+
+        return lambda index: asyncio.run(ask(index))
+
+
+class Origin(NamedTuple):
+    """A manifest's name, the statement whose result it is, if any, and what its URLs are relative to."""
+
+    manifest: str
+    statement_id: str | None
+    base_url: str | None
+
+
+class Renewal:
+    """Which of the ways to a fresh link this run has."""
+
+    def __init__(
+        self,
+        manifest: str,
+        statement_id: str | None,
+        base_url: str | None,
+        api: StatementApi,
+        stack: ExitStack,
+    ) -> None:
+        self._manifest = manifest
+        self._statement_id = statement_id
+        self._base_url = base_url
+        self._api = api
+        self._stack = stack
+
+    @property
+    def origin(self) -> Origin:
+        """What another process needs to make one like it."""
+        return Origin(self._manifest, self._statement_id, self._base_url)
+
+    def refresher(self, settings: Settings, transport: Transport, clock: Clock) -> UrlRefresher | None:
+        """The user's command first, then the statement's API, then the manifest's own URL."""
+        if settings.refresh_command:
+            return CommandRefresher(settings.refresh_command)
+        chunks = self._api.chunks(self._statement_id, transport) if self._statement_id else None
+        if chunks is not None:
+            return StatementRefresher(chunks, clock)
+        if not is_url(self._manifest):
+            return None
+        url = SecretUrl(self._manifest)
+
+        async def reread() -> Plan:
+            try:
+                with tempfile.TemporaryDirectory(prefix="cfetch-") as name, tempfile.TemporaryFile() as spool:
+                    await fetch_document(url, spool, transport=transport, clock=clock, jitter=random.random)
+                    return await asyncio.to_thread(
+                        freeze,
+                        spool,
+                        name=str(url),
+                        directory=Path(name),
+                        base_url=self._base_url,
+                    )
+            except OSError as error:
+                raise local_fault(error, "cannot keep the manifest that was read again") from None
+
+        refresher = ManifestRefresher(reread, clock)
+        self._stack.callback(refresher.close)
+        return refresher

@@ -1,0 +1,110 @@
+"""A manifest by the name that a person gives it: a path, an http(s) URL, or ``-`` for standard input."""
+
+import asyncio
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from cfetch.clock import Clock, SystemClock
+from cfetch.errors import LocalFault, SourceError, UsageError
+from cfetch.manifest.plan import Plan, freeze
+from cfetch.secret import SecretUrl, printable
+from cfetch.wire.document import fetch_document
+from cfetch.wire.http import HttpTransport
+from cfetch.wire.network import DIRECT, Network
+
+__all__ = ["frozen", "is_url", "open_manifest", "shown_name"]
+
+CONNECT_TIMEOUT_S = 10.0
+
+
+def is_url(manifest: str) -> bool:
+    """Whether it is to be fetched."""
+    return manifest.lower().startswith(("http://", "https://"))
+
+
+def shown_name(manifest: str) -> str:
+    """What messages call it, without secrets."""
+    if manifest == "-":
+        return "stdin"
+    return str(SecretUrl(manifest)) if "://" in manifest else printable(manifest)
+
+
+@contextmanager
+def open_manifest(
+    manifest: str, clock: Clock | None = None, *, network: Network = DIRECT
+) -> Iterator[BinaryIO]:
+    """The manifest as a seekable binary file.
+
+    Raises:
+        UsageError: it cannot be had.
+    """
+    if manifest != "-" and not is_url(manifest):
+        with _opened(manifest) as file:
+            yield file
+        return
+    with tempfile.TemporaryFile() as spool:
+        try:
+            if manifest == "-":
+                shutil.copyfileobj(sys.stdin.buffer, spool)
+                if spool.tell() == 0:  # a pipeline whose first command failed must not look like a good run
+                    raise UsageError("standard input is empty; did the command before it fail?")
+            else:
+                asyncio.run(_fetch(SecretUrl(manifest), spool, clock or SystemClock(), network))
+            spool.seek(0)
+        except SourceError as error:
+            raise UsageError(f"cannot read the manifest {shown_name(manifest)}: {error}") from None
+        except OSError as error:
+            raise LocalFault(
+                f"cannot keep {shown_name(manifest)} in a temporary file: {error.strerror}"
+            ) from None
+        yield spool
+
+
+def _opened(manifest: str) -> BinaryIO:
+    try:
+        file = Path(manifest).open("rb")  # noqa: SIM115 - handed over to a with
+    except OSError as error:
+        raise UsageError(f"cannot read the manifest {shown_name(manifest)}: {error.strerror}") from None
+    if not file.seekable():
+        file.close()
+        raise UsageError(f"{shown_name(manifest)} is a pipe; give it as standard input with -")
+    return file
+
+
+async def _fetch(url: SecretUrl, sink: BinaryIO, clock: Clock, network: Network) -> None:
+    transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
+    try:
+        await fetch_document(url, sink, transport=transport, clock=clock, jitter=random.random)
+    finally:
+        await transport.close()
+
+
+@contextmanager
+def frozen(
+    manifest: str,
+    *,
+    base_url: str | None = None,
+    progress: Callable[[int], None] | None = None,
+    network: Network = DIRECT,
+) -> Iterator[Plan]:
+    """The manifest validated as a whole, in a temporary directory that only its owner can read.
+
+    Raises:
+        UsageError: it cannot be had, or has faults.
+        LocalFault: this machine cannot hold it.
+    """
+    with (
+        open_manifest(manifest, network=network) as source,
+        tempfile.TemporaryDirectory(prefix="cfetch-") as directory,
+    ):
+        plan = freeze(
+            source, name=shown_name(manifest), directory=Path(directory), progress=progress, base_url=base_url
+        )
+        with plan:
+            yield plan

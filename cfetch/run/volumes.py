@@ -1,0 +1,132 @@
+"""The destinations of a run: opened, staged in, and made into the lanes that the pool writes through."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from cfetch.clock import Clock
+from cfetch.errors import LocalFault
+from cfetch.manifest.entry import SafePath
+from cfetch.storage.directory import STATE_NAME, LocalVolume, local_fault
+from cfetch.storage.directory_volume import LocalLane
+from cfetch.storage.disk import GuardedDisk
+from cfetch.storage.object_store import ObjectStore
+from cfetch.storage.object_volume import ObjectLane
+from cfetch.storage.volume import Lane
+from cfetch.timeline.attempts import ATTEMPTS, ELSEWHERE
+
+__all__ = ["Volumes"]
+
+
+class Volumes:
+    """Directories and object stores, in the order in which they were given. Close it.
+
+    One that cannot be opened is left out, as long as there are others; ``refused`` says which, and why.
+
+    Raises:
+        UsageError: an object store needs a library that is not installed.
+        LocalFault: none can be opened.
+    """
+
+    def __init__(self, roots: Sequence[str | Path], *, write_timeout_s: float) -> None:
+        """``write_timeout_s``: how long an object store may take to answer."""
+        self.roots = tuple(roots)
+        self.local: list[LocalVolume] = []
+        self.stores: list[str] = []
+        self.refused: list[tuple[str, LocalFault]] = []
+        self._timeout_s = write_timeout_s
+        self._order: list[LocalVolume | ObjectStore] = []
+        try:
+            for root in roots:
+                self._open(root, share=len(roots))
+        except BaseException:
+            self.close()
+            raise
+        if not self._order:
+            raise self.refused[0][1]
+
+    def _open(self, root: str | Path, *, share: int) -> None:
+        try:
+            if isinstance(root, str):
+                self._order.append(ObjectStore(root, timeout_s=self._timeout_s))
+                self.stores.append(root)
+            else:
+                volume = LocalVolume(root, share=share)
+                self.local.append(volume)
+                self._order.append(volume)
+        except LocalFault as fault:
+            self.refused.append((str(root), fault))
+
+    @property
+    def states(self) -> list[Path]:
+        """The state directories on the volumes: attempts lie there."""
+        return [volume.root / STATE_NAME for volume in self.local]
+
+    def free_bytes(self) -> int | None:
+        """What may be written to all of them together; None: one has no bound that is known."""
+        return None if self.stores else sum(volume.free_bytes() for volume in self.local)
+
+    def rooms(self) -> dict[str, int | None]:
+        """The same by volume."""
+        return {str(one.root): one.free_bytes() for one in self.local} | dict.fromkeys(self.stores)
+
+    def existing(self, path: SafePath) -> int | None:
+        """The size of the file at ``path`` on the first directory with one. Raises Blocked, LocalFault."""
+        found = (volume.existing(path) for volume in self.local)
+        return next((size_bytes for size_bytes in found if size_bytes is not None), None)
+
+    def place_of(self, path: Path) -> SafePath | None:
+        """Under which name a manifest could want the file at ``path``; None if under none."""
+        for volume in self.local:
+            if path.is_relative_to(volume.root):
+                return SafePath(str(path.relative_to(volume.root)))
+        return None
+
+    @contextmanager
+    def staged(self, staging: str, instant: str, state: Path) -> Iterator[None]:
+        """Parts are written to ``staging`` below each state directory. Raises LocalFault.
+
+        Those whose volumes have another state directory than the run's are marked: who tidies up there must
+        leave them alone.
+        """
+        with ExitStack() as stack:
+            for volume in self.local:
+                stack.callback(volume.unstage)
+                if volume.root / STATE_NAME != state:
+                    stack.enter_context(_marked(volume.root / STATE_NAME, instant))
+                volume.stage(staging)
+            yield
+
+    def lanes(self, *, durable: bool, clock: Clock, run_id: str, confirm: Callable[[], None]) -> list[Lane]:
+        """Made in the event loop. A single directory is written to by the loop, several by a thread each."""
+        lanes: list[Lane] = []
+        for one in self._order:
+            if isinstance(one, ObjectStore):
+                lanes.append(ObjectLane(one, run_id=run_id, confirm=confirm, monotonic=clock.monotonic))
+            elif len(self._order) == 1:
+                lanes.append(LocalLane(one, durable=durable))
+            else:
+                disk = GuardedDisk(str(one.root), clock.monotonic)
+                lanes.append(LocalLane(one, durable=durable, disk=disk))
+        return lanes
+
+    def close(self) -> None:
+        """Remove what is empty of ours, and give the descriptors back."""
+        for volume in self.local:
+            volume.close()
+
+
+@contextmanager
+def _marked(state: Path, instant: str) -> Iterator[None]:
+    """Keep those who tidy up a timeline in ``state`` away from this run's parts."""
+    mark = state / ATTEMPTS / instant / ELSEWHERE
+    try:
+        mark.touch(0o600)
+    except OSError as error:
+        raise local_fault(error, f"cannot write to {state}") from None
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            mark.unlink()
+            mark.parent.rmdir()

@@ -1,0 +1,133 @@
+"""The driver's side of ``cfetch.feed``: offsets, what a trigger takes, and which tasks that makes.
+
+It lives in a process of Spark's own beside the driver, for as long as the query does.
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from cfetch.errors import UsageError
+from cfetch.secret import printable
+from cfetch.spark.frames.feed_pull import Pull, manifest_name, number_of
+from cfetch.spark.frames.feed_source import Feed, Span, read_span, receipts_of
+from cfetch.spark.frames.manifest_directory import START, Mark, fair, manifests, walk
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["FeedReader", "PulledReader"]
+
+SPAN_LINES = 200  # 0.6 s of 50 ms each by 16 at a time: a task's own 50 ms are little beside it
+Offset = dict[str, list[int]]  # lines and bytes by the manifest's name, as JSON has it
+
+
+class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """``most``: so many files a trigger; None is all that there are."""
+
+    def __init__(self, feed: Feed, most: int | None) -> None:
+        self._feed = feed
+        self._most = most
+        self._target: dict[str, int] | None = None
+
+    def initialOffset(self) -> Offset:  # noqa: N802 - as all of these, Spark's name
+        """Nothing was read of anything."""
+        return {}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """A row is a file."""
+        return ReadAllAvailable() if self._most is None else ReadMaxRows(self._most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """What comes later is another run's. Raises LocalFault."""
+        self._target = manifests(self._feed.path)
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        """How far a trigger goes from ``start``. Raises UsageError, LocalFault."""
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        sizes = self._target if self._target is not None else manifests(self._feed.path)
+        ends = {name: self._walk(name, _mark(start, name), size, most) for name, size in sizes.items()}
+        new = {name: end.lines - _mark(start, name).lines for name, end in ends.items()}
+        if most is not None:
+            new = fair({name: lines for name, lines in new.items() if lines}, most)
+            ends = {name: self._walk(name, _mark(start, name), sizes[name], new[name]) for name in new}
+        return start | {name: list(end) for name, end in ends.items() if new[name]}
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        """The same for the same offsets. Raises UsageError, LocalFault."""
+        return [span for name in end for span in self._spans(name, _mark(start, name), _mark(end, name))]
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        """See ``read_span``."""
+        assert isinstance(partition, Span)
+        return read_span(self._feed, partition)
+
+    def commit(self, end: Offset) -> None:
+        """Nobody asks for what is before ``end`` again: its receipts go."""
+        for name in end:
+            with suppress(OSError):
+                for path in list(receipts_of(self._feed, name).iterdir()):
+                    if int(path.name.partition("-")[2]) <= _mark(end, name).bytes:
+                        shutil.rmtree(path, ignore_errors=True)
+
+    def _walk(self, name: str, begin: Mark, end_bytes: int, most: int | None) -> Mark:
+        return walk(self._feed.path / name, begin, end_bytes, most)
+
+    def _spans(self, name: str, begin: Mark, end: Mark) -> Iterator[Span]:
+        while begin.bytes < end.bytes:
+            middle = self._walk(name, begin, end.bytes, SPAN_LINES)
+            if middle == begin:
+                shown = printable(str(Path(self._feed.path, name)))
+                raise UsageError(f"{shown} has lost lines that a trigger was to read; put them back")
+            yield Span(name, begin, middle)
+            begin = middle
+
+
+class PulledReader(FeedReader):
+    """The same over a feed: a trigger is one manifest, which ``Pull`` makes when it is asked for."""
+
+    def __init__(self, feed: Feed, most: int | None, pull: Pull) -> None:
+        super().__init__(feed, most)
+        self._pull = pull
+        self._is_bounded = False
+        self._is_over = False
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """It ends where once there was nothing new."""
+        self._is_bounded = True
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        """One manifest further. Raises SourceError, FeedError, Held, LocalFault."""
+        if self._is_over:
+            return start
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        number = self._pull.next(_trigger(start), most)
+        if number is None:
+            self._is_over = self._is_bounded
+            return start
+        name = manifest_name(number)
+        end = walk(self._feed.path / name, START, (self._feed.path / name).stat().st_size, None)
+        return {name: list(end)}
+
+    def commit(self, end: Offset) -> None:
+        """Nobody asks for what is before ``end`` again."""
+        super().commit(end)
+        self._pull.forget(_trigger(end))
+
+
+def _trigger(offset: Offset) -> int:
+    return max(map(number_of, offset), default=0)
+
+
+def _mark(offset: Offset, name: str) -> Mark:
+    return Mark(*offset.get(name, START))

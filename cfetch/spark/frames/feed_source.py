@@ -1,0 +1,164 @@
+"""``spark.readStream.format("cfetch.feed")``: a feed, or a directory of manifests, as a stream of files.
+
+An offset says for each manifest how many of its lines, and bytes, were read. A trigger takes what is new,
+or a fair share of it for each manifest; spans of lines are the partitions, and the same offsets give the
+same spans. A span is a batch that is brought once (``once``), so what Spark repeats after a crash asks
+for nothing again. Its receipt goes when Spark has committed it.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import pyspark
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from cfetch.errors import ConfigError, UsageError
+from cfetch.events import FileRecord
+from cfetch.feed.backends.segment_index import INDEX_NAME
+from cfetch.manifest.entry import Entry
+from cfetch.spark.frames.frame import keep, work_of
+from cfetch.spark.frames.manifest_directory import Line, Mark, read_text
+from cfetch.spark.frames.once import bring_once
+from cfetch.spark.frames.options import Options, read_options
+from cfetch.spark.frames.rows import COLUMNS, CONTENT, FileRow, arrow_batches
+from cfetch.spark.task import Work
+from cfetch.spark.work_file import Batch
+from cfetch.storage.files import on_disk
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Feed", "FeedSource", "Span", "feed_of", "is_feed", "read_span", "receipts_of"]
+
+OLDEST_SPARK = (4, 2)  # the first that asks a Python source for no more than a trigger may take
+
+
+class Feed(NamedTuple):
+    """What reader and tasks know: ``path`` holds the manifests, ``directory`` the receipts."""
+
+    path: Path
+    directory: Path
+    work: Work
+    content_bytes: int | None
+
+
+class Span(InputPartition):
+    """Lines of a manifest: a batch."""
+
+    def __init__(self, manifest: str, begin: Mark, end: Mark) -> None:
+        self.manifest = manifest
+        self.begin = begin
+        self.end = end
+
+
+class FeedSource(DataSource):
+    """See docs/data-source.md. ``slots``: how many tasks run at a time, as far as that is known."""
+
+    slots = 2
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format`` is given."""
+        return "cfetch.feed"
+
+    def schema(self) -> str:
+        """Raises ConfigError."""
+        options = self._read()
+        columns = f"manifest string, {COLUMNS}"
+        return columns if options.content_bytes is None else f"{columns}, {CONTENT}"
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's names
+        """Raises UsageError, LocalFault."""
+        if tuple(map(int, re.findall(r"\d+", pyspark.__version__)[:2])) < OLDEST_SPARK:
+            raise UsageError(
+                f"cfetch.feed needs pyspark {'.'.join(map(str, OLDEST_SPARK))} or newer, and this is "
+                f"{pyspark.__version__}: pip install --upgrade 'cfetch[spark]'"
+            )
+        from cfetch.spark.frames.feed_pull import Pull
+        from cfetch.spark.frames.feed_reader import FeedReader, PulledReader
+
+        options = self._read()
+        text = options.own.get("maxfilespertrigger")
+        most = None if text is None else int(text)
+        feed = feed_of(options, slots=self.slots)
+        if is_feed(options.own["path"]):
+            pull = Pull(feed.path, options.own["path"], options.settings, options.env)
+            return PulledReader(feed, most, pull)
+        return FeedReader(feed, most)
+
+    def _read(self) -> Options:
+        options = read_options(self.options, "maxfilespertrigger", needed="path")
+        most = options.own.get("maxfilespertrigger", "1")
+        if not re.fullmatch("[1-9][0-9]{0,8}", most):
+            raise ConfigError("option maxFilesPerTrigger must be a whole number from 1")
+        if not (options.own["path"].startswith("/") or is_feed(options.own["path"])):
+            raise ConfigError(
+                "option path must be a feed, or the absolute path of a directory that all executors see"
+            )
+        return options
+
+
+def is_feed(path: str) -> bool:
+    """Whether it is a feed's name, and not that of a directory of manifests."""
+    return "://" in path or (Path(path) / INDEX_NAME).is_file()
+
+
+def feed_of(options: Options, *, slots: int) -> Feed:
+    """Its directories are there afterwards. Raises LocalFault."""
+    directory = keep(options, "feeds", options.own["path"])
+    path = options.own["path"]
+    if is_feed(path):
+        own = directory / "pulled"
+        return Feed(own, directory, work_of(options, directory, str(own), slots=slots), options.content_bytes)
+    work = work_of(options, directory, path, slots=slots)
+    return Feed(Path(path), directory, work, options.content_bytes)
+
+
+def receipts_of(feed: Feed, manifest: str) -> Path:
+    """A directory for each span of a manifest: ``<first byte>-<end>``."""
+    return feed.directory / hashlib.sha256(manifest.encode()).hexdigest()[:32]
+
+
+def read_span(feed: Feed, span: Span) -> Iterator["pa.RecordBatch"]:
+    """On an executor: bring the files of a span, unless that was done, then tell what became of them.
+
+    Raises:
+        LocalFault: this executor cannot do the work.
+    """
+    text = read_text(feed.path / span.manifest, span.begin, span.end, feed.work.settings.base_url)
+    entries = list({line.entry.path: line.entry for line in reversed(text.lines) if line.entry}.values())[
+        ::-1
+    ]
+    receipts = receipts_of(feed, span.manifest) / f"{span.begin.bytes}-{span.end.bytes}"
+    with on_disk(receipts):
+        receipts.mkdir(0o700, parents=True, exist_ok=True)
+    work = msgspec.structs.replace(feed.work, headers=text.headers, receipts=str(receipts))
+    task = int(hashlib.sha256(str(receipts).encode()).hexdigest()[:14], 16)  # no other span's
+    records = bring_once(work, Batch(entries, work.at_a_time), 0, task=task)
+    rows = _rows(span.manifest, text.lines, {record.path: record for record in records})
+    return arrow_batches(rows, Path(work.root), content_bytes=feed.content_bytes, manifest=True)
+
+
+def _rows(manifest: str, lines: list[Line], records: dict[str, FileRecord]) -> Iterator[FileRow]:
+    """A row for each line. Of lines that name one file the first is asked for."""
+    first: dict[str, Entry] = {}
+    for line in lines:
+        if line.entry is None:
+            yield FileRow(line.number, error=line.error, manifest=manifest)
+            continue
+        entry, record = line.entry, records[line.entry.path]
+        other = first.setdefault(entry.path, entry)
+        if other is entry:
+            yield FileRow(line.number, entry.digest, record, manifest=manifest)
+        elif (entry.size_bytes, entry.digest) == (other.size_bytes, other.digest):
+            status = "skipped" if record.status == "done" else record.status
+            again = msgspec.structs.replace(record, status=status, size_bytes=record.bytes)
+            yield FileRow(line.number, entry.digest, again, manifest=manifest)
+        else:
+            error = f"line {other.id + 1} states another size or hash for the same path; give it another path"
+            yield FileRow(line.number, error=error, manifest=manifest)

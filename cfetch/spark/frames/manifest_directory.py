@@ -1,0 +1,149 @@
+"""A growing directory of JSON Lines manifests: how far each was read, what is new, and whose turn it is.
+
+A position in a manifest is lines and bytes. Only whole lines count: one that its writer has not ended yet
+is met by the next look.
+"""
+
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from cfetch.errors import ManifestError, UsageError
+from cfetch.manifest.entry import Entry
+from cfetch.manifest.faults import BrokenDocumentError
+from cfetch.manifest.fields import Headers
+from cfetch.manifest.formats.json_lines import is_header
+from cfetch.manifest.reading import Reading
+from cfetch.manifest.source import MAX_ROW_CHARS, Source
+from cfetch.manifest.strict_json import decode_text
+from cfetch.secret import printable
+from cfetch.storage.files import on_disk
+
+__all__ = ["START", "Line", "Mark", "Text", "fair", "manifests", "read_text", "walk"]
+
+ENDING = ".jsonl"
+WINDOW_BYTES = 1 << 20
+
+
+class Mark(NamedTuple):
+    """So many lines, which are so many bytes."""
+
+    lines: int
+    bytes: int
+
+
+START = Mark(0, 0)
+
+
+class Line(NamedTuple):
+    """A line that is no header: its number from 0, and the entry or what is wrong with it."""
+
+    number: int
+    entry: Entry | None
+    error: str | None
+
+
+class Text(NamedTuple):
+    """What a piece of a manifest states; ``headers`` go with every request."""
+
+    headers: Headers
+    lines: list[Line]
+
+
+def manifests(directory: Path) -> dict[str, int]:
+    """The manifests by name, with their bytes now; those with a dot before it are not ready.
+
+    Raises LocalFault.
+    """
+    with on_disk(directory):
+        found = sorted(path for path in directory.iterdir() if path.name.endswith(ENDING))
+        return {path.name: path.stat().st_size for path in found if path.name[0] != "." and path.is_file()}
+
+
+def walk(path: Path, begin: Mark, end_bytes: int, most_lines: int | None) -> Mark:
+    """Go on by whole lines, as far as ``end_bytes`` and by at most ``most_lines``.
+
+    Raises:
+        UsageError: the manifest is shorter than what was read of it.
+        LocalFault: it cannot be read.
+    """
+    if end_bytes < begin.bytes:
+        raise UsageError(
+            f"{printable(str(path))} has {end_bytes:,} bytes, and {begin.bytes:,} were read: the manifests "
+            "of a feed only grow; put it back, or add what is new as another file"
+        )
+    lines, at = 0, begin.bytes
+    with on_disk(path), path.open("rb") as file:
+        position = file.seek(begin.bytes)
+        while most_lines is None or lines < most_lines:
+            window = file.read(min(WINDOW_BYTES, end_bytes - position))
+            if not window:
+                break
+            count = window.count(b"\n")
+            if most_lines is not None and count > most_lines - lines:
+                count, cut = most_lines - lines, -1
+                for _ in range(count):
+                    cut = window.index(b"\n", cut + 1)
+            else:
+                cut = window.rfind(b"\n")
+            lines += count
+            at = position + cut + 1 if count else at
+            position += len(window)
+    return Mark(begin.lines + lines, at)
+
+
+def fair(waiting: Mapping[str, int], most: int) -> dict[str, int]:
+    """How much of each may be taken, together at most ``most``: the same; what one leaves the others get."""
+    taken: dict[str, int] = {}
+    for position, name in enumerate(sorted(waiting, key=lambda one: waiting[one])):
+        share = -(-most // (len(waiting) - position))
+        taken[name] = min(waiting[name], share)
+        most -= taken[name]
+    return taken
+
+
+def read_text(path: Path, begin: Mark, end: Mark, base_url: str | None) -> Text:
+    """The lines from ``begin`` to ``end``. The manifest's first line may be a header for all of them.
+
+    Raises:
+        UsageError: ``base_url`` is none.
+        LocalFault: the manifest cannot be read.
+    """
+    with on_disk(path), path.open("rb") as file:
+        first = file.readline(MAX_ROW_CHARS)
+        file.seek(begin.bytes)
+        text = file.read(end.bytes - begin.bytes)
+    header = first if _states_header(first) else b""
+    numbered = enumerate(text.split(b"\n")[:-1], begin.lines)
+    lines = [
+        _line(number, line, header, base_url)
+        for number, line in numbered
+        if line.strip() and not (header and number == 0)
+    ]
+    return Text(_read(header, base_url)[1].document.headers, lines)
+
+
+def _states_header(line: bytes) -> bool:
+    try:
+        return is_header(decode_text(line.decode(), 1))
+    except (BrokenDocumentError, UnicodeDecodeError):
+        return False
+
+
+def _line(number: int, line: bytes, header: bytes, base_url: str | None) -> Line:
+    entries, reading = _read(header + line, base_url)
+    try:
+        reading.faults.raise_if_any("the feed")
+    except ManifestError as error:
+        return Line(number, None, "; ".join(problem.message for problem in error.problems))
+    if not entries:
+        return Line(number, None, "it has no url; a header is only the first line of a manifest")
+    return Line(number, msgspec.structs.replace(entries[0], id=number), None)
+
+
+def _read(text: bytes, base_url: str | None) -> tuple[list[Entry], Reading]:
+    reading = Reading(Source(BytesIO(text), "the feed"), "jsonl", base_url)
+    return list(reading), reading

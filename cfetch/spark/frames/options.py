@@ -1,0 +1,87 @@
+"""The options of the data sources: a few of their own, and every setting that means something to a task."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import NamedTuple
+
+from cfetch.config.kinds import is_object_store
+from cfetch.config.layers import ENV_PREFIX, resolve
+from cfetch.config.settings import KINDS, Settings
+from cfetch.config.units import parse_size
+from cfetch.errors import ConfigError
+from cfetch.secret import printable
+from cfetch.wire.network import NETWORK_ENV
+
+__all__ = ["Options", "read_options"]
+
+CONTENT_LIMIT = (
+    "1MiB"  # a column of bodies costs four times the processor time of files; see docs/data-source.md
+)
+MOST_CONTENT_BYTES = 1 << 30  # Arrow holds 2 GiB of a column in a batch
+NOT_HERE = {  # of a run's screen, its timeline or several volumes: a data source has none of them
+    *("batch_share", "color", "dry_run", "engine", "explain", "failed_from", "heartbeat_interval"),
+    *("heartbeat_misses", "json", "log_format", "metrics", "placement", "placement_deadline", "quiet"),
+    *("spark_master", "statement_host", "write_timeout"),
+}
+
+
+class Options(NamedTuple):
+    """``own`` are the source's own, by name. ``content_bytes`` None: no column of contents."""
+
+    own: dict[str, str]
+    settings: Settings
+    env: dict[str, str]
+    content_bytes: int | None
+
+    @property
+    def root(self) -> Path:
+        """Where the files go."""
+        return Path(self.settings.to[0])
+
+
+def read_options(options: Mapping[str, str], *own: str, needed: str) -> Options:
+    """``own`` names what else a source knows; ``needed`` must be among the options, as must ``to``.
+
+    Raises:
+        ConfigError: an option is unknown, missing, or out of its range.
+    """
+    names = {needed, *own, "content", "content_limit"}
+    flags = {key: value for key, value in options.items() if key not in names}
+    for key in flags:
+        if key not in KINDS:
+            near = get_close_matches(key, {*names, *KINDS} - NOT_HERE, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(f"there is no option {printable(key)!r}{hint}")
+        if key in NOT_HERE:
+            raise ConfigError(f"option {key} means nothing to a data source; leave it out")
+    for key in (needed, "to"):
+        if not options.get(key):
+            raise ConfigError(f"option {key} is missing")
+    if options[needed] == "-":
+        raise ConfigError(f"option {needed} must name a file or a URL: a data source has no standard input")
+    env = {key: value for key, value in os.environ.items() if key.startswith(ENV_PREFIX)}
+    settings = resolve(flags=flags, env=env).settings
+    if len(settings.to) > 1 or is_object_store(settings.to[0]) or not settings.to[0].startswith("/"):
+        raise ConfigError("option to must be one directory that all executors see, as an absolute path")
+    return Options(
+        own={key: value for key, value in options.items() if key in {needed, *own}},
+        settings=replace(settings, statement_host=None),  # tasks have no token for it
+        env={name: os.environ[name] for name in NETWORK_ENV if name in os.environ},
+        content_bytes=_content_bytes(options),
+    )
+
+
+def _content_bytes(options: Mapping[str, str]) -> int | None:
+    wanted = options.get("content", "false").strip().lower()
+    if wanted not in ("true", "false"):
+        raise ConfigError("option content must be true or false")
+    try:
+        limit = parse_size(options.get("content_limit", CONTENT_LIMIT))
+    except ValueError as error:
+        raise ConfigError(f"option content_limit: {error}") from None
+    if limit > MOST_CONTENT_BYTES:
+        raise ConfigError("option content_limit is at most 1GiB; read larger files where they are")
+    return limit if wanted == "true" else None

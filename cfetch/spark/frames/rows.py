@@ -1,0 +1,143 @@
+"""The rows of the data sources: one for each file, as Arrow batches."""
+
+import os
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cfetch.errors import Blocked
+from cfetch.events import FileRecord
+from cfetch.manifest.entry import Digest, SafePath
+from cfetch.secret import printable
+from cfetch.storage.directory import LocalVolume, local_fault
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["COLUMNS", "CONTENT", "FileRow", "arrow_batches"]
+
+COLUMNS = (
+    "id long, path string, size_bytes long, hash struct<algorithm: string, hex: string>, status string, "
+    "verified string, volume string, started timestamp, ended timestamp, elapsed_s double, rate_bps double, "
+    "stragglers int, attempts int, error_kind string, error string"
+)
+"""As Spark reads it. Sizes are bytes, rates bytes per second; ``hash`` is the manifest's."""
+
+CONTENT = "content binary"
+ROWS = 1000  # of an Arrow batch; Spark's own limit of records is ten times that
+CONTENT_BYTES = 32 << 20  # of an Arrow batch: they are in memory several times on their way
+
+
+class FileRow(NamedTuple):
+    """What there is to say of one file; ``record`` None: ``error`` says why it could not be asked for."""
+
+    id: int
+    digest: Digest | None = None
+    record: FileRecord | None = None
+    error: str | None = None
+    manifest: str | None = None
+
+
+def arrow_batches(
+    rows: Iterable[FileRow], root: Path, *, content_bytes: int | None, manifest: bool = False
+) -> Iterator["pa.RecordBatch"]:
+    """``content_bytes``: files up to that size bring their content; None: there is no such column.
+
+    Raises:
+        LocalFault: a file cannot be read.
+    """
+    volume = LocalVolume(root)
+    try:
+        found: list[dict[str, Any]] = []
+        size_bytes = 0
+        for row in rows:
+            values = _values(row, volume)
+            if content_bytes is not None:
+                values["content"] = content = _content(volume, row, content_bytes)
+                size_bytes += len(content or b"")
+            found.append(values | ({"manifest": row.manifest} if manifest else {}))
+            if len(found) == ROWS or size_bytes >= CONTENT_BYTES:
+                yield _batch(found, content=content_bytes is not None, manifest=manifest)
+                found, size_bytes = [], 0
+        if found:
+            yield _batch(found, content=content_bytes is not None, manifest=manifest)
+    finally:
+        volume.close()
+
+
+def _values(row: FileRow, volume: LocalVolume) -> dict[str, Any]:
+    record = row.record
+    if record is None:
+        return {"id": row.id, "status": "failed", "error_kind": "manifest", "error": row.error}
+    is_there = record.status in ("done", "skipped")
+    return {
+        "id": row.id,
+        "path": record.path,
+        "size_bytes": _size_bytes(volume, record) if is_there else record.size_bytes,
+        "hash": None if row.digest is None else {"algorithm": row.digest.algorithm, "hex": row.digest.hex},
+        "status": record.status,
+        "verified": record.verified,
+        "volume": record.volume,
+        "started": datetime.fromtimestamp(record.start_s, UTC),
+        "ended": datetime.fromtimestamp(record.end_s, UTC),
+        "elapsed_s": record.end_s - record.start_s,
+        "rate_bps": record.rate_bps,
+        "stragglers": record.stragglers,
+        "attempts": len(record.attempts),
+        "error_kind": record.error_kind,
+        "error": record.error,
+    }
+
+
+def _size_bytes(volume: LocalVolume, record: FileRecord) -> int | None:
+    if record.status == "done":
+        return record.bytes
+    try:
+        return volume.existing(SafePath(record.path))
+    except Blocked:  # since it was looked at
+        return record.size_bytes
+
+
+def _content(volume: LocalVolume, row: FileRow, most_bytes: int) -> bytes | None:
+    record = row.record
+    if record is None or record.status not in ("done", "skipped"):
+        return None
+    try:
+        descriptor = volume.open_existing(SafePath(record.path))
+        if descriptor is None:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            return file.read() if os.fstat(descriptor).st_size <= most_bytes else None
+    except Blocked:
+        return None
+    except OSError as error:
+        raise local_fault(error, f"cannot read {printable(record.path)}") from None
+
+
+def _batch(rows: list[dict[str, Any]], *, content: bool, manifest: bool) -> "pa.RecordBatch":
+    import pyarrow as pa
+
+    moment = pa.timestamp("us", tz="UTC")
+    fields = [
+        ("id", pa.int64()),
+        ("path", pa.string()),
+        ("size_bytes", pa.int64()),
+        ("hash", pa.struct([("algorithm", pa.string()), ("hex", pa.string())])),
+        ("status", pa.string()),
+        ("verified", pa.string()),
+        ("volume", pa.string()),
+        ("started", moment),
+        ("ended", moment),
+        ("elapsed_s", pa.float64()),
+        ("rate_bps", pa.float64()),
+        ("stragglers", pa.int32()),
+        ("attempts", pa.int32()),
+        ("error_kind", pa.string()),
+        ("error", pa.string()),
+    ]
+    if manifest:
+        fields.insert(0, ("manifest", pa.string()))
+    if content:
+        fields.append(("content", pa.binary()))
+    return pa.RecordBatch.from_pylist(rows, schema=pa.schema(fields))

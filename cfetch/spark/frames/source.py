@@ -1,0 +1,81 @@
+"""``spark.read.format("cfetch")``: a manifest as a data frame, with a row for each file.
+
+``load`` freezes the manifest, on the driver. A partition is a batch of it; reading it brings the batch,
+unless that was done before, and then tells what became of its files.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from cfetch.errors import ConfigError
+from cfetch.spark.frames.frame import Frame, load_frame
+from cfetch.spark.frames.once import bring_once
+from cfetch.spark.frames.options import read_options
+from cfetch.spark.frames.rows import COLUMNS, CONTENT, FileRow, arrow_batches
+from cfetch.spark.work_file import read_batch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["FilesSource"]
+
+
+class FilesSource(DataSource):
+    """See docs/data-source.md. ``slots``: how many tasks run at a time, as far as that is known."""
+
+    slots = 2
+    _frame: Frame | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format`` is given."""
+        return "cfetch"
+
+    def schema(self) -> str:
+        """Asked for once, by ``load``; so the manifest is frozen here, and its faults are told at once.
+
+        Raises UsageError, LocalFault.
+        """
+        options = read_options(self.options, needed="manifest")
+        self._frame = load_frame(options.own["manifest"], options, slots=self.slots)
+        return COLUMNS if options.content_bytes is None else f"{COLUMNS}, {CONTENT}"
+
+    def reader(self, schema: StructType) -> "FilesReader":  # noqa: ARG002 - Spark's name
+        """Made anew for each action, out of what ``schema`` has kept."""
+        if self._frame is None:  # Spark has not asked: somebody gave it another
+            raise ConfigError("the columns are the data source's own; leave .schema(...) out")
+        return FilesReader(self._frame)
+
+
+class BatchNumber(InputPartition):
+    """Of a frame; from 0."""
+
+
+class FilesReader(DataSourceReader):
+    """Of one frame; goes to the executors, with the secrets that a task needs."""
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+
+    def partitions(self) -> list[InputPartition]:
+        """One for each batch."""
+        return [BatchNumber(number) for number in range(self._frame.batches)]
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        """On an executor. Nothing is told before the batch is over, so who stops reading leaves it whole.
+
+        Raises:
+            LocalFault: this executor cannot do the work.
+        """
+        frame, number = self._frame, partition.value
+        if number is None:  # what Spark makes of no partitions
+            return
+        batch = read_batch(Path(frame.work.work_file), number)
+        records = bring_once(frame.work, batch, number, task=number)
+        digests = {entry.id: entry.digest for entry in batch.entries}
+        rows = (FileRow(record.id, digests.get(record.id), record) for record in records)
+        yield from arrow_batches(rows, Path(frame.work.root), content_bytes=frame.content_bytes)

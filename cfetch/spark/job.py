@@ -1,0 +1,168 @@
+"""The job as Spark sees it: a task for each batch, one action, no shuffle, and no RDD, so Connect will do."""
+
+import os
+import re
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cfetch.secret import printable
+from cfetch.spark.task import Copy, Work, do_batch
+from cfetch.spark.work_file import Batch, read_batch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+__all__ = ["SETTINGS", "call_off", "driver_at", "own_words", "slots_of", "start_job", "tag_jobs", "unlike"]
+
+SETTINGS = {
+    # A copy of a task that a slow machine has: copies share the work, and end when the other one has done it.
+    "spark.speculation": "true",
+    "spark.speculation.quantile": "0.75",
+    "spark.speculation.multiplier": "2",
+    "spark.speculation.minTaskRuntime": "60s",  # a single slow file is the task's own matter: see stragglers
+    "spark.speculation.interval": "1s",
+    "spark.task.maxFailures": "8",  # a task goes on where it was; executors on spare machines are lost often
+    "spark.excludeOnFailure.enabled": "true",  # a full disk fails every task in a moment: no more for it
+    "spark.decommission.enabled": "true",  # a machine that is about to be taken gets no new tasks
+}
+ADVISED = ("spark.speculation", "spark.excludeOnFailure.enabled")
+MANY = 1 << 20  # more than any cluster has slots
+EXECUTORS_COME_S = 15.0  # a cluster's are there within that, or it is full, and they come later
+STEADY_S = 1.0
+_OWN_WORDS = re.compile(r"cfetch\.errors\.LocalFault: (.+)")
+
+
+def unlike(spark: "SparkSession") -> list[str]:
+    """Settings that matter to a download and that a session, which somebody else has made, has not."""
+    master = spark.conf.get("spark.master", "") or ""
+    if master.startswith("local"):  # one machine: there is no other for a copy
+        return []
+    return [f"{name}={SETTINGS[name]}" for name in ADVISED if spark.conf.get(name, "false") != SETTINGS[name]]
+
+
+def slots_of(spark: "SparkSession") -> int:
+    """How many tasks run at a time, as far as that is known now; waits a little for a cluster's executors."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.functions import spark_partition_id
+
+    try:
+        context = spark.sparkContext
+    except PySparkException:  # Connect has none, but its server cuts a range into as many parts
+        return max(1, spark.range(MANY).select(spark_partition_id()).distinct().count())
+    if not str(context.master).startswith("local"):
+        _wait_for_executors(context)
+    return max(1, context.defaultParallelism)
+
+
+def driver_at(spark: "SparkSession") -> tuple[str, str | None] | None:
+    """The name by which executors reach this machine, and the address to listen at, where it is another.
+
+    None with Connect: the server knows its own, and not the client's.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        found = spark.sparkContext.getConf()
+    except PySparkException:
+        return None
+    name = found.get("spark.driver.host")
+    return None if name is None else (name, found.get("spark.driver.bindAddress"))
+
+
+def _wait_for_executors(context: Any) -> None:  # noqa: ANN401 - of py4j
+    end_s, before = time.monotonic() + EXECUTORS_COME_S, 1  # the driver is one of them
+    while time.monotonic() < end_s:
+        now = context._jsc.sc().getExecutorMemoryStatus().size()
+        if now == before > 1:
+            return
+        before = now
+        time.sleep(STEADY_S)
+
+
+def own_words(failure: BaseException) -> str | None:
+    """What a task said that could not even leave a receipt; nothing of Spark's."""
+    said = _OWN_WORDS.search(str(failure))
+    return None if said is None else printable(said[1], 1000)
+
+
+def tag_jobs(spark: "SparkSession", tag: str) -> None:
+    """The jobs that this thread begins from now on can be called off by ``tag``."""
+    context = _context(spark)
+    if context is None:
+        spark.addTag(tag)
+    else:
+        context.addJobTag(tag)
+
+
+def call_off(spark: "SparkSession", tag: str) -> None:
+    """End the jobs with ``tag``, from any thread; the tags of a session are known to the giving one alone."""
+    context = _context(spark)
+    with suppress(Exception):  # Spark's own, when it is gone itself
+        if context is None:
+            spark.interruptTag(tag)
+        else:
+            context.cancelJobsWithTag(tag)
+
+
+def _context(spark: "SparkSession") -> Any:  # noqa: ANN401 - None with Connect
+    from pyspark.errors import PySparkException
+
+    try:
+        return spark.sparkContext
+    except PySparkException:
+        return None
+
+
+def start_job(spark: "SparkSession", work: Work, batches: int, tag: str) -> "Future[None]":
+    """Run it in a thread of its own. The future ends when all tasks have, with what ended them early."""
+    future: Future[None] = Future()
+    threading.Thread(
+        target=_run, args=(spark, work, batches, tag, future), name="spark job", daemon=True
+    ).start()
+    return future
+
+
+def _run(spark: "SparkSession", work: Work, batches: int, tag: str, future: "Future[None]") -> None:
+    try:
+        tag_jobs(spark, tag)
+        numbers = spark.range(0, batches, 1, numPartitions=batches)
+        numbers.mapInArrow(_task_of(work), "batch int, files int, failed int").collect()
+    except BaseException as error:  # noqa: BLE001 - it is the follower's
+        future.set_exception(error)
+    else:
+        future.set_result(None)
+
+
+def _batch_of(work: Work, place: int) -> tuple[int, Batch]:
+    """The batch that is ``place``-th to be begun, and its number. Raises LocalFault."""
+    if work.parts is None:
+        return place, read_batch(Path(work.work_file), place)
+    number = work.numbers[place]
+    batch = work.parts.batch(number)
+    return number, batch._replace(sharers=min(batch.sharers, work.at_a_time))
+
+
+def _task_of(work: Work) -> Any:  # noqa: ANN401 - what mapInArrow takes
+    def task(rows: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        executor = f"{os.uname().nodename.partition('.')[0]}:{os.getppid()}"  # its workers have one parent
+        schema = pa.schema([("batch", pa.int32()), ("files", pa.int32()), ("failed", pa.int32())])
+        for part in rows:
+            for place in part.column(0).to_pylist():
+                batch, some = _batch_of(work, place)
+                copy = Copy(batch, context.taskAttemptId(), context.attemptNumber(), executor)
+                done = do_batch(work, some, copy)
+                told = {"batch": done.batch, "files": done.files, "failed": done.failed}
+                yield pa.RecordBatch.from_pylist([told], schema=schema)
+
+    return task

@@ -1,0 +1,154 @@
+"""A plan that Spark has prepared: what it is, where it lies, and its batches read back. No Spark in it."""
+
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from cfetch.errors import LocalFault, ManifestError, Problem
+from cfetch.manifest.entry import Entry
+from cfetch.manifest.fields import Headers
+from cfetch.secret import printable
+from cfetch.spark.prepare.parts import Parts
+from cfetch.spark.work_file import Batch
+from cfetch.storage.files import on_disk, replace_private
+
+__all__ = ["ABOUT", "PLAN", "Floor", "PreparedPlan", "RejectedRow", "load_prepared", "save"]
+
+ABOUT = "about.json"  # its numbers may be larger than msgpack's are
+PLAN = "plan"
+
+
+class Floor(msgspec.Struct, frozen=True):
+    """Seconds that a host's files take however many slots there are."""
+
+    host: str
+    seconds: float
+
+
+class RejectedRow(msgspec.Struct, frozen=True):
+    """A fault of a manifest. ``line`` 0: the manifest as a whole, or a row that ``reason`` names."""
+
+    source: str
+    line: int
+    reason: str
+
+
+class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``prepare`` has found; it can be downloaded if nothing was ``rejected``.
+
+    ``directory`` has ``folder`` (batch, id, entry as msgpack, host, size, sharers, own_headers; a row group
+    for each batch and ``batches_a_file`` of them a file) and ``rejected/`` (source, line, reason). ``cost_s``
+    and ``files_of`` are of each batch. ``digest`` is that of the same manifests, one behind the other, as one
+    machine freezes them. ``headers`` go with every request; ``own_headers`` with those of the entries that
+    name them by number. ``merged`` is how many repeated entries were dropped. Bytes are of known sizes.
+    ``host_files``: files by host, of the ``hosts`` that have most. Of what is here, only what is of each
+    batch grows with the manifest.
+    """
+
+    directory: str
+    folder: str = PLAN
+    source: str = ""
+    rejected: int
+    first_rejected: list[RejectedRow] = []
+    files: int = 0
+    total_bytes: int = 0
+    sizes_unknown: int = 0
+    merged: int = 0
+    names_batches: bool = False
+    hosts: int = 0
+    host_files: dict[str, int] = {}
+    digest: str = ""
+    headers: Headers = ()
+    own_headers: list[Headers] = []
+    expires_at: float | None = None
+    batches_a_file: int = 1
+    cost_s: list[float] = []
+    files_of: list[int] = []
+    floors: list[Floor] = []
+
+    def __len__(self) -> int:
+        return self.files
+
+    @property
+    def parts(self) -> Parts:
+        """Its batches."""
+        return Parts(
+            directory=str(Path(self.directory, self.folder)),
+            count=len(self.cost_s),
+            a_file=self.batches_a_file,
+            own_headers=self.own_headers,
+        )
+
+    def batch(self, number: int) -> Batch:
+        """The entries of a batch. Raises LocalFault: it cannot be read here."""
+        return self.parts.batch(number)
+
+    def entries(self) -> Iterator[Entry]:
+        """All of them, batch by batch. Raises LocalFault."""
+        return self.parts.entries()
+
+    def find(self, path: str) -> int | None:
+        """The number of the entry with exactly this path; reads all of the plan. Raises LocalFault."""
+        return self.parts.find(path)
+
+    def save(self, directory: Path) -> None:
+        """Put the plan into another directory of its file system as well, for ``load_prepared``.
+
+        One that is there already stays, as a run may be reading it, and is forgotten. Raises LocalFault.
+        """
+        folder = f"{PLAN}-{secrets.token_hex(4)}"
+        target = directory / folder
+        with on_disk(target):
+            target.mkdir(0o700)
+            for part in Path(self.directory, self.folder).iterdir():
+                try:
+                    (target / part.name).hardlink_to(part)
+                except OSError:  # a file system without links
+                    shutil.copy(part, target / part.name)
+        save(msgspec.structs.replace(self, directory=str(directory), folder=folder))
+
+    def forget_others(self, directory: Path) -> None:
+        """Remove what ``save`` has left in ``directory``, but for the last, and for this one."""
+        with suppress(LocalFault, OSError):
+            wanted = {load_prepared(directory).folder} | (
+                {self.folder} if Path(self.directory) == directory else set()
+            )
+            for one in directory.glob(f"{PLAN}-*"):
+                if one.name not in wanted:
+                    shutil.rmtree(one, ignore_errors=True)
+
+    def raise_if_rejected(self, sources: Sequence[Path], *, kept: Path | None = None) -> None:
+        """Raises: ManifestError: with the first faults in the order of sources and lines.
+
+        ``kept``: where the table of all of them is.
+        """
+        if not self.rejected:
+            return
+        name = printable(str(sources[0])) if len(sources) == 1 else f"the set of {len(sources)} manifests"
+        problems = tuple(Problem(one.line, one.reason, one.source) for one in self.first_rejected)
+        where = None if kept is None else printable(str(kept), 1000)
+        raise ManifestError(name, problems, self.rejected, table=where)
+
+
+def load_prepared(directory: Path) -> PreparedPlan:
+    """The plan that ``prepare`` or ``save`` has left in ``directory``, all of it accepted.
+
+    Raises LocalFault.
+    """
+    path = directory / ABOUT
+    with on_disk(path):
+        data = path.read_bytes()
+    try:
+        plan = msgspec.json.decode(data, type=PreparedPlan)
+    except msgspec.MsgspecError:
+        raise LocalFault(f"{path} is damaged; prepare the manifest again") from None
+    return msgspec.structs.replace(plan, directory=str(directory))
+
+
+def save(plan: PreparedPlan) -> None:
+    """The last step of preparing: in one step, and on disk. Raises LocalFault."""
+    replace_private(Path(plan.directory) / ABOUT, msgspec.json.encode(plan))

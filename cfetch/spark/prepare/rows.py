@@ -1,0 +1,432 @@
+"""The tasks of ``prepare``: parts of manifests become rows in files that other tasks read. No Spark in it.
+
+Rows are checked by the code that reads a manifest on one machine. A file is written under a name of its own
+and appears when it is whole, so a task may be repeated, run twice, or die. All files are their owner's alone:
+they hold signed links.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+import msgspec
+
+from cfetch.errors import CfetchError, LocalFault, ManifestError, UsageError
+from cfetch.manifest.compressed import decompressed, is_compressed
+from cfetch.manifest.entry import Entry, collision_key
+from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.fields import Headers
+from cfetch.manifest.formats.detection import detected, reader_for
+from cfetch.manifest.formats.json_lines import read_json_lines
+from cfetch.manifest.formats.parquet_table import read_parquet
+from cfetch.manifest.plan_file import identity_of
+from cfetch.manifest.rows import Document, checked_row
+from cfetch.manifest.source import Source
+from cfetch.manifest.urls import host_of
+from cfetch.secret import SecretUrl, printable
+from cfetch.storage.directory import local_fault
+
+__all__ = [
+    "Read",
+    "Table",
+    "Unit",
+    "count_lines",
+    "first_of",
+    "identities",
+    "key_of",
+    "read_unit",
+    "rejects",
+    "tables",
+    "units_of",
+    "without",
+]
+
+WRITE_ROWS = 8192  # in memory at a time: some 5 MB
+REMEMBERED = 4096  # directories; one that is forgotten costs a row when it comes again
+BLOCK_BYTES = 1 << 20
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Entry).decode
+
+
+class Unit(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a manifest that one task reads: bytes, row groups, or all of it.
+
+    ``first`` is the number of its first row and ``line`` of its first line, where that is known.
+    """
+
+    number: int = 0
+    source: int
+    path: str
+    size_bytes: int
+    format: str | None = None
+    begin: int = 0
+    end: int | None = None
+    line: int = 1
+    groups: tuple[int, int] | None = None
+    first: int = 0
+    base_url: str | None = None
+
+
+class Read(msgspec.Struct, kw_only=True):
+    """What a task tells of a unit.
+
+    ``broken``: it could not be read to its end. ``usage`` and ``fault`` say why it could not be read at all.
+    """
+
+    number: int
+    rows: int = 0
+    known_bytes: int = 0
+    unknown: int = 0
+    expires_at: float | None = None
+    names_batches: bool = False
+    rejected: int = 0
+    broken: bool = False
+    headers: Headers = ()
+    usage: str | None = None
+    fault: str | None = None
+
+
+def tables() -> dict[str, Any]:
+    """The schemas by name, as pyarrow has them."""
+    import pyarrow as pa
+
+    entry = [("row", pa.int64()), ("key", pa.int64()), ("entry", pa.binary())]
+    stated = [("host", pa.string()), ("size", pa.int64())]
+    plan = [
+        ("batch", pa.int32()),
+        ("id", pa.int64()),
+        ("entry", pa.binary()),
+        *stated,
+        ("sharers", pa.int32()),
+        ("own_headers", pa.int32()),
+    ]
+    return {
+        "entries": pa.schema([*entry, *stated, ("identity", pa.binary())]),
+        "above": pa.schema(entry),
+        "rejected": pa.schema([("source", pa.string()), ("line", pa.int64()), ("reason", pa.string())]),
+        "plan": pa.schema(plan),
+    }
+
+
+class Table:
+    """A Parquet file on its way to ``path``, one of ``tables``. Raises LocalFault: it cannot be written."""
+
+    def __init__(self, path: Path, table: str) -> None:
+        import pyarrow.parquet as pq
+
+        self._path = path
+        self._hidden = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")
+        self._schema = tables()[table]
+        self._rows: list[tuple[object, ...]] = []
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with self._writing():
+            self._file = os.fdopen(os.open(self._hidden, flags, 0o600), "wb")
+        few = ("host", "source", "batch", "sharers", "own_headers")
+        dictionary = [name for name in few if name in self._schema.names]
+        self._writer = pq.ParquetWriter(self._file, self._schema, use_dictionary=dictionary)
+
+    def add(self, *row: object) -> None:
+        """Append a row of all columns."""
+        self._rows.append(row)
+        if len(self._rows) >= WRITE_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        if self._rows:
+            columns = zip(zip(*self._rows, strict=True), self._schema, strict=True)
+            arrays = [pa.array(values, kind.type) for values, kind in columns]
+            self.write(pa.Table.from_arrays(arrays, schema=self._schema))
+            self._rows.clear()
+
+    def write(self, rows: Any) -> None:  # noqa: ANN401 - a Table
+        """Append a row group."""
+        with self._writing():
+            self._writer.write_table(rows, row_group_size=len(rows))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            with self._writing():
+                if kind is None:
+                    self._flush()
+                self._writer.close()
+                self._file.flush()
+                os.fsync(self._file.fileno())
+                self._file.close()
+                if kind is None:
+                    self._hidden.replace(self._path)
+        finally:
+            with suppress(OSError):
+                self._file.close()
+            with suppress(OSError):
+                self._hidden.unlink()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise local_fault(error, f"cannot write {self._path.parent}") from None
+
+
+class Rejects(Faults):
+    """All faults, in a table that is there if there is one."""
+
+    def __init__(self, path: Path, source: str) -> None:
+        super().__init__()
+        self._path = path
+        self._source = source
+        self._table: Table | None = None
+
+    def add(self, line: int, message: str) -> None:
+        """Note one fault of the source."""
+        self.add_to(self._source, line, message)
+
+    def add_to(self, source: str, line: int, message: str) -> None:
+        """Note one fault."""
+        self.total += 1
+        if self._table is None:
+            self._table = Table(self._path, "rejected")
+        self._table.add(printable(source), line, message)
+
+    def end(self, kind: type[BaseException] | None) -> None:
+        """Put the table in its place unless an error has ended the task."""
+        if self._table is not None:
+            self._table.__exit__(kind, None, None)
+
+
+@contextmanager
+def rejects(path: Path, source: str = "") -> Iterator[Rejects]:
+    """Faults for as long as the ``with`` lasts."""
+    found = Rejects(path, source)
+    try:
+        yield found
+    except BaseException as error:
+        found.end(type(error))
+        raise
+    found.end(None)
+
+
+def units_of(source: int, path: Path, base_url: str | None, unit_bytes: int) -> list[Unit]:
+    """The parts of one manifest. Only JSON Lines and Parquet are cut; what is compressed is not.
+
+    Raises:
+        UsageError: it cannot be read, or its format needs a library.
+    """
+    try:
+        with path.open("rb") as file:
+            whole = Unit(source=source, path=str(path), size_bytes=os.fstat(file.fileno()).st_size)
+            if whole.size_bytes <= unit_bytes or is_compressed(file.read(4)):
+                return [whole]
+            found = Source(file, str(path))
+            whole = msgspec.structs.replace(whole, format=detected(found))
+            try:
+                if whole.format == "jsonl":
+                    return _cut_lines(whole, found, base_url, unit_bytes)
+                if whole.format == "parquet":
+                    return _cut_groups(whole, found, unit_bytes)
+            except BrokenDocumentError:  # the task tells it
+                return [whole]
+            return [whole]
+    except OSError as error:
+        raise UsageError(f"cannot read the manifest {printable(str(path))}: {error.strerror}") from None
+
+
+def _cut_lines(whole: Unit, source: Source, base_url: str | None, unit_bytes: int) -> list[Unit]:
+    document = Document(given_base_url=base_url)
+    next(
+        read_json_lines(source, document, Faults()), None
+    )  # the header, if there is one, holds for all parts
+    units, begin = [], 0
+    while begin < whole.size_bytes:
+        end = _line_end(source.file, begin + unit_bytes, whole.size_bytes)
+        units.append(
+            msgspec.structs.replace(
+                whole, begin=begin, end=end, size_bytes=end - begin, base_url=document.base_url
+            )
+        )
+        begin = end
+    return units
+
+
+def _line_end(file: BinaryIO, position: int, size_bytes: int) -> int:
+    """Where the line ends that has the byte before ``position``."""
+    if position >= size_bytes:
+        return size_bytes
+    file.seek(position - 1)
+    while (text := file.readline(BLOCK_BYTES)) and not text.endswith(b"\n"):
+        pass
+    return file.tell()
+
+
+def _cut_groups(whole: Unit, source: Source, unit_bytes: int) -> list[Unit]:
+    import pyarrow.parquet as pq
+
+    faults = Faults()
+    next(read_parquet(source, Document(), faults), None)
+    if faults.total:  # of the columns: told once
+        return [whole]
+    metadata = pq.ParquetFile(source.file).metadata
+    units: list[Unit] = []
+    begin, first, rows, size_bytes = 0, 0, 0, 0
+    for group in range(metadata.num_row_groups):
+        rows += metadata.row_group(group).num_rows
+        size_bytes += metadata.row_group(group).total_byte_size
+        if size_bytes >= unit_bytes or group + 1 == metadata.num_row_groups:
+            cut = {"groups": (begin, group + 1), "first": first, "size_bytes": size_bytes}
+            units.append(msgspec.structs.replace(whole, **cut))
+            begin, first, rows, size_bytes = group + 1, first + rows, 0, 0
+    return units or [whole]
+
+
+def count_lines(unit: Unit) -> int:
+    """The line ends in it. Raises LocalFault."""
+    found, left = 0, unit.size_bytes
+    try:
+        with Path(unit.path).open("rb") as file:
+            file.seek(unit.begin)
+            while data := file.read(min(left, BLOCK_BYTES)):
+                found += data.count(b"\n")
+                left -= len(data)
+    except OSError as error:
+        raise local_fault(error, f"cannot read {printable(unit.path)}") from None
+    return found
+
+
+def key_of(path: str) -> int:
+    """64 bits of a collision key, the same on every machine; equal ones are only candidates."""
+    return int.from_bytes(blake2b(path.encode(), digest_size=8).digest(), "little", signed=True)
+
+
+def read_unit(unit: Unit, stage: Path, rejected: Path, base_url: str | None) -> Read:
+    """Check the rows of a unit, and leave ``entries-N`` and ``above-N``; ``rows-N`` if there are faults."""
+    told = Read(number=unit.number)
+    name = f"{unit.number:08d}.parquet"
+    try:
+        with (
+            rejects(rejected / f"rows-{name}", unit.path) as faults,
+            Table(stage / f"entries-{name}", "entries") as entries,
+            Table(stage / f"above-{name}", "above") as above,
+        ):
+            staged = _Staged(told, entries, above)
+            try:
+                for entry in _entries(unit, base_url, faults, told):
+                    staged.add(entry)
+            except BrokenDocumentError as error:
+                told.broken = True
+                faults.broken(error)
+            except ManifestError as error:  # of what is compressed
+                told.broken = True
+                for problem in error.problems:
+                    faults.add(problem.line, problem.message)
+            told.rejected = faults.total
+    except UsageError as error:
+        told.usage = error.message
+    except CfetchError as error:
+        told.fault = error.message
+    return told
+
+
+def _entries(unit: Unit, base_url: str | None, faults: Faults, told: Read) -> Iterator[Entry]:
+    try:
+        opened = Path(unit.path).open("rb")  # noqa: SIM115 - see the with
+    except OSError as error:
+        raise LocalFault(
+            f"cannot read {printable(unit.path)} on {os.uname().nodename}: {error.strerror}; "
+            "all executors must see the manifests under the same names"
+        ) from None
+    with opened as file, decompressed(file, printable(unit.path)) as plain:
+        groups = None if unit.groups is None else range(*unit.groups)
+        part = Source(plain, unit.path, begin=unit.begin, end=unit.end, line=unit.line, row_groups=groups)
+        document = Document(base_url=unit.base_url, given_base_url=base_url)
+        for index, row in enumerate(reader_for(part, unit.format)(part, document, faults), unit.first):
+            entry = checked_row(row, index, document, faults)
+            if entry is not None:
+                yield entry
+        told.headers = document.headers
+
+
+def first_of(*times: float | None) -> float | None:
+    """The first of those that are known."""
+    return min((one for one in times if one is not None), default=None)
+
+
+class _Staged:
+    """Entries on their way into a unit's tables."""
+
+    def __init__(self, told: Read, entries: Table, above: Table) -> None:
+        self._told = told
+        self._entries = entries
+        self._above = above
+        self._remembered: set[str] = set()
+
+    def add(self, entry: Entry) -> None:
+        told, row = self._told, self._told.rows
+        key = collision_key(entry.path)
+        host = host_of(entry.url.value)
+        size = entry.size_bytes
+        self._entries.add(row, key_of(key), _encode(entry), host, size, identity_of(entry))
+        told.rows += 1
+        told.known_bytes += size or 0
+        told.unknown += size is None
+        told.names_batches |= entry.batch is not None
+        if entry.expires_at is not None:
+            told.expires_at = first_of(told.expires_at, entry.expires_at)
+        cut = key.rfind("/")
+        while cut > 0 and (directory := key[:cut]) not in self._remembered:
+            if len(self._remembered) >= REMEMBERED:
+                self._remembered.clear()
+            self._remembered.add(directory)
+            slim = Entry(id=entry.id, url=SecretUrl(""), path=entry.path, line=entry.line)
+            self._above.add(row, key_of(directory), _encode(slim))
+            cut = key.rfind("/", 0, cut)
+
+
+def without(stage: Path, number: int, rows: Sequence[int]) -> Read:
+    """Leave ``kept-N``: the entries of a unit without some ``rows``, numbered anew."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    name = f"{number:08d}.parquet"
+    told = Read(number=number)
+    dropped = pa.array(rows, pa.int64())
+    with Table(stage / f"kept-{name}", "entries") as kept, (stage / f"entries-{name}").open("rb") as file:
+        for batch in pq.ParquetFile(file).iter_batches(batch_size=WRITE_ROWS):
+            left = batch.filter(pc.invert(pc.is_in(batch.column("row"), value_set=dropped)))
+            if len(left):
+                numbers = pa.array(range(told.rows, told.rows + len(left)), pa.int64())
+                left = left.set_column(0, "row", numbers)
+                kept.write(pa.Table.from_batches([left]))
+                sizes = left.column("size")
+                told.rows += len(left)
+                told.unknown += sizes.null_count
+                told.known_bytes += sum(one for one in sizes.to_pylist() if one is not None)
+                entries = map(_decode, left.column("entry").to_pylist())
+                told.expires_at = first_of(told.expires_at, *(one.expires_at for one in entries))
+    return told
+
+
+def identities(path: Path) -> Iterator[memoryview]:
+    """What the staged entries of a file state, end to end, in pieces."""
+    import pyarrow.parquet as pq
+
+    with path.open("rb") as file:
+        for batch in pq.ParquetFile(file).iter_batches(batch_size=WRITE_ROWS, columns=["identity"]):
+            column = batch.column(0)
+            _, ends, data = column.buffers()
+            offsets = memoryview(ends).cast("i")
+            if data is not None:
+                yield memoryview(data)[offsets[column.offset] : offsets[column.offset + len(column)]]

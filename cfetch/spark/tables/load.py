@@ -1,0 +1,313 @@
+"""``cfetch metrics load``: metrics files as Parquet tables, which all programs that know Parquet can read.
+
+Spark's tasks read chunks of the files and write their rows (``writing.py``); they tell the driver what they
+wrote, and it makes each run's new rows current by one rename (``store.py``).
+"""
+
+import glob
+import hashlib
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import uuid4
+
+import msgspec
+
+from cfetch.errors import LocalFault, UsageError
+from cfetch.secret import printable
+from cfetch.spark.tables.chunks import CHUNK_BYTES, chunks_of, started
+from cfetch.spark.tables.store import Store
+from cfetch.spark.tables.writing import MOST_REJECTED, Rejected, Segment, Told, Work, run_key, write_chunk
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+    from pyspark.sql import SparkSession
+
+__all__ = ["Loaded", "LoadedRun", "load", "load_by", "sources_of"]
+
+ENDINGS = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
+MOST_WORKS = 256  # of one task: opening so many files takes a second on a network disk
+SHOWN_REJECTED = 20  # the table has more
+POLL_S = 0.5  # a task takes some seconds
+_MOST = (1 << 63) - 1
+
+Advance = Callable[[int, int], None]
+Run = Callable[[Sequence[Sequence[Work]], Path, Path], list[Told]]
+"""Does the work of tasks in a directory of tables, and marks each chunk that is done in a folder."""
+
+
+class LoadedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One run that is in the tables now; ``replaced``: it was there before."""
+
+    instant: str
+    wall_start: str
+    source: str
+    files: int
+    attempts: int
+    rejected: int
+    complete: bool
+    replaced: bool
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``cfetch metrics load --json`` prints (``cfetch.metrics_load/1``).
+
+    ``rejected`` counts lines that are no metrics; ``first_rejected`` are some of them. ``doubles``: runs of
+    which there were several copies, and the one with most records was taken.
+    """
+
+    class Line(msgspec.Struct, frozen=True, kw_only=True):
+        source: str
+        line: int
+        reason: str
+
+    schema: str = "cfetch.metrics_load/1"
+    directory: str
+    sources: int
+    runs: list[LoadedRun]
+    files: int
+    attempts: int
+    rejected: int
+    first_rejected: list[Line]
+    doubles: int
+
+
+def sources_of(names: Sequence[str]) -> list[Path]:
+    """The metrics files that ``names`` stand for: files, directories (what lies directly in them), patterns.
+
+    Raises:
+        UsageError: a name stands for none.
+    """
+    found: dict[Path, None] = {}
+    for name in names:
+        paths = [name] if Path(name).exists() else sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - may be absolute
+        some = [one for path in map(Path, paths) for one in (_within(path) if path.is_dir() else [path])]
+        if not some:
+            raise UsageError(
+                f"{printable(name)}: there are no metrics; name files, or directories or patterns of files "
+                f"that end in {', '.join(ENDINGS)}"
+            )
+        found |= dict.fromkeys(one.resolve() for one in some)
+    for path in found:
+        if not _is_utf8(str(path)):
+            raise UsageError(f"{printable(str(path))}: its name is not UTF-8, which tables need; rename it")
+    return list(found)
+
+
+def _is_utf8(name: str) -> bool:
+    return name.encode(errors="replace") == name.encode(errors="surrogateescape")
+
+
+def _within(folder: Path) -> list[Path]:
+    try:
+        return sorted(one for one in folder.iterdir() if one.name.endswith(ENDINGS) and one.is_file())
+    except OSError as error:
+        raise UsageError(f"{printable(str(folder))}: cannot read the directory: {error.strerror}") from None
+
+
+def load(
+    sources: Sequence[Path],
+    to: Path,
+    spark: "SparkSession",
+    *,
+    advance: Advance | None = None,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Loaded:
+    """Put the runs of ``sources`` into the tables below ``to``; a run that is there already is replaced.
+
+    All executors must see ``sources`` and ``to`` under these names. ``advance`` is told the sources and the
+    bytes that were done since it was last told.
+
+    Raises:
+        UsageError: a source cannot be read, or ``to`` holds something else.
+        LocalFault: the tables cannot be written; a run is there as it was, or as it is now.
+        Held: another load writes there.
+    """
+    return load_by(partial(_run, spark), sources, to, advance=advance, chunk_bytes=chunk_bytes)
+
+
+def load_by(
+    run: Run, sources: Sequence[Path], to: Path, *, advance: Advance | None, chunk_bytes: int
+) -> Loaded:
+    """The same, with the tasks run by ``run``."""
+    to, command = to.absolute(), uuid4().hex[:12]
+    chunks = [
+        (source, chunk) for source, path in enumerate(sources) for chunk in chunks_of(path, chunk_bytes)
+    ]
+    works = [Work(number, chunk, f"{command}-{source}") for number, (source, chunk) in enumerate(chunks)]
+    with Store.held(to) as store, store.loading(command) as folder:
+        with _watched(folder, works, advance):
+            told = run(list(_tasks(works, chunk_bytes)), to, folder)
+        for one in told:
+            if one.fault is not None:
+                raise LocalFault(f"a task could not read or write: {one.fault}; the tables are as they were")
+        return _commit(store, to, _Found(sources, works, told))
+
+
+def _tasks(works: Sequence[Work], chunk_bytes: int) -> Iterator[list[Work]]:
+    """Small files share a task, which costs 50 ms however little it does."""
+    task: list[Work] = []
+    size_bytes = 0
+    for work in works:
+        task.append(work)
+        size_bytes += _size_bytes(work)
+        if size_bytes >= chunk_bytes or len(task) >= MOST_WORKS:
+            yield task
+            task, size_bytes = [], 0
+    if task:
+        yield task
+
+
+def _size_bytes(work: Work) -> int:
+    chunk = work.chunk
+    return Path(chunk.source).stat().st_size if chunk.end is None else chunk.end - chunk.begin
+
+
+def _run(spark: "SparkSession", tasks: Sequence[Sequence[Work]], to: Path, folder: Path) -> list[Told]:
+    import pyarrow as pa
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
+
+    encoded = [msgspec.json.encode(task) for task in tasks]
+    numbered = pa.table({"task": pa.array(range(len(encoded)), pa.int32()), "works": encoded})
+
+    def work(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
+        for batch in batches:
+            for task in batch.column("works").to_pylist():
+                for one in msgspec.json.decode(task, type=list[Work]):
+                    told = msgspec.json.encode(write_chunk(one, to))
+                    (folder / str(one.number)).touch()
+                    yield pa.RecordBatch.from_pydict({"told": [told]})
+
+    try:
+        frame = spark.createDataFrame(numbered).repartitionById(len(encoded), F.col("task"))
+        rows = frame.mapInArrow(work, "told binary").collect()
+    except Exception as error:  # noqa: BLE001 - Spark's, py4j's and gRPC's have no root in common
+        kind = (error.getCondition() if isinstance(error, PySparkException) else None) or type(error).__name__
+        raise LocalFault(
+            f"Spark could not finish the job ({kind}); its logs say why, and the tables are as they were"
+        ) from None
+    return [msgspec.json.decode(row.told, type=Told) for row in rows]
+
+
+@contextmanager
+def _watched(folder: Path, works: Sequence[Work], advance: Advance | None) -> Iterator[None]:
+    """Tell ``advance`` of each chunk whose mark appears in ``folder``: Spark itself tells of tasks only."""
+    if advance is None:
+        yield
+        return
+    over = threading.Event()
+    chunks = Counter(work.chunk.source for work in works)
+    left = {str(work.number): work for work in works}
+
+    def watch() -> None:
+        while not over.wait(POLL_S):
+            for name in [one.name for one in folder.iterdir() if one.name in left]:
+                work = left.pop(name)
+                chunks[work.chunk.source] -= 1
+                advance(int(not chunks[work.chunk.source]), _size_bytes(work))
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+class _Copy(NamedTuple):
+    """A run as one source tells it: from one header to the next."""
+
+    source: Path
+    segment: Segment
+
+    def records(self) -> int:
+        return sum(self.segment.count.status.values())
+
+
+class _Found:
+    """What the tasks have told, put together."""
+
+    def __init__(self, sources: Sequence[Path], works: Sequence[Work], told: Sequence[Told]) -> None:
+        copies: dict[str, _Copy] = {}
+        self.rejected: dict[Path, list[Rejected]] = {source: [] for source in sources}
+        for one in sorted(told, key=lambda one: one.number):
+            source = Path(works[one.number].chunk.source)
+            self.rejected[source] += one.rejected
+            for segment in one.segments:
+                known = copies.setdefault(segment.load, _Copy(source, segment)).segment
+                if known is not segment:
+                    known.count.include(segment.count)
+                    known.attempts += segment.attempts
+                    known.rejected += segment.rejected
+        self.rejected_total = sum(one.rejected_total for one in told)
+        self.runs: dict[str, _Copy] = {}
+        for copy in copies.values():
+            key = run_key(copy.segment.header)
+            if key not in self.runs or copy.records() > self.runs[key].records():
+                self.runs[key] = copy
+        self.doubles = len(copies) - len(self.runs)
+
+
+def _commit(store: Store, to: Path, found: _Found) -> Loaded:
+    now = datetime.now(UTC)
+    runs = []
+    for key, copy in sorted(found.runs.items(), key=lambda item: started(item[1].segment.header)):
+        segment = copy.segment
+        row = _run_row(copy, now)
+        replaced = store.put_run(f"{started(segment.header).date()}", key, row)
+        runs.append(
+            LoadedRun(
+                instant=segment.header.instant,
+                wall_start=segment.header.wall_start,
+                source=str(copy.source),
+                files=copy.records(),
+                attempts=segment.attempts,
+                rejected=segment.rejected,
+                complete=bool(row["complete"]),
+                replaced=replaced,
+            )
+        )
+    first: list[Loaded.Line] = []
+    for source, lines in found.rejected.items():
+        name = str(source)
+        lines.sort(key=lambda one: one.line)
+        rows = [msgspec.structs.asdict(one) | {"source": name, "loaded_at": now} for one in lines]
+        store.put_rejected(hashlib.sha256(name.encode()).hexdigest()[:20], rows[:MOST_REJECTED])
+        first += [Loaded.Line(source=name, line=one.line, reason=one.reason) for one in lines]
+    store.sweep(found.runs)
+    return Loaded(
+        directory=str(to),
+        sources=len(found.rejected),
+        runs=runs,
+        files=sum(run.files for run in runs),
+        attempts=sum(run.attempts for run in runs),
+        rejected=found.rejected_total,
+        first_rejected=first[:SHOWN_REJECTED],
+        doubles=found.doubles,
+    )
+
+
+def _run_row(copy: _Copy, now: datetime) -> dict[str, object]:
+    header, count = copy.segment.header, copy.segment.count
+    line = msgspec.structs.asdict(count.line(str(copy.source), header))
+    row = line | {
+        "wall_start": started(header),
+        "load": copy.segment.load,
+        "wasted_bytes": min(count.wasted, _MOST),
+        "bytes": min(count.bytes, _MOST),
+        "destination": header.destination,
+        "settings": msgspec.json.encode(header.settings).decode(),
+        "bytes_known": header.bytes_known,
+        "sizes_unknown": header.sizes_unknown,
+        "rejected": copy.segment.rejected,
+        "loaded_at": now,
+    }
+    del row["wasted"]
+    return row

@@ -1,0 +1,166 @@
+"""The directory of the metrics tables: who may write to it, which load of a run is current, what is debris.
+
+A run's files are named ``<run>-<command>-<source>-<line>-<chunk>.parquet``: the run's key, then the load that
+wrote them, then the chunk. The run's row, ``runs/day=…/<run>.parquet``, names the load that counts.
+"""
+
+import fcntl
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from cfetch.errors import Held, LocalFault, UsageError
+from cfetch.secret import printable
+from cfetch.spark.tables.columns import TABLES, arrow_schema
+from cfetch.spark.tables.writing import new_file
+
+__all__ = ["Store"]
+
+_MARK = "_tables.json"
+_FORMAT = b'{"schema":"cfetch.tables/1"}\n'
+_LOADING = "_loading"
+_LOCK = "_lock"
+
+
+class Store:
+    """The tables below ``root``, while nobody else writes to them: see ``held``."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    @classmethod
+    @contextmanager
+    def held(cls, root: Path) -> Iterator["Store"]:
+        """Make the tables where there are none, and keep other writers out of them.
+
+        What a load that died has left is removed first.
+
+        Raises:
+            UsageError: something else stands there.
+            Held: another load writes there.
+            LocalFault: the directory cannot be written, now or within the ``with``.
+        """
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            _refuse_what_is_not_ours(root)
+            with (root / _LOCK).open("ab") as lock:
+                _take(lock, root)
+                _make(root)
+                store = cls(root)
+                store._remove_debris()
+                yield store
+        except OSError as error:
+            name = printable(str(error.filename or root), 1000)
+            reason = error.strerror or type(error).__name__
+            raise LocalFault(
+                f"cannot write the tables: {name}: {reason}; load again when that is mended"
+            ) from None
+
+    @contextmanager
+    def loading(self, command: str) -> Iterator[Path]:
+        """A folder for a load's tasks to show how far they are; it is also the mark of a load that died."""
+        folder = self._root / _LOADING / command
+        folder.mkdir(parents=True)
+        try:
+            yield folder
+        finally:
+            self.sweep((), [command])
+        shutil.rmtree(folder)  # stays after a failure: a task may still write, and the next load sweeps again
+
+    def put_run(self, day: str, key: str, row: Mapping[str, object]) -> bool:
+        """Make the load that ``row`` names the current one of the run; true if the run was there before."""
+        path = self._root / "runs" / f"day={day}" / f"{key}.parquet"
+        is_known = path.exists()
+        _write(path, "runs", [row])
+        return is_known
+
+    def put_rejected(self, key: str, rows: list[dict[str, object]]) -> None:
+        """Make ``rows`` the bad lines of a source."""
+        path = self._root / "rejected" / f"{key}.parquet"
+        if rows:
+            _write(path, "rejected", rows)
+        else:
+            path.unlink(missing_ok=True)
+
+    def sweep(self, keys: Iterable[str], commands: Iterable[str] = ()) -> None:
+        """Remove what loads have written for runs ``keys``, or in ``commands``, and is not current."""
+        wanted, written = set(keys), set(commands)
+        current: dict[str, str | None] = {}
+        for table in ("files", "attempts"):
+            for path in self._root.glob(f"{table}/day=*/*"):
+                key, _, load = path.name.lstrip(".").partition("-")
+                load = "-".join(load.split("-")[:3])
+                if key not in wanted and load.partition("-")[0] not in written:
+                    continue
+                if key not in current:
+                    current[key] = self._current(key)
+                if path.name.startswith(".") or load != current[key]:
+                    path.unlink(missing_ok=True)
+
+    def _current(self, key: str) -> str | None:
+        import pyarrow.parquet as pq
+
+        for path in self._root.glob(f"runs/day=*/{key}.parquet"):
+            with path.open("rb") as file:
+                load: str = pq.read_table(file, columns=["load"])["load"][0].as_py()
+                return load
+        return None
+
+    def _remove_debris(self) -> None:
+        folder = self._root / _LOADING
+        dead = [one.name for one in folder.iterdir()] if folder.exists() else []
+        if not dead:
+            return
+        self.sweep((), dead)
+        for pattern in ("runs/day=*/.*", "rejected/.*"):  # written under the lock, which is ours now
+            for path in self._root.glob(pattern):
+                path.unlink(missing_ok=True)
+        for name in dead:
+            shutil.rmtree(folder / name)
+
+
+def _refuse_what_is_not_ours(root: Path) -> None:
+    try:
+        found = (root / _MARK).read_bytes()
+    except FileNotFoundError:
+        if all(one.name == _LOCK or one.name.startswith(f".{_MARK}.") for one in root.iterdir()):
+            return
+        raise UsageError(
+            f"{printable(str(root), 1000)} holds something else than metrics tables; "
+            "name a new or an empty directory"
+        ) from None
+    if found != _FORMAT:
+        raise UsageError(
+            f"{printable(str(root), 1000)} holds tables of another format than this version writes; "
+            "name another directory and load the metrics into it"
+        )
+
+
+def _make(root: Path) -> None:
+    for debris in root.glob(f".{_MARK}.*"):
+        debris.unlink()
+    if not (root / _MARK).exists():
+        with new_file(root / _MARK) as file:
+            file.write(_FORMAT)
+    for table in TABLES:
+        (root / table).mkdir(exist_ok=True)
+
+
+def _take(lock: Any, root: Path) -> None:  # noqa: ANN401
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise Held(
+            f"another load is writing the tables in {printable(str(root), 1000)}; "
+            "run this again when it has ended"
+        ) from None
+
+
+def _write(path: Path, table: str, rows: list[Any]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with new_file(path) as file:
+        pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema(TABLES[table])), file)

@@ -1,0 +1,202 @@
+"""The metrics tables as Spark's DataFrames, and what is asked of them most: percentiles, errors, verdicts.
+
+Frames of the tables show each run as one load left it: rows that a load under way, or one that died, has
+written are in none of them. All works on Spark Connect too. Columns: docs/metrics-tables.md.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import msgspec
+
+from cfetch.errors import UsageError
+from cfetch.events import AttemptRecord, FileRecord
+from cfetch.report.slow_files import mitigations
+from cfetch.secret import printable
+from cfetch.spark.tables.columns import DAY, TABLES, VERDICTS, arrow_schema, ddl
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+__all__ = ["By", "attempts", "errors", "files", "percentiles", "rejected", "runs", "verdicts"]
+
+By = Literal["host", "day", "size_class"]
+
+ACCURACY = (
+    1000  # the rank of a percentile is off by a thousandth at most; exact ones cost three times as much
+)
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+SIZE_CLASSES = {
+    "under 64 KiB": 1 << 16,
+    "under 1 MiB": 1 << 20,
+    "under 16 MiB": 1 << 24,
+    "under 256 MiB": 1 << 28,
+    "under 4 GiB": 1 << 32,
+}
+
+
+def files(spark: "SparkSession", directory: str | Path) -> "DataFrame":
+    """One row for each entry of each run.
+
+    Raises:
+        UsageError: there are no tables in ``directory``; with Spark Connect Spark says so, at first use.
+    """
+    return _current(spark, directory, "files")
+
+
+def attempts(spark: "SparkSession", directory: str | Path) -> "DataFrame":
+    """One row for each attempt at an entry. Raises as ``files``."""
+    return _current(spark, directory, "attempts")
+
+
+def runs(spark: "SparkSession", directory: str | Path) -> "DataFrame":
+    """One row for each run. Raises as ``files``."""
+    return _read(spark, directory, "runs")
+
+
+def rejected(spark: "SparkSession", directory: str | Path) -> "DataFrame":
+    """One row for each line that was no metrics, up to a thousand of a source. Raises as ``files``."""
+    return _read(spark, directory, "rejected")
+
+
+def _current(spark: "SparkSession", directory: str | Path, table: str) -> "DataFrame":
+    from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
+
+    current = _read(spark, directory, "runs").select("load")
+    return _read(spark, directory, table).join(F.broadcast(current), "load", "left_semi")
+
+
+def _read(spark: "SparkSession", directory: str | Path, table: str) -> "DataFrame":
+    from pyspark.errors import AnalysisException
+
+    try:
+        columns = TABLES[table] if table == "rejected" else (*TABLES[table], DAY)
+        return spark.read.schema(ddl(columns)).parquet(f"{directory}/{table}")
+    except AnalysisException:
+        raise UsageError(
+            f"{printable(str(directory), 1000)}: there are no metrics tables; "
+            "make them with `cfetch metrics load METRICS... --to DIR`"
+        ) from None
+
+
+def percentiles(frame: "DataFrame", by: By = "host") -> "DataFrame":
+    """How long what is done took, and how fast it was; ``frame`` has rows of ``files`` or of ``attempts``.
+
+    Columns: ``by``; ``count``, ``done``, ``failed``, ``error_rate`` (of what is done or failed), ``bytes`` of
+    what is done; ``elapsed_s_p50``, ``…_p90``, ``…_p99``, ``…_max``, and ``rate_bps_p50`` and so on. A
+    percentile is a value that occurs; its rank is off by a thousandth at most (``percentile_approx``).
+
+    Raises:
+        UsageError: ``by`` is something else.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if by not in get_args(By):
+        raise UsageError(f"percentiles are by {', '.join(get_args(By))}, not by {printable(str(by))}")
+    outcome = "outcome" if "outcome" in frame.columns else "status"
+    elapsed_s = F.col("end_s") - F.col("start_s")
+    rate_bps = F.col("rate_bps") if outcome == "status" else F.col("bytes") / F.nullif(elapsed_s, F.lit(0.0))
+    is_done, is_failed = (
+        F.col(outcome) == "done",
+        F.col(outcome).isin("failed", "error", "stalled", "expired"),
+    )
+    done, failed = F.count_if(is_done), F.count_if(is_failed)
+    measured = {"elapsed_s": elapsed_s, "rate_bps": rate_bps}
+    group = _size_class() if by == "size_class" else F.col(by)
+    found = frame.groupBy(group.alias(by)).agg(
+        F.count("*").alias("count"),
+        done.alias("done"),
+        failed.alias("failed"),
+        (failed / F.nullif(done + failed, F.lit(0))).alias("error_rate"),
+        F.sum(F.when(is_done, F.col("bytes"))).alias("bytes"),
+        *(
+            F.percentile_approx(F.when(is_done, value), [*QUANTILES.values()], ACCURACY).alias(name)
+            for name, value in measured.items()
+        ),
+        F.min("size_bytes").alias("_smallest"),
+    )
+    order = F.col("_smallest").asc_nulls_last() if by == "size_class" else F.col(by)
+    return found.orderBy(order).select(
+        by,
+        *("count", "done", "failed", "error_rate", "bytes"),
+        *(
+            F.col(name)[index].alias(f"{name}_{quantile}")
+            for name in measured
+            for index, quantile in enumerate(QUANTILES)
+        ),
+    )
+
+
+def _size_class() -> "Column":
+    from pyspark.sql import functions as F  # noqa: N812
+
+    found = F.lit("4 GiB and more")
+    for name, below_bytes in reversed(SIZE_CLASSES.items()):
+        found = F.when(F.col("size_bytes") < below_bytes, F.lit(name)).otherwise(found)
+    return F.when(F.col("size_bytes").isNull(), F.lit("unknown")).otherwise(found)
+
+
+def errors(spark: "SparkSession", directory: str | Path) -> "DataFrame":
+    """Why entries failed, the most frequent first: ``error_kind``, ``host``, and how many ``files``.
+
+    Also ``first_day``, ``last_day``, and as an example the first ``path`` with its ``error``. Raises as
+    ``files``.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    failed = files(spark, directory).where(F.col("status") == "failed")
+    return (
+        failed.groupBy(F.coalesce("error_kind", F.lit("unknown")).alias("error_kind"), "host")
+        .agg(
+            F.count("*").alias("files"),
+            F.min("day").alias("first_day"),
+            F.max("day").alias("last_day"),
+            F.min("path").alias("path"),
+            F.min_by("error", "path").alias("error"),
+        )
+        .orderBy(F.desc("files"), "error_kind", "host")
+    )
+
+
+def verdicts(spark: "SparkSession", directory: str | Path) -> "DataFrame":
+    """What each attempt that was cancelled as a straggler saved (``saved_s``, below 0: cost), and in bytes.
+
+    The same of one that lost to a second stream.
+    By the rules of ``cfetch report`` (``cfetch/verdict.py``); columns: ``VERDICTS`` in ``columns.py``.
+    Raises as ``files``.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    key = ["load", "id"]
+    fields = [
+        F.col(name) for name in AttemptRecord.__struct_fields__
+    ]  # n is the first: the order of the tries
+    tries = F.sort_array(F.collect_list(F.struct(*fields))).alias("tries")
+    rescued = files(spark, directory).where(F.col("attempts") > 1)
+    joined = rescued.join(attempts(spark, directory).groupBy(*key).agg(tries), key)
+    return joined.mapInArrow(_judged, ddl(VERDICTS))
+
+
+def _judged(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
+    import pyarrow as pa
+
+    for batch in batches:
+        rows = [verdict for row in batch.to_pylist() for verdict in _verdict_rows(row)]
+        yield pa.RecordBatch.from_pylist(rows, schema=arrow_schema(VERDICTS))
+
+
+def _verdict_rows(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    record = FileRecord(
+        **{name: row[name] for name in _FIELDS}, attempts=[_attempt(one) for one in row["tries"]]
+    )
+    for verdict in mitigations(record):
+        yield row | msgspec.structs.asdict(verdict)
+
+
+def _attempt(row: dict[str, Any]) -> AttemptRecord:
+    return AttemptRecord(**row | {"samples": [(one["at_s"], one["bytes"]) for one in row["samples"]]})
+
+
+_FIELDS = tuple(name for name in FileRecord.__struct_fields__ if name not in {"schema", "attempts"})

@@ -1,0 +1,179 @@
+"""A directory as the pool sees it."""
+
+import os
+from collections.abc import Sequence
+from typing import cast
+
+from cfetch.errors import Blocked
+from cfetch.manifest.entry import Entry, SafePath
+from cfetch.storage import volume as lane
+from cfetch.storage.batch_record import BatchRecord
+from cfetch.storage.directory import LocalVolume
+from cfetch.storage.disk import GuardedDisk, InlineDisk
+from cfetch.storage.leftovers import BATCH
+from cfetch.storage.part import INLINE, Part, hash_and_close
+from cfetch.storage.publisher import Committer, Ended
+from cfetch.storage.resume import identity
+from cfetch.storage.salvage import Kept
+
+__all__ = ["LocalLane"]
+
+
+class LocalLane:
+    """See ``lane.Lane``. ``disk`` carries out what touches the directory."""
+
+    def __init__(
+        self, volume: LocalVolume, *, durable: bool, disk: InlineDisk | GuardedDisk = INLINE
+    ) -> None:
+        self.name = str(volume.root)
+        self._volume = volume
+        self._disk = disk
+        self._committer = Committer(volume, durable=durable, disk=disk)
+        self._kept: Kept | None = None
+        self._marked: set[str] = set()
+
+    async def open(self) -> None:
+        """Reads the directories of dead runs. Raises VolumeFault."""
+        self._kept = await self._disk.call(lambda: Kept(self._volume, self._disk))
+
+    def part(self, entry: Entry) -> Part:
+        """No file is made before the first byte."""
+        return Part(self._volume, entry, self._disk)
+
+    async def standing(self, entry: Entry) -> str | None:
+        """By hash where the manifest has one; else by size, and the link it came from if that is known."""
+        if entry.size_bytes is None and entry.digest is None:
+            await self._disk.call(lambda: self._volume.existing(entry.path))  # it may be Blocked
+            return None
+        size_bytes = await self._disk.call(lambda: self._volume.existing(entry.path))
+        if size_bytes is None or (entry.size_bytes is not None and size_bytes != entry.size_bytes):
+            return None
+        if entry.digest is None:
+            source = await self._disk.call(lambda: self._volume.recorded(entry.path))
+            links = (entry.url, *entry.mirrors)
+            return "size" if source is None or source.identity in map(identity, links) else None
+        algorithm = entry.digest.algorithm
+        descriptor = await self._disk.call(lambda: self._volume.open_existing(entry.path), undo=_close)
+        if descriptor is None:
+            return None
+        found = await hash_and_close(descriptor, algorithm, entry.path, self._disk)
+        return algorithm if found == entry.digest.hex else None
+
+    async def adopt(self, entry: Entry, part: lane.Part) -> None:
+        """With what dead attempts at this plan have left."""
+        if self._kept is not None:
+            await self._kept.give(entry, cast("Part", part))
+
+    def drop(self, entry: Entry) -> None:
+        """See ``Kept.drop``."""
+        if self._kept is not None:
+            self._kept.drop(entry)
+
+    async def holds(self, batch: str, entries: Sequence[Entry]) -> lane.Holding:
+        """By its mark or its record, and by the sizes of what stands under the names."""
+        return await self._disk.look(lambda: self._look(batch, entries))
+
+    def _look(self, batch: str, entries: Sequence[Entry]) -> lane.Holding:
+        standing: list[int] = []
+        other: list[int] = []
+        blocked: dict[int, Blocked] = {}
+        for position, entry in enumerate(entries):
+            try:
+                size_bytes = self._volume.existing(entry.path)
+            except Blocked as error:
+                blocked[position] = error
+                continue
+            if size_bytes is not None:
+                (standing if entry.size_bytes in (size_bytes, None) else other).append(position)
+        begun = self._kept is not None and batch in self._kept.homes
+        return lane.Holding(self._volume.has_record(batch), begun, standing, blocked, other)
+
+    def begin(self, batch: str) -> None:
+        """An empty file among the parts."""
+        if self._kept is None or batch not in self._kept.homes:
+            self._marked.add(batch)
+            self._disk.do(self._volume.mark, BATCH + batch)
+
+    def give_up(self, batch: str) -> None:
+        """Soon."""
+        if batch in self._marked:
+            self._marked.discard(batch)
+            self._disk.tidy(lambda: self._volume.unmark(BATCH + batch))
+        if self._kept is not None:
+            self._kept.unmark(batch)
+
+    def commit(self, parts: Sequence[lane.Part], ended: Ended, record: BatchRecord | None = None) -> None:
+        """In a group with others, where it is to be durable."""
+        self._committer.add(cast("Sequence[Part]", parts), ended, record)
+
+    def replaced(self, path: SafePath) -> None:
+        """Soon; what cannot be removed stays, and `cfetch verify` names it."""
+        self._disk.tidy(lambda: self._volume.remove(path))
+
+    @property
+    def left_behind(self) -> int:
+        """See ``Committer.left_behind``."""
+        return self._committer.left_behind
+
+    def take_back(self, batch: str, parts: Sequence[lane.Part]) -> None:
+        """Soon; what cannot be taken back stays, and no record vouches for it."""
+        self._disk.tidy(lambda: self._volume.remove_record(batch))
+        self._committer.take_back(cast("Sequence[Part]", parts))
+
+    async def run(self) -> None:
+        """See ``Committer.run``."""
+        await self._committer.run()
+
+    def drain(self) -> None:
+        """See ``Committer.drain``."""
+        self._committer.drain()
+
+    @property
+    def is_full(self) -> bool:
+        """See ``Committer.is_full``."""
+        return self._committer.is_full
+
+    async def room(self) -> None:
+        """See ``Committer.room``."""
+        await self._committer.room()
+
+    async def free_bytes(self) -> int | None:
+        """As the file system says."""
+        return await self._disk.look(self._volume.free_bytes)
+
+    @property
+    def written_bytes(self) -> int | None:
+        """What the disk has taken; None: no more is known than what has come."""
+        return self._disk.written_bytes
+
+    @property
+    def is_behind(self) -> bool:
+        """See ``GuardedDisk.is_behind``."""
+        return isinstance(self._disk, GuardedDisk) and self._disk.is_behind
+
+    def oldest_s(self, now_s: float) -> float:
+        """See ``Disk.oldest_s``."""
+        return self._disk.oldest_s(now_s)
+
+    def abandon(self, why: str) -> None:
+        """Only a guarded disk can be abandoned; with one volume there is nothing to do but to wait."""
+        if isinstance(self._disk, GuardedDisk):
+            self._disk.abandon(why)
+
+    @property
+    def is_stuck(self) -> bool:
+        """See ``GuardedDisk.is_stuck``."""
+        return isinstance(self._disk, GuardedDisk) and self._disk.is_stuck
+
+    async def close(self) -> None:
+        """What was asked is done, unless the disk hangs."""
+        if isinstance(self._disk, GuardedDisk):
+            await self._disk.close()
+            if self._disk.is_stuck:
+                self._volume.forsake()
+
+
+def _close(late: int | None) -> None:
+    """Opened when nobody waited for it any more."""
+    if late is not None:
+        os.close(late)

@@ -1,0 +1,353 @@
+"""A partial file: its bytes, a running hash, and the one step that makes it a final file."""
+
+import contextlib
+import os
+
+import msgspec
+
+from cfetch.errors import Corrupt, LocalFault
+from cfetch.manifest.digests import Hash, new_hash
+from cfetch.manifest.entry import Digest, Entry, SafePath
+from cfetch.secret import printable
+from cfetch.storage.directory import LocalVolume, volume_fault
+from cfetch.storage.disk import Disk, InlineDisk
+from cfetch.storage.held_ranges import Ranges, Stretch
+from cfetch.storage.leftovers import Leftover, boot_id
+from cfetch.storage.part_file import PartFile
+from cfetch.storage.resume import WORTH_KEEPING_BYTES, Note, note_for, proof_of
+from cfetch.storage.segment_writer import StretchWriter
+
+__all__ = ["INLINE", "Part", "hash_and_close"]
+
+INLINE = InlineDisk()
+MOST_NOTED = 200  # stretches in a note, which fits into what is read of one then; the others come again
+READ_BYTES = 1 << 20
+NOTE_EVERY_BYTES = 2 << 20  # in ranges: what kill -9 may cost of a file; a note is 0.1 ms, so 1 % at 200 MB/s
+READS_PER_TURN = 16  # 16 MiB, 10 ms: the hop to a thread costs nothing beside it, and a stop is prompt
+
+
+async def hash_and_close(descriptor: int, algorithm: str, path: SafePath, disk: Disk = INLINE) -> str:
+    """The hex digest of an open file, which is closed afterwards; can be cancelled. Raises LocalFault."""
+    running = new_hash(algorithm)
+    await _read_and_close(descriptor, running, path, disk)
+    return running.hexdigest()
+
+
+async def _read_and_close(descriptor: int, running: Hash, path: SafePath, disk: Disk) -> None:
+    """Small files are read here and now where that may be: a thread would cost more than they do."""
+
+    def read(times: int) -> bool:
+        try:
+            for _ in range(times):
+                chunk = file.read(READ_BYTES)
+                running.update(chunk)
+                if len(chunk) < READ_BYTES:
+                    return False
+        except OSError as error:
+            raise volume_fault(error, f"cannot read {printable(path)}") from None
+        return True
+
+    file = os.fdopen(descriptor, "rb")
+    try:
+        more = await disk.call(lambda: read(1))
+        while more:
+            more = await disk.long(lambda: read(READS_PER_TURN))
+    finally:
+        disk.tidy(file.close)  # it waits for a read under way, which may hang
+
+
+class Part:
+    """One entry's bytes on their way. What touches the file are steps that ``disk`` carries out, in order.
+
+    ``position`` is the number of bytes held; the hash covers exactly those. ``validator`` is the strong ETag
+    under which they came: only bytes of the same ETag may follow them.
+
+    A part whose entry has a hash needs nothing but its name to be gone on with by a later run; another one
+    gets a note once it is ``WORTH_KEEPING_BYTES`` long (``resume``).
+
+    After ``open_up`` it is in ``ranges``: several streams bring it, each a ``Stretch``; the owner's goes
+    through ``write`` as before. The hash then covers what is held from the beginning on, or less, and
+    ``catch_up`` reads the rest. What is held is not written again, so the hash has seen what the file has.
+    """
+
+    __slots__ = (
+        "_disk",
+        "_entry",
+        "_file",
+        "_hash",
+        "_hashed",
+        "_is_over",
+        "_line",
+        "_mirrored",
+        "_noted",
+        "_unnoted_bytes",
+        "_volume",
+        "position",
+        "ranges",
+        "stretch",
+        "total_bytes",
+        "validator",
+    )
+
+    def __init__(self, volume: LocalVolume, entry: Entry, disk: Disk = INLINE) -> None:
+        self._volume = volume
+        self._disk = disk
+        self._line = disk.line
+        self._entry = entry
+        self._file = PartFile(volume, entry, raises=disk is INLINE)
+        self._mirrored = False  # the present bytes' validator is a mirror's, and says nothing in a later run
+        self._noted = False  # later runs are told of the present bytes
+        self._is_over = False  # nothing more is to be written
+        self._hash = self._new_hash()
+        self._hashed = 0  # in ranges: so many bytes the hash has seen
+        self._unnoted_bytes = 0  # in ranges: held since the last note
+        self.ranges: Ranges | None = None
+        self.stretch: Stretch | None = None  # in ranges: the one that its owner brings
+        self.position = 0
+        self.validator: str | None = None
+        self.total_bytes: int | None = None  # as the reply stated from which the bytes came
+
+    def _new_hash(self) -> Hash | None:
+        return new_hash(self._entry.digest.algorithm) if self._entry.digest else None
+
+    def write(self, data: bytes) -> None:
+        """Append. Raises LocalFault when the disk does not take it, or has not taken what came before."""
+        if self.ranges is not None:
+            assert self.stretch is not None
+            self.write_at(self.stretch, data)
+            return
+        self.check()
+        self._disk.do(self._file.append, data, size_bytes=len(data))
+        if self._hash is not None:
+            self._hash.update(data)
+        self.position += len(data)
+        if self.position > WORTH_KEEPING_BYTES and not self._noted:
+            self._note()
+
+    def write_at(self, stretch: Stretch, data: bytes) -> None:
+        """Take the next bytes of ``stretch``; those beyond its end are dropped. Raises LocalFault."""
+        self.check()
+        ranges, offset = self.ranges, stretch.position
+        if ranges is None:
+            return
+        for start, end in ranges.unheld(offset, min(offset + len(data), stretch.end)):
+            piece = data[start - offset : end - offset]
+            self._disk.do(self._file.write_at, start, piece, size_bytes=len(piece))
+            self._unnoted_bytes += len(piece)
+            if self._hash is not None and start == self._hashed:
+                self._hash.update(piece)
+                self._hashed = end
+        ranges.advance(stretch, len(data))
+        self.position = ranges.held_bytes
+        if self._unnoted_bytes >= NOTE_EVERY_BYTES:
+            self._note_held()
+
+    def check(self) -> None:
+        """Raises LocalFault if it cannot come to a good end any more."""
+        fault = self._file.fault or self._line.fault
+        if fault is not None:
+            raise fault
+
+    @property
+    def must_wait(self) -> bool:
+        """The disk is behind: whoever has more bytes is to wait for ``room``."""
+        return self._disk.must_wait
+
+    async def room(self) -> None:
+        """Wait for the disk. Raises LocalFault."""
+        await self._disk.room()
+        self.check()
+
+    def can_open_up(self, size_bytes: int) -> bool:
+        """Only under a strong ETag, or if a hash will prove the whole; and if something is still to come."""
+        may_join = self.validator is not None or self._entry.digest is not None
+        is_well = self._file.fault is None and self._line.fault is None and not self._is_over
+        return may_join and is_well and self.ranges is None and self.position < size_bytes
+
+    def open_up(self, size_bytes: int) -> Ranges:
+        """Let several streams bring it; the one under way goes on with all that is missing.
+
+        Raises LocalFault.
+        """
+        assert self.can_open_up(size_bytes)
+        ranges = Ranges(size_bytes, [(0, self.position)] if self.position else ())
+        self._disk.do(self._file.open_up, self._held_note(ranges))
+        self._noted = self._may_note
+        self._hashed = self.position
+        self.total_bytes = size_bytes
+        self.ranges = ranges
+        self.stretch = ranges.take_first()
+        return ranges
+
+    def writer(self, stretch: Stretch, *, same_source: bool = True) -> StretchWriter:
+        """See ``lane.Part``."""
+        assert self.ranges is not None
+        return StretchWriter(self, self.ranges, stretch, self.validator if same_source else None)
+
+    def release(self) -> None:
+        """See ``lane.Sink``."""
+        if self.ranges is not None and self.stretch is not None:
+            self.ranges.give_back(self.stretch)
+            self.stretch = None
+
+    def forget(self, stretch: Stretch) -> None:
+        """What came for ``stretch`` is not to be trusted, and is missing again."""
+        if self.ranges is None or stretch.start == stretch.position:
+            return
+        self.ranges.forget(stretch)
+        self.position = self.ranges.held_bytes
+        if stretch.start < self._hashed:
+            self._hash, self._hashed = self._new_hash(), 0
+        self._note_held()
+
+    async def catch_up(self) -> None:
+        """Read what the hash has not seen; to be done before ``verify``. Raises LocalFault."""
+        if self.ranges is None or self._hash is None or self._hashed == self.position:
+            return
+        seen, running = self._hashed, self._hash.copy()
+        descriptor = await self._disk.call(lambda: self._file.reader(seen), undo=os.close)
+        await _read_and_close(descriptor, running, self._entry.path, self._disk)
+        self._hash, self._hashed = running, self.position
+
+    def _note(self) -> None:
+        """Tell later runs under which ETag these bytes came, if there was one and no hash will prove them."""
+        if self.validator is None or self._mirrored or self._entry.digest is not None:
+            return
+        note = msgspec.json.encode(note_for(self._entry, self.validator, boot_id()))
+        self._disk.do(self._file.note, note)
+        self._noted = True
+
+    @property
+    def _may_note(self) -> bool:
+        """A later run may go on with what is out of order."""
+        return self._entry.digest is not None or (self.validator is not None and not self._mirrored)
+
+    def _held_note(self, ranges: Ranges) -> bytes | None:
+        if not self._may_note:
+            return None
+        validator = None if self._mirrored else self.validator
+        held = ranges.held[:MOST_NOTED]
+        note = note_for(self._entry, validator, boot_id(), held=held, total_bytes=ranges.size_bytes)
+        return msgspec.json.encode(note)
+
+    def _note_held(self) -> None:
+        self._unnoted_bytes = 0
+        note = None if self.ranges is None else self._held_note(self.ranges)
+        if note is not None:
+            self._disk.do(lambda: self._file.note(note, renews=True))
+
+    async def adopt(self, leftover: Leftover, note: Note | None) -> None:
+        """Go on with a dead run's part that ``fits``. Raises LocalFault."""
+        if not await self._disk.call(lambda: self._file.take_over(leftover)):
+            return
+        self._noted = bool(leftover.note)
+        if note is not None and note.identity == self._file.identity:
+            self.validator = note.validator
+        if note is not None and note.held and note.total_bytes:
+            self.ranges = Ranges(note.total_bytes, note.held)
+            self.position, self.total_bytes = self.ranges.held_bytes, note.total_bytes
+            if self.ranges.is_whole:
+                await self.catch_up()
+            return
+        if self._hash is not None:
+            await _read_and_close(os.dup(self._file.fd), self._hash, self._entry.path, self._disk)
+        self.position = await self._disk.call(self._file.end)
+
+    def came_from(self, *, mirror: bool) -> None:
+        """The next bytes come from another source, whose validator is not known yet."""
+        self._mirrored = mirror
+        self.validator = None
+        self.total_bytes = None if self.ranges is None else self.ranges.size_bytes
+
+    def restart(self) -> None:
+        """Forget the bytes; who helps is told."""
+        if self.position == 0 and self.ranges is None:
+            return
+        self._leave_ranges()
+        self._noted = False
+        self._disk.do(self._file.empty)
+        self.position = 0
+        self.validator = None
+        self._hash = self._new_hash()
+
+    def _leave_ranges(self) -> None:
+        ranges, self.ranges, self.stretch = self.ranges, None, None
+        self._hashed = self._unnoted_bytes = 0
+        if ranges is not None:
+            ranges.abandon()
+
+    def verify(self, size_bytes: int | None, digest: Digest | None) -> str:
+        """See ``proof_of``. Raises Corrupt; then the part has been emptied."""
+        ranges = self.ranges
+        assert ranges is None or self._hash is None or self._hashed == self.position, "catch_up comes first"
+        try:
+            known = ranges.size_bytes if size_bytes is None and ranges is not None else size_bytes
+            proof = proof_of(self.position, self._hash, known, digest)
+        except Corrupt:
+            self.restart()
+            raise
+        if ranges is not None:
+            self._leave_ranges()
+            self._noted = False
+            self._disk.do(self._file.close_up)
+        return proof
+
+    def close(self) -> None:
+        """Give the descriptor back; a later write goes on at the end.
+
+        Raises LocalFault: a network file system may tell now that it is full.
+        """
+        self._disk.do(self._file.close)
+
+    def seal(self) -> None:
+        """The part is whole and verified. Raises LocalFault.
+
+        What only its size vouches for is told where it came from: see ``placement.source``.
+        """
+        self.check()
+        self._disk.do(self._seal)
+
+    def _seal(self) -> None:
+        self._file.seal(None if self._mirrored else self.validator)
+
+    def publish(self) -> None:
+        """Give the verified part its final name. A step: called where the disk carries steps out.
+
+        Raises LocalFault, Blocked.
+        """
+        self._file.check()
+        self._seal()
+        self.check()  # others of its batch may have been published before the disk was given up
+        self._file.publish()
+
+    def unpublish(self) -> None:
+        """Take the final name away again. A step; raises LocalFault."""
+        self._file.unpublish()
+
+    def leave(self, *, whole: bool = False) -> int:
+        """Keep what a later run can go on with and remove the rest; the number of bytes kept.
+
+        ``whole``: verified, so its size and its name are proof enough on this boot.
+        """
+        is_proved = self._entry.digest is not None and self.position > WORTH_KEEPING_BYTES
+        has_skipped = self._file.fault is not None and self._disk is not INLINE
+        lost = self._file.lost or has_skipped or self._volume.lost_writes
+        if lost or not (self._noted or is_proved or whole):
+            self.discard()
+            return 0
+        with contextlib.suppress(LocalFault):  # whoever goes on looks at what is really there
+            if self.ranges is not None:
+                self.ranges.abandon()
+                self._note_held()
+        with contextlib.suppress(LocalFault):
+            self.close()
+        return self.position
+
+    def discard(self) -> None:
+        """Remove what is there, if that can be done; harmless after ``publish``.
+
+        What made it useless matters more than what cannot be tidied up: a later run does that.
+        """
+        self._is_over = True
+        self._leave_ranges()
+        self._disk.tidy(self._file.remove)

@@ -1,0 +1,263 @@
+"""The file of a part: steps that its volume's disk carries out, one after the other.
+
+What is in order is appended to, and its length tells how much is held. What is in ranges is written in place,
+and its length tells nothing: before the first byte out of order the file gets another kind of name
+(``placement.leftovers``) and a note that says what is held. When all is there, it gets its old name back.
+"""
+
+import contextlib
+import errno
+import os
+
+from cfetch.errors import LocalFault, VolumeFault
+from cfetch.manifest.entry import Entry
+from cfetch.secret import printable
+from cfetch.storage.directory import LocalVolume, volume_fault
+from cfetch.storage.leftovers import IN_RANGES, Leftover, boot_id, in_ranges
+from cfetch.storage.resume import identity, part_name
+from cfetch.storage.source_note import Source
+
+__all__ = ["PartFile"]
+
+
+class PartFile:
+    """Made at the first byte, so that a refused entry costs no file.
+
+    ``raises``: steps are carried out at once, and raise LocalFault; else they keep it as ``fault``, and what
+    follows is not done. In ranges it is kept in any case, as another stream may go on. ``lost``: the disk has
+    failed to take some of it, and what is there may be anything.
+    """
+
+    __slots__ = (
+        "_entry",
+        "_identity",
+        "_in_place",
+        "_is_discarded",
+        "_is_made",
+        "_is_noted",
+        "_name",
+        "_raises",
+        "_volume",
+        "fault",
+        "fd",
+        "lost",
+    )
+
+    def __init__(self, volume: LocalVolume, entry: Entry, *, raises: bool) -> None:
+        self._volume = volume
+        self._entry = entry
+        self._raises = raises
+        self._identity: str | None = None
+        self._name = ""  # until there is a file: most entries of a second run have none
+        self._is_made = False  # it stands in the staging directory
+        self._is_noted = False  # and a note beside it
+        self._in_place = False  # it has the name of one in ranges
+        self._is_discarded = False
+        self.fd = -1
+        self.lost = False
+        self.fault: LocalFault | None = None
+
+    @property
+    def identity(self) -> str:
+        """Of the entry's own link: see ``resume``."""
+        if self._identity is None:
+            self._identity = identity(self._entry.url)
+        return self._identity
+
+    def _own_name(self) -> str:
+        link = self.identity if self._entry.digest is None else None
+        return part_name(self._entry, boot_id(), link)
+
+    def _failed(self, error: OSError | LocalFault, what: str = "") -> None:
+        if isinstance(error, OSError):
+            self.lost = self.lost or error.errno == errno.EIO
+            error = volume_fault(error, f"cannot {what} {printable(self._entry.path)}")
+        if self._in_place or not self._raises:
+            self.fault = self.fault or error
+        if self._raises:
+            raise error from None
+
+    def _open(self) -> None:
+        if self._is_made:
+            self.fd = self._volume.reopen_part(self._name, in_place=self._in_place)
+            return
+        self._name = self._own_name()
+        self.fd = self._volume.create_part(self._name)
+        self._is_made = True
+
+    def append(self, data: bytes) -> None:
+        """Write at its end."""
+        if self.fault is not None:
+            return
+        try:
+            if self.fd < 0:
+                self._open()
+            written = os.write(self.fd, data)
+            while written < len(data):  # a nearly full disk takes a part of it first
+                written += os.write(self.fd, memoryview(data)[written:])
+        except (OSError, LocalFault) as error:
+            self._failed(error, "write")
+
+    def write_at(self, offset: int, data: bytes) -> None:
+        """Write in place."""
+        if self.fault is not None:
+            return
+        try:
+            if self.fd < 0:
+                self._open()
+            written = os.pwrite(self.fd, data, offset)
+            while written < len(data):
+                written += os.pwrite(self.fd, memoryview(data)[written:], offset + written)
+        except (OSError, LocalFault) as error:
+            self._failed(error, "write")
+
+    def note(self, note: bytes, *, renews: bool = False) -> None:
+        """Put a note beside it; ``renews``: in an older one's place."""
+        if self.fault is not None:
+            return
+        try:
+            self._volume.note_part(self._name, note, renews=renews)
+            self._is_noted = True
+        except LocalFault as fault:
+            self._failed(fault)
+
+    def open_up(self, note: bytes | None) -> None:
+        """From now on it is written in place. Killed between any two calls, it is one or the other."""
+        if self.fault is not None:
+            return
+        try:
+            if not self._is_made:
+                self._open()
+            before, name = self._name, in_ranges(self._name)
+            if note is not None:
+                self._volume.note_part(name, note, renews=True)
+            self._volume.rename_part(before, name)
+            was_noted, self._is_noted = self._is_noted, note is not None
+            self._name, self._in_place = name, True
+            self.close()  # it was open for appending, perhaps
+            if was_noted:
+                self._volume.forget_note(before)
+        except LocalFault as fault:
+            self._failed(fault)
+
+    def close_up(self) -> None:
+        """All of it is there: its length tells the truth again."""
+        if self.fault is not None:
+            return
+        try:
+            if self.fd < 0:
+                self._open()
+            before, name = self._name, self._own_name()
+            self._volume.rename_part(before, name)
+            self._name, self._in_place = name, False
+            if self._is_noted:
+                self._is_noted = False
+                self._volume.forget_note(before)
+        except LocalFault as fault:
+            self._failed(fault)
+
+    def empty(self) -> None:
+        """Begin anew: the note goes before the bytes that it tells of."""
+        if self.fault is not None:
+            return
+        try:
+            self._forget_note()
+            if self._in_place:
+                self.close()
+                self._volume.discard_part(self._name)
+                self._is_made = self._in_place = False
+                return
+            if self.fd < 0:
+                self._open()
+            os.ftruncate(self.fd, 0)
+            os.lseek(self.fd, 0, os.SEEK_SET)
+        except (OSError, LocalFault) as error:
+            self._failed(error, "restart")
+
+    def _forget_note(self) -> None:
+        if self._is_noted:
+            self._is_noted = False
+            self._volume.forget_note(self._name)
+
+    def close(self) -> None:
+        """Give the descriptor back; a later write opens it again."""
+        if self.fd < 0:
+            return
+        descriptor, self.fd = self.fd, -1
+        try:
+            os.close(descriptor)
+        except OSError as error:
+            self._failed(error, "write")
+
+    def seal(self, validator: str | None) -> None:
+        """It is whole: what only its size vouches for is told where it came from, and under which ETag."""
+        if self.fault is not None:
+            return
+        try:
+            if not self._is_made:
+                self._open()
+        except LocalFault as fault:
+            self._failed(fault)
+            return
+        if self.fd >= 0 and self._entry.digest is None:
+            self._volume.record(self.fd, Source(self.identity, validator))
+        self.close()
+
+    def check(self) -> None:
+        """Raises LocalFault if it cannot be published."""
+        if self._is_discarded:  # its batch went elsewhere while this waited for its turn
+            raise VolumeFault(f"{printable(self._entry.path)} was given up")
+        if self.fault is not None:
+            raise self.fault
+
+    def publish(self) -> None:
+        """Give it its final name. Raises LocalFault, Blocked."""
+        self._volume.publish(self._name, self._entry.path)
+        self._is_made = False
+        with contextlib.suppress(LocalFault):  # a note without a part is debris, and does no harm
+            self._forget_note()
+
+    def unpublish(self) -> None:
+        """Take the final name away again. Raises LocalFault."""
+        self._volume.unpublish(self._name, self._entry.path)
+        self._is_made = True
+
+    def remove(self) -> None:
+        """Remove what is there, as far as that can be done."""
+        self._is_discarded = True
+        with contextlib.suppress(LocalFault):
+            self.close()
+        with contextlib.suppress(LocalFault):
+            if self._is_made:
+                self._volume.discard_part(self._name)
+            self._is_made = False
+        with contextlib.suppress(LocalFault):
+            self._forget_note()
+
+    def take_over(self, leftover: Leftover) -> bool:
+        """Become a dead run's part; False: another run was faster. Raises LocalFault."""
+        is_in_ranges = leftover.name.startswith(IN_RANGES)
+        self._name = in_ranges(self._own_name()) if is_in_ranges else self._own_name()
+        descriptor = self._volume.adopt_part(leftover, self._name)
+        if descriptor is None:
+            return False
+        self.fd = descriptor
+        self._is_made = True
+        self._in_place = is_in_ranges
+        self._is_noted = bool(leftover.note)
+        return True
+
+    def end(self) -> int:
+        """Its length; what is appended goes there. Raises LocalFault."""
+        try:
+            return os.lseek(self.fd, 0, os.SEEK_END)
+        except OSError as error:
+            raise volume_fault(error, f"cannot read {printable(self._entry.path)}") from None
+
+    def reader(self, offset: int) -> int:
+        """A descriptor of its own for reading it from ``offset`` on. Raises LocalFault."""
+        if self.fault is not None:
+            raise self.fault
+        descriptor = self._volume.reopen_part(self._name, in_place=True)
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        return descriptor

@@ -1,0 +1,206 @@
+"""Gives verified parts their final names, in an order that survives a power cut.
+
+Durable (``--durability power``): parts are flushed, then renamed, and the renames are flushed before anything
+vouches for them (Pillai et al., OSDI 2014: neither order nor rename is durable by itself). A flush costs
+milliseconds however many files it covers, so parts are published in groups: one flush makes a group's bytes
+durable and, with them, the names of the group before, whose files are told to be done only then. Workers do
+not wait for it.
+
+Not durable (``crash``): renamed at once. A killed process loses nothing by that; a power cut may.
+"""
+
+import asyncio
+import concurrent.futures.thread  # noqa: F401 - else it is loaded at the first flush, when descriptors may be few
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+
+from cfetch.errors import Blocked, CfetchError, LocalFault
+from cfetch.storage.batch_record import BatchRecord
+from cfetch.storage.directory import LocalVolume
+from cfetch.storage.disk import Disk
+from cfetch.storage.part import INLINE, Part
+
+__all__ = ["Committer", "Ended"]
+
+GROUP_S = 0.2  # what a file waits at most for others; four or five flushes a second
+GROUP_FILES = 1024  # a flush of so many small files takes well under a second, and so do their names
+MAX_PENDING_FILES = 4096  # memory, some 3 KiB each and of twice as many; only a slow disk comes here
+MAX_PENDING_BYTES = (
+    256 << 20
+)  # the kernel's own limit for unwritten pages is usually higher; ours bounds a flush
+
+Ended = Callable[[CfetchError | None], None]
+"""Told once for all parts that were added together: None when they have their final names for good."""
+
+
+class _Pending(NamedTuple):
+    parts: tuple[Part, ...]
+    ended: Ended
+    record: BatchRecord | None
+
+
+class Committer:
+    """Publishes parts. ``run`` is its task; after ``drain`` it ends when all is named, flushed and told."""
+
+    def __init__(self, volume: LocalVolume, *, durable: bool, disk: Disk = INLINE) -> None:
+        self._volume = volume
+        self._disk = disk
+        self._durable = durable
+        self._pending: list[_Pending] = []
+        self._pending_files = self._pending_bytes = 0
+        self._unflushed_records = False
+        self.left_behind = 0  # files whose names could not be taken back
+        self._work = asyncio.Event()
+        self._full = asyncio.Event()  # no use in waiting for more
+        self._room = asyncio.Event()
+        self._draining = False
+
+    def add(self, parts: Sequence[Part], ended: Ended, record: BatchRecord | None = None) -> None:
+        """Take over verified parts: all of them are published, or none; then the record is written."""
+        one = _Pending(tuple(parts), ended, record)
+        if not self._durable and self._disk.is_prompt and record is None:
+            error = self._named(one)
+            self._tell(one, error)
+            return
+        try:
+            for part in parts:
+                part.seal()  # hundreds may be pending, and descriptors are few
+        except LocalFault as fault:
+            self._tell(one, fault)
+            return
+        self._pending.append(one)
+        self._pending_files += len(one.parts)
+        self._pending_bytes += sum(part.position for part in parts)
+        self._work.set()
+        if self._pending_files >= GROUP_FILES or self._pending_bytes >= MAX_PENDING_BYTES:
+            self._full.set()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much is pending that workers have to wait."""
+        return self._pending_files >= MAX_PENDING_FILES or self._pending_bytes >= MAX_PENDING_BYTES
+
+    async def room(self) -> None:
+        """Wait while it is full."""
+        while self.is_full:
+            self._room.clear()
+            await self._room.wait()
+
+    async def run(self) -> None:
+        """Publish group after group, until drained."""
+        named: list[_Pending] = []
+        while True:
+            if not self._pending and not named:
+                if self._draining:
+                    break
+                self._work.clear()
+                await self._work.wait()
+            if self._durable:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._full.wait(), GROUP_S)
+            group, self._pending = self._pending, []
+            self._pending_files = self._pending_bytes = 0
+            if not self._draining:
+                self._full.clear()
+            self._room.set()
+            named = await self._publish_group(group, named)
+        if self._unflushed_records and self._durable:
+            await self._disk.beside(self._volume.flush)  # the plan's record comes after those of its batches
+
+    def drain(self) -> None:
+        """Nothing more will come: publish what is pending, then end ``run``."""
+        self._draining = True
+        self._work.set()
+        self._full.set()
+
+    async def _publish_group(self, group: list[_Pending], named: list[_Pending]) -> list[_Pending]:
+        """Flush; tell of the group before that it is ``named`` for good; what of this one got its name."""
+        try:
+            if self._durable:
+                await self._disk.beside(self._volume.flush)
+            while named:
+                await self._put_record(named[0])
+                named.pop(0).ended(None)
+            errors = await self._disk.call(
+                lambda: [self._named(one) for one in group], undo=lambda errors: self._undo(group, errors)
+            )
+        except LocalFault as fault:  # the bytes may be lost although they were written: never publish them
+            for part in (part for pending in group for part in pending.parts):
+                part.discard()
+            for pending in named:
+                self._take_back(pending, fault)
+            for pending in group:
+                pending.ended(fault)
+            return []
+        for pending, error in zip(group, errors, strict=True):
+            if error is not None:
+                self._tell(pending, error)
+        fine = [pending for pending, error in zip(group, errors, strict=True) if error is None]
+        if self._durable:
+            return fine
+        for pending in fine:
+            try:
+                await self._put_record(pending)
+            except LocalFault as fault:
+                self._take_back(pending, fault)
+            else:
+                pending.ended(None)
+        return []
+
+    def _take_back(self, pending: _Pending, fault: LocalFault) -> None:
+        """They have their names, and nothing vouches for that; the batch may go elsewhere."""
+        if pending.record is not None:
+            self.take_back(pending.parts)
+        pending.ended(fault)
+
+    def take_back(self, parts: Sequence[Part]) -> None:
+        """Soon: no name and no file of theirs stays."""
+        self._disk.tidy(lambda: self._unpublish(parts))
+        for part in parts:
+            part.discard()
+
+    async def _put_record(self, pending: _Pending) -> None:
+        record = pending.record
+        if record is not None:
+            text = msgspec.json.encode(record)
+            await self._disk.call(
+                lambda: self._volume.put_record(record.id, text),
+                undo=lambda _: self._volume.remove_record(record.id),
+            )
+            self._unflushed_records = True
+
+    def _named(self, pending: _Pending) -> CfetchError | None:
+        """A step: give all parts their names, or none; what stood in the way."""
+        done: list[Part] = []
+        for part in pending.parts:
+            try:
+                part.publish()
+            except (Blocked, LocalFault) as error:
+                self._unpublish(done)
+                return error
+            done.append(part)
+        return None
+
+    def _undo(self, group: list[_Pending], errors: list[CfetchError | None]) -> None:
+        """A step: they got their names when nobody waited for it any more."""
+        for pending, error in zip(group, errors, strict=True):
+            if error is None:
+                self._unpublish(pending.parts)
+
+    def _unpublish(self, parts: Iterable[Part]) -> None:
+        """A step. What cannot be taken back stays: it is whole, and no record vouches for it."""
+        for part in parts:
+            try:
+                part.unpublish()
+            except LocalFault:
+                self.left_behind += 1
+
+    @staticmethod
+    def _tell(pending: _Pending, error: CfetchError | None) -> None:
+        if error is not None:
+            for part in pending.parts:
+                part.discard()
+        pending.ended(error)

@@ -1,0 +1,155 @@
+"""What a part of an earlier run may still be good for: pure.
+
+A part's name is a hash of what its entry is: path, size, and the manifest's hash or the link. So a later run
+finds the part of its own entry by name, and a hash, or the size of a part that was whole, proves it. Beside a
+part that neither will prove lies a note with the strong ETag under which its bytes came; only under that may
+others follow them. A part that several streams have written has holes, and its note says what it holds. A
+link that was signed anew still names the same file, so signatures do not count; names and notes hold a hash
+of the rest, never the URL.
+"""
+
+import hashlib
+from itertools import pairwise
+
+import msgspec
+
+from cfetch.errors import Corrupt
+from cfetch.manifest.digests import Hash
+from cfetch.manifest.entry import Digest, Entry
+from cfetch.manifest.urls import unsigned
+from cfetch.secret import SecretUrl
+from cfetch.storage.leftovers import PROVED_BY_HASH, PROVED_BY_SIZE
+
+__all__ = [
+    "WORTH_KEEPING_BYTES",
+    "Note",
+    "fits",
+    "identity",
+    "note_for",
+    "part_name",
+    "proof_of",
+    "read_note",
+]
+
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+WORTH_KEEPING_BYTES = (
+    1 << 20
+)  # less is fetched again in 0.1 s at 100 Mbit/s; a note for each file would cost more
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What lies beside a part (``cfetch.part/1``). ``boot_id`` tells whether the machine has restarted.
+
+    Beside one that is in ranges: ``held``, pairs of first byte and end, of the file's ``total_bytes``.
+    """
+
+    schema: str = "cfetch.part/1"
+    path: str
+    size_bytes: int | None
+    digest: str | None
+    identity: str
+    validator: str | None
+    boot_id: str
+    held: tuple[tuple[int, int], ...] | msgspec.UnsetType = msgspec.UNSET
+    total_bytes: int | msgspec.UnsetType = msgspec.UNSET
+
+
+def identity(url: SecretUrl) -> str:
+    """The same for two links to one object, however they were signed; tells nothing about the link."""
+    scheme, _, rest = unsigned(url.reveal()).partition("://")
+    authority, slash, tail = rest.partition("/")
+    default_port = _DEFAULT_PORTS.get(scheme.lower(), "")
+    text = f"{scheme}://{authority.removesuffix(default_port)}".lower() + slash + tail
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def part_name(entry: Entry, boot_id: str, link: str | None = None) -> str:
+    """The name of every part of ``entry``, in this run and others; 33 characters.
+
+    ``link`` is the ``identity`` of its URL where that is known. Without a hash in the manifest the boot
+    counts too: after a restart of the machine unflushed bytes may have been lost behind a size that looks
+    right.
+    """
+    if entry.digest is not None:
+        kind, proof = PROVED_BY_HASH, f"{entry.digest.algorithm}:{entry.digest.hex}"
+    else:
+        kind, proof = PROVED_BY_SIZE, f"{link or identity(entry.url)} {boot_id}"
+    text = f"{entry.path}\0{entry.size_bytes}\0{proof}"
+    return kind + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def note_for(
+    entry: Entry,
+    validator: str | None,
+    boot_id: str,
+    *,
+    held: tuple[tuple[int, int], ...] | msgspec.UnsetType = msgspec.UNSET,
+    total_bytes: int | msgspec.UnsetType = msgspec.UNSET,
+) -> Note:
+    """The note for a part of ``entry`` whose bytes came under ``validator``."""
+    return Note(
+        path=entry.path,
+        size_bytes=entry.size_bytes,
+        digest=f"{entry.digest.algorithm}:{entry.digest.hex}" if entry.digest else None,
+        identity=identity(entry.url),
+        validator=validator,
+        boot_id=boot_id,
+        held=held,
+        total_bytes=total_bytes,
+    )
+
+
+def proof_of(position: int, running: Hash | None, size_bytes: int | None, digest: Digest | None) -> str:
+    """What vouches for ``position`` bytes that ``running`` has seen: the hash's name, ``size`` or ``none``.
+
+    ``size_bytes`` and ``digest`` are the manifest's. Raises Corrupt: they are not its file.
+    """
+    if size_bytes is not None and position != size_bytes:
+        raise Corrupt(f"{position} bytes came where the manifest says {size_bytes}")
+    if digest is None or running is None:
+        return "none" if size_bytes is None else "size"
+    if running.hexdigest() != digest.hex:
+        raise Corrupt(f"the {digest.algorithm} of the bytes is not the manifest's")
+    return digest.algorithm
+
+
+def read_note(data: bytes) -> Note | None:
+    """The note, or None for anything that is not one: torn by a crash, or somebody else's."""
+    try:
+        note = msgspec.json.decode(data, type=Note)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return note if note.schema == "cfetch.part/1" else None
+
+
+def fits(note: Note | None, entry: Entry, part_bytes: int, boot_id: str) -> bool:
+    """Whether ``entry`` may go on with the part; one without a note was found by its ``part_name``.
+
+    With a hash in the manifest the whole file will prove itself, so the same file by hash is enough. Without
+    one, the bytes are joined only under a strong ETag of the same object, and only if the machine has not
+    restarted: unflushed bytes may have been lost behind a size that looks right. Without a note nothing may
+    be joined, and only a part that was whole when its run died will do.
+    """
+    if note is None:
+        if entry.digest is None:
+            return part_bytes == entry.size_bytes
+        return entry.size_bytes is None or part_bytes <= entry.size_bytes
+    mine = note_for(entry, note.validator, note.boot_id)
+    if (note.path, note.size_bytes, note.digest) != (mine.path, mine.size_bytes, mine.digest):
+        return False
+    if entry.size_bytes is not None and part_bytes > entry.size_bytes:
+        return False
+    if note.held is not msgspec.UNSET and not _can_be(note, entry.size_bytes, part_bytes):
+        return False
+    if entry.digest is not None:
+        return True
+    return note.validator is not None and note.identity == mine.identity and note.boot_id == boot_id
+
+
+def _can_be(note: Note, size_bytes: int | None, part_bytes: int) -> bool:
+    """Whether a file of ``part_bytes`` can hold what the note tells, of a file of ``size_bytes``."""
+    if not isinstance(note.held, tuple) or not isinstance(note.total_bytes, int):
+        return False
+    places = [place for pair in note.held for place in pair]
+    in_order = bool(places) and places[0] >= 0 and all(one < next_ for one, next_ in pairwise(places))
+    return in_order and places[-1] <= part_bytes <= note.total_bytes == (size_bytes or note.total_bytes)

@@ -1,0 +1,206 @@
+"""A directory tree to read and nothing else: no symlink is followed, nothing is created.
+
+Everything is opened beneath one held directory descriptor, so that neither a name nor a symlink leads
+outside. Any thread may use it.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from cfetch.errors import LocalFault, UsageError
+from cfetch.manifest.digests import new_hash
+from cfetch.secret import printable
+from cfetch.storage.directory import STATE_NAME, local_fault
+
+__all__ = ["Found", "ReadOnlyTree", "Stopped"]
+
+READ_BYTES = 1 << 20
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = (
+    os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+)  # a pipe in a file's place must not hang us
+
+
+class Stopped(Exception):
+    """Nobody waits for the hash any more; a function that is told what was read raises it."""
+
+
+class Found(NamedTuple):
+    """What stands in the tree under ``path``, which may be no valid Unicode; ``is_file``: a regular file."""
+
+    path: str
+    is_file: bool
+
+
+class ReadOnlyTree:
+    """Close it, or use it in a ``with``."""
+
+    def __init__(self, root: Path) -> None:
+        """Raises: UsageError: there is no such directory, or it cannot be opened."""
+        self.root = root
+        try:
+            self._root_fd = os.open(root, _DIRECTORY & ~os.O_NOFOLLOW)
+        except OSError as error:
+            raise UsageError(f"cannot read the directory {printable(str(root))}: {error.strerror}") from None
+
+    def size_of(self, path: str) -> int | None:
+        """The size in bytes of the regular file at ``path``; None for anything else that stands there.
+
+        Raises:
+            FileNotFoundError: nothing stands there.
+            OSError: it cannot be looked at.
+        """
+        parent, leaf = self._parent_of(path)
+        try:
+            found = os.stat(leaf, dir_fd=parent, follow_symlinks=False)
+        finally:
+            os.close(parent)
+        return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+    def hash_of(self, path: str, algorithm: str, read: Callable[[int], None]) -> tuple[str, int]:
+        """The hex digest of a file and the number of bytes it is of; ``read`` is told each number read.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        running, size_bytes = new_hash(algorithm), 0
+        descriptor = self.open_file(path)
+        try:
+            while data := os.read(descriptor, READ_BYTES):
+                running.update(data)
+                size_bytes += len(data)
+                read(len(data))
+        finally:
+            os.close(descriptor)
+        return running.hexdigest(), size_bytes
+
+    def identity(self) -> tuple[int, int]:
+        """Which directory it is, whatever its name; as long as nothing is mounted or restarted."""
+        found = os.fstat(self._root_fd)
+        return found.st_dev, found.st_ino
+
+    def open_file(self, path: str) -> int:
+        """A descriptor to read the file from, which the caller closes; it may be of something special.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        parent, leaf = self._parent_of(path)
+        try:
+            return os.open(leaf, _FILE, dir_fd=parent)
+        finally:
+            os.close(parent)
+
+    def regular_files(self, leave_out: tuple[str, ...]) -> Iterator[tuple[str, os.stat_result | None, str]]:
+        """Path and status of each regular file, in no order; without status, what is left out and why.
+
+        However many names a directory has, few of them are in memory. ``leave_out``: names in the root. What
+        comes or goes meanwhile may be among them or not.
+        """
+        root = os.dup(self._root_fd)
+        stack = [(root, "", os.scandir(root))]
+        try:
+            while stack:
+                descriptor, prefix, listed = stack[-1]
+                for entry in listed:
+                    path = prefix + entry.name
+                    if not prefix and entry.name in leave_out:
+                        continue
+                    try:
+                        if not entry.is_dir(follow_symlinks=False):
+                            found = entry.stat(follow_symlinks=False)
+                            regular = stat.S_ISREG(found.st_mode)
+                            yield path, found if regular else None, "it is a symlink or a special file"
+                            continue
+                        below = os.open(entry.name, _DIRECTORY, dir_fd=descriptor)
+                    except FileNotFoundError:
+                        continue
+                    except OSError as error:
+                        yield path, None, f"it cannot be read: {error.strerror}"
+                        continue
+                    stack.append((below, f"{path}/", os.scandir(below)))
+                    break
+                else:
+                    listed.close()
+                    os.close(descriptor)
+                    stack.pop()
+        finally:
+            for descriptor, _, listed in stack:
+                listed.close()
+                os.close(descriptor)
+
+    def walk(self) -> Iterator[Found]:
+        """All that is no directory, in the order of names; cfetch's own state directory is left out.
+
+        Raises:
+            LocalFault: a directory cannot be read.
+        """
+        open_directories = [self._listed("", os.dup(self._root_fd))]
+        try:
+            while open_directories:
+                descriptor, prefix, listed = open_directories[-1]
+                name, is_directory, is_file = next(listed, ("", False, False))
+                if not name:
+                    os.close(open_directories.pop()[0])
+                elif is_directory:
+                    open_directories.append(
+                        self._listed(f"{prefix}{name}/", self._below(descriptor, name, prefix))
+                    )
+                else:
+                    yield Found(prefix + name, is_file)
+        finally:
+            for descriptor, _, _ in open_directories:
+                os.close(descriptor)
+
+    def _below(self, descriptor: int, name: str, prefix: str) -> int:
+        try:
+            return os.open(name, _DIRECTORY, dir_fd=descriptor)
+        except OSError as error:
+            raise self._fault(error, prefix + name) from None
+
+    def _listed(self, prefix: str, descriptor: int) -> tuple[int, str, Iterator[tuple[str, bool, bool]]]:
+        """An open directory, its path, and its names with whether they are directories or files."""
+        try:
+            with os.scandir(descriptor) as entries:
+                listed = sorted(
+                    (entry.name, entry.is_dir(follow_symlinks=False), entry.is_file(follow_symlinks=False))
+                    for entry in entries
+                    if prefix or entry.name != STATE_NAME
+                )
+        except OSError as error:
+            os.close(descriptor)
+            raise self._fault(error, prefix) from None
+        return descriptor, prefix, iter(listed)
+
+    def _fault(self, error: OSError, path: str) -> LocalFault:
+        return local_fault(error, f"cannot read {printable(path) or '.'} below {printable(str(self.root))}")
+
+    def _parent_of(self, path: str) -> tuple[int, str]:
+        """A descriptor of the directory that holds ``path``, which the caller closes, and the last name."""
+        *above, leaf = path.split("/")
+        current = os.dup(self._root_fd)
+        try:
+            for name in above:
+                below = os.open(name, _DIRECTORY, dir_fd=current)
+                os.close(current)
+                current = below
+        except BaseException:
+            os.close(current)
+            raise
+        return current, leaf
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        os.close(self._root_fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,186 @@
+"""A volume as the pool sees it: where entries stand, where parts are written, how they get their names.
+
+A lane is of one of two kinds: ``local_lane`` for a directory, ``object_lane`` for an object store. The pool
+asks no volume anything but through its lane, and knows no other difference between them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from cfetch.errors import Blocked
+from cfetch.manifest.entry import Digest, Entry, SafePath
+from cfetch.storage.batch_record import BatchRecord
+from cfetch.storage.held_ranges import Ranges, Stretch
+from cfetch.storage.publisher import Ended
+
+__all__ = ["Holding", "Lane", "Part", "Sink"]
+
+
+class Holding(NamedTuple):
+    """What a volume has of a batch: ``stands``: its record; ``begun``: it was being staged here.
+
+    By position among the batch's entries: ``standing``, of the right size; ``other``, of another size; and
+    ``blocked``: something else stands in their place.
+    """
+
+    stands: bool = False
+    begun: bool = False
+    standing: Sequence[int] = ()
+    blocked: Mapping[int, Blocked] = {}
+    other: Sequence[int] = ()
+
+
+class Sink(Protocol):
+    """Where one stream's bytes go. ``validator`` is the strong ETag under which they came.
+
+    ``stretch``: None while bytes come in order, from ``position`` to the end of the file; else they go where
+    it stands, and no further than to its end. A sink may get one while its stream runs. ``total_bytes``: the
+    file's size, as far as replies have stated it.
+    """
+
+    validator: str | None
+    total_bytes: int | None
+    stretch: Stretch | None
+
+    @property
+    def position(self) -> int:
+        """Of the first byte that is wanted; of a part as a whole, how many bytes are held."""
+
+    def write(self, data: bytes) -> None:
+        """Take the next bytes. Raises LocalFault for this write or an earlier one."""
+
+    @property
+    def must_wait(self) -> bool:
+        """The volume is behind: whoever has more bytes is to wait for ``room``."""
+
+    async def room(self) -> None:
+        """Wait for the volume. Raises LocalFault."""
+
+    def restart(self) -> None:
+        """Forget what came: all of the file, but for a stream that helps only what this stream brought."""
+
+    def release(self) -> None:
+        """The stream is over: of its stretch, if it has one, the rest is missing again. May be repeated."""
+
+
+class Part(Sink, Protocol):
+    """One entry's bytes on their way. What concerns only itself is known at once, in the event loop.
+
+    ``position`` is the number of bytes held. ``ranges``: None while they come in order.
+    """
+
+    ranges: Ranges | None
+
+    def can_open_up(self, size_bytes: int) -> bool:
+        """Whether several streams may bring it from now on, if it is a file of ``size_bytes``."""
+
+    def open_up(self, size_bytes: int) -> Ranges:
+        """Let them; the stream under way goes on with a stretch of its own. Raises LocalFault."""
+
+    def writer(self, stretch: Stretch, *, same_source: bool = True) -> Sink:
+        """Where a stream that helps brings ``stretch``; its owner's goes to the part itself.
+
+        ``same_source``: from where the other bytes came, so their ETag must be the same; from elsewhere only
+        bytes are joined that the manifest's hash will prove.
+        """
+
+    async def catch_up(self) -> None:
+        """All ranges are held: read what the hash has not seen. To be done before ``verify``."""
+
+    def came_from(self, *, mirror: bool) -> None:
+        """The next bytes come from another source, whose validator is not known yet."""
+
+    def verify(self, size_bytes: int | None, digest: Digest | None) -> str:
+        """What vouches for the bytes. Raises Corrupt; then it is empty."""
+
+    def close(self) -> None:
+        """Give up what it holds open; a later write goes on at the end."""
+
+    def seal(self) -> None:
+        """It is whole and verified, and may have to wait for the rest of its batch. Raises LocalFault."""
+
+    def leave(self, *, whole: bool = False) -> int:
+        """Keep what a later run can go on with; the number of bytes kept."""
+
+    def discard(self) -> None:
+        """Remove what is there; harmless after it was published."""
+
+
+class Lane(Protocol):
+    """Raises VolumeFault wherever the volume says no, or does not answer."""
+
+    name: str
+
+    async def open(self) -> None:
+        """Look at what dead runs have left; once, before anything else."""
+
+    def part(self, entry: Entry) -> Part:
+        """A new, empty one."""
+
+    async def standing(self, entry: Entry) -> str | None:
+        """What vouches for the file under the entry's name; None if nothing does. Raises Blocked."""
+
+    async def adopt(self, entry: Entry, part: Part) -> None:
+        """Let an empty part go on with what a dead run has left."""
+
+    def drop(self, entry: Entry) -> None:
+        """The entry is in place: remove what dead runs have left of it."""
+
+    async def holds(self, batch: str, entries: Sequence[Entry]) -> Holding:
+        """What is here of a batch."""
+
+    def begin(self, batch: str) -> None:
+        """Mark that a batch is being staged here, so that a later run comes back to it."""
+
+    def give_up(self, batch: str) -> None:
+        """Take that mark away."""
+
+    def commit(self, parts: Sequence[Part], ended: Ended, record: BatchRecord | None = None) -> None:
+        """Publish all of them, or none; then write the record of their batch; then tell."""
+
+    def replaced(self, path: SafePath) -> None:
+        """The file stands on another volume now, verified: an older one here goes away."""
+
+    @property
+    def left_behind(self) -> int:
+        """Files that stand here although their batch went elsewhere: the volume took no change back."""
+
+    def take_back(self, batch: str, parts: Sequence[Part]) -> None:
+        """Undo a commit, record and all: its batch goes elsewhere."""
+
+    async def run(self) -> None:
+        """Commit, until ``drain`` and the last of it. Raises LocalFault."""
+
+    def drain(self) -> None:
+        """Nothing more will be committed."""
+
+    @property
+    def is_full(self) -> bool:
+        """So much waits for its commit that workers are to wait for ``room``."""
+
+    async def room(self) -> None:
+        """Wait while it is full."""
+
+    async def free_bytes(self) -> int | None:
+        """What may still be written; None: no bound is known."""
+
+    @property
+    def written_bytes(self) -> int | None:
+        """Bytes of parts that the volume has taken in this run; None: all that have come."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Something that has come is not written yet."""
+
+    def oldest_s(self, now_s: float) -> float:
+        """For how long the call under way has not come back."""
+
+    def abandon(self, why: str) -> None:
+        """Wait no longer: whoever does is told VolumeFault, and what comes late is undone."""
+
+    @property
+    def is_stuck(self) -> bool:
+        """A call that was abandoned has not come back yet."""
+
+    async def close(self) -> None:
+        """The run is over."""

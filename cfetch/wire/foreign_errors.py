@@ -1,0 +1,122 @@
+"""The errors of aiohttp and of the system in our own form.
+
+Their texts are never used: they may hold the whole URL, headers or a proxy's password.
+"""
+
+import errno
+import os
+import re
+import socket
+import ssl
+
+import aiohttp
+from aiohttp.http import HttpProcessingError
+
+from cfetch.errors import CfetchError, Refused, SourceError, Transient
+from cfetch.storage.directory import local_fault
+from cfetch.wire.addresses import NotPublic
+
+__all__ = ["FOREIGN", "is_unknown_name", "map_error", "proxy_refusal"]
+
+FOREIGN = (aiohttp.ClientError, HttpProcessingError, OSError, ValueError)
+
+_MEANINGS: tuple[tuple[type[BaseException], type[SourceError], str], ...] = (  # the first that fits
+    (
+        aiohttp.ClientConnectorCertificateError,
+        Refused,
+        "the server's TLS certificate is not accepted: {cause}",
+    ),
+    (aiohttp.ClientConnectorSSLError, Transient, "the TLS handshake failed"),
+    (aiohttp.ClientConnectorDNSError, Transient, "{name} could not be resolved"),
+    (aiohttp.ConnectionTimeoutError, Transient, "connecting{through} took too long"),
+    (aiohttp.ClientProxyConnectionError, Transient, "cannot connect to the proxy: {cause}"),
+    (aiohttp.ClientConnectorError, Transient, "cannot connect: {cause}"),
+    (aiohttp.ServerDisconnectedError, Transient, "the {peer} closed the connection"),
+    (aiohttp.ClientPayloadError, Transient, "the body was cut off or is malformed"),
+    (aiohttp.ClientResponseError, Transient, "the reply is not proper HTTP"),
+    (HttpProcessingError, Transient, "the body is not proper HTTP"),
+    (OSError, Transient, "the connection broke: {cause}"),
+    (ValueError, Refused, "the URL or a header cannot be sent"),
+    (Exception, Transient, "the transfer failed ({cause})"),
+)
+
+_CERTIFICATE_FAULTS: dict[int | None, str] = {  # OpenSSL's X509_V_ERR_… numbers
+    9: "it is not valid yet",
+    10: "it has expired",
+    18: "it is self-signed; if that is right, name its CA with --ca-file",
+    19: "its CA is not known; if that is right, name it with --ca-file",
+    20: "its CA is not known; if that is right, name it with --ca-file",
+    62: "it is for another host name",
+    64: "it is for another address",
+}
+
+_UNKNOWN_NAME = {socket.EAI_NONAME, socket.EAI_NODATA}
+# What aiohappyeyeballs makes of several failures; only numbers and the kind of address are taken from it.
+_ONE_OF_SEVERAL = re.compile(r"\[Errno (\d{1,4})\](?: Connect call failed \('([0-9A-Fa-f.:]*))?", re.ASCII)
+
+
+def map_error(error: Exception, *, proxied: bool = False) -> CfetchError:
+    """Our form of a foreign error. ``proxied``: the request went by way of a proxy."""
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return local_fault(error, "cannot open a connection")
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return proxy_refusal(error.status)
+    inner = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else None
+    if isinstance(inner, NotPublic):
+        return Refused("the address is not public, and public_only is set")
+    if is_unknown_name(error):
+        return Refused(f"{'the proxy' if proxied else 'the host'}'s name does not exist (asked for twice)")
+    if isinstance(inner, socket.gaierror) and not isinstance(error, aiohttp.ClientConnectorDNSError):
+        return Refused("the URL's host is not an address that can be connected to")  # a zone, for one
+    kind, text = next((kind, text) for type_, kind, text in _MEANINGS if isinstance(error, type_))
+    words = {
+        "name": "the proxy's name" if proxied else "the host's name",
+        "through": " through the proxy" if proxied else "",
+        "peer": "proxy or the server" if proxied else "server",
+    }
+    return kind(text.format(cause=_cause(error), **words))
+
+
+def is_unknown_name(error: Exception) -> bool:
+    """The resolver says that there is no such name, or that it has no address."""
+    return isinstance(error, aiohttp.ClientConnectorDNSError) and error.os_error.errno in _UNKNOWN_NAME
+
+
+def proxy_refusal(status: int) -> SourceError:
+    """What a proxy's own refusal means: its 5xx may pass, everything else is for good."""
+    if status == 407:
+        return Refused("the proxy asks for a user and a password (HTTP 407); put them into its URL")
+    if status >= 500 or status in (408, 429):
+        return Transient(f"the proxy cannot reach the server (HTTP {status})")
+    return Refused(f"the proxy does not let us through to the server (HTTP {status})")
+
+
+def _cause(error: Exception) -> str:
+    """The system's words for an error number, ours for a certificate; the name of anything else."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        code = getattr(error.certificate_error, "verify_code", None)
+        return _CERTIFICATE_FAULTS.get(code, "it cannot be verified")
+    if isinstance(error, aiohttp.ClientConnectorError) and (several := _by_family(str(error.os_error))):
+        return several
+    number = error.errno if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) else None
+    inner = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    if number is None and isinstance(inner, ConnectionResetError):  # asyncio raises it bare when TLS is cut
+        number = errno.ECONNRESET
+    return os.strerror(number) if number and number in errno.errorcode else type(error).__name__
+
+
+def _by_family(text: str) -> str | None:
+    """``IPv6: Network is unreachable; IPv4: Connection refused``; None unless several addresses failed.
+
+    An address without a route fails before it is named: its family is the one that no other failure has.
+    """
+    found = _ONE_OF_SEVERAL.findall(text.partition("Multiple exceptions:")[2])
+    if not found:
+        return None
+    families = ["IPv6" if ":" in address else "IPv4" if address else None for _, address in found]
+    named = {one for one in families if one}
+    other = "IPv6" if named == {"IPv4"} else "IPv4" if named == {"IPv6"} else "another address"
+    causes: dict[str, dict[str, None]] = {}
+    for family, (number, _) in zip(families, found, strict=True):
+        causes.setdefault(family or other, {})[os.strerror(int(number))] = None
+    return "; ".join(f"{family}: {', '.join(words)}" for family, words in causes.items())

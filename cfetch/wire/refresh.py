@@ -1,0 +1,185 @@
+"""Fresh links for entries whose own has expired: one port, and who can bring them.
+
+Presigned links live 15 minutes or less; a job of hours outlives them. However many entries expire at once,
+a source is asked once (single flight), and its answer serves all of them.
+"""
+
+import asyncio
+import math
+import os
+import shlex
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from cfetch.clock import Clock
+from cfetch.errors import ManifestError, Refused, Transient, UsageError
+from cfetch.manifest.entry import Entry
+from cfetch.manifest.formats.sql_statement import parse_chunk_links
+from cfetch.manifest.plan import Plan
+from cfetch.secret import SecretText, SecretUrl
+
+__all__ = ["CommandRefresher", "Link", "ManifestRefresher", "StatementRefresher", "UrlRefresher"]
+
+REREAD_S = 30.0  # what a manifest said half a minute ago holds: N refused links cost one reading, not N
+COMMAND_TIMEOUT_S = 60.0  # a signing helper that takes longer hangs
+
+
+class Link(msgspec.Struct, frozen=True):
+    """A fresh link. ``expires_at`` is seconds since 1970; None is unknown."""
+
+    url: SecretUrl
+    expires_at: float | None = None
+    headers: tuple[tuple[str, SecretText], ...] = ()
+
+    def is_used_up(self, stale: "Link", wall_s: float) -> bool:
+        """Whether it says the same as ``stale``, or is over itself."""
+        over = self.expires_at is not None and self.expires_at <= wall_s
+        return over or (self.url == stale.url and dict(self.headers) == dict(stale.headers))
+
+
+class UrlRefresher(Protocol):
+    """Where fresh links come from."""
+
+    async def refresh(self, entry: Entry, stale: Link) -> Link:
+        """A link for ``entry`` other than ``stale``, which no longer works. Raises SourceError."""
+
+
+class ManifestRefresher:
+    """Reads the manifest again; its publisher signs anew on each request."""
+
+    def __init__(self, reread: Callable[[], Awaitable[Plan]], clock: Clock) -> None:
+        self._clock = clock
+        self._read_s = -math.inf
+        self._reread = reread
+        self._latest: Plan | None = None
+        self._lock = asyncio.Lock()
+
+    async def refresh(self, entry: Entry, stale: Link) -> Link:
+        """See ``UrlRefresher``."""
+        async with self._lock:
+            link = self._find(entry)
+            used_up = link is None or link.is_used_up(stale, self._clock.wall())
+            if used_up and self._clock.monotonic() >= self._read_s + REREAD_S:
+                try:
+                    previous, self._latest = self._latest, await self._reread()
+                except UsageError:  # an error page, or half a manifest: its publisher may be at work on it
+                    raise Transient("the manifest, read again, has faults") from None
+                if previous is not None:
+                    previous.close()
+                self._read_s = self._clock.monotonic()
+                link = self._find(entry)
+        if link is None:
+            raise Refused("the manifest, read again, no longer has this entry")
+        if link.is_used_up(stale, self._clock.wall()):
+            raise Refused("the manifest, read again, still has the same refused link")
+        return link
+
+    def _find(self, entry: Entry) -> Link | None:
+        if self._latest is None:
+            return None
+        index = self._latest.find(entry.path)
+        if index is None:
+            return None
+        found = self._latest.entry(index)
+        if (found.size_bytes, found.digest) != (entry.size_bytes, entry.digest):
+            raise Refused("the manifest, read again, states another size or hash for this entry")
+        headers = tuple((dict(self._latest.headers) | dict(found.headers)).items())
+        return Link(found.url, found.expires_at, headers)
+
+    def close(self) -> None:
+        """Give the re-read plan's file back."""
+        if self._latest is not None:
+            self._latest.close()
+
+
+class _CommandReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    url: str
+    expires_at: float | None = None
+    headers: dict[str, str] = {}
+
+
+class CommandRefresher:
+    """Runs the user's command: the entry as one JSON object on stdin, the link on stdout.
+
+    stdout is the URL on one line, or ``{"url": …, "expires_at": seconds, "headers": {…}}``. The command is
+    split like a shell would, but no shell runs it, and the URL never stands in its arguments.
+    """
+
+    def __init__(self, command: str) -> None:
+        self._words: Sequence[str] = shlex.split(command)
+        self._slots = asyncio.Semaphore(4)  # helpers run at once; signing is cheap, starting processes is not
+
+    async def refresh(self, entry: Entry, stale: Link) -> Link:
+        """See ``UrlRefresher``."""
+        asked = {"id": entry.id, "path": entry.path, "offset": entry.position, "url": stale.url.reveal()}
+        async with self._slots:
+            try:
+                child = await asyncio.create_subprocess_exec(
+                    *self._words,
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise Refused(f"the refresh command cannot be started: {error.strerror}") from None
+            try:
+                async with asyncio.timeout(COMMAND_TIMEOUT_S):
+                    out, _ = await child.communicate(msgspec.json.encode(asked) + b"\n")
+            except TimeoutError:
+                raise Transient(f"the refresh command took longer than {COMMAND_TIMEOUT_S:g} s") from None
+            finally:
+                if child.returncode is None:
+                    os.killpg(child.pid, signal.SIGKILL)
+                    await child.wait()
+        if child.returncode != 0:
+            raise Refused(f"the refresh command ended with exit code {child.returncode}")
+        return _read_reply(out)
+
+
+def _read_reply(out: bytes) -> Link:
+    try:
+        text = out.decode().strip()
+        if not text.startswith("{"):
+            return Link(_checked(text))
+        reply = msgspec.json.decode(text, type=_CommandReply)
+    except (UnicodeDecodeError, msgspec.MsgspecError):
+        raise Refused("the refresh command printed neither a URL nor the JSON object it should") from None
+    headers = tuple((name, SecretText(value)) for name, value in reply.headers.items())
+    return Link(_checked(reply.url), reply.expires_at, headers)
+
+
+def _checked(text: str) -> SecretUrl:
+    if not text.startswith(("http://", "https://")) or any(ord(c) <= 32 or ord(c) >= 127 for c in text):
+        raise Refused("the refresh command printed something that is not one http(s) URL")
+    return SecretUrl(text)
+
+
+class StatementRefresher:
+    """Asks the SQL statement API for a chunk's link again; ``fetch_chunk(index)`` brings the reply."""
+
+    def __init__(self, fetch_chunk: Callable[[int], Awaitable[bytes]], clock: Clock) -> None:
+        self._fetch_chunk = fetch_chunk
+        self._clock = clock
+        self._links: dict[int, Link] = {}
+        self._lock = asyncio.Lock()
+
+    async def refresh(self, entry: Entry, stale: Link) -> Link:
+        """See ``UrlRefresher``."""
+        if entry.chunk is None:
+            raise Refused("this entry is not a chunk of a SQL statement's result")
+        async with self._lock:
+            link = self._links.pop(entry.chunk, None)
+            if link is None or link.is_used_up(stale, self._clock.wall()):
+                try:
+                    fresh = parse_chunk_links(await self._fetch_chunk(entry.chunk))
+                except ManifestError:
+                    raise Refused("the statement API's reply holds no links that can be read") from None
+                for found in fresh:
+                    self._links[found.chunk or 0] = Link(found.url, found.expires_at, found.headers)
+                link = self._links.pop(entry.chunk, None)
+        if link is None:
+            raise Refused("the statement API's reply has no link for this chunk")
+        return link

@@ -1,0 +1,294 @@
+"""Two runs of one plan, as real processes: who is refused, who goes on, and who may not when he wakes up."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from cfetch.app import download
+from cfetch.app.download import prepare, prepare_planned
+from cfetch.bench.content import Synthetic
+from cfetch.bench.faults import Fault
+from cfetch.bench.origin import Origin
+from cfetch.config.settings import Settings
+from cfetch.events import RunStarted, RunStopping
+from cfetch.run.directories import make_private
+from tests.app.test_download import manifest_of
+from tests.cli.verbs import begun, cfetch, cfetch_plan, ended, plans_of, under_way, whole
+from tests.crash.scene import serving
+from tests.engine.drive import tree
+
+FILES = {f"d/{i}": Synthetic(f"d/{i}", 200_000) for i in range(4)}
+OTHER = {"other": Synthetic("other", 1000)}
+CRAWL = {name: Fault(kind="slow", rate_bps=2000, first=0) for name in FILES}
+HASTY = ("--heartbeat-interval", "1s", "--heartbeat-misses", "0")
+
+
+def stood(to):
+    """All files with what any change of them would change."""
+    return {
+        str(path.relative_to(to)): (path.stat().st_ino, path.stat().st_mtime_ns, path.stat().st_size)
+        for path in to.rglob("*")
+        if path.is_file() and not path.is_relative_to(to / ".cfetch/plans")
+    }
+
+
+async def crawling(to, origin, *words):
+    """A run of the manifest whose downloads have all begun."""
+    child = await begun("download", "-", "--to", to, *words, stdin=manifest_of(origin, FILES, query="?sig=1"))
+    await under_way(child, to, len(FILES))
+    return child
+
+
+async def stopped(child, to):
+    """Stop a process, and wait until its heartbeat is too old to count as a sign of life."""
+    child.send_signal(signal.SIGSTOP)
+    (beat,) = (to / ".cfetch/heartbeats").iterdir()
+    expiry_s = json.loads(beat.read_bytes())["expiry_s"]
+    while time.time() - beat.stat().st_mtime <= expiry_s + 0.1:
+        await asyncio.sleep(0.1)
+
+
+async def test_a_plan_in_other_hands(tmp_path):
+    """Exit 4: host, pid and age of the beat are named, and nothing changes; --all runs the others."""
+    async with Origin(FILES | OTHER, CRAWL) as origin:
+        first = await crawling(tmp_path, origin)
+        first.send_signal(signal.SIGSTOP)  # so that what changes is not its work
+        asked, before = len(origin.requests), stood(tmp_path)
+        data = manifest_of(origin, FILES, query="?sig=2")
+        again = await cfetch("download", "-", "--to", tmp_path, "--json", stdin=data)
+        ((instant, state, epoch),) = [
+            (plan["instant"], plan["state"], plan["epoch"]) for plan in await plans_of(tmp_path)
+        ]
+        assert (state, epoch) == ("inflight", 1)
+        by_name = await cfetch_plan("run", instant, "--to", tmp_path, "--json")
+        for found in (again, by_name):
+            assert found.code == 4
+            assert f"plan {instant} is held by process {first.pid} on {socket.gethostname()}" in found.err
+            assert " s ago" in found.err
+        assert again.document["schema"] == "cfetch.held/1"
+        assert (again.document["exit_code"], again.document["pid"]) == (4, first.pid)
+        assert (stood(tmp_path), len(origin.requests)) == (before, asked)
+
+        (plan,) = await plans_of(tmp_path)
+        assert (plan["live"], plan["owner"]) == (True, f"process {first.pid} on {socket.gethostname()}")
+        assert 0 <= plan["heartbeat_age_s"] < 60
+        assert "(alive, last beat " in (await cfetch_plan("list", "--to", tmp_path)).out
+        waits = await cfetch_plan("schedule", "-", "--to", tmp_path, stdin=manifest_of(origin, OTHER))
+        every = await cfetch_plan("run", "--all", "--to", tmp_path, "--json")
+        assert (every.code, [one["instant"] for one in every.document["summaries"]]) == (
+            0,
+            [waits.out.strip()],
+        )
+        assert f"process {first.pid} on" in every.err
+        first.kill()
+        await first.communicate()
+    assert tree(tmp_path) == whole(OTHER)
+
+
+async def test_after_a_kill_another_goes_on_at_once(tmp_path):
+    """In epoch 2, without waiting for the heartbeat to expire; what was fetched is not fetched again."""
+    total = sum(content.size_bytes for content in FILES.values())
+    async with Origin(FILES, pace_bps=100_000) as origin:
+        data = manifest_of(origin, FILES, query="?sig=2")
+        first = await begun("download", "-", "--to", tmp_path, stdin=data)
+        while held(tmp_path) < total / 4:
+            await asyncio.sleep(0.02)
+            assert first.returncode is None
+        first.kill()
+        await first.communicate()
+        kept = held(tmp_path)
+        second = await cfetch("download", "-", "--to", tmp_path, "--json", stdin=data)
+    assert second.code == 0
+    assert "waiting" not in second.err
+    assert second.document["bytes"]["fetched"] <= total - kept
+    assert [(plan["action"], plan["state"], plan["epoch"]) for plan in await plans_of(tmp_path)] == [
+        ("download", "completed", 2),
+        ("rollback", "completed", 1),
+    ]
+    assert tree(tmp_path) == whole(FILES)
+
+
+def held(to):
+    """Bytes of the job that stand at the destination."""
+    parts = (path for path in to.glob(".cfetch/attempts/*/*/*") if not path.suffix)
+    return sum(path.stat().st_size for path in (*parts, *to.glob("d/*")))
+
+
+async def test_c96_an_owner_that_wakes_up_after_its_plan_was_completed(tmp_path):
+    """Exit 4; it has touched no final file, and left nothing, although all its bytes came while it slept."""
+    async with Origin(FILES, pace_bps=40_000) as origin:
+        first = await crawling(tmp_path, origin, *HASTY)
+        await stopped(first, tmp_path)
+        origin.faults = {name: Fault(kind="slow", rate_bps=1e9, first=0) for name in FILES}
+        second = await cfetch(
+            "download", "-", "--to", tmp_path, "--json", stdin=manifest_of(origin, FILES, query="?sig=2")
+        )
+        assert second.code == 0
+        assert "waiting" in second.err
+        before = stood(tmp_path)
+        first.send_signal(signal.SIGCONT)
+        woken = await ended(first)
+        metrics = ".cfetch/metrics/" + second.document["instant"] + ".jsonl"
+        assert {name: was for name, was in stood(tmp_path).items() if name != metrics} == {
+            name: was for name, was in before.items() if name != metrics
+        }
+    assert woken.code == 4
+    assert "was completed by another run while this one stood still" in woken.err
+    assert tree(tmp_path) == whole(FILES)
+    assert list((tmp_path / ".cfetch").glob("attempts/*")) == []
+    assert [(plan["action"], plan["state"], plan["epoch"]) for plan in await plans_of(tmp_path)] == [
+        ("download", "completed", 2),
+        ("rollback", "completed", 1),
+    ]
+
+
+async def test_c96_an_owner_that_wakes_up_beside_its_successor(tmp_path):
+    """Exit 4 and the successor's name; the successor ends undisturbed."""
+    pace = {name: Fault(kind="slow", rate_bps=60_000, first=0) for name in FILES}
+    async with Origin(FILES, CRAWL) as origin:
+        first = await crawling(tmp_path, origin, *HASTY)
+        await stopped(first, tmp_path)
+        origin.faults = pace
+        data = manifest_of(origin, FILES, query="?sig=2")
+        second = await begun("download", "-", "--to", tmp_path, "--json", "--no-mitigation", stdin=data)
+        while not list((tmp_path / ".cfetch").glob("attempts/*/2/*")):
+            assert second.returncode is None
+            await asyncio.sleep(0.02)
+        first.send_signal(signal.SIGCONT)
+        woken = await ended(first)
+        assert woken.code == 4
+        assert f"was taken over by process {second.pid} on {socket.gethostname()}" in woken.err
+        found = await ended(second)
+    assert (found.code, found.document["retries"]) == (0, 0)
+    assert tree(tmp_path) == whole(FILES)
+    assert list((tmp_path / ".cfetch").glob("attempts/*")) == []
+
+
+JUMPS = """
+import itertools, sys, time
+real, jumps = time.time, itertools.cycle([0.0, 4e7, -4e7, 4e7])
+time.time = lambda: real() + next(jumps)
+from cfetch.cli.app import main
+sys.exit(main())
+"""
+
+
+async def test_c97_wall_clocks_that_jump_neither_kill_an_owner_nor_rob_him(tmp_path):
+    """By more than a year at every look, forth and back: an owner keeps its plan, an observer is refused."""
+    jumping = ("-c", JUMPS)
+    pace = {name: Fault(kind="slow", rate_bps=60_000, first=0) for name in FILES}
+    async with Origin(FILES, pace) as origin:
+        words = ["download", "-", "--to", tmp_path, "--json"]
+        data = manifest_of(origin, FILES, query="?sig=2")
+        first = await begun(*words, *HASTY[:2], stdin=data, program=jumping)
+        await under_way(first, tmp_path, len(FILES))
+        for program in (jumping, ("-m", "cfetch")):
+            again = await cfetch(*words, stdin=data, program=program)
+            assert again.code == 4
+            assert f"held by process {first.pid} on" in again.err
+        cleaned = await cfetch_plan("clean", "--rollback-delay", "0s", "--to", tmp_path, program=jumping)
+        assert cleaned.code == 0
+        found = await ended(first)
+    assert (found.code, found.document["retries"]) == (0, 0)
+    assert tree(tmp_path) == whole(FILES)
+
+
+def test_c98_a_busy_event_loop_does_not_look_dead(tmp_path):
+    """It computes, without a pause, for three times as long as a heartbeat lasts; the run still completes."""
+    to, path = tmp_path / "to", tmp_path / "m.json"
+    said: list[object] = []
+
+    def count():
+        (beat,) = (to / ".cfetch/heartbeats").iterdir()
+        return json.loads(beat.read_bytes())["counter"]
+
+    def listener(event):
+        if not said:
+            said.append(event)
+            first, end_s = count(), time.monotonic() + 20
+            while count() < first + 6 and time.monotonic() < end_s:  # two a second: none may be missed
+                sum(range(100_000))
+
+    with serving(FILES) as origin:
+        path.write_bytes(manifest_of(origin, FILES, query="?sig=2"))
+        settings = Settings(to=(str(to),), heartbeat_interval=1.0, heartbeat_misses=0)
+        with prepare(str(path), settings, env=dict(os.environ)) as prepared:
+            summary = prepared.run(listener)
+    assert summary is not None
+    assert (summary.exit_code, summary.files.done) == (0, len(FILES))
+    assert tree(to) == whole(FILES)
+
+
+@pytest.fixture
+def in_place(tmp_path):
+    """A manifest whose only file stands in its place already, and the settings to run it."""
+    (tmp_path / "to").mkdir()
+    (tmp_path / "to/a").write_bytes(b"0123456789")
+    path = tmp_path / "m.json"
+    path.write_text('{"version": 1, "files": [{"url": "http://nobody.test/a", "size": 10}]}')
+    return str(path), Settings(to=(str(tmp_path / "to"),))
+
+
+def test_a_run_that_loses_its_plan_at_the_very_end_says_so(in_place, tmp_path):
+    """Another one's claim is a rename; the commit that finds the name gone is exit 4, and told as events."""
+    path, settings = in_place
+    told: list[str] = []
+
+    def listener(event):
+        if isinstance(event, RunStopping):
+            told.append(event.reason)
+        if isinstance(event, RunStarted):
+            (mine,) = (tmp_path / "to/.cfetch/timeline").glob("*.1.download.inflight")
+            mine.rename(str(mine).replace(".1.download.inflight", ".2.download.requested"))
+
+    with prepare(path, settings, env={}) as prepared:
+        summary = prepared.run(listener)
+    assert summary is not None
+    assert (summary.exit_code, summary.files.skipped) == (4, 1)
+    (reason,) = told
+    assert "was taken over by another run" in reason
+
+
+def test_a_plan_that_ends_while_fresh_links_are_laid_down_is_run_anew(in_place, tmp_path, monkeypatch):
+    """Its directory vanishes under the second run's hands; that one finds nothing left to do."""
+    path, settings = in_place
+    with prepare(path, settings, env={}) as first:
+        instant = first.schedule().instant
+    make = make_private
+
+    def meanwhile(directory):
+        make(directory)
+        if directory.name == instant:
+            monkeypatch.undo()
+            with prepare_planned(instant, settings, env={}) as other:
+                assert other is not None
+                other.run(lambda _: None)
+
+    monkeypatch.setattr(download, "make_private", meanwhile)
+    with prepare(path, settings, env={}) as second:
+        summary = second.run(lambda _: None)
+    assert summary is not None
+    assert (summary.exit_code, summary.instant == instant) == (0, False)
+    assert not (tmp_path / "to/.cfetch/plans").exists()
+
+
+def test_a_directory_is_made_although_another_run_tidies_up_above_it(tmp_path, monkeypatch):
+    """``plans`` was there when it was looked at, and is gone when it is needed."""
+    exists = Path.exists
+    lied: list[Path] = []
+
+    def once(path, **how):
+        if path.name == "plans" and not lied:
+            lied.append(path)
+            return True
+        return exists(path, **how)
+
+    monkeypatch.setattr(Path, "exists", once)
+    make_private(tmp_path / "plans/x")
+    assert (tmp_path / "plans/x").is_dir()

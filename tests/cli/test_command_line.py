@@ -1,0 +1,179 @@
+"""The command line as such: streams that fail, what help shows, configuration without a job."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cfetch.config.settings import KINDS, Settings
+
+ROOT = Path(__file__).parents[2]
+VERBS = [
+    [],
+    ["download"],
+    ["bench"],
+    ["report"],
+    ["verify"],
+    *(["manifest", one] for one in ("check", "build")),
+    *(["feed", one] for one in ("serve", "split")),
+]
+
+
+def shell(script, *words, **env):
+    """Run ``script`` in a shell where ``$@`` is cfetch with ``words``."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("CFETCH_")}
+    return subprocess.run(
+        ["/bin/sh", "-c", script, "sh", sys.executable, "-m", "cfetch", *map(str, words)],
+        env=clean | {"COLUMNS": "80", "PYTHONUTF8": "1"} | env,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def cfetch(*words, **env):
+    return shell('"$@"', *words, **env)
+
+
+@pytest.fixture
+def job(tmp_path):
+    """The words of a run that has nothing to fetch."""
+    (tmp_path / "to").mkdir()
+    (tmp_path / "to/a").write_bytes(b"0123456789")
+    (tmp_path / "m.json").write_text('{"version": 1, "files": [{"url": "http://nobody.test/a", "size": 10}]}')
+    return ["download", tmp_path / "m.json", "--to", tmp_path / "to"]
+
+
+# --- streams
+
+
+@pytest.mark.parametrize(
+    ("where", "why"), [(">&-", "Bad file descriptor"), (">/dev/full", "No space left on device")]
+)
+@pytest.mark.parametrize("words", [["--json"], ["--dry-run"]])
+def test_a_result_that_cannot_be_written(job, where, why, words):
+    """Exit 3 and one line that says so; no traceback and no complaint of the interpreter's."""
+    done = shell(f'"$@" {where}', *job, *words, "--quiet")
+    assert (done.returncode, done.stderr) == (3, f"cfetch: cannot write the result to stdout: {why}\n")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["download", "--help"], ["download", "--show-config"]])
+def test_a_reader_of_stdout_that_has_gone(words):
+    """141, as if SIGPIPE had ended it, and not a word."""
+    done = shell('{ "$@"; echo $? >&2; } | :', *words)
+    assert done.stderr == "141\n"
+
+
+@pytest.mark.parametrize("where", ["2>&-", "2>/dev/full"])
+def test_stderr_that_nobody_reads_changes_nothing(job, where):
+    """Not the result, not the exit code."""
+    done = shell(f'"$@" {where}', *job, "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["exit_code"] == 0
+    assert shell(f'"$@" {where}', "download", "no/such/file").returncode == 2
+
+
+def test_a_reader_of_stderr_that_has_gone_changes_nothing(job):
+    """The run's own code is that of the job, also where both streams are one pipe."""
+    for code, words in ((0, job), (2, ["download", "no/such/file"]), (2, ["downlod"])):
+        done = shell('{ "$@" 2>&1 >/dev/null; echo $? >&3; } 3>&2 | :', *words)
+        assert done.stderr == f"{code}\n"
+
+
+def test_a_closed_stdout_is_no_place_for_the_next_file(job, tmp_path):
+    """The number of a closed stream is not given to a file, which would then receive what was printed."""
+    done = shell('"$@" >&- 2>&- <&-', *job, "--metrics", tmp_path / "m.jsonl")
+    assert done.returncode == 0
+    lines = [json.loads(line) for line in (tmp_path / "m.jsonl").read_text().splitlines()]
+    assert [line["schema"] for line in lines] == ["cfetch.run/1", "cfetch.file/1"]
+
+
+def test_a_closed_standard_input_is_named():
+    """A manifest that should come from there cannot be read: exit 2."""
+    done = shell('"$@" <&-', "download", "-", "--to", "/nonexistent/x", "--dry-run")
+    assert done.returncode in (2, 3)
+    assert "a bug" not in done.stderr
+
+
+# --- help
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_help_fits_80_columns_and_cuts_no_name(verb):
+    """Every option is written out, and the usage line has no braces around what is required."""
+    done = cfetch(*verb, "--help")
+    assert done.returncode == 0
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "…" not in done.stdout
+    (usage,) = re.findall(r"Usage: .*", done.stdout)
+    assert not set("{}") & set(usage)
+
+
+def test_help_names_every_option_of_download():
+    """Switches with both ways in one word."""
+    text = cfetch("download", "--help").stdout
+    words = set(re.findall(r"^│ --(?:\[no-\])?([\w-]+)", text, re.MULTILINE))
+    assert {name.replace("_", "-") for name in KINDS} <= words
+    assert "--[no-]sequential-fallback " in text
+    assert "Usage: python -m cfetch download [OPTIONS] MANIFEST " in text
+
+
+def test_help_tells_exit_codes_and_examples():
+    """Somebody who writes a script around it finds them where they look first."""
+    text = cfetch("--help").stdout
+    codes = re.findall(r"^ +(\d+)  \w", text.partition("Exit codes:")[2], re.MULTILINE)
+    assert codes == ["0", "1", "2", "3", "4", "130", "70"]
+    assert "cfetch download manifest.json --to data/" in text
+
+
+# --- configuration without a job
+
+
+def test_show_config_needs_no_manifest():
+    """It is about the options: exit 0, and every one is shown."""
+    done = cfetch("download", "--show-config", "--padding", "2s")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert all(name in done.stdout for name in KINDS)
+
+
+def test_show_config_as_a_document():
+    """Each value with its origin; a command that may hold a token is not shown."""
+    words = ["--padding", "2s", "--refresh-command", "echo CANARY"]
+    done = cfetch("download", "--show-config", "--json", *words, CFETCH_CONCURRENCY="3")
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["schema"]) == (0, "cfetch.config/1")
+    assert document["settings"].keys() == KINDS.keys()
+    assert document["settings"]["padding"] == {"value": 2.0, "origin": "--padding"}
+    assert document["settings"]["concurrency"] == {"value": 3, "origin": "CFETCH_CONCURRENCY"}
+    assert document["settings"]["quantile"] == {"value": Settings().quantile, "origin": "default"}
+    assert "CANARY" not in done.stdout
+
+
+def test_without_a_manifest_there_is_nothing_to_download():
+    """The usual usage error: exit 2, the argument's name, and where help is."""
+    done = cfetch("download", "--quiet")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Missing argument 'MANIFEST'" in done.stderr
+    assert "for help" in done.stderr
+
+
+def test_a_dry_run_for_people(job):
+    """Lines with units instead of a document."""
+    done = cfetch(*job, "--dry-run")
+    assert done.returncode == 0
+    assert "     files  1, 1 in place already\n      size  10 B\n      from  nobody.test (1)\n" in done.stdout
+    assert done.stdout.endswith("nothing was downloaded\n")
+
+
+def test_a_manifest_without_entries(tmp_path):
+    """Said in as many words, with no report to look at."""
+    (tmp_path / "m.json").write_text('{"version": 1, "files": []}')
+    done = cfetch("download", tmp_path / "m.json", "--to", tmp_path / "to")
+    assert done.returncode == 0
+    assert done.stderr.splitlines()[-1] == "done: the manifest has no entries"

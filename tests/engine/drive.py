@@ -1,0 +1,223 @@
+"""Run a pool over a fake transport on virtual time, and look at what came of it."""
+
+import asyncio
+import hashlib
+import itertools
+import os
+from typing import Any
+
+from cfetch.clock import VirtualClock, run_virtual
+from cfetch.config.settings import FORMULA, Settings
+from cfetch.engine.pool import Pool
+from cfetch.events import (
+    AttemptStarted,
+    EntryFinished,
+    Event,
+    Progress,
+    StragglerCancelled,
+    StragglerCancelling,
+)
+from cfetch.manifest.entry import Digest, Entry, safe_path
+from cfetch.secret import SecretText, SecretUrl
+from cfetch.storage.directory import LocalVolume
+from cfetch.storage.directory_volume import LocalLane
+from cfetch.straggler.knowledge import NOTHING
+from tests.engine.fake import FakeTransport
+
+__all__ = ["ListPlan", "Outcome", "drive", "entries_for", "entry_of", "split", "tree"]
+
+KIB = 1024
+_FOLDERS = itertools.count()
+
+
+class ListPlan:
+    """A plan in memory; no headers for all unless given."""
+
+    def __init__(self, entries, headers=()):
+        self._entries = entries
+        self.headers = headers
+        hosts = [entry.url.host() for entry in entries]
+        self.hosts = tuple(dict.fromkeys(hosts))
+        self.host_of = [self.hosts.index(host) for host in hosts]
+        names = [entry.batch for entry in entries]
+        numbers = {name: n for n, name in enumerate(dict.fromkeys(filter(None, names)))}
+        self.batch_of = [numbers.get(name, -1) for name in names] if numbers else None
+        self.sizes = [-1 if e.size_bytes is None else e.size_bytes for e in entries]
+        self.total_bytes = sum(size for size in self.sizes if size > 0)
+
+    def __len__(self):
+        return len(self._entries)
+
+    def entry(self, index):
+        return self._entries[index]
+
+
+def entry_of(number, path, body, *, size=True, digest=False, host="origin.test", query="", **more):
+    """An entry whose manifest states ``body``'s size and hash where asked to."""
+    known: dict[str, Any] = {}
+    if size is not False:
+        known["size_bytes"] = len(body) if size is True else size
+    if digest:
+        known["digest"] = Digest("sha256", hashlib.sha256(body).hexdigest())
+    if "headers" in more:
+        more["headers"] = tuple((k, SecretText(v)) for k, v in more["headers"].items())
+    return Entry(
+        id=number,
+        path=safe_path(path),
+        url=SecretUrl(f"http://{host}/{path}{query}"),
+        **known,
+        **more,
+    )
+
+
+def entries_for(scripts, **how):
+    """One entry per script, in order, after the body of its last reply."""
+    return [entry_of(i, path, _last(script).body, **how) for i, (path, script) in enumerate(scripts.items())]
+
+
+def _last(script):
+    return script[-1] if isinstance(script, list) else script
+
+
+class Outcome:
+    """What a run left behind: ``events`` and records, the ``tree`` of files, ``parts``, ``tasks``."""
+
+    def __init__(self, root, events, transport, pool):
+        self.root = root
+        self.events = events
+        self.transport = transport
+        self.pool = pool
+        self.elapsed_s = 0.0
+        self.tasks = set()
+        self.parts = []
+        self.tree = {}
+
+    def of(self, kind):
+        """The events of one kind."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def all_records(self):
+        return [event.record for event in self.of(EntryFinished)]
+
+    @property
+    def records(self):
+        return {record.path: record for record in self.all_records}
+
+    @property
+    def statuses(self):
+        return [self.records[path].status for path in sorted(self.records)]
+
+    @property
+    def flagged(self):
+        """The ids that were found to be stragglers, in order."""
+        return [event.id for event in self.of(StragglerCancelling)]
+
+    @property
+    def cancelled(self):
+        return self.of(StragglerCancelled)
+
+    @property
+    def started(self):
+        return self.of(AttemptStarted)
+
+    @property
+    def last_progress(self):
+        return self.of(Progress)[-1]
+
+
+def split(ranges, stretch, at):
+    """Two disjoint streams of one: it goes on to ``at``, the one that is returned is sent for the rest."""
+    end, stretch.end = stretch.end, at
+    return ranges.join(at, end)
+
+
+def tree(root):
+    """Every file below ``root`` but cfetch's own, by relative path."""
+    found = {}
+    for folder, names, files in os.walk(root):
+        if ".cfetch" in names:
+            names.remove(".cfetch")
+        for name in files:
+            full = os.path.join(folder, name)
+            with open(full, "rb") as file:
+                found[os.path.relpath(full, root)] = file.read()
+    return found
+
+
+def drive(
+    tmp_path,
+    scripts,
+    entries=None,
+    *,
+    stop_at=None,
+    stop_on=(),
+    stop_first=False,
+    refresher=None,
+    clock=None,
+    jitter=lambda: 0.5,
+    listener=None,
+    headers=(),
+    before=None,
+    transport=None,
+    knowledge=NOTHING,
+    **settings,
+):
+    """Run to the end, until ``stop_at`` or the first event of a kind of ``stop_on``.
+
+    ``before(root)`` may put files in place first; ``transport`` may do more than ``scripts`` say.
+    """
+    root = tmp_path / f"run{next(_FOLDERS)}"
+    root.mkdir()
+    if before is not None:
+        before(root)
+    transport = transport or FakeTransport(scripts)
+    plan: Any = ListPlan(entries_for(scripts) if entries is None else entries, headers)
+    events: list[Event] = []
+    pools: list[Pool] = []
+
+    def emit(event):
+        events.append(event)
+        if listener is not None:
+            listener(event)
+        if isinstance(event, stop_on):
+            pools[0].stop("the test says so")
+
+    async def main():
+        volume = LocalVolume(root, "attempts/i/0")
+        meant = {"policy": "cloudfetch"} if settings.keys() & set(FORMULA) else {}  # as ``resolve`` does
+        resolved = Settings(
+            **{"durability": "crash", **meant, **settings}
+        )  # group commit has tests of its own
+        pool = Pool(
+            plan,
+            resolved,
+            [LocalLane(volume, durable=resolved.durability == "power")],
+            transport,
+            instant="i",
+            clock=clock or VirtualClock(),
+            jitter=jitter,
+            emit=emit,
+            refresher=refresher,
+            knowledge=knowledge,
+        )
+        pools.append(pool)
+        outcome = Outcome(root, events, transport, pool)
+        loop = asyncio.get_running_loop()
+        if stop_first:
+            pool.stop("the test says so")
+        if stop_at is not None:
+            loop.call_later(stop_at, pool.stop, "the test says so")
+        try:
+            await pool.run()
+        finally:
+            outcome.elapsed_s = loop.time()
+            outcome.tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            outcome.parts = [
+                str(p) for p in (root / ".cfetch").rglob("*") if p.is_file() and p.name != "owner.json"
+            ]
+            volume.close()
+        outcome.tree = tree(root)
+        return outcome
+
+    return run_virtual(main())

@@ -1,0 +1,303 @@
+"""What each host bears: windows, holds, breakers, speeds; pure values in a table of stories."""
+
+import pytest
+
+from cfetch.breaker import THRESHOLD
+from cfetch.engine.hosts import Hosts, Pause
+from cfetch.errors import Corrupt, Refused, Straggling, Throttled, Transient
+from cfetch.straggler.width import Width
+from cfetch.wire.retry import Limits, RetryBudget
+
+NEVER = float("inf")
+BUSY = Throttled("HTTP 503")
+
+
+def hosts_of(most=4, **limits):
+    return Hosts(most, Limits(**{"max_attempts": 5, "retry_budget_s": 300.0, **limits}))
+
+
+def tell(hosts, error, now_s=0.0, *, started_s=None, received=0, name="h"):
+    """An attempt starts and ends with ``error``."""
+    hosts.started(name)
+    pause = hosts.ended(
+        name,
+        error,
+        now_s,
+        started_s=now_s if started_s is None else started_s,
+        received=received,
+        jitter=0.5,
+    )
+    hosts.left(name, now_s)
+    return pause
+
+
+def places(hosts, now_s=0.0, name="h"):
+    """How many more may start now."""
+    count = 0
+    while hosts.opens_s(name, now_s) <= now_s:
+        hosts.started(name)
+        count += 1
+    for _ in range(count):
+        hosts.left(name, now_s)
+    return count
+
+
+def test_a_host_nothing_is_known_of_has_all_places():
+    """And costs no memory after use."""
+    hosts = hosts_of()
+    assert places(hosts) == 4
+    assert hosts._hosts == {}
+
+
+def test_c41_a_throttled_host_gets_half_the_window_and_a_pause():
+    """Half per round, never less than one; success brings one back per round."""
+    hosts = hosts_of(16)
+    assert tell(hosts, BUSY, 1.0) == Pause("h", 0.25, "HTTP 503")
+    assert (places(hosts, 1.2), places(hosts, 1.25)) == (0, 8)
+    for now_s in (10.0, 20.0, 30.0, 40.0):
+        tell(hosts, BUSY, now_s)
+    assert places(hosts, 100.0) == 1
+    tell(hosts, None, 100.0)
+    assert places(hosts, 100.0) == 2
+    for _ in range(200):
+        tell(hosts, None, 100.0)
+    assert places(hosts, 100.0) == 16
+
+
+def test_c41_one_round_of_refusals_halves_once():
+    """Requests that were under way when the window was cut say nothing new."""
+    hosts = hosts_of(16)
+    for _ in range(16):
+        hosts.started("h")
+    for _ in range(16):
+        hosts.ended("h", BUSY, 2.0, started_s=1.0, received=0, jitter=0.5)
+        hosts.left("h", 2.0)
+    assert places(hosts, 9.0) == 8
+
+
+def test_c42_retry_after_holds_the_host():
+    """The longer of several counts, from whichever request."""
+    hosts = hosts_of()
+    hosts.started("h")
+    tell(hosts, Throttled("x", retry_after_s=7.0), 1.0)
+    assert hosts.opens_s("h", 1.0) == 8.0
+    pause = hosts.ended("h", Throttled("x", retry_after_s=60.0), 2.0, started_s=0.5, received=0, jitter=0.5)
+    assert pause is not None
+    assert (pause.pause_s, hosts.opens_s("h", 2.0)) == (60.0, 62.0)
+    assert hosts.opens_s("other", 2.0) == 2.0
+
+
+def test_c43_a_pause_beyond_the_budget_gives_the_host_up():
+    """Its entries are not to wait."""
+    hosts = hosts_of(retry_budget_s=60.0)
+    tell(hosts, Throttled("x", retry_after_s=61.0), 1.0)
+    assert (hosts.given_up("h", 1.0), hosts.opens_s("h", 1.0)) == (None, 1.25)  # perhaps it is that file only
+    tell(hosts, Throttled("x", retry_after_s=61.0), 2.0)
+    assert hosts.given_up("h", 2.0) == "h asks for a pause of 61 s, and the retry budget is 60 s"
+    assert hosts.given_up("h", 4.0) is None
+
+
+def test_c43_one_file_that_is_to_wait_for_long_does_not_hold_the_host():
+    """Another is asked for, comes, and nothing is left of it."""
+    hosts = hosts_of(retry_budget_s=60.0)
+    for now_s in (1.0, 11.0, 21.0):
+        tell(hosts, Throttled("x", retry_after_s=86_400.0), now_s)
+        tell(hosts, None, now_s + 5)
+        assert (hosts.given_up("h", now_s + 5), hosts.opens_s("h", now_s + 5)) == (None, now_s + 5)
+
+
+@pytest.mark.parametrize("error", [None, Refused("404"), Corrupt("x")])
+def test_c44_any_answer_closes_the_breaker(error):
+    """A 404 is a sign of life."""
+    hosts = hosts_of()
+    for _ in range(THRESHOLD - 1):
+        assert tell(hosts, Transient("reset")) is None
+    tell(hosts, error)
+    assert tell(hosts, Transient("reset")) is None
+    assert places(hosts) == 4
+
+
+def test_c44_a_dead_host_is_asked_by_one_probe_at_a_time():
+    """After each pause; two hosts have nothing to do with each other."""
+    hosts = hosts_of()
+    pauses = [tell(hosts, Transient("reset")) for _ in range(THRESHOLD)]
+    assert pauses[-1] == Pause("h", 0.5, f"failed {THRESHOLD} times in a row")
+    assert (places(hosts, 0.4), places(hosts, 0.5), places(hosts, 0.5, "other")) == (0, 1, 4)
+
+
+def test_c44_slowness_and_broken_bodies_are_no_sign_of_death():
+    """A straggler tells nothing; a body that brought bytes tells that the host lives."""
+    hosts = hosts_of()
+    for _ in range(3 * THRESHOLD):
+        tell(hosts, Straggling("slow"))
+        tell(hosts, Transient("cut"), 1.0, started_s=0.0, received=1 << 20)
+    assert places(hosts, 1.0) == 4
+
+
+def fail_for_long(hosts, now_s, until_s):
+    while now_s < until_s:
+        now_s = max(now_s, hosts.opens_s("h", now_s))
+        tell(hosts, Transient("refused"), now_s)
+    return now_s
+
+
+def test_c44_a_host_that_never_answered_is_given_up_soon():
+    """After as many probes as a file has tries."""
+    hosts = hosts_of()
+    now_s = fail_for_long(hosts, 0.0, 7.0)
+    assert hosts.given_up("h", now_s) is None
+    now_s = fail_for_long(hosts, now_s, 20.0)
+    assert "has not given one good answer" in hosts.given_up("h", now_s)
+
+
+def test_c64_a_host_that_did_answer_is_waited_for():
+    """The network may be down: the whole retry budget, and a probe may always end it."""
+    hosts = hosts_of()
+    tell(hosts, None)
+    now_s = fail_for_long(hosts, 0.0, 270.0)
+    assert hosts.given_up("h", now_s) is None
+    now_s = fail_for_long(hosts, now_s, 310.0)
+    assert "has not given a good answer for 3" in hosts.given_up("h", now_s)
+    later_s = hosts.opens_s("h", now_s)
+    assert hosts.given_up("h", later_s) is None  # the next is the probe
+    tell(hosts, None, later_s)
+    assert places(hosts, later_s) == 4
+
+
+def test_c64_a_probe_that_brings_bytes_ends_the_trouble_at_once():
+    """All places are open while it goes on; nobody is given up while a probe is out."""
+    hosts = hosts_of()
+    tell(hosts, None)
+    now_s = fail_for_long(hosts, 0.0, 310.0)
+    later_s = hosts.opens_s("h", now_s)
+    hosts.started("h")
+    assert (hosts.given_up("h", later_s), hosts.opens_s("h", later_s)) == (None, NEVER)
+    assert hosts.lives("h")
+    assert hosts.opens_s("h", later_s) == later_s
+    assert not hosts.lives("h")
+
+
+def test_the_speed_of_a_host_follows_what_it_brings():
+    """Small replies tell the latency; the newest samples weigh most."""
+    hosts = hosts_of()
+    tell(hosts, None, 1.0, started_s=0.0, received=1000)
+    assert hosts.finish_s("h", 1_000_000) == float("inf")
+    tell(hosts, None, 1.0, started_s=0.0, received=1_000_000)
+    assert hosts.finish_s("h", 2_000_000) == 2.0
+    for _ in range(20):
+        tell(hosts, None, 10.0, started_s=0.0, received=1_000_000)
+    assert hosts.finish_s("h", 100_000) == pytest.approx(1.0, rel=0.02)
+
+
+def test_a_million_hosts_are_not_remembered():
+    """A speed is kept for as many as fit a table, troubles as long as they last."""
+    hosts = hosts_of()
+    for n in range(6000):
+        tell(hosts, None, 1.0, started_s=0.0, received=1_000_000, name=f"h{n}")
+    assert len(hosts._hosts) <= 4097
+
+
+def test_c44_the_runs_retries_are_a_share_of_its_requests():
+    """A burst is allowed, then ten a second; requests earn one retry for every five."""
+    budget = RetryBudget()
+    assert [budget.spend_s(0.0) for _ in range(100)] == [0.0] * 100
+    assert [budget.spend_s(0.0) for _ in range(3)] == pytest.approx([0.1, 0.2, 0.3])
+    assert budget.spend_s(1.0) == 0.0
+    for _ in range(1000):
+        budget.earn()
+    assert [budget.spend_s(1.0) for _ in range(101)] == pytest.approx([0.0] * 100 + [0.1])
+    assert max(budget.spend_s(1.0) for _ in range(9999)) == 32.0  # what one host owes, others do not pay for
+
+
+def test_what_is_under_way_at_a_host_counts_until_it_has_left():
+    """The placement's rule: a fast host with much to do may be later than a slower idle one."""
+    hosts = hosts_of()
+    hosts.started("h")
+    hosts.ended("h", None, 1.0, started_s=0.0, received=1_000_000, jitter=0.5)
+    hosts.left("h", 1.0)
+    hosts.started("h", 3_000_000)
+    assert hosts.finish_s("h", 1_000_000) == 4.0
+    hosts.left("h", 2.0, 3_000_000)
+    assert hosts.finish_s("h", 1_000_000) == 1.0
+
+
+def test_a_lease_limits_a_host_as_long_as_it_lasts():
+    """Where it is less than the host bears; what is under way goes on."""
+    hosts = hosts_of(4)
+    hosts.lease({"h": 2}, 1)
+    assert (places(hosts), places(hosts, name="other")) == (2, 1)
+    hosts.started("h")
+    hosts.started("h")
+    hosts.lease({"h": 1}, None)
+    assert (places(hosts), places(hosts, name="other")) == (0, 4)
+    hosts.left("h", 0.0)
+    assert places(hosts) == 0
+    hosts.lease({"h": 9}, None)
+    assert places(hosts) == 3
+    hosts.lease({"h": 0}, None)
+    assert places(hosts, name="h") == 0
+
+
+def test_what_a_host_would_be_asked_for_without_a_lease():
+    """What waits there, within its window; and one for those that may go elsewhere, if any was refused."""
+    hosts = hosts_of(4)
+    hosts.lease({"h": 1}, None)
+    assert hosts.demand("h", 0) == (0, 0)
+    hosts.started("h")
+    assert hosts.demand("h", 0) == (1, 1)
+    assert (hosts.demand("h", 2), hosts.demand("h", 9)) == ((1, 3), (1, 4))
+    assert places(hosts) == 0
+    assert (hosts.demand("h", 0), hosts.demand("h", 0)) == ((1, 2), (1, 1))
+    tell(hosts, BUSY, name="busy")
+    assert hosts.demand("busy", 9) == (0, 2)
+
+
+def wide(seconds, hosts, *, from_s=0.0, calm=True):
+    """``hosts`` is looked at, with all places in use and 4 MiB a second for each; whether more may start."""
+    rose = False
+    for tick in range(int(seconds * 4)):
+        now_s = from_s + tick / 4
+        while hosts.opens_s("h", now_s) <= now_s:
+            hosts.started("h")
+        received = int(now_s * 4 * (1 << 20) * 64)
+        rose = hosts.look(now_s, {"h": received}, calm=calm) or rose
+    return rose
+
+
+def test_a_host_gets_more_places_while_that_is_faster():
+    """The caller is told when to start more; what stays is told with its reason."""
+    hosts = Hosts(64, Limits(5, 300.0), new_width=lambda: Width(8, 64))
+    assert places(hosts) == 8
+    assert wide(4, hosts) is True
+    assert hosts.demand("h", 100) == (10, 10)
+    assert hosts.changes == []
+    assert (
+        wide(5, hosts, from_s=4.0) is False
+    )  # no faster with ten: they are taken back, and end by themselves
+    assert hosts._hosts["h"].places == 8
+    assert hosts.opens_s("h", 9.0) == NEVER
+
+
+def test_a_host_that_throttles_gets_no_more_places():
+    """What is on trial is given up, and the window is half of what was in use."""
+    hosts = Hosts(64, Limits(5, 300.0), new_width=lambda: Width(8, 64))
+    wide(4, hosts)
+    assert hosts._hosts["h"].places == 10
+    hosts.ended("h", BUSY, 4.0, started_s=3.0, received=0, jitter=0.5)
+    hosts.left("h", 4.0)
+    assert wide(1, hosts, from_s=4.25) is False
+    hosts.ended("h", None, 6.0, started_s=5.0, received=0, jitter=0.5)
+    host = hosts._hosts["h"]
+    assert host.places == 5
+    assert host.width is not None
+    assert host.width.places == 8
+
+
+def test_stragglers_halve_a_hosts_places():
+    """As its width says; another host's are not touched."""
+    hosts = Hosts(16, Limits(5, 300.0), new_width=lambda: Width(16, 16))
+    for _ in range(5):
+        tell(hosts, Straggling("slow"), received=1)
+    assert (places(hosts), places(hosts, name="other")) == (8, 16)
+    ((name, change),) = hosts.changes
+    assert (name, change.places) == ("h", 8)

@@ -1,0 +1,62 @@
+"""A run that begins with what earlier ones have learned, and its verdicts in the record."""
+
+import pytest
+
+from cfetch.events import StragglerCancelled
+from cfetch.straggler.knowledge import NOTHING
+from tests.engine.drive import drive
+from tests.engine.fake import Reply
+
+NOW_S = 4e9  # by a clock that is ahead: as good as now
+BODY = bytes(1 << 20)
+GOOD = Reply(BODY, latency_s=0.05, rate_bps=1 << 20)
+CRAWLING = Reply(BODY, latency_s=0.05, at_s=tuple(0.2 * n for n in range(1, 501)))  # a hundred seconds
+
+
+def run(tmp_path, scripts, knowledge=NOTHING, **settings):
+    return drive(tmp_path, scripts, knowledge=knowledge, policy="adaptive", segments=1, **settings)
+
+
+def test_the_second_run_judges_its_very_first_file(tmp_path):
+    """It crawls, alone, before any file has finished: the first run knows no better, the second one does."""
+    crawls = {"a": [CRAWLING, GOOD]}
+    assert run(tmp_path, crawls).cancelled == []
+    learned = run(tmp_path, {f"f{n}": GOOD for n in range(20)}).pool._policy.learned(NOW_S)
+    assert learned.hosts["origin.test"].rate_bps == pytest.approx(1 << 20, rel=0.1)
+    second = run(tmp_path, crawls, learned)
+    (found,) = second.cancelled
+    assert found.t_s < 5
+    assert second.elapsed_s < 7
+    assert second.tree == {"a": BODY}
+
+
+def test_what_an_interrupted_run_has_learned_counts_too(tmp_path):
+    """As far as it came."""
+    outcome = run(tmp_path, {f"f{n}": GOOD for n in range(20)}, concurrency=4, stop_at=2.5)
+    assert outcome.statuses.count("done") == 8
+    assert outcome.pool._policy.learned(NOW_S).hosts["origin.test"].weight == 8
+
+
+@pytest.mark.parametrize("policy", ["adaptive", "cloudfetch"])
+def test_a_cancelled_attempt_bears_its_verdict(tmp_path, policy):
+    """When it would have been done, what was saved, what was lost: nothing, as it went on where it stood."""
+    scripts = {f"f{n:02}": GOOD for n in range(20)} | {"f00": [CRAWLING, GOOD]}
+    outcome = drive(tmp_path, scripts, policy=policy, padding=1.0, segments=1)
+    (cancelled,) = outcome.of(StragglerCancelled)
+    record = outcome.records["f00"]
+    first, second = record.attempts
+    assert first.projected_s == pytest.approx(100.05, rel=0.3)
+    assert first.saved_s == pytest.approx(first.projected_s - record.end_s, abs=0.001)
+    assert (first.wasted_bytes, second.wasted_bytes, second.saved_s) == (0, None, None)
+    assert cancelled.t_s == pytest.approx(first.end_s, abs=0.001)
+
+
+def test_a_silent_attempt_is_judged_by_the_stall_rule(tmp_path):
+    """It would have been ended 30 s after its start, and what came instead would have come so much later."""
+    silent = Reply(BODY, latency_s=1000)
+    scripts = {f"f{n:02}": GOOD for n in range(20)} | {"f00": [silent, GOOD]}
+    outcome = drive(tmp_path, scripts, policy="cloudfetch", padding=1.0, segments=1)
+    record = outcome.records["f00"]
+    first = record.attempts[0]
+    assert first.saved_s == pytest.approx(30 - first.end_s, abs=0.001)
+    assert first.projected_s == pytest.approx(record.end_s + first.saved_s, abs=0.001)

@@ -1,0 +1,84 @@
+"""Silence that is our own: what a late look may conclude."""
+
+import asyncio
+from typing import Any
+
+from cfetch.config.settings import Settings
+from cfetch.engine.attempt import BreakOff, Running
+from cfetch.engine.monitor import Monitor
+from cfetch.engine.schedule import Schedule
+from cfetch.straggler.detector import Detector
+from tests.engine.drive import entry_of
+
+NO_ENTRIES: Schedule[Any] = Schedule([], [], 0, opens_s=lambda _, __, now_s: now_s, most_put_back=1)
+
+
+class Clock:
+    """Stands where it is put."""
+
+    now_s = 0.0
+
+    def monotonic(self):
+        return self.now_s
+
+
+async def looks(*times_s, stall_timeout):
+    """What became of a silent attempt after a look at each of these times."""
+    clock: Any = Clock()
+    settings = Settings(stall_timeout=stall_timeout)
+    detector = Detector(settings.straggler)
+    monitor = Monitor(detector, NO_ENTRIES, settings, clock, 0.0, lambda _: None, lambda _: None)
+
+    async def attempt():
+        run = Running(0, 1, 0.0, from_byte=0, size_bytes=100, immune=True)
+        run.note(0.0, 10)
+        monitor.active[0] = (run, entry_of(0, "a", b"x" * 100), "h")
+        for time_s in times_s:
+            clock.now_s = time_s
+            monitor.check()
+        reasons.append(run.reason)
+
+    reasons: list[BreakOff | None] = []
+    task = asyncio.create_task(attempt())  # a break-off cancels the task that the attempt belongs to
+    await asyncio.wait([task])
+    return reasons[0]
+
+
+async def test_silence_is_a_stall():
+    """Looked at all the time, it sent nothing for longer than it may."""
+    assert await looks(0.5, 1.0, 1.5, 2.0, 2.1, stall_timeout=2.0) is BreakOff.STALLED
+
+
+async def test_a_process_that_stood_still_blames_nobody():
+    """Most of the silence went by unwatched: whether bytes came cannot be known yet."""
+    assert await looks(0.5, 4.0, 4.5, 5.0, 5.5, stall_timeout=2.0) is None
+
+
+async def test_after_that_silence_counts_again():
+    """From the late look on."""
+    assert await looks(0.5, 4.0, 4.5, 5.0, 5.5, 6.0, 6.1, stall_timeout=2.0) is BreakOff.STALLED
+
+
+async def test_a_further_stream_that_falls_silent_is_ended_itself():
+    """And not the entry's other stream, which has the entry's id."""
+    clock: Any = Clock()
+    settings = Settings(stall_timeout=2.0)
+    policy = Detector(settings.straggler)
+    monitor = Monitor(policy, NO_ENTRIES, settings, clock, 0.0, lambda _: None, lambda _: None)
+    runs: dict[int, Running] = {}
+
+    async def attempt(key):
+        run = runs[key] = Running(0, 1, 0.0, from_byte=0, size_bytes=100, immune=True, key=key)
+        monitor.active[key] = (run, entry_of(0, "a", b"x" * 100), "h")
+        await asyncio.Event().wait()
+
+    tasks = [asyncio.create_task(attempt(key)) for key in (0, -1)]
+    await asyncio.sleep(0)
+    for clock.now_s in (0.5, 1.0, 1.5, 2.0, 2.5):
+        runs[0].note(clock.now_s, 10)
+        monitor.check()
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    assert {key: run.reason for key, run in runs.items()} == {0: None, -1: BreakOff.STALLED}
+    assert [task.done() for task in tasks] == [False, True]
+    tasks[0].cancel()
+    await asyncio.wait(tasks)

@@ -1,0 +1,325 @@
+"""Links that end: renewed before, after a refusal, at most three times, and once for many."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from cfetch.clock import SystemClock, VirtualClock, run_virtual
+from cfetch.errors import ManifestError, Problem, Refused, Transient
+from cfetch.events import UrlRefreshed
+from cfetch.secret import SecretText, SecretUrl
+from cfetch.wire.refresh import REREAD_S, CommandRefresher, Link, ManifestRefresher
+from tests.engine.drive import ListPlan, drive, entry_of
+from tests.engine.fake import Reply
+
+BODY = bytes(range(256)) * 100
+NOW = VirtualClock()._epoch
+CANARY = "sig=CANARY0123"
+
+
+class Refresher:
+    """Signs anew each time; ``errors`` come first."""
+
+    def __init__(self, *errors, expires_in=None, headers=()):
+        self.errors = list(errors)
+        self.stale = []
+        self.expires_in = expires_in
+        self.headers = headers
+
+    async def refresh(self, entry, stale):
+        self.stale.append(stale.url.reveal())
+        if self.errors:
+            raise self.errors.pop(0)
+        url = SecretUrl(f"http://origin.test/{entry.path}?{CANARY}&n={len(self.stale)}")
+        expires_at = None if self.expires_in is None else NOW + self.expires_in
+        return Link(url, expires_at, self.headers)
+
+
+def one(tmp_path, script, refresher, expires_at=None, **settings):
+    entry = entry_of(0, "a", BODY, expires_at=expires_at)
+    return drive(tmp_path, {"a": script}, [entry], refresher=refresher, **settings)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_p11_a_refused_link_is_renewed_at_once(tmp_path, status):
+    """One refresh, no delay, the new URL is asked, and the event's URL is redacted."""
+    refresher = Refresher()
+    outcome = one(tmp_path, [Reply(status=status), Reply(body=BODY)], refresher)
+    assert len(refresher.stale) == 1
+    assert outcome.transport.opens[1].url.endswith("&n=1")
+    assert outcome.elapsed_s == 0
+    assert outcome.statuses == ["done"]
+    assert outcome.records["a"].attempts[0].outcome == "expired"
+    (told,) = outcome.of(UrlRefreshed)
+    assert told.reason == "expired"
+    assert "CANARY" not in repr(outcome.events)
+
+
+@pytest.mark.parametrize(("left_s", "refreshes"), [(60.0, 1), (60.5, 0), (-10.0, 1), (None, 0)])
+def test_a_link_near_its_end_is_renewed_before_the_request(tmp_path, left_s, refreshes):
+    """60 s before its end, so that it does not end on the way."""
+    refresher = Refresher()
+    expires_at = None if left_s is None else NOW + left_s
+    outcome = one(tmp_path, Reply(body=BODY), refresher, expires_at)
+    assert len(refresher.stale) == refreshes
+    assert len(outcome.transport.opens) == 1
+    assert outcome.statuses == ["done"]
+
+
+def test_the_end_is_looked_at_before_every_try(tmp_path):
+    """A link that runs out during a back-off is renewed before the next request."""
+    refresher = Refresher()
+    script = [Reply(status=503, headers={"Retry-After": "100"}), Reply(body=BODY)]
+    outcome = one(tmp_path, script, refresher, NOW + 120)
+    assert [("n=" in a.url) for a in outcome.transport.opens] == [False, True]
+
+
+def test_a_renewal_before_the_end_that_fails_costs_nothing(tmp_path):
+    """The old link may still do: clocks differ."""
+    outcome = one(tmp_path, Reply(body=BODY), Refresher(Transient("busy")), NOW + 5)
+    assert outcome.statuses == ["done"]
+    assert outcome.last_progress.retries == 0
+
+
+def test_a_fresh_link_is_not_renewed_for_another_reason(tmp_path):
+    """A 503 after the refresh is a 503: the link stays."""
+    refresher = Refresher()
+    outcome = one(tmp_path, [Reply(status=403), Reply(status=503), Reply(body=BODY)], refresher)
+    assert len(refresher.stale) == 1
+    assert outcome.statuses == ["done"]
+
+
+def test_three_fresh_links_are_the_limit(tmp_path):
+    """A link that is refused three times fresh is revoked: four requests, then failed."""
+    refresher = Refresher()
+    outcome = one(tmp_path, Reply(status=403), refresher)
+    assert (len(refresher.stale), len(outcome.transport.opens)) == (3, 4)
+    assert outcome.records["a"].error == "HTTP 403; refused after 3 fresh links"
+    assert outcome.records["a"].error_kind == "expired"
+
+
+def test_a_source_of_links_that_says_no_ends_the_entry(tmp_path):
+    """Its reason is the entry's."""
+    outcome = one(tmp_path, Reply(status=403), Refresher(Refused("no such entry any more")))
+    assert outcome.records["a"].error == "no such entry any more"
+    assert len(outcome.transport.opens) == 1
+
+
+def test_a_busy_source_of_links_is_asked_again_without_asking_with_the_old_link(tmp_path):
+    """A failed refresh is repeated after back-off; the refused link is not used again."""
+    refresher = Refresher(Transient("busy"), Transient("busy"))
+    outcome = one(tmp_path, [Reply(status=403), Reply(body=BODY)], refresher)
+    assert len(refresher.stale) == 3
+    assert len(outcome.transport.opens) == 2
+    assert outcome.statuses == ["done"]
+
+
+def test_without_a_source_of_links_the_message_says_so(tmp_path):
+    """One request, and what to do."""
+    outcome = one(tmp_path, Reply(status=403), None)
+    assert "knows no way to get a fresh one" in outcome.records["a"].error
+
+
+def test_a_fresh_link_brings_its_own_headers(tmp_path):
+    """They replace the entry's."""
+    refresher = Refresher(headers=(("X-Key", SecretText("new")),))
+    entry = entry_of(0, "a", BODY, headers={"X-Key": "old"})
+    script = {"a": [Reply(status=403), Reply(body=BODY)]}
+    outcome = drive(tmp_path, script, [entry], refresher=refresher)
+    assert [a.secrets for a in outcome.transport.opens] == [{"X-Key": "old"}, {"X-Key": "new"}]
+
+
+def test_bytes_are_kept_across_a_renewal(tmp_path):
+    """The same object under a fresh link: Range and If-Range go on."""
+    script = [Reply(body=BODY, cut=999, then="reset"), Reply(status=403), Reply(body=BODY)]
+    outcome = one(tmp_path, script, Refresher())
+    assert [a.range for a in outcome.transport.opens] == [None, "bytes=999-", "bytes=999-"]
+    assert outcome.tree == {"a": BODY}
+
+
+class Rereading:
+    """A manifest that is signed anew on each read; each read takes a second."""
+
+    def __init__(self, entries):
+        self.entries = entries
+        self.reads = 0
+        self.closed = 0
+
+    async def __call__(self):
+        await asyncio.sleep(1.0)
+        self.reads += 1
+        return _Reread(self, [_resigned(entry, self.reads) for entry in self.entries])
+
+
+class _Reread(ListPlan):
+    def __init__(self, owner, entries, headers=()):
+        super().__init__(entries, headers)
+        self.owner = owner
+
+    def find(self, path):
+        return next((i for i, e in enumerate(self._entries) if e.path == path), None)
+
+    def close(self):
+        self.owner.closed += 1
+
+
+def _resigned(entry, n):
+    return entry_of(entry.id, entry.path, BODY, query=f"?n={n}")
+
+
+def test_one_reading_of_the_manifest_serves_all_that_wait(tmp_path):
+    """Twelve links refused at once cost one request to the manifest's source, not twelve."""
+    entries = [entry_of(i, f"f{i}", BODY) for i in range(12)]
+    again = Rereading(entries)
+    scripts = {e.path: [Reply(status=403), Reply(body=BODY)] for e in entries}
+    refresher = ManifestRefresher(again, VirtualClock())
+    outcome = drive(tmp_path, scripts, entries, refresher=refresher, concurrency=12)
+    refresher.close()
+    assert outcome.statuses == ["done"] * 12
+    assert (again.reads, again.closed) == (1, 1)
+    assert outcome.elapsed_s == pytest.approx(1.0)
+
+
+def test_an_older_reading_is_closed(tmp_path):
+    """Each reading replaces the one before it: a long run does not collect plans."""
+    entry = entry_of(0, "a", BODY)
+    again = Rereading([entry])
+    script = {"a": [Reply(status=403), Reply(status=403, latency_s=REREAD_S + 1), Reply(body=BODY)]}
+    long = {"stall_timeout": 100.0}
+    outcome = drive(tmp_path, script, [entry], refresher=ManifestRefresher(again, VirtualClock()), **long)
+    assert outcome.statuses == ["done"]
+    assert (again.reads, again.closed) == (2, 1)
+
+
+def test_links_that_stay_refused_cost_one_reading_not_one_each(tmp_path):
+    """The publisher returns the same links; N entries must not fetch the manifest N times."""
+    entries = [entry_of(i, str(i), BODY) for i in range(50)]
+    reads, owner = [], Rereading([])
+
+    async def reread():
+        reads.append(1)
+        return _Reread(owner, entries)
+
+    scripts = {entry.path: Reply(status=403) for entry in entries}
+    outcome = drive(tmp_path, scripts, entries, refresher=ManifestRefresher(reread, VirtualClock()))
+    assert set(outcome.statuses) == {"failed"}
+    assert len(reads) == 1
+
+
+def test_a_new_token_for_the_same_url_is_a_fresh_link(tmp_path):
+    """Some publishers sign in a header, of the entry or of the whole document."""
+    entry, owner = entry_of(0, "a", BODY), Rereading([])
+
+    async def reread():
+        return _Reread(owner, [entry], (("Authorization", SecretText("new")),))
+
+    outcome = drive(
+        tmp_path,
+        {"a": [Reply(status=401), Reply(body=BODY)]},
+        [entry],
+        headers=(("Authorization", SecretText("old")),),
+        refresher=ManifestRefresher(reread, VirtualClock()),
+    )
+    assert outcome.statuses == ["done"]
+    assert [asked.secrets["Authorization"] for asked in outcome.transport.opens] == ["old", "new"]
+
+
+def test_links_that_are_over_are_not_handed_out(tmp_path):
+    """What an earlier reading brought may have ended since."""
+    entry = entry_of(0, "a", BODY)
+    over = entry_of(0, "a", BODY, query="?old", expires_at=NOW + 40)
+    fresh = entry_of(0, "a", BODY, query="?new", expires_at=NOW + 9000)
+    plans = [_Reread(Rereading([]), [over]), _Reread(Rereading([]), [fresh])]
+
+    async def main():
+        async def reread():
+            return plans.pop(0)
+
+        clock = VirtualClock()
+        refresher = ManifestRefresher(reread, clock)
+        first = await refresher.refresh(entry, Link(entry.url))
+        await clock.sleep(50)
+        second = await refresher.refresh(entry, Link(entry.url))
+        return first.url, second.url
+
+    assert run_virtual(main()) == (over.url, fresh.url)
+
+
+def test_a_manifest_that_cannot_be_read_again_does_not_end_the_run(tmp_path):
+    """An error page in its place costs tries of the entries that wait for it, nothing else."""
+    entries = [entry_of(0, "a", BODY), entry_of(1, "b", BODY)]
+
+    async def reread():
+        raise ManifestError("m", (Problem(1, "not JSON"),), 1)
+
+    scripts = {"a": Reply(status=403), "b": Reply(body=BODY)}
+    outcome = drive(tmp_path, scripts, entries, refresher=ManifestRefresher(reread, VirtualClock()))
+    assert outcome.statuses == ["failed", "done"]
+    assert outcome.records["a"].error == "the manifest, read again, has faults; gave up after 5 tries"
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    (lambda e: entry_of(0, "b", BODY), "no longer has this entry"),
+    (lambda e: entry_of(0, "a", BODY, size=3), "another size or hash"),
+    (lambda e: entry_of(0, "a", BODY, digest=True), "another size or hash"),
+    (lambda e: e, "the same refused link"),
+])  # fmt: skip
+def test_a_manifest_read_again_must_mean_the_same_entry(change, words):
+    """A fresh link is taken only for the very same object."""
+    entry = entry_of(0, "a", BODY)
+
+    async def reread():
+        return _Reread(Rereading([]), [change(entry)])
+
+    async def main():
+        with pytest.raises(Refused, match=words):
+            await ManifestRefresher(reread, SystemClock()).refresh(entry, Link(entry.url))
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize(("command", "expected"), [
+    ("""sh -c 'cat >/dev/null; echo https://h.test/x?s=1%3A'""", Link(SecretUrl("https://h.test/x?s=1%3A"))),
+    ("""sh -c 'cat >/dev/null; echo "{\\"url\\": \\"http://h.test/y\\", \\"expires_at\\": 9}"'""",
+     Link(SecretUrl("http://h.test/y"), 9.0)),
+    ("sh -c 'cat >/dev/null; exit 3'", "exit code 3"),
+    ("sh -c 'cat >/dev/null; echo ftp://h/x'", "not one http"),
+    ("sh -c 'cat >/dev/null; echo {}'", "neither a URL nor"),
+    ("/no/such/helper", "cannot be started"),
+])  # fmt: skip
+async def test_the_users_command(command, expected):
+    """A URL or an object is taken; anything else is named without quoting it."""
+    entry = entry_of(0, "a", BODY, query="?" + CANARY)
+    if isinstance(expected, Link):
+        assert await CommandRefresher(command).refresh(entry, Link(entry.url)) == expected
+    else:
+        with pytest.raises(Refused, match=expected) as caught:
+            await CommandRefresher(command).refresh(entry, Link(entry.url))
+        assert "CANARY" not in str(caught.value)
+
+
+async def test_the_users_command_gets_the_entry_as_json():
+    """On its standard input, with the stale URL."""
+    entry = entry_of(4, "a", BODY, query="?" + CANARY)
+    command = """python3 -c 'import json,sys; print(json.load(sys.stdin)["url"] + "x")'"""
+    assert (
+        await CommandRefresher(command).refresh(entry, Link(entry.url))
+    ).url.reveal() == entry.url.reveal() + "x"
+
+
+async def test_a_cancelled_command_takes_its_children_with_it(tmp_path):
+    """What the user's shell has started would keep the pipe open, and with it the whole run."""
+    told = tmp_path / "pid"
+    command = f"sh -c 'sleep 300 & echo $! > {told}; wait'"
+    entry = entry_of(0, "a", BODY)
+    asking = asyncio.create_task(CommandRefresher(command).refresh(entry, Link(entry.url)))
+    while not (told.exists() and told.read_text().strip()):
+        await asyncio.sleep(0.01)
+    asking.cancel()
+    state = Path(f"/proc/{told.read_text().strip()}/stat")
+    async with asyncio.timeout(60):  # it would live for 300 s
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        while state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z":
+            await asyncio.sleep(0.01)

@@ -1,0 +1,118 @@
+"""What idle slots are best for, by hand-computed scenes."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cfetch.engine.segment_split import MIN_SEGMENT_BYTES, Help, Stream, choose
+
+MIB = 1 << 20
+
+
+def fresh(latency_s=0.1, rate_bps=10 * MIB):
+    return lambda _host, size_bytes: latency_s + size_bytes / rate_bps
+
+
+def stream(key=0, left=100 * MIB, remaining_s=10.0, streams=1, *, hedged=False):
+    return Stream(key, "h", left, remaining_s, streams, hedged)
+
+
+def choice(*streams, idle=1, fresh_s=None, most=8, hedge=0):
+    return choose(streams, idle=idle, fresh_s=fresh_s or fresh(), most_streams=most, hedge_bytes=hedge)
+
+
+def test_an_even_stream_is_split_in_the_middle():
+    """10 MiB/s each, and the fresh one loses 0.1 s: they meet at 5.05 s."""
+    assert choice(stream()) == [Help(0, int(10 * MIB * 5.05), 1, False)]
+
+
+def test_a_crawling_stream_keeps_what_it_can_bring_meanwhile():
+    """At 1 MiB/s beside 10: it keeps about an eleventh."""
+    (found,) = choice(stream(remaining_s=100.0))
+    assert found.keeps_bytes == int(MIB * (101 / 11))
+
+
+def test_a_stream_that_stands_still_is_left_to_the_policy():
+    """It would keep a rest that nobody brings; if that is small, a hedge brings all of it."""
+    assert choice(stream(remaining_s=math.inf), hedge=100 * MIB) == []
+    assert choice(stream(left=MIB, remaining_s=math.inf), hedge=MIB) == [Help(0, MIB, 1, True)]
+
+
+def test_many_slots_share_one_stream():
+    """Seven fresh ones beside it: eight in all, and no more than that."""
+    (found,) = choice(stream(), idle=15)
+    assert (found.fresh_streams, found.keeps_bytes) == (7, int(10 * MIB * (10 + 0.7) / 8))
+
+
+def test_slots_are_shared_out_among_streams():
+    """The last to be done first; each its share, and what one cannot use is for the others."""
+    found = choice(stream(0, remaining_s=11.0), stream(1, remaining_s=10.0), stream(2, 1 * MIB, 0.1), idle=5)
+    assert [(one.key, one.fresh_streams) for one in found] == [(0, 2), (1, 2)]
+
+
+def test_before_anything_is_known_a_fresh_stream_is_like_this_one():
+    """A single file at the start of a run: no sample, but it runs."""
+    (found,) = choice(stream(), fresh_s=lambda _host, _size: None)
+    assert found == Help(0, 50 * MIB, 1, False)
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        stream(left=2 * MIB - 1, remaining_s=60.0),  # pieces of a MiB, or none
+        stream(remaining_s=0.5),  # gains less than the fresh one costs
+        stream(streams=8),
+        stream(hedged=True),
+    ],
+)
+def test_what_is_not_worth_a_stream_gets_none(one):
+    """Without a budget nothing is fetched twice either."""
+    assert choice(one) == []
+
+
+def test_the_small_last_one_is_hedged_within_the_budget():
+    """1 MiB at 16 KiB/s: too little to split; a budget of a byte less, and it is left alone."""
+    last = stream(left=MIB, remaining_s=64.0)
+    assert choice(last, hedge=MIB) == [Help(0, MIB, 1, True)]
+    assert choice(last, hedge=MIB - 1) == []
+    assert choice(stream(left=MIB, remaining_s=0.5), hedge=MIB) == []
+
+
+def test_the_budget_is_for_all():
+    """Two that crawl, and bytes for one: the later one has it."""
+    two = stream(0, MIB, 60.0), stream(1, MIB, 64.0)
+    assert [one.key for one in choice(*two, idle=2, hedge=2 * MIB - 1)] == [1]
+
+
+@given(
+    st.lists(
+        st.builds(
+            stream,
+            key=st.integers(),
+            left=st.integers(0, 1 << 40),
+            remaining_s=st.floats(0, math.inf),
+            streams=st.integers(1, 9),
+            hedged=st.booleans(),
+        ),
+        max_size=6,
+    ),
+    st.integers(0, 40),
+    st.floats(0, 5),
+    st.floats(1, 1e12),
+    st.integers(0, 1 << 30),
+)
+def test_help_is_always_possible(streams, idle, latency_s, rate_bps, hedge):
+    """Never more slots than there are, never more streams than allowed, never an empty piece."""
+    found = choice(*streams, idle=idle, fresh_s=fresh(latency_s, rate_bps), hedge=hedge)
+    assert sum(one.fresh_streams for one in found) <= idle
+    for one in found:
+        helped = [s for s in streams if s.key == one.key and not s.is_hedged]
+        assert any(
+            (s.streams + one.fresh_streams <= 8 and s.left_bytes - one.keeps_bytes >= MIN_SEGMENT_BYTES)
+            if not one.is_hedge
+            else one.keeps_bytes == s.left_bytes <= hedge
+            for s in helped
+        )
+        assert one.is_hedge or one.keeps_bytes > 0

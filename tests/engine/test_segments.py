@@ -1,0 +1,356 @@
+"""Idle slots at work, on virtual time: large files in several streams, and small ones asked for twice."""
+
+import random
+import re
+
+import pytest
+
+from cfetch.errors import Transient
+from cfetch.events import AttemptStarted, EntryFinished, HostPaused, Progress, RetryScheduled
+from cfetch.secret import SecretUrl
+from tests.engine.drive import drive, entries_for, entry_of
+from tests.engine.fake import FakeTransport, Reply
+
+MIB = 1 << 20
+BODY = random.Random("streams").randbytes(16 * MIB)
+SLOW = Reply(BODY, latency_s=0.05, rate_bps=MIB)  # 16 seconds alone
+PIECE = len(BODY) // 20 + 1  # of that reply, as the fake server sends it
+
+
+def run(tmp_path, scripts, entries=None, **settings):
+    return drive(tmp_path, scripts, entries, **{"policy": "adaptive", "concurrency": 8, **settings})
+
+
+def record(outcome, path):
+    (found,) = [e.record for e in outcome.events if isinstance(e, EntryFinished) and e.record.path == path]
+    return found
+
+
+def received(outcome, path):
+    return sum(attempt.bytes for attempt in record(outcome, path).attempts)
+
+
+@pytest.mark.parametrize("digest", [False, True])
+def test_a_large_file_comes_in_several_streams(tmp_path, digest):
+    """Eight slots, one file: nearly eight times as fast. Only bytes that were on their way come twice."""
+    entries = entries_for({"a": SLOW}, digest=digest)
+    outcome = run(tmp_path, {"a": SLOW}, entries)
+    assert outcome.tree == {"a": BODY}
+    assert outcome.elapsed_s < 16 / 8 * 1.7
+    assert received(outcome, "a") - len(BODY) < 2 * PIECE
+    assert record(outcome, "a").verified == ("sha256" if digest else "size")
+    assert outcome.transport.most == 8
+    assert outcome.transport.left_open() == []
+    assert outcome.parts == []
+
+
+def test_never_more_streams_than_asked_for(tmp_path):
+    """``--segments 3`` of eight slots; 1 is none."""
+    assert run(tmp_path, {"a": SLOW}, segments=3).transport.most == 3
+    assert run(tmp_path, {"a": SLOW}, segments=1).transport.most == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [
+        ({"per_host": 3}, 3),
+        ({"per_host": 5, "concurrency": 6}, 5),
+        ({"concurrency": 3, "max_concurrency": 32}, 4),
+    ],
+)
+def test_never_more_streams_than_the_host_has_places(tmp_path, settings, most):
+    """Idle workers may be more than one host is to be asked by; where it searches, one place was on trial."""
+    outcome = run(tmp_path, {"a": SLOW, "b": SLOW}, **settings)
+    assert outcome.transport.most == most
+    assert outcome.tree == {"a": BODY, "b": BODY}
+
+
+@pytest.mark.parametrize("settings", [{"policy": "cloudfetch"}, {"mitigation": False}])
+def test_only_the_adaptive_policy_does(tmp_path, settings):
+    """The seed's formula stays what it was."""
+    outcome = run(tmp_path, {"a": SLOW}, **settings)
+    assert len(outcome.transport.opens) == 1
+    assert outcome.tree == {"a": BODY}
+
+
+def test_without_a_strong_validator_there_is_one_stream(tmp_path):
+    """Two replies may be of two versions."""
+    weak = Reply(BODY, rate_bps=MIB, etag='W/"1"')
+    outcome = run(tmp_path, {"a": weak})
+    assert len(outcome.transport.opens) == 1
+    assert outcome.tree == {"a": BODY}
+
+
+REFUSALS = {
+    "an error": Reply(status=500),
+    "no ranges": Reply(BODY, ranges=False),
+    "another version": Reply(BODY[::-1], etag='"v2"'),
+    "a cut": Reply(BODY, rate_bps=MIB, cut=100_000, then="reset"),
+    "an early end": Reply(BODY, rate_bps=MIB, cut=100_000, then="end"),
+}
+
+
+@pytest.mark.parametrize("reply", REFUSALS.values(), ids=REFUSALS)
+def test_a_further_stream_never_costs_the_file(tmp_path, reply):
+    """Its owner brings what the others do not, and after three failures it is alone."""
+    outcome = run(tmp_path, {"a": [SLOW, *[reply] * 7, SLOW]})
+    assert outcome.tree == {"a": BODY}
+    assert record(outcome, "a").status == "done"
+    helpers = [one for one in record(outcome, "a").attempts if one.helper]
+    assert len(helpers) == 7  # which were under way together
+    assert not record(outcome, "a").error
+
+
+def test_an_owner_that_fails_is_not_the_end_of_the_others(tmp_path):
+    """Its connection breaks while they go on; it takes up what is missing."""
+    broken = Reply(BODY, rate_bps=MIB, cut=MIB, then="reset")
+    outcome = run(tmp_path, {"a": [broken, SLOW]})
+    assert outcome.tree == {"a": BODY}
+    assert received(outcome, "a") - len(BODY) < 2 * PIECE
+
+
+def test_a_run_that_is_stopped_goes_on_where_it_was(tmp_path):
+    """What several streams have brought is not fetched again."""
+    root = {}
+
+    def keep(path):
+        root["before"] = path
+
+    first = run(tmp_path, {"a": SLOW}, stop_at=1.5, before=keep)
+    assert first.tree == {}
+    kept = record(first, "a").bytes
+    assert kept > 4 * MIB
+    assert len(first.parts) == 2  # and its note
+
+
+def test_small_files_are_not_split(tmp_path):
+    """Forty files, eight slots, one request each."""
+    scripts = {f"f{n}": Reply(BODY[: MIB // 4], latency_s=0.05, rate_bps=MIB) for n in range(40)}
+    outcome = run(tmp_path, scripts)
+    assert len(outcome.transport.opens) == 40
+
+
+def hedge_scripts(rate_bps):
+    """Thirty of 64 KiB, and a last one whose first connection crawls; far from a straggler at this bar."""
+    small = BODY[: MIB // 16]
+    scripts = {f"f{n:02}": Reply(small, latency_s=0.05, rate_bps=MIB) for n in range(30)}
+    crawls = Reply(small, latency_s=0.05, rate_bps=rate_bps)
+    return {**scripts, "z": [crawls, Reply(small, latency_s=0.05, rate_bps=MIB)]}, small
+
+
+def test_the_last_one_is_asked_for_twice(tmp_path):
+    """The fresh one is ahead soon, the old one is told of as lost, and the file is there once."""
+    scripts, small = hedge_scripts(4096)
+    outcome = run(tmp_path, scripts, multiplier=1000, hedge=True, hedge_budget=0.05)
+    assert outcome.tree["z"] == small
+    assert outcome.elapsed_s < 4
+    assert sorted(one.outcome for one in record(outcome, "z").attempts) == ["done", "lost"]
+    assert record(outcome, "z").stragglers == 0
+
+
+@pytest.mark.parametrize("settings", [{"hedge": False}, {"hedge": True, "hedge_budget": 0.0}])
+def test_not_without_a_budget(tmp_path, settings):
+    """Nobody asked for it, or for no bytes."""
+    scripts, small = hedge_scripts(4096)
+    outcome = run(tmp_path, scripts, multiplier=1000, **settings)
+    assert len(outcome.transport.of("z")) == 1
+    assert outcome.tree["z"] == small
+
+
+def test_the_hedge_that_loses_costs_no_more_than_itself(tmp_path):
+    """The old one gets there first: the other is ended, and its bytes are counted."""
+    small = BODY[: MIB // 16]
+    scripts, _ = hedge_scripts(16384)
+    scripts["z"][1] = Reply(small, latency_s=30.0)
+    outcome = run(tmp_path, scripts, multiplier=1000, hedge=True, hedge_budget=0.05)
+    assert outcome.tree["z"] == small
+    assert outcome.elapsed_s < 6
+    assert sorted(one.outcome for one in record(outcome, "z").attempts) == ["done", "lost"]
+
+
+def test_every_range_is_asked_for_once_and_under_the_validator(tmp_path):
+    """Requests: the owner's for all, the others' with both ends and If-Range."""
+    outcome = run(tmp_path, {"a": SLOW})
+    first, *others = outcome.transport.of("a")
+    assert first.range is None
+    assert others
+    for asked in others:
+        assert re.fullmatch(r"bytes=\d+-\d+", asked.range)
+        assert asked.if_range == '"v1"'
+    started = [event for event in outcome.events if isinstance(event, AttemptStarted)]
+    assert [event.n for event in started] == list(range(1, len(started) + 1))
+
+
+def test_progress_counts_every_byte_once(tmp_path):
+    """The sum never falls. Rows tell of ranges: once all have begun, together no more than the file."""
+    outcome = run(tmp_path, {"a": SLOW})
+    looks = [event for event in outcome.events if isinstance(event, Progress)]
+    sums = [look.bytes_done + look.bytes_active for look in looks]
+    assert sums == sorted(sums)
+    assert sums[-1] == len(BODY)
+    states = {view.state for look in looks for view in look.active}
+    assert states <= {"ok", "segment", "slow"}
+    begun = [look.active for look in looks if len(look.active) == 8 and all(v.bytes for v in look.active)]
+    assert begun
+    for views in begun:
+        assert sum(view.size_bytes or 0 for view in views) <= len(BODY)
+
+
+USELESS = {
+    "forbidden": Reply(status=403, latency_s=0.05),
+    "too many": Reply(status=429, latency_s=0.05, headers={"Retry-After": "3600"}),
+    "no such range": Reply(status=416, latency_s=0.05),
+    "busy": Reply(status=503, latency_s=0.05),
+    "encoded": Reply(BODY, latency_s=0.05, rate_bps=MIB, headers={"Content-Encoding": "gzip"}),
+    "not connected": Reply(latency_s=0.05, error=Transient("cannot connect")),
+    "dropped": Reply(BODY, latency_s=0.05, cut=0, then="reset"),
+    "silent": Reply(BODY, latency_s=0.05, cut=0, then="stall"),
+}
+
+
+@pytest.mark.parametrize("digest", [False, True])
+@pytest.mark.parametrize("reply", USELESS.values(), ids=USELESS)
+def test_where_all_others_are_refused_the_first_connection_brings_the_file(tmp_path, reply, digest):
+    """Every request after the first: the running one loses nothing, and nothing is asked for anew."""
+    entries = entries_for({"a": SLOW}, digest=digest)
+    outcome = run(tmp_path, {"a": [SLOW, reply]}, entries)
+    assert outcome.tree == {"a": BODY}
+    assert outcome.statuses == ["done"]
+    (own,) = [one for one in record(outcome, "a").attempts if not one.helper]
+    assert (own.n, own.outcome, own.from_byte, own.bytes) == (1, "done", 0, len(BODY))
+    assert any(one.helper for one in record(outcome, "a").attempts)
+    assert received(outcome, "a") - len(BODY) <= 4096
+    assert outcome.elapsed_s < 17
+    assert outcome.transport.left_open() == []
+
+
+class UntilTheCut(FakeTransport):
+    """Once the first reply is over, no request is allowed any more: a link that has expired, say."""
+
+    async def open(self, url, headers, secrets, *, fresh, method="GET"):
+        if self.opens and self.opens[0].response is not None and self.opens[0].response.over:
+            self.scripts["a"] = [Reply(status=403, latency_s=0.05)]
+        return await super().open(url, headers, secrets, fresh=fresh, method=method)
+
+
+def test_what_has_begun_needs_no_further_request(tmp_path):
+    """The owner is at its end and all others are refused; those on their way bring what is left."""
+    slower = Reply(BODY, latency_s=0.05, rate_bps=MIB / 4)
+    scripts = {"a": [SLOW, SLOW, slower, slower, SLOW]}
+    outcome = run(tmp_path, scripts, transport=UntilTheCut(scripts), concurrency=4)
+    assert outcome.tree == {"a": BODY}
+    assert outcome.statuses == ["done"]
+    attempts = record(outcome, "a").attempts
+    assert [one.outcome for one in attempts if one.http_status == 403]
+    assert all(one.helper for one in attempts if one.http_status == 403)
+    assert received(outcome, "a") - len(BODY) < 4 * PIECE
+
+
+def test_a_helper_is_told_of_under_the_host_that_it_asked(tmp_path):
+    """The owner has gone on at a mirror when the origin refuses the helper: only the origin is left alone."""
+    busy = Reply(status=429, latency_s=6.0, headers={"Retry-After": "30"})
+    scripts = {"a": [Reply(BODY, rate_bps=MIB, cut=4 * MIB, then="reset"), busy], "m/a": SLOW}
+    mirror = SecretUrl("http://mirror.test/m/a")
+    entry = entry_of(0, "a", BODY, digest=True, mirrors=(mirror,))
+    outcome = run(tmp_path, scripts, [entry], concurrency=2, multiplier=1000)
+    assert outcome.tree == {"a": BODY}
+    attempts = record(outcome, "a").attempts
+    (refused,) = [one for one in attempts if one.http_status == 429]
+    moved = [one for one in attempts if one.mirror]
+    assert (refused.helper, refused.mirror) == (True, None)
+    assert refused.start_s < min(one.start_s for one in moved) < refused.end_s
+    assert [one.mirror for one in moved if one.helper] != []
+    assert {one.mirror for one in moved} == {"mirror.test"}
+    assert [pause.host for pause in outcome.of(HostPaused)] == ["origin.test"]
+
+
+class Counting(FakeTransport):
+    """``sent``: bytes that have come of all replies."""
+
+    sent = 0
+
+    async def open(self, url, headers, secrets, *, fresh, method="GET"):
+        response = await super().open(url, headers, secrets, fresh=fresh, method=method)
+        real = response.buffered
+
+        def counted():
+            data = real()
+            self.sent += len(data)
+            return data
+
+        response.buffered = counted
+        return response
+
+
+@pytest.mark.parametrize("durability", ["crash", "power"])
+def test_what_a_hedge_that_loses_has_brought_is_told(tmp_path, durability):
+    """Its entry is over the moment that it is overtaken; the record has its bytes all the same."""
+    scripts, small = hedge_scripts(16384)
+    scripts["z"][1] = Reply(small, latency_s=0.5, rate_bps=9000)
+    transport = Counting(scripts)
+    outcome = run(
+        tmp_path, scripts, transport=transport, multiplier=1000, hedge=True, hedge_budget=0.05,
+        durability=durability,
+    )  # fmt: skip
+    assert outcome.tree["z"] == small
+    attempts = record(outcome, "z").attempts
+    (lost,) = [one for one in attempts if one.outcome == "lost"]
+    assert lost.helper
+    assert lost.bytes > 0
+    assert sum(received(outcome, path) for path in scripts) == transport.sent
+
+
+def test_bytes_of_the_loser_that_nobody_has_read_are_told_too(tmp_path):
+    """They come at the moment in which the other is done: half of the file, in the reply's buffer."""
+    scripts, small = hedge_scripts(16384)
+    never = Reply(small, latency_s=30.0)
+    first, second = run(
+        tmp_path, {**scripts, "z": [scripts["z"][0], never]}, multiplier=1000, hedge=True, hedge_budget=0.05
+    ).transport.of("z")
+    done_s = first.t_s + 0.05 + len(small) / 16384
+    scripts["z"][1] = Reply(small, latency_s=0.05, at_s=(done_s - second.t_s - 0.05 + 5e-10, 1000.0))
+    transport = Counting(scripts)
+    outcome = run(tmp_path, scripts, transport=transport, multiplier=1000, hedge=True, hedge_budget=0.05)
+    assert outcome.tree["z"] == small
+    (lost,) = [one for one in record(outcome, "z").attempts if one.outcome == "lost"]
+    assert lost.bytes > 0
+    assert sum(received(outcome, path) for path in scripts) == transport.sent
+
+
+def test_who_waits_for_a_retry_has_the_next_place(tmp_path):
+    """Four places: one is kept for the entry whose try has failed, and no helper takes it."""
+    small = BODY[: MIB // 4]
+    scripts = {
+        "a": SLOW,
+        "b": [Reply(status=500, latency_s=1.5), Reply(small, latency_s=0.05, rate_bps=MIB)],
+    }
+    outcome = run(tmp_path, scripts, per_host=4)
+    assert outcome.tree == {"a": BODY, "b": small}
+    assert outcome.transport.most == 4
+    (retry,) = [event for event in outcome.of(RetryScheduled) if event.path == "b"]
+    assert retry.delay_s > 0.2  # helpers are sent meanwhile
+    assert outcome.transport.of("b")[1].t_s == pytest.approx(retry.t_s + retry.delay_s, abs=0.01)
+
+
+class Crumbs(FakeTransport):
+    """2,000 bytes of each range that is asked for, which a server may send."""
+
+    async def open(self, url, headers, secrets, *, fresh, method="GET"):
+        if "Range" in headers:
+            start = int(headers["Range"].removeprefix("bytes=").partition("-")[0])
+            headers = {**headers, "Range": f"bytes={start}-{start + 1999}"}
+        return await super().open(url, headers, secrets, fresh=fresh, method=method)
+
+
+@pytest.mark.parametrize("first", [SLOW, Reply(BODY, rate_bps=MIB, cut=4 * MIB, then="reset")])
+def test_crumbs_are_failed_tries(tmp_path, first):
+    """No file is brought in thousands of requests; what the first connection brings is not taken from it."""
+    scripts = {"a": [first, SLOW]}
+    outcome = run(tmp_path, scripts, transport=Crumbs(scripts))
+    attempts = record(outcome, "a").attempts
+    assert 3 < len(attempts) < 40
+    crumbs = [one for one in attempts if one.http_status == 206]
+    assert crumbs
+    assert {one.outcome for one in crumbs} == {"error"}
+    assert len(outcome.of(RetryScheduled)) <= 10
+    assert outcome.statuses == (["done"] if first is SLOW else outcome.statuses)

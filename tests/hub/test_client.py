@@ -1,0 +1,199 @@
+"""Tasks with a hub, without Spark: real pools, real sockets, a real origin."""
+
+import json
+import socket
+import threading
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from cfetch.bench.faults import Fault
+from cfetch.clock import SystemClock
+from cfetch.config.settings import Settings
+from cfetch.events import StragglerCancelled
+from cfetch.hub import book as hub_book
+from cfetch.hub import client as hub_client
+from cfetch.hub.book import Book
+from cfetch.hub.messages import HubAt
+from cfetch.hub.receipts import Receipts
+from cfetch.hub.server import open_hub
+from cfetch.manifest.plan import freeze
+from cfetch.run.fresh_links import Origin
+from cfetch.secret import SecretText
+from cfetch.spark.task import Copy, Work, attempts_of, do_batch
+from cfetch.spark.work_file import Batch
+from cfetch.straggler.merged import Sample
+from tests.engine.drive import tree
+from tests.hub.beats import FakeTask, beat
+from tests.spark.counting import counting
+from tests.spark.scene import files_of, served, whole, write_manifest
+
+PER_HOST = 4
+
+
+@contextmanager
+def hub_of(settings):
+    with open_hub(Book(settings.straggler, settings.per_host), "127.0.0.1", SystemClock()) as hub:
+        yield hub
+
+
+def work_of(tmp_path, settings, at):
+    (tmp_path / "receipts").mkdir()
+    attempts_of(tmp_path / "to", "i", 1).mkdir(parents=True)
+    return Work(
+        settings=settings,
+        headers=(),
+        env={},
+        origin=Origin("m.json", None, None),
+        instant="i",
+        epoch=1,
+        root=str(tmp_path / "to"),
+        receipts=str(tmp_path / "receipts"),
+        work_file="",
+        wall_start_s=0.0,
+        part_s=0.0,
+        at_a_time=2,
+        hub=at,
+    )
+
+
+def batch_of(tmp_path, manifest, sharers=2):
+    directory = tmp_path / f"plan-{manifest.stem}"
+    directory.mkdir()
+    with manifest.open("rb") as source, freeze(source, name="m", directory=directory) as plan:
+        return Batch([plan.entry(index) for index in range(len(plan))], sharers)
+
+
+def plain_batch(tmp_path, origin, folder, number, sharers=2):
+    """Of files that a counting origin has."""
+    rows = [{"url": f"{origin.url}{folder}{n}", "path": f"{folder}{n}", "size": 1000} for n in range(number)]
+    manifest = tmp_path / f"{folder}.json"
+    manifest.write_text(json.dumps({"version": 1, "files": rows}))
+    return batch_of(tmp_path, manifest, sharers)
+
+
+@contextmanager
+def begun(work, batch, copy):
+    """A task in a thread; joined in the end."""
+    thread = threading.Thread(target=do_batch, args=(work, batch, copy))
+    thread.start()
+    try:
+        yield thread
+    finally:
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def test_tasks_together_have_no_more_connections_than_there_may_be(tmp_path):
+    """Two of them, and all four of one when the other has ended: no fixed shares."""
+    settings = Settings(to=(str(tmp_path / "to"),), concurrency=8, per_host=PER_HOST)
+    with counting() as origin, hub_of(settings) as hub:
+        work = work_of(tmp_path, settings, hub.at)
+        long, short = plain_batch(tmp_path, origin, "l", 600, 4), plain_batch(tmp_path, origin, "s", 100, 4)
+        with begun(work, long, Copy(0, 1, 0, "a")), begun(work, short, Copy(1, 2, 0, "b")):
+            pass
+        assert origin.most_asking == PER_HOST
+        assert origin.requests == 700
+        assert hub.look().tasks == frozenset()
+    assert len(tree(tmp_path / "to")) == 700
+
+
+def test_a_task_uses_what_the_other_does_not(tmp_path):
+    """Four connections where its fixed share is one."""
+    settings = Settings(to=(str(tmp_path / "to"),), concurrency=8, per_host=PER_HOST)
+    with counting() as origin, hub_of(settings) as hub:
+        work = work_of(tmp_path, settings, hub.at)
+        do_batch(work, plain_batch(tmp_path, origin, "f", 50, sharers=4), Copy(0, 1, 0, "a"))
+        assert origin.most_asking == PER_HOST
+
+
+@pytest.mark.parametrize("trouble", ["refuses", "is silent", "is somebody else", "is not there"])
+def test_without_a_hub_a_task_goes_by_its_fixed_share(tmp_path, trouble):
+    """And brings its batch to its end: a hub that cannot be reached costs nothing but the view."""
+    settings = Settings(to=(str(tmp_path / "to"),), concurrency=8, per_host=PER_HOST)
+    with socket.create_server(("127.0.0.1", 0)) as silent, hub_of(settings) as hub, counting() as origin:
+        wrong = SecretText("00" * 32)
+        at: HubAt | None = HubAt("127.0.0.1", silent.getsockname()[1], wrong)
+        if trouble == "refuses":
+            silent.close()
+        elif trouble == "is somebody else":
+            at = hub.at._replace(key=wrong)
+        elif trouble == "is not there":
+            at = None
+        work = work_of(tmp_path, settings, at)
+        do_batch(work, plain_batch(tmp_path, origin, "f", 50, sharers=2), Copy(0, 1, 0, "a"))
+        assert origin.most_asking == PER_HOST // 2
+    assert len(tree(tmp_path / "to")) == 50
+
+
+def test_a_hub_that_dies_in_between_costs_nothing(tmp_path):
+    """The task keeps its leases for a while, then has its fixed share."""
+    settings = Settings(to=(str(tmp_path / "to"),), concurrency=8, per_host=PER_HOST)
+    with counting() as origin, hub_of(settings) as hub:
+        work = work_of(tmp_path, settings, hub.at)
+        batch = plain_batch(tmp_path, origin, "f", 400)
+        with begun(work, batch, Copy(0, 1, 0, "a")) as task:
+            while origin.requests < 100:
+                assert task.is_alive()
+            hub.close()
+        assert origin.requests == 400
+        assert origin.most_asking == PER_HOST
+
+
+def test_a_stop_comes_through_the_hub(tmp_path):
+    """There is no file that says so."""
+    held = next(iter(files_of(4)))
+    settings = Settings(to=(str(tmp_path / "to"),), mitigation=False)
+    stall = Fault(kind="stall", after_bytes=10, first=0)
+    with served(files_of(4), {held: stall}) as origin, hub_of(settings) as hub:
+        work = work_of(tmp_path, settings, hub.at)
+        batch = batch_of(tmp_path, write_manifest(tmp_path / "m.json", origin, files_of(4)))
+        with begun(work, batch, Copy(0, 1, 0, "a")) as task:
+            while not any(one.bytes == 10 for one in hub.look().active):
+                assert task.is_alive()
+            assert [one.executor for one in hub.look().active] == ["a"]
+            assert not list((tmp_path / "receipts").glob("live-*"))  # the hub has it all
+            hub.stop()
+    assert receipts_in(tmp_path)
+    assert not any(one.number is None for one in receipts_in(tmp_path))
+
+
+def receipts_in(tmp_path):
+    return list(Receipts(tmp_path / "receipts").new(lambda _: True))
+
+
+def beside_others(tmp_path, late, *, bps, padding):
+    """A task whose ``late`` files come slowly at first, while others have told what is normal."""
+    files = files_of(6)
+    rule: dict[str, Any] = {"quantile": 0.9, "multiplier": 1.1, "padding": padding, "check_interval": 0.05}
+    settings = Settings(to=(str(tmp_path / "to"),), concurrency=6, **rule)
+    faults = {name: Fault(kind="slow", rate_bps=bps, first=1) for name in list(files)[:late]}
+    with served(files, faults) as origin, hub_of(settings) as hub, FakeTask(hub.at) as other:
+        host = origin.url.split("/")[2]
+        normal = [Sample(host, 1000, 1e5)] * 30
+        other.meet().ask(beat(9, executor="b", samples=normal, finished=30))
+        work = work_of(tmp_path, settings, hub.at)
+        do_batch(
+            work, batch_of(tmp_path, write_manifest(tmp_path / "m.json", origin, files)), Copy(0, 1, 0, "a")
+        )
+        seen = hub.look()
+    assert tree(tmp_path / "to") == whole(files)
+    events = [event for one in receipts_in(tmp_path) for event in one.events]
+    return [one for one in events if isinstance(one, StragglerCancelled)], seen
+
+
+def test_the_first_file_of_a_task_is_judged_by_those_of_others(tmp_path):
+    """None of its own would: all six have to finish for that."""
+    found, _ = beside_others(tmp_path, 1, bps=10, padding=0.2)
+    assert [(one.path, one.executor) for one in found] == [("d/0000.bin", "a")]
+
+
+def test_files_of_a_slow_executor_are_not_begun_anew(tmp_path, monkeypatch):
+    """All six come slowly, so it is not theirs: nobody is cancelled, and the executor is named."""
+    monkeypatch.setattr(hub_client, "EVERY_S", 0.05)
+    monkeypatch.setattr(hub_book, "COMPARED_S", 0.0)
+    monkeypatch.setattr(hub_book, "TELLING_S", 0.2)
+    found, seen = beside_others(tmp_path, 6, bps=300, padding=2.0)
+    assert found == []
+    assert {one.name: one.share is not None for one in seen.executors} == {"a": True, "b": False}

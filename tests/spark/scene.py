@@ -1,0 +1,66 @@
+"""A manifest, an origin in a thread beside the test, and whole downloads over it in this process."""
+
+import asyncio
+import json
+import threading
+from collections import Counter
+from contextlib import contextmanager
+
+from cfetch.app.download import prepare
+from cfetch.bench.content import Synthetic, pieces
+from cfetch.bench.origin import Origin
+from cfetch.config.settings import Settings
+
+__all__ = ["asked", "download", "files_of", "served", "whole", "write_manifest"]
+
+
+def files_of(count, size_bytes=1000, folder="d"):
+    """Synthetic files by name."""
+    names = [f"{folder}/{n:04d}.bin" for n in range(count)]
+    return {name: Synthetic(name, size_bytes) for name in names}
+
+
+@contextmanager
+def served(files, faults=None, **how):
+    """An origin whose loop is another thread's: the test's own may be busy with a download."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    origin = Origin(files, faults, **how)
+    try:
+        asyncio.run_coroutine_threadsafe(origin.__aenter__(), loop).result()
+        yield origin
+    finally:
+        asyncio.run_coroutine_threadsafe(origin.__aexit__(None, None, None), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def write_manifest(path, origin, files, *, digest=True):
+    """The manifest of ``files``; its path."""
+    rows = [
+        {"url": name, "path": name, "size": content.size_bytes}
+        | ({"sha256": content.sha256()} if digest else {})
+        for name, content in files.items()
+    ]
+    path.write_text(json.dumps({"version": 1, "base_url": origin.url, "files": rows}))
+    return path
+
+
+def download(manifest, to, listener=lambda _: None, **settings):
+    """Bring the manifest to ``to``; the summary."""
+    with prepare(str(manifest), Settings(to=(str(to),), **settings), env={}) as prepared:
+        summary = prepared.run(listener)
+    assert summary is not None
+    return summary
+
+
+def whole(files):
+    """What a tree of ``files`` holds."""
+    return {name: b"".join(pieces(content)) for name, content in files.items()}
+
+
+def asked(origin):
+    """How often each file was asked for."""
+    return Counter(request.path for request in origin.requests)

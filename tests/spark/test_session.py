@@ -1,0 +1,106 @@
+"""Whose session is used, and what a person is told who lacks something. The verb as a real process."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from cfetch.spark.session import shown, spark_session
+from tests.cli.verbs import PROJECT
+from tests.spark.session import JVM
+from tests.tuning.records import metrics_file
+
+
+def test_the_programs_own_session_is_used_and_left_running(spark):
+    """A given one first, then the one that there is; neither is stopped."""
+    given = spark.newSession()
+    with spark_session("spark://nobody:1", given) as session:
+        assert session is given
+    with spark_session("spark://nobody:1") as session:
+        assert session.range(3).count() == 3
+    assert spark.range(3).count() == 3
+
+
+def test_the_verb_makes_a_session_of_its_own(spark, tmp_path):
+    """As a process: progress and Spark's words go to stderr, and one document to stdout."""
+    path, to = metrics_file(tmp_path / "m.jsonl"), tmp_path / "t"
+    words = ("metrics", "load", path, "--to", to, "--spark-master", "local[1]", "--json")
+    ended = subprocess.run(
+        [sys.executable, "-m", "cfetch", *words],
+        env=os.environ | {"PYTHONPATH": str(PROJECT), "JAVA_TOOL_OPTIONS": JVM},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["files"] == 5
+    assert "starting Spark at local[1]\n" in ended.stderr
+    assert json.loads((to / "_tables.json").read_text()) == {"schema": "cfetch.tables/1"}
+
+
+def told(tmp_path, java=None, code="", **env):
+    """What is said when a session is asked for with this ``java`` on PATH, after ``code``."""
+    (tmp_path / "bin").mkdir()
+    if java is not None:
+        (tmp_path / "bin/java").write_text(f"#!/bin/sh\n{java}\n")
+        (tmp_path / "bin/java").chmod(0o755)
+    program = (
+        f"{code}\nfrom cfetch.errors import UsageError\nfrom cfetch.spark.session import spark_session\n"
+        "try:\n    spark_session('local[1]').__enter__()\nexcept UsageError as error:\n    print(error)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PATH": str(tmp_path / "bin"), "PYTHONPATH": str(PROJECT), **env},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("java", "words"),
+    [
+        (None, "there is none on PATH"),
+        ("exit 1", "the one of PATH does not run"),
+        ("""echo 'openjdk version "11.0.2" 2019-01-15' >&2""", "needs Java 17, and the one of PATH is 11"),
+        ("""echo 'java version "1.8.0_292"' >&2""", "needs Java 17, and the one of PATH is 8"),
+    ],
+    ids=["none", "broken", "eleven", "eight"],
+)
+def test_without_a_java_that_spark_can_use(tmp_path, java, words):
+    """One sentence that says what is wrong and what to install."""
+    said = told(tmp_path, java)
+    assert words in said
+    assert "apt-get install default-jre-headless" in said
+
+
+def test_java_home_goes_before_path(tmp_path):
+    """As with Spark itself: the one on PATH, which is right, is not asked."""
+    said = told(tmp_path, """echo 'openjdk version "17"' >&2""", JAVA_HOME=str(tmp_path / "gone"))
+    assert "the one of JAVA_HOME does not run" in said
+
+
+@pytest.mark.parametrize("package", ["pyspark", "pyarrow", "pandas"])
+def test_without_the_extra(tmp_path, package):
+    """The library is named, and the extra that brings it."""
+    said = told(tmp_path, code=f"import sys; sys.modules[{package!r}] = None")
+    assert said == f"Spark needs the library {package}, which is not installed: pip install 'cfetch[spark]'\n"
+
+
+def test_an_old_pyspark(tmp_path):
+    """It is refused with the version that it takes."""
+    said = told(tmp_path, code="import pyspark; pyspark.__version__ = '4.0.1'")
+    assert "pyspark 4.0.1 is too old, 4.1 is needed" in said
+
+
+@pytest.mark.parametrize("master", ["sc://h:1/;use_ssl=true;token=CANARY", "spark://me:CANARY@h:1"])
+def test_an_address_is_shown_without_its_secrets(master):
+    """Neither a token of Spark Connect nor a password."""
+    assert re.fullmatch(r"\w+://h:1/?", shown(master))

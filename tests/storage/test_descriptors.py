@@ -1,0 +1,53 @@
+"""How many downloads the limit of open files is enough for."""
+
+import resource
+
+import pytest
+
+from cfetch.errors import ConfigError
+from cfetch.storage.descriptors import directories_for, most_downloads, reserve_descriptors
+
+
+@pytest.mark.parametrize(("limit", "directories", "downloads"), [
+    (0, 1, 0), (20, 2, 0), (64, 8, 16), (256, 32, 100), (1024, 64, 468), (1 << 20, 64, 524_244),
+])  # fmt: skip
+def test_c99_the_table(limit, directories, downloads):
+    """Two for each download, some for directories, a few for the rest; never more than there are."""
+    assert (directories_for(limit), most_downloads(limit)) == (directories, downloads)
+    assert downloads == 0 or 2 * downloads + directories + 20 <= limit
+
+
+@pytest.fixture
+def limits(monkeypatch):
+    """The limits of a process that is not this one."""
+    state = {"now": (1024, 4096)}
+    monkeypatch.setattr(resource, "getrlimit", lambda _: state["now"])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, values: state.update(now=values))
+    return state
+
+
+ALL = resource.RLIM_INFINITY
+
+
+@pytest.mark.parametrize(("before", "concurrency", "after"), [
+    ((1024, 4096), 468, (1024, 4096)),
+    ((1024, 4096), 469, (1026, 4096)),
+    ((64, 4096), 1024, (2136, 4096)),
+    ((64, ALL), 1024, (2136, ALL)),
+    ((ALL, ALL), 1024, (ALL, ALL)),
+])  # fmt: skip
+def test_c99_the_limit_is_raised_no_more_than_is_needed(limits, before, concurrency, after):
+    """And never lowered."""
+    limits["now"] = before
+    reserve_descriptors(concurrency)
+    assert limits["now"] == after
+
+
+def test_c99_too_few_are_refused_with_the_figures(limits):
+    """What is asked for, what there is, what that is enough for."""
+    limits["now"] = (64, 128)
+    with pytest.raises(
+        ConfigError, match=r"concurrency is 256, .* open 128 files .* for 44 downloads at a time"
+    ):
+        reserve_descriptors(256)
+    assert limits["now"] == (64, 128)

@@ -1,0 +1,184 @@
+"""A destination that changes under a run, and what is written on a file about where it came from."""
+
+import errno
+import os
+import shutil
+
+import pytest
+
+from cfetch.errors import Blocked, LocalFault
+from cfetch.manifest.entry import safe_path
+from cfetch.storage.directory import LocalVolume
+from cfetch.storage.part import Part
+from cfetch.storage.source_note import ATTRIBUTE, Source
+from tests.engine.drive import entry_of, tree
+
+DATA = bytes(range(256)) * 8
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "to"
+
+
+@pytest.fixture
+def volume(root):
+    made = LocalVolume(root, "attempts/i/0")
+    yield made
+    made.close()
+
+
+def published(volume, path, number=0, **how):
+    part = Part(volume, entry_of(number, path, DATA, **how))
+    part.write(DATA)
+    try:
+        part.publish()
+    finally:
+        part.discard()
+
+
+@pytest.mark.parametrize("act", [shutil.rmtree, lambda path: path.rename(path.with_name("moved"))])
+def test_c104_a_directory_that_went_is_made_again(volume, root, act):
+    """The held one no longer stands under that name: what is put into it would be lost, or elsewhere."""
+    published(volume, "d/e/a")
+    act(root / "d")
+    assert volume.existing(safe_path("d/e/a")) is None
+    published(volume, "d/e/b", 1)
+    assert (root / "d/e/b").read_bytes() == DATA
+    assert not (root / "moved/e/b").exists()
+
+
+def test_c104_a_directory_that_goes_at_the_very_moment_is_made_again(volume, root, monkeypatch):
+    """Between the look at it and the rename."""
+    published(volume, "d/a")
+    real = os.rename
+    gone: list[str] = []
+
+    def rename(*arguments, **how):
+        if not gone:
+            gone.append("d")
+            shutil.rmtree(root / "d")
+        real(*arguments, **how)
+
+    monkeypatch.setattr(os, "rename", rename)
+    published(volume, "d/b", 1)
+    assert tree(root) == {"d/b": DATA}
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("path", ["a", "d/a"])
+def test_c104_a_destination_that_went_ends_the_run(volume, root, tmp_path, again, path):
+    """Moved, or replaced by another directory: no file is said to be where it is not."""
+    published(volume, "d/first")
+    root.rename(tmp_path / "moved")
+    if again:
+        root.mkdir()
+    with pytest.raises(LocalFault, match="was moved or removed while cfetch was running; put it back"):
+        published(volume, path, 1)
+    with pytest.raises(LocalFault, match="was moved or removed"):
+        volume.existing(safe_path(path))
+    assert tree(tmp_path / "moved") == {"d/first": DATA}
+    (shutil.rmtree if again else lambda _: None)(root)
+    (tmp_path / "moved").rename(root)
+    published(volume, path, 2)
+    assert (root / path).read_bytes() == DATA
+
+
+def test_c104_a_destination_may_be_reached_by_a_symlink(tmp_path):
+    """The user's own; it is looked at again like any other."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    volume = LocalVolume(tmp_path / "link", "attempts/i/0")
+    published(volume, "d/a")
+    published(volume, "b", 1)
+    volume.close()
+    assert tree(tmp_path / "real") == {"d/a": DATA, "b": DATA}
+
+
+def test_c104_a_directory_behind_a_symlink_to_itself_is_outside(volume, root, tmp_path):
+    """Moved away with a symlink in its place: the same directory, but no longer below the destination."""
+    published(volume, "d/a")
+    (root / "d").rename(tmp_path / "elsewhere")
+    (root / "d").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Blocked):
+        published(volume, "d/b", 1)
+    assert os.listdir(tmp_path / "elsewhere") == ["a"]
+
+
+def test_c104_a_staging_area_that_went_is_told(volume, root):
+    """Somebody removed the state of a live run."""
+    shutil.rmtree(root / ".cfetch")
+    with pytest.raises(LocalFault, match=r"cannot create a part file in .* \(something removed it while"):
+        published(volume, "a")
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+def test_c91_a_volume_remembers_that_it_lost_writes(volume, monkeypatch, number):
+    """What it has written may not be kept for a later run."""
+
+    def fails(_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("cfetch.storage.directory.flush_file_system", fails)
+    assert not volume.lost_writes
+    with pytest.raises(LocalFault, match=os.strerror(number)):
+        volume.flush()
+    assert volume.lost_writes
+
+
+@pytest.mark.parametrize("validator", ['"v"', None])
+def test_a_file_that_only_its_size_vouches_for_tells_where_it_came_from(volume, root, validator):
+    """The link's identity and the strong ETag; nothing else, and no secret."""
+    part = Part(volume, entry_of(0, "d/a", DATA, query="?sig=CANARY"))
+    part.write(DATA)
+    part.validator = validator
+    part.publish()
+    found = volume.recorded(safe_path("d/a"))
+    assert found is not None
+    assert found.validator == validator
+    raw = os.getxattr(root / "d/a", ATTRIBUTE)
+    assert os.listxattr(root / "d/a") == [ATTRIBUTE]
+    assert b"CANARY" not in raw
+    assert b"origin.test" not in raw
+    (root / "d/a").rename(root / "b")
+    assert volume.recorded(safe_path("b")) == found
+
+
+def test_a_file_with_a_hash_tells_nothing(volume, root):
+    """Its bytes prove it."""
+    published(volume, "a", digest=True)
+    assert os.listxattr(root / "a") == []
+    assert volume.recorded(safe_path("a")) is None
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"{", b'{"identity":1}', b'{"identity":"x","validator":null,"more":1}', b"\xff"]
+)
+def test_a_record_that_is_not_ours_is_none(volume, root, raw):
+    """Whoever wrote it."""
+    (root / "a").write_bytes(DATA)
+    os.setxattr(root / "a", ATTRIBUTE, raw)
+    assert volume.recorded(safe_path("a")) is None
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, lambda path: os.symlink("other", path)])
+def test_what_is_no_file_has_no_record(volume, root, make):
+    """It is not followed, and a pipe is not waited for."""
+    (root / "other").write_bytes(DATA)
+    os.setxattr(root / "other", ATTRIBUTE, b'{"identity":"x","validator":null}')
+    assert volume.recorded(safe_path("other")) == Source("x", None)
+    make(root / "a")
+    assert volume.recorded(safe_path("a")) is None
+    assert volume.recorded(safe_path("none/at/all")) is None
+
+
+@pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.ENOSPC, errno.EPERM])
+def test_a_file_system_without_attributes_is_no_fault(volume, root, monkeypatch, number):
+    """Then it is not known where the file came from."""
+
+    def fails(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "setxattr", fails)
+    published(volume, "a")
+    assert tree(root) == {"a": DATA}

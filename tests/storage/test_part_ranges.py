@@ -1,0 +1,615 @@
+"""Parts that several streams write in place: the same file comes of it, and none is mistaken for a whole."""
+
+import asyncio
+import errno
+import hashlib
+import itertools
+import os
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
+from cfetch.errors import Corrupt, LocalFault, VolumeFault
+from cfetch.manifest.entry import Digest
+from cfetch.storage import part as part_module
+from cfetch.storage.directory import LocalVolume
+from cfetch.storage.disk import GuardedDisk
+from cfetch.storage.held_ranges import Stretch
+from cfetch.storage.leftovers import useful_parts
+from cfetch.storage.part import Part
+from cfetch.storage.resume import read_note
+from cfetch.storage.salvage import Kept
+from tests.engine.drive import entry_of, split, tree
+
+DATA = random.Random("ranges").randbytes(100_000)
+SHA = Digest("sha256", hashlib.sha256(DATA).hexdigest())
+TAG = '"v1"'
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "to"
+
+
+@pytest.fixture
+def volume(root):
+    made = LocalVolume(root, "attempts/i/0")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def disk():
+    """What volumes of several have; for tests with an event loop."""
+    return GuardedDisk("disk", lambda: 0.0)
+
+
+def staged(root):
+    return {path.name: path for path in (root / ".cfetch/attempts/i/0").iterdir()}
+
+
+def begun(volume, held=1000, *, digest=False, disk=part_module.INLINE, path="a"):
+    """A part of which so many bytes came in order."""
+    part = Part(volume, entry_of(0, path, DATA, digest=digest), disk)
+    part.validator = TAG
+    part.write(DATA[:held])
+    return part
+
+
+def bring(part, stretch, end=None):
+    """What a stream brings of a stretch, up to ``end``."""
+    end = stretch.end if end is None else end
+    part.write_at(stretch, DATA[stretch.position : end])
+
+
+def note_in(path) -> Any:
+    return read_note(path.read_bytes())
+
+
+def told(note):
+    return note.held
+
+
+def note_of(root):
+    (found,) = [read_note(path.read_bytes()) for name, path in staged(root).items() if name.endswith(".note")]
+    return found
+
+
+async def finish(part, digest):
+    """The owner's last steps."""
+    await part.catch_up()
+    proof = part.verify(len(DATA), SHA if digest else None)
+    part.publish()
+    return proof
+
+
+@pytest.mark.parametrize("digest", [False, True])
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+async def test_out_of_order_is_the_same_file(volume, root, digest, order):
+    """Bytes, hash and what is left in staging."""
+    part = begun(volume, digest=digest)
+    ranges = part.open_up(len(DATA))
+    own = part.stretch
+    stretches = [own, split(ranges, own, 70_000), split(ranges, own, 30_000)]
+    for number in order:
+        bring(part, stretches[number], (stretches[number].position + stretches[number].end) // 2)
+    for number in order:
+        bring(part, stretches[number])
+    assert ranges.is_whole
+    assert part.position == len(DATA)
+    assert await finish(part, digest) == ("sha256" if digest else "size")
+    assert tree(root) == {"a": DATA}
+    assert staged(root) == {}
+    assert ranges.twice_bytes == 0
+
+
+async def test_whole_it_is_an_ordinary_part_again(root):
+    """One that waits for its batch: its name and its size are proof enough for the next run."""
+    volume = LocalVolume(root, "attempts/i/0")
+    part = begun(volume)
+    ranges = part.open_up(len(DATA))
+    bring(part, split(ranges, part.stretch, 50_000))
+    bring(part, part.stretch)
+    part.verify(len(DATA), None)
+    part.seal()
+    assert part.leave(whole=True) == len(DATA)
+    ((name, path),) = staged(root).items()
+    assert (name[0], path.read_bytes()) == ("s", DATA)
+    assert os.getxattr(path, "user.cfetch.source")
+    part.discard()
+    volume.close()
+
+
+def test_the_note_of_a_part_in_order_goes(volume, root):
+    """There is one note, and it is of the part in ranges."""
+    data = DATA * 20
+    part = Part(volume, entry_of(0, "a", data))
+    part.validator = TAG
+    part.write(data[:-1000])
+    assert sorted(name[0] + name[33:] for name in staged(root)) == ["s", "s.note"]
+    part.open_up(len(data))
+    assert sorted(name[0] + name[33:] for name in staged(root)) == ["r", "r.note"]
+    part.discard()
+    assert staged(root) == {}
+
+
+async def test_two_that_bring_the_same_write_it_once(volume, root, monkeypatch):
+    """What the hash has seen stays what the file has, even if the second one's bytes are others."""
+    part = begun(volume, digest=True)
+    ranges = part.open_up(len(DATA))
+    own = part.stretch
+    hedge = ranges.overlap(own)
+    bring(part, own, 50_000)
+    part.write_at(hedge, bytes(49_000))  # wrong, and behind: nothing of it counts
+    bring(part, hedge)
+    assert own.left_bytes == 0
+    assert ranges.twice_bytes == 49_000
+    assert await finish(part, True) == "sha256"
+    assert tree(root) == {"a": DATA}
+
+
+async def test_short_writes_in_place_are_completed(volume, root, monkeypatch):
+    """A system call that takes three bytes at a time loses none."""
+    real = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, bytes(data)[:4096], at))
+    part = begun(volume)
+    ranges = part.open_up(len(DATA))
+    bring(part, split(ranges, part.stretch, 50_000))
+    bring(part, part.stretch)
+    await finish(part, False)
+    assert tree(root) == {"a": DATA}
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_part_that_was_closed_is_written_in_place_too(volume, root, closed):
+    """It would be opened for appending else, and Linux appends then wherever one wants to write."""
+    part = begun(volume)
+    part.close()
+    part.write(DATA[1000:2000])  # for appending now
+    if closed:
+        part.close()
+    ranges = part.open_up(len(DATA))
+    tail = split(ranges, part.stretch, 90_000)
+    bring(part, tail)
+    part.close()
+    bring(part, part.stretch)
+    (path,) = [path for name, path in staged(root).items() if name[0] == "r" and len(name) == 33]
+    assert path.read_bytes() == DATA
+    part.discard()
+
+
+@pytest.mark.parametrize(
+    ("validator", "digest", "size", "can"),
+    [
+        (TAG, False, 2000, True),
+        (None, True, 2000, True),
+        (None, False, 2000, False),
+        (TAG, True, 1000, False),
+    ],
+)
+def test_what_can_be_opened_up(volume, validator, digest, size, can):
+    """Under a strong ETag or a hash, if something is missing; once, and not when it is given up."""
+    part = begun(volume, digest=digest)
+    part.validator = validator
+    assert part.can_open_up(size) is can
+    if can:
+        part.open_up(size)
+        assert not part.can_open_up(size)
+    part.discard()
+    assert not part.can_open_up(size)
+
+
+def test_the_note_lies_there_before_a_byte_is_out_of_order(volume, root, monkeypatch):
+    """And it never tells of more than was written, at no call to the system."""
+    monkeypatch.setattr(part_module, "NOTE_EVERY_BYTES", 10_000)
+    calls = 0
+
+    def look():
+        nonlocal calls
+        calls += 1
+        files = {name: path.read_bytes() for name, path in staged(root).items()}
+        for name, data in files.items():
+            if name[0] == "r" and len(name) == 33:
+                note = read_note(files[name + ".note"])
+                assert note is not None
+                assert all(data[a:b] == DATA[a:b] for a, b in told(note))
+            elif len(name) == 33:
+                assert data == DATA[: len(data)]
+
+    for call in ("pwrite", "write", "open", "close", "rename", "unlink"):
+        real = getattr(os, call)
+
+        def watched(*args, real=real, **how):
+            look()
+            done = real(*args, **how)
+            look()
+            return done
+
+        monkeypatch.setattr(os, call, watched)
+    part = begun(volume)
+    ranges = part.open_up(len(DATA))
+    stretches = [split(ranges, part.stretch, 60_000), part.stretch]
+    while not ranges.is_whole:
+        for stretch in stretches:
+            bring(part, stretch, min(stretch.position + 3000, stretch.end))
+    part.verify(len(DATA), None)
+    part.publish()
+    monkeypatch.undo()
+    assert calls > 100
+    assert tree(root) == {"a": DATA}
+
+
+async def test_the_note_is_renewed_as_bytes_come(volume, root, monkeypatch):
+    """Not with each write: a note is a file."""
+    monkeypatch.setattr(part_module, "NOTE_EVERY_BYTES", 10_000)
+    part = begun(volume)
+    ranges = part.open_up(len(DATA))
+    assert note_of(root).held == ((0, 1000),)
+    tail = split(ranges, part.stretch, 50_000)
+    bring(part, tail, 59_999)
+    assert note_of(root).held == ((0, 1000),)
+    bring(part, tail, 60_000)
+    assert note_of(root).held == ((0, 1000), (50_000, 60_000))
+    bring(part, part.stretch, 2000)
+    assert part.leave() == 12_000
+    assert note_of(root).held == ((0, 2000), (50_000, 60_000))
+    assert useful_parts(staged(root)) == sorted(staged(root))
+
+
+def test_what_nobody_can_go_on_with_is_not_left(volume, root):
+    """A mirror's ETag says nothing in a later run."""
+    part = begun(volume)
+    part.came_from(mirror=True)
+    part.validator = TAG
+    ranges = part.open_up(len(DATA))
+    bring(part, split(ranges, part.stretch, 50_000))
+    assert part.leave() == 0
+    assert staged(root) == {}
+
+
+@pytest.mark.parametrize("call", ["pwrite", "rename", "open"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_87_a_disk_that_says_no_in_a_stretch(volume, root, monkeypatch, call, number):
+    """Whoever brings more is told; what could not be written is not held."""
+    part = begun(volume)
+    ranges = part.open_up(len(DATA))
+    tail = split(ranges, part.stretch, 50_000)
+    bring(part, tail, 60_000)
+    if call != "pwrite":
+        monkeypatch.setattr(part_module, "NOTE_EVERY_BYTES", 1)
+
+    def fails(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, call, fails)
+    before = ranges.held
+    with pytest.raises(LocalFault, match=os.strerror(number)):
+        bring(part, tail, 70_000)
+    monkeypatch.undo()
+    assert call != "pwrite" or ranges.held == before
+    with pytest.raises(LocalFault, match=os.strerror(number)):
+        bring(part, part.stretch, 2000)
+    if number == errno.EIO and call == "pwrite":
+        assert part.leave() == 0
+        assert staged(root) == {}
+        return
+    assert part.leave() > 0
+    data = next(path for name, path in staged(root).items() if len(name) == 33).read_bytes()
+    assert all(data[a:b] == DATA[a:b] for a, b in note_of(root).held)
+    part.discard()
+
+
+@pytest.mark.parametrize("call", ["open", "rename"])
+def test_a_disk_that_says_no_to_the_first_note(volume, root, monkeypatch, call):
+    """It cannot be opened up, and goes on in order."""
+    part = begun(volume)
+
+    def fails(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, call, fails)
+    with pytest.raises(VolumeFault, match="No space left"):
+        part.open_up(len(DATA))
+    monkeypatch.undo()
+    assert part.ranges is None
+    part.write(DATA[1000:])
+    assert part.verify(len(DATA), None) == "size"
+    part.publish()
+    assert tree(root) == {"a": DATA}
+
+
+@pytest.mark.parametrize("end", ["discard", "restart", "leave", "publish"])
+async def test_a_stretch_writes_no_more_when_its_part_is_over(volume, root, end):
+    """Whoever helps is told; what it still brings goes nowhere."""
+    part = begun(volume, digest=True)
+    ranges, over = part.open_up(len(DATA)), list[Stretch]()
+    ranges.on_over = over.append
+    own = part.stretch
+    helper = part.writer(split(ranges, own, 50_000))
+    helper.write(DATA[50_000:60_000])
+    if end == "publish":
+        bring(part, own, 50_000)
+        hedge = part.writer(ranges.overlap(helper.stretch))
+        helper.write(DATA[60_000:])
+        helper = hedge
+        await finish(part, True)
+    else:
+        getattr(part, end)()
+    was = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    assert over == [helper.stretch]
+    assert helper.stretch.left_bytes == 0
+    helper.write(bytes(1000))
+    helper.release()
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == was
+    assert part.ranges is None or part.ranges.out == []
+    part.discard()
+
+
+async def test_begun_anew_it_is_an_ordinary_part(volume, root):
+    """The file has its ordinary name again, and may be opened up again."""
+    part = begun(volume, digest=True)
+    ranges = part.open_up(len(DATA))
+    bring(part, split(ranges, part.stretch, 50_000))
+    part.restart()
+    assert (part.position, part.validator, part.ranges, part.stretch) == (0, None, None, None)
+    assert staged(root) == {}
+    part.write(DATA[:300])
+    part.close()
+    part.write(DATA[300:500])
+    ((name, path),) = staged(root).items()
+    assert (name[0], path.read_bytes()) == ("h", DATA[:500])
+    ranges = part.open_up(len(DATA))
+    bring(part, split(ranges, part.stretch, 50_000))
+    bring(part, part.stretch)
+    await finish(part, True)
+    assert tree(root) == {"a": DATA}
+
+
+@pytest.mark.parametrize("wrong", [10, 45_000, 99_999])
+async def test_24_wrong_bytes_in_a_stretch_are_found(volume, root, wrong):
+    """By the hash, wherever they are; then nothing of it is built upon."""
+    part = begun(volume, 5, digest=True)
+    ranges = part.open_up(len(DATA))
+    stretches = [split(ranges, part.stretch, 70_000), split(ranges, part.stretch, 30_000), part.stretch]
+    data = bytearray(DATA)
+    data[wrong] ^= 1
+    for stretch in stretches:
+        part.write_at(stretch, bytes(data[stretch.position : stretch.end]))
+    await part.catch_up()
+    with pytest.raises(Corrupt, match="sha256"):
+        part.verify(len(DATA), SHA)
+    assert (part.position, part.ranges) == (0, None)
+    assert staged(root) == {}
+
+
+async def test_24_holes_are_no_file(volume, root):
+    """Whoever takes it for whole is told how much there is."""
+    part = begun(volume)
+    ranges = part.open_up(len(DATA))
+    bring(part, split(ranges, part.stretch, 50_000))
+    with pytest.raises(Corrupt, match="51000 bytes came"):
+        part.verify(None, None)
+    assert staged(root) == {}
+
+
+async def test_what_is_not_to_be_trusted_is_missing_again(volume, root):
+    """The hash forgets it, too, and so does the note."""
+    part = begun(volume, digest=True)
+    ranges = part.open_up(len(DATA))
+    tail = part.writer(split(ranges, part.stretch, 50_000))
+    bring(part, part.stretch)
+    tail.write(bytes(10_000))
+    assert part.position == 60_000
+    tail.restart()
+    assert (part.position, ranges.missing) == (50_000, [(50_000, len(DATA))])
+    assert note_of(root).held == ((0, 50_000),)
+    part.stretch = ranges.take_first()
+    part.write(DATA[50_000:])
+    assert await finish(part, True) == "sha256"
+    assert tree(root) == {"a": DATA}
+
+
+@pytest.mark.parametrize("digest", [False, True])
+async def test_on_a_disk_of_its_own(volume, root, disk, digest):
+    """Steps are carried out later, in order."""
+    part = begun(volume, digest=digest, disk=disk)
+    ranges = part.open_up(len(DATA))
+    bring(part, split(ranges, part.stretch, 50_000))
+    bring(part, part.stretch)
+    await part.catch_up()
+    part.verify(len(DATA), SHA if digest else None)
+    await disk.call(part.publish)
+    assert tree(root) == {"a": DATA}
+    assert staged(root) == {}
+    await disk.close()
+
+
+async def test_a_disk_that_fails_later_tells_all_streams(volume, root, disk, monkeypatch):
+    """The one that wrote has gone on already."""
+    part = begun(volume, disk=disk)
+    ranges = part.open_up(len(DATA))
+    await disk.call(lambda: None)
+
+    def fails(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", fails)
+    tail = split(ranges, part.stretch, 50_000)
+    bring(part, tail, 60_000)
+    await disk.call(lambda: None)
+    monkeypatch.undo()
+    with pytest.raises(VolumeFault, match="No space left"):
+        bring(part, part.stretch, 2000)
+    assert part.leave() == 0
+    await disk.close()
+    assert staged(root) == {}
+
+
+async def test_reading_what_the_hash_has_not_seen_can_be_stopped(volume, root, monkeypatch):
+    """And done again from where it was."""
+    monkeypatch.setattr(part_module, "READ_BYTES", 1000)
+    monkeypatch.setattr(part_module, "READS_PER_TURN", 1)
+    part = begun(volume, digest=True)
+    ranges = part.open_up(len(DATA))
+    bring(part, split(ranges, part.stretch, 50_000))
+    bring(part, part.stretch)
+    task = asyncio.create_task(part.catch_up())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await finish(part, True) == "sha256"
+
+
+# What later runs make of it
+
+
+def left(root, *, digest=False, held=((0, 30_000), (60_000, 80_000)), change=None, note=True, of=DATA):
+    """What the timeline kept of a dead attempt that had opened its part up."""
+    volume = LocalVolume(root, "attempts/i/0")
+    part: Any = Part(volume, entry_of(0, "a", of, digest=digest))
+    part.validator = TAG
+    part.write(of[: held[0][1]])
+    ranges = part.open_up(len(of))
+    for start, end in held[1:]:
+        if start == part.stretch.position:
+            part.write(of[start:end])
+            continue
+        tail = split(ranges, part.stretch, start)
+        part.write_at(tail, of[start:end])
+    part.leave()
+    part.close()
+    directory = root / ".cfetch/attempts/i/9-0"
+    directory.mkdir()
+    for name, path in staged(root).items():
+        if name.endswith(".note"):
+            changed = msgspec.structs.replace(note_in(path), **(change or {}))
+            path.write_bytes(msgspec.json.encode(changed))
+        if note or not name.endswith(".note"):
+            path.rename(directory / name)
+        else:
+            path.unlink()
+    volume.close()
+
+
+async def gone_on(root, *, digest=False, entry=None):
+    """What a new run finds: the part, and its volume."""
+    volume = LocalVolume(root, "attempts/i/1")
+    part = Part(volume, entry or entry_of(0, "a", DATA, digest=digest))
+    await Kept(volume).give(entry or entry_of(0, "a", DATA, digest=digest), part)
+    return volume, part
+
+
+def files(root):
+    return [path for path in root.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("digest", [False, True])
+async def test_c92_a_later_run_brings_only_what_is_missing(root, digest):
+    """One hole after the other."""
+    left(root, digest=digest)
+    volume, part = await gone_on(root, digest=digest)
+    assert part.ranges.held == ((0, 30_000), (60_000, 80_000))
+    assert (part.position, part.validator, part.total_bytes) == (50_000, TAG, len(DATA))
+    holes = []
+    while (stretch := part.ranges.take_first()) is not None:
+        part.stretch = stretch
+        holes.append((stretch.position, stretch.end))
+        part.write(DATA[stretch.position : stretch.end])
+    assert holes == [(30_000, 60_000), (80_000, 100_000)]
+    await finish(part, digest)
+    assert tree(root) == {"a": DATA}
+    volume.close()
+    assert len(files(root)) == 1
+
+
+@pytest.mark.parametrize("digest", [False, True])
+async def test_c92_whole_but_for_its_name(root, digest):
+    """Killed between the last byte and the name: nothing is fetched."""
+    left(root, digest=digest, held=((0, 50_000), (50_000, 100_000)))
+    volume, part = await gone_on(root, digest=digest)
+    assert part.position == len(DATA)
+    assert part.verify(len(DATA), SHA if digest else None)  # at once, as with any part that is whole
+    part.publish()
+    assert tree(root) == {"a": DATA}
+    volume.close()
+
+
+CHANGES = {
+    "another version": ({}, {"digest": False}, entry_of(0, "a", DATA + b"x")),
+    "no strong ETag": ({"validator": None}, {"digest": False}, None),
+    "the machine restarted": ({"boot_id": "before"}, {"digest": False}, None),
+    "more held than written": ({"held": ((0, 30_000), (60_000, 80_001))}, {}, None),
+    "beyond the end": ({"total_bytes": 99_999}, {}, None),
+    "of another size": ({"total_bytes": 100_001}, {}, None),
+    "out of order": ({"held": ((60_000, 80_000), (0, 30_000))}, {}, None),
+    "nothing": ({"held": ()}, {}, None),
+    "upside down": ({"held": ((30_000, 0),)}, {}, None),
+    "before the beginning": ({"held": ((-1, 30_000),)}, {}, None),
+}
+
+
+@pytest.mark.parametrize(("change", "how", "entry"), CHANGES.values(), ids=CHANGES)
+async def test_c92_what_cannot_be_gone_on_with_is_removed(root, change, how, entry):
+    """The file begins anew."""
+    left(root, change=change, **how)
+    volume, part = await gone_on(root, entry=entry)
+    assert (part.position, part.ranges) == (0, None)
+    part.discard()
+    volume.close()
+    assert files(root) == []
+
+
+async def test_c92_after_a_restart_a_hash_proves_what_the_note_tells(root):
+    """As it does for a part in order."""
+    left(root, digest=True, change={"boot_id": "before"})
+    volume, part = await gone_on(root, digest=True)
+    assert part.position == 50_000
+    part.discard()
+    volume.close()
+
+
+@pytest.mark.parametrize("digest", [False, True])
+@pytest.mark.parametrize("note", ["none", "torn", "in order"])
+async def test_c92_a_full_size_file_with_holes_is_never_taken_for_whole(root, digest, note):
+    """Its length is the file's, and it is not: without the note that tells the holes it is thrown away."""
+    left(root, digest=digest, held=((0, 30_000), (99_999, 100_000)), note=note != "none")
+    (path,) = [path for path in files(root) if len(path.name) == 33]
+    assert path.stat().st_size == len(DATA)
+    if note != "none":
+        beside = path.with_name(path.name + ".note")
+        told = msgspec.structs.replace(note_in(beside), held=msgspec.UNSET)
+        beside.write_bytes(b'{"schema"' if note == "torn" else msgspec.json.encode(told))
+    volume, part = await gone_on(root, digest=digest)
+    assert (part.position, part.ranges) == (0, None)
+    part.discard()
+    volume.close()
+    assert files(root) == []
+
+
+async def test_c92_a_part_in_order_beside_a_note_of_ranges_is_of_no_use(root):
+    """No run of ours leaves that."""
+    left(root, digest=True)
+    for path in files(root):
+        path.rename(path.with_name("h" + path.name[1:]))
+    volume, part = await gone_on(root, digest=True)
+    assert part.position == 0
+    part.discard()
+    volume.close()
+    assert files(root) == []
+
+
+async def test_c92_of_several_the_one_that_holds_most(root):
+    """Not the longest: that may be mostly holes."""
+    left(root, digest=True)
+    longer = root / ".cfetch/attempts/i/9-1"
+    longer.mkdir()
+    (held,) = [path for path in files(root) if len(path.name) == 33]
+    (longer / ("h" + held.name[1:])).write_bytes(DATA[:70_000])
+    volume, part = await gone_on(root, digest=True)
+    assert (part.position, part.ranges) == (70_000, None)
+    part.discard()
+    volume.close()
+    assert files(root) == []

@@ -1,0 +1,165 @@
+"""Publishing in groups: what is flushed before what, and what happens when the disk says no."""
+
+from typing import Any
+
+import pytest
+
+from cfetch.clock import VirtualClock, run_virtual
+from cfetch.errors import Blocked, LocalFault
+from cfetch.storage import publisher as module
+from cfetch.storage.publisher import Committer
+
+
+class Volume:
+    """Notes each flush; ``fails`` are the numbers of the flushes that cannot be done."""
+
+    def __init__(self, log, fails=()):
+        self.log = log
+        self.fails = fails
+        self.flushes = 0
+
+    def flush(self):
+        self.flushes += 1
+        self.log.append("flush")
+        if self.flushes in self.fails:
+            raise LocalFault("the disk is broken")
+
+
+class Part:
+    """A verified part that notes what is done with it."""
+
+    def __init__(self, name, log, position=10, error=None):
+        self.name, self.log, self.position, self.error = name, log, position, error
+
+    def seal(self):
+        self.log.append(f"seal {self.name}")
+
+    def publish(self):
+        if self.error:
+            raise self.error
+        self.log.append(f"publish {self.name}")
+
+    def discard(self):
+        self.log.append(f"discard {self.name}")
+
+
+def commit(steps, *, durable=True, fails=()):
+    """Run ``steps(committer, part)``, drain, and tell in which order things happened."""
+    log: list[str] = []
+
+    async def main():
+        import asyncio
+
+        volume: Any = Volume(log, fails)
+        committer = Committer(volume, durable=durable)
+        task = asyncio.create_task(committer.run())
+
+        def add(name, **how):
+            part: Any = Part(name, log, **how)
+            committer.add([part], lambda error: log.append(f"ended {name} {error}"))
+
+        await steps(committer, add)
+        committer.drain()
+        await task
+
+    run_virtual(main())
+    return log
+
+
+async def two(committer, add):
+    add("a")
+    add("b")
+
+
+def test_c93_bytes_are_flushed_before_names_and_names_before_anybody_is_told():
+    """No name is given to bytes that a power cut could take, and nothing vouches for a name that it could."""
+    assert commit(two) == [
+        "seal a",
+        "seal b",
+        "flush",
+        "publish a",
+        "publish b",
+        "flush",
+        "ended a None",
+        "ended b None",
+    ]
+
+
+def test_without_durability_names_are_given_at_once():
+    """The death of the process alone loses nothing that was written."""
+    assert commit(two, durable=False) == ["publish a", "ended a None", "publish b", "ended b None"]
+
+
+def test_a_group_that_cannot_be_flushed_is_never_published():
+    """What the disk could not take may read right today and wrong tomorrow; a second flush may lie."""
+    log = commit(two, fails=[1])
+    assert [step for step in log if step.startswith("publish")] == []
+    fault = "the disk is broken"
+    assert log[-4:] == ["discard a", "discard b", f"ended a {fault}", f"ended b {fault}"]
+    assert log.count("flush") == 1
+
+
+def test_c91_a_flush_of_names_may_fail_too():
+    """Then nobody is told that the files are done, although each has its name; no second flush is tried."""
+    log = commit(two, fails=[2])
+    assert log[-3:] == ["flush", "ended a the disk is broken", "ended b the disk is broken"]
+    assert log.count("flush") == 2
+
+
+def test_a_place_that_is_taken_is_told_and_the_others_go_on():
+    """One obstacle is no reason to keep the group back."""
+
+    async def steps(committer, add):
+        add("a", error=Blocked("a directory stands in its place"))
+        add("b")
+
+    log = commit(steps)
+    assert "ended a a directory stands in its place" in log
+    assert "discard a" in log
+    assert "ended b None" in log
+
+
+def test_many_files_cost_few_flushes():
+    """Files that end within one group's time share a flush."""
+
+    async def steps(committer, add):
+        for number in range(100):
+            add(str(number))
+            await VirtualClock().sleep(0.01)
+
+    assert commit(steps).count("flush") <= 1.0 / module.GROUP_S + 3
+
+
+@pytest.mark.parametrize(("files", "position"), [(module.GROUP_FILES, 10), (1, module.MAX_PENDING_BYTES)])
+def test_a_full_group_does_not_wait_for_more(files, position):
+    """Files that come faster than groups are timed are flushed at once."""
+    took_s = []
+
+    async def steps(committer, add):
+        clock = VirtualClock()
+        for number in range(files):
+            add(str(number), position=position)
+        await committer.room()
+        while committer._pending:
+            await clock.sleep(0.001)
+        took_s.append(clock.monotonic())
+
+    commit(steps)
+    assert took_s[0] < module.GROUP_S / 2
+
+
+@pytest.mark.parametrize("position", [10, module.MAX_PENDING_BYTES])
+def test_too_much_pending_makes_workers_wait(position):
+    """By number and by bytes; the flush lets them go on."""
+    order = []
+
+    async def steps(committer, add):
+        for number in range(module.MAX_PENDING_FILES if position == 10 else 1):
+            add(str(number), position=position)
+        order.append(len(committer._pending) > 0)
+        await committer.room()
+        order.append(len(committer._pending) == 0)
+
+    log = commit(steps)
+    assert order == [True, True]
+    assert log.count("flush") == 2

@@ -1,0 +1,146 @@
+"""Small documents over HTTP: manifests, and the SQL statement API's lists of links."""
+
+import io
+import json
+
+import pytest
+
+from cfetch.clock import SystemClock, VirtualClock, run_virtual
+from cfetch.errors import ConfigError, Expired, Refused, Transient
+from cfetch.manifest.entry import Entry, safe_path
+from cfetch.secret import SecretText, SecretUrl
+from cfetch.wire.document import fetch_document, statement_chunks
+from cfetch.wire.refresh import Link, StatementRefresher
+from tests.engine.fake import FakeTransport, Reply
+
+BODY = b'{"files": []}' * 100
+
+
+def document(script, **how):
+    """What arrives in the sink, and the transport."""
+    transport, sink = FakeTransport({"m": script}), io.BytesIO()
+    url = SecretUrl("http://h.test/m?sig=CANARY")
+    try:
+        run_virtual(
+            fetch_document(url, sink, transport=transport, clock=VirtualClock(), jitter=lambda: 0.5, **how)
+        )
+    finally:
+        assert transport.left_open() == []
+    return sink.getvalue(), transport
+
+
+@pytest.mark.parametrize("bad", [
+    Reply(body=BODY, cut=500, then="reset"), Reply(status=503), Reply(status=500),
+    Reply(error=Transient("x")),
+])  # fmt: skip
+def test_a_transient_fault_is_repeated_from_the_start(bad):
+    """What had arrived of the first try is not kept in front of the second."""
+    found, transport = document([bad, Reply(body=BODY)])
+    assert found == BODY
+    assert len(transport.opens) == 2
+
+
+@pytest.mark.parametrize(("reply", "words"), [
+    (Reply(status=404), "HTTP 404"), (Reply(status=403), "HTTP 403"),
+    (Reply(body=BODY, framing="close"), "no length"),
+    (Reply(body=BODY, headers={"Content-Encoding": "gzip"}), "encoded"),
+])  # fmt: skip
+def test_what_would_be_wrong_for_good_is_refused_at_once(reply, words):
+    """Also a body whose cut would go unseen: half a list of links is a list of links."""
+    with pytest.raises(Refused, match=words):
+        document(reply)
+
+
+def test_a_document_that_does_not_end_is_given_up():
+    """At its limit, not at the disk's."""
+    with pytest.raises(Refused, match="longer than 1000 bytes"):
+        document(Reply(body=BODY, rate_bps=100.0), max_bytes=1000)
+
+
+def test_a_server_that_stays_down_is_given_up():
+    """After five tries, with the last error."""
+    with pytest.raises(Transient, match="HTTP 502"):
+        document(Reply(status=502))
+
+
+def link(index, url):
+    return {
+        "chunk_index": index,
+        "row_offset": index * 10,
+        "row_count": 10,
+        "byte_count": 100,
+        "external_link": url,
+        "expiration": "2030-01-01T00:00:00.000Z",
+    }
+
+
+def chunk_entry(index, stale):
+    return Entry(id=index, path=safe_path(f"c{index}"), url=SecretUrl(stale), chunk=index)
+
+
+def refreshed(entries, *replies):
+    """Each entry's fresh URL, and the transport that was asked."""
+    path = "api/2.0/sql/statements/01-ab/result/chunks/0"
+    transport = FakeTransport({path: list(replies), path[:-1] + "1": list(replies)})
+
+    async def main():
+        fetch = statement_chunks(
+            "w.test",
+            SecretText("TOKEN"),
+            "01-ab",
+            transport=transport,
+            clock=VirtualClock(),
+            jitter=lambda: 0.5,
+        )
+        refresher = StatementRefresher(fetch, SystemClock())
+        return [(await refresher.refresh(entry, Link(entry.url))).url.reveal() for entry in entries]
+
+    return run_virtual(main()), transport
+
+
+def test_one_reply_of_the_statement_api_serves_all_its_chunks():
+    """P15: asked for the first chunk, it brings the second's link along; the token is sent to the API."""
+    body = json.dumps({"external_links": [link(0, "https://s/0?n"), link(1, "https://s/1?n")]}).encode()
+    entries = [chunk_entry(0, "https://s/0?o"), chunk_entry(1, "https://s/1?o")]
+    urls, transport = refreshed(entries, Reply(body=body))
+    assert urls == ["https://s/0?n", "https://s/1?n"]
+    assert [a.url for a in transport.opens] == ["https://w.test/api/2.0/sql/statements/01-ab/result/chunks/0"]
+    assert transport.opens[0].secrets == {"Authorization": "Bearer TOKEN"}
+
+
+@pytest.mark.parametrize(("body", "words"), [
+    (b"<html>", "no links that can be read"),
+    (json.dumps({"external_links": [link(5, "https://s/5")]}).encode(), "no link for this chunk"),
+])  # fmt: skip
+def test_a_reply_of_the_statement_api_that_does_not_help(body, words):
+    """Refused, without quoting it."""
+    with pytest.raises(Refused, match=words):
+        refreshed([chunk_entry(0, "https://s/0?o")], Reply(body=body))
+
+
+def test_an_entry_that_is_no_chunk_cannot_be_asked_for():
+    """A file of another manifest."""
+    entry = Entry(id=0, path=safe_path("a"), url=SecretUrl("https://s/a"))
+    with pytest.raises(Refused, match="not a chunk"):
+        refreshed([entry], Reply())
+
+
+@pytest.mark.parametrize("statement_id", ["", "../x", "a/b", "a?b", "x" * 101])
+def test_a_statement_id_cannot_lead_elsewhere(statement_id):
+    """It becomes part of a URL that gets the token."""
+    with pytest.raises(ConfigError, match="statement_id"):
+        statement_chunks(
+            "w",
+            SecretText("t"),
+            statement_id,
+            transport=FakeTransport({}),
+            clock=VirtualClock(),
+            jitter=float,
+        )
+
+
+def test_expired_is_never_what_a_document_ends_with():
+    """A manifest's own link has nobody to renew it."""
+    assert not issubclass(Refused, Expired)
+    with pytest.raises(Refused):
+        document(Reply(status=401))

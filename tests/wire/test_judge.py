@@ -1,0 +1,157 @@
+"""The judge's table, by the numbers of the conditions that downloads have to survive."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from multidict import CIMultiDict
+
+from cfetch.wire.judge import Action, Asked, judge
+
+A, R, RR, RETRY, THROTTLE, REFRESH = (
+    Action.ACCEPT,
+    Action.REFUSE,
+    Action.REFUSE_RANGE,
+    Action.RETRY,
+    Action.THROTTLE,
+    Action.REFRESH,
+)
+WHOLE = Asked(size_bytes=1000)
+UNKNOWN = Asked()
+REST = Asked(from_byte=400, size_bytes=1000, validator='"a"')
+HASHED = Asked(from_byte=400, size_bytes=1000)  # a part without validator: only a hash lets it go on
+MIDDLE = Asked(from_byte=400, end_byte=600, total_bytes=1000, validator='"a"')  # of a part in ranges
+FIRST = Asked(end_byte=600, total_bytes=1000, validator='"a"')
+LEN = ("Content-Length", "1000")
+TAG = ("ETag", '"a"')
+TAIL = ("Content-Length", "600")
+RANGE = ("Content-Range", "bytes 400-999/1000")
+CHUNKED = ("Transfer-Encoding", "chunked")
+
+
+@pytest.mark.parametrize(("number", "asked", "status", "headers", "action"), [
+    ("plain", WHOLE, 200, [LEN, TAG], A),
+    ("2 length is not the manifest's", WHOLE, 200, [("Content-Length", "999")], R),
+    ("3 no length, size known", WHOLE, 200, [], A),
+    ("6 chunked", WHOLE, 200, [CHUNKED], A),
+    ("8 two lengths", UNKNOWN, 200, [LEN, ("Content-Length", "7")], R),
+    ("8 the same length twice", UNKNOWN, 200, [LEN, LEN], A),
+    ("9 another transfer coding", UNKNOWN, 200, [("Transfer-Encoding", "gzip, chunked")], R),
+    ("9 identity is no framing", UNKNOWN, 200, [("Transfer-Encoding", "identity")], R),
+    ("9 chunked twice", UNKNOWN, 200, [CHUNKED, CHUNKED], R),
+    ("10 negative", UNKNOWN, 200, [("Content-Length", "-5")], R),
+    ("10 huge", UNKNOWN, 200, [("Content-Length", "9" * 20)], R),
+    ("10 not a number", UNKNOWN, 200, [("Content-Length", "1e3")], R),
+    ("10 not ASCII", UNKNOWN, 200, [("Content-Length", "\u0661")], R),
+    ("10 empty", UNKNOWN, 200, [("Content-Length", "")], R),
+    ("rest", REST, 206, [TAIL, TAG, RANGE], A),
+    ("rest, unit in another case", REST, 206, [TAIL, TAG, ("Content-Range", "Bytes 400-999/1000")], A),
+    ("12 starts elsewhere", REST, 206, [TAIL, TAG, ("Content-Range", "bytes 0-599/1000")], RR),
+    ("12 ends early", REST, 206, [TAG, ("Content-Range", "bytes 400-998/1000")], RR),
+    ("12 last before first", REST, 206, [TAG, ("Content-Range", "bytes 400-399/400")], RR),
+    ("13 no Content-Range", REST, 206, [TAIL, TAG], RR),
+    ("14 another total", REST, 206, [TAG, ("Content-Range", "bytes 400-1099/1100")], RR),
+    ("14 last is not total - 1", REST, 206, [TAG, ("Content-Range", "bytes 400-999/1001")], RR),
+    ("14 unknown total", REST, 206, [TAIL, TAG, ("Content-Range", "bytes 400-999/*")], A),
+    ("14 length contradicts range", REST, 206, [("Content-Length", "601"), TAG, RANGE], RR),
+    ("15 chunked, wrong start", REST, 206, [CHUNKED, TAG, ("Content-Range", "bytes 401-999/1000")], RR),
+    ("15 chunked, right", REST, 206, [CHUNKED, TAG, RANGE], A),
+    ("16 multipart", REST, 206, [("Content-Type", "multipart/byteranges; boundary=x"), TAG], RR),
+    ("17 206 unasked", WHOLE, 206, [LEN, ("Content-Range", "bytes 0-999/1000")], R),
+    ("18 200 to a range", REST, 200, [LEN, TAG], A),
+    ("19 416 to a range", REST, 416, [("Content-Range", "bytes */300")], RR),
+    ("19 416 unasked", WHOLE, 416, [], R),
+    ("21 another ETag", REST, 206, [TAIL, ("ETag", '"b"'), RANGE], RR),
+    ("21 the ETag became weak", REST, 206, [TAIL, ("ETag", 'W/"a"'), RANGE], RR),
+    ("21 the ETag is gone", REST, 206, [TAIL, RANGE], RR),
+    ("22 no validator, a hash decides", HASHED, 206, [TAIL, RANGE], A),
+    ("25 two ETags", WHOLE, 200, [LEN, TAG, ("ETag", '"b"')], R),
+    ("25 two ranges", REST, 206, [TAG, RANGE, ("Content-Range", "bytes 0-1/1000")], R),
+    ("25 two encodings", WHOLE, 200, [LEN, ("Content-Encoding", "gzip"), ("Content-Encoding", "br")], R),
+    ("26 gzip", WHOLE, 200, [LEN, ("Content-Encoding", "gzip")], R),
+    ("26 identity", WHOLE, 200, [LEN, ("Content-Encoding", "Identity")], A),
+    ("27 gzip on a 206", REST, 206, [TAIL, TAG, RANGE, ("Content-Encoding", "gzip")], RR),
+    ("middle", MIDDLE, 206, [("Content-Length", "200"), TAG, ("Content-Range", "bytes 400-599/1000")], A),
+    ("middle, unknown total", MIDDLE, 206, [TAG, ("Content-Range", "bytes 400-599/*")], A),
+    ("middle, shorter", MIDDLE, 206, [TAG, ("Content-Range", "bytes 400-400/1000")], A),
+    ("middle, longer", MIDDLE, 206, [TAG, ("Content-Range", "bytes 400-600/1000")], RR),
+    ("middle, to the end", MIDDLE, 206, [TAIL, TAG, RANGE], RR),
+    ("middle, backwards", MIDDLE, 206, [TAG, ("Content-Range", "bytes 400-399/1000")], RR),
+    ("middle, starts elsewhere", MIDDLE, 206, [TAG, ("Content-Range", "bytes 399-599/1000")], RR),
+    ("middle, another total", MIDDLE, 206, [TAG, ("Content-Range", "bytes 400-599/1001")], RR),
+    ("middle, another ETag", MIDDLE, 206, [("ETag", '"b"'), ("Content-Range", "bytes 400-599/1000")], RR),
+    ("middle, contradicted", MIDDLE, 206, [TAIL, TAG, ("Content-Range", "bytes 400-599/1000")], RR),
+    ("middle, 200", MIDDLE, 200, [LEN, TAG], RR),
+    ("middle, 416", MIDDLE, 416, [], RR),
+    ("middle, gzip", MIDDLE, 206, [TAG, RANGE, ("Content-Encoding", "gzip")], RR),
+    ("middle, no size known", Asked(end_byte=6), 206, [("Content-Range", "bytes 0-5/*")], RR),
+    ("first", FIRST, 206, [TAG, ("Content-Range", "bytes 0-599/1000")], A),
+    ("first, 200", FIRST, 200, [LEN, TAG], RR),
+    ("first, 416", FIRST, 416, [], RR),
+    *[(f"41 {code}", WHOLE, code, [], RETRY) for code in (408, 421, 425, 500, 502, 504, 522, 524, 599)],
+    *[(f"41 {code}", WHOLE, code, [], THROTTLE) for code in (429, 503)],
+    *[(f"45 46 {code}", WHOLE, code, [], REFRESH) for code in (401, 403)],
+    *[(f"47 P22 {code}", WHOLE, code, [], R) for code in (400, 404, 405, 409, 410, 451, 501, 505)],
+    *[(f"49 {code}", WHOLE, code, [LEN], R) for code in (100, 201, 202, 203, 204, 205, 226, 300, 301, 304)],
+    ("unheard of", WHOLE, 999, [], R),
+])  # fmt: skip
+def test_the_table(number, asked, status, headers, action):
+    """Each condition has its one verdict."""
+    assert judge(status, CIMultiDict(headers), asked).action is action, number
+
+
+def test_what_an_accepted_reply_says():
+    """Where the body begins, how long it is, how long the object is, and its validator."""
+    whole = judge(200, CIMultiDict([LEN, TAG]), UNKNOWN)
+    rest = judge(206, CIMultiDict([TAIL, TAG, RANGE]), REST)
+    assert (whole.from_byte, whole.body_bytes, whole.total_bytes, whole.validator) == (0, 1000, 1000, '"a"')
+    assert (rest.from_byte, rest.body_bytes, rest.total_bytes, rest.validator) == (400, 600, 1000, '"a"')
+
+
+@pytest.mark.parametrize(("headers", "framed"), [([LEN], True), ([CHUNKED], True), ([], False)])
+def test_3_5_whether_an_end_can_be_told_from_a_cut(headers, framed):
+    """Only a length or chunks tell."""
+    assert judge(200, CIMultiDict(headers), UNKNOWN).framed is framed
+
+
+@pytest.mark.parametrize(("etag", "validator"), [
+    ('"a"', '"a"'), ('""', '""'), ('W/"a"', None), ("a", None), ('"a" ', None), ('"a"b"', None), ("*", None),
+    ('"a\x1b"', None),
+])  # fmt: skip
+def test_22_only_a_strong_etag_is_a_validator(etag, validator):
+    """Weak and malformed ones may not join bytes of two replies."""
+    assert judge(200, CIMultiDict([LEN, ("ETag", etag)]), UNKNOWN).validator == validator
+
+
+def test_200_to_a_range_begins_at_zero():
+    """18: whatever was asked for."""
+    assert judge(200, CIMultiDict([LEN]), REST).from_byte == 0
+
+
+NAMES = st.sampled_from(["Content-Length", "content-range", "ETag", "Content-Encoding", "Transfer-Encoding"])
+VALUES = st.one_of(
+    st.text(max_size=30),
+    st.integers(-5, 2000).map(str),
+    st.builds("bytes {}-{}/{}".format, st.integers(0, 1100), st.integers(0, 1100), st.integers(0, 1100)),
+    st.sampled_from(['"a"', 'W/"a"', "chunked", "gzip", "identity", "bytes 400-999/1000", "600"]),
+)
+
+
+@given(
+    st.integers(100, 999) | st.sampled_from([200, 206]),
+    st.lists(st.tuples(NAMES, VALUES), max_size=5),
+    st.sampled_from([WHOLE, UNKNOWN, REST, HASHED, MIDDLE, FIRST]),
+)
+def test_any_reply_gets_a_verdict_and_an_accepted_one_fits(status, headers, asked):
+    """Never an exception, never bytes from elsewhere, no foreign text in the reason."""
+    verdict = judge(status, CIMultiDict(headers), asked)
+    if verdict.action is A:
+        assert verdict.from_byte == (asked.from_byte if status == 206 else 0)
+        if asked.size_bytes is not None and verdict.total_bytes is not None:
+            assert verdict.total_bytes == asked.size_bytes
+        if asked.end_byte is not None:
+            assert verdict.from_byte + (verdict.body_bytes or 0) <= asked.end_byte
+            assert (status, verdict.total_bytes) == (206, 1000)
+    else:
+        assert re.fullmatch(r"[ -~]+", verdict.reason)

@@ -1,0 +1,79 @@
+"""Where redirects may lead (conditions 54-57, 59)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from multidict import CIMultiDict
+
+from cfetch.errors import Refused
+from cfetch.secret import SecretUrl
+from cfetch.wire.redirect import MAX_HOPS, next_hop
+
+START = SecretUrl("https://a.test/dir/x?sig=CANARY")
+
+
+def hop(location, url=START, seen=None):
+    headers = CIMultiDict(
+        [("Location", one) for one in ([location] if isinstance(location, str) else location)]
+    )
+    return next_hop(url, headers, [url] if seen is None else seen).reveal()
+
+
+@pytest.mark.parametrize(("location", "target"), [
+    ("https://b.test/y", "https://b.test/y"),
+    ("/y?s=%3A%2F+x", "https://a.test/y?s=%3A%2F+x"),
+    ("y", "https://a.test/dir/y"),
+    ("//b.test:8443/y", "https://b.test:8443/y"),
+    ("?q=1", "https://a.test/dir/x?q=1"),
+    ("https://b.test/%7e%41?X-Amz-Credential=a%2Fb", "https://b.test/%7e%41?X-Amz-Credential=a%2Fb"),
+    (["/y", "/y"], "https://a.test/y"),
+])  # fmt: skip
+def test_targets_are_joined_and_never_quoted_again(location, target):
+    """By RFC 3986, exactly as the server wrote them."""
+    assert hop(location) == target
+
+
+@pytest.mark.parametrize(("location", "words"), [
+    ([], "nowhere"), (["/y", "/z"], "several places"),
+    ("file:///etc/passwd", "not a plain"), ("ftp://b.test/y", "not a plain"),
+    ("gopher://b.test", "not a plain"),
+    ("javascript:1", "not a plain"), ("https://u:p@b.test/y", "not a plain"),
+    ("https://:80/y", "not a plain"),
+    ("https://b.test:99999/y", "not a plain"), ("https://[::1/y", "not a plain"), ("/a b", "not a plain"),
+    ("/a\x1b[31m", "not a plain"), ("/\u202e", "not a plain"), ("http://a.test/dir/x", "from https to http"),
+    ("/dir/x?sig=CANARY", "in a circle"),
+])  # fmt: skip
+def test_54_55_56_what_is_refused(location, words):
+    """Loops, steps down, other schemes, userinfo and unprintable targets; the message holds no URL."""
+    with pytest.raises(Refused, match=words) as caught:
+        hop(location)
+    assert "CANARY" not in str(caught.value)
+    assert "test" not in str(caught.value)
+
+
+def test_55_a_step_up_is_fine():
+    """From http to https."""
+    assert hop("https://a.test/y", SecretUrl("http://a.test/x")) == "https://a.test/y"
+
+
+def test_54_five_hops_are_the_limit():
+    """The fifth redirect is followed, the sixth is not; an earlier stop is a circle."""
+    seen = [SecretUrl(f"https://a.test/{i}") for i in range(MAX_HOPS)]
+    assert hop("/next", seen=seen)
+    with pytest.raises(Refused, match="more than 5 times"):
+        hop("/next", seen=[*seen, SecretUrl("https://a.test/last")])
+    with pytest.raises(Refused, match="circle"):
+        hop("/2", seen=seen)
+
+
+@given(st.text(max_size=40) | st.from_regex(r"(https?:)?//[\[\]a-z0-9.:@]{0,20}/[!-~]{0,10}", fullmatch=True))
+def test_any_location_is_followed_or_refused(location):
+    """Never another exception; a target followed is https and visible ASCII."""
+    try:
+        target = hop(location)
+    except Refused:
+        return
+    assert target.startswith("https://")
+    assert target.isascii()
+    assert target.isprintable()
+    assert " " not in target

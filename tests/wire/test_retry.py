@@ -1,0 +1,89 @@
+"""When to try again: the back-off, what servers ask for, and the limits."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from cfetch.errors import Corrupt, Expired, Refused, Straggling, Throttled, Transient
+from cfetch.wire.retry import CAP_S, Limits, Spent, Step, backoff_s, next_step, retry_after_s
+
+NOW = 1_784_000_000.0  # 2026-07-14T03:33:20Z
+LIMITS = Limits(max_attempts=3, retry_budget_s=100.0)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [
+    (None, None), ("2", 2.0), ("100", 100.0), (" 7 ", 7.0), ("0", 0.0), ("9" * 12, 999999999999.0),
+    ("Tue, 14 Jul 2026 03:33:30 GMT", 10.0), ("Tuesday, 14-Jul-26 03:33:30 GMT", 10.0),
+    ("Tue Jul 14 03:33:30 2026", 10.0), ("Tue, 14 Jul 2026 03:00:00 GMT", 0.0), ("-5", None), ("1.5", None),
+    ("soon", None), ("", None), ("\u0662", None),
+])  # fmt: skip
+def test_42_p21_retry_after(text, seconds):
+    """Seconds and all three date forms; a date that is over is now; anything else says nothing."""
+    assert retry_after_s(text, NOW) == seconds
+
+
+@given(
+    st.text(max_size=60)
+    | st.from_regex(r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{1,5} \d\d:\d\d:\d\d [+-]?\w{3,5}")
+)
+@example("9" * 5000)
+@example("Mon, 01 Jan 0001 00:00:00 +2359")
+@example("Fri, 31 Dec 9999 23:59:59 -2359")
+@example("Mon, 01 Jan 2026 00:00:00 +99999999999999")
+def test_42_any_text_is_survived(text):
+    """Never an exception, never a negative wait."""
+    seconds = retry_after_s(text, NOW)
+    assert seconds is None or seconds >= 0
+
+
+@pytest.mark.parametrize(("errors", "most_s"), [(1, 0.5), (2, 1.0), (3, 2.0), (7, 32.0), (10_000, CAP_S)])
+def test_p21_the_ceiling_of_the_back_off(errors, most_s):
+    """Doubling from half a second up to the cap."""
+    assert backoff_s(errors, 1.0) == most_s
+
+
+@given(st.integers(1, 10_000), st.floats(0, 1, exclude_max=True))
+def test_p21_full_jitter(errors, jitter):
+    """The wait is the drawn share of the ceiling, from nothing on: clients spread over all of it."""
+    assert backoff_s(errors, jitter) == jitter * backoff_s(errors, 1.0)
+
+
+def step(error, *, errors=1, refreshes=0, elapsed_s=0.0, corrupt=0, can_refresh=True):
+    spent = Spent(errors, refreshes, elapsed_s, corrupt)
+    return next_step(error, spent, LIMITS, jitter=0.5, can_refresh=can_refresh)
+
+
+@pytest.mark.parametrize(("error", "spent", "expected"), [
+    (Straggling("x"), {"errors": 99, "elapsed_s": 1e6}, Step(0.0)),
+    (Transient("x"), {"errors": 1}, Step(0.25)),
+    (Transient("x"), {"errors": 2}, Step(0.5)),
+    (Transient("x"), {"errors": 3}, Step(None, reason="gave up after 3 tries")),
+    (Transient("x"), {"elapsed_s": 99.75}, Step(0.25)),
+    (Refused("x"), {}, Step(None)),
+    (Throttled("x", retry_after_s=7.0), {}, Step(7.0)),
+    (Throttled("x", retry_after_s=0.01), {}, Step(0.25)),
+    (Throttled("x"), {}, Step(0.25)),
+    (Expired("x"), {"errors": 99, "elapsed_s": 1e6}, Step(0.0, refresh=True)),
+    (Corrupt("x"), {"errors": 2, "corrupt": 1}, Step(0.5)),
+    (Corrupt("x"), {"errors": 2, "corrupt": 2}, Step(None, reason="it was fetched anew and is still wrong")),
+])  # fmt: skip
+def test_what_follows_a_failed_try(error, spent, expected):
+    """The class decides whether, the limits how often."""
+    assert step(error, **spent) == expected
+
+
+@pytest.mark.parametrize(("error", "spent"), [
+    (Transient("x"), {"elapsed_s": 99.76}), (Throttled("x", retry_after_s=100.1), {}),
+    (Throttled("x", retry_after_s=float("inf")), {}),
+])  # fmt: skip
+def test_43_beyond_the_budget_is_the_end(error, spent):
+    """Nobody waits for what will not be allowed any more."""
+    assert step(error, **spent).reason == "the next try would exceed the retry budget of 100 s"
+
+
+@pytest.mark.parametrize(
+    ("refreshes", "can_refresh", "words"), [(3, True, "3 fresh links"), (0, False, "no way")]
+)
+def test_46_when_a_link_is_over_for_good(refreshes, can_refresh, words):
+    """After three fresh ones, or when nobody can bring one."""
+    assert words in step(Expired("x"), refreshes=refreshes, can_refresh=can_refresh).reason

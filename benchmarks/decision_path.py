@@ -116,7 +116,7 @@ class World:
         attempt.resumable = True
         attempt.first_byte_s = attempt.last_byte_s = self.now_s + LATENCY_S
         attempt.bps = RATE_BPS * dice.lognormvariate(0, 0.2) * (0.02 if dice.random() < SLOW else 1)
-        self.monitor.active[key] = (attempt, ENTRY, "h")
+        self.monitor.active[key] = (attempt, ENTRY)
         self._attempts.append(attempt)
         before = time.process_time()
         self.policy.started(key, SIZE_BYTES, self.now_s, host="h", immune=False, mitigations=0)

@@ -291,6 +291,11 @@ class Settings:
             )
 
     @property
+    def is_adaptive(self) -> bool:
+        """Whether stragglers are judged by live progress, which widths and further streams go by too."""
+        return self.policy == "adaptive" and self.mitigation
+
+    @property
     def straggler(self) -> StragglerConfig:
         """The part that the straggler room reads."""
         return StragglerConfig(

@@ -181,10 +181,8 @@ class Running:
             self._gap_s *= 2
         self._next_sample_s = now_s + self._gap_s
 
-    def record(
-        self, outcome: Outcome, error: str | None, now_s: float, *, host: str | None = None
-    ) -> AttemptRecord:
-        """The story of this attempt; ``host`` where it was not the entry's own."""
+    def record(self, outcome: Outcome, error: str | None, now_s: float) -> AttemptRecord:
+        """The story of this attempt."""
         response = self.response
         return AttemptRecord(
             n=self.n,
@@ -200,7 +198,7 @@ class Running:
             median_bps=self.median_bps,
             expected_s=self.expected_s,
             samples=self.samples,
-            mirror=host,
+            mirror=self.mirror,
             projected_s=self.projected_s,
             to_byte=self.to_byte,
             helper=self.key != self.id,

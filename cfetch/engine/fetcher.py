@@ -281,7 +281,7 @@ class Tries:
         self._policy.started(
             run.key, wanted, now_s, host=job.host, immune=immune, mitigations=job.mitigations
         )
-        self._monitor.active[run.key] = (run, entry, job.host)
+        self._monitor.active[run.key] = (run, entry)
         self.streams.began(run, job)
         self._emit(
             AttemptStarted(
@@ -311,7 +311,7 @@ class Tries:
         else:
             self._policy.paused(run.key)
         told = None if error is None else str(error)
-        job.attempts.append(run.record(outcome, told, now_s, host=run.mirror))
+        job.attempts.append(run.record(outcome, told, now_s))
         pause = self._hosts.ended(
             run.host,
             error,
@@ -328,7 +328,7 @@ class Tries:
         if not self._is_over(run):
             return
         self._policy.paused(run.key)
-        job.attempts.append(run.record(outcome, error, self._now(), host=run.mirror))
+        job.attempts.append(run.record(outcome, error, self._now()))
 
     def _end_early(self, run: Running, job: Job) -> None:
         """It was broken off for what other streams have done, or for its entry's end."""

@@ -62,7 +62,7 @@ class Monitor:
         self._origin_s = origin_s
         self._emit = emit
         self._speeds: dict[int, tuple[int, float, int, float]] = {}  # id -> (n, t, bytes, rate)
-        self.active: dict[int, tuple[Running, Entry, str]] = {}
+        self.active: dict[int, tuple[Running, Entry]] = {}
         self.opened: dict[int, Ranges] = {}  # of entries that several streams bring
         self.ended = {"done": 0, "skipped": 0, "failed": 0, "cancelled": 0}
         self._on_life = on_life
@@ -93,7 +93,7 @@ class Monitor:
 
     def landed(self, at: int) -> int:
         """Bytes that have come for volume ``at`` until now."""
-        return self._landed[at] + sum(run.received for run, _, _ in self.active.values() if run.at == at)
+        return self._landed[at] + sum(run.received for run, _ in self.active.values() if run.at == at)
 
     async def watch(self) -> None:
         """Judge the attempts under way, tick after tick, until cancelled."""
@@ -107,14 +107,14 @@ class Monitor:
     def check(self) -> None:
         """One look at all attempts under way."""
         now_s = self._now()
-        for run, _, host in self.active.values():
+        for run, _ in self.active.values():
             if run.received >= FAIR_BYTES and not run.has_shown_life:
                 run.has_shown_life = True
-                self._on_life(host)
+                self._on_life(run.host)
             if run.learned_size and run.size_bytes is not None:
                 run.learned_size = False
                 self._policy.sized(run.key, run.size_bytes - run.from_byte)
-        runs = [run for run, _, _ in self.active.values()]
+        runs = [run for run, _ in self.active.values()]
         check = self._policy.check(now_s, runs)
         if self._placing is not None:
             self._look_at_volumes(self._placing, now_s)
@@ -138,7 +138,7 @@ class Monitor:
 
     def _look_at_volumes(self, placing: Placing, now_s: float) -> None:
         """A file that takes far longer than the rest, for whatever reason, speaks against its volume."""
-        for run, _, _ in self.active.values():
+        for run, _ in self.active.values():
             limit_s = self._policy.expected_s(run.key)
             if limit_s is not None and not run.told_slow and now_s - run.start_s > limit_s:
                 run.told_slow = True
@@ -160,7 +160,7 @@ class Monitor:
             )
         )
         for flagged in check.stragglers:
-            run, entry, _ = self.active[flagged.id]
+            run, entry = self.active[flagged.id]
             run.expected_s = round(flagged.expected_s, 4)
             run.projected_s = None if flagged.projected_s is None else round(flagged.projected_s, 4)
             run.median_bps = check.median_bps
@@ -185,7 +185,7 @@ class Monitor:
     def report(self) -> None:
         """Report the run's numbers as they are now."""
         now_s = self._now()
-        active = [self._view(run, entry, host, now_s) for run, entry, host in self.active.values()]
+        active = [self._view(run, entry, now_s) for run, entry in self.active.values()]
         self._speeds = {id_: speed for id_, speed in self._speeds.items() if id_ in self.active}
         policy = self._policy
         self._emit(
@@ -213,11 +213,11 @@ class Monitor:
         )
 
     def _bytes_active(self) -> int:
-        alone = (run for run, _, _ in self.active.values() if run.id not in self.opened)
+        alone = (run for run, _ in self.active.values() if run.id not in self.opened)
         held = sum(ranges.held_bytes for ranges in self.opened.values())
         return held + sum(run.from_byte + run.received for run in alone)
 
-    def _view(self, run: Running, entry: Entry, host: str, now_s: float) -> ActiveAttempt:
+    def _view(self, run: Running, entry: Entry, now_s: float) -> ActiveAttempt:
         elapsed_s = now_s - run.start_s
         expected_s = self._policy.expected_s(run.key)
         in_ranges = run.id in self.opened
@@ -225,7 +225,7 @@ class Monitor:
         return ActiveAttempt(
             id=run.id,
             path=entry.path,
-            host=host,
+            host=run.host,
             size_bytes=None if end is None else end - run.from_byte * in_ranges,
             bytes=run.from_byte * (not in_ranges) + run.received,
             rate_bps=self._speed(run, now_s),

@@ -65,8 +65,7 @@ class Streams:
         self._hedge_bytes = int(settings.hedge_budget * total_bytes) if settings.hedge else 0
         is_limited = settings.limit_rate is not None or settings.limit_rate_per_host is not None
         self.is_on = (
-            settings.policy == "adaptive"
-            and settings.mitigation
+            settings.is_adaptive
             and not is_limited  # then one stream is as fast as many
             and (self._most > 1 or self._hedge_bytes > 0)
         )
@@ -228,16 +227,18 @@ class Streams:
 
     def _is_over(self, stretch: Stretch) -> None:
         """Another stream has brought all that this one was to bring."""
-        for run, job in list(self._leads.values()):
-            if self._stretch_of(run, job) is stretch:
-                self._end(run, job, BreakOff.OVERTAKEN)
+        if (lead := self._lead_of(stretch)) is not None:
+            self._end(*lead, BreakOff.OVERTAKEN)
 
     def _is_cut(self, stretch: Stretch) -> None:
         """Others have begun to bring what comes after its end."""
-        for run, job in self._leads.values():
-            if self._stretch_of(run, job) is stretch:
-                run.to_byte = stretch.end
-                self._policy.sized(run.key, stretch.end - run.from_byte)
+        if (lead := self._lead_of(stretch)) is not None:
+            run, _ = lead
+            run.to_byte = stretch.end
+            self._policy.sized(run.key, stretch.end - run.from_byte)
+
+    def _lead_of(self, stretch: Stretch) -> tuple[Running, Job] | None:
+        return next((lead for lead in self._leads.values() if self._stretch_of(*lead) is stretch), None)
 
     def _extra(self, job: Job, stretch: Stretch, *, is_hedge: bool) -> Extra:
         self._keys -= 1

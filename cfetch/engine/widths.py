@@ -14,14 +14,14 @@ __all__ = ["hosts_of", "look_at_widths", "workers_of"]
 
 def workers_of(settings: Settings) -> int:
     """As many as may have an entry in hand at a time, ever."""
-    most = settings.max_concurrency if _is_adaptive(settings) else None
+    most = settings.max_concurrency if settings.is_adaptive else None
     return most or settings.concurrency
 
 
 def hosts_of(settings: Settings, limits: Limits) -> Hosts:
     """The run's hosts. Each begins with ``concurrency`` places, or ``per_host``, which is never exceeded."""
     start = min(settings.concurrency, settings.per_host or settings.concurrency)
-    if not _is_adaptive(settings):
+    if not settings.is_adaptive:
         return Hosts(start, limits)
     most = min(workers_of(settings), settings.per_host or workers_of(settings))
     return Hosts(most, limits, new_width=lambda: Width(start, most))
@@ -32,8 +32,8 @@ def look_at_widths(hosts: Hosts, monitor: Monitor, emit: Listener, now_s: float)
     if not hosts.has_widths:
         return False
     received: Counter[str] = Counter()
-    for run, _, host in monitor.active.values():
-        received[host] += run.received
+    for run, _ in monitor.active.values():
+        received[run.host] += run.received
     rose = hosts.look(now_s, received, calm=now_s >= monitor.slow_until_s)
     for host, change in hosts.changes:
         emit(
@@ -43,7 +43,3 @@ def look_at_widths(hosts: Hosts, monitor: Monitor, emit: Listener, now_s: float)
         )
     hosts.changes.clear()
     return rose
-
-
-def _is_adaptive(settings: Settings) -> bool:
-    return settings.policy == "adaptive" and settings.mitigation

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from cfetch.config.straggler import StragglerConfig
 from cfetch.straggler.baseline import RunningMedian
 from cfetch.straggler.blame import NORMAL, Crowd, Suspect, Trials, rule
+from cfetch.straggler.entries import Entries
 from cfetch.straggler.feedback import Budget, Feedback
 from cfetch.straggler.fresh import LEAST, MOST_HOSTS, Fit, Fresh, Sample, fit_of_running
 from cfetch.straggler.knowledge import Knowledge, aged
-from cfetch.straggler.metrics import MIN_ELAPSED_S
+from cfetch.straggler.metrics import MIN_ELAPSED_S, patience
 from cfetch.straggler.policy import Check, Flagged, Live
 from cfetch.straggler.stall import gap_s
 from cfetch.straggler.terms import GUARD_S, Terms, terms_of
@@ -41,7 +42,6 @@ CONFIRM_SHARE = 0.02  # of the normal duration: a minute's download may pause fo
 MOST_CONFIRM_S = 2.0  # with the windows, five seconds of silence at most
 STALL_S = 30.0  # by default, after this the engine itself ends a silent attempt
 RECENT_NORMAL = 256  # files of a host that ended normally of late, for ``blame``
-MOST_DOUBLINGS = 60  # as in ``limit_s``
 
 
 class _Attempt:
@@ -86,7 +86,6 @@ class Adaptive:
         self, config: StragglerConfig, *, concurrency: int, knowledge: Knowledge, wall_s: float
     ) -> None:
         self.tick_s = TICK_S
-        self.total_finished = 0
         self._config = config
         self._fresh = Fresh(aged(knowledge, wall_s))
         self._feedback = Feedback()
@@ -95,8 +94,7 @@ class Adaptive:
         self._live: dict[int, _Attempt] = {}
         self._in_flight = 0  # of them those that are entries
         self._watched: dict[int, _Attempt] = {}  # by slot
-        self._paused: set[int] = set()
-        self._finished = bytearray()  # 1 at the index of each finished id, as in ``Detector``
+        self._entries = Entries()
         self._counted: set[int] = set()
         self._normal: dict[str, deque[float]] = {}
         self._suspected: dict[int, float] = {}
@@ -114,7 +112,12 @@ class Adaptive:
     @property
     def known(self) -> int:
         """Entries in flight, between two attempts, or finished."""
-        return self._in_flight + len(self._paused) + self.total_finished
+        return self._in_flight + self._entries.paused + self.total_finished
+
+    @property
+    def total_finished(self) -> int:
+        """Entries that have finished."""
+        return self._entries.finished
 
     @property
     def required(self) -> int:
@@ -144,7 +147,7 @@ class Adaptive:
         self._in_flight += key >= 0
         attempt = self._live[key] = _Attempt(key, size_bytes, now_s, now_s - self._lost_s)
         attempt.host, attempt.immune = host, immune
-        attempt.patience = 2.0 ** min(mitigations, MOST_DOUBLINGS)
+        attempt.patience = patience(mitigations)
 
     def sized(self, key: int, size_bytes: int) -> None:
         """The attempt in flight has so much to fetch."""
@@ -160,23 +163,17 @@ class Adaptive:
         if attempt is None:
             return
         if key >= 0:
-            self._count(key)
+            self._entries.finish(key)
         first_s = None if first_byte_s is None else max(first_byte_s - attempt.began_s, 0.0)
         self._feedback.finished(key, now_s, first_s)
         self._budget.finished(now_s, size_bytes or 0)
         if size_bytes and attempt.is_sample:
             self._learn(attempt, size_bytes, now_s, first_s)
 
-    def _count(self, key: int) -> None:
-        if key >= len(self._finished):
-            self._finished.extend(bytes(key + 1 - len(self._finished)))
-        self.total_finished += not self._finished[key]
-        self._finished[key] = 1
-
     def paused(self, key: int) -> None:
         """The attempt is over and another will follow after back-off: the entry stays known."""
         if self._end(key) is not None and key >= 0:
-            self._paused.add(key)
+            self._entries.pause(key)
 
     def cancelled(self, key: int, now_s: float, wasted_bytes: int) -> None:  # noqa: ARG002 - flagged then
         """The attempt was broken off as a straggler, and another follows; so many bytes are lost by it."""
@@ -186,10 +183,7 @@ class Adaptive:
     def failed(self, key: int, *, forget: bool = True) -> None:
         """The entry is given up: it is no longer known."""
         self._end(key)
-        self._paused.discard(key)
-        if 0 <= key < len(self._finished) and self._finished[key]:
-            self._finished[key] = 0
-            self.total_finished -= 1
+        self._entries.forget(key)
         if forget:
             self._feedback.failed(key)
 
@@ -381,7 +375,7 @@ class Adaptive:
         """Whether the entry has ended or the attempt has its usual pace."""
         if key is None or self._evidence is None:
             return False
-        if 0 <= key < len(self._finished) and self._finished[key]:
+        if self._entries.has_finished(key):
             return True
         attempt = self._live.get(key)
         pace = None if attempt is None or attempt.slot is None else self._evidence.paces()[attempt.slot]

@@ -12,15 +12,14 @@ import msgspec
 
 from cfetch.config.straggler import StragglerConfig
 from cfetch.straggler.baseline import RunningMedian, required
+from cfetch.straggler.entries import Entries
 from cfetch.straggler.fallback import Fallback, Mode
 from cfetch.straggler.knowledge import NOTHING, Knowledge
-from cfetch.straggler.metrics import AttemptMetrics
+from cfetch.straggler.metrics import AttemptMetrics, patience
 from cfetch.straggler.policy import Check, Flagged, Live
 from cfetch.straggler.stall import gap_s
 
 __all__ = ["Detector", "limit_s"]
-
-MAX_DOUBLINGS = 60  # patience beyond the age of the universe; keeps the power a finite number
 
 
 def limit_s(config: StragglerConfig, size_bytes: int, median_bps: float, mitigations: int = 0) -> float:
@@ -29,8 +28,7 @@ def limit_s(config: StragglerConfig, size_bytes: int, median_bps: float, mitigat
     The formula of CloudFetch, ``multiplier * size / median + padding``; each earlier rescue of the entry
     doubles the first term, so that a file which is slow everywhere is soon left in peace.
     """
-    patience = 2.0 ** min(mitigations, MAX_DOUBLINGS)
-    return config.multiplier * size_bytes / median_bps * patience + config.padding_s
+    return config.multiplier * size_bytes / median_bps * patience(mitigations) + config.padding_s
 
 
 class Detector:
@@ -46,17 +44,20 @@ class Detector:
         self._median = RunningMedian()
         self._fallback = Fallback(config)
         self._active: dict[int, AttemptMetrics] = {}
-        self._paused: set[int] = set()
-        self._finished = bytearray()  # 1 at the index of each finished id
+        self._entries = Entries()
         self._counted: set[int] = set()
         self._checked_s: float | None = None
         self._merged_bps: float | None = None
-        self.total_finished = 0
 
     @property
     def known(self) -> int:
         """Entries in flight, between two attempts, or finished."""
-        return len(self._active) + len(self._paused) + self.total_finished
+        return len(self._active) + self._entries.paused + self.total_finished
+
+    @property
+    def total_finished(self) -> int:
+        """Entries that have finished."""
+        return self._entries.finished
 
     @property
     def required(self) -> int:
@@ -119,10 +120,7 @@ class Detector:
         attempt = self._active.pop(entry_id, None)
         if attempt is None:
             return
-        if entry_id >= len(self._finished):
-            self._finished.extend(bytes(entry_id + 1 - len(self._finished)))
-        self._finished[entry_id] = 1
-        self.total_finished += 1
+        self._entries.finish(entry_id)
         rate_bps = attempt.finish(now_s, size_bytes).rate_bps
         if rate_bps:
             self._median.add(rate_bps)
@@ -130,7 +128,7 @@ class Detector:
     def paused(self, entry_id: int) -> None:
         """The attempt in flight is over and another will follow after back-off: the entry stays known."""
         if self._active.pop(entry_id, None):
-            self._paused.add(entry_id)
+            self._entries.pause(entry_id)
 
     def cancelled(self, entry_id: int, now_s: float, wasted_bytes: int) -> None:  # noqa: ARG002 - nor waste
         """As any other pause: the formula asks for no more."""
@@ -139,10 +137,7 @@ class Detector:
     def failed(self, entry_id: int) -> None:
         """The entry is given up: it is no longer known. Its samples, if it had any, stay."""
         self._active.pop(entry_id, None)
-        self._paused.discard(entry_id)
-        if 0 <= entry_id < len(self._finished) and self._finished[entry_id]:
-            self._finished[entry_id] = 0
-            self.total_finished -= 1
+        self._entries.forget(entry_id)
 
     def expected_s(self, entry_id: int) -> float | None:
         """The limit of the entry's attempt in flight; None where none is in force (yet).

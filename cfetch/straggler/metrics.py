@@ -6,9 +6,17 @@ file that was rescued is a sample of the good attempt's speed.
 
 import msgspec
 
-__all__ = ["MIN_ELAPSED_S", "AttemptMetrics"]
+__all__ = ["MIN_ELAPSED_S", "AttemptMetrics", "patience"]
 
 MIN_ELAPSED_S = 0.001  # below the timers' grain; shorter would make throughputs that no link has
+
+
+MAX_DOUBLINGS = 60  # patience beyond the age of the universe; keeps the power a finite number
+
+
+def patience(mitigations: int) -> float:
+    """By how much the bar of an entry has risen: each earlier rescue doubles it."""
+    return 2.0 ** min(mitigations, MAX_DOUBLINGS)
 
 
 class AttemptMetrics(msgspec.Struct, frozen=True, gc=False):

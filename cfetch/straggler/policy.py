@@ -75,7 +75,10 @@ class Policy(Protocol):
     """
 
     tick_s: float
-    total_finished: int
+
+    @property
+    def total_finished(self) -> int:
+        """Entries that have finished."""
 
     @property
     def required(self) -> int:

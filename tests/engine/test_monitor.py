@@ -32,7 +32,7 @@ async def looks(*times_s, stall_timeout):
     async def attempt():
         run = Running(0, 1, 0.0, from_byte=0, size_bytes=100, immune=True)
         run.note(0.0, 10)
-        monitor.active[0] = (run, entry_of(0, "a", b"x" * 100), "h")
+        monitor.active[0] = (run, entry_of(0, "a", b"x" * 100))
         for time_s in times_s:
             clock.now_s = time_s
             monitor.check()
@@ -69,7 +69,7 @@ async def test_a_further_stream_that_falls_silent_is_ended_itself():
 
     async def attempt(key):
         run = runs[key] = Running(0, 1, 0.0, from_byte=0, size_bytes=100, immune=True, key=key)
-        monitor.active[key] = (run, entry_of(0, "a", b"x" * 100), "h")
+        monitor.active[key] = (run, entry_of(0, "a", b"x" * 100))
         await asyncio.Event().wait()
 
     tasks = [asyncio.create_task(attempt(key)) for key in (0, -1)]

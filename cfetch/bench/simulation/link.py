@@ -1,7 +1,7 @@
 """Bytes as a fluid: each flow has a rate at any time, and everything that happens to it is computed exactly.
 
-The link is shared by max-min fairness, found by progressive filling (Bertsekas and Gallager, Data Networks,
-2nd ed., 6.5.2): that is what long flows of TCP with equal round trips come to. Rates change only when a flow
+The link is shared by max-min fairness (``max_min``, as the real origin does): that is what long flows of TCP
+with equal round trips come to. Rates change only when a flow
 begins, ends or meets another limit, or when the network changes; so there are no time steps and no error of
 steps. A link that is not full costs O(1) at such a moment, a full one O(n log n) for n flows.
 """
@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 
 from cfetch.bench.network import Network, factor_at
+from cfetch.bench.pacing import max_min
 
 __all__ = ["Flow", "Link"]
 
@@ -162,17 +163,14 @@ class Link:
             self._run(changed, changed.cap_bps)
 
     def _share_all(self) -> None:
-        left_bps = math.inf if self._link_bps is None else self._link_bps
-        self._is_full = sum([flow.cap_bps for flow in self._flows]) > left_bps
+        link_bps = math.inf if self._link_bps is None else self._link_bps
+        self._is_full = sum([flow.cap_bps for flow in self._flows]) > link_bps
         if not self._is_full:
             for flow in self._flows:
                 self._run(flow, flow.cap_bps)
             return
-        waiting = len(self._flows)
-        for flow in sorted(self._flows, key=_by_cap):
-            rate_bps = min(flow.cap_bps, left_bps / waiting)
-            left_bps -= rate_bps
-            waiting -= 1
+        flows = sorted(self._flows, key=_by_cap)
+        for flow, rate_bps in zip(flows, max_min([flow.cap_bps for flow in flows], link_bps), strict=True):
             self._run(flow, rate_bps)
 
     def _run(self, flow: Flow, rate_bps: float) -> None:

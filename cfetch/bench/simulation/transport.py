@@ -3,12 +3,12 @@
 import asyncio
 import math
 import mmap
-import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import cast
 
 from cfetch.bench.faults import Fault, Script, fault_for
+from cfetch.bench.http_messages import choose_slice
 from cfetch.bench.network import Line, Network, connection_of
 from cfetch.bench.simulation.link import FASTEST_BPS, Flow, Link
 from cfetch.errors import Transient
@@ -28,7 +28,6 @@ KEEP_ALIVE_S = 15.0  # as HttpTransport's
 BLANK = memoryview(mmap.mmap(-1, WINDOW_BYTES))  # no page of it is ever touched
 WHOLE = 1e-6  # what the fluid may lack of a byte that has come
 LESS = 0.25  # a connection with a smaller share of its host's usual rate is slow by nature
-_RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 
 class _Headers(dict[str, str]):
@@ -215,20 +214,16 @@ class Exchange:
     def _asked(self, headers: Mapping[str, str], index: int, size_bytes: int) -> tuple[int, int]:
         """First and end of what is to be sent; sets status and headers."""
         etag = f'"{index}"'
-        start, stop = 0, size_bytes
-        self.status = 200
         if not self._transport.network.ranges:
+            self.status = 200
             self._said["Content-Length"] = str(size_bytes)
             return 0, size_bytes
-        wanted = _RANGE.fullmatch(headers.get("Range", ""))
-        if wanted is not None and headers.get("If-Range", etag) == etag:
-            start = int(wanted[1])
-            stop = min(size_bytes, int(wanted[2]) + 1) if wanted[2] else size_bytes
-            if start >= size_bytes:
-                self.status = 416
-                self._said["Content-Range"] = f"bytes */{size_bytes}"
-                return 0, 0
-            self.status = 206
+        given = {name.lower(): value for name, value in headers.items()}
+        self.status, start, stop = choose_slice(given, size_bytes, etag)
+        if self.status == 416:
+            self._said["Content-Range"] = f"bytes */{size_bytes}"
+            return 0, 0
+        if self.status == 206:
             self._said["Content-Range"] = f"bytes {start}-{stop - 1}/{size_bytes}"
         self._said["ETag"] = etag
         self._said["Content-Length"] = str(stop - start)

@@ -1,0 +1,42 @@
+"""Which entries of a run have finished, and which are between two attempts."""
+
+__all__ = ["Entries"]
+
+
+class Entries:
+    """Ids are indices of the manifest: one byte per id up to the largest that has finished.
+
+    ``finished``: how many have; ``paused``: how many wait for another attempt.
+    """
+
+    def __init__(self) -> None:
+        self.finished = 0
+        self._done = bytearray()  # 1 at the index of each finished id
+        self._paused: set[int] = set()
+
+    @property
+    def paused(self) -> int:
+        """See the class."""
+        return len(self._paused)
+
+    def has_finished(self, entry_id: int) -> bool:
+        """Whether it has; never so of a key that is no entry's."""
+        return 0 <= entry_id < len(self._done) and self._done[entry_id] == 1
+
+    def finish(self, entry_id: int) -> None:
+        """It is done."""
+        if entry_id >= len(self._done):
+            self._done.extend(bytes(entry_id + 1 - len(self._done)))
+        self.finished += not self._done[entry_id]
+        self._done[entry_id] = 1
+
+    def pause(self, entry_id: int) -> None:
+        """Another attempt at it will follow."""
+        self._paused.add(entry_id)
+
+    def forget(self, entry_id: int) -> None:
+        """It is neither any more: in flight again, or given up."""
+        self._paused.discard(entry_id)
+        if self.has_finished(entry_id):
+            self._done[entry_id] = 0
+            self.finished -= 1

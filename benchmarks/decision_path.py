@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from cfetch.config.settings import Settings
-from cfetch.engine.attempt import BreakOff, Running
+from cfetch.engine.attempt import Attempt, BreakOff
 from cfetch.engine.monitor import Monitor
 from cfetch.engine.schedule import Schedule
 from cfetch.manifest.entry import Entry, SafePath
@@ -49,7 +49,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     file_us: float
 
 
-class Attempt(Running):
+class PacedAttempt(Attempt):
     """Advances at its own rate; to break it off ends nothing but a number."""
 
     __slots__ = ("bps",)
@@ -57,7 +57,7 @@ class Attempt(Running):
     bps: float
 
     def break_off(self, reason: BreakOff) -> None:
-        """See ``Running``."""
+        """See ``Attempt``."""
         self.reason = reason
 
 
@@ -75,7 +75,7 @@ class World:
         )
         self.monitor = Monitor(self.policy, NO_ENTRIES, settings, self, 0.0, _deaf, _deaf)
         self._dice = random.Random(active)
-        self._attempts: list[Attempt] = []
+        self._attempts: list[PacedAttempt] = []
         self._next = 0
         self.files = 0
         self.checking_s = self.telling_s = 0.0
@@ -109,10 +109,10 @@ class World:
         """Measure anew from here."""
         self.files, self.checking_s, self.telling_s = 0, 0.0, 0.0
 
-    def _begin(self) -> Attempt:
+    def _begin(self) -> PacedAttempt:
         dice = self._dice
         key, self._next = self._next, self._next + 1
-        attempt = Attempt(key, 1, self.now_s, from_byte=0, size_bytes=SIZE_BYTES, immune=False)
+        attempt = PacedAttempt(key, 1, self.now_s, from_byte=0, size_bytes=SIZE_BYTES, immune=False)
         attempt.resumable = True
         attempt.first_byte_s = attempt.last_byte_s = self.now_s + LATENCY_S
         attempt.bps = RATE_BPS * dice.lognormvariate(0, 0.2) * (0.02 if dice.random() < SLOW else 1)

@@ -176,7 +176,7 @@ class Simulation:
         self.lost_bytes = sum(self.batches.bytes[batch] - left for batch, left in self.running[at].items())
         self.running[at].clear()
         self.moved[at] = 0.0
-        self.placer.partition_failed(at, self.now_s, "gone")
+        self.placer.volume_failed(at, self.now_s, "gone")
 
     def refuse(self) -> None:
         """A probe fails."""

@@ -111,20 +111,20 @@ class Copy:
             most = max(sizes) + 1
             sizes = [most - batch.sizes[place] for place in self.places]
         numbers: dict[int, int] = {}
-        self.lane_of = [numbers.setdefault(batch.hosts[place], len(numbers)) for place in self.places]
-        self.lanes = [str(host) for host in numbers]
+        self.queue_of = [numbers.setdefault(batch.hosts[place], len(numbers)) for place in self.places]
+        self.queues = [str(host) for host in numbers]
         self.share = self.cluster.share(batch.number)
         self.hosts = None
         if self.share is not None:
             self.hosts = Hosts(min(world.concurrency, world.per_host or world.concurrency), Limits(5, 900.0))
-            self.leases = dict.fromkeys(self.lanes, 0 if self.cluster.rules.hub else self.share)
+            self.leases = dict.fromkeys(self.queues, 0 if self.cluster.rules.hub else self.share)
             self.hosts.lease(self.leases, self.share)
         self.schedule: Schedule[int] = Schedule(
-            sizes, self.lane_of, len(numbers), opens_s=self._opens_s, most_put_back=world.concurrency
+            sizes, self.queue_of, len(numbers), opens_s=self._opens_s, most_put_back=world.concurrency
         )
 
-    def _opens_s(self, lane: int, _: int, now_s: float) -> float:
-        return now_s if self.hosts is None else self.hosts.opens_s(self.lanes[lane], now_s)
+    def _opens_s(self, queue: int, _: int, now_s: float) -> float:
+        return now_s if self.hosts is None else self.hosts.opens_s(self.queues[queue], now_s)
 
     def run(self, until_s: float) -> bool:
         """Go on until then, or to the end; whether that was it."""
@@ -175,7 +175,7 @@ class Copy:
             place = self.places[index]
             self.at_once += 1
             if self.hosts is not None:
-                self.hosts.started(self.lanes[self.lane_of[index]])
+                self.hosts.started(self.queues[self.queue_of[index]])
             flow = Flow(index, batch.sizes[place], 0.0, 0, self.now_s)
             if batch.stands_s[place] <= self.now_s:
                 flow.over = True
@@ -222,12 +222,12 @@ class Copy:
         self._leave(flow)
 
     def _leave(self, flow: Flow) -> None:
-        lane = self.lane_of[flow.place]
+        queue = self.queue_of[flow.place]
         if self.hosts is not None:
-            self.hosts.left(self.lanes[lane], self.now_s)
+            self.hosts.left(self.queues[queue], self.now_s)
         self.ended += 1
         self.at_once -= 1
-        self.schedule.reopen(lane)
+        self.schedule.reopen(queue)
         self._fill()
 
     def _check(self) -> None:
@@ -242,8 +242,8 @@ class Copy:
         """A beat, and its orders, as ``hub_client.HubLine`` does it."""
         demands = {}
         if self.hosts is not None and not over:
-            for lane, host in enumerate(self.lanes):
-                has, wants = self.hosts.demand(host, self.schedule.left(lane))
+            for queue, host in enumerate(self.queues):
+                has, wants = self.hosts.demand(host, self.schedule.left(queue))
                 if has or wants or self.leases[host]:
                     demands[host] = Demand(has, self.leases[host], wants)
         beat = Beat(
@@ -263,7 +263,7 @@ class Copy:
             return
         self.detector.judge_by(orders.median_bps)
         if self.hosts is not None:
-            self.leases = dict.fromkeys(self.lanes, 0) | orders.leases
+            self.leases = dict.fromkeys(self.queues, 0) | orders.leases
             self.hosts.lease(self.leases, self.share)
             self.schedule.reopen_shut()
             self._fill()

@@ -1,4 +1,4 @@
-"""The rules of the house that no linter knows: sizes, public names, fast help, one table of options."""
+"""The rules of the house that no linter knows: classes, public names, fast help, one table of options."""
 
 import ast
 import importlib
@@ -44,18 +44,71 @@ def test_the_modules_were_found():
     assert {"cfetch", "cfetch.app.download", "cfetch.straggler.detector"} <= set(NAMES)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=NAMES)
-def test_no_file_or_function_is_too_long(path):
-    """A file that needs a table of contents is two files: at most 500 lines, and 60 for a function."""
-    text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 500
-    long = [
-        f"{node.name}: {lines} lines"
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (lines := (node.end_lineno or 0) - node.lineno + 1) > 60
-    ]
-    assert long == []
+MOST_METHODS, MOST_ATTRIBUTES = 25, 15
+OVER_BUDGET = {  # (methods, attributes) of the classes that are still too large; may only shrink
+    "Adaptive": (36, 23),
+    "Attempt": (11, 33),
+    "ClusterRun": (17, 18),
+    "Directory": (36, 13),
+    "Exchange": (17, 18),
+    "FeedStore": (32, 10),
+    "Fetcher": (19, 16),
+    "FollowTally": (4, 17),
+    "HubLine": (13, 16),
+    "Monitor": (16, 20),
+    "ObjectPart": (28, 18),
+    "ObjectStoreVolume": (37, 19),
+    "Origin": (11, 22),
+    "Part": (29, 16),
+    "Placer": (34, 7),
+    "Placing": (41, 22),
+    "Pool": (37, 22),
+    "Schedule": (17, 19),
+    "SimVolume": (26, 13),
+    "Tally": (5, 17),
+    "Transfer": (17, 41),
+}
+VALUE_TYPES = {"NamedTuple", "Struct", "Protocol", "Event", "Enum"}
+
+
+def classes_over_budget():
+    """Name to (methods, attributes set on ``self``), value types and ports aside."""
+    over = {}
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ClassDef) or node.decorator_list:
+                continue
+            bases = {
+                part.id if isinstance(part, ast.Name) else part.attr
+                for base in node.bases
+                for part in ast.walk(base)
+                if isinstance(part, ast.Name | ast.Attribute)
+            }
+            methods = [part for part in node.body if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)]
+            attributes = {
+                target.attr
+                for method in methods
+                for target in ast.walk(method)
+                if isinstance(target, ast.Attribute)
+                and isinstance(target.ctx, ast.Store)
+                and isinstance(target.value, ast.Name)
+                and target.value.id == "self"
+            }
+            size = (len(methods), len(attributes))
+            if not bases & VALUE_TYPES and (size[0] > MOST_METHODS or size[1] > MOST_ATTRIBUTES):
+                over[node.name] = size
+    return over
+
+
+def test_classes_keep_their_budget():
+    """A class holds one idea: at most 25 methods and 15 attributes. The list of exceptions only shrinks."""
+    over = classes_over_budget()
+    assert over.keys() == OVER_BUDGET.keys(), "take a class off the list once it keeps the budget"
+    assert {
+        name: size
+        for name, size in over.items()
+        if size[0] > OVER_BUDGET[name][0] or size[1] > OVER_BUDGET[name][1]
+    } == {}
 
 
 @pytest.mark.parametrize(("path", "name"), [*zip(MODULES, NAMES, strict=True)], ids=NAMES)

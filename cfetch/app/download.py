@@ -54,7 +54,7 @@ KEEP_S = 30 * 86_400.0  # completed plans stay on the timeline for a month, then
 ORIGIN_NAME = "origin.json"
 
 
-class _Origin(msgspec.Struct, frozen=True, kw_only=True):
+class _ManifestRef(msgspec.Struct, frozen=True, kw_only=True):
     """Beside a frozen plan: where fresh links come from. It may hold secrets, as the plan does."""
 
     manifest: str
@@ -110,7 +110,7 @@ def prepare(
                 stack, manifest, name, settings, directory / "prepared", rejected, progress
             )
         _check_room(plan, volumes)
-        origin = _Origin(manifest=manifest, statement=statement, base_url=settings.base_url)
+        origin = _ManifestRef(manifest=manifest, statement=statement, base_url=settings.base_url)
         renewal = Renewal(manifest, statement, settings.base_url, api, stack)
         yield Prepared(instant, plan, volumes, settings, clock, network, renewal, origin=origin)
 
@@ -261,7 +261,7 @@ class Prepared:
         network: Network,
         renewal: Renewal,
         *,
-        origin: _Origin | None = None,
+        origin: _ManifestRef | None = None,
     ) -> None:
         self.plan = plan
         self._instant = instant
@@ -486,8 +486,8 @@ class Prepared:
         return path
 
 
-def _read_origin(path: Path) -> _Origin:
+def _read_origin(path: Path) -> _ManifestRef:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Origin)
+        return msgspec.json.decode(path.read_bytes(), type=_ManifestRef)
     except (OSError, msgspec.MsgspecError):
         raise LocalFault(f"cannot read {path}; schedule the manifest again") from None

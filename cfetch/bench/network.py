@@ -17,7 +17,7 @@ __all__ = ["Change", "HostShare", "Line", "Network", "Slow", "Stall", "connectio
 
 GOLDEN = (
     math.sqrt(5) - 1
-) / 2  # its multiples spread most evenly over [0, 1): every stretch of files is mixed
+) / 2  # its multiples spread most evenly over [0, 1): every segment of files is mixed
 
 
 def _in_range(name: str, value: float, low: float, high: float) -> None:

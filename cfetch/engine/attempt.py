@@ -20,7 +20,7 @@ from cfetch.wire.judge import Action, Asked, Verdict, judge
 from cfetch.wire.rate import Limiter
 from cfetch.wire.retry import retry_after_s
 
-__all__ = ["BreakOff", "Running", "fetch", "outcome_of", "unread"]
+__all__ = ["Attempt", "BreakOff", "fetch", "outcome_of", "unread"]
 
 MAX_SAMPLES = 32  # per attempt in the metrics; enough to see a rate collapse, ~1 KiB of JSON
 FIRST_SAMPLE_GAP_S = 0.05
@@ -39,7 +39,7 @@ class BreakOff(Enum):
     DISMISSED = "dismissed"  # it helped, and its entry needs no help any more
 
 
-class Running:
+class Attempt:
     """An attempt under way: what the monitor watches and the record is made from. Times are run seconds."""
 
     __slots__ = (
@@ -206,7 +206,7 @@ class Running:
 
 
 async def fetch(
-    run: Running,
+    attempt: Attempt,
     part: Sink,
     *,
     url: SecretUrl,
@@ -220,7 +220,7 @@ async def fetch(
 ) -> None:
     """Bring ``part`` to its end, or raise what stands in the way. ``origin_s``: the run's start on the clock.
 
-    A stretch is asked for with its end. It returns early where the stretch has become shorter or is over, and
+    A segment is asked for with its end. It returns early where the segment has become shorter or is over, and
     where the server sends less than was asked for; in the end what has not come is missing again.
 
     Raises:
@@ -228,66 +228,68 @@ async def fetch(
         SourceError: the reply or the connection is at fault. The part keeps what may be built upon.
         LocalFault: the disk is.
     """
-    stretch = part.stretch
+    segment = part.segment
     asked = Asked(
-        from_byte=part.position if stretch is None else stretch.position,
-        end_byte=None if stretch is None else stretch.end,
-        size_bytes=run.size_bytes,
+        from_byte=part.position if segment is None else segment.position,
+        end_byte=None if segment is None else segment.end,
+        size_bytes=attempt.size_bytes,
         total_bytes=part.total_bytes,
         validator=part.validator,
     )
     limit = None
     try:
-        if stretch is not None and not stretch.left_bytes:
+        if segment is not None and not segment.left_bytes:
             return  # it was overtaken before it began
-        response = run.response = await transport.open(url, _range_of(asked), secrets, fresh=fresh)
+        response = attempt.response = await transport.open(url, _range_of(asked), secrets, fresh=fresh)
         try:
-            limit = _accept(run, response, part, asked, digest, clock)
+            limit = _accept(attempt, response, part, asked, digest, clock)
             read = (
-                response.read if limiter is None else limiter.reader(response.read, url.host(), run, origin_s)
+                response.read
+                if limiter is None
+                else limiter.reader(response.read, url.host(), attempt, origin_s)
             )
-            at = await _receive(run, part, read, limit, clock, origin_s)
+            at = await _receive(attempt, part, read, limit, clock, origin_s)
             if at is None:
                 response.close()
                 return
         except BaseException:
             try:
-                if run.reason is not None:
-                    salvage(run, part, limit, clock.monotonic() - origin_s)
+                if attempt.reason is not None:
+                    salvage(attempt, part, limit, clock.monotonic() - origin_s)
             finally:
                 response.close()
             raise
         check_end(part, at, limit)
-        run.fell_short = part.stretch is not None and part.stretch.left_bytes > 0
+        attempt.fell_short = part.segment is not None and part.segment.left_bytes > 0
     finally:
         part.release()
 
 
 def _accept(
-    run: Running, response: Response, part: Sink, asked: Asked, digest: Digest | None, clock: Clock
+    attempt: Attempt, response: Response, part: Sink, asked: Asked, digest: Digest | None, clock: Clock
 ) -> int | None:
     """Judge the reply and make ``part`` ready for it; where its body ends in the file, if that is known."""
-    verdict = run.verdict = judge(response.status, response.headers, asked)
+    verdict = attempt.verdict = judge(response.status, response.headers, asked)
     if verdict.action is not Action.ACCEPT:
         raise _error_of(verdict, response, part, clock)
-    if not verdict.framed and run.size_bytes is None and digest is None:
+    if not verdict.framed and attempt.size_bytes is None and digest is None:
         raise Refused(NO_END)  # before a byte is read: such a body may go on until the disk is full
     if verdict.from_byte != asked.from_byte:
         part.restart()
-        run.learned_size = True  # it has the whole file to fetch after all
-    run.from_byte = verdict.from_byte
+        attempt.learned_size = True  # it has the whole file to fetch after all
+    attempt.from_byte = verdict.from_byte
     part.validator = verdict.validator
-    run.resumable = verdict.validator is not None or digest is not None
+    attempt.resumable = verdict.validator is not None or digest is not None
     part.total_bytes = verdict.total_bytes or part.total_bytes
-    if run.size_bytes is None and verdict.total_bytes is not None:
-        run.size_bytes, run.learned_size = verdict.total_bytes, True
+    if attempt.size_bytes is None and verdict.total_bytes is not None:
+        attempt.size_bytes, attempt.learned_size = verdict.total_bytes, True
     if asked.end_byte is None or verdict.body_bytes is None:
-        return run.size_bytes
+        return attempt.size_bytes
     return verdict.from_byte + verdict.body_bytes
 
 
 async def _receive(
-    run: Running,
+    attempt: Attempt,
     part: Sink,
     read: Callable[[], Awaitable[bytes]],
     limit: int | None,
@@ -295,7 +297,7 @@ async def _receive(
     origin_s: float,
 ) -> int | None:
     """Write the body as it comes; where in the file it ended, or None if the rest of it is another's."""
-    at, write, note, monotonic = run.from_byte, part.write, run.note, clock.monotonic
+    at, write, note, monotonic = attempt.from_byte, part.write, attempt.note, clock.monotonic
     while data := await read():
         at += len(data)
         if limit is not None and at > limit:
@@ -303,21 +305,21 @@ async def _receive(
             raise Refused(f"the server sends more than the {limit} bytes that were stated")
         write(data)
         note(monotonic() - origin_s, len(data))
-        stretch = part.stretch  # others may help from now on
-        if stretch is not None and not stretch.left_bytes and at != limit:
+        segment = part.segment  # others may help from now on
+        if segment is not None and not segment.left_bytes and at != limit:
             return None
         if part.must_wait:
-            await _wait_for_volume(run, part, clock, origin_s)
+            await _wait_for_volume(attempt, part, clock, origin_s)
     return at
 
 
-async def _wait_for_volume(run: Running, part: Sink, clock: Clock, origin_s: float) -> None:
+async def _wait_for_volume(attempt: Attempt, part: Sink, clock: Clock, origin_s: float) -> None:
     """The volume is behind; that is not the server's fault."""
-    run.hold(clock.monotonic() - origin_s)
+    attempt.hold(clock.monotonic() - origin_s)
     try:
         await part.room()
     finally:
-        run.let_go(clock.monotonic() - origin_s)
+        attempt.let_go(clock.monotonic() - origin_s)
 
 
 def _range_of(asked: Asked) -> dict[str, str]:
@@ -331,26 +333,26 @@ def _range_of(asked: Asked) -> dict[str, str]:
     return wanted
 
 
-def unread(run: Running) -> bytes:
+def unread(attempt: Attempt) -> bytes:
     """What has come of a reply that was accepted and nobody has read; it is not there twice."""
-    if run.response is None or run.verdict is None or run.verdict.action is not Action.ACCEPT:
+    if attempt.response is None or attempt.verdict is None or attempt.verdict.action is not Action.ACCEPT:
         return b""
-    return run.response.buffered()
+    return attempt.response.buffered()
 
 
-def salvage(run: Running, part: Sink, limit: int | None, now_s: float) -> None:
+def salvage(attempt: Attempt, part: Sink, limit: int | None, now_s: float) -> None:
     """Keep what had arrived before the attempt was broken off; it may even be the last byte."""
-    stretch = part.stretch
-    at = part.position if stretch is None else stretch.position
-    data = unread(run)
+    segment = part.segment
+    at = part.position if segment is None else segment.position
+    data = unread(attempt)
     if data and (limit is None or at + len(data) <= limit):
         part.write(data)
-        run.note(now_s, len(data))
+        attempt.note(now_s, len(data))
 
 
 def check_end(part: Sink, at: int, limit: int | None) -> None:
     """Raise unless the body, which has ended at ``at``, has ended where it should."""
-    if limit is not None and at < limit and (part.stretch is None or part.stretch.left_bytes):
+    if limit is not None and at < limit and (part.segment is None or part.segment.left_bytes):
         raise Transient(f"the body ended after {at} of {limit} bytes")
 
 

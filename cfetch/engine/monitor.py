@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 from cfetch.clock import Clock
 from cfetch.config.settings import Settings
-from cfetch.engine.attempt import BreakOff, Running
+from cfetch.engine.attempt import Attempt, BreakOff
 from cfetch.engine.batches.placing import Placing
 from cfetch.engine.hosts import FAIR_BYTES
 from cfetch.engine.schedule import Schedule
-from cfetch.engine.transfer import Job
+from cfetch.engine.transfer import Transfer
 from cfetch.events import (
     ActiveAttempt,
     BaselineView,
@@ -27,7 +27,7 @@ from cfetch.events import (
 )
 from cfetch.manifest.entry import Entry
 from cfetch.report.wasted_bytes import wasted_bytes
-from cfetch.storage.held_ranges import Ranges
+from cfetch.storage.held_ranges import HeldRanges
 from cfetch.straggler.policy import Check, Policy
 from cfetch.straggler.stall import stalled
 
@@ -43,7 +43,7 @@ class Monitor:
     def __init__(
         self,
         policy: Policy,
-        schedule: Schedule[Job],
+        schedule: Schedule[Transfer],
         settings: Settings,
         clock: Clock,
         origin_s: float,
@@ -62,8 +62,8 @@ class Monitor:
         self._origin_s = origin_s
         self._emit = emit
         self._speeds: dict[int, tuple[int, float, int, float]] = {}  # id -> (n, t, bytes, rate)
-        self.active: dict[int, tuple[Running, Entry]] = {}
-        self.opened: dict[int, Ranges] = {}  # of entries that several streams bring
+        self.active: dict[int, tuple[Attempt, Entry]] = {}
+        self.opened: dict[int, HeldRanges] = {}  # of entries that several streams bring
         self.ended = {"done": 0, "skipped": 0, "failed": 0, "cancelled": 0}
         self._on_life = on_life
         self._on_check = on_check
@@ -86,14 +86,16 @@ class Monitor:
             self.bytes_done += record.bytes
         self.bytes_wasted += wasted_bytes(record)
 
-    def attempt_ended(self, run: Running) -> None:
+    def attempt_ended(self, attempt: Attempt) -> None:
         """It is not under way any more."""
-        del self.active[run.key]
-        self._landed[run.at] += run.received
+        del self.active[attempt.key]
+        self._landed[attempt.at] += attempt.received
 
     def landed(self, at: int) -> int:
         """Bytes that have come for volume ``at`` until now."""
-        return self._landed[at] + sum(run.received for run, _ in self.active.values() if run.at == at)
+        return self._landed[at] + sum(
+            attempt.received for attempt, _ in self.active.values() if attempt.at == at
+        )
 
     async def watch(self) -> None:
         """Judge the attempts under way, tick after tick, until cancelled."""
@@ -107,24 +109,24 @@ class Monitor:
     def check(self) -> None:
         """One look at all attempts under way."""
         now_s = self._now()
-        for run, _ in self.active.values():
-            if run.received >= FAIR_BYTES and not run.has_shown_life:
-                run.has_shown_life = True
-                self._on_life(run.host)
-            if run.learned_size and run.size_bytes is not None:
-                run.learned_size = False
-                self._policy.sized(run.key, run.size_bytes - run.from_byte)
-        runs = [run for run, _ in self.active.values()]
-        check = self._policy.check(now_s, runs)
+        for attempt, _ in self.active.values():
+            if attempt.received >= FAIR_BYTES and not attempt.has_shown_life:
+                attempt.has_shown_life = True
+                self._on_life(attempt.host)
+            if attempt.learned_size and attempt.size_bytes is not None:
+                attempt.learned_size = False
+                self._policy.sized(attempt.key, attempt.size_bytes - attempt.from_byte)
+        attempts = [attempt for attempt, _ in self.active.values()]
+        check = self._policy.check(now_s, attempts)
         if self._placing is not None:
             self._look_at_volumes(self._placing, now_s)
         if check.gap_s or self._came_late(now_s):  # this process stood still, the servers did not
-            for run in runs:
-                run.forgive(now_s)
+            for attempt in attempts:
+                attempt.forgive(now_s)
         elif check.stragglers:
             self._break_off(check, now_s)
         timeout_s = self._settings.stall_timeout
-        for key in stalled(runs, now_s, stall_timeout_s=timeout_s, reply_timeout_s=timeout_s):
+        for key in stalled(attempts, now_s, stall_timeout_s=timeout_s, reply_timeout_s=timeout_s):
             self.active[key][0].break_off(BreakOff.STALLED)
         if check.held_back is not None:
             if now_s >= self.slow_until_s:
@@ -138,11 +140,11 @@ class Monitor:
 
     def _look_at_volumes(self, placing: Placing, now_s: float) -> None:
         """A file that takes far longer than the rest, for whatever reason, speaks against its volume."""
-        for run, _ in self.active.values():
-            limit_s = self._policy.expected_s(run.key)
-            if limit_s is not None and not run.told_slow and now_s - run.start_s > limit_s:
-                run.told_slow = True
-                placing.straggled(run.at)
+        for attempt, _ in self.active.values():
+            limit_s = self._policy.expected_s(attempt.key)
+            if limit_s is not None and not attempt.told_slow and now_s - attempt.start_s > limit_s:
+                attempt.told_slow = True
+                placing.straggled(attempt.at)
 
     def _came_late(self, now_s: float) -> bool:
         """Whether so much of the stall time-out has gone by unwatched that silence proves nothing."""
@@ -160,10 +162,10 @@ class Monitor:
             )
         )
         for flagged in check.stragglers:
-            run, entry = self.active[flagged.id]
-            run.expected_s = round(flagged.expected_s, 4)
-            run.projected_s = None if flagged.projected_s is None else round(flagged.projected_s, 4)
-            run.median_bps = check.median_bps
+            attempt, entry = self.active[flagged.id]
+            attempt.expected_s = round(flagged.expected_s, 4)
+            attempt.projected_s = None if flagged.projected_s is None else round(flagged.projected_s, 4)
+            attempt.median_bps = check.median_bps
             self._emit(
                 StragglerCancelling(
                     t_s=now_s,
@@ -174,7 +176,7 @@ class Monitor:
                     expected_s=flagged.expected_s,
                 )
             )
-            run.break_off(BreakOff.STRAGGLER)
+            attempt.break_off(BreakOff.STRAGGLER)
 
     async def tick(self) -> None:
         """Report the run's numbers, a few times a second, until cancelled."""
@@ -185,7 +187,7 @@ class Monitor:
     def report(self) -> None:
         """Report the run's numbers as they are now."""
         now_s = self._now()
-        active = [self._view(run, entry, now_s) for run, entry in self.active.values()]
+        active = [self._view(attempt, entry, now_s) for attempt, entry in self.active.values()]
         self._speeds = {id_: speed for id_, speed in self._speeds.items() if id_ in self.active}
         policy = self._policy
         self._emit(
@@ -213,54 +215,54 @@ class Monitor:
         )
 
     def _bytes_active(self) -> int:
-        alone = (run for run, _ in self.active.values() if run.id not in self.opened)
+        alone = (attempt for attempt, _ in self.active.values() if attempt.id not in self.opened)
         held = sum(ranges.held_bytes for ranges in self.opened.values())
-        return held + sum(run.from_byte + run.received for run in alone)
+        return held + sum(attempt.from_byte + attempt.received for attempt in alone)
 
-    def _view(self, run: Running, entry: Entry, now_s: float) -> ActiveAttempt:
-        elapsed_s = now_s - run.start_s
-        expected_s = self._policy.expected_s(run.key)
-        in_ranges = run.id in self.opened
-        end = run.size_bytes if run.to_byte is None else run.to_byte
+    def _view(self, attempt: Attempt, entry: Entry, now_s: float) -> ActiveAttempt:
+        elapsed_s = now_s - attempt.start_s
+        expected_s = self._policy.expected_s(attempt.key)
+        in_ranges = attempt.id in self.opened
+        end = attempt.size_bytes if attempt.to_byte is None else attempt.to_byte
         return ActiveAttempt(
-            id=run.id,
+            id=attempt.id,
             path=entry.path,
-            host=run.host,
-            size_bytes=None if end is None else end - run.from_byte * in_ranges,
-            bytes=run.from_byte * (not in_ranges) + run.received,
-            rate_bps=self._speed(run, now_s),
+            host=attempt.host,
+            size_bytes=None if end is None else end - attempt.from_byte * in_ranges,
+            bytes=attempt.from_byte * (not in_ranges) + attempt.received,
+            rate_bps=self._speed(attempt, now_s),
             elapsed_s=elapsed_s,
             expected_s=expected_s,
-            n=run.n,
-            state=_state(run, elapsed_s, expected_s, end),
+            n=attempt.n,
+            state=_state(attempt, elapsed_s, expected_s, end),
         )
 
-    def _speed(self, run: Running, now_s: float) -> float:
+    def _speed(self, attempt: Attempt, now_s: float) -> float:
         """Bytes per second, smoothed over about a second of reports."""
-        n, then_s, then_bytes, rate_bps = self._speeds.get(run.key, (0, 0.0, 0, 0.0))
-        if n != run.n:
-            then_s, then_bytes, rate_bps = run.start_s, 0, 0.0
+        n, then_s, then_bytes, rate_bps = self._speeds.get(attempt.key, (0, 0.0, 0, 0.0))
+        if n != attempt.n:
+            then_s, then_bytes, rate_bps = attempt.start_s, 0, 0.0
         if now_s > then_s:
-            latest_bps = (run.received - then_bytes) / (now_s - then_s)
-            rate_bps = latest_bps if n != run.n else 0.7 * rate_bps + 0.3 * latest_bps
-        self._speeds[run.key] = (run.n, now_s, run.received, rate_bps)
+            latest_bps = (attempt.received - then_bytes) / (now_s - then_s)
+            rate_bps = latest_bps if n != attempt.n else 0.7 * rate_bps + 0.3 * latest_bps
+        self._speeds[attempt.key] = (attempt.n, now_s, attempt.received, rate_bps)
         return rate_bps
 
     def _now(self) -> float:
         return self._clock.monotonic() - self._origin_s
 
 
-def _state(run: Running, elapsed_s: float, expected_s: float | None, end: int | None) -> State:
-    if run.reason is not None:
+def _state(attempt: Attempt, elapsed_s: float, expected_s: float | None, end: int | None) -> State:
+    if attempt.reason is not None:
         return "straggler"
     if expected_s is not None and end:
-        wanted = end - run.from_byte
-        if elapsed_s * wanted > expected_s * max(run.received, 1) and elapsed_s > expected_s / 4:
+        wanted = end - attempt.from_byte
+        if elapsed_s * wanted > expected_s * max(attempt.received, 1) and elapsed_s > expected_s / 4:
             return "slow"  # at this pace it will exceed its limit
-    if run.immune:
+    if attempt.immune:
         return "last try"
-    if run.hedged:
+    if attempt.hedged:
         return "hedge"
-    if run.to_byte is not None or run.key < 0:
+    if attempt.to_byte is not None or attempt.key < 0:
         return "segment"
-    return "retrying" if run.n > 1 else "ok"
+    return "retrying" if attempt.n > 1 else "ok"

@@ -16,17 +16,17 @@ from cfetch.clock import Clock
 from cfetch.config.settings import Settings
 from cfetch.engine.batches.placing import Placing
 from cfetch.engine.batches.staging import let_pass, was_the_move
-from cfetch.engine.fetcher import Tries
+from cfetch.engine.fetcher import Fetcher
 from cfetch.engine.monitor import Monitor
 from cfetch.engine.schedule import NEVER, Schedule
-from cfetch.engine.segments import Extra
-from cfetch.engine.transfer import Job
+from cfetch.engine.segments import Helper
+from cfetch.engine.transfer import Transfer
 from cfetch.engine.widths import hosts_of, look_at_widths, workers_of
 from cfetch.errors import Blocked, CfetchError, Corrupt, LocalFault, SourceError, VolumeFault
 from cfetch.events import EntryFinished, Listener, RunStopping, Status
 from cfetch.manifest.plan import Plan
 from cfetch.report.saved_time import judged
-from cfetch.storage.volume import Lane
+from cfetch.storage.volume import Volume
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.straggler.policy import Policy, policy_of
 from cfetch.wire.http import Transport
@@ -49,7 +49,7 @@ class Pool:
         self,
         plan: Plan,
         settings: Settings,
-        volumes: Sequence[Lane],
+        volumes: Sequence[Volume],
         transport: Transport,
         *,
         instant: str,
@@ -79,7 +79,7 @@ class Pool:
         self.schedule = self._new_schedule()
         self._policy = policy or self._own_policy(knowledge)
         self._monitor = self._new_monitor()
-        self._tries = Tries(
+        self._fetcher = Fetcher(
             settings,
             limits,
             self._hosts,
@@ -94,9 +94,9 @@ class Pool:
             jitter=jitter,
             emit=emit,
         )
-        self._streams = self._tries.streams
+        self._segments = self._fetcher.streams
         self._idle: deque[asyncio.Future[None]] = deque()  # workers that wait for something to start
-        self._extras: deque[Extra] = deque()  # further streams that wait for a worker
+        self._helpers: deque[Helper] = deque()  # further streams that wait for a worker
         self._in_hand = 0  # entries
         self._one_at_a_time = asyncio.Lock()
         self._workers: list[asyncio.Task[None]] = []
@@ -127,21 +127,21 @@ class Pool:
             placing=self._placing,
         )
 
-    def _new_schedule(self) -> Schedule[Job]:
-        plan, lanes = self._plan, self._placing and self._placing.arrivals.lanes
+    def _new_schedule(self) -> Schedule[Transfer]:
+        plan, queues = self._plan, self._placing and self._placing.arrivals.queues
         return Schedule(
             plan.sizes,
-            lanes.of if lanes else plan.host_of,
-            len(lanes) if lanes else len(plan.hosts),
+            queues.of if queues else plan.host_of,
+            len(queues) if queues else len(plan.hosts),
             opens_s=self._opens_s,
             most_put_back=MOST_PUT_BACK * self._settings.concurrency,
-            released=lanes is None,
+            released=queues is None,
         )
 
     async def run(self) -> None:
         """Work until every entry has ended, or ``stop``. A local fault is left in ``fault``."""
         count = workers_of(self._settings)
-        if not self._streams.is_on:
+        if not self._segments.is_on:
             count = min(count, len(self._plan))
         async with asyncio.TaskGroup() as group:
             if self._placing is None:
@@ -149,19 +149,19 @@ class Pool:
             placing = [group.create_task(self._placing.run())] if self._placing else []
             self._workers = [group.create_task(self._work(), name=f"worker {n}") for n in range(count)]
             watching = [group.create_task(self._monitor.watch()), group.create_task(self._monitor.tick())]
-            committing = [group.create_task(self._commit(lane)) for lane in self._volumes]
+            committing = [group.create_task(self._commit(volume)) for volume in self._volumes]
             if self._workers:
                 await asyncio.wait(self._workers)
-            for lane in self._volumes:
-                lane.drain()
+            for volume in self._volumes:
+                volume.drain()
             await asyncio.wait(committing)
             if self._placing is not None:
                 self._placing.committed()
                 await asyncio.wait(placing)
             for task in watching:
                 task.cancel()
-        for job in self.schedule.drain():
-            self.finish(job, "cancelled", kept_bytes=job.part.leave())
+        for transfer in self.schedule.drain():
+            self.finish(transfer, "cancelled", kept_bytes=transfer.part.leave())
         if self._placing is not None:
             self._placing.end()
         self._monitor.report()
@@ -172,9 +172,9 @@ class Pool:
         except LocalFault as fault:
             self.fail(fault)
 
-    async def _commit(self, lane: Lane) -> None:
+    async def _commit(self, volume: Volume) -> None:
         try:
-            await lane.run()
+            await volume.run()
         except LocalFault as fault:  # the last names could not be made durable
             self.fail(fault)
 
@@ -189,8 +189,10 @@ class Pool:
         self.wake()
 
     def demands(self, hosts: Collection[str]) -> dict[str, tuple[int, int]]:
-        """See ``Hosts.demand``; of a pool with one volume, whose lanes are its hosts."""
-        left = {host: self.schedule.left(lane) for lane, host in enumerate(self._plan.hosts) if host in hosts}
+        """See ``Hosts.demand``; of a pool with one volume, whose queues are its hosts."""
+        left = {
+            host: self.schedule.left(queue) for queue, host in enumerate(self._plan.hosts) if host in hosts
+        }
         return {host: self._hosts.demand(host, left.get(host, 0)) for host in hosts}
 
     def judge_by(self, median_bps: float | None) -> None:
@@ -230,28 +232,28 @@ class Pool:
         return self._clock.monotonic() - self._origin_s
 
     async def _work(self) -> None:
-        while not self._stopping and (job := await self._next()) is not None:
-            if isinstance(job, Extra):
-                await self._tries.help(job)
+        while not self._stopping and (transfer := await self._next()) is not None:
+            if isinstance(transfer, Helper):
+                await self._fetcher.help(transfer)
                 self.schedule.reopen_shut()
                 self._wake_one()
                 continue
             self._in_hand += 1
             try:
-                await self._bring(job)
+                await self._bring(transfer)
             except LocalFault as fault:
                 self.fail(fault)
             finally:
                 self._in_hand -= 1
-                self._leave(job)
-            if job.moved:
+                self._leave(transfer)
+            if transfer.moved:
                 await let_pass()
 
-    async def _next(self) -> Job | Extra | None:
+    async def _next(self) -> Transfer | Helper | None:
         """The next entry to work on, with a place at its host where it is not to fail; None at the end."""
         while True:
-            if self._extras:
-                return self._extras.popleft()
+            if self._helpers:
+                return self._helpers.popleft()
             found = self.schedule.take(self.now())
             if isinstance(found, int) and self._placing is not None and self._placing.passes(found):
                 continue
@@ -269,7 +271,7 @@ class Pool:
     @property
     def _is_over(self) -> bool:
         """Nothing is left to start, and nobody whom an idle worker could help."""
-        if self._streams.is_on and self._in_hand:
+        if self._segments.is_on and self._in_hand:
             return False
         return self._placing.is_over if self._placing is not None else not self.schedule.waiting
 
@@ -277,60 +279,60 @@ class Pool:
         """Hosts get other widths; idle workers help those that have much left."""
         if look_at_widths(self._hosts, self._monitor, self._emit, self.now()):
             self.wake()
-        idle = sum(not waiter.done() for waiter in self._idle) - len(self._extras)
-        if idle > 0 and self._streams.helps_any and not self._stopping:
+        idle = sum(not waiter.done() for waiter in self._idle) - len(self._helpers)
+        if idle > 0 and self._segments.helps_any and not self._stopping:
             try:
-                self._extras.extend(self._streams.assign(idle))
+                self._helpers.extend(self._segments.assign(idle))
             except LocalFault as fault:  # a part could not be opened up
                 self.fail(fault)
-            for _ in range(len(self._extras)):
+            for _ in range(len(self._helpers)):
                 self._wake_one()
 
-    def _taken(self, found: int | Job) -> Job:
+    def _taken(self, found: int | Transfer) -> Transfer:
         now_s = self.now()
-        if isinstance(found, Job):
-            job = found
-            job.queued_s += now_s - job.put_s
-            job.progress_s += max(0.0, now_s - job.due_s)  # it was the host's time, not the entry's
+        if isinstance(found, Transfer):
+            transfer = found
+            transfer.queued_s += now_s - transfer.put_s
+            transfer.progress_s += max(0.0, now_s - transfer.due_s)  # it was the host's time, not the entry's
         else:
-            job = self._new_job(found, now_s)
-            self._has_mirrors = self._has_mirrors or bool(job.entry.mirrors)
+            transfer = self._new_transfer(found, now_s)
+            self._has_mirrors = self._has_mirrors or bool(transfer.entry.mirrors)
         if self._placing is not None:
-            self._placing.taken(job)
-        self._tries.place(job)
-        return job
+            self._placing.taken(transfer)
+        self._fetcher.place(transfer)
+        return transfer
 
-    def _new_job(self, index: int, now_s: float) -> Job:
+    def _new_transfer(self, index: int, now_s: float) -> Transfer:
         if self._placing is not None:
-            return self._placing.job(index, now_s)
-        entry, lane = self._plan.entry(index), self._plan.host_of[index]
-        part, host = self._volumes[0].part(entry), self._plan.hosts[lane]
-        return Job(entry, part, index=index, lane=lane, host=host, now_s=now_s)
+            return self._placing.transfer(index, now_s)
+        entry, queue = self._plan.entry(index), self._plan.host_of[index]
+        part, host = self._volumes[0].part(entry), self._plan.hosts[queue]
+        return Transfer(entry, part, index=index, queue=queue, host=host, now_s=now_s)
 
-    def _opens_s(self, lane: int, found: int | Job, now_s: float) -> float:
+    def _opens_s(self, queue: int, found: int | Transfer, now_s: float) -> float:
         """When an entry may start at one of its sources, or is not to wait for any of them."""
-        host = lane
+        host = queue
         if self._placing is not None:
-            volume_s = self._placing.opens_s(lane, now_s)
+            volume_s = self._placing.opens_s(queue, now_s)
             if volume_s > now_s:
                 return volume_s
-            host = self._placing.arrivals.lanes.host[lane]
-        if isinstance(found, Job):
-            job = found
+            host = self._placing.arrivals.queues.host[queue]
+        if isinstance(found, Transfer):
+            transfer = found
         else:
             own_s = self._hosts.opens_s(self._plan.hosts[host], now_s)
             if own_s <= now_s:
                 return own_s
-            job = self._new_job(found, now_s)
-        opens_s = min(self._hosts.opens_s(job.host_of(n), now_s) for n in job.usable_sources())
-        return now_s if opens_s > now_s and self._tries.given_up(job) is not None else opens_s
+            transfer = self._new_transfer(found, now_s)
+        opens_s = min(self._hosts.opens_s(transfer.host_of(n), now_s) for n in transfer.usable_sources())
+        return now_s if opens_s > now_s and self._fetcher.given_up(transfer) is not None else opens_s
 
-    def _leave(self, job: Job) -> None:
+    def _leave(self, transfer: Transfer) -> None:
         """A worker is done with the entry, for now or for good: its host has a place again."""
-        self._tries.leave(job)
+        self._fetcher.leave(transfer)
         if self._placing is not None:
-            self._placing.left(job)
-        self.schedule.reopen(job.lane)
+            self._placing.left(transfer)
+        self.schedule.reopen(transfer.queue)
         if self._has_mirrors or self._placing is not None:
             self.schedule.reopen_shut()
         self._wake_one()
@@ -357,142 +359,142 @@ class Pool:
                 waiter.set_result(None)
                 return
 
-    async def _bring(self, job: Job) -> None:
+    async def _bring(self, transfer: Transfer) -> None:
         """Bring the entry to its end, or back to the schedule, or to where its batch waits for it."""
-        part = job.part
+        part = transfer.part
         try:
-            async with self._turn(job):
-                if job.is_new and await self._is_there(job):
-                    self._stands(job)
+            async with self._turn(transfer):
+                if transfer.is_new and await self._is_there(transfer):
+                    self._stands(transfer)
                     return
-                again_s = None if job.verified != "none" else await self._try(job)
+                again_s = None if transfer.verified != "none" else await self._try(transfer)
         except (SourceError, Blocked) as error:
-            self._cannot_be_had(job, error)
+            self._cannot_be_had(transfer, error)
             return
         except asyncio.CancelledError:
-            if self._is_moved(job):
+            if self._is_moved(transfer):
                 return
             raise
         except VolumeFault as fault:
             if self._placing is not None and len(self._volumes) > 1:
-                self._placing.volume_failed(job, fault)
+                self._placing.volume_failed(transfer, fault)
                 return
-            self.finish(job, "failed", kept_bytes=part.leave(), error=fault)
+            self.finish(transfer, "failed", kept_bytes=part.leave(), error=fault)
             raise
         except LocalFault as fault:
-            self.finish(job, "failed", kept_bytes=part.leave(), error=fault)
+            self.finish(transfer, "failed", kept_bytes=part.leave(), error=fault)
             raise
         except BaseException:
             part.discard()
             raise
-        if self._placing is not None and job.moved:
-            self._placing.drop(job)
+        if self._placing is not None and transfer.moved:
+            self._placing.drop(transfer)
             return
         if again_s is not None:
-            job.put_s, job.due_s = self.now(), again_s
-            self.schedule.put(job.lane, job, again_s)
+            transfer.put_s, transfer.due_s = self.now(), again_s
+            self.schedule.put(transfer.queue, transfer, again_s)
             return
         if self._placing is not None:
-            self._placing.staged(job)
+            self._placing.staged(transfer)
             return
-        self._volumes[0].commit([part], partial(self._committed, job))
+        self._volumes[0].commit([part], partial(self._committed, transfer))
         if self._volumes[0].is_full:
             await self._volumes[0].room()
 
-    def _is_moved(self, job: Job) -> bool:
+    def _is_moved(self, transfer: Transfer) -> bool:
         """A cancellation has come: whether only because its batch moved, and then it is told of elsewhere."""
-        if self._placing is None or not job.moved:
-            self.finish(job, "cancelled", kept_bytes=job.part.leave())
+        if self._placing is None or not transfer.moved:
+            self.finish(transfer, "cancelled", kept_bytes=transfer.part.leave())
             return False
-        self._placing.drop(job)
+        self._placing.drop(transfer)
         return was_the_move()
 
-    def _stands(self, job: Job) -> None:
+    def _stands(self, transfer: Transfer) -> None:
         if self._placing is not None:
-            self._placing.stands(job)
+            self._placing.stands(transfer)
         else:
-            self.finish(job, "skipped", kept_bytes=job.entry.size_bytes or 0)
+            self.finish(transfer, "skipped", kept_bytes=transfer.entry.size_bytes or 0)
 
-    def _cannot_be_had(self, job: Job, error: CfetchError) -> None:
+    def _cannot_be_had(self, transfer: Transfer, error: CfetchError) -> None:
         if self._placing is not None:
-            self._placing.cannot_be_had(job, error)
+            self._placing.cannot_be_had(transfer, error)
         else:
-            self.finish(job, "failed", kept_bytes=job.part.leave(), error=error)
+            self.finish(transfer, "failed", kept_bytes=transfer.part.leave(), error=error)
 
     @asynccontextmanager
-    async def _turn(self, job: Job) -> AsyncIterator[None]:
+    async def _turn(self, transfer: Transfer) -> AsyncIterator[None]:
         """One entry at a time, once the fallback says so; waiting for it is not the entry's time."""
         if not self._policy.sequential:
             yield
             return
         began_s = self.now()
         async with self._one_at_a_time:
-            job.progress_s += self.now() - began_s
+            transfer.progress_s += self.now() - began_s
             yield
 
-    def _committed(self, job: Job, error: CfetchError | None) -> None:
+    def _committed(self, transfer: Transfer, error: CfetchError | None) -> None:
         """The part has its final name, or cannot get it."""
         if error is None:
-            self.finish(job, "done", kept_bytes=job.part.position)
+            self.finish(transfer, "done", kept_bytes=transfer.part.position)
             return
-        self.finish(job, "failed", error=error)
+        self.finish(transfer, "failed", error=error)
         if isinstance(error, LocalFault):
             self.fail(error)
 
-    async def _is_there(self, job: Job) -> bool:
+    async def _is_there(self, transfer: Transfer) -> bool:
         """Whether the file stands at its place already, or what a dead run has left is the whole of it.
 
-        Then ``job.verified`` says what vouches for it; a part of it may have been taken over in any case.
+        Then ``transfer.verified`` says what vouches for it; some bytes of it may have been taken over anyhow.
         """
-        entry, part = job.entry, job.part
-        job.is_new = False
+        entry, part = transfer.entry, transfer.part
+        transfer.is_new = False
         if self._placing is not None:
-            found = await self._placing.vouched_for(job)
+            found = await self._placing.vouched_for(transfer)
         else:
             found = await self._volumes[0].standing(entry)
         if found is not None:
             await self._clock.sleep(0)  # a plan that is wholly there must not block signals and the dashboard
-            self._volumes[0 if job.staging is None else job.staging.at].drop(entry)
-            job.verified = found
+            self._volumes[0 if transfer.staging is None else transfer.staging.at].drop(entry)
+            transfer.verified = found
             return True
         if self._placing is not None:
-            await self._placing.adopt(job)
+            await self._placing.adopt(transfer)
         else:
             await self._volumes[0].adopt(entry, part)
-        job.adopted_bytes = part.position
+        transfer.adopted_bytes = part.position
         self._monitor.bytes_adopted += part.position
         if part.position and part.position == entry.size_bytes:
             with suppress(Corrupt):  # then it is empty now, and fetched anew
-                job.verified = part.verify(entry.size_bytes, entry.digest)
+                transfer.verified = part.verify(entry.size_bytes, entry.digest)
         return False
 
-    async def _try(self, job: Job) -> float | None:
-        """See ``Tries.go_on``; raises SourceError too where no source is to be waited for."""
-        if not job.placed and not self._tries.place(job):
-            error = self._tries.given_up(job)
+    async def _try(self, transfer: Transfer) -> float | None:
+        """See ``Fetcher.go_on``; raises SourceError too where no source is to be waited for."""
+        if not transfer.placed and not self._fetcher.place(transfer):
+            error = self._fetcher.given_up(transfer)
             if error is not None:
                 raise error
-            job.part.close()
+            transfer.part.close()
             return self.now()  # it was handed out for a place that another has taken meanwhile
-        again_s = await self._tries.go_on(job)
+        again_s = await self._fetcher.go_on(transfer)
         if again_s is not None:
-            job.part.close()
+            transfer.part.close()
         return again_s
 
     def finish(
-        self, job: Job, status: Status, *, kept_bytes: int = 0, error: CfetchError | None = None
+        self, transfer: Transfer, status: Status, *, kept_bytes: int = 0, error: CfetchError | None = None
     ) -> None:
         """An entry has come to its end: tell its whole story."""
-        record = job.record(
+        record = transfer.record(
             status,
             instant=self._instant,
-            volume=self._volumes[0].name if self._placing is None else self._placing.volume_of(job),
+            volume=self._volumes[0].name if self._placing is None else self._placing.volume_of(transfer),
             now_s=self.now(),
             kept_bytes=kept_bytes,
             error=error,
         )
         record = judged(record, stall_timeout_s=self._settings.stall_timeout)
         if status in ("failed", "cancelled"):
-            self._policy.failed(job.entry.id)
+            self._policy.failed(transfer.entry.id)
         self._monitor.ended_with(record)
         self._emit(EntryFinished(t_s=record.end_s, record=record))

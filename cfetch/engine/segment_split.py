@@ -10,14 +10,14 @@ import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-__all__ = ["MIN_SEGMENT_BYTES", "Help", "Stream", "choose"]
+__all__ = ["MIN_SEGMENT_BYTES", "Candidate", "Split", "choose"]
 
 MIN_SEGMENT_BYTES = 1 << 20  # some 10 ms of a fast connection: less is not worth a request of its own
 MIN_GAIN_S = 0.2  # of the projected end, beyond the cost of a request: rates are known no better
 CRAWLS = 2.0  # a stream that needs so many times what a fresh one would is worth fetching twice
 
 
-class Stream(NamedTuple):
+class Candidate(NamedTuple):
     """An attempt in flight that may be helped.
 
     ``left_bytes`` of its range are still to come, in ``remaining_s`` at its present rate; ``streams`` bring
@@ -32,7 +32,7 @@ class Stream(NamedTuple):
     is_hedged: bool
 
 
-class Help(NamedTuple):
+class Split(NamedTuple):
     """What to do for the stream ``key``: it keeps ``keeps_bytes`` of what it has left.
 
     What lies beyond is shared out evenly among ``fresh_streams``; a hedge keeps all, and one brings it too.
@@ -45,34 +45,34 @@ class Help(NamedTuple):
 
 
 def choose(
-    streams: Iterable[Stream],
+    streams: Iterable[Candidate],
     *,
     idle: int,
     fresh_s: Callable[[str, int], float | None],
     most_streams: int,
     hedge_bytes: int,
-) -> list[Help]:
+) -> list[Split]:
     """What ``idle`` slots are best for: the streams that will be done last, all that gain by it.
 
     ``fresh_s``: seconds in which a fresh stream would bring so many bytes from a host. ``most_streams`` may
     bring one entry at a time. ``hedge_bytes``: what may still be fetched twice.
     """
-    found: list[Help] = []
+    found: list[Split] = []
     last_first = sorted((one for one in streams if not one.is_hedged), key=lambda one: -one.remaining_s)
     for place, stream in enumerate(last_first):
         share = -(-idle // (len(last_first) - place))
-        help_ = _split(stream, fresh_s, min(share, most_streams - stream.streams))
+        split = _split(stream, fresh_s, min(share, most_streams - stream.streams))
         is_small = stream.left_bytes < 2 * MIN_SEGMENT_BYTES  # else it is split as soon as that is worth it
-        if help_ is None and share and is_small and stream.left_bytes <= hedge_bytes:
-            help_ = _hedge(stream, fresh_s)
-            hedge_bytes -= stream.left_bytes if help_ is not None else 0
-        if help_ is not None:
-            found.append(help_)
-            idle -= help_.fresh_streams
+        if split is None and share and is_small and stream.left_bytes <= hedge_bytes:
+            split = _hedge(stream, fresh_s)
+            hedge_bytes -= stream.left_bytes if split is not None else 0
+        if split is not None:
+            found.append(split)
+            idle -= split.fresh_streams
     return found
 
 
-def _split(stream: Stream, fresh_s: Callable[[str, int], float | None], most: int) -> Help | None:
+def _split(stream: Candidate, fresh_s: Callable[[str, int], float | None], most: int) -> Split | None:
     """All end at ``t``: rate * t + n * new_rate * (t - latency) = left."""
     left = stream.left_bytes
     n = min(most, left // MIN_SEGMENT_BYTES - 1)
@@ -90,11 +90,11 @@ def _split(stream: Stream, fresh_s: Callable[[str, int], float | None], most: in
     if stream.remaining_s - together_s < MIN_GAIN_S + latency_s:
         return None
     keeps_bytes = min(max(int(rate_bps * together_s), 1), left - n * MIN_SEGMENT_BYTES)
-    return Help(stream.key, keeps_bytes, n, False)
+    return Split(stream.key, keeps_bytes, n, False)
 
 
-def _hedge(stream: Stream, fresh_s: Callable[[str, int], float | None]) -> Help | None:
+def _hedge(stream: Candidate, fresh_s: Callable[[str, int], float | None]) -> Split | None:
     anew_s = fresh_s(stream.host, stream.left_bytes)
     if anew_s is None or stream.remaining_s < CRAWLS * anew_s + MIN_GAIN_S:
         return None
-    return Help(stream.key, stream.left_bytes, 1, True)
+    return Split(stream.key, stream.left_bytes, 1, True)

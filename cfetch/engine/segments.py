@@ -12,35 +12,35 @@ from typing import NamedTuple
 
 from cfetch.clock import Clock
 from cfetch.config.settings import Settings
-from cfetch.engine.attempt import BreakOff, Running
+from cfetch.engine.attempt import Attempt, BreakOff
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.monitor import Monitor
-from cfetch.engine.segment_split import Help, Stream, choose
-from cfetch.engine.transfer import Job
+from cfetch.engine.segment_split import Candidate, Split, choose
+from cfetch.engine.transfer import Transfer
 from cfetch.errors import LocalFault
-from cfetch.storage.held_ranges import Ranges, Stretch
+from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.straggler.policy import Policy
 
-__all__ = ["Extra", "Streams"]
+__all__ = ["Helper", "Segments"]
 
 MOST_FAILURES = 3  # of further streams of one entry: then its server wants one at a time
 BEGUN_BYTES = 64 << 10  # a server that sends crumbs of a range must not take the rest from one that sends all
 YOUNG_S = 1.0  # an attempt that has brought nothing may still be connecting
 
 
-class Extra(NamedTuple):
-    """A further stream of ``job`` for the bytes of ``stretch``. It has a place at ``host``."""
+class Helper(NamedTuple):
+    """A further stream of ``transfer`` for the bytes of ``segment``. It has a place at ``host``."""
 
     key: int
-    job: Job
-    stretch: Stretch
+    transfer: Transfer
+    segment: Segment
     host: str
     place_bytes: int
     is_hedge: bool
 
 
-class Streams:
-    """Who helps whom. ``total_bytes``: of the plan, for the budget of hedges."""
+class Segments:
+    """Who splits whom. ``total_bytes``: of the plan, for the budget of hedges."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Streams:
         total_bytes: int,
         clock: Clock,
         origin_s: float,
-        on_end: Callable[[Running, Job], None],
+        on_end: Callable[[Attempt, Transfer], None],
     ) -> None:
         """``on_end`` is told of an attempt that is ended here, at once: its task may end after its entry."""
         self._policy = policy
@@ -69,184 +69,195 @@ class Streams:
             and not is_limited  # then one stream is as fast as many
             and (self._most > 1 or self._hedge_bytes > 0)
         )
-        self._leads: dict[int, tuple[Running, Job]] = {}
-        self._extras: dict[int, Extra] = {}
-        self._hedged: set[Stretch] = set()
+        self._leads: dict[int, tuple[Attempt, Transfer]] = {}
+        self._helpers: dict[int, Helper] = {}
+        self._hedged: set[Segment] = set()
         self._keys = 0
 
-    def began(self, run: Running, job: Job) -> None:
+    def began(self, attempt: Attempt, transfer: Transfer) -> None:
         """An attempt is under way that may be helped."""
         if self.is_on:
-            self._leads[run.key] = run, job
+            self._leads[attempt.key] = attempt, transfer
 
-    def ended(self, run: Running) -> None:
+    def ended(self, attempt: Attempt) -> None:
         """It is over."""
-        self._leads.pop(run.key, None)
+        self._leads.pop(attempt.key, None)
 
     @property
     def helps_any(self) -> bool:
         """Whether there is anyone whom an idle worker may have to help soon."""
         return bool(self._leads)
 
-    def assign(self, idle: int) -> list[Extra]:
+    def assign(self, idle: int) -> list[Helper]:
         """What so many idle workers are to do; less than that, where it would not help."""
         now_s = self._now()
-        found = (self._stream(run, job, now_s) for run, job in self._leads.values())
+        found = (self._candidate(attempt, transfer, now_s) for attempt, transfer in self._leads.values())
         streams = [
             one._replace(streams=max(one.streams, self._most - self._free(one.host))) for one in found if one
         ]
         if not streams:
             return []
-        helps = choose(
+        splits = choose(
             streams,
             idle=idle,
             fresh_s=self._policy.fresh_s,
             most_streams=self._most,
             hedge_bytes=self._hedge_bytes,
         )
-        return [extra for help_ in helps for extra in self._carry_out(help_)]
+        return [helper for split in splits for helper in self._carry_out(split)]
 
-    async def more(self, job: Job) -> bool:
+    async def more(self, transfer: Transfer) -> bool:
         """Take what is missing of a file in ranges, for its owner; wait for the others where nothing is.
 
         False: every byte is here. Raises LocalFault: a further stream has met it.
         """
-        ranges = job.part.ranges
+        ranges = transfer.part.ranges
         assert ranges is not None
-        self._monitor.opened[job.entry.id] = ranges
+        self._monitor.opened[transfer.entry.id] = ranges
         while not ranges.is_whole:
-            if job.fault is not None:
-                raise job.fault
-            job.part.stretch = ranges.take_first()
-            if job.part.stretch is not None:
+            if transfer.fault is not None:
+                raise transfer.fault
+            transfer.part.segment = ranges.take_first()
+            if transfer.part.segment is not None:
                 return True
-            job.changed = asyncio.get_running_loop().create_future()
-            await job.changed
+            transfer.changed = asyncio.get_running_loop().create_future()
+            await transfer.changed
         return False
 
-    def over(self, extra: Extra, fault: LocalFault | None = None, *, failed: bool = False) -> None:
+    def over(self, helper: Helper, fault: LocalFault | None = None, *, failed: bool = False) -> None:
         """A further stream has ended: its owner may take what it has left."""
-        job = extra.job
-        self._extras.pop(extra.key, None)
-        job.extras -= {extra.key}
-        job.fault = job.fault or fault
-        job.failed_extras += failed
-        self._hosts.left(extra.host, self._now(), extra.place_bytes)
-        if job.part.ranges is not None:
-            job.part.ranges.give_back(extra.stretch)
-        if job.changed is not None and not job.changed.done():
-            job.changed.set_result(None)
+        transfer = helper.transfer
+        self._helpers.pop(helper.key, None)
+        transfer.helpers -= {helper.key}
+        transfer.fault = transfer.fault or fault
+        transfer.failed_helpers += failed
+        self._hosts.left(helper.host, self._now(), helper.place_bytes)
+        if transfer.part.ranges is not None:
+            transfer.part.ranges.give_back(helper.segment)
+        if transfer.changed is not None and not transfer.changed.done():
+            transfer.changed.set_result(None)
 
-    def dismiss(self, job: Job) -> None:
+    def dismiss(self, transfer: Transfer) -> None:
         """The owner leaves the entry, for now or for good: the further streams end and write no more."""
-        self._monitor.opened.pop(job.entry.id, None)
-        for key in job.extras:
-            extra = self._extras[key]
-            if job.part.ranges is not None:
-                job.part.ranges.give_back(extra.stretch)
+        self._monitor.opened.pop(transfer.entry.id, None)
+        for key in transfer.helpers:
+            helper = self._helpers[key]
+            if transfer.part.ranges is not None:
+                transfer.part.ranges.give_back(helper.segment)
             if key in self._leads:
                 self._end(*self._leads[key], BreakOff.DISMISSED)
 
-    def _end(self, run: Running, job: Job, reason: BreakOff) -> None:
-        run.break_off(reason)
-        self._on_end(run, job)
+    def _end(self, attempt: Attempt, transfer: Transfer, reason: BreakOff) -> None:
+        attempt.break_off(reason)
+        self._on_end(attempt, transfer)
 
     def _free(self, host: str) -> int:
         """Places at ``host`` that no entry is waiting for after a failed try."""
         return max(0, self._hosts.free(host) - self._monitor.put_back)
 
-    def _stream(self, run: Running, job: Job, now_s: float) -> Stream | None:
+    def _candidate(self, attempt: Attempt, transfer: Transfer, now_s: float) -> Candidate | None:
         """The attempt as the choice sees it; None if it cannot be helped just now."""
-        part, size_bytes = job.part, run.size_bytes
-        if run.reason is not None or run.is_held or not run.resumable or size_bytes is None or job.moved:
+        part, size_bytes = transfer.part, attempt.size_bytes
+        if (
+            attempt.reason is not None
+            or attempt.is_held
+            or not attempt.resumable
+            or size_bytes is None
+            or transfer.moved
+        ):
             return None
-        if job.failed_extras >= MOST_FAILURES or self._hosts.opens_s(job.host, now_s) > now_s:
+        if transfer.failed_helpers >= MOST_FAILURES or self._hosts.opens_s(transfer.host, now_s) > now_s:
             return None
         if part.ranges is None and not part.can_open_up(size_bytes):
             return None
-        remaining_s = self._policy.remaining_s(run.key)
+        remaining_s = self._policy.remaining_s(attempt.key)
         if remaining_s is None:
             return None
-        if math.isinf(remaining_s) and now_s - run.start_s < YOUNG_S:
+        if math.isinf(remaining_s) and now_s - attempt.start_s < YOUNG_S:
             return None
-        stretch = self._stretch_of(run, job)
-        if stretch is None:
+        segment = self._segment_of(attempt, transfer)
+        if segment is None:
             left_bytes = planned_bytes = size_bytes - part.position
         else:
-            left_bytes, planned_bytes = stretch.left_bytes, self._planned_end(stretch, job) - stretch.position
+            left_bytes, planned_bytes = (
+                segment.left_bytes,
+                self._planned_end(segment, transfer) - segment.position,
+            )
         if left_bytes <= 0:
             return None
-        return Stream(
-            key=run.key,
-            host=job.host,
+        return Candidate(
+            key=attempt.key,
+            host=transfer.host,
             left_bytes=planned_bytes,
             remaining_s=remaining_s * planned_bytes / left_bytes,
-            streams=1 + len(job.extras),
-            is_hedged=stretch in self._hedged,
+            streams=1 + len(transfer.helpers),
+            is_hedged=segment in self._hedged,
         )
 
-    def _stretch_of(self, run: Running, job: Job) -> Stretch | None:
-        extra = self._extras.get(run.key)
-        return job.part.stretch if extra is None else extra.stretch
+    def _segment_of(self, attempt: Attempt, transfer: Transfer) -> Segment | None:
+        helper = self._helpers.get(attempt.key)
+        return transfer.part.segment if helper is None else helper.segment
 
-    def _planned_end(self, stretch: Stretch, job: Job) -> int:
-        """Where ``stretch`` will end when all who were sent for a part of it have begun."""
-        starts = (self._extras[key].stretch.start for key in job.extras if not self._extras[key].is_hedge)
-        return min((at for at in starts if stretch.position < at < stretch.end), default=stretch.end)
+    def _planned_end(self, segment: Segment, transfer: Transfer) -> int:
+        """Where ``segment`` will end when all who were sent for a part of it have begun."""
+        starts = (
+            self._helpers[key].segment.start for key in transfer.helpers if not self._helpers[key].is_hedge
+        )
+        return min((at for at in starts if segment.position < at < segment.end), default=segment.end)
 
-    def _carry_out(self, help_: Help) -> Iterator[Extra]:
-        run, job = self._leads[help_.key]
-        free = self._free(job.host)
+    def _carry_out(self, split: Split) -> Iterator[Helper]:
+        attempt, transfer = self._leads[split.key]
+        free = self._free(transfer.host)
         if not free:  # those that were helped before it took them
             return
-        assert run.size_bytes is not None
-        ranges = job.part.ranges or self._open(job, run.size_bytes)
-        stretch = self._stretch_of(run, job)
-        assert stretch is not None
-        if help_.is_hedge:
-            found = ranges.overlap(stretch)
+        assert attempt.size_bytes is not None
+        ranges = transfer.part.ranges or self._open(transfer, attempt.size_bytes)
+        segment = self._segment_of(attempt, transfer)
+        assert segment is not None
+        if split.is_hedge:
+            found = ranges.overlap(segment)
             self._hedge_bytes -= found.left_bytes
-            self._hedged |= {stretch, found}
-            run.hedged = True
-            yield self._extra(job, found, is_hedge=True)
+            self._hedged |= {segment, found}
+            attempt.hedged = True
+            yield self._helper(transfer, found, is_hedge=True)
             return
-        at, end = stretch.position + help_.keeps_bytes, self._planned_end(stretch, job)
+        at, end = segment.position + split.keeps_bytes, self._planned_end(segment, transfer)
         if at >= end:  # another of its entry's streams was helped by that already
             return
-        piece = -(-(end - at) // min(help_.fresh_streams, free))
+        piece = -(-(end - at) // min(split.fresh_streams, free))
         for cut in range(at, end, piece):
-            yield self._extra(job, ranges.join(cut, min(cut + piece, end)), is_hedge=False)
+            yield self._helper(transfer, ranges.join(cut, min(cut + piece, end)), is_hedge=False)
 
-    def _open(self, job: Job, size_bytes: int) -> Ranges:
-        ranges = job.part.open_up(size_bytes)
+    def _open(self, transfer: Transfer, size_bytes: int) -> HeldRanges:
+        ranges = transfer.part.open_up(size_bytes)
         ranges.on_over = self._is_over
         ranges.on_cut = self._is_cut
         ranges.begun_bytes = BEGUN_BYTES
-        self._monitor.opened[job.entry.id] = ranges
+        self._monitor.opened[transfer.entry.id] = ranges
         return ranges
 
-    def _is_over(self, stretch: Stretch) -> None:
+    def _is_over(self, segment: Segment) -> None:
         """Another stream has brought all that this one was to bring."""
-        if (lead := self._lead_of(stretch)) is not None:
+        if (lead := self._lead_of(segment)) is not None:
             self._end(*lead, BreakOff.OVERTAKEN)
 
-    def _is_cut(self, stretch: Stretch) -> None:
+    def _is_cut(self, segment: Segment) -> None:
         """Others have begun to bring what comes after its end."""
-        if (lead := self._lead_of(stretch)) is not None:
-            run, _ = lead
-            run.to_byte = stretch.end
-            self._policy.sized(run.key, stretch.end - run.from_byte)
+        if (lead := self._lead_of(segment)) is not None:
+            attempt, _ = lead
+            attempt.to_byte = segment.end
+            self._policy.sized(attempt.key, segment.end - attempt.from_byte)
 
-    def _lead_of(self, stretch: Stretch) -> tuple[Running, Job] | None:
-        return next((lead for lead in self._leads.values() if self._stretch_of(*lead) is stretch), None)
+    def _lead_of(self, segment: Segment) -> tuple[Attempt, Transfer] | None:
+        return next((lead for lead in self._leads.values() if self._segment_of(*lead) is segment), None)
 
-    def _extra(self, job: Job, stretch: Stretch, *, is_hedge: bool) -> Extra:
+    def _helper(self, transfer: Transfer, segment: Segment, *, is_hedge: bool) -> Helper:
         self._keys -= 1
-        extra = Extra(self._keys, job, stretch, job.host, stretch.left_bytes, is_hedge)
-        self._extras[extra.key] = extra
-        job.extras |= {extra.key}
-        self._hosts.started(extra.host, extra.place_bytes)
-        return extra
+        helper = Helper(self._keys, transfer, segment, transfer.host, segment.left_bytes, is_hedge)
+        self._helpers[helper.key] = helper
+        transfer.helpers |= {helper.key}
+        self._hosts.started(helper.host, helper.place_bytes)
+        return helper
 
     def _now(self) -> float:
         return self._clock.monotonic() - self._origin_s

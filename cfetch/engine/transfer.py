@@ -20,7 +20,7 @@ from cfetch.wire.refresh import Link
 if TYPE_CHECKING:
     from cfetch.engine.batches.staging import Staging
 
-__all__ = ["MAX_MITIGATIONS", "Job"]
+__all__ = ["MAX_MITIGATIONS", "Transfer"]
 
 MIN_PROGRESS_BYTES = 64 << 10  # a try that brings less is no progress
 MAX_MITIGATIONS = (
@@ -29,13 +29,13 @@ MAX_MITIGATIONS = (
 LEFT = 1 << 30  # failures of a source that is never asked again
 
 
-class Job:
+class Transfer:
     """``errors`` counts failed tries, ``corrupt`` those that brought wrong bytes from the present source.
 
     ``mitigations`` counts cancelled stragglers, which cost no try. ``placed``: it has a place at its host.
     ``put_s``: when it was put back to wait for its next try, which may start at ``due_s``. ``is_new``: nobody
     has looked yet whether it is in place. ``staging`` is its batch on a volume, and ``task`` the worker that
-    has it in hand; ``moved``: the batch goes elsewhere, so this job ends without a word.
+    has it in hand; ``moved``: the batch goes elsewhere, so this transfer ends without a word.
     """
 
     __slots__ = (
@@ -54,16 +54,15 @@ class Job:
         "entry",
         "errors",
         "expires_at",
-        "extras",
-        "failed_extras",
+        "failed_helpers",
         "fault",
         "fresh",
         "gave_up",
         "headers",
+        "helpers",
         "host",
         "index",
         "is_new",
-        "lane",
         "mitigations",
         "moved",
         "must_refresh",
@@ -72,6 +71,7 @@ class Job:
         "placed_bytes",
         "progress_s",
         "put_s",
+        "queue",
         "queued_s",
         "refreshes",
         "source",
@@ -88,7 +88,7 @@ class Job:
         part: Part,
         *,
         index: int = 0,
-        lane: int,
+        queue: int,
         host: str,
         now_s: float,
         staging: "Staging | None" = None,
@@ -100,7 +100,7 @@ class Job:
         self.is_new = True
         self.moved = False
         self.part = part
-        self.lane = lane
+        self.queue = queue
         self._own_host = self.host = host
         self.start_s = self.progress_s = self.put_s = self.due_s = now_s
         self.queued_s = 0.0
@@ -126,8 +126,8 @@ class Job:
         self.gave_up = ""  # the limit that ended the tries, in words
         self.attempts: list[AttemptRecord] = []
         self.begun = 0  # attempts, those of further streams too
-        self.extras: frozenset[int] = frozenset()  # keys of the further streams
-        self.failed_extras = 0
+        self.helpers: frozenset[int] = frozenset()  # keys of the further streams
+        self.failed_helpers = 0
         self.fault: LocalFault | None = None  # that one of them has met
         self.changed: asyncio.Future[None] | None = None  # done when one of them ends
 

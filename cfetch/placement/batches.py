@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 __all__ = ["Cut", "cut"]
 
-SHARE = 0.02  # of all bytes: the fullest of eight partitions is at most 14 % above the mean
+SHARE = 0.02  # of all bytes: the fullest of eight volumes is at most 14 % above the mean
 MOST_FILES = 1000  # a commit that holds back more makes small files wait long for their names
 NOT_YET = 0xFFFFFFFF  # no entry of this named batch was met so far
 

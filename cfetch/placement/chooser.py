@@ -1,6 +1,6 @@
-"""Which partition a whole batch goes to. Pure: a choice is a function of what is known of each partition.
+"""Which volume a whole batch goes to. Pure: a choice is a function of what is known of each volume.
 
-The rule is that of opportunistic distribution: a batch is never divided, it goes to the partition that bears
+The rule is that of opportunistic distribution: a batch is never divided, it goes to the volume that bears
 the least, and the caller counts it there at once, so that the next choice sees it. The mode says what is
 least.
 """
@@ -17,8 +17,8 @@ import msgspec
 __all__ = [
     "Choice",
     "Mode",
-    "Partition",
     "Verdict",
+    "VolumeState",
     "choose",
     "explain",
     "finish_s",
@@ -33,15 +33,15 @@ REFUSED = "refused it before"
 
 
 class Mode(Enum):
-    """What makes one partition better than another."""
+    """What makes one volume better than another."""
 
     FINISH = "finish"
     COUNT = "count"
     ROUND_ROBIN = "round-robin"
 
 
-class Partition(msgspec.Struct, frozen=True, gc=False):
-    """What a choice knows of one partition.
+class VolumeState(msgspec.Struct, frozen=True, gc=False):
+    """What a choice knows of one volume.
 
     ``load_bytes`` and ``load_count`` (files) are assigned and unfinished. ``speed_bps`` is in bytes per
     second; 0 means not measured. ``room_bytes`` is for all unfinished batches together; None means unbounded.
@@ -55,7 +55,7 @@ class Partition(msgspec.Struct, frozen=True, gc=False):
 
 
 class Verdict(NamedTuple):
-    """What a choice thought of one partition.
+    """What a choice thought of one volume.
 
     ``cost`` is in seconds (finish), files (count) or places after the turn (round-robin); None means that it
     was no candidate, and ``why`` says for what reason.
@@ -66,7 +66,7 @@ class Verdict(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The partition chosen, None if there was no candidate, and a verdict for each.
+    """The volume chosen, None if there was no candidate, and a verdict for each.
 
     ``is_measured``: some speed is known; without any the costs of ``FINISH`` are bytes.
     """
@@ -78,19 +78,19 @@ class Choice(NamedTuple):
 
 
 def finish_s(load_bytes: int, batch_bytes: int, speed_bps: float) -> float:
-    """Seconds until a partition would have finished what it bears and the batch."""
+    """Seconds until a volume would have finished what it bears and the batch."""
     return (load_bytes + batch_bytes) / speed_bps
 
 
-def speeds_of(partitions: Sequence[Partition]) -> list[float]:
+def speeds_of(volumes: Sequence[VolumeState]) -> list[float]:
     """Each one's speed: for one that was not measured the mean of those that were, or 1.0 if none was."""
-    known = [partition.speed_bps for partition in partitions if partition.speed_bps > 0]
+    known = [volume.speed_bps for volume in volumes if volume.speed_bps > 0]
     mean = fsum(known) / len(known) if known else 1.0
-    return [partition.speed_bps if partition.speed_bps > 0 else mean for partition in partitions]
+    return [volume.speed_bps if volume.speed_bps > 0 else mean for volume in volumes]
 
 
 def choose(
-    partitions: Sequence[Partition],
+    volumes: Sequence[VolumeState],
     size_bytes: int,
     count: int,  # noqa: ARG001 - adds the same to each, whatever the mode
     *,
@@ -102,34 +102,34 @@ def choose(
 
     No candidates are: those out of use, those in ``without`` and those without room for this batch.
     """
-    speeds = speeds_of(partitions)
+    speeds = speeds_of(volumes)
     verdicts: list[Verdict] = []
     best: int | None = None
     least = 0.0
-    for index, partition in enumerate(partitions):
-        why = _objection(partition, size_bytes, refused=index in without)
+    for index, volume in enumerate(volumes):
+        why = _objection(volume, size_bytes, refused=index in without)
         if why:
             verdicts.append(Verdict(None, why))
             continue
         match mode:
             case Mode.FINISH:
-                cost = finish_s(partition.load_bytes, size_bytes, speeds[index])
+                cost = finish_s(volume.load_bytes, size_bytes, speeds[index])
             case Mode.COUNT:
-                cost = float(partition.load_count)
+                cost = float(volume.load_count)
             case Mode.ROUND_ROBIN:
-                cost = float((index - turn) % len(partitions))
+                cost = float((index - turn) % len(volumes))
         verdicts.append(Verdict(cost, ""))
         if best is None or cost < least:
             best, least = index, cost
-    return Choice(best, tuple(verdicts), mode, any(partition.speed_bps > 0 for partition in partitions))
+    return Choice(best, tuple(verdicts), mode, any(volume.speed_bps > 0 for volume in volumes))
 
 
-def _objection(partition: Partition, size_bytes: int, *, refused: bool) -> str:
-    if not partition.usable:
+def _objection(volume: VolumeState, size_bytes: int, *, refused: bool) -> str:
+    if not volume.usable:
         return OUT_OF_USE
     if refused:
         return REFUSED
-    if partition.room_bytes is not None and partition.load_bytes + size_bytes > partition.room_bytes:
+    if volume.room_bytes is not None and volume.load_bytes + size_bytes > volume.room_bytes:
         return NO_ROOM
     return ""
 
@@ -142,7 +142,7 @@ def explain(choice: Choice, names: Sequence[str]) -> str:
         if index != choice.index
     )
     if choice.index is None:
-        return f"nowhere: {others}" if others else "nowhere: there is no partition"
+        return f"nowhere: {others}" if others else "nowhere: there is no volume"
     chosen = _short(choice.verdicts[choice.index], choice)
     if choice.mode is Mode.FINISH:
         chosen = f"done in {chosen}" if choice.is_measured else f"{chosen} with it, no speed is known yet"
@@ -161,16 +161,16 @@ def _short(verdict: Verdict, choice: Choice) -> str:
             return "its turn" if verdict.cost == 0 else f"{verdict.cost:.0f} after the turn"
 
 
-def spread(sizes: Sequence[int], partitions: int) -> list[int]:
-    """The partition of each size when all are known beforehand: the largest first, each to the least bytes.
+def spread(sizes: Sequence[int], volumes: int) -> list[int]:
+    """The volume of each size when all are known beforehand: the largest first, each to the least bytes.
 
-    Equal sizes keep their order; the lowest index on ties. The largest load is at most 4/3 - 1/(3 partitions)
+    Equal sizes keep their order; the lowest index on ties. The largest load is at most 4/3 - 1/(3 volumes)
     of the least possible (R. Graham, "Bounds on multiprocessing timing anomalies", 1969, theorem 2). Raises
-    ValueError if there is no partition.
+    ValueError if there is no volume.
     """
-    if partitions < 1:
-        raise ValueError("there is no partition to spread over")
-    loads = [(0, index) for index in range(partitions)]
+    if volumes < 1:
+        raise ValueError("there is no volume to spread over")
+    loads = [(0, index) for index in range(volumes)]
     homes = [0] * len(sizes)
     for item in sorted(range(len(sizes)), key=sizes.__getitem__, reverse=True):
         load, index = loads[0]
@@ -180,5 +180,5 @@ def spread(sizes: Sequence[int], partitions: int) -> list[int]:
 
 
 def most_loaded(loads: Sequence[int]) -> int:
-    """The partition to relieve: the largest load, the lowest index on ties. Raises ValueError without any."""
+    """The volume to relieve: the largest load, the lowest index on ties. Raises ValueError without any."""
     return max(range(len(loads)), key=loads.__getitem__)

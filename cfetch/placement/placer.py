@@ -1,10 +1,10 @@
 """The state of one placement: which batch waits, is queued or is being written, and where. Pure.
 
-A batch goes through three states. It *waits* until a partition is chosen; it is *queued* there until the
-partition has a free place; it is *started* until it is written. It is never divided. Its load is counted at
+A batch goes through three states. It *waits* until a volume is chosen; it is *queued* there until the
+volume has a free place; it is *started* until it is written. It is never divided. Its load is counted at
 assignment and undone at every way back: the loads are those of the unfinished assigned batches, always.
 
-A partition is usable while its breaker is closed, and one failure opens it. After the pause one probe is let
+A volume is usable while its breaker is closed, and one failure opens it. After the pause one probe is let
 through: a small batch, whose end decides.
 
 Times are passed in and never go back. Called in rounds: tell what happened, ``assign``, ``begin`` for each
@@ -22,7 +22,7 @@ from typing import NamedTuple
 import msgspec
 
 from cfetch.breaker import CLOSED, Breaker, Position
-from cfetch.placement.chooser import NO_ROOM, Choice, Mode, Partition, choose, finish_s, speeds_of
+from cfetch.placement.chooser import NO_ROOM, Choice, Mode, VolumeState, choose, finish_s, speeds_of
 
 __all__ = ["EVIDENCE", "RETRY_S", "Overdue", "Placed", "Placer", "Unplaceable", "View"]
 
@@ -36,17 +36,17 @@ SMALLEST = attrgetter("size_bytes", "arrival")
 
 
 class Unplaceable(ValueError):
-    """A batch that no partition can ever take. The message is for a person."""
+    """A batch that no volume can ever take. The message is for a person."""
 
 
 class Placed(NamedTuple):
-    """A batch has a partition. ``why`` is a few words; ``choice`` is there if all were compared.
+    """A batch has a volume. ``why`` is a few words; ``choice`` is there if all were compared.
 
-    ``stolen_from``: whose queue it was in. ``probe``: it decides whether the partition is used again.
+    ``stolen_from``: whose queue it was in. ``probe``: it decides whether the volume is used again.
     """
 
     batch: int
-    partition: int
+    volume: int
     why: str
     choice: Choice | None
     stolen_from: int | None = None
@@ -54,7 +54,7 @@ class Placed(NamedTuple):
 
 
 class Overdue(NamedTuple):
-    """A batch was given up. ``reasons``: what each partition said last, by its index."""
+    """A batch was given up. ``reasons``: what each volume said last, by its index."""
 
     batch: int
     why: str
@@ -62,7 +62,7 @@ class Overdue(NamedTuple):
 
 
 class View(msgspec.Struct, frozen=True, gc=False):
-    """What a person may see of one partition. ``queued`` and ``running`` are numbers of batches."""
+    """What a person may see of one volume. ``queued`` and ``running`` are numbers of batches."""
 
     load_bytes: int
     load_count: int
@@ -77,7 +77,7 @@ class View(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(slots=True, eq=False)
 class _Batch:
-    """An unfinished batch. Its deadline runs from ``since_s`` (inf: it does not). ``at``: its partition."""
+    """An unfinished batch. Its deadline runs from ``since_s`` (inf: it does not). ``at``: its volume."""
 
     number: int
     size_bytes: int
@@ -94,8 +94,8 @@ class _Batch:
 
 
 @dataclass(slots=True, eq=False)
-class _Partition:
-    """One partition. ``queued`` is in the order of assignment; ``probe``: the batch that decides, if any."""
+class _Volume:
+    """One volume. ``queued`` is in the order of assignment; ``probe``: the batch that decides, if any."""
 
     breaker: Breaker = CLOSED
     evidence: int = 0
@@ -112,8 +112,8 @@ class _Partition:
     def usable(self) -> bool:
         return self.breaker.position is Position.CLOSED
 
-    def known(self) -> Partition:
-        return Partition(self.load_bytes, self.load_count, self.speed_bps, self.room_bytes, self.usable)
+    def known(self) -> VolumeState:
+        return VolumeState(self.load_bytes, self.load_count, self.speed_bps, self.room_bytes, self.usable)
 
     def has_room(self, size_bytes: int, *, empty: bool = False) -> bool:
         """Whether so much fits beside what it bears, or would if it bore nothing."""
@@ -121,16 +121,16 @@ class _Partition:
 
 
 class Placer:
-    """Places batches on ``partitions`` partitions. ``deadline_s``: how long a batch may be without a place.
+    """Places batches on ``volumes`` volumes. ``deadline_s``: how long a batch may be without a place.
 
     The deadline of a batch runs while it waits, while it is queued as a probe, and while it is started and
-    nothing of it was taken. It does not run in the queue of a usable partition, nor while the batch waits for
+    nothing of it was taken. It does not run in the queue of a usable volume, nor while the batch waits for
     others to leave it room: neither is a want of places. It begins anew at the failure after ``taken``.
-    After it the batch is no probe any more: over the pauses of several partitions it would never end.
+    After it the batch is no probe any more: over the pauses of several volumes it would never end.
     """
 
-    def __init__(self, partitions: int, *, mode: Mode, deadline_s: float) -> None:
-        self._partitions = [_Partition() for _ in range(partitions)]
+    def __init__(self, volumes: int, *, mode: Mode, deadline_s: float) -> None:
+        self._volumes = [_Volume() for _ in range(volumes)]
         self._mode = mode
         self._deadline_s = deadline_s
         self._batches: dict[int, _Batch] = {}
@@ -138,76 +138,76 @@ class Placer:
         self._arrivals = 0
         self._turn = 0
 
-    # what is known of the partitions
+    # what is known of the volumes
 
     def room(self, p: int, room_bytes: int | None) -> None:
-        """Bytes that partition ``p`` can hold of all its unfinished batches together; None: unbounded."""
-        self._partitions[p].room_bytes = room_bytes
+        """Bytes that volume ``p`` can hold of all its unfinished batches together; None: unbounded."""
+        self._volumes[p].room_bytes = room_bytes
 
     def measured(self, p: int, size_bytes: int, seconds: float, *, weight: float = SMOOTHING) -> None:
-        """Partition ``p`` wrote ``size_bytes`` in ``seconds`` (more than 0) in which it was busy."""
-        partition = self._partitions[p]
+        """VolumeState ``p`` wrote ``size_bytes`` in ``seconds`` (more than 0) in which it was busy."""
+        volume = self._volumes[p]
         speed = size_bytes / seconds
-        known = partition.speed_bps
-        partition.speed_bps = known + weight * (speed - known) if known > 0 else speed
+        known = volume.speed_bps
+        volume.speed_bps = known + weight * (speed - known) if known > 0 else speed
 
     def straggled(self, p: int, now_s: float) -> bool:
-        """A file of partition ``p`` was far slower than the rest. True if that took ``p`` out of use.
+        """A file of volume ``p`` was far slower than the rest. True if that took ``p`` out of use.
 
-        The last usable partition, and one that is no worse than all others, stay. So do started batches.
+        The last usable volume, and one that is no worse than all others, stay. So do started batches.
         """
-        partition = self._partitions[p]
-        partition.evidence += 1
-        better = any(other.usable and other.evidence < partition.evidence for other in self._partitions)
-        if not partition.usable or partition.evidence < EVIDENCE or not better:
+        volume = self._volumes[p]
+        volume.evidence += 1
+        better = any(other.usable and other.evidence < volume.evidence for other in self._volumes)
+        if not volume.usable or volume.evidence < EVIDENCE or not better:
             return False
-        partition.reason = f"{partition.evidence} files in a row were far slower than the rest"
-        partition.breaker = partition.breaker.failed(now_s, threshold=1)
-        self._withdraw(partition, now_s)
+        volume.reason = f"{volume.evidence} files in a row were far slower than the rest"
+        volume.breaker = volume.breaker.failed(now_s, threshold=1)
+        self._withdraw(volume, now_s)
         return True
 
     def steady(self, p: int) -> None:
-        """A file of partition ``p`` was as fast as the rest."""
-        self._partitions[p].evidence = 0
+        """A file of volume ``p`` was as fast as the rest."""
+        self._volumes[p].evidence = 0
 
     def view(self, p: int) -> View:
-        """What is known of partition ``p``."""
-        partition = self._partitions[p]
+        """What is known of volume ``p``."""
+        volume = self._volumes[p]
         return View(
-            partition.load_bytes,
-            partition.load_count,
-            len(partition.queued),
-            len(partition.running),
-            partition.speed_bps,
-            partition.room_bytes,
-            partition.breaker.position,
-            partition.reason,
-            partition.breaker.until_s,
+            volume.load_bytes,
+            volume.load_count,
+            len(volume.queued),
+            len(volume.running),
+            volume.speed_bps,
+            volume.room_bytes,
+            volume.breaker.position,
+            volume.reason,
+            volume.breaker.until_s,
         )
 
     # batches come
 
     def wants_more(self, now_s: float) -> bool:  # noqa: ARG002 - as every other question
-        """Whether fewer batches are unstarted than partitions are usable (or than one)."""
-        unstarted = len(self._waiting) + sum(len(partition.queued) for partition in self._partitions)
-        return unstarted < max(1, sum(partition.usable for partition in self._partitions))
+        """Whether fewer batches are unstarted than volumes are usable (or than one)."""
+        unstarted = len(self._waiting) + sum(len(volume.queued) for volume in self._volumes)
+        return unstarted < max(1, sum(volume.usable for volume in self._volumes))
 
     def submit(
         self, batch: int, size_bytes: int, files: int, now_s: float, *, home: int | None = None
     ) -> None:
-        """A batch arrives. ``home``: the partition that holds something of it from an earlier run.
+        """A batch arrives. ``home``: the volume that holds something of it from an earlier run.
 
-        Raises Unplaceable if there is no partition, no file in the batch, or none has room for it even when
+        Raises Unplaceable if there is no volume, no file in the batch, or none has room for it even when
         empty; ValueError if the batch is already here.
         """
         if batch in self._batches:
             raise ValueError(f"batch {batch} is already here")
-        if not self._partitions:
+        if not self._volumes:
             raise Unplaceable("there is nowhere to put it: no destination was given")
         if files < 1:
             raise Unplaceable("the batch has no files")
-        rooms = [partition.room_bytes for partition in self._partitions if partition.room_bytes is not None]
-        if len(rooms) == len(self._partitions) and size_bytes > max(rooms):
+        rooms = [volume.room_bytes for volume in self._volumes if volume.room_bytes is not None]
+        if len(rooms) == len(self._volumes) and size_bytes > max(rooms):
             raise Unplaceable(f"no destination has room for its {size_bytes} bytes: the most is {max(rooms)}")
         arrived = _Batch(batch, size_bytes, files, home, self._arrivals, since_s=now_s)
         self._arrivals += 1
@@ -219,8 +219,8 @@ class Placer:
         for batch in self._waiting:
             if batch.since_s == inf:
                 batch.since_s = now_s
-        placed = [one for p in range(len(self._partitions)) if (one := self._probe(p, now_s)) is not None]
-        known = [partition.known() for partition in self._partitions]
+        placed = [one for p in range(len(self._volumes)) if (one := self._probe(p, now_s)) is not None]
+        known = [volume.known() for volume in self._volumes]
         waiting, self._waiting = self._waiting, []
         for batch in waiting:
             if now_s >= batch.retry_s:
@@ -235,11 +235,11 @@ class Placer:
                     batch.since_s = inf
                 continue
             self._queue(batch, chosen, now_s)
-            known[chosen.partition] = self._partitions[chosen.partition].known()
+            known[chosen.volume] = self._volumes[chosen.volume].known()
             placed.append(chosen)
         return placed
 
-    def _chosen(self, batch: _Batch, known: list[Partition]) -> Placed | None:
+    def _chosen(self, batch: _Batch, known: list[VolumeState]) -> Placed | None:
         home = self._open_home(batch)
         if home is not None:
             return Placed(batch.number, home, "part of it is there", None)
@@ -252,30 +252,30 @@ class Placer:
 
     def _open_home(self, batch: _Batch) -> int | None:
         home = batch.home
-        if home is None or not self._partitions[home].usable or not self._may_take(home, batch):
+        if home is None or not self._volumes[home].usable or not self._may_take(home, batch):
             return None
         return home
 
     def _lacks_only_room(self, batch: _Batch) -> bool:
         """Whether it would have a place if others were written."""
         return any(
-            partition.usable and p not in batch.refused and partition.has_room(batch.size_bytes, empty=True)
-            for p, partition in enumerate(self._partitions)
+            volume.usable and p not in batch.refused and volume.has_room(batch.size_bytes, empty=True)
+            for p, volume in enumerate(self._volumes)
         )
 
     def begin(self, p: int, now_s: float) -> Placed | None:
         """``p`` has a free place: its next queued batch, as it was placed, else a stolen one, else None."""
-        partition = self._partitions[p]
-        batch = next(iter(partition.queued.values()), None)
-        if batch is None and partition.usable:
+        volume = self._volumes[p]
+        batch = next(iter(volume.queued.values()), None)
+        if batch is None and volume.usable:
             batch = self._steal(p, now_s)
         if batch is None:
             return None
         assert batch.placed is not None
-        del partition.queued[batch.number]
-        partition.running[batch.number] = batch
-        if batch.number == partition.probe:
-            partition.breaker = partition.breaker.started()
+        del volume.queued[batch.number]
+        volume.running[batch.number] = batch
+        if batch.number == volume.probe:
+            volume.breaker = volume.breaker.started()
         else:
             batch.since_s += now_s - batch.queued_s
         return batch.placed
@@ -283,58 +283,58 @@ class Placer:
     # batches go
 
     def taken(self, batch: int) -> None:
-        """Its partition has durably taken something of it: its deadline begins anew at the next failure."""
+        """Its volume has durably taken something of it: its deadline begins anew at the next failure."""
         known = self._batches.get(batch)
         if known is not None and known.at is not None:
             known.taken = True
 
     def written(self, batch: int, now_s: float, *, of: int) -> bool:  # noqa: ARG002
         """``of`` wrote the batch. False: it was taken from it meanwhile, so discard what it wrote."""
-        partition = self._partitions[of]
-        if batch not in partition.running:
+        volume = self._volumes[of]
+        if batch not in volume.running:
             return False
-        if batch == partition.probe:
-            partition.breaker = CLOSED
-            partition.evidence = 0
-        self._unload(partition.running[batch])
+        if batch == volume.probe:
+            volume.breaker = CLOSED
+            volume.evidence = 0
+        self._unload(volume.running[batch])
         del self._batches[batch]
         return True
 
     def failed(self, batch: int, now_s: float, *, of: int, reason: str, no_room: bool = False) -> list[int]:
-        """Partition ``of`` could not write the batch, which waits again.
+        """VolumeState ``of`` could not write the batch, which waits again.
 
         Returns the unstarted batches that wait again because ``of`` is now out of use. ``no_room`` is no
-        fault of the partition: only this batch does not go there, until it has been ``RETRY_S`` without any
+        fault of the volume: only this batch does not go there, until it has been ``RETRY_S`` without any
         other place. A failure of a batch that was taken from ``of`` before changes nothing.
         """
-        partition = self._partitions[of]
-        known = partition.running.get(batch) or partition.queued.get(batch)
+        volume = self._volumes[of]
+        known = volume.running.get(batch) or volume.queued.get(batch)
         if known is None:
             return []
-        was_usable, was_probe = partition.usable, batch == partition.probe
-        partition.reason = reason
+        was_usable, was_probe = volume.usable, batch == volume.probe
+        volume.reason = reason
         self._wait(known, now_s)
         if no_room:
             known.refused |= {of}
             if was_probe:
-                partition.breaker = partition.breaker.unsure(now_s)
+                volume.breaker = volume.breaker.unsure(now_s)
             return []
         if was_usable or was_probe:  # else it was begun before the failure that is known already
-            partition.breaker = partition.breaker.started().failed(now_s, threshold=1)
-        return self._withdraw(partition, now_s) if was_usable else []
+            volume.breaker = volume.breaker.started().failed(now_s, threshold=1)
+        return self._withdraw(volume, now_s) if was_usable else []
 
-    def partition_failed(self, p: int, now_s: float, reason: str) -> list[int]:
-        """Partition ``p`` hangs or is gone: all its batches wait again. Returns those that had been started.
+    def volume_failed(self, p: int, now_s: float, reason: str) -> list[int]:
+        """Volume ``p`` hangs or is gone: all its batches wait again. Returns those that had been started.
 
         Where the pause was over, it is doubled as by a probe that failed.
         """
-        partition = self._partitions[p]
-        partition.reason = reason
-        if partition.breaker.opens_s(now_s) <= now_s:
-            partition.breaker = partition.breaker.started()
-        partition.breaker = partition.breaker.failed(now_s, threshold=1)
-        self._withdraw(partition, now_s)
-        started = list(partition.running.values())
+        volume = self._volumes[p]
+        volume.reason = reason
+        if volume.breaker.opens_s(now_s) <= now_s:
+            volume.breaker = volume.breaker.started()
+        volume.breaker = volume.breaker.failed(now_s, threshold=1)
+        self._withdraw(volume, now_s)
+        started = list(volume.running.values())
         for batch in started:
             self._wait(batch, now_s)
         return [batch.number for batch in started]
@@ -347,9 +347,9 @@ class Placer:
         if known.at is None:
             self._waiting.remove(known)
             return
-        partition = self._partitions[known.at]
-        if batch == partition.probe:  # it tells nothing, so another may follow at once
-            partition.breaker = partition.breaker.unsure(partition.breaker.until_s)
+        volume = self._volumes[known.at]
+        if batch == volume.probe:  # it tells nothing, so another may follow at once
+            volume.breaker = volume.breaker.unsure(volume.breaker.until_s)
         self._unload(known)
 
     def overdue(self, now_s: float) -> list[Overdue]:
@@ -365,18 +365,18 @@ class Placer:
         return now_s > batch.since_s + self._deadline_s
 
     def _said(self, batch: _Batch) -> tuple[str, ...]:
-        known = [partition.known() for partition in self._partitions]
+        known = [volume.known() for volume in self._volumes]
         choice = choose(known, batch.size_bytes, batch.files, mode=self._mode, without=batch.refused)
         lacks = [NO_ROOM * (verdict.why == NO_ROOM) for verdict in choice.verdicts]
-        said = zip((partition.reason for partition in self._partitions), lacks, strict=True)
+        said = zip((volume.reason for volume in self._volumes), lacks, strict=True)
         return tuple("; ".join(filter(None, each)) for each in said)
 
     def next_s(self, now_s: float) -> float:
         """When time alone makes a difference: a pause, a deadline or a refusal is over. ``inf``: never."""
         soonest = inf
-        for p, partition in enumerate(self._partitions):
-            if partition.breaker.position is Position.OPEN and self._candidate(p, now_s) is not None:
-                soonest = min(soonest, max(now_s, partition.breaker.until_s))
+        for p, volume in enumerate(self._volumes):
+            if volume.breaker.position is Position.OPEN and self._candidate(p, now_s) is not None:
+                soonest = min(soonest, max(now_s, volume.breaker.until_s))
         for batch in self._waiting:
             over_s = nextafter(batch.since_s + self._deadline_s, inf)  # at the deadline itself it is not over
             soonest = min(soonest, max(now_s, over_s), max(now_s, batch.retry_s))
@@ -390,14 +390,14 @@ class Placer:
     # the moves
 
     def _queue(self, batch: _Batch, placed: Placed, now_s: float) -> None:
-        partition = self._partitions[placed.partition]
-        batch.at = placed.partition
+        volume = self._volumes[placed.volume]
+        batch.at = placed.volume
         batch.placed = placed
         batch.queued_s = now_s
         batch.retry_s = inf
-        partition.queued[batch.number] = batch
-        partition.load_bytes += batch.size_bytes
-        partition.load_count += batch.files
+        volume.queued[batch.number] = batch
+        volume.load_bytes += batch.size_bytes
+        volume.load_count += batch.files
 
     def _unqueue(self, batch: _Batch, now_s: float) -> None:
         batch.since_s += now_s - batch.queued_s
@@ -405,37 +405,37 @@ class Placer:
 
     def _unload(self, batch: _Batch) -> None:
         assert batch.at is not None
-        partition = self._partitions[batch.at]
-        partition.queued.pop(batch.number, None)
-        partition.running.pop(batch.number, None)
-        partition.load_bytes -= batch.size_bytes
-        partition.load_count -= batch.files
-        if partition.probe == batch.number:
-            partition.probe = None
+        volume = self._volumes[batch.at]
+        volume.queued.pop(batch.number, None)
+        volume.running.pop(batch.number, None)
+        volume.load_bytes -= batch.size_bytes
+        volume.load_count -= batch.files
+        if volume.probe == batch.number:
+            volume.probe = None
         batch.at = None
         batch.placed = None
 
     def _wait(self, batch: _Batch, now_s: float) -> None:
-        """Back from its partition to its place in the order of arrival."""
+        """Back from its volume to its place in the order of arrival."""
         assert batch.at is not None
-        partition = self._partitions[batch.at]
+        volume = self._volumes[batch.at]
         if batch.taken:
             batch.taken = False
             batch.since_s = now_s
-        elif batch.number in partition.queued and batch.number != partition.probe:
+        elif batch.number in volume.queued and batch.number != volume.probe:
             batch.since_s += now_s - batch.queued_s
         self._unload(batch)
         insort(self._waiting, batch, key=ARRIVAL)
 
-    def _withdraw(self, partition: _Partition, now_s: float) -> list[int]:
-        queued = list(partition.queued.values())
+    def _withdraw(self, volume: _Volume, now_s: float) -> list[int]:
+        queued = list(volume.queued.values())
         for batch in queued:
             self._wait(batch, now_s)
         return [batch.number for batch in queued]
 
     def _probe(self, p: int, now_s: float) -> Placed | None:
-        partition = self._partitions[p]
-        if partition.breaker.position is not Position.OPEN or partition.breaker.opens_s(now_s) > now_s:
+        volume = self._volumes[p]
+        if volume.breaker.position is not Position.OPEN or volume.breaker.opens_s(now_s) > now_s:
             return None
         batch = self._candidate(p, now_s)
         if batch is None:
@@ -447,29 +447,29 @@ class Placer:
             self._unqueue(batch, now_s)
         placed = Placed(batch.number, p, "a probe after the pause", None, victim, probe=True)
         self._queue(batch, placed, now_s)
-        partition.probe = batch.number
+        volume.probe = batch.number
         return placed
 
     def _candidate(self, p: int, now_s: float) -> _Batch | None:
         """What may be the probe of ``p``: the smallest waiting batch, else the smallest queued elsewhere."""
-        if self._partitions[p].probe is not None:
+        if self._volumes[p].probe is not None:
             return None
         free = (
             batch for batch in self._waiting if self._may_take(p, batch) and not self._is_over(batch, now_s)
         )
         waiting = (batch for batch in free if self._open_home(batch) is None)
-        queued = (batch for victim in range(len(self._partitions)) for batch in self._movable(victim, p))
+        queued = (batch for victim in range(len(self._volumes)) for batch in self._movable(victim, p))
         return min(waiting, key=SMALLEST, default=None) or min(queued, key=SMALLEST, default=None)
 
     def _steal(self, p: int, now_s: float) -> _Batch | None:
         """The last batch it may take of the one that would be done last, if it would be done sooner here."""
-        speeds = speeds_of([partition.known() for partition in self._partitions])
-        stealable = ((q, next(self._movable(q, p), None)) for q in range(len(self._partitions)))
+        speeds = speeds_of([volume.known() for volume in self._volumes])
+        stealable = ((q, next(self._movable(q, p), None)) for q in range(len(self._volumes)))
         victims = [(q, last) for q, last in stealable if last is not None]
         if not victims:
             return None
         victim, batch = max(victims, key=lambda pair: self._cost(pair[0], 0, 0, speeds))
-        queued = reversed(self._partitions[victim].queued.values())
+        queued = reversed(self._volumes[victim].queued.values())
         behind = list(takewhile(lambda other: other is not batch, queued))
         behind_bytes = sum(other.size_bytes for other in behind)
         behind_files = sum(other.files for other in behind)
@@ -482,18 +482,18 @@ class Placer:
 
     def _cost(self, p: int, more_bytes: int, more_files: int, speeds: list[float]) -> float:
         """When ``p`` would be done with its load and so much more: seconds, or files in count mode."""
-        partition = self._partitions[p]
+        volume = self._volumes[p]
         if self._mode is Mode.COUNT:
-            return float(partition.load_count + more_files)
-        return finish_s(partition.load_bytes, more_bytes, speeds[p])
+            return float(volume.load_count + more_files)
+        return finish_s(volume.load_bytes, more_bytes, speeds[p])
 
     def _movable(self, victim: int, p: int) -> Iterator[_Batch]:
         """What ``p`` may take of another's queue, the last first: no probe, nothing that is at home there."""
-        partition = self._partitions[victim]
-        if victim == p or not partition.usable or self._mode is Mode.ROUND_ROBIN:
+        volume = self._volumes[victim]
+        if victim == p or not volume.usable or self._mode is Mode.ROUND_ROBIN:
             return iter(())
-        queued = reversed(partition.queued.values())
+        queued = reversed(volume.queued.values())
         return (batch for batch in queued if batch.home != victim and self._may_take(p, batch))
 
     def _may_take(self, p: int, batch: _Batch) -> bool:
-        return p not in batch.refused and self._partitions[p].has_room(batch.size_bytes)
+        return p not in batch.refused and self._volumes[p].has_room(batch.size_bytes)

@@ -20,7 +20,7 @@ from cfetch.wire.http import HttpTransport, Transport
 from cfetch.wire.network import Network
 from cfetch.wire.refresh import CommandRefresher, ManifestRefresher, StatementRefresher, UrlRefresher
 
-__all__ = ["Origin", "Renewal", "StatementApi"]
+__all__ = ["ManifestRef", "Renewal", "StatementApi"]
 
 
 class StatementApi:
@@ -60,7 +60,7 @@ class StatementApi:
         return lambda index: asyncio.run(ask(index))
 
 
-class Origin(NamedTuple):
+class ManifestRef(NamedTuple):
     """A manifest's name, the statement whose result it is, if any, and what its URLs are relative to."""
 
     manifest: str
@@ -86,9 +86,9 @@ class Renewal:
         self._stack = stack
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> ManifestRef:
         """What another process needs to make one like it."""
-        return Origin(self._manifest, self._statement_id, self._base_url)
+        return ManifestRef(self._manifest, self._statement_id, self._base_url)
 
     def refresher(self, settings: Settings, transport: Transport, clock: Clock) -> UrlRefresher | None:
         """The user's command first, then the statement's API, then the manifest's own URL."""

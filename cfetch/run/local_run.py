@@ -124,7 +124,7 @@ class Run:
             except LocalFault as fault:  # the metrics file cannot grow any more
                 pool.fail(fault)
 
-        lanes = self._volumes.lanes(
+        volumes = self._volumes.volumes(
             durable=self._settings.durability == "power",
             clock=clock,
             run_id=guard.run_id,
@@ -133,7 +133,7 @@ class Run:
         pool = Pool(
             self._plan,
             self._settings,
-            lanes,
+            volumes,
             transport,
             instant=guard.instant,
             clock=clock,
@@ -150,8 +150,8 @@ class Run:
         finally:
             self.learned = pool.learned()
             await transport.close()
-            for lane in lanes:
-                await lane.close()
+            for volume in volumes:
+                await volume.close()
         try:
             metrics.close()
         except LocalFault as fault:  # its last lines did not fit: said in the summary, not after it

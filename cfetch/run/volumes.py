@@ -1,4 +1,4 @@
-"""The destinations of a run: opened, staged in, and made into the lanes that the pool writes through."""
+"""The destinations of a run: opened, staged in, and made into the volumes that the pool writes through."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -7,12 +7,12 @@ from pathlib import Path
 from cfetch.clock import Clock
 from cfetch.errors import LocalFault
 from cfetch.manifest.entry import SafePath
-from cfetch.storage.directory import STATE_NAME, LocalVolume, local_fault
-from cfetch.storage.directory_volume import LocalLane
+from cfetch.storage.directory import STATE_NAME, Directory, local_fault
+from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.disk import GuardedDisk
 from cfetch.storage.object_store import ObjectStore
-from cfetch.storage.object_volume import ObjectLane
-from cfetch.storage.volume import Lane
+from cfetch.storage.object_volume import ObjectStoreVolume
+from cfetch.storage.volume import Volume
 from cfetch.timeline.attempts import ATTEMPTS, ELSEWHERE
 
 __all__ = ["Volumes"]
@@ -31,11 +31,11 @@ class Volumes:
     def __init__(self, roots: Sequence[str | Path], *, write_timeout_s: float) -> None:
         """``write_timeout_s``: how long an object store may take to answer."""
         self.roots = tuple(roots)
-        self.local: list[LocalVolume] = []
+        self.local: list[Directory] = []
         self.stores: list[str] = []
         self.refused: list[tuple[str, LocalFault]] = []
         self._timeout_s = write_timeout_s
-        self._order: list[LocalVolume | ObjectStore] = []
+        self._order: list[Directory | ObjectStore] = []
         try:
             for root in roots:
                 self._open(root, share=len(roots))
@@ -51,7 +51,7 @@ class Volumes:
                 self._order.append(ObjectStore(root, timeout_s=self._timeout_s))
                 self.stores.append(root)
             else:
-                volume = LocalVolume(root, share=share)
+                volume = Directory(root, share=share)
                 self.local.append(volume)
                 self._order.append(volume)
         except LocalFault as fault:
@@ -97,18 +97,22 @@ class Volumes:
                 volume.stage(staging)
             yield
 
-    def lanes(self, *, durable: bool, clock: Clock, run_id: str, confirm: Callable[[], None]) -> list[Lane]:
+    def volumes(
+        self, *, durable: bool, clock: Clock, run_id: str, confirm: Callable[[], None]
+    ) -> list[Volume]:
         """Made in the event loop. A single directory is written to by the loop, several by a thread each."""
-        lanes: list[Lane] = []
+        volumes: list[Volume] = []
         for one in self._order:
             if isinstance(one, ObjectStore):
-                lanes.append(ObjectLane(one, run_id=run_id, confirm=confirm, monotonic=clock.monotonic))
+                volumes.append(
+                    ObjectStoreVolume(one, run_id=run_id, confirm=confirm, monotonic=clock.monotonic)
+                )
             elif len(self._order) == 1:
-                lanes.append(LocalLane(one, durable=durable))
+                volumes.append(DirectoryVolume(one, durable=durable))
             else:
                 disk = GuardedDisk(str(one.root), clock.monotonic)
-                lanes.append(LocalLane(one, durable=durable, disk=disk))
-        return lanes
+                volumes.append(DirectoryVolume(one, durable=durable, disk=disk))
+        return volumes
 
     def close(self) -> None:
         """Remove what is empty of ours, and give the descriptors back."""

@@ -42,7 +42,7 @@ from cfetch.report.metrics import MetricsFile
 from cfetch.report.summary import Tally
 from cfetch.report.tracing import tracing_listener
 from cfetch.report.wasted_bytes import wasted_bytes
-from cfetch.run.fresh_links import Origin
+from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.local_run import Guard, noted_signals, started
 from cfetch.secret import printable
 from cfetch.spark.job import SETTINGS, call_off, driver_at, own_words, slots_of, start_job, unlike
@@ -87,7 +87,7 @@ class ClusterRun:
         state: Path,
         settings: Settings,
         *,
-        origin: Origin,
+        origin: ManifestRef,
         clock: Clock,
     ) -> None:
         self._plan = plan

@@ -61,13 +61,13 @@ def shares(sizes: Sequence[int], host_of: Sequence[int], *, pace: Pace, slots: i
             by_host.setdefault(host_of[entry], []).append(entry)
     small: list[list[int]] = []
     for entries in by_host.values():
-        lanes = lanes_for(sum(costs[one] for one in entries), len(entries), target)
-        if lanes == 1:
+        queues = queues_for(sum(costs[one] for one in entries), len(entries), target)
+        if queues == 1:
             small.append(entries)
             continue
-        found += dealt_to(entries, [costs[one] for one in entries], lanes)
+        found += dealt_to(entries, [costs[one] for one in entries], queues)
     loads = [sum(costs[one] for one in entries) for entries in small]
-    bins = lanes_for(sum(loads), sum(map(len, small)), target)
+    bins = queues_for(sum(loads), sum(map(len, small)), target)
     for hosts in dealt_to(list(range(len(small))), loads, bins) if small else []:
         found.append([entry for host in hosts for entry in small[host]])
     batch_of = array("I", bytes(4 * len(sizes)))
@@ -121,12 +121,12 @@ def target_s(total_s: float, slots: int) -> float:
     return max(SLACK * total_s / (rounds * slots), 1e-6)
 
 
-def lanes_for(cost: int, files: int, target: int) -> int:
+def queues_for(cost: int, files: int, target: int) -> int:
     return max(1, round(cost / target), -(-files // MOST_FILES))
 
 
-def dealt_to(items: Sequence[int], costs: Sequence[int], lanes: int) -> list[list[int]]:
-    dealt: list[list[int]] = [[] for _ in range(lanes)]
-    for item, lane in zip(items, spread(costs, lanes), strict=True):
-        dealt[lane].append(item)
+def dealt_to(items: Sequence[int], costs: Sequence[int], queues: int) -> list[list[int]]:
+    dealt: list[list[int]] = [[] for _ in range(queues)]
+    for item, queue in zip(items, spread(costs, queues), strict=True):
+        dealt[queue].append(item)
     return dealt

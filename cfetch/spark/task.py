@@ -41,11 +41,11 @@ from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.urls import host_of
-from cfetch.run.fresh_links import Origin, Renewal, StatementApi
+from cfetch.run.fresh_links import ManifestRef, Renewal, StatementApi
 from cfetch.spark.prepare.parts import Parts
 from cfetch.spark.work_file import Batch
-from cfetch.storage.directory import STATE_NAME, LocalVolume, local_fault
-from cfetch.storage.directory_volume import LocalLane
+from cfetch.storage.directory import STATE_NAME, Directory, local_fault
+from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.timeline.attempts import ATTEMPTS
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import network_of
@@ -71,7 +71,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings
     headers: Headers
     env: dict[str, str]
-    origin: Origin
+    origin: ManifestRef
     instant: str
     epoch: int
     root: str
@@ -257,7 +257,7 @@ async def _pool(work: Work, batch: Batch, copy: Copy, told: _Telling) -> LocalFa
     began_s = clock.monotonic() - max(0.0, clock.wall() - work.wall_start_s)
     try:
         directory = _own_directory(work, copy.task)
-        volume = LocalVolume(Path(work.root))
+        volume = Directory(Path(work.root))
     except LocalFault as fault:
         return fault
     network = network_of(settings, work.env)
@@ -274,7 +274,7 @@ async def _pool(work: Work, batch: Batch, copy: Copy, told: _Telling) -> LocalFa
         pool = Pool(
             cast("Plan", Listed(batch.entries, work.headers, backwards=copy.attempt > 0)),
             settings,
-            [LocalLane(volume, durable=settings.durability == "power")],
+            [DirectoryVolume(volume, durable=settings.durability == "power")],
             transport,
             instant=work.instant,
             clock=clock,

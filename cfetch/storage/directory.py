@@ -24,7 +24,7 @@ from cfetch.storage.flush import flush_file_system
 from cfetch.storage.leftovers import NOTE_SUFFIX, Leftover, leftovers_in
 from cfetch.storage.source_note import Source, set_source, source_of
 
-__all__ = ["STATE_NAME", "LocalVolume", "local_fault", "volume_fault"]
+__all__ = ["STATE_NAME", "Directory", "local_fault", "volume_fault"]
 
 STATE_NAME = ".cfetch"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -86,7 +86,7 @@ class _Held(NamedTuple):
     number: tuple[int, int]
 
 
-class LocalVolume:
+class Directory:
     """Raises LocalFault wherever the machine says no.
 
     ``lost_writes``: a flush has failed, so nothing that this run has written may be trusted; not even what

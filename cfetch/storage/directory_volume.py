@@ -6,35 +6,33 @@ from typing import cast
 
 from cfetch.errors import Blocked
 from cfetch.manifest.entry import Entry, SafePath
-from cfetch.storage import volume as lane
+from cfetch.storage import volume
 from cfetch.storage.batch_record import BatchRecord
-from cfetch.storage.directory import LocalVolume
+from cfetch.storage.directory import Directory
 from cfetch.storage.disk import GuardedDisk, InlineDisk
 from cfetch.storage.leftovers import BATCH
 from cfetch.storage.part import INLINE, Part, hash_and_close
-from cfetch.storage.publisher import Committer, Ended
+from cfetch.storage.publisher import Ended, Publisher
 from cfetch.storage.resume import identity
-from cfetch.storage.salvage import Kept
+from cfetch.storage.salvage import Salvage
 
-__all__ = ["LocalLane"]
+__all__ = ["DirectoryVolume"]
 
 
-class LocalLane:
-    """See ``lane.Lane``. ``disk`` carries out what touches the directory."""
+class DirectoryVolume:
+    """See ``volume.Volume``. ``disk`` carries out what touches the directory."""
 
-    def __init__(
-        self, volume: LocalVolume, *, durable: bool, disk: InlineDisk | GuardedDisk = INLINE
-    ) -> None:
+    def __init__(self, volume: Directory, *, durable: bool, disk: InlineDisk | GuardedDisk = INLINE) -> None:
         self.name = str(volume.root)
         self._volume = volume
         self._disk = disk
-        self._committer = Committer(volume, durable=durable, disk=disk)
-        self._kept: Kept | None = None
+        self._committer = Publisher(volume, durable=durable, disk=disk)
+        self._kept: Salvage | None = None
         self._marked: set[str] = set()
 
     async def open(self) -> None:
         """Reads the directories of dead runs. Raises VolumeFault."""
-        self._kept = await self._disk.call(lambda: Kept(self._volume, self._disk))
+        self._kept = await self._disk.call(lambda: Salvage(self._volume, self._disk))
 
     def part(self, entry: Entry) -> Part:
         """No file is made before the first byte."""
@@ -59,21 +57,21 @@ class LocalLane:
         found = await hash_and_close(descriptor, algorithm, entry.path, self._disk)
         return algorithm if found == entry.digest.hex else None
 
-    async def adopt(self, entry: Entry, part: lane.Part) -> None:
+    async def adopt(self, entry: Entry, part: volume.Part) -> None:
         """With what dead attempts at this plan have left."""
         if self._kept is not None:
             await self._kept.give(entry, cast("Part", part))
 
     def drop(self, entry: Entry) -> None:
-        """See ``Kept.drop``."""
+        """See ``Salvage.drop``."""
         if self._kept is not None:
             self._kept.drop(entry)
 
-    async def holds(self, batch: str, entries: Sequence[Entry]) -> lane.Holding:
+    async def holds(self, batch: str, entries: Sequence[Entry]) -> volume.Holding:
         """By its mark or its record, and by the sizes of what stands under the names."""
         return await self._disk.look(lambda: self._look(batch, entries))
 
-    def _look(self, batch: str, entries: Sequence[Entry]) -> lane.Holding:
+    def _look(self, batch: str, entries: Sequence[Entry]) -> volume.Holding:
         standing: list[int] = []
         other: list[int] = []
         blocked: dict[int, Blocked] = {}
@@ -86,7 +84,7 @@ class LocalLane:
             if size_bytes is not None:
                 (standing if entry.size_bytes in (size_bytes, None) else other).append(position)
         begun = self._kept is not None and batch in self._kept.homes
-        return lane.Holding(self._volume.has_record(batch), begun, standing, blocked, other)
+        return volume.Holding(self._volume.has_record(batch), begun, standing, blocked, other)
 
     def begin(self, batch: str) -> None:
         """An empty file among the parts."""
@@ -102,7 +100,7 @@ class LocalLane:
         if self._kept is not None:
             self._kept.unmark(batch)
 
-    def commit(self, parts: Sequence[lane.Part], ended: Ended, record: BatchRecord | None = None) -> None:
+    def commit(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:
         """In a group with others, where it is to be durable."""
         self._committer.add(cast("Sequence[Part]", parts), ended, record)
 
@@ -112,29 +110,29 @@ class LocalLane:
 
     @property
     def left_behind(self) -> int:
-        """See ``Committer.left_behind``."""
+        """See ``Publisher.left_behind``."""
         return self._committer.left_behind
 
-    def take_back(self, batch: str, parts: Sequence[lane.Part]) -> None:
+    def take_back(self, batch: str, parts: Sequence[volume.Part]) -> None:
         """Soon; what cannot be taken back stays, and no record vouches for it."""
         self._disk.tidy(lambda: self._volume.remove_record(batch))
         self._committer.take_back(cast("Sequence[Part]", parts))
 
     async def run(self) -> None:
-        """See ``Committer.run``."""
+        """See ``Publisher.run``."""
         await self._committer.run()
 
     def drain(self) -> None:
-        """See ``Committer.drain``."""
+        """See ``Publisher.drain``."""
         self._committer.drain()
 
     @property
     def is_full(self) -> bool:
-        """See ``Committer.is_full``."""
+        """See ``Publisher.is_full``."""
         return self._committer.is_full
 
     async def room(self) -> None:
-        """See ``Committer.room``."""
+        """See ``Publisher.room``."""
         await self._committer.room()
 
     async def free_bytes(self) -> int | None:

@@ -1,6 +1,6 @@
 """Which bytes of a file are held while several streams bring them: pure.
 
-A stream has a ``Stretch``: the bytes from its position to its end are taken. Its end may come nearer while it
+A stream has a ``Segment``: the bytes from its position to its end are taken. Its end may come nearer while it
 runs: another stream that was sent for what lies beyond (``join``) has begun to bring it, or has brought it.
 Until then both are sent for it, so one that never begins costs nothing. What is neither held nor taken is
 missing, and a stream that ends early gives back what it has not brought.
@@ -12,10 +12,10 @@ up; once it stands beyond the other, the other is over. Bytes that came twice ar
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 
-__all__ = ["Ranges", "Stretch"]
+__all__ = ["HeldRanges", "Segment"]
 
 
-class Stretch:
+class Segment:
     """The bytes from ``position`` to ``end`` (exclusive) are one stream's; it began at ``start``.
 
     ``is_owners``: of the worker that has the entry; the other streams help.
@@ -34,15 +34,15 @@ class Stretch:
         return self.end - self.position
 
     def __repr__(self) -> str:
-        return f"Stretch({self.start}:{self.position}:{self.end})"
+        return f"Segment({self.start}:{self.position}:{self.end})"
 
 
-class Ranges:
+class HeldRanges:
     """Of a file of ``size_bytes``, of which ``held`` is held: pairs of first byte and end, in order.
 
     ``held_bytes``: how many are held. ``twice_bytes``: how many came that were held before, or came beyond
-    the end of their stretch. ``out``: the stretches under way, in the order in which they joined.
-    ``on_over`` is told of a stretch that is over by what another one did: whoever reads for it can stop.
+    the end of their segment. ``out``: the segments under way, in the order in which they joined.
+    ``on_over`` is told of a segment that is over by what another one did: whoever reads for it can stop.
     ``on_cut`` is told of one that became shorter as others have begun: brought ``begun_bytes``.
     """
 
@@ -65,9 +65,9 @@ class Ranges:
         self.held_bytes = sum(end - start for start, end in self._held)
         self.twice_bytes = 0
         self.begun_bytes = 1
-        self.out: list[Stretch] = []
-        self.on_over: Callable[[Stretch], None] = lambda _: None
-        self.on_cut: Callable[[Stretch], None] = lambda _: None
+        self.out: list[Segment] = []
+        self.on_over: Callable[[Segment], None] = lambda _: None
+        self.on_cut: Callable[[Segment], None] = lambda _: None
 
     @property
     def held(self) -> tuple[tuple[int, int], ...]:
@@ -111,14 +111,14 @@ class Ranges:
             found.append((start, end))
         return found
 
-    def take_first(self) -> Stretch | None:
+    def take_first(self) -> Segment | None:
         """The first bytes that are missing, for the entry's owner; what it had before is given back."""
         for one in [one for one in self.out if one.is_owners]:
             self.give_back(one)
         missing = self.missing
         return self._join(*missing[0], is_owners=True) if missing else None
 
-    def join(self, start: int, end: int) -> Stretch:
+    def join(self, start: int, end: int) -> Segment:
         """One more stream is sent for these bytes; whoever was sent for them goes on until it has begun.
 
         Raises ValueError: there are no such bytes.
@@ -127,32 +127,32 @@ class Ranges:
             raise ValueError(f"no bytes from {start} to {end}")
         return self._join(start, end)
 
-    def overlap(self, stretch: Stretch) -> Stretch:
-        """A hedge: all that ``stretch`` has still to bring, once more. Raises ValueError: it is over."""
-        if stretch not in self.out or not stretch.left_bytes:
-            raise ValueError(f"{stretch} is over")
-        return self._join(stretch.position, stretch.end)
+    def overlap(self, segment: Segment) -> Segment:
+        """A hedge: all that ``segment`` has still to bring, once more. Raises ValueError: it is over."""
+        if segment not in self.out or not segment.left_bytes:
+            raise ValueError(f"{segment} is over")
+        return self._join(segment.position, segment.end)
 
-    def _join(self, start: int, end: int, *, is_owners: bool = False) -> Stretch:
-        stretch = Stretch(start, end, is_owners=is_owners)
-        self.out.append(stretch)
-        return stretch
+    def _join(self, start: int, end: int, *, is_owners: bool = False) -> Segment:
+        segment = Segment(start, end, is_owners=is_owners)
+        self.out.append(segment)
+        return segment
 
-    def advance(self, stretch: Stretch, size_bytes: int) -> None:
+    def advance(self, segment: Segment, size_bytes: int) -> None:
         """So many bytes have come for it and are written. Those beyond its end count as brought twice."""
-        surplus = max(0, size_bytes - stretch.left_bytes)
-        position = stretch.position + size_bytes - surplus
-        had_begun = self._has_begun(stretch)
-        new_bytes = sum(end - start for start, end in self.unheld(stretch.position, position))
+        surplus = max(0, size_bytes - segment.left_bytes)
+        position = segment.position + size_bytes - surplus
+        had_begun = self._has_begun(segment)
+        new_bytes = sum(end - start for start, end in self.unheld(segment.position, position))
         self.twice_bytes += size_bytes - new_bytes
         self.held_bytes += new_bytes
         if new_bytes:
-            self._hold(stretch.position, position)
-        stretch.position = position
-        if len(self.out) > 1 and self._has_begun(stretch) and not had_begun:
+            self._hold(segment.position, position)
+        segment.position = position
+        if len(self.out) > 1 and self._has_begun(segment) and not had_begun:
             self._yield()
         if len(self.out) > 1 or len(self._held) > 1:
-            self._shorten(stretch)
+            self._shorten(segment)
 
     def _yield(self) -> None:
         """Who was sent for what others have begun to bring, to its end, ends where they began."""
@@ -165,11 +165,11 @@ class Ranges:
                     self.on_cut(one)
                     break
 
-    def _has_begun(self, stretch: Stretch) -> bool:
-        brought_bytes = stretch.position - stretch.start
-        return brought_bytes >= self.begun_bytes or (brought_bytes > 0 and not stretch.left_bytes)
+    def _has_begun(self, segment: Segment) -> bool:
+        brought_bytes = segment.position - segment.start
+        return brought_bytes >= self.begun_bytes or (brought_bytes > 0 and not segment.left_bytes)
 
-    def _is_covered(self, start: int, end: int, by: list[Stretch]) -> bool:
+    def _is_covered(self, start: int, end: int, by: list[Segment]) -> bool:
         """Every byte is held, or one of these streams will bring it."""
         for first, last in self.unheld(start, end):
             at = first
@@ -180,8 +180,8 @@ class Ranges:
                 return False
         return True
 
-    def _shorten(self, by: Stretch) -> None:
-        """No stretch is to bring what ends held, or what a later one of the same bytes will bring sooner."""
+    def _shorten(self, by: Segment) -> None:
+        """No segment is to bring what ends held, or what a later one of the same bytes will bring sooner."""
         for number, one in enumerate(self.out):
             if not one.left_bytes:
                 continue
@@ -194,20 +194,20 @@ class Ranges:
             if not one.left_bytes and one is not by:
                 self.on_over(one)
 
-    def give_back(self, stretch: Stretch) -> None:
+    def give_back(self, segment: Segment) -> None:
         """Its stream has ended: what it has not brought is missing again. Harmless when repeated."""
-        if stretch in self.out:
-            self.out.remove(stretch)
-            stretch.end = stretch.position
+        if segment in self.out:
+            self.out.remove(segment)
+            segment.end = segment.position
 
-    def forget(self, stretch: Stretch) -> None:
+    def forget(self, segment: Segment) -> None:
         """What it has brought is not to be trusted; it is given back."""
-        self.give_back(stretch)
-        if stretch.start == stretch.position:
+        self.give_back(segment)
+        if segment.start == segment.position:
             return
         kept: list[tuple[int, int]] = []
         for start, end in self._held:
-            for first, last in ((start, min(end, stretch.start)), (max(start, stretch.position), end)):
+            for first, last in ((start, min(end, segment.start)), (max(start, segment.position), end)):
                 if first < last:
                     kept.append((first, last))
         self._held = kept

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from cfetch.errors import Corrupt, VolumeFault
 from cfetch.manifest.digests import Hash, new_hash
 from cfetch.manifest.entry import Digest, Entry
-from cfetch.storage.held_ranges import Ranges, Stretch
+from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.storage.object_store import PIECE_BYTES, About, ObjectStore, Upload, piece_bytes_for
 from cfetch.storage.resume import identity, proof_of
 from cfetch.storage.volume import Sink
@@ -25,7 +25,7 @@ MOST_UNSENT = 2  # pieces: one in the sender's hand, one that is ready when it c
 
 
 class Outlet(Protocol):
-    """What a part asks of its lane. ``line`` is done, with a fault, once the lane was abandoned."""
+    """What a part asks of its volume. ``line`` is done, with a fault, once the volume was abandoned."""
 
     store: ObjectStore
     run_id: str
@@ -33,7 +33,7 @@ class Outlet(Protocol):
     turns: asyncio.Semaphore
 
     async def ask(self, call: Callable[[], Awaitable[T]]) -> T:
-        """The answer of the store. Raises VolumeFault, also when the lane is abandoned."""
+        """The answer of the store. Raises VolumeFault, also when the volume is abandoned."""
 
     def tidy(self, step: Callable[[], Awaitable[None]]) -> object:
         """Carry out a step that only cleans up, whatever becomes of its part meanwhile."""
@@ -123,7 +123,7 @@ class _Sending:
 
 
 class ObjectPart:
-    """See ``lane.Part``. ``close`` keeps what is in memory, as long as that is little for the whole lane."""
+    """See ``volume.Part``. ``close`` keeps what is in memory, if that is little for the whole volume."""
 
     def __init__(self, outlet: Outlet, entry: Entry) -> None:
         self._outlet = outlet
@@ -140,18 +140,18 @@ class ObjectPart:
         self.position = 0
         self.validator: str | None = None
         self.total_bytes: int | None = None
-        self.stretch: Stretch | None = None
-        self.ranges: Ranges | None = None
+        self.segment: Segment | None = None
+        self.ranges: HeldRanges | None = None
 
     def can_open_up(self, size_bytes: int) -> bool:  # noqa: ARG002
         """It takes bytes in order only."""
         return False
 
-    def open_up(self, size_bytes: int) -> Ranges:
+    def open_up(self, size_bytes: int) -> HeldRanges:
         """Not to be asked for."""
         raise NotImplementedError
 
-    def writer(self, stretch: Stretch, *, same_source: bool = True) -> Sink:
+    def writer(self, segment: Segment, *, same_source: bool = True) -> Sink:
         """Not to be asked for."""
         raise NotImplementedError
 
@@ -159,7 +159,7 @@ class ObjectPart:
         """The hash has seen it all."""
 
     def release(self) -> None:
-        """Its stream has no stretch."""
+        """Its stream has no segment."""
 
     def _new_hash(self) -> Hash | None:
         return new_hash(self._entry.digest.algorithm) if self._entry.digest else None

@@ -16,7 +16,7 @@ import msgspec
 from cfetch.errors import Blocked, CfetchError, VolumeFault
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.secret import printable
-from cfetch.storage import volume as lane
+from cfetch.storage import volume
 from cfetch.storage.batch_record import BATCHES, BatchRecord
 from cfetch.storage.directory import STATE_NAME
 from cfetch.storage.object_part import ObjectPart
@@ -24,7 +24,7 @@ from cfetch.storage.object_store import MAX_KEY_BYTES, Found, ObjectStore
 from cfetch.storage.publisher import Ended
 from cfetch.storage.resume import identity
 
-__all__ = ["ObjectLane"]
+__all__ = ["ObjectStoreVolume"]
 
 T = TypeVar("T")
 BEGUN = f"{STATE_NAME}/begun"  # one empty object for each batch that is being staged
@@ -38,8 +38,8 @@ LONGEST_END_S = (
 )
 
 
-class ObjectLane:
-    """See ``lane.Lane``. Made and used in an event loop; ``monotonic`` is the run's clock.
+class ObjectStoreVolume:
+    """See ``volume.Volume``. Made and used in an event loop; ``monotonic`` is the run's clock.
 
     ``run_id`` is unique to this execution: only what it has put is ever deleted. ``confirm`` is the plan's
     guard: it raises CfetchError if the plan is not this run's any more, and then nothing is put or deleted.
@@ -99,7 +99,7 @@ class ObjectLane:
             return "size"
         return "size" if about.source in map(identity, (entry.url, *entry.mirrors)) else None
 
-    async def adopt(self, entry: Entry, part: lane.Part) -> None:
+    async def adopt(self, entry: Entry, part: volume.Part) -> None:
         """Nothing: an upload belongs to the process that began it."""
 
     def drop(self, entry: Entry) -> None:
@@ -110,12 +110,12 @@ class ObjectLane:
             return None
         return Blocked(f"its name, with the prefix, is longer than the {MAX_KEY_BYTES} bytes of a key")
 
-    async def holds(self, batch: str, entries: Sequence[Entry]) -> lane.Holding:
+    async def holds(self, batch: str, entries: Sequence[Entry]) -> volume.Holding:
         """By its mark or its record, and by the sizes of what stands under the names; a request for each."""
         obstacles = {n: self._obstacle(entry) for n, entry in enumerate(entries)}
         blocked = {n: error for n, error in obstacles.items() if error is not None}
         if self._was_empty:
-            return lane.Holding(blocked=blocked)
+            return volume.Holding(blocked=blocked)
         turns = asyncio.Semaphore(LOOKS_AT_A_TIME)
 
         async def look(key: str) -> Found | None:
@@ -129,7 +129,7 @@ class ObjectLane:
             for n, one in zip(free, found, strict=True)
             if one is not None and entries[n].size_bytes in (one.size_bytes, None)
         ]
-        return lane.Holding(record is not None, batch in self._begun, standing, blocked)
+        return volume.Holding(record is not None, batch in self._begun, standing, blocked)
 
     def begin(self, batch: str) -> None:
         """An empty object, soon: before anything of a batch that waits for it is to be seen."""
@@ -143,7 +143,7 @@ class ObjectLane:
             self._begun.discard(batch)
             self._in_turn(_mark_of(batch), partial(self._delete, _mark_of(batch)))
 
-    def commit(self, parts: Sequence[lane.Part], ended: Ended, record: BatchRecord | None = None) -> None:
+    def commit(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:
         """Beside others: each object is visible at once when it is complete."""
         own = cast("Sequence[ObjectPart]", parts)
         size = (len(own), sum(part.held_bytes for part in own))
@@ -198,7 +198,7 @@ class ObjectLane:
         """Not counted: what cannot be deleted was put whole, and the docs say so."""
         return 0
 
-    def take_back(self, batch: str, parts: Sequence[lane.Part]) -> None:
+    def take_back(self, batch: str, parts: Sequence[volume.Part]) -> None:
         """Soon: the record, and what this run has put."""
         self._in_turn(_record_of(batch), partial(self._delete, _record_of(batch)))
         for part in cast("Sequence[ObjectPart]", parts):
@@ -271,7 +271,7 @@ class ObjectLane:
         await asyncio.gather(*late, return_exceptions=True)
 
     async def ask(self, call: Callable[[], Awaitable[T]]) -> T:
-        """The store's answer. Raises VolumeFault, also when the lane is abandoned meanwhile."""
+        """The store's answer. Raises VolumeFault, also when the volume is abandoned meanwhile."""
         line = self.line
         asked = asyncio.ensure_future(call())
         either: list[asyncio.Future[Any]] = [asked, line]

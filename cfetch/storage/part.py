@@ -9,18 +9,18 @@ from cfetch.errors import Corrupt, LocalFault
 from cfetch.manifest.digests import Hash, new_hash
 from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.secret import printable
-from cfetch.storage.directory import LocalVolume, volume_fault
+from cfetch.storage.directory import Directory, volume_fault
 from cfetch.storage.disk import Disk, InlineDisk
-from cfetch.storage.held_ranges import Ranges, Stretch
+from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.storage.leftovers import Leftover, boot_id
 from cfetch.storage.part_file import PartFile
 from cfetch.storage.resume import WORTH_KEEPING_BYTES, Note, note_for, proof_of
-from cfetch.storage.segment_writer import StretchWriter
+from cfetch.storage.segment_writer import SegmentSink
 
 __all__ = ["INLINE", "Part", "hash_and_close"]
 
 INLINE = InlineDisk()
-MOST_NOTED = 200  # stretches in a note, which fits into what is read of one then; the others come again
+MOST_NOTED = 200  # segments in a note, which fits into what is read of one then; the others come again
 READ_BYTES = 1 << 20
 NOTE_EVERY_BYTES = 2 << 20  # in ranges: what kill -9 may cost of a file; a note is 0.1 ms, so 1 % at 200 MB/s
 READS_PER_TURN = 16  # 16 MiB, 10 ms: the hop to a thread costs nothing beside it, and a stop is prompt
@@ -65,7 +65,7 @@ class Part:
     A part whose entry has a hash needs nothing but its name to be gone on with by a later run; another one
     gets a note once it is ``WORTH_KEEPING_BYTES`` long (``resume``).
 
-    After ``open_up`` it is in ``ranges``: several streams bring it, each a ``Stretch``; the owner's goes
+    After ``open_up`` it is in ``ranges``: several streams bring it, each a ``Segment``; the owner's goes
     through ``write`` as before. The hash then covers what is held from the beginning on, or less, and
     ``catch_up`` reads the rest. What is held is not written again, so the hash has seen what the file has.
     """
@@ -84,12 +84,12 @@ class Part:
         "_volume",
         "position",
         "ranges",
-        "stretch",
+        "segment",
         "total_bytes",
         "validator",
     )
 
-    def __init__(self, volume: LocalVolume, entry: Entry, disk: Disk = INLINE) -> None:
+    def __init__(self, volume: Directory, entry: Entry, disk: Disk = INLINE) -> None:
         self._volume = volume
         self._disk = disk
         self._line = disk.line
@@ -101,8 +101,8 @@ class Part:
         self._hash = self._new_hash()
         self._hashed = 0  # in ranges: so many bytes the hash has seen
         self._unnoted_bytes = 0  # in ranges: held since the last note
-        self.ranges: Ranges | None = None
-        self.stretch: Stretch | None = None  # in ranges: the one that its owner brings
+        self.ranges: HeldRanges | None = None
+        self.segment: Segment | None = None  # in ranges: the one that its owner brings
         self.position = 0
         self.validator: str | None = None
         self.total_bytes: int | None = None  # as the reply stated from which the bytes came
@@ -113,8 +113,8 @@ class Part:
     def write(self, data: bytes) -> None:
         """Append. Raises LocalFault when the disk does not take it, or has not taken what came before."""
         if self.ranges is not None:
-            assert self.stretch is not None
-            self.write_at(self.stretch, data)
+            assert self.segment is not None
+            self.write_at(self.segment, data)
             return
         self.check()
         self._disk.do(self._file.append, data, size_bytes=len(data))
@@ -124,20 +124,20 @@ class Part:
         if self.position > WORTH_KEEPING_BYTES and not self._noted:
             self._note()
 
-    def write_at(self, stretch: Stretch, data: bytes) -> None:
-        """Take the next bytes of ``stretch``; those beyond its end are dropped. Raises LocalFault."""
+    def write_at(self, segment: Segment, data: bytes) -> None:
+        """Take the next bytes of ``segment``; those beyond its end are dropped. Raises LocalFault."""
         self.check()
-        ranges, offset = self.ranges, stretch.position
+        ranges, offset = self.ranges, segment.position
         if ranges is None:
             return
-        for start, end in ranges.unheld(offset, min(offset + len(data), stretch.end)):
+        for start, end in ranges.unheld(offset, min(offset + len(data), segment.end)):
             piece = data[start - offset : end - offset]
             self._disk.do(self._file.write_at, start, piece, size_bytes=len(piece))
             self._unnoted_bytes += len(piece)
             if self._hash is not None and start == self._hashed:
                 self._hash.update(piece)
                 self._hashed = end
-        ranges.advance(stretch, len(data))
+        ranges.advance(segment, len(data))
         self.position = ranges.held_bytes
         if self._unnoted_bytes >= NOTE_EVERY_BYTES:
             self._note_held()
@@ -164,39 +164,39 @@ class Part:
         is_well = self._file.fault is None and self._line.fault is None and not self._is_over
         return may_join and is_well and self.ranges is None and self.position < size_bytes
 
-    def open_up(self, size_bytes: int) -> Ranges:
+    def open_up(self, size_bytes: int) -> HeldRanges:
         """Let several streams bring it; the one under way goes on with all that is missing.
 
         Raises LocalFault.
         """
         assert self.can_open_up(size_bytes)
-        ranges = Ranges(size_bytes, [(0, self.position)] if self.position else ())
+        ranges = HeldRanges(size_bytes, [(0, self.position)] if self.position else ())
         self._disk.do(self._file.open_up, self._held_note(ranges))
         self._noted = self._may_note
         self._hashed = self.position
         self.total_bytes = size_bytes
         self.ranges = ranges
-        self.stretch = ranges.take_first()
+        self.segment = ranges.take_first()
         return ranges
 
-    def writer(self, stretch: Stretch, *, same_source: bool = True) -> StretchWriter:
-        """See ``lane.Part``."""
+    def writer(self, segment: Segment, *, same_source: bool = True) -> SegmentSink:
+        """See ``volume.Part``."""
         assert self.ranges is not None
-        return StretchWriter(self, self.ranges, stretch, self.validator if same_source else None)
+        return SegmentSink(self, self.ranges, segment, self.validator if same_source else None)
 
     def release(self) -> None:
-        """See ``lane.Sink``."""
-        if self.ranges is not None and self.stretch is not None:
-            self.ranges.give_back(self.stretch)
-            self.stretch = None
+        """See ``volume.Sink``."""
+        if self.ranges is not None and self.segment is not None:
+            self.ranges.give_back(self.segment)
+            self.segment = None
 
-    def forget(self, stretch: Stretch) -> None:
-        """What came for ``stretch`` is not to be trusted, and is missing again."""
-        if self.ranges is None or stretch.start == stretch.position:
+    def forget(self, segment: Segment) -> None:
+        """What came for ``segment`` is not to be trusted, and is missing again."""
+        if self.ranges is None or segment.start == segment.position:
             return
-        self.ranges.forget(stretch)
+        self.ranges.forget(segment)
         self.position = self.ranges.held_bytes
-        if stretch.start < self._hashed:
+        if segment.start < self._hashed:
             self._hash, self._hashed = self._new_hash(), 0
         self._note_held()
 
@@ -222,7 +222,7 @@ class Part:
         """A later run may go on with what is out of order."""
         return self._entry.digest is not None or (self.validator is not None and not self._mirrored)
 
-    def _held_note(self, ranges: Ranges) -> bytes | None:
+    def _held_note(self, ranges: HeldRanges) -> bytes | None:
         if not self._may_note:
             return None
         validator = None if self._mirrored else self.validator
@@ -244,7 +244,7 @@ class Part:
         if note is not None and note.identity == self._file.identity:
             self.validator = note.validator
         if note is not None and note.held and note.total_bytes:
-            self.ranges = Ranges(note.total_bytes, note.held)
+            self.ranges = HeldRanges(note.total_bytes, note.held)
             self.position, self.total_bytes = self.ranges.held_bytes, note.total_bytes
             if self.ranges.is_whole:
                 await self.catch_up()
@@ -271,7 +271,7 @@ class Part:
         self._hash = self._new_hash()
 
     def _leave_ranges(self) -> None:
-        ranges, self.ranges, self.stretch = self.ranges, None, None
+        ranges, self.ranges, self.segment = self.ranges, None, None
         self._hashed = self._unnoted_bytes = 0
         if ranges is not None:
             ranges.abandon()

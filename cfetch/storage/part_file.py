@@ -12,7 +12,7 @@ import os
 from cfetch.errors import LocalFault, VolumeFault
 from cfetch.manifest.entry import Entry
 from cfetch.secret import printable
-from cfetch.storage.directory import LocalVolume, volume_fault
+from cfetch.storage.directory import Directory, volume_fault
 from cfetch.storage.leftovers import IN_RANGES, Leftover, boot_id, in_ranges
 from cfetch.storage.resume import identity, part_name
 from cfetch.storage.source_note import Source
@@ -43,7 +43,7 @@ class PartFile:
         "lost",
     )
 
-    def __init__(self, volume: LocalVolume, entry: Entry, *, raises: bool) -> None:
+    def __init__(self, volume: Directory, entry: Entry, *, raises: bool) -> None:
         self._volume = volume
         self._entry = entry
         self._raises = raises

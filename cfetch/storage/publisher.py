@@ -19,11 +19,11 @@ import msgspec
 
 from cfetch.errors import Blocked, CfetchError, LocalFault
 from cfetch.storage.batch_record import BatchRecord
-from cfetch.storage.directory import LocalVolume
+from cfetch.storage.directory import Directory
 from cfetch.storage.disk import Disk
 from cfetch.storage.part import INLINE, Part
 
-__all__ = ["Committer", "Ended"]
+__all__ = ["Ended", "Publisher"]
 
 GROUP_S = 0.2  # what a file waits at most for others; four or five flushes a second
 GROUP_FILES = 1024  # a flush of so many small files takes well under a second, and so do their names
@@ -42,10 +42,10 @@ class _Pending(NamedTuple):
     record: BatchRecord | None
 
 
-class Committer:
+class Publisher:
     """Publishes parts. ``run`` is its task; after ``drain`` it ends when all is named, flushed and told."""
 
-    def __init__(self, volume: LocalVolume, *, durable: bool, disk: Disk = INLINE) -> None:
+    def __init__(self, volume: Directory, *, durable: bool, disk: Disk = INLINE) -> None:
         self._volume = volume
         self._disk = disk
         self._durable = durable

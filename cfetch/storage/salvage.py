@@ -7,23 +7,23 @@ from functools import partial
 import msgspec
 
 from cfetch.manifest.entry import Entry
-from cfetch.storage.directory import LocalVolume
+from cfetch.storage.directory import Directory
 from cfetch.storage.disk import Disk
 from cfetch.storage.leftovers import BATCH, IN_RANGES, Leftover, boot_id
 from cfetch.storage.part import INLINE, Part
 from cfetch.storage.resume import Note, fits, part_name, read_note
 
-__all__ = ["Kept"]
+__all__ = ["Salvage"]
 
 
-class Kept:
+class Salvage:
     """As many as dead runs had under way and waiting; each is used at most once.
 
     Raises:
         LocalFault: what dead runs had published cannot be made durable.
     """
 
-    def __init__(self, volume: LocalVolume, disk: Disk = INLINE) -> None:
+    def __init__(self, volume: Directory, disk: Disk = INLINE) -> None:
         self._volume = volume
         self._disk = disk
         self._found: defaultdict[str, list[tuple[Leftover, Note | None]]] = defaultdict(list)

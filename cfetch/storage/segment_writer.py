@@ -2,36 +2,36 @@
 
 from typing import TYPE_CHECKING
 
-from cfetch.storage.held_ranges import Ranges, Stretch
+from cfetch.storage.held_ranges import HeldRanges, Segment
 
 if TYPE_CHECKING:
     from cfetch.storage.part import Part
 
-__all__ = ["StretchWriter"]
+__all__ = ["SegmentSink"]
 
 
-class StretchWriter:
-    """See ``lane.Sink``. What this stream meets concerns its stretch only, never the part as a whole."""
+class SegmentSink:
+    """See ``volume.Sink``. What this stream meets concerns its segment only, never the part as a whole."""
 
-    __slots__ = ("_part", "_ranges", "_stretch", "stretch", "total_bytes", "validator")
+    __slots__ = ("_part", "_ranges", "_segment", "segment", "total_bytes", "validator")
 
-    def __init__(self, part: "Part", ranges: Ranges, stretch: Stretch, validator: str | None) -> None:
+    def __init__(self, part: "Part", ranges: HeldRanges, segment: Segment, validator: str | None) -> None:
         """``validator``: of the bytes that are there, if this stream's must have the same."""
         self._part = part
         self._ranges = ranges
-        self._stretch = stretch
-        self.stretch: Stretch | None = stretch
+        self._segment = segment
+        self.segment: Segment | None = segment
         self.validator = validator
         self.total_bytes: int | None = ranges.size_bytes
 
     @property
     def position(self) -> int:
         """Of the next byte."""
-        return self._stretch.position
+        return self._segment.position
 
     def write(self, data: bytes) -> None:
         """See ``Part.write_at``."""
-        self._part.write_at(self._stretch, data)
+        self._part.write_at(self._segment, data)
 
     @property
     def must_wait(self) -> bool:
@@ -44,8 +44,8 @@ class StretchWriter:
 
     def restart(self) -> None:
         """Forget what this stream has brought; the others' bytes stay."""
-        self._part.forget(self._stretch)
+        self._part.forget(self._segment)
 
     def release(self) -> None:
         """What has not come is missing again."""
-        self._ranges.give_back(self._stretch)
+        self._ranges.give_back(self._segment)

@@ -1,7 +1,7 @@
 """A volume as the pool sees it: where entries stand, where parts are written, how they get their names.
 
-A lane is of one of two kinds: ``local_lane`` for a directory, ``object_lane`` for an object store. The pool
-asks no volume anything but through its lane, and knows no other difference between them.
+A volume is of one of two kinds: ``local_lane`` for a directory, ``object_lane`` for an object store. The pool
+asks no volume anything but through its volume, and knows no other difference between them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,10 +10,10 @@ from typing import NamedTuple, Protocol
 from cfetch.errors import Blocked
 from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.storage.batch_record import BatchRecord
-from cfetch.storage.held_ranges import Ranges, Stretch
+from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.storage.publisher import Ended
 
-__all__ = ["Holding", "Lane", "Part", "Sink"]
+__all__ = ["Holding", "Part", "Sink", "Volume"]
 
 
 class Holding(NamedTuple):
@@ -33,14 +33,14 @@ class Holding(NamedTuple):
 class Sink(Protocol):
     """Where one stream's bytes go. ``validator`` is the strong ETag under which they came.
 
-    ``stretch``: None while bytes come in order, from ``position`` to the end of the file; else they go where
+    ``segment``: None while bytes come in order, from ``position`` to the end of the file; else they go where
     it stands, and no further than to its end. A sink may get one while its stream runs. ``total_bytes``: the
     file's size, as far as replies have stated it.
     """
 
     validator: str | None
     total_bytes: int | None
-    stretch: Stretch | None
+    segment: Segment | None
 
     @property
     def position(self) -> int:
@@ -60,7 +60,7 @@ class Sink(Protocol):
         """Forget what came: all of the file, but for a stream that helps only what this stream brought."""
 
     def release(self) -> None:
-        """The stream is over: of its stretch, if it has one, the rest is missing again. May be repeated."""
+        """The stream is over: of its segment, if it has one, the rest is missing again. May be repeated."""
 
 
 class Part(Sink, Protocol):
@@ -69,16 +69,16 @@ class Part(Sink, Protocol):
     ``position`` is the number of bytes held. ``ranges``: None while they come in order.
     """
 
-    ranges: Ranges | None
+    ranges: HeldRanges | None
 
     def can_open_up(self, size_bytes: int) -> bool:
         """Whether several streams may bring it from now on, if it is a file of ``size_bytes``."""
 
-    def open_up(self, size_bytes: int) -> Ranges:
-        """Let them; the stream under way goes on with a stretch of its own. Raises LocalFault."""
+    def open_up(self, size_bytes: int) -> HeldRanges:
+        """Let them; the stream under way goes on with a segment of its own. Raises LocalFault."""
 
-    def writer(self, stretch: Stretch, *, same_source: bool = True) -> Sink:
-        """Where a stream that helps brings ``stretch``; its owner's goes to the part itself.
+    def writer(self, segment: Segment, *, same_source: bool = True) -> Sink:
+        """Where a stream that helps brings ``segment``; its owner's goes to the part itself.
 
         ``same_source``: from where the other bytes came, so their ETag must be the same; from elsewhere only
         bytes are joined that the manifest's hash will prove.
@@ -106,7 +106,7 @@ class Part(Sink, Protocol):
         """Remove what is there; harmless after it was published."""
 
 
-class Lane(Protocol):
+class Volume(Protocol):
     """Raises VolumeFault wherever the volume says no, or does not answer."""
 
     name: str

@@ -1,6 +1,6 @@
 """The adapter to aiohttp, and the only place where its exceptions are seen.
 
-Two lanes: ``pooled`` connections for ordinary attempts, and ``fresh`` ones, never from a pool and with a new
+Two kinds: ``pooled`` connections for ordinary attempts, and ``fresh`` ones, never from a pool and with a new
 DNS lookup, for an attempt that replaces a straggler: a slow connection that goes back to a pool would be met
 again (Amazon S3 performance guidelines, "Timeouts and retries for latency-sensitive applications").
 

@@ -18,7 +18,7 @@ from cfetch.bench.origin import Origin
 from cfetch.config.settings import Settings
 from cfetch.errors import LocalFault
 from cfetch.report.metrics import MetricsFile
-from cfetch.storage.directory import LocalVolume
+from cfetch.storage.directory import Directory
 from tests.engine.drive import tree
 
 CANARY = "CANARY0123456789"
@@ -323,7 +323,7 @@ def test_only_what_is_missing_needs_room(in_place, monkeypatch, free, size, fits
     """A full disk does not stop a run over a tree that is whole."""
     path, settings = in_place
     Path(path).write_text(Path(path).read_text().replace("10", str(size)))
-    monkeypatch.setattr(LocalVolume, "free_bytes", lambda _: free)
+    monkeypatch.setattr(Directory, "free_bytes", lambda _: free)
     refused = nullcontext() if fits else pytest.raises(LocalFault, match="11 more bytes")
     with refused, prepare(path, settings, env={}) as prepared:
         assert prepared.preview().files == 1

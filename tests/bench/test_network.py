@@ -103,7 +103,7 @@ def test_changes_hold_from_their_start_until_their_end(host, now_s, factor):
 
 
 def test_files_are_shared_out_evenly_all_along():
-    """By the stated shares, in every stretch of the manifest."""
+    """By the stated shares, in every segment of the manifest."""
     network = Network(hosts=(HostShare(share=2), HostShare(), HostShare(share=0)))
     for start in (0, 500, 123_456):
         found = [host_of(network, index) for index in range(start, start + 300)]

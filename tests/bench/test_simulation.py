@@ -19,7 +19,7 @@ from cfetch.bench.scenario_file import find_scenario
 from cfetch.bench.simulation.compare import SimulationOptions, compare, run
 from cfetch.bench.simulation.plan import SimPlan
 from cfetch.bench.simulation.play import POLICIES, settings_of, simulate
-from cfetch.bench.simulation.volume import SimLane
+from cfetch.bench.simulation.volume import SimVolume
 from cfetch.cli.bench import bench
 from cfetch.clock import run_virtual
 from cfetch.errors import CfetchError, UsageError
@@ -155,19 +155,19 @@ def test_a_volume_takes_what_it_can_and_then_they_wait():
 
     async def scene():
         now = asyncio.get_running_loop().time
-        lane, ended = SimLane("v", float(mib)), []
-        part = lane.part(SimPlan(scenario((1, 1))).entry(0))
+        volume, ended = SimVolume("v", float(mib)), []
+        part = volume.part(SimPlan(scenario((1, 1))).entry(0))
         part.write(bytes(16 * mib))
         waits = [part.must_wait]
         part.write(bytes(8 * mib))
         waits.append(part.must_wait)
         await part.room()
-        found = [now(), lane.written_bytes, lane.is_behind]
-        running = asyncio.ensure_future(lane.run())
-        lane.commit([part], lambda error: ended.append((error, now())))
-        lane.drain()
+        found = [now(), volume.written_bytes, volume.is_behind]
+        running = asyncio.ensure_future(volume.run())
+        volume.commit([part], lambda error: ended.append((error, now())))
+        volume.drain()
         await running
-        return waits, found, ended, (lane.done_files, lane.done_bytes, lane.is_behind)
+        return waits, found, ended, (volume.done_files, volume.done_bytes, volume.is_behind)
 
     waits, found, ended, done = run_virtual(scene())
     assert waits == [False, True]
@@ -180,28 +180,28 @@ def test_several_streams_write_one_part():
     """Each ends early, so the rest is missing again; what comes beyond an end is not written."""
 
     async def scene():
-        lane = SimLane("v")
-        part = lane.part(SimPlan(scenario((1, 1))).entry(0))
+        volume = SimVolume("v")
+        part = volume.part(SimPlan(scenario((1, 1))).entry(0))
         assert not part.can_open_up(100)  # no ETag yet
         part.validator = '"e"'
         part.write(bytes(10))
         ranges = part.open_up(100)
-        assert part.stretch is not None
-        other = part.writer(split(ranges, part.stretch, 60))
+        assert part.segment is not None
+        other = part.writer(split(ranges, part.segment, 60))
         other.write(bytes(15))
         other.release()
         part.write(bytes(40))
         part.release()
         assert (part.position, ranges.missing) == (65, [(50, 60), (75, 100)])
         for wanted in (10, 25):
-            stretch = ranges.take_first()
-            assert stretch is not None
-            assert stretch.left_bytes == wanted
-            last = part.writer(stretch)
-            assert last.stretch is stretch
+            segment = ranges.take_first()
+            assert segment is not None
+            assert segment.left_bytes == wanted
+            last = part.writer(segment)
+            assert last.segment is segment
             last.write(bytes(30))
             last.release()
-        return part.position, ranges.is_whole, ranges.twice_bytes, lane._taken
+        return part.position, ranges.is_whole, ranges.twice_bytes, volume._taken
 
     assert run_virtual(scene()) == (100, True, 25, 100)
 

@@ -12,11 +12,11 @@ import pytest
 
 from cfetch.bench.content import Synthetic
 from cfetch.storage import part as part_module
-from cfetch.storage.directory import LocalVolume
+from cfetch.storage.directory import Directory
 from cfetch.storage.leftovers import useful_parts
 from cfetch.storage.part import Part
 from cfetch.storage.resume import read_note
-from cfetch.storage.salvage import Kept
+from cfetch.storage.salvage import Salvage
 from tests.crash.process import command, ended, started
 from tests.crash.scene import MIB, Job, Scene, serving
 from tests.engine.drive import entry_of, split, tree
@@ -27,20 +27,20 @@ KILLED = 137
 
 
 def bring_it(root):
-    """A whole file in three stretches, one of them twice, with notes as it goes on."""
+    """A whole file in three segments, one of them twice, with notes as it goes on."""
     part_module.NOTE_EVERY_BYTES = 30_000
-    volume = LocalVolume(root, "attempts/i/0")
+    volume = Directory(root, "attempts/i/0")
     part = Part(volume, entry_of(0, "a", DATA))
     part.validator = '"v1"'
     part.write(DATA[:20_000])
     ranges = part.open_up(len(DATA))
-    own = part.stretch
+    own = part.segment
     assert own is not None
     out = [own, split(ranges, own, 130_000), split(ranges, own, 60_000)]
     out.append(ranges.overlap(out[1]))
     for number in range(100):
-        for stretch in out[: 4 if number > 1 else 3]:
-            part.write_at(stretch, DATA[stretch.position : min(stretch.position + 9_000, stretch.end)])
+        for segment in out[: 4 if number > 1 else 3]:
+            part.write_at(segment, DATA[segment.position : min(segment.position + 9_000, segment.end)])
     part.verify(len(DATA), None)
     part.publish()
     volume.close()
@@ -84,18 +84,18 @@ async def go_on(root):
             (attempts / "0" / name).rename(kept / name)
         for path in (attempts / "0").iterdir():
             path.unlink()
-    volume = LocalVolume(root, "attempts/i/1")
+    volume = Directory(root, "attempts/i/1")
     entry = entry_of(0, "a", DATA)
     part = Part(volume, entry)
     if volume.existing(entry.path) == len(DATA):
-        Kept(volume).drop(entry)
+        Salvage(volume).drop(entry)
         volume.close()
         return len(DATA)
-    await Kept(volume).give(entry, part)
+    await Salvage(volume).give(entry, part)
     found = part.position
-    while part.ranges is not None and (stretch := part.ranges.take_first()) is not None:
-        part.stretch = stretch
-        part.write(DATA[stretch.position : stretch.end])
+    while part.ranges is not None and (segment := part.ranges.take_first()) is not None:
+        part.segment = segment
+        part.write(DATA[segment.position : segment.end])
     if part.ranges is None and part.position < len(DATA):
         part.write(DATA[part.position :])
     part.verify(len(DATA), None)

@@ -19,8 +19,8 @@ from cfetch.events import (
 )
 from cfetch.manifest.entry import Digest, Entry, safe_path
 from cfetch.secret import SecretText, SecretUrl
-from cfetch.storage.directory import LocalVolume
-from cfetch.storage.directory_volume import LocalLane
+from cfetch.storage.directory import Directory
+from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.straggler.knowledge import NOTHING
 from tests.engine.fake import FakeTransport
 
@@ -126,9 +126,9 @@ class Outcome:
         return self.of(Progress)[-1]
 
 
-def split(ranges, stretch, at):
+def split(ranges, segment, at):
     """Two disjoint streams of one: it goes on to ``at``, the one that is returned is sent for the rest."""
-    end, stretch.end = stretch.end, at
+    end, segment.end = segment.end, at
     return ranges.join(at, end)
 
 
@@ -184,7 +184,7 @@ def drive(
             pools[0].stop("the test says so")
 
     async def main():
-        volume = LocalVolume(root, "attempts/i/0")
+        volume = Directory(root, "attempts/i/0")
         meant = {"policy": "cloudfetch"} if settings.keys() & set(FORMULA) else {}  # as ``resolve`` does
         resolved = Settings(
             **{"durability": "crash", **meant, **settings}
@@ -192,7 +192,7 @@ def drive(
         pool = Pool(
             plan,
             resolved,
-            [LocalLane(volume, durable=resolved.durability == "power")],
+            [DirectoryVolume(volume, durable=resolved.durability == "power")],
             transport,
             instant="i",
             clock=clock or VirtualClock(),

@@ -1,4 +1,4 @@
-"""One stream of several: what it asks for, and what each kind of reply does to its stretch and the part."""
+"""One stream of several: what it asks for, and what each kind of reply does to its segment and the part."""
 
 import asyncio
 import random
@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from cfetch.clock import SystemClock
-from cfetch.engine.attempt import BreakOff, Running, fetch
+from cfetch.engine.attempt import Attempt, BreakOff, fetch
 from cfetch.errors import RangeRefused, Refused, Transient
 from cfetch.secret import SecretUrl
-from cfetch.storage.directory import LocalVolume
-from cfetch.storage.held_ranges import Stretch
+from cfetch.storage.directory import Directory
+from cfetch.storage.held_ranges import Segment
 from cfetch.storage.part import Part
 from cfetch.wire.http import HttpTransport
 from tests.engine.drive import entry_of, split
 from tests.wire.raw_server import RawServer, reply
 
-DATA = random.Random("stretch").randbytes(1_000_000)
+DATA = random.Random("segment").randbytes(1_000_000)
 SIZE = len(DATA)
 START, END = 400_000, 700_000
 TAG = '"v1"'
@@ -26,7 +26,7 @@ TAG = '"v1"'
 
 @pytest.fixture
 def volume(tmp_path):
-    made = LocalVolume(tmp_path / "to", "attempts/i/0")
+    made = Directory(tmp_path / "to", "attempts/i/0")
     yield made
     made.close()
 
@@ -57,7 +57,7 @@ def partial(start, end, *, body=None, tag=TAG, total=SIZE, length=True):
 
 async def bring(sink, server, transport, *, size_bytes=SIZE, digest=None):
     """One attempt at it; what the monitor would see of it."""
-    run = Running(0, 1, 0.0, from_byte=0, size_bytes=size_bytes, immune=False, key=-1)
+    run = Attempt(0, 1, 0.0, from_byte=0, size_bytes=size_bytes, immune=False, key=-1)
     await fetch(
         run, sink, url=SecretUrl(server.url), secrets={}, digest=digest, transport=transport,
         clock=SystemClock(), origin_s=0.0, fresh=False,
@@ -66,10 +66,10 @@ async def bring(sink, server, transport, *, size_bytes=SIZE, digest=None):
 
 
 def opened(part):
-    """A stretch in the middle, and the way to it for a stream that helps."""
+    """A segment in the middle, and the way to it for a stream that helps."""
     ranges = part.open_up(SIZE)
-    split(ranges, part.stretch, END)
-    middle = split(ranges, part.stretch, START)
+    split(ranges, part.segment, END)
+    middle = split(ranges, part.segment, START)
     return ranges, middle, part.writer(middle)
 
 
@@ -127,11 +127,11 @@ REFUSALS = {
 @pytest.mark.parametrize("answer", REFUSALS.values(), ids=REFUSALS)
 @pytest.mark.parametrize("owner", [False, True])
 async def test_a_reply_that_cannot_be_joined(part, transport, answer, owner):
-    """Nothing of it is written. Who helps gives its stretch back; the owner begins the file anew."""
+    """Nothing of it is written. Who helps gives its segment back; the owner begins the file anew."""
     async with RawServer(answer) as server:
         ranges, middle, sink = opened(part)
         if owner:
-            part.stretch, sink = middle, part
+            part.segment, sink = middle, part
             middle.is_owners = True
         with pytest.raises(RangeRefused):
             await bring(sink, server, transport)
@@ -177,12 +177,12 @@ def chunked(*pieces):
 @pytest.mark.parametrize("owner", [False, True])
 @pytest.mark.parametrize("later", [False, True])
 async def test_more_than_was_stated(part, transport, owner, later):
-    """A server that contradicts itself is not believed: what it sent for this stretch is forgotten."""
+    """A server that contradicts itself is not believed: what it sent for this segment is forgotten."""
     answer = chunked(DATA[START:END], b"more")
     async with Pausing(answer, len(answer) - (15 if later else 0)) as server:
         ranges, middle, sink = opened(part)
         if owner:
-            part.stretch, sink = middle, part
+            part.segment, sink = middle, part
         task = asyncio.create_task(bring(sink, server, transport))
         if later:
             await held(ranges, 1000 + END - START)
@@ -248,7 +248,7 @@ async def test_the_owners_own_request_is_cut_short(part, transport):
         await task
         assert server.fields()["range"] == "bytes=1000-"
     assert ranges.held == ((0, END + 10),)
-    assert part.stretch is None
+    assert part.segment is None
     helper.write(DATA[END + 10 :])
     assert part.verify(SIZE, None) == "size"
 
@@ -277,24 +277,24 @@ async def test_opened_up_before_the_reply_is_here(part, transport):
         task = asyncio.create_task(bring(part, server, transport))
         while not server.heads:
             await asyncio.sleep(0.001)
-        ranges, over = part.open_up(SIZE), list[Stretch]()
+        ranges, over = part.open_up(SIZE), list[Segment]()
         ranges.on_over = over.append
-        helper = part.writer(split(ranges, part.stretch, START))
+        helper = part.writer(split(ranges, part.segment, START))
         helper.write(DATA[START : START + 1000])
         server.goes_on.set()
         await task
-    assert over == [helper.stretch]
+    assert over == [helper.segment]
     assert (part.ranges, part.position, part.validator) == (None, SIZE, '"v2"')
 
 
 async def test_opened_up_before_the_reply_is_here_and_it_fits(part, transport):
-    """The owner goes on in its stretch, whatever the others have brought meanwhile."""
+    """The owner goes on in its segment, whatever the others have brought meanwhile."""
     async with Pausing(partial(1000, SIZE), 10) as server:
         task = asyncio.create_task(bring(part, server, transport))
         while not server.heads:
             await asyncio.sleep(0.001)
         ranges = part.open_up(SIZE)
-        helper = part.writer(split(ranges, part.stretch, END))
+        helper = part.writer(split(ranges, part.segment, END))
         helper.write(DATA[END:])
         server.goes_on.set()
         run = await task
@@ -309,7 +309,7 @@ async def test_a_stretch_that_is_overtaken_is_broken_off(part, transport):
         runs = []
 
         async def main():
-            run = Running(0, 1, 0.0, from_byte=0, size_bytes=SIZE, immune=False, key=-1)
+            run = Attempt(0, 1, 0.0, from_byte=0, size_bytes=SIZE, immune=False, key=-1)
             runs.append(run)
             with pytest.raises(asyncio.CancelledError):
                 await fetch(
@@ -345,13 +345,13 @@ async def test_from_another_source_only_under_a_hash(volume, transport):
     part.write(DATA[:1000])
     part.validator = TAG
     ranges = part.open_up(SIZE)
-    sink = part.writer(split(ranges, part.stretch, START), same_source=False)
+    sink = part.writer(split(ranges, part.segment, START), same_source=False)
     async with RawServer(partial(START, SIZE, tag='"mirror"')) as server:
         await bring(sink, server, transport, digest=entry.digest)
         assert "if-range" not in server.fields()
     assert ranges.held == ((0, 1000), (START, SIZE))
     assert part.validator == TAG
-    part.stretch.end = START
+    part.segment.end = START
     part.write(DATA[1000:START])
     await part.catch_up()
     assert part.verify(SIZE, entry.digest) == "sha256"
@@ -365,7 +365,7 @@ async def test_the_first_bytes_may_be_a_stretch_too(volume, transport):
     ranges = part.open_up(SIZE)
     part.release()
     sink = part.writer(split(ranges, ranges.take_first(), 500_000))
-    part.stretch = ranges.out[0]
+    part.segment = ranges.out[0]
     async with RawServer(partial(0, 500_000), partial(500_000, SIZE)) as server:
         await bring(part, server, transport, digest=entry.digest)
         await bring(sink, server, transport, digest=entry.digest)
@@ -377,7 +377,7 @@ async def test_the_first_bytes_may_be_a_stretch_too(volume, transport):
 
 
 async def test_a_server_that_is_not_there(part, transport):
-    """Its stretch is given back."""
+    """Its segment is given back."""
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
     ranges, middle, sink = opened(part)

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from cfetch.config.settings import Settings
-from cfetch.engine.attempt import BreakOff, Running
+from cfetch.engine.attempt import Attempt, BreakOff
 from cfetch.engine.monitor import Monitor
 from cfetch.engine.schedule import Schedule
 from cfetch.straggler.detector import Detector
@@ -30,7 +30,7 @@ async def looks(*times_s, stall_timeout):
     monitor = Monitor(detector, NO_ENTRIES, settings, clock, 0.0, lambda _: None, lambda _: None)
 
     async def attempt():
-        run = Running(0, 1, 0.0, from_byte=0, size_bytes=100, immune=True)
+        run = Attempt(0, 1, 0.0, from_byte=0, size_bytes=100, immune=True)
         run.note(0.0, 10)
         monitor.active[0] = (run, entry_of(0, "a", b"x" * 100))
         for time_s in times_s:
@@ -65,10 +65,10 @@ async def test_a_further_stream_that_falls_silent_is_ended_itself():
     settings = Settings(stall_timeout=2.0)
     policy = Detector(settings.straggler)
     monitor = Monitor(policy, NO_ENTRIES, settings, clock, 0.0, lambda _: None, lambda _: None)
-    runs: dict[int, Running] = {}
+    runs: dict[int, Attempt] = {}
 
     async def attempt(key):
-        run = runs[key] = Running(0, 1, 0.0, from_byte=0, size_bytes=100, immune=True, key=key)
+        run = runs[key] = Attempt(0, 1, 0.0, from_byte=0, size_bytes=100, immune=True, key=key)
         monitor.active[key] = (run, entry_of(0, "a", b"x" * 100))
         await asyncio.Event().wait()
 

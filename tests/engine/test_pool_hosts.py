@@ -49,11 +49,11 @@ class Limited(FakeTransport):
 
     refused = 0
 
-    async def open(self, url, headers, secrets, **lane):
+    async def open(self, url, headers, secrets, **queue):
         if len(self.open_now) >= 4:
             self.refused += 1
             raise Throttled("HTTP 503", http_status=503)
-        return await super().open(url, headers, secrets, **lane)
+        return await super().open(url, headers, secrets, **queue)
 
 
 def test_c41_a_server_that_bears_four_at_once_gets_four_at_once(tmp_path):
@@ -83,10 +83,10 @@ class Outage(FakeTransport):
 
     outage_s = 0.0
 
-    async def open(self, url, headers, secrets, **lane):
+    async def open(self, url, headers, secrets, **queue):
         if 1.0 <= asyncio.get_running_loop().time() < 1.0 + self.outage_s:
             raise Transient("cannot connect: Network is unreachable")
-        return await super().open(url, headers, secrets, **lane)
+        return await super().open(url, headers, secrets, **queue)
 
 
 @pytest.mark.parametrize("outage_s", [5, 60, 200])

@@ -8,7 +8,7 @@ import pytest
 from cfetch.clock import VirtualClock, run_virtual
 from cfetch.errors import LocalFault, Transient
 from cfetch.secret import SecretUrl
-from cfetch.storage.directory import LocalVolume
+from cfetch.storage.directory import Directory
 from cfetch.storage.leftovers import boot_id
 from cfetch.storage.resume import note_for, part_name
 from cfetch.wire.document import SILENCE_S, fetch_document
@@ -113,7 +113,7 @@ def test_a_part_of_a_dead_run_is_gone_on_with(tmp_path):
 
 def test_names_that_cannot_be_made_durable_are_a_local_fault(tmp_path, monkeypatch):
     """The last flush fails: the file has its name, but nobody may vouch for it; exit 3."""
-    real, calls = LocalVolume.flush, []
+    real, calls = Directory.flush, []
 
     def flush(volume):
         calls.append(1)
@@ -121,7 +121,7 @@ def test_names_that_cannot_be_made_durable_are_a_local_fault(tmp_path, monkeypat
             raise LocalFault("the disk is broken")
         real(volume)
 
-    monkeypatch.setattr(LocalVolume, "flush", flush)
+    monkeypatch.setattr(Directory, "flush", flush)
     outcome = drive(tmp_path, {"a": Reply(body=BODY)}, durability="power")
     assert (str(outcome.pool.fault), outcome.statuses) == ("the disk is broken", ["failed"])
 

@@ -14,8 +14,8 @@ from cfetch.engine.pool import Pool
 from cfetch.events import EntryFinished, Event, StragglerCancelled
 from cfetch.manifest.entry import Digest, Entry, safe_path
 from cfetch.secret import SecretUrl
-from cfetch.storage.directory import LocalVolume
-from cfetch.storage.directory_volume import LocalLane
+from cfetch.storage.directory import Directory
+from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.wire.http import HttpTransport
 from tests.engine.drive import ListPlan, entry_of, tree
 from tests.wire.raw_server import RawServer, reply
@@ -35,12 +35,12 @@ async def fetched(root, entries, **settings):
     """Run to the end: records by path, events."""
     events: list[Event] = []
     transport = HttpTransport(connect_timeout_s=5.0)
-    volume = LocalVolume(root, "attempts/i/0")
+    volume = Directory(root, "attempts/i/0")
     plan: Any = ListPlan(entries)
     pool = Pool(
         plan,
         Settings(**settings),
-        [LocalLane(volume, durable=Settings(**settings).durability == "power")],
+        [DirectoryVolume(volume, durable=Settings(**settings).durability == "power")],
         transport,
         instant="i",
         clock=SystemClock(),

@@ -9,38 +9,38 @@ from cfetch.engine.schedule import NEVER, Schedule
 class Hosts:
     """Lanes with a cap and a time before which nothing starts; ``elsewhere`` need not wait for them."""
 
-    def __init__(self, lanes, cap=None, held=None, elsewhere=()):
-        self.running = [0] * max(lanes, 1)
+    def __init__(self, queues, cap=None, held=None, elsewhere=()):
+        self.running = [0] * max(queues, 1)
         self.cap = cap
         self.held = held or {}
         self.elsewhere = set(elsewhere)
 
-    def opens_s(self, lane, found, now_s):
+    def opens_s(self, queue, found, now_s):
         if found in self.elsewhere:
             return now_s
-        if self.cap is not None and self.running[lane] >= self.cap:
+        if self.cap is not None and self.running[queue] >= self.cap:
             return NEVER
-        return max(now_s, self.held.get(lane, now_s))
+        return max(now_s, self.held.get(queue, now_s))
 
 
-def schedule_of(sizes, lane_of=None, *, most=1000, **hosts):
-    lane_of = lane_of or [0] * len(sizes)
-    lanes = max(lane_of, default=0) + 1
-    world = Hosts(lanes, **hosts)
+def schedule_of(sizes, queue_of=None, *, most=1000, **hosts):
+    queue_of = queue_of or [0] * len(sizes)
+    queues = max(queue_of, default=0) + 1
+    world = Hosts(queues, **hosts)
     schedule: Schedule[str] = Schedule(
         sizes,
-        lane_of,
-        lanes,
+        queue_of,
+        queues,
         opens_s=world.opens_s,
         most_put_back=most,
     )
     return schedule, world
 
 
-def takes(schedule, world, lane_of, now_s=0.0):
+def takes(schedule, world, queue_of, now_s=0.0):
     found = schedule.take(now_s)
     if isinstance(found, int):
-        world.running[lane_of[found]] += 1
+        world.running[queue_of[found]] += 1
     return found
 
 
@@ -62,9 +62,9 @@ def test_nothing_to_do():
 
 def test_a_full_host_gives_way_and_comes_back():
     """The largest of the other host starts meanwhile; a release brings the first host's next."""
-    lanes = [0, 0, 0, 1]
-    schedule, world = schedule_of([9, 8, 7, 1], lanes, cap=2)
-    assert [takes(schedule, world, lanes) for _ in range(4)] == [0, 1, 3, None]
+    queues = [0, 0, 0, 1]
+    schedule, world = schedule_of([9, 8, 7, 1], queues, cap=2)
+    assert [takes(schedule, world, queues) for _ in range(4)] == [0, 1, 3, None]
     assert (schedule.waiting, schedule.next_s()) == (1, NEVER)
     world.running[1] -= 1
     schedule.reopen(1)
@@ -110,7 +110,7 @@ def test_hosts_with_equal_sizes_take_turns():
 
 
 def test_something_put_back_into_an_empty_lane_is_found():
-    """Also by a lane that stands nowhere any more."""
+    """Also by a queue that stands nowhere any more."""
     schedule, _ = schedule_of([9])
     assert [schedule.take(0.0), schedule.take(0.0)] == [0, None]
     schedule.put(0, "late", 9.0)
@@ -120,7 +120,7 @@ def test_something_put_back_into_an_empty_lane_is_found():
 
 
 def test_what_may_not_start_yet_holds_up_nobody_in_its_lane():
-    """It waits for another host's place: those behind it and the lane's new entries go on."""
+    """It waits for another host's place: those behind it and the queue's new entries go on."""
     closed = {"a": 9.0, "b": NEVER}
     schedule: Schedule[str] = Schedule(
         [9, 8],
@@ -176,8 +176,8 @@ def test_drain_gives_all_that_waits_and_forgets_it():
 )
 def test_the_model(entries, cap, held, rng):
     """Each start is the first by rank of all that may; none is left out; time and ends bring the rest."""
-    sizes, lanes = [e[0] for e in entries], [e[1] for e in entries]
-    schedule, world = schedule_of(sizes, lanes, cap=cap, held=dict(held))
+    sizes, queues = [e[0] for e in entries], [e[1] for e in entries]
+    schedule, world = schedule_of(sizes, queues, cap=cap, held=dict(held))
     waiting: set[int] = set(range(len(entries)))
     back: dict[str, tuple[int, float]] = {}
     running: list[int] = []
@@ -187,34 +187,34 @@ def test_the_model(entries, cap, held, rng):
         return (sizes[index] >= 0, -sizes[index], index)
 
     while waiting or running or back:
-        free = {lane for lane in range(max(lanes) + 1) if world.opens_s(lane, None, now_s) <= now_s}
-        places = [i for i in waiting if lanes[i] in free]
-        due = [name for name, (lane, at_s) in back.items() if lane in free and at_s <= now_s]
+        free = {queue for queue in range(max(queues) + 1) if world.opens_s(queue, None, now_s) <= now_s}
+        places = [i for i in waiting if queues[i] in free]
+        due = [name for name, (queue, at_s) in back.items() if queue in free and at_s <= now_s]
         if (places or due) and (not running or rng.random() < 0.6):
             taken = schedule.take(now_s)
             if isinstance(taken, str):
                 assert taken in due
-                lane, _ = back.pop(taken)
+                queue, _ = back.pop(taken)
                 index = int(taken)
             else:
                 assert taken in places
-                assert taken == min((i for i in places if lanes[i] == lanes[taken]), key=rank)
+                assert taken == min((i for i in places if queues[i] == queues[taken]), key=rank)
                 if not due:
                     assert rank(taken)[:2] == min(rank(i)[:2] for i in places)
                 waiting.remove(taken)
-                lane, index = lanes[taken], taken
+                queue, index = queues[taken], taken
             running.append(index)
-            world.running[lane] += 1
+            world.running[queue] += 1
         elif running and rng.random() < 0.8:
             if not places and not due:
                 assert schedule.take(now_s) is None
             index = running.pop(rng.randrange(len(running)))
-            world.running[lanes[index]] -= 1
-            schedule.reopen(lanes[index])
+            world.running[queues[index]] -= 1
+            schedule.reopen(queues[index])
             if rng.random() < 0.3:
                 at_s = now_s + rng.randrange(5)
-                schedule.put(lanes[index], str(index), at_s)
-                back[str(index)] = (lanes[index], at_s)
+                schedule.put(queues[index], str(index), at_s)
+                back[str(index)] = (queues[index], at_s)
         else:
             now_s += 1
         assert schedule.waiting == len(waiting) + len(back)

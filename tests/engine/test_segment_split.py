@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cfetch.engine.segment_split import MIN_SEGMENT_BYTES, Help, Stream, choose
+from cfetch.engine.segment_split import MIN_SEGMENT_BYTES, Candidate, Split, choose
 
 MIB = 1 << 20
 
@@ -16,7 +16,7 @@ def fresh(latency_s=0.1, rate_bps=10 * MIB):
 
 
 def stream(key=0, left=100 * MIB, remaining_s=10.0, streams=1, *, hedged=False):
-    return Stream(key, "h", left, remaining_s, streams, hedged)
+    return Candidate(key, "h", left, remaining_s, streams, hedged)
 
 
 def choice(*streams, idle=1, fresh_s=None, most=8, hedge=0):
@@ -25,7 +25,7 @@ def choice(*streams, idle=1, fresh_s=None, most=8, hedge=0):
 
 def test_an_even_stream_is_split_in_the_middle():
     """10 MiB/s each, and the fresh one loses 0.1 s: they meet at 5.05 s."""
-    assert choice(stream()) == [Help(0, int(10 * MIB * 5.05), 1, False)]
+    assert choice(stream()) == [Split(0, int(10 * MIB * 5.05), 1, False)]
 
 
 def test_a_crawling_stream_keeps_what_it_can_bring_meanwhile():
@@ -37,7 +37,7 @@ def test_a_crawling_stream_keeps_what_it_can_bring_meanwhile():
 def test_a_stream_that_stands_still_is_left_to_the_policy():
     """It would keep a rest that nobody brings; if that is small, a hedge brings all of it."""
     assert choice(stream(remaining_s=math.inf), hedge=100 * MIB) == []
-    assert choice(stream(left=MIB, remaining_s=math.inf), hedge=MIB) == [Help(0, MIB, 1, True)]
+    assert choice(stream(left=MIB, remaining_s=math.inf), hedge=MIB) == [Split(0, MIB, 1, True)]
 
 
 def test_many_slots_share_one_stream():
@@ -55,7 +55,7 @@ def test_slots_are_shared_out_among_streams():
 def test_before_anything_is_known_a_fresh_stream_is_like_this_one():
     """A single file at the start of a run: no sample, but it runs."""
     (found,) = choice(stream(), fresh_s=lambda _host, _size: None)
-    assert found == Help(0, 50 * MIB, 1, False)
+    assert found == Split(0, 50 * MIB, 1, False)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_what_is_not_worth_a_stream_gets_none(one):
 def test_the_small_last_one_is_hedged_within_the_budget():
     """1 MiB at 16 KiB/s: too little to split; a budget of a byte less, and it is left alone."""
     last = stream(left=MIB, remaining_s=64.0)
-    assert choice(last, hedge=MIB) == [Help(0, MIB, 1, True)]
+    assert choice(last, hedge=MIB) == [Split(0, MIB, 1, True)]
     assert choice(last, hedge=MIB - 1) == []
     assert choice(stream(left=MIB, remaining_s=0.5), hedge=MIB) == []
 

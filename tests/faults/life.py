@@ -17,8 +17,8 @@ from cfetch.engine.pool import Pool
 from cfetch.errors import CfetchError, Interrupted, LocalFault
 from cfetch.events import EntryFinished, FileRecord, Progress, RunStarted, Summary
 from cfetch.report.summary import Tally
-from cfetch.storage.directory import STATE_NAME, LocalVolume
-from cfetch.storage.directory_volume import LocalLane
+from cfetch.storage.directory import STATE_NAME, Directory
+from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.leftovers import PROVED_BY_SIZE, useful_parts
 from cfetch.timeline.attempts import ATTEMPTS, Attempts
 from cfetch.timeline.files import LocalFiles
@@ -185,7 +185,7 @@ class _Life:
         tally = Tally()
         with ExitStack() as stack:
             try:
-                volume = LocalVolume(self.disk.root)
+                volume = Directory(self.disk.root)
                 stack.callback(self._close, volume)
                 files = LocalFiles(volume.root / STATE_NAME)
                 stack.callback(files.close)
@@ -252,7 +252,7 @@ class _Life:
         pool = Pool(
             plan,
             world.settings,
-            [LocalLane(volume, durable=world.settings.durability == "power")],
+            [DirectoryVolume(volume, durable=world.settings.durability == "power")],
             self.network,
             instant=INSTANT,
             clock=_WatchedClock(),

@@ -16,9 +16,9 @@ import pytest
 
 from cfetch.engine import segment_split as helping
 from cfetch.engine.pool import Pool
-from cfetch.engine.transfer import Job
+from cfetch.engine.transfer import Transfer
 from cfetch.report.summary import exit_code
-from cfetch.storage.directory import LocalVolume
+from cfetch.storage.directory import Directory
 from cfetch.storage.part import Part
 from cfetch.straggler.stall import stalled
 from cfetch.timeline.attempts import Attempts
@@ -143,7 +143,7 @@ def test_who_trusts_bodies_that_the_connection_ends_publishes_halves(monkeypatch
 
 def test_who_publishes_before_flushing_loses_files_to_a_power_cut(monkeypatch):
     """Names outlive their bytes, or do not live."""
-    monkeypatch.setattr(LocalVolume, "flush", lambda self: None)
+    monkeypatch.setattr(Directory, "flush", lambda self: None)
     cuts = [Ending("power cut", at) for at in (20, 40, 80)]
     for kind in ("corruption", "promise"):
         assert found_out(kind, lambda seed: hostile(seed, endings=cuts, durability="power"))
@@ -177,8 +177,8 @@ def test_who_follows_symlinks_writes_outside(monkeypatch):
         world.old = {}
         return world
 
-    monkeypatch.setattr(LocalVolume, "publish", publish)
-    monkeypatch.setattr(LocalVolume, "existing", lambda self, path: None)
+    monkeypatch.setattr(Directory, "publish", publish)
+    monkeypatch.setattr(Directory, "existing", lambda self, path: None)
     assert found_out("outside", linked)
 
 
@@ -209,7 +209,7 @@ def test_who_does_not_roll_back_leaves_debris(monkeypatch):
 
 def test_who_drops_no_leftovers_is_found_out(monkeypatch):
     """What was salvaged for a file that is in place by now is of no use."""
-    monkeypatch.setattr(LocalVolume, "drop_leftover", lambda self, leftover: None)
+    monkeypatch.setattr(Directory, "drop_leftover", lambda self, leftover: None)
     kills = [Ending("kill", at) for at in range(10, 40, 5)]
     assert found_out("debris", lambda seed: hostile(seed, endings=kills))
 
@@ -257,7 +257,7 @@ def test_who_sends_a_header_along_to_other_origins_is_found_out(monkeypatch):
         headers.update({name: value.reveal() for name, value in self.entry.headers})
         return {**of_all, **headers}
 
-    monkeypatch.setattr(Job, "secrets", to_all)
+    monkeypatch.setattr(Transfer, "secrets", to_all)
     assert found_out("secret", lambda seed: hostile(seed, endings=QUIET))
 
 
@@ -274,7 +274,7 @@ def test_who_tries_again_and_again_makes_a_storm(monkeypatch):
 
 def test_who_looks_at_nothing_asks_for_all_again(monkeypatch):
     """What is in place is not fetched again."""
-    monkeypatch.setattr(LocalVolume, "existing", lambda self, path: None)
+    monkeypatch.setattr(Directory, "existing", lambda self, path: None)
     assert found_out("twice", lambda seed: hostile(seed, endings=QUIET))
 
 

@@ -19,7 +19,7 @@ from cfetch.hub.messages import HubAt
 from cfetch.hub.receipts import Receipts
 from cfetch.hub.server import open_hub
 from cfetch.manifest.plan import freeze
-from cfetch.run.fresh_links import Origin
+from cfetch.run.fresh_links import ManifestRef
 from cfetch.secret import SecretText
 from cfetch.spark.task import Copy, Work, attempts_of, do_batch
 from cfetch.spark.work_file import Batch
@@ -45,7 +45,7 @@ def work_of(tmp_path, settings, at):
         settings=settings,
         headers=(),
         env={},
-        origin=Origin("m.json", None, None),
+        origin=ManifestRef("m.json", None, None),
         instant="i",
         epoch=1,
         root=str(tmp_path / "to"),

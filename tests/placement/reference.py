@@ -16,7 +16,7 @@ class Model:
     def __init__(self, rooms, mode, deadline_s):
         self.mode, self.deadline_s, self.turn, self.moves = mode, deadline_s, 0, 0
         self.batches = {}
-        self.partitions = [
+        self.volumes = [
             SimpleNamespace(room=room, speed=0.0, evidence=0, until=None, pauses=0, trying=False)
             for room in rooms
         ]
@@ -47,18 +47,18 @@ class Model:
         return sum(batch.files for batch in self.at(p))
 
     def usable(self, p):
-        return self.partitions[p].until is None
+        return self.volumes[p].until is None
 
     def numbers(self):
-        return range(len(self.partitions))
+        return range(len(self.volumes))
 
     def takes(self, p, batch):
-        room = self.partitions[p].room
+        room = self.volumes[p].room
         return p not in batch.refused and (room is None or self.load(p) + batch.size <= room)
 
     def speed(self, p):
-        known = [one.speed for one in self.partitions if one.speed]
-        return self.partitions[p].speed or (sum(known) / len(known) if known else 1.0)
+        known = [one.speed for one in self.volumes if one.speed]
+        return self.volumes[p].speed or (sum(known) / len(known) if known else 1.0)
 
     def finish(self, p, more_bytes, more_files):
         if self.mode is Mode.COUNT:
@@ -66,7 +66,7 @@ class Model:
         return (self.load(p) + more_bytes) / self.speed(p)
 
     def chosen(self, batch):
-        """The partition of a waiting batch, None if there is none; and whether it goes home."""
+        """The volume of a waiting batch, None if there is none; and whether it goes home."""
         can = [p for p in self.numbers() if self.usable(p) and self.takes(p, batch)]
         if batch.home in can:
             return batch.home, True
@@ -93,7 +93,7 @@ class Model:
         return min(free or self.stealable(p), key=lambda one: (one.size, one.number), default=None)
 
     def next_s(self, now_s):
-        times = [self.partitions[p].until for p in self.numbers() if self.probe_for(p, now_s)]
+        times = [self.volumes[p].until for p in self.numbers() if self.probe_for(p, now_s)]
         times += [nextafter(one.since + self.deadline_s, inf) for one in self.waiting() if not one.roomless]
         times += [batch.retry for batch in self.waiting()]
         return max(now_s, min(times, default=inf))
@@ -113,7 +113,7 @@ class Model:
                 batch.roomless, batch.since = False, now_s
         for p in self.numbers():
             batch = self.probe_for(p, now_s)
-            if batch is not None and now_s >= self.partitions[p].until:
+            if batch is not None and now_s >= self.volumes[p].until:
                 self.move(batch, p, now_s)
                 batch.probe = True
                 answer.append((batch.number, p, batch.victim, True))
@@ -125,12 +125,12 @@ class Model:
                 self.move(batch, p, now_s)
                 answer.append((batch.number, p, None, False))
                 if not at_home:
-                    self.turn = (p + 1) % len(self.partitions)
+                    self.turn = (p + 1) % len(self.volumes)
                 continue
             if batch.refused and batch.retry == inf:
                 batch.retry = now_s + 5.0
             for q in self.numbers():
-                room = self.partitions[q].room
+                room = self.volumes[q].room
                 if self.usable(q) and q not in batch.refused and (room is None or batch.size <= room):
                     batch.roomless = True
         return answer
@@ -151,7 +151,7 @@ class Model:
         batch = queue[0]
         batch.started = True
         if batch.probe:
-            self.partitions[p].trying = True
+            self.volumes[p].trying = True
         else:
             batch.since += now_s - batch.queued_s
         return batch.number, p, batch.victim, batch.probe
@@ -161,8 +161,8 @@ class Model:
         if batch is None or batch.at != of or not batch.started:
             return False
         if batch.probe:
-            partition = self.partitions[of]
-            partition.until, partition.pauses, partition.trying, partition.evidence = None, 0, False, 0
+            volume = self.volumes[of]
+            volume.until, volume.pauses, volume.trying, volume.evidence = None, 0, False, 0
         del self.batches[number]
         return True
 
@@ -170,20 +170,20 @@ class Model:
         batch = self.batches.get(number)
         if batch is None or batch.at != of:
             return []
-        partition, probe = self.partitions[of], batch.probe
+        volume, probe = self.volumes[of], batch.probe
         self.back(batch, now_s)
         if no_room:
             batch.refused |= {of}
-            if probe and partition.trying:
-                partition.until, partition.trying = now_s, False
+            if probe and volume.trying:
+                volume.until, volume.trying = now_s, False
             return []
         if not self.usable(of) and not probe:
             return []
         return self.opened(of, now_s)
 
-    def partition_failed(self, p, now_s):
-        partition = self.partitions[p]
-        if self.usable(p) or partition.trying or now_s >= partition.until:
+    def volume_failed(self, p, now_s):
+        volume = self.volumes[p]
+        if self.usable(p) or volume.trying or now_s >= volume.until:
             self.opened(p, now_s)
         started = []
         for batch in sorted(self.at(p), key=lambda one: one.number):
@@ -193,27 +193,27 @@ class Model:
         return started
 
     def straggled(self, p, now_s):
-        partition = self.partitions[p]
-        partition.evidence += 1
-        others = [self.partitions[q] for q in self.numbers() if q != p and self.usable(q)]
+        volume = self.volumes[p]
+        volume.evidence += 1
+        others = [self.volumes[q] for q in self.numbers() if q != p and self.usable(q)]
         if (
             not self.usable(p)
-            or partition.evidence < 3
-            or not any(one.evidence < partition.evidence for one in others)
+            or volume.evidence < 3
+            or not any(one.evidence < volume.evidence for one in others)
         ):
             return False
         self.opened(p, now_s)
         return True
 
     def steady(self, p):
-        self.partitions[p].evidence = 0
+        self.volumes[p].evidence = 0
 
     def measured(self, p, size, seconds):
-        partition, speed = self.partitions[p], size / seconds
-        partition.speed = partition.speed + 0.3 * (speed - partition.speed) if partition.speed else speed
+        volume, speed = self.volumes[p], size / seconds
+        volume.speed = volume.speed + 0.3 * (speed - volume.speed) if volume.speed else speed
 
     def room(self, p, room):
-        self.partitions[p].room = room
+        self.volumes[p].room = room
 
     def taken(self, number):
         if number in self.batches and self.batches[number].at is not None:
@@ -222,7 +222,7 @@ class Model:
     def cancel(self, number):
         batch = self.batches.pop(number, None)
         if batch is not None and batch.probe:
-            self.partitions[batch.at].trying = False
+            self.volumes[batch.at].trying = False
 
     def overdue(self, now_s):
         over = [batch.number for batch in self.waiting() if self.over(batch, now_s)]
@@ -234,9 +234,9 @@ class Model:
 
     def opened(self, p, now_s):
         """A pause begins and the queue is empty."""
-        partition = self.partitions[p]
-        partition.until = now_s + min(30.0, 0.5 * 2**partition.pauses)
-        partition.pauses, partition.trying = partition.pauses + 1, False
+        volume = self.volumes[p]
+        volume.until = now_s + min(30.0, 0.5 * 2**volume.pauses)
+        volume.pauses, volume.trying = volume.pauses + 1, False
         queue = self.queued(p)
         for batch in queue:
             self.back(batch, now_s)

@@ -9,7 +9,7 @@ class Story:
     """One Placer, and batches numbered from 0 in the order in which they are told of."""
 
     def __init__(self, mode, *loads, deadline_s=inf):
-        """``loads``: what each partition bears at the start, as a started batch."""
+        """``loads``: what each volume bears at the start, as a started batch."""
         self.placer = Placer(len(loads), mode=mode, deadline_s=deadline_s)
         self.count = 0
         for p, load in enumerate(loads):
@@ -17,14 +17,14 @@ class Story:
                 self.start(load, p)
 
     def start(self, size, p, now_s=0.0):
-        """A batch that partition ``p`` is writing. Returns its number."""
+        """A batch that volume ``p`` is writing. Returns its number."""
         batch = self.tell(size, now_s, home=p)
-        assert [(placed.batch, placed.partition) for placed in self.placer.assign(now_s)] == [(batch, p)]
+        assert [(placed.batch, placed.volume) for placed in self.placer.assign(now_s)] == [(batch, p)]
         assert self.begin(p, now_s).batch == batch
         return batch
 
     def begin(self, p, now_s=0.0):
-        """The batch that partition ``p`` begins; there must be one."""
+        """The batch that volume ``p`` begins; there must be one."""
         placed = self.placer.begin(p, now_s)
         assert placed is not None
         return placed
@@ -36,18 +36,18 @@ class Story:
         return self.count - 1
 
     def produce(self, *sizes, now_s=0.0):
-        """Batches arrive together and are placed. Returns the partition of each (None: it waits)."""
+        """Batches arrive together and are placed. Returns the volume of each (None: it waits)."""
         batches = [self.tell(size, now_s) for size in sizes]
         self.placer.assign(now_s)
         return [self.placer.partition_of(batch) for batch in batches]
 
     def loads(self):
         """Bytes, which are the files too unless a batch is empty."""
-        views = [self.placer.view(p) for p in range(len(self.placer._partitions))]
+        views = [self.placer.view(p) for p in range(len(self.placer._volumes))]
         return [view.load_bytes for view in views]
 
     def fail(self, batch, now_s=0.0):
-        """The partition that writes it cannot."""
+        """The volume that writes it cannot."""
         of = self.placer.partition_of(batch)
         assert of is not None
         return self.placer.failed(batch, now_s, of=of, reason=f"P{of} broke")

@@ -13,7 +13,7 @@ LATER_S = 0.5  # the first pause is over
 
 
 def broken(mode=Mode.FINISH, *loads, deadline_s=inf):
-    """A story in which partition 0 failed at 0.0, and its batch was cancelled."""
+    """A story in which volume 0 failed at 0.0, and its batch was cancelled."""
     story = Story(mode, *(loads or (0, 0)), deadline_s=deadline_s)
     batch = story.start(1, 0)
     story.fail(batch)
@@ -33,12 +33,12 @@ def test_a_probe_is_the_smallest_waiting_batch_and_only_one():
     story = broken()
     batches = [story.tell(size, LATER_S) for size in (30, 10, 10, 20)]
     early = story.placer.assign(nextafter(LATER_S, 0.0))
-    assert [placed.partition for placed in early] == [1, 1, 1, 1]
+    assert [placed.volume for placed in early] == [1, 1, 1, 1]
     story = broken()
     batches = [story.tell(size, LATER_S) for size in (30, 10, 10, 20)]
     placed = story.placer.assign(LATER_S)
-    assert (placed[0].batch, placed[0].partition, placed[0].probe) == (batches[1], 0, True)
-    assert [(one.batch, one.partition, one.probe) for one in placed[1:]] == [
+    assert (placed[0].batch, placed[0].volume, placed[0].probe) == (batches[1], 0, True)
+    assert [(one.batch, one.volume, one.probe) for one in placed[1:]] == [
         (batches[0], 1, False),
         (batches[2], 1, False),
         (batches[3], 1, False),
@@ -70,7 +70,7 @@ def test_a_probe_that_fails_doubles_the_pause():
     assert story.produce(10, now_s=LATER_S) == [0]
     story.placer.begin(0, LATER_S)
     assert story.fail(1, 1.0) == []
-    assert story.placer.assign(1.0)[0].partition == 1
+    assert story.placer.assign(1.0)[0].volume == 1
     assert story.produce(1, now_s=nextafter(2.0, 0.0)) == [1]
     story.tell(1, 2.0)
     assert story.placer.assign(2.0)[0].probe
@@ -107,7 +107,7 @@ def test_a_probe_without_room_lets_another_follow():
     story.placer.failed(first, LATER_S, of=0, reason="full", no_room=True)
     second = story.tell(20, LATER_S)
     placed = story.placer.assign(LATER_S)
-    assert [(one.batch, one.partition, one.probe) for one in placed] == [(second, 0, True), (first, 1, False)]
+    assert [(one.batch, one.volume, one.probe) for one in placed] == [(second, 0, True), (first, 1, False)]
 
 
 def test_a_probe_comes_from_another_queue_when_nothing_waits():
@@ -119,7 +119,7 @@ def test_a_probe_comes_from_another_queue_when_nothing_waits():
     assert story.begin(1, 0.0).batch == 1
     assert story.placer.next_s(0.0) == LATER_S
     (probe,) = story.placer.assign(LATER_S)
-    assert (probe.batch, probe.partition, probe.stolen_from, probe.probe) == (4, 0, 1, True)
+    assert (probe.batch, probe.volume, probe.stolen_from, probe.probe) == (4, 0, 1, True)
     assert story.placer.partition_of(small) == 1
     assert story.loads() == [10, 95]
     story.placer.cancel(4)
@@ -165,11 +165,11 @@ def test_a_partition_that_refuses_its_probe_waits_twice_as_long():
     """The caller sees that it still hangs, so its probe is taken back unstarted."""
     story = Story(Mode.FINISH, 0)
     batch = story.start(1, 0)
-    assert story.placer.partition_failed(0, 0.0, "hangs") == [batch]
-    assert story.placer.partition_failed(0, 0.25, "still hangs") == []
+    assert story.placer.volume_failed(0, 0.0, "hangs") == [batch]
+    assert story.placer.volume_failed(0, 0.25, "still hangs") == []
     assert story.placer.next_s(0.25) == LATER_S
     assert story.placer.assign(LATER_S)[0].probe
-    assert story.placer.partition_failed(0, LATER_S, "still hangs") == []
+    assert story.placer.volume_failed(0, LATER_S, "still hangs") == []
     assert story.loads() == [0]
     assert story.placer.next_s(LATER_S) == LATER_S + 1.0
 
@@ -262,14 +262,14 @@ def test_a_batch_goes_home_if_it_can():
     assert placed == [Placed(1, 1, "part of it is there", None)]
     assert story.placer.begin(0, 0.0) is None
     story.placer.failed(1, 0.0, of=1, reason="full", no_room=True)
-    assert story.placer.assign(0.0)[0].partition == 0
+    assert story.placer.assign(0.0)[0].volume == 0
     story.placer.room(1, 105)
     story.tell(10, home=1)
-    assert story.placer.assign(0.0)[0].partition == 0
+    assert story.placer.assign(0.0)[0].volume == 0
     story.placer.room(1, None)
-    story.placer.partition_failed(1, 0.0, "gone")
+    story.placer.volume_failed(1, 0.0, "gone")
     story.tell(10, home=1)
-    assert [one.partition for one in story.placer.assign(0.0)] == [0, 0]
+    assert [one.volume for one in story.placer.assign(0.0)] == [0, 0]
 
 
 def test_no_room_is_no_failure():
@@ -279,7 +279,7 @@ def test_no_room_is_no_failure():
     assert story.placer.failed(batch, 0.0, of=0, reason="quota", no_room=True) == []
     assert position(story) is Position.CLOSED
     assert story.loads() == [0, 0]
-    assert story.placer.assign(0.0)[0].partition == 1
+    assert story.placer.assign(0.0)[0].volume == 1
     assert story.produce(5) == [0]
     story.placer.begin(1, 0.0)
     story.placer.failed(batch, 1.0, of=1, reason="quota", no_room=True)
@@ -302,7 +302,7 @@ def test_a_refusal_is_remembered_from_the_last_place_on():
     story.placer.room(0, 0)
     assert story.placer.assign(1.0) == []
     assert story.placer.assign(RETRY_S) == []
-    assert [one.partition for one in story.placer.assign(1.0 + RETRY_S)] == [1]
+    assert [one.volume for one in story.placer.assign(1.0 + RETRY_S)] == [1]
 
 
 def test_who_fails_waits_in_the_order_of_arrival():
@@ -324,7 +324,7 @@ def test_no_room_leaves_the_queue_as_it_is():
 
 
 def test_who_waits_for_room_does_not_hold_up_those_behind():
-    """And is not given up as long as others are to leave: the deadline is for want of a partition."""
+    """And is not given up as long as others are to leave: the deadline is for want of a volume."""
     story = Story(Mode.FINISH, 60, deadline_s=1.0)
     story.placer.room(0, 100)
     assert story.produce(50, 40) == [None, 0]
@@ -372,10 +372,10 @@ def test_the_deadline_begins_anew_when_something_was_taken():
 
 
 def test_the_deadline_does_not_run_in_a_queue():
-    """A long one is no want of a partition."""
+    """A long one is no want of a volume."""
     story = Story(Mode.FINISH, 10, deadline_s=2.0)
     assert story.produce(5) == [0]
-    story.placer.partition_failed(0, 100.0, "gone")
+    story.placer.volume_failed(0, 100.0, "gone")
     assert [over.batch for over in story.placer.overdue(102.0)] == [0]
     (over,) = story.placer.overdue(nextafter(102.0, inf))
     assert over == (1, "no destination took it within 2 s", ("gone",))
@@ -401,8 +401,8 @@ def test_the_time_in_a_queue_is_left_out_of_the_deadline(thief):
     assert story.produce(5) == [0]
     assert story.placer.written(1, 1.0, of=1)
     assert story.begin(thief, 100.0).batch == 2
-    story.placer.partition_failed(0, 102.0, "gone")
-    story.placer.partition_failed(1, 102.0, "gone")
+    story.placer.volume_failed(0, 102.0, "gone")
+    story.placer.volume_failed(1, 102.0, "gone")
     assert 2 not in [over.batch for over in story.placer.overdue(102.0)]
     assert 2 in [over.batch for over in story.placer.overdue(nextafter(102.0, inf))]
 
@@ -431,17 +431,17 @@ def test_nothing_to_wait_for():
 
 
 def test_after_its_deadline_a_batch_is_no_probe():
-    """Pause after pause it would never end; where it is, there may be a usable partition all the same."""
+    """Pause after pause it would never end; where it is, there may be a usable volume all the same."""
     story = Story(Mode.FINISH, 0, deadline_s=2.0)
     batch = story.start(10, 0)
-    story.placer.partition_failed(0, 3.0, "hangs")
+    story.placer.volume_failed(0, 3.0, "hangs")
     assert story.placer.assign(4.0) == []
     assert story.placer.next_s(4.0) == 4.0
     assert [over.batch for over in story.placer.overdue(4.0)] == [batch]
     story = Story(Mode.FINISH, 0, 0, deadline_s=2.0)
     batch = story.start(10, 0)
-    story.placer.partition_failed(0, 3.0, "hangs")
-    assert [one.partition for one in story.placer.assign(4.0)] == [1]
+    story.placer.volume_failed(0, 3.0, "hangs")
+    assert [one.volume for one in story.placer.assign(4.0)] == [1]
 
 
 def test_who_waited_long_for_room_takes_it():
@@ -466,7 +466,7 @@ def test_three_stragglers_in_a_row_take_it_out_of_use():
     assert [story.placer.straggled(0, 0.0) for _ in range(EVIDENCE)] == [False, False, True]
     assert position(story) is Position.OPEN
     assert story.loads() == [5, 5]
-    assert story.placer.assign(0.0)[0].partition == 1
+    assert story.placer.assign(0.0)[0].volume == 1
     assert not story.placer.straggled(0, 0.0)
     assert story.placer.written(0, 0.1, of=0)
     assert position(story) is Position.OPEN
@@ -498,10 +498,10 @@ def test_it_looks_ahead_for_as_many_batches_as_partitions_are_usable():
     assert not story.placer.wants_more(0.0)
     story.placer.begin(0, 0.0)
     assert story.placer.wants_more(0.0)
-    story.placer.partition_failed(0, 0.0, "gone")
+    story.placer.volume_failed(0, 0.0, "gone")
     story.placer.cancel(0)
     assert not story.placer.wants_more(0.0)
-    story.placer.partition_failed(1, 0.0, "gone")
+    story.placer.volume_failed(1, 0.0, "gone")
     story.placer.cancel(1)
     assert story.placer.wants_more(0.0)
 
@@ -531,7 +531,7 @@ def test_what_a_person_may_see():
     story.placer.measured(1, 1, 1.0)
     batch = story.tell(13)
     (placed,) = story.placer.assign(0.0)
-    assert (placed.batch, placed.partition, placed.why) == (batch, 0, "done first there")
+    assert (placed.batch, placed.volume, placed.why) == (batch, 0, "done first there")
     assert placed.choice is not None
     assert explain(placed.choice, ("/a", "/b")) == "/a: done in 2.0 s; /b 13.0 s"
     assert story.placer.view(0) == View(20, 20, 1, 1, 10.0, 100, Position.CLOSED, "", 0.0)

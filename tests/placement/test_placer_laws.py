@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from cfetch.breaker import Position
-from cfetch.placement.chooser import Mode, Partition, choose
+from cfetch.placement.chooser import Mode, VolumeState, choose
 from cfetch.placement.placer import Placer, Unplaceable
 from tests.placement.reference import Model
 
@@ -22,7 +22,7 @@ TICKS = st.integers(1, 24).map(
 
 
 def told(placed):
-    return placed.batch, placed.partition, placed.stolen_from, placed.probe
+    return placed.batch, placed.volume, placed.stolen_from, placed.probe
 
 
 class Placements(RuleBasedStateMachine):
@@ -69,8 +69,8 @@ class Placements(RuleBasedStateMachine):
         placed = self.placer.assign(self.now_s)
         assert [told(one) for one in placed] == self.expect("assign", self.now_s)
         for one in placed:  # I3
-            assert one.probe == (self.placer.view(one.partition).breaker is not Position.CLOSED)
-        assert len({one.partition for one in placed if one.probe}) == sum(one.probe for one in placed)
+            assert one.probe == (self.placer.view(one.volume).breaker is not Position.CLOSED)
+        assert len({one.volume for one in placed if one.probe}) == sum(one.probe for one in placed)
 
     @rule(pick=PICK)
     def begin(self, pick):
@@ -100,8 +100,8 @@ class Placements(RuleBasedStateMachine):
     @rule(pick=PICK)
     def fail_partition(self, pick):
         p = self.partition(pick)
-        started = self.placer.partition_failed(p, self.now_s, "gone")
-        assert sorted(started) == self.expect("partition_failed", p, self.now_s)
+        started = self.placer.volume_failed(p, self.now_s, "gone")
+        assert sorted(started) == self.expect("volume_failed", p, self.now_s)
 
     @rule(pick=PICK, times=st.integers(1, 3))
     def straggle(self, pick, times):
@@ -204,12 +204,12 @@ TestPlacements.settings = settings(max_examples=150, stateful_step_count=40, dea
     st.floats(0.5, 40.0),
     st.floats(0.0, 3.0),
 )
-def test_i5_every_batch_is_answered_once_and_in_time(arrivals, partitions, deadline_s, hang_s):
+def test_i5_every_batch_is_answered_once_and_in_time(arrivals, volumes, deadline_s, hang_s):
     """Where everything hangs for ``hang_s`` and then fails: after the deadline and a bounded number of hangs.
 
-    Each partition is usable once; for as long a batch may be queued there, and it may be tried there late.
+    Each volume is usable once; for as long a batch may be queued there, and it may be tried there late.
     """
-    placer = Placer(partitions, mode=Mode.FINISH, deadline_s=deadline_s)
+    placer = Placer(volumes, mode=Mode.FINISH, deadline_s=deadline_s)
     coming = sorted((at_s, number, size) for number, (size, at_s) in enumerate(arrivals))
     submitted: dict[int, float] = {}
     answered: dict[int, float] = {}
@@ -223,18 +223,18 @@ def test_i5_every_batch_is_answered_once_and_in_time(arrivals, partitions, deadl
             submitted[number] = at_s
         for p in [p for p, until_s in hanging.items() if until_s <= now_s]:
             del hanging[p]
-            placer.partition_failed(p, now_s, "hangs")
+            placer.volume_failed(p, now_s, "hangs")
         placer.assign(now_s)
-        for p in range(partitions):
+        for p in range(volumes):
             if p not in hanging and placer.begin(p, now_s) is not None:
                 hanging[p] = now_s + hang_s
         for over in placer.overdue(now_s):
             assert over.batch not in answered
             answered[over.batch] = now_s
     assert sorted(answered) == sorted(submitted)
-    assert all(placer.view(p).load_bytes == 0 for p in range(partitions))
+    assert all(placer.view(p).load_bytes == 0 for p in range(volumes))
     for number, at_s in answered.items():
-        assert -1e-6 < at_s - submitted[number] - deadline_s <= (2 * partitions + 1) * hang_s + 1e-6
+        assert -1e-6 < at_s - submitted[number] - deadline_s <= (2 * volumes + 1) * hang_s + 1e-6
 
 
 def test_i6_loads_are_even():
@@ -242,20 +242,20 @@ def test_i6_loads_are_even():
     dice = random.Random(19)
     for run in range(20_000):
         mode = Mode.COUNT if run % 2 else Mode.FINISH
-        partitions = dice.randint(1, 6)
+        volumes = dice.randint(1, 6)
         sizes = [dice.randint(1, 1 << dice.randint(0, 30)) for _ in range(dice.randint(1, 12))]
-        placer = Placer(partitions, mode=mode, deadline_s=1.0)
+        placer = Placer(volumes, mode=mode, deadline_s=1.0)
         for number, size in enumerate(sizes):
             placer.submit(number, size, size, 0.0)
         assert len(placer.assign(0.0)) == len(sizes)
-        loads = [placer.view(p).load_bytes for p in range(partitions)]
+        loads = [placer.view(p).load_bytes for p in range(volumes)]
         assert sum(loads) == sum(sizes)
         assert max(loads) - min(loads) <= max(sizes)
-        assert partitions * max(loads) <= sum(sizes) + (partitions - 1) * max(sizes)
+        assert volumes * max(loads) <= sum(sizes) + (volumes - 1) * max(sizes)
 
 
 some = st.builds(
-    Partition,
+    VolumeState,
     load_bytes=st.integers(0, 1 << 40),
     load_count=st.integers(0, 1000),
     speed_bps=st.one_of(st.just(0.0), st.floats(1.0, 1e9)),
@@ -270,17 +270,17 @@ some = st.builds(
     st.randoms(use_true_random=False),
     st.data(),
 )
-def test_i7_labels_do_not_matter(partitions, size_bytes, dice, data):
+def test_i7_labels_do_not_matter(volumes, size_bytes, dice, data):
     """Partitions in another order: the same one is chosen, unless two are equally good."""
     mode = data.draw(st.sampled_from([Mode.FINISH, Mode.COUNT]))
-    without = data.draw(st.sets(st.integers(0, len(partitions) - 1)))
-    choice = choose(partitions, size_bytes, 1, mode=mode, without=without)
+    without = data.draw(st.sets(st.integers(0, len(volumes) - 1)))
+    choice = choose(volumes, size_bytes, 1, mode=mode, without=without)
     costs = [verdict.cost for verdict in choice.verdicts if verdict.cost is not None]
     assume(len(set(costs)) == len(costs))
-    order = list(range(len(partitions)))
+    order = list(range(len(volumes)))
     dice.shuffle(order)
     shuffled = choose(
-        [partitions[p] for p in order],
+        [volumes[p] for p in order],
         size_bytes,
         1,
         mode=mode,

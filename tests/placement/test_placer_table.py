@@ -1,7 +1,7 @@
 """ADR 19's conformance table, B1 to B22: what is placed where, and the loads at the end.
 
 Sizes are the rows' items: files in count mode, bytes at an unknown speed in finish mode, so that both modes
-have to answer alike. What a partition bears at the start is a batch that it is still writing.
+have to answer alike. What a volume bears at the start is a batch that it is still writing.
 """
 
 from math import nextafter
@@ -25,7 +25,7 @@ def test_b01_the_least_loaded_takes_the_whole_batch(mode):
 
 
 def test_b02_each_choice_sees_the_one_before(mode):
-    """The ADR's second example: partition 3 twice."""
+    """The ADR's second example: volume 3 twice."""
     story = Story(mode, 50, 30, 100, 0)
     assert story.produce(20, 100, 100) == [3, 3, 1]
     assert story.loads() == [50, 130, 100, 120]
@@ -76,7 +76,7 @@ def test_b08_a_failed_batch_goes_elsewhere_whole_when_all_are_assigned_first(mod
     story.placer.begin(1, 0.0)
     assert story.fail(1) == []
     assert story.loads() == [50, 0, 100, 0]
-    assert [(placed.batch, placed.partition) for placed in story.placer.assign(0.0)] == [(1, 3)]
+    assert [(placed.batch, placed.volume) for placed in story.placer.assign(0.0)] == [(1, 3)]
     assert story.loads() == [50, 0, 100, 30]
     assert story.placer.view(1).breaker is Position.OPEN
 
@@ -88,20 +88,20 @@ def test_b09_a_failed_batch_goes_elsewhere_whole_when_each_is_written_first(mode
     assert story.produce(30) == [1]
     story.placer.begin(1, 0.0)
     story.fail(1)
-    assert [(placed.batch, placed.partition) for placed in story.placer.assign(0.0)] == [(1, 2)]
+    assert [(placed.batch, placed.volume) for placed in story.placer.assign(0.0)] == [(1, 2)]
     assert story.produce(100) == [3]
     assert story.loads() == [50, 0, 30, 100]
 
 
 def test_b10_what_was_not_started_leaves_a_failed_partition(mode):
-    """Both of partition 3's go, in the order of their arrival."""
+    """Both of volume 3's go, in the order of their arrival."""
     story = Story(mode, 50, 30, 100, 0)
     assert story.produce(20, 100, 100) == [3, 3, 1]
     first, second, third = range(3, 6)
     assert story.begin(3, 0.0).batch == first
     assert story.fail(first) == [second]
     placed = story.placer.assign(0.0)
-    assert [(one.batch, one.partition) for one in placed] == [(first, 0), (second, 0)]
+    assert [(one.batch, one.volume) for one in placed] == [(first, 0), (second, 0)]
     assert story.placer.partition_of(third) == 1
     assert story.loads() == [170, 130, 100, 0]
 
@@ -112,12 +112,12 @@ def drive(story, writes, until_s):
     while now_s <= until_s:
         while placed := story.placer.assign(now_s):
             for one in placed:
-                assert story.begin(one.partition, now_s).batch == one.batch
-                if writes(one.partition, now_s):
-                    assert story.placer.written(one.batch, now_s, of=one.partition)
-                    written.append((one.batch, one.partition, now_s))
+                assert story.begin(one.volume, now_s).batch == one.batch
+                if writes(one.volume, now_s):
+                    assert story.placer.written(one.batch, now_s, of=one.volume)
+                    written.append((one.batch, one.volume, now_s))
                 else:
-                    story.placer.failed(one.batch, now_s, of=one.partition, reason="broken")
+                    story.placer.failed(one.batch, now_s, of=one.volume, reason="broken")
         overdue += [(one.batch, now_s) for one in story.placer.overdue(now_s)]
         later_s = story.placer.next_s(now_s)
         assert later_s > now_s
@@ -128,13 +128,13 @@ def drive(story, writes, until_s):
 def test_b11_when_all_failed_it_waits_for_one_to_recover(mode):
     """The original tries again only when another request arrives; here each pause's end is a try.
 
-    The first failures are at 0.25 s and at 0.5 s, so the tries of partition 1 are at 1.0, 2.0 and 4.0 s.
+    The first failures are at 0.25 s and at 0.5 s, so the tries of volume 1 are at 1.0, 2.0 and 4.0 s.
     """
     story = Story(mode, 0, 0, deadline_s=5.0)
     assert story.produce(10) == [0]
     story.placer.begin(0, 0.0)
     story.fail(0, 0.25)
-    assert story.placer.assign(0.25)[0].partition == 1
+    assert story.placer.assign(0.25)[0].volume == 1
     story.placer.begin(1, 0.25)
     story.fail(0, 0.5)
     assert story.placer.assign(0.5) == []
@@ -155,7 +155,7 @@ def test_b12_after_the_deadline_it_is_given_up(mode):
 
 
 def test_b12_at_the_deadline_itself_it_still_waits(mode):
-    """And what each partition said is told with the end."""
+    """And what each volume said is told with the end."""
     story = Story(mode, 0, 0, deadline_s=5.0)
     assert story.produce(10) == [0]
     for p in range(2):
@@ -174,8 +174,8 @@ def test_b13_what_hangs_loses_the_batch_and_cannot_land_it_later(mode):
     story = Story(mode, 0, 0, deadline_s=10.0)
     assert story.produce(10) == [0]
     story.placer.begin(0, 0.0)
-    assert story.placer.partition_failed(0, 3.0, "it has not answered for 3 s") == [0]
-    assert [(one.batch, one.partition) for one in story.placer.assign(3.0)] == [(0, 1)]
+    assert story.placer.volume_failed(0, 3.0, "it has not answered for 3 s") == [0]
+    assert [(one.batch, one.volume) for one in story.placer.assign(3.0)] == [(0, 1)]
     story.placer.begin(1, 3.0)
     assert not story.placer.written(0, 3.1, of=0)
     assert story.loads() == [0, 10]
@@ -192,7 +192,7 @@ def test_b14_no_write_lands_after_the_answer(mode):
         story.placer.overdue(nextafter(2.0, 3.0)) == []
     )  # it is not waiting: the caller has to end the write first
     late_s = nextafter(min(3.0, 2.0), 3.0)
-    assert story.placer.partition_failed(0, late_s, "it has not answered for 2 s") == [0]
+    assert story.placer.volume_failed(0, late_s, "it has not answered for 2 s") == [0]
     assert [one.batch for one in story.placer.overdue(late_s)] == [0]
     assert not story.placer.written(0, 2.5, of=0)
     assert story.placer.failed(0, 2.5, of=0, reason="late") == []
@@ -201,7 +201,7 @@ def test_b14_no_write_lands_after_the_answer(mode):
 
 
 def test_b15_a_failure_outranks_the_load(mode):
-    """Partition 0 has 5 and a failure, partition 1 has 9."""
+    """VolumeState 0 has 5 and a failure, volume 1 has 9."""
     story = Story(mode, 5, 7)
     broken = story.start(2, 0)
     story.fail(broken)
@@ -216,20 +216,20 @@ def test_b16_fewer_failures_are_not_health(mode):
     story = Story(mode, 0, 0)
     first = story.start(1, 0)
     story.fail(first, 0.0)
-    assert story.placer.assign(0.0)[0].partition == 1
+    assert story.placer.assign(0.0)[0].volume == 1
     story.placer.begin(1, 0.0)
     story.fail(first, 0.25)
-    assert story.placer.assign(0.5)[0].partition == 0
+    assert story.placer.assign(0.5)[0].volume == 0
     story.placer.begin(0, 0.5)
     story.fail(first, 0.5)
     story.placer.cancel(first)
-    assert [story.placer._partitions[p].breaker.failures for p in range(2)] == [2, 1]
+    assert [story.placer._volumes[p].breaker.failures for p in range(2)] == [2, 1]
     assert story.produce(1, now_s=0.6) == [None]
     assert story.loads() == [0, 0]
 
 
 def test_b17_after_a_recovery_the_load_is_what_is_really_there(mode):
-    """The 40 were written while partition 0 was out of use; that does not bring it back, the probe does."""
+    """The 40 were written while volume 0 was out of use; that does not bring it back, the probe does."""
     story = Story(mode, 40, 9)
     broken = story.start(1, 0)
     story.fail(broken)
@@ -265,7 +265,7 @@ def test_b20_a_batch_of_no_files_is_refused(mode):
         placer.submit(0, 0, 0, 0.0)
     assert placer.assign(0.0) == []
     placer.submit(0, 0, 3, 0.0)
-    assert placer.assign(0.0)[0].partition == 0
+    assert placer.assign(0.0)[0].volume == 0
 
 
 def test_b21_what_is_larger_than_every_room_is_refused(mode):
@@ -280,8 +280,8 @@ def test_b21_what_is_larger_than_every_room_is_refused(mode):
     assert story.loads() == [0, 600]
     assert story.produce(1000) == [None]
     assert story.placer.written(full, 0.0, of=1)
-    assert story.placer.assign(0.0)[0].partition == 1
-    story.placer.partition_failed(1, 0.0, "gone")
+    assert story.placer.assign(0.0)[0].volume == 1
+    story.placer.volume_failed(1, 0.0, "gone")
     story.placer.submit(9, 1000, 1, 0.0)
     story.placer.room(0, None)
     story.placer.submit(10, 1 << 60, 1, 0.0)

@@ -18,7 +18,7 @@ from cfetch.bench.faults import Fault
 from cfetch.config.settings import Settings
 from cfetch.errors import Held, UsageError
 from cfetch.events import EntryFinished, Event, Progress, RunNoted, RunStarted, RunStopping
-from cfetch.run.fresh_links import Origin
+from cfetch.run.fresh_links import ManifestRef
 from cfetch.spark import cluster_run, shares
 from cfetch.spark.job import own_words, slots_of, start_job, unlike
 from cfetch.spark.task import Work
@@ -186,7 +186,7 @@ def test_a_task_that_does_not_see_the_drivers_directory_is_quoted(tmp_path, spar
         settings=Settings(),
         headers=(),
         env={},
-        origin=Origin("m.json", None, None),
+        origin=ManifestRef("m.json", None, None),
         instant="i",
         epoch=1,
         wall_start_s=0.0,

@@ -13,7 +13,7 @@ from cfetch.errors import LocalFault
 from cfetch.events import EntryFinished
 from cfetch.hub.receipts import STOP_NAME, Living, Receipt, Receipts, leave_receipt
 from cfetch.manifest.plan import freeze
-from cfetch.run.fresh_links import Origin
+from cfetch.run.fresh_links import ManifestRef
 from cfetch.spark.shares import Pace, sharers, shares
 from cfetch.spark.task import Copy, Done, Work, attempts_of, do_batch, own_settings
 from cfetch.spark.work_file import Batch, read_batch, write_work
@@ -32,7 +32,7 @@ def work(tmp_path):
         settings=Settings(to=(str(tmp_path / "to"),), concurrency=2, mitigation=False),
         headers=(),
         env={},
-        origin=Origin("m.json", None, None),
+        origin=ManifestRef("m.json", None, None),
         instant="i",
         epoch=1,
         root=str(tmp_path / "to"),
@@ -244,7 +244,7 @@ def test_links_that_have_expired_are_renewed_in_the_task(tmp_path, work):
         row = {"url": f"{expired}?new", "path": expired, "size": 1000, "sha256": FILES[expired].sha256()}
         fresh = {"version": 1, "base_url": origin.url, "files": [row]}
         origin.files["m.json"] = Fixed(msgspec.json.encode(fresh))
-        work = msgspec.structs.replace(work, origin=Origin(f"{origin.url}m.json", None, None))
+        work = msgspec.structs.replace(work, origin=ManifestRef(f"{origin.url}m.json", None, None))
         assert do_batch(work, batch, Copy(0, 1, 0)).failed == 0
         assert [request.query for request in origin.requests if request.path == expired] == ["", "new"]
     assert tree(tmp_path / "to") == whole(FILES)

@@ -8,7 +8,7 @@ import pytest
 
 from cfetch.errors import Blocked, LocalFault
 from cfetch.manifest.entry import safe_path
-from cfetch.storage.directory import LocalVolume
+from cfetch.storage.directory import Directory
 from cfetch.storage.part import Part
 from cfetch.storage.source_note import ATTRIBUTE, Source
 from tests.engine.drive import entry_of, tree
@@ -23,7 +23,7 @@ def root(tmp_path):
 
 @pytest.fixture
 def volume(root):
-    made = LocalVolume(root, "attempts/i/0")
+    made = Directory(root, "attempts/i/0")
     yield made
     made.close()
 
@@ -88,7 +88,7 @@ def test_c104_a_destination_may_be_reached_by_a_symlink(tmp_path):
     """The user's own; it is looked at again like any other."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    volume = LocalVolume(tmp_path / "link", "attempts/i/0")
+    volume = Directory(tmp_path / "link", "attempts/i/0")
     published(volume, "d/a")
     published(volume, "b", 1)
     volume.close()

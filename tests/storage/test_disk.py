@@ -10,7 +10,7 @@ import pytest
 
 from cfetch.errors import VolumeFault
 from cfetch.storage import disk as disk_module
-from cfetch.storage.directory import LocalVolume
+from cfetch.storage.directory import Directory
 from cfetch.storage.disk import MOST_UNWRITTEN_BYTES, GuardedDisk
 from cfetch.storage.part import Part
 from tests.engine.drive import entry_of
@@ -241,7 +241,7 @@ async def test_a_cancelled_call_that_is_abandoned_is_over_at_once():
 
 async def test_no_part_is_published_once_its_disk_was_left(tmp_path):
     """Its batch is on the way elsewhere; of one that is just being published the rest stays unnamed."""
-    volume = LocalVolume(tmp_path, "attempts/i/0")
+    volume = Directory(tmp_path, "attempts/i/0")
     async with a_disk() as disk:
         part = Part(volume, entry_of(0, "a", b"abc"), disk)
         part.write(b"abc")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cfetch.storage.held_ranges import Ranges, Stretch
+from cfetch.storage.held_ranges import HeldRanges, Segment
 from tests.engine.drive import split
 
 SIZE = 60
@@ -32,12 +32,12 @@ class Model:
     """The file as single bytes, and the ranges that should tell the same."""
 
     def __init__(self):
-        self.ranges = Ranges(SIZE)
+        self.ranges = HeldRanges(SIZE)
         self.held: set[int] = set()
         self.received = self.forgotten = 0
-        self.over: list[Stretch] = []
-        self.cut: list[tuple[Stretch, int]] = []
-        self.never: Stretch | None = None  # does nothing
+        self.over: list[Segment] = []
+        self.cut: list[tuple[Segment, int]] = []
+        self.never: Segment | None = None  # does nothing
         self.ranges.on_over = self.over.append
         self.ranges.on_cut = lambda one: self.cut.append((one, one.end))
 
@@ -49,47 +49,47 @@ class Model:
     def do(self, what, which, much):
         ranges = self.ranges
         if what == "take":
-            stretch = ranges.take_first()
-            assert stretch is None or all(start > stretch.start for start, _ in ranges.missing)
-            assert [one for one in ranges.out if one.is_owners] == [stretch] * (stretch is not None)
+            segment = ranges.take_first()
+            assert segment is None or all(start > segment.start for start, _ in ranges.missing)
+            assert [one for one in ranges.out if one.is_owners] == [segment] * (segment is not None)
             return
         if not self.others:
             return
-        stretch = self.others[which % len(self.others)]
+        segment = self.others[which % len(self.others)]
         if what == "advance":
-            self._advance(stretch, much % (stretch.left_bytes + 2))  # perhaps one byte too many
-        elif what == "join" and stretch.left_bytes > 1:
-            start = stretch.position + 1 + much % (stretch.left_bytes - 1)
-            end = stretch.end - much // SIZE % (stretch.end - start)
+            self._advance(segment, much % (segment.left_bytes + 2))  # perhaps one byte too many
+        elif what == "join" and segment.left_bytes > 1:
+            start = segment.position + 1 + much % (segment.left_bytes - 1)
+            end = segment.end - much // SIZE % (segment.end - start)
             before = [(one, one.position, one.end) for one in ranges.out]
             new = ranges.join(start, end)
             assert (new.start, new.position, new.end) == (start, start, end)
             assert [(one, one.position, one.end) for one in ranges.out] == [*before, (new, start, end)]
-        elif what == "overlap" and stretch.left_bytes:
-            new = ranges.overlap(stretch)
-            assert (new.start, new.end) == (stretch.position, stretch.end)
+        elif what == "overlap" and segment.left_bytes:
+            new = ranges.overlap(segment)
+            assert (new.start, new.end) == (segment.position, segment.end)
         elif what == "give back":
-            ranges.give_back(stretch)
-            ranges.give_back(stretch)
+            ranges.give_back(segment)
+            ranges.give_back(segment)
         elif what == "forget":
-            gone = set(range(stretch.start, stretch.position)) & self.held
+            gone = set(range(segment.start, segment.position)) & self.held
             self.forgotten += len(gone)
             self.held -= gone
-            ranges.forget(stretch)
+            ranges.forget(segment)
 
-    def _advance(self, stretch, came):
+    def _advance(self, segment, came):
         ranges = self.ranges
-        self.held |= set(range(stretch.position, min(stretch.position + came, stretch.end)))
+        self.held |= set(range(segment.position, min(segment.position + came, segment.end)))
         self.received += came
         was, told = {one: one.end for one in ranges.out}, len(self.cut)
-        has_begun = stretch.position > stretch.start
-        ranges.advance(stretch, came)
+        has_begun = segment.position > segment.start
+        ranges.advance(segment, came)
         starts = {one.start for one in ranges.out if one.position > one.start}
         for one, at in self.cut[told:]:
             assert at < was[one]
             assert at in starts
         assert all(one.end - 1 not in self.held for one in ranges.out if one.left_bytes)
-        if not has_begun and stretch.position > stretch.start:
+        if not has_begun and segment.position > segment.start:
             self._check_yielded()
 
     def _check_yielded(self):
@@ -180,10 +180,10 @@ def test_the_owner_always_comes_to_an_end(steps, dice):
         model.do(*step)
     for one in list(model.ranges.out):
         model.ranges.give_back(one)
-    while (stretch := model.ranges.take_first()) is not None:
-        model.held |= set(range(stretch.position, stretch.end))
-        model.received += stretch.left_bytes
-        model.ranges.advance(stretch, stretch.left_bytes)
+    while (segment := model.ranges.take_first()) is not None:
+        model.held |= set(range(segment.position, segment.end))
+        model.received += segment.left_bytes
+        model.ranges.advance(segment, segment.left_bytes)
         model.check()
     assert model.ranges.is_whole
 
@@ -194,7 +194,7 @@ def test_what_is_not_held_of_some_bytes(pairs, data):
     held = [(a, b) for a, b in pairs if a < b]
     start = data.draw(st.integers(0, SIZE))
     end = data.draw(st.integers(start, SIZE))
-    ranges = Ranges(SIZE, held)
+    ranges = HeldRanges(SIZE, held)
     mine = {byte for a, b in held for byte in range(a, b)}
     found = [byte for a, b in ranges.unheld(start, end) for byte in range(a, b)]
     assert found == [byte for byte in range(start, end) if byte not in mine]
@@ -202,15 +202,15 @@ def test_what_is_not_held_of_some_bytes(pairs, data):
 
 def watched():
     """A file of a hundred bytes, and the streams that are told they are over."""
-    ranges: Any = Ranges(100)
-    over: list[Stretch] = []
+    ranges: Any = HeldRanges(100)
+    over: list[Segment] = []
     ranges.on_over = over.append
     return ranges, over
 
 
 def cuts_of(ranges):
     """The streams that are told that they became shorter, with their new ends."""
-    cuts: list[tuple[Stretch, int]] = []
+    cuts: list[tuple[Segment, int]] = []
     ranges.on_cut = lambda one: cuts.append((one, one.end))
     return cuts
 
@@ -388,7 +388,7 @@ def test_a_stretch_that_is_over_takes_nothing():
 
 
 def test_an_abandoned_file_is_written_to_no_more():
-    """Those that help are told, once; what comes for a stretch is dropped."""
+    """Those that help are told, once; what comes for a segment is dropped."""
     ranges, over = watched()
     own = ranges.take_first()
     others = [split(ranges, own, 50), split(ranges, own, 25)]

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from cfetch.storage.directory import LocalVolume
+from cfetch.storage.directory import Directory
 from cfetch.storage.leftovers import useful_parts
 
 HASHED, SIZED, RANGES = "h" + "0" * 32, "s" + "0" * 32, "r" + "0" * 32
@@ -22,7 +22,7 @@ def kept(root, files, run="i/1-0"):
 @pytest.fixture
 def volume(tmp_path):
     """The volume of an attempt at the plan ``i`` that starts now."""
-    made = LocalVolume(tmp_path, "attempts/i/2")
+    made = Directory(tmp_path, "attempts/i/2")
     yield made
     made.close()
 
@@ -124,7 +124,7 @@ def test_c93_what_a_dead_attempt_named_is_flushed_before_it_is_relied_on(
     """It may have died between a name and its flush; before a first attempt there was none."""
     flushed: list[int] = []
     monkeypatch.setattr("cfetch.storage.directory.flush_file_system", flushed.append)
-    now = LocalVolume(tmp_path, f"attempts/i/{epoch}")
+    now = Directory(tmp_path, f"attempts/i/{epoch}")
     now.leftovers()
     now.close()
     assert len(flushed) == flushes
@@ -132,5 +132,5 @@ def test_c93_what_a_dead_attempt_named_is_flushed_before_it_is_relied_on(
 
 def test_an_empty_run_leaves_nothing(tmp_path):
     """Not even a destination that it made."""
-    LocalVolume(tmp_path / "new").close()
+    Directory(tmp_path / "new").close()
     assert list(tmp_path.iterdir()) == []

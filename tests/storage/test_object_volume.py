@@ -12,7 +12,7 @@ from cfetch.errors import Blocked, CfetchError, Corrupt, Held, VolumeFault
 from cfetch.storage import object_volume as module
 from cfetch.storage.batch_record import BatchRecord
 from cfetch.storage.object_store import PIECE_BYTES, ObjectStore, Upload
-from cfetch.storage.object_volume import ObjectLane
+from cfetch.storage.object_volume import ObjectStoreVolume
 from cfetch.storage.resume import identity
 from cfetch.storage.volume import Holding
 from tests.engine.drive import entry_of
@@ -27,19 +27,19 @@ CHUNK = 200_000  # as a socket gives them: no divisor of a piece
 @asynccontextmanager
 async def lane_to(url, *, run_id="run-1", confirm=lambda: None, timeout_s=30.0):
     store = ObjectStore(url, timeout_s=timeout_s)
-    lane = ObjectLane(store, run_id=run_id, confirm=confirm, monotonic=time.monotonic)
-    committing = asyncio.create_task(lane.run())
+    volume = ObjectStoreVolume(store, run_id=run_id, confirm=confirm, monotonic=time.monotonic)
+    committing = asyncio.create_task(volume.run())
     try:
-        yield lane
-        lane.drain()
+        yield volume
+        volume.drain()
         await committing
     finally:
         committing.cancel()
-        await lane.close()
+        await volume.close()
 
 
 @pytest.fixture
-async def lane(bucket):
+async def volume(bucket):
     async with lane_to(bucket.url) as made:
         yield made
 
@@ -52,19 +52,19 @@ async def feed(part, body):
             await part.room()
 
 
-async def staged(lane, path, body, **how):
+async def staged(volume, path, body, **how):
     """A whole and verified part."""
     entry = entry_of(0, path, body, **how)
-    part = lane.part(entry)
+    part = volume.part(entry)
     await feed(part, body)
     part.verify(entry.size_bytes, entry.digest)
     return part
 
 
-async def committed(lane, parts, record=None):
-    """What the lane tells of it."""
+async def committed(volume, parts, record=None):
+    """What the volume tells of it."""
     told = asyncio.get_running_loop().create_future()
-    lane.commit(parts, told.set_result, record)
+    volume.commit(parts, told.set_result, record)
     return await told
 
 
@@ -73,76 +73,76 @@ def record_of(batch="b1", **how):
     return BatchRecord(id=batch, **facts | how)
 
 
-async def tidied(lane):
+async def tidied(volume):
     """Wait until nothing is being cleaned up."""
-    while lane._tidying:
-        await asyncio.wait(lane._tidying)
+    while volume._tidying:
+        await asyncio.wait(volume._tidying)
 
 
 @pytest.mark.parametrize("size", [0, 1, 100 << 10, PIECE_BYTES, 20 * MIB, 20 * MIB - 1])
-async def test_a_file_arrives_whole_and_is_seen_only_then(lane, bucket, size):
+async def test_a_file_arrives_whole_and_is_seen_only_then(volume, bucket, size):
     """Any size; while it comes, nobody sees it; afterwards no upload is left."""
-    part = await staged(lane, "d/a", BIG[:size], digest=True)
+    part = await staged(volume, "d/a", BIG[:size], digest=True)
     assert part.position == size
     assert bucket.keys() == []
-    assert await committed(lane, [part]) is None
+    assert await committed(volume, [part]) is None
     part.discard()
-    await tidied(lane)
+    await tidied(volume)
     assert (bucket.keys(), bucket.uploads()) == (["d/a"], [])
     assert bucket.get("d/a") == BIG[:size]
 
 
 @pytest.mark.parametrize("size", [1000, 12 * MIB])
-async def test_wrong_bytes_are_never_seen(lane, bucket, size):
+async def test_wrong_bytes_are_never_seen(volume, bucket, size):
     """By hash or by size; the upload is ended, and the right bytes may follow."""
     body = BIG[:size]
     entry = entry_of(0, "a", body, digest=True)
-    part = lane.part(entry)
+    part = volume.part(entry)
     for wrong in (b"x" + body[1:], body[:-1]):
         await feed(part, wrong)
         with pytest.raises(Corrupt):
             part.verify(entry.size_bytes, entry.digest)
         assert part.position == 0
-    await tidied(lane)
+    await tidied(volume)
     assert (bucket.keys(), bucket.uploads()) == ([], [])
     await feed(part, body)
     assert part.verify(entry.size_bytes, entry.digest) == "sha256"
-    assert await committed(lane, [part]) is None
+    assert await committed(volume, [part]) is None
     assert bucket.get("a") == body
 
 
-async def test_begun_anew_in_the_middle(lane, bucket):
+async def test_begun_anew_in_the_middle(volume, bucket):
     """What came before the restart is in no upload."""
-    part = lane.part(entry_of(0, "a", BIG, digest=True))
+    part = volume.part(entry_of(0, "a", BIG, digest=True))
     part.validator = '"v1"'
     await feed(part, BIG[::-1][: 13 * MIB])
     part.restart()
     assert (part.position, part.validator) == (0, None)
     await feed(part, BIG)
     part.verify(len(BIG), entry_of(0, "a", BIG, digest=True).digest)
-    assert await committed(lane, [part]) is None
-    await tidied(lane)
+    assert await committed(volume, [part]) is None
+    await tidied(volume)
     assert bucket.uploads() == []
     assert bucket.get("a") == BIG
 
 
-async def test_another_try_goes_on_in_the_same_upload(lane, bucket):
+async def test_another_try_goes_on_in_the_same_upload(volume, bucket):
     """Bytes so far stay, to the last one, while few parts wait."""
-    part = lane.part(entry_of(0, "a", BIG, digest=True))
+    part = volume.part(entry_of(0, "a", BIG, digest=True))
     await feed(part, BIG[: 13 * MIB])
     part.close()
     assert part.position == 13 * MIB
     await feed(part, BIG[13 * MIB :])
     part.verify(len(BIG), entry_of(0, "a", BIG, digest=True).digest)
     assert bucket.uploads() == ["a"]
-    assert await committed(lane, [part]) is None
+    assert await committed(volume, [part]) is None
     assert bucket.get("a") == BIG
 
 
-async def test_parts_that_wait_share_a_bounded_memory(lane, bucket, monkeypatch):
+async def test_parts_that_wait_share_a_bounded_memory(volume, bucket, monkeypatch):
     """The one that waits longest goes back to its last whole piece; it is fetched again from there."""
     monkeypatch.setattr(module, "MAX_HELD_BYTES", 3 * MIB)
-    parts = [lane.part(entry_of(n, str(n), BIG, digest=True)) for n in range(3)]
+    parts = [volume.part(entry_of(n, str(n), BIG, digest=True)) for n in range(3)]
     for part, size in zip(parts, (12 * MIB, 2 * MIB, MIB), strict=True):
         part.validator = '"v1"'
         await feed(part, BIG[:size])
@@ -156,59 +156,59 @@ async def test_parts_that_wait_share_a_bounded_memory(lane, bucket, monkeypatch)
     for part in parts:
         await feed(part, BIG[part.position :])
         part.verify(len(BIG), entry_of(0, "a", BIG, digest=True).digest)
-        assert await committed(lane, [part]) is None
+        assert await committed(volume, [part]) is None
     assert {bucket.get(str(n)) == BIG for n in range(3)} == {True}
 
 
-async def test_a_batch_is_seen_when_it_is_whole_and_recorded_last(lane, bucket):
+async def test_a_batch_is_seen_when_it_is_whole_and_recorded_last(volume, bucket):
     """Sealed parts wait; then all are there, and the record vouches for them."""
-    parts = [await staged(lane, path, body) for path, body in (("a", b"1"), ("b", BIG), ("c", b""))]
+    parts = [await staged(volume, path, body) for path, body in (("a", b"1"), ("b", BIG), ("c", b""))]
     for part in parts:
         part.seal()
     assert bucket.keys() == []
     record = record_of()
     confirmed = []
-    lane._confirm = lambda: confirmed.append(bucket.keys())
-    assert await committed(lane, parts, record) is None
+    volume._confirm = lambda: confirmed.append(bucket.keys())
+    assert await committed(volume, parts, record) is None
     assert confirmed == [[], ["a", "b", "c"]]
     assert bucket.keys() == [".cfetch/batches/b1.json", "a", "b", "c"]
     assert msgspec.json.decode(bucket.get(".cfetch/batches/b1.json"), type=BatchRecord) == record
     entries = [
         entry_of(n, path, body) for n, (path, body) in enumerate((("a", b"1"), ("b", b"2"), ("d", b"")))
     ]
-    assert await lane.holds("b1", entries) == Holding(True, False, [0], {})
-    assert await lane.holds("b2", entries[1:]) == Holding(False, False, [], {})
+    assert await volume.holds("b1", entries) == Holding(True, False, [0], {})
+    assert await volume.holds("b2", entries[1:]) == Holding(False, False, [], {})
 
 
-async def test_a_batch_that_cannot_be_whole_leaves_nothing(lane, bucket):
+async def test_a_batch_that_cannot_be_whole_leaves_nothing(volume, bucket):
     """One upload is ended by somebody else: what this run has put is deleted, and nothing else."""
     bucket.put("b", b"another tool's")
-    parts = [await staged(lane, path, body) for path, body in (("a", b"1"), ("b", BIG), ("c", b"3"))]
+    parts = [await staged(volume, path, body) for path, body in (("a", b"1"), ("b", BIG), ("c", b"3"))]
     await bucket.end_uploads(len(BIG) // PIECE_BYTES)
-    fault = await committed(lane, parts, record_of())
+    fault = await committed(volume, parts, record_of())
     assert isinstance(fault, VolumeFault)
     assert "ended the upload" in str(fault)
-    await tidied(lane)
+    await tidied(volume)
     assert (bucket.keys(), bucket.uploads()) == (["b"], [])
     assert bucket.get("b") == b"another tool's"
 
 
-async def test_an_object_of_another_run_is_not_taken_back(lane, bucket):
+async def test_an_object_of_another_run_is_not_taken_back(volume, bucket):
     """It may be the successor's, or the one that this run could not replace."""
     async with lane_to(bucket.url, run_id="run-2") as other:
         assert await committed(other, [await staged(other, "b", b"other")]) is None
-    part = await staged(lane, "b", BIG)
+    part = await staged(volume, "b", BIG)
     await bucket.end_uploads(len(BIG) // PIECE_BYTES)
-    assert await committed(lane, [part], record_of()) is not None
-    await tidied(lane)
+    assert await committed(volume, [part], record_of()) is not None
+    await tidied(volume)
     assert bucket.get("b") == b"other"
 
 
 @pytest.fixture
-def asked(lane, monkeypatch):
+def asked(volume, monkeypatch):
     """What the store is asked for, in order, when that begins or, for deletions, is over."""
     log = []
-    upload, put, delete = lane.store.upload, lane.store.put, lane.store.delete
+    upload, put, delete = volume.store.upload, volume.store.put, volume.store.delete
 
     def noted(key, *rest):
         log.append(f"put {key}")
@@ -218,80 +218,80 @@ def asked(lane, monkeypatch):
         await delete(keys)
         log.extend(f"deleted {key}" for key in keys)
 
-    monkeypatch.setattr(lane.store, "upload", noted)
-    monkeypatch.setattr(lane.store, "put", noted)
-    monkeypatch.setattr(lane.store, "delete", deleted)
+    monkeypatch.setattr(volume.store, "upload", noted)
+    monkeypatch.setattr(volume.store, "put", noted)
+    monkeypatch.setattr(volume.store, "delete", deleted)
     return log
 
 
-async def test_what_is_put_after_a_deletion_stays(lane, bucket, asked):
+async def test_what_is_put_after_a_deletion_stays(volume, bucket, asked):
     """A batch may come back at once, under the same names."""
-    parts = [await staged(lane, "a", b"1")]
+    parts = [await staged(volume, "a", b"1")]
     await parts[0].complete()
     parts[0].discard()
-    again = [await staged(lane, "a", b"1")]
-    assert await committed(lane, again, record_of()) is None
+    again = [await staged(volume, "a", b"1")]
+    assert await committed(volume, again, record_of()) is None
     parts[0].discard()
-    await tidied(lane)
+    await tidied(volume)
     assert asked == ["put a", "deleted a", "put a", "put .cfetch/batches/b1.json"]
     assert bucket.keys() == [".cfetch/batches/b1.json", "a"]
 
 
-async def test_discarded_while_it_waits_for_an_older_deletion(lane, bucket, asked):
+async def test_discarded_while_it_waits_for_an_older_deletion(volume, bucket, asked):
     """It waits for that, the deletion of itself for it, and nobody for ever."""
-    parts = [await staged(lane, "a", b"1") for _ in range(3)]
+    parts = [await staged(volume, "a", b"1") for _ in range(3)]
     await parts[0].complete()
     parts[0].discard()
     second = parts[1].complete()
     await asyncio.sleep(0)
     parts[1].discard()
-    assert await committed(lane, parts[2:]) is None
+    assert await committed(volume, parts[2:]) is None
     await second
-    await tidied(lane)
+    await tidied(volume)
     assert asked == ["put a", "deleted a", "put a"]
     assert bucket.keys() == ["a"]
 
 
-async def test_a_record_that_may_have_arrived_is_deleted(lane, bucket, monkeypatch):
+async def test_a_record_that_may_have_arrived_is_deleted(volume, bucket, monkeypatch):
     """Its batch is given up, as the store has not confirmed it."""
-    put = lane.store.put
+    put = volume.store.put
 
     async def lost(*asked):
         await put(*asked)
         raise VolumeFault("no answer")
 
-    monkeypatch.setattr(lane.store, "put", lost)
-    assert str(await committed(lane, [await staged(lane, "a", b"1")], record_of())) == "no answer"
-    await tidied(lane)
+    monkeypatch.setattr(volume.store, "put", lost)
+    assert str(await committed(volume, [await staged(volume, "a", b"1")], record_of())) == "no answer"
+    await tidied(volume)
     assert bucket.keys() == []
 
 
-async def test_a_mark_that_is_set_again_stays(lane, bucket, asked):
+async def test_a_mark_that_is_set_again_stays(volume, bucket, asked):
     """Its removal was asked for before."""
-    lane.begin("b1")
-    assert not lane.is_stuck  # that is for one that was abandoned
-    lane.give_up("b1")
-    lane.begin("b1")
-    await tidied(lane)
+    volume.begin("b1")
+    assert not volume.is_stuck  # that is for one that was abandoned
+    volume.give_up("b1")
+    volume.begin("b1")
+    await tidied(volume)
     mark = ".cfetch/begun/b1"
     assert asked == [f"put {mark}", f"deleted {mark}", f"put {mark}"]
     assert bucket.keys() == [mark]
 
 
-async def test_what_is_not_begun_when_its_batch_fails_is_not_begun(lane, bucket, asked):
+async def test_what_is_not_begun_when_its_batch_fails_is_not_begun(volume, bucket, asked):
     """A thousand objects that nobody wants would be put and deleted again."""
-    lane.turns = asyncio.Semaphore(1)
-    parts = [await staged(lane, path, body) for path, body in (("b", BIG), ("a", b"1"), ("c", b"3"))]
+    volume.turns = asyncio.Semaphore(1)
+    parts = [await staged(volume, path, body) for path, body in (("b", BIG), ("a", b"1"), ("c", b"3"))]
     await bucket.end_uploads(len(BIG) // PIECE_BYTES)
-    assert await committed(lane, parts, record_of()) is not None
-    await tidied(lane)
+    assert await committed(volume, parts, record_of()) is not None
+    await tidied(volume)
     assert "put c" not in asked
     assert bucket.keys() == []
 
 
-async def test_what_arrives_after_its_batch_has_failed_is_deleted(lane, bucket, monkeypatch):
+async def test_what_arrives_after_its_batch_has_failed_is_deleted(volume, bucket, monkeypatch):
     """Nobody waits for it, but for its deletion."""
-    parts = [await staged(lane, path, body) for path, body in (("a", b"1"), ("b", BIG))]
+    parts = [await staged(volume, path, body) for path, body in (("a", b"1"), ("b", BIG))]
     await bucket.end_uploads(len(BIG) // PIECE_BYTES)
     told = asyncio.Event()
     complete = Upload.complete
@@ -302,30 +302,30 @@ async def test_what_arrives_after_its_batch_has_failed_is_deleted(lane, bucket, 
         await complete(upload)
 
     monkeypatch.setattr(Upload, "complete", late)
-    assert await committed(lane, parts, record_of()) is not None
+    assert await committed(volume, parts, record_of()) is not None
     told.set()
-    await tidied(lane)
+    await tidied(volume)
     assert bucket.keys() == []
 
 
-async def test_a_batch_beyond_memory_is_made_visible_early(lane, bucket, monkeypatch):
+async def test_a_batch_beyond_memory_is_made_visible_early(volume, bucket, monkeypatch):
     """Verified files, the one that waits longest first; given up, they go; left, a later run finds them."""
     monkeypatch.setattr(module, "MAX_HELD_BYTES", 1)
     for end, left in (("discard", []), ("leave", ["a"])):
-        parts = [await staged(lane, path, b"12", digest=True) for path in ("a", "b")]
+        parts = [await staged(volume, path, b"12", digest=True) for path in ("a", "b")]
         parts[0].seal()
         await asyncio.wait([parts[0].complete()])
         assert bucket.keys() == ["a"]
         monkeypatch.setattr(module, "MAX_HELD_BYTES", 1000)
         parts[1].seal()
         kept = [getattr(part, end)() for part in parts]
-        await tidied(lane)
+        await tidied(volume)
         assert bucket.keys() == left
         monkeypatch.setattr(module, "MAX_HELD_BYTES", 1)
     assert kept == [2, 0]
     parts[0].discard()
-    await tidied(lane)
-    assert await lane.standing(entry_of(0, "a", b"12", digest=True)) == "sha256"
+    await tidied(volume)
+    assert await volume.standing(entry_of(0, "a", b"12", digest=True)) == "sha256"
 
 
 async def test_a_run_that_has_lost_its_plan_puts_and_deletes_nothing(bucket):
@@ -336,16 +336,16 @@ async def test_a_run_that_has_lost_its_plan_puts_and_deletes_nothing(bucket):
         if lost:
             raise Held("another run has it")
 
-    async with lane_to(bucket.url, confirm=confirm) as lane:
-        part = await staged(lane, "a", b"1")
-        whole = await staged(lane, "b", b"2")
-        assert await committed(lane, [whole]) is None
-        early = await staged(lane, "c", b"3")
+    async with lane_to(bucket.url, confirm=confirm) as volume:
+        part = await staged(volume, "a", b"1")
+        whole = await staged(volume, "b", b"2")
+        assert await committed(volume, [whole]) is None
+        early = await staged(volume, "c", b"3")
         await early.complete()
         lost.append(True)
-        assert isinstance(await committed(lane, [part], record_of()), Held)
+        assert isinstance(await committed(volume, [part], record_of()), Held)
         early.discard()
-        lane.give_up("b1")
+        volume.give_up("b1")
     assert bucket.keys() == ["b", "c"]
 
 
@@ -365,31 +365,31 @@ async def test_a_run_that_has_lost_its_plan_puts_and_deletes_nothing(bucket):
     (None, {"digest": True}, None),
     ({"none": True}, {}, None),
 ])  # fmt: skip
-async def test_what_vouches_for_an_object_that_stands(lane, bucket, put, asked, vouched):
+async def test_what_vouches_for_an_object_that_stands(volume, bucket, put, asked, vouched):
     """Hash and link as they were told with it; nothing is read again. None of ours: its size."""
     if put is None:
         bucket.put("a", b"123")
     elif "none" not in put:
-        assert await committed(lane, [await staged(lane, "a", b"123", **put)]) is None
+        assert await committed(volume, [await staged(volume, "a", b"123", **put)]) is None
     asked = {"body": b"123", **asked}
-    assert await lane.standing(entry_of(0, "a", **asked)) == vouched
+    assert await volume.standing(entry_of(0, "a", **asked)) == vouched
 
 
-async def test_a_mirror_of_the_link_vouches_too(lane):
+async def test_a_mirror_of_the_link_vouches_too(volume):
     """It is another way to the same file."""
-    assert await committed(lane, [await staged(lane, "a", b"123", host="mirror.test")]) is None
+    assert await committed(volume, [await staged(volume, "a", b"123", host="mirror.test")]) is None
     mirrors = (entry_of(0, "a", b"", host="mirror.test").url,)
     entry = entry_of(0, "a", b"123", mirrors=mirrors)
     assert identity(mirrors[0]) != identity(entry.url)
-    assert await lane.standing(entry) == "size"
+    assert await volume.standing(entry) == "size"
 
 
-async def test_a_name_that_no_store_takes_is_an_obstacle_of_its_own(lane):
+async def test_a_name_that_no_store_takes_is_an_obstacle_of_its_own(volume):
     """1,024 bytes with the prefix; the others of the run go on."""
     fits = "/".join(["x" * 199] * 5) + "x" * (1024 - len("some/prefix/") - 999)
-    assert await lane.standing(entry_of(0, fits, b"1")) is None
+    assert await volume.standing(entry_of(0, fits, b"1")) is None
     with pytest.raises(Blocked, match="1024 bytes"):
-        await lane.standing(entry_of(0, fits + "x", b"1"))
+        await volume.standing(entry_of(0, fits + "x", b"1"))
 
 
 async def test_a_later_run_comes_back_to_what_was_begun(bucket):
@@ -424,19 +424,19 @@ async def test_what_is_there_of_a_batch(bucket):
         bucket.put("b", b"any")
         found = await empty.holds("b1", entries)
         assert (found.standing, [*found.blocked]) == ((), [0])
-    async with lane_to(bucket.url) as lane:
-        await lane.open()
-        found = await lane.holds("b1", entries)
+    async with lane_to(bucket.url) as volume:
+        await volume.open()
+        found = await volume.holds("b1", entries)
         assert (found.stands, found.standing, [*found.blocked]) == (False, [1, 2], [0])
 
 
-async def test_a_batch_that_was_committed_can_be_taken_back(lane, bucket):
+async def test_a_batch_that_was_committed_can_be_taken_back(volume, bucket):
     """It came too late, and is somewhere else."""
     bucket.put("b", b"another tool's")
-    parts = [await staged(lane, path, b"1") for path in ("a", "c")]
-    assert await committed(lane, parts, record_of()) is None
-    lane.take_back("b1", parts)
-    await tidied(lane)
+    parts = [await staged(volume, path, b"1") for path in ("a", "c")]
+    assert await committed(volume, parts, record_of()) is None
+    volume.take_back("b1", parts)
+    await tidied(volume)
     assert bucket.keys() == ["b"]
 
 
@@ -445,18 +445,18 @@ async def test_a_store_that_goes_away_is_told_in_time(monkeypatch):
     server = MotoServer()
     try:
         point_at(monkeypatch, server.url)
-        async with asyncio.timeout(60), lane_to(Bucket(server).url) as lane:
-            part = lane.part(entry_of(0, "a", BIG * 4))
-            small = await staged(lane, "b", b"1")
+        async with asyncio.timeout(60), lane_to(Bucket(server).url) as volume:
+            part = volume.part(entry_of(0, "a", BIG * 4))
+            small = await staged(volume, "b", b"1")
             await feed(part, BIG)
             server.kill()
-            lane.store._timeout_s = 0.5
+            volume.store._timeout_s = 0.5
             with pytest.raises(VolumeFault):
                 await feed(part, BIG * 3)
             assert part.leave() == 0
-            assert isinstance(await committed(lane, [small]), VolumeFault)
+            assert isinstance(await committed(volume, [small]), VolumeFault)
             with pytest.raises(VolumeFault):
-                await lane.standing(entry_of(0, "a", BIG))
+                await volume.standing(entry_of(0, "a", BIG))
     finally:
         server.child.kill()
 
@@ -465,9 +465,9 @@ async def test_a_piece_that_is_not_taken_ends_its_file(monkeypatch):
     """Also the last one, which nobody waits for but the commit."""
     async with RawServer(b"") as server, asyncio.timeout(60):
         point_at(monkeypatch, server.url)
-        async with lane_to("s3://bucket/p", timeout_s=0.2) as lane:
-            part = await staged(lane, "a", BIG[:PIECE_BYTES])
-            fault = await committed(lane, [part])
+        async with lane_to("s3://bucket/p", timeout_s=0.2) as volume:
+            part = await staged(volume, "a", BIG[:PIECE_BYTES])
+            fault = await committed(volume, [part])
             assert "take a piece of a within 0.2 s" in str(fault)
             with pytest.raises(VolumeFault, match="take a piece"):
                 part.seal()
@@ -477,21 +477,21 @@ async def test_a_store_that_hangs_holds_nobody_up(monkeypatch):
     """Memory stays bounded, the oldest call is told, and abandoned nobody waits any more."""
     async with RawServer(b"") as server, asyncio.timeout(60):
         point_at(monkeypatch, server.url)
-        async with lane_to("s3://bucket/p", timeout_s=300.0) as lane:
-            assert lane.oldest_s(time.monotonic()) == 0
-            part, late = lane.part(entry_of(0, "a", BIG)), lane.part(entry_of(1, "b", BIG))
+        async with lane_to("s3://bucket/p", timeout_s=300.0) as volume:
+            assert volume.oldest_s(time.monotonic()) == 0
+            part, late = volume.part(entry_of(0, "a", BIG)), volume.part(entry_of(1, "b", BIG))
             while not part.must_wait:
                 part.write(BIG[:CHUNK])
             assert part.position < 3 * PIECE_BYTES
             late.write(b"1")
-            whole = await staged(lane, "c", b"1")
-            told = asyncio.ensure_future(committed(lane, [whole], record_of()))
-            waiting = [asyncio.ensure_future(one) for one in (part.room(), lane.holds("x", []))]
+            whole = await staged(volume, "c", b"1")
+            told = asyncio.ensure_future(committed(volume, [whole], record_of()))
+            waiting = [asyncio.ensure_future(one) for one in (part.room(), volume.holds("x", []))]
             while len(server.heads) < 3:
                 await asyncio.sleep(0)
-            assert lane.oldest_s(time.monotonic() + 100) >= 100
-            lane.store._timeout_s = 0.5
-            lane.abandon("it hangs")
+            assert volume.oldest_s(time.monotonic() + 100) >= 100
+            volume.store._timeout_s = 0.5
+            volume.abandon("it hangs")
             for one in waiting:
                 with pytest.raises(VolumeFault, match="it hangs"):
                     await one
@@ -500,46 +500,46 @@ async def test_a_store_that_hangs_holds_nobody_up(monkeypatch):
                 with pytest.raises(VolumeFault, match="it hangs"):
                     old.write(b"1")
                 old.discard()
-            assert lane.oldest_s(time.monotonic()) == 0
-            assert lane.is_stuck
-            lane.part(entry_of(0, "a", BIG)).write(b"1")
-            await tidied(lane)
-            assert not lane.is_stuck
+            assert volume.oldest_s(time.monotonic()) == 0
+            assert volume.is_stuck
+            volume.part(entry_of(0, "a", BIG)).write(b"1")
+            await tidied(volume)
+            assert not volume.is_stuck
             going_on = {str(task.get_coro()) for task in asyncio.all_tasks()}
             assert not {name for name in going_on if "ObjectStore." in name or "Upload." in name}
 
 
-async def test_too_much_that_waits_for_its_commit_makes_workers_wait(lane, monkeypatch):
+async def test_too_much_that_waits_for_its_commit_makes_workers_wait(volume, monkeypatch):
     """By number and by bytes; the end of a commit lets them go on."""
     for limit in ("MAX_PENDING_FILES", "MAX_PENDING_BYTES"):
         with monkeypatch.context() as patch:
             patch.setattr(module, limit, 2)
             told: list[CfetchError | None] = []
             for path in ("a", "b"):
-                assert not lane.is_full
-                lane.commit([await staged(lane, path, b"1")], told.append)
-            assert lane.is_full
-            await lane.room()
-            assert not lane.is_full
+                assert not volume.is_full
+                volume.commit([await staged(volume, path, b"1")], told.append)
+            assert volume.is_full
+            await volume.room()
+            assert not volume.is_full
             while len(told) < 2:
-                await asyncio.wait(lane._commits)
+                await asyncio.wait(volume._commits)
             assert told == [None, None]
 
 
 async def test_a_bug_in_what_is_told_ends_the_run(bucket):
     """It is not swallowed by a task that nobody looks at."""
     with pytest.raises(ZeroDivisionError):
-        async with lane_to(bucket.url) as lane:
-            lane.commit([await staged(lane, "a", b"1")], lambda error: 1 // 0)
+        async with lane_to(bucket.url) as volume:
+            volume.commit([await staged(volume, "a", b"1")], lambda error: 1 // 0)
 
 
-async def test_what_is_told_with_an_object_is_no_secret(lane, bucket):
+async def test_what_is_told_with_an_object_is_no_secret(volume, bucket):
     """Its hash, or a hash of its link without the signature."""
     entry = entry_of(0, "a", b"1", query="?X-Amz-Signature=CANARY")
-    part = lane.part(entry)
+    part = volume.part(entry)
     part.write(b"1")
-    assert await committed(lane, [part]) is None
-    assert await committed(lane, [await staged(lane, "b", b"1", digest=True)]) is None
+    assert await committed(volume, [part]) is None
+    assert await committed(volume, [await staged(volume, "b", b"1", digest=True)]) is None
     fields = {name.lower(): value for name, value in bucket.head("a").items()}
     assert msgspec.json.decode(fields["x-amz-meta-cfetch"]) == {
         "digest": None, "source": identity(entry.url), "run": "run-1",

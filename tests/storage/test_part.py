@@ -11,7 +11,7 @@ import pytest
 from cfetch.errors import Blocked, Corrupt, LocalFault
 from cfetch.manifest.entry import Digest, safe_path
 from cfetch.storage import part as part_module
-from cfetch.storage.directory import LocalVolume, local_fault
+from cfetch.storage.directory import Directory, local_fault
 from cfetch.storage.part import READ_BYTES, Part, hash_and_close
 from tests.engine.drive import entry_of, tree
 
@@ -25,7 +25,7 @@ def root(tmp_path):
 
 @pytest.fixture
 def volume(root):
-    made = LocalVolume(root, "attempts/i/0")
+    made = Directory(root, "attempts/i/0")
     yield made
     made.close()
 
@@ -277,7 +277,7 @@ def test_the_state_directory_must_not_be_a_symlink(tmp_path):
     (tmp_path / "to").mkdir()
     (tmp_path / "to/.cfetch").symlink_to(tmp_path)
     with pytest.raises(LocalFault, match="cannot write to"):
-        LocalVolume(tmp_path / "to", "attempts/i/0")
+        Directory(tmp_path / "to", "attempts/i/0")
     assert not (tmp_path / "attempts").exists()
 
 
@@ -305,7 +305,7 @@ def test_the_destination_that_cannot_be(tmp_path):
     """A file where the directory should be."""
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(LocalFault, match=r"cannot use .*file as a destination"):
-        LocalVolume(tmp_path / "file", "attempts/i/0")
+        Directory(tmp_path / "file", "attempts/i/0")
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,13 @@ import pytest
 from cfetch.errors import Corrupt, LocalFault, VolumeFault
 from cfetch.manifest.entry import Digest
 from cfetch.storage import part as part_module
-from cfetch.storage.directory import LocalVolume
+from cfetch.storage.directory import Directory
 from cfetch.storage.disk import GuardedDisk
-from cfetch.storage.held_ranges import Stretch
+from cfetch.storage.held_ranges import Segment
 from cfetch.storage.leftovers import useful_parts
 from cfetch.storage.part import Part
 from cfetch.storage.resume import read_note
-from cfetch.storage.salvage import Kept
+from cfetch.storage.salvage import Salvage
 from tests.engine.drive import entry_of, split, tree
 
 DATA = random.Random("ranges").randbytes(100_000)
@@ -35,7 +35,7 @@ def root(tmp_path):
 
 @pytest.fixture
 def volume(root):
-    made = LocalVolume(root, "attempts/i/0")
+    made = Directory(root, "attempts/i/0")
     yield made
     made.close()
 
@@ -58,10 +58,10 @@ def begun(volume, held=1000, *, digest=False, disk=part_module.INLINE, path="a")
     return part
 
 
-def bring(part, stretch, end=None):
-    """What a stream brings of a stretch, up to ``end``."""
-    end = stretch.end if end is None else end
-    part.write_at(stretch, DATA[stretch.position : end])
+def bring(part, segment, end=None):
+    """What a stream brings of a segment, up to ``end``."""
+    end = segment.end if end is None else end
+    part.write_at(segment, DATA[segment.position : end])
 
 
 def note_in(path) -> Any:
@@ -91,12 +91,12 @@ async def test_out_of_order_is_the_same_file(volume, root, digest, order):
     """Bytes, hash and what is left in staging."""
     part = begun(volume, digest=digest)
     ranges = part.open_up(len(DATA))
-    own = part.stretch
-    stretches = [own, split(ranges, own, 70_000), split(ranges, own, 30_000)]
+    own = part.segment
+    segments = [own, split(ranges, own, 70_000), split(ranges, own, 30_000)]
     for number in order:
-        bring(part, stretches[number], (stretches[number].position + stretches[number].end) // 2)
+        bring(part, segments[number], (segments[number].position + segments[number].end) // 2)
     for number in order:
-        bring(part, stretches[number])
+        bring(part, segments[number])
     assert ranges.is_whole
     assert part.position == len(DATA)
     assert await finish(part, digest) == ("sha256" if digest else "size")
@@ -107,11 +107,11 @@ async def test_out_of_order_is_the_same_file(volume, root, digest, order):
 
 async def test_whole_it_is_an_ordinary_part_again(root):
     """One that waits for its batch: its name and its size are proof enough for the next run."""
-    volume = LocalVolume(root, "attempts/i/0")
+    volume = Directory(root, "attempts/i/0")
     part = begun(volume)
     ranges = part.open_up(len(DATA))
-    bring(part, split(ranges, part.stretch, 50_000))
-    bring(part, part.stretch)
+    bring(part, split(ranges, part.segment, 50_000))
+    bring(part, part.segment)
     part.verify(len(DATA), None)
     part.seal()
     assert part.leave(whole=True) == len(DATA)
@@ -139,7 +139,7 @@ async def test_two_that_bring_the_same_write_it_once(volume, root, monkeypatch):
     """What the hash has seen stays what the file has, even if the second one's bytes are others."""
     part = begun(volume, digest=True)
     ranges = part.open_up(len(DATA))
-    own = part.stretch
+    own = part.segment
     hedge = ranges.overlap(own)
     bring(part, own, 50_000)
     part.write_at(hedge, bytes(49_000))  # wrong, and behind: nothing of it counts
@@ -156,8 +156,8 @@ async def test_short_writes_in_place_are_completed(volume, root, monkeypatch):
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, bytes(data)[:4096], at))
     part = begun(volume)
     ranges = part.open_up(len(DATA))
-    bring(part, split(ranges, part.stretch, 50_000))
-    bring(part, part.stretch)
+    bring(part, split(ranges, part.segment, 50_000))
+    bring(part, part.segment)
     await finish(part, False)
     assert tree(root) == {"a": DATA}
 
@@ -171,10 +171,10 @@ def test_a_part_that_was_closed_is_written_in_place_too(volume, root, closed):
     if closed:
         part.close()
     ranges = part.open_up(len(DATA))
-    tail = split(ranges, part.stretch, 90_000)
+    tail = split(ranges, part.segment, 90_000)
     bring(part, tail)
     part.close()
-    bring(part, part.stretch)
+    bring(part, part.segment)
     (path,) = [path for name, path in staged(root).items() if name[0] == "r" and len(name) == 33]
     assert path.read_bytes() == DATA
     part.discard()
@@ -230,10 +230,10 @@ def test_the_note_lies_there_before_a_byte_is_out_of_order(volume, root, monkeyp
         monkeypatch.setattr(os, call, watched)
     part = begun(volume)
     ranges = part.open_up(len(DATA))
-    stretches = [split(ranges, part.stretch, 60_000), part.stretch]
+    segments = [split(ranges, part.segment, 60_000), part.segment]
     while not ranges.is_whole:
-        for stretch in stretches:
-            bring(part, stretch, min(stretch.position + 3000, stretch.end))
+        for segment in segments:
+            bring(part, segment, min(segment.position + 3000, segment.end))
     part.verify(len(DATA), None)
     part.publish()
     monkeypatch.undo()
@@ -247,12 +247,12 @@ async def test_the_note_is_renewed_as_bytes_come(volume, root, monkeypatch):
     part = begun(volume)
     ranges = part.open_up(len(DATA))
     assert note_of(root).held == ((0, 1000),)
-    tail = split(ranges, part.stretch, 50_000)
+    tail = split(ranges, part.segment, 50_000)
     bring(part, tail, 59_999)
     assert note_of(root).held == ((0, 1000),)
     bring(part, tail, 60_000)
     assert note_of(root).held == ((0, 1000), (50_000, 60_000))
-    bring(part, part.stretch, 2000)
+    bring(part, part.segment, 2000)
     assert part.leave() == 12_000
     assert note_of(root).held == ((0, 2000), (50_000, 60_000))
     assert useful_parts(staged(root)) == sorted(staged(root))
@@ -264,7 +264,7 @@ def test_what_nobody_can_go_on_with_is_not_left(volume, root):
     part.came_from(mirror=True)
     part.validator = TAG
     ranges = part.open_up(len(DATA))
-    bring(part, split(ranges, part.stretch, 50_000))
+    bring(part, split(ranges, part.segment, 50_000))
     assert part.leave() == 0
     assert staged(root) == {}
 
@@ -275,7 +275,7 @@ def test_87_a_disk_that_says_no_in_a_stretch(volume, root, monkeypatch, call, nu
     """Whoever brings more is told; what could not be written is not held."""
     part = begun(volume)
     ranges = part.open_up(len(DATA))
-    tail = split(ranges, part.stretch, 50_000)
+    tail = split(ranges, part.segment, 50_000)
     bring(part, tail, 60_000)
     if call != "pwrite":
         monkeypatch.setattr(part_module, "NOTE_EVERY_BYTES", 1)
@@ -290,7 +290,7 @@ def test_87_a_disk_that_says_no_in_a_stretch(volume, root, monkeypatch, call, nu
     monkeypatch.undo()
     assert call != "pwrite" or ranges.held == before
     with pytest.raises(LocalFault, match=os.strerror(number)):
-        bring(part, part.stretch, 2000)
+        bring(part, part.segment, 2000)
     if number == errno.EIO and call == "pwrite":
         assert part.leave() == 0
         assert staged(root) == {}
@@ -324,22 +324,22 @@ def test_a_disk_that_says_no_to_the_first_note(volume, root, monkeypatch, call):
 async def test_a_stretch_writes_no_more_when_its_part_is_over(volume, root, end):
     """Whoever helps is told; what it still brings goes nowhere."""
     part = begun(volume, digest=True)
-    ranges, over = part.open_up(len(DATA)), list[Stretch]()
+    ranges, over = part.open_up(len(DATA)), list[Segment]()
     ranges.on_over = over.append
-    own = part.stretch
+    own = part.segment
     helper = part.writer(split(ranges, own, 50_000))
     helper.write(DATA[50_000:60_000])
     if end == "publish":
         bring(part, own, 50_000)
-        hedge = part.writer(ranges.overlap(helper.stretch))
+        hedge = part.writer(ranges.overlap(helper.segment))
         helper.write(DATA[60_000:])
         helper = hedge
         await finish(part, True)
     else:
         getattr(part, end)()
     was = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
-    assert over == [helper.stretch]
-    assert helper.stretch.left_bytes == 0
+    assert over == [helper.segment]
+    assert helper.segment.left_bytes == 0
     helper.write(bytes(1000))
     helper.release()
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == was
@@ -351,9 +351,9 @@ async def test_begun_anew_it_is_an_ordinary_part(volume, root):
     """The file has its ordinary name again, and may be opened up again."""
     part = begun(volume, digest=True)
     ranges = part.open_up(len(DATA))
-    bring(part, split(ranges, part.stretch, 50_000))
+    bring(part, split(ranges, part.segment, 50_000))
     part.restart()
-    assert (part.position, part.validator, part.ranges, part.stretch) == (0, None, None, None)
+    assert (part.position, part.validator, part.ranges, part.segment) == (0, None, None, None)
     assert staged(root) == {}
     part.write(DATA[:300])
     part.close()
@@ -361,8 +361,8 @@ async def test_begun_anew_it_is_an_ordinary_part(volume, root):
     ((name, path),) = staged(root).items()
     assert (name[0], path.read_bytes()) == ("h", DATA[:500])
     ranges = part.open_up(len(DATA))
-    bring(part, split(ranges, part.stretch, 50_000))
-    bring(part, part.stretch)
+    bring(part, split(ranges, part.segment, 50_000))
+    bring(part, part.segment)
     await finish(part, True)
     assert tree(root) == {"a": DATA}
 
@@ -372,11 +372,11 @@ async def test_24_wrong_bytes_in_a_stretch_are_found(volume, root, wrong):
     """By the hash, wherever they are; then nothing of it is built upon."""
     part = begun(volume, 5, digest=True)
     ranges = part.open_up(len(DATA))
-    stretches = [split(ranges, part.stretch, 70_000), split(ranges, part.stretch, 30_000), part.stretch]
+    segments = [split(ranges, part.segment, 70_000), split(ranges, part.segment, 30_000), part.segment]
     data = bytearray(DATA)
     data[wrong] ^= 1
-    for stretch in stretches:
-        part.write_at(stretch, bytes(data[stretch.position : stretch.end]))
+    for segment in segments:
+        part.write_at(segment, bytes(data[segment.position : segment.end]))
     await part.catch_up()
     with pytest.raises(Corrupt, match="sha256"):
         part.verify(len(DATA), SHA)
@@ -388,7 +388,7 @@ async def test_24_holes_are_no_file(volume, root):
     """Whoever takes it for whole is told how much there is."""
     part = begun(volume)
     ranges = part.open_up(len(DATA))
-    bring(part, split(ranges, part.stretch, 50_000))
+    bring(part, split(ranges, part.segment, 50_000))
     with pytest.raises(Corrupt, match="51000 bytes came"):
         part.verify(None, None)
     assert staged(root) == {}
@@ -398,14 +398,14 @@ async def test_what_is_not_to_be_trusted_is_missing_again(volume, root):
     """The hash forgets it, too, and so does the note."""
     part = begun(volume, digest=True)
     ranges = part.open_up(len(DATA))
-    tail = part.writer(split(ranges, part.stretch, 50_000))
-    bring(part, part.stretch)
+    tail = part.writer(split(ranges, part.segment, 50_000))
+    bring(part, part.segment)
     tail.write(bytes(10_000))
     assert part.position == 60_000
     tail.restart()
     assert (part.position, ranges.missing) == (50_000, [(50_000, len(DATA))])
     assert note_of(root).held == ((0, 50_000),)
-    part.stretch = ranges.take_first()
+    part.segment = ranges.take_first()
     part.write(DATA[50_000:])
     assert await finish(part, True) == "sha256"
     assert tree(root) == {"a": DATA}
@@ -416,8 +416,8 @@ async def test_on_a_disk_of_its_own(volume, root, disk, digest):
     """Steps are carried out later, in order."""
     part = begun(volume, digest=digest, disk=disk)
     ranges = part.open_up(len(DATA))
-    bring(part, split(ranges, part.stretch, 50_000))
-    bring(part, part.stretch)
+    bring(part, split(ranges, part.segment, 50_000))
+    bring(part, part.segment)
     await part.catch_up()
     part.verify(len(DATA), SHA if digest else None)
     await disk.call(part.publish)
@@ -436,12 +436,12 @@ async def test_a_disk_that_fails_later_tells_all_streams(volume, root, disk, mon
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "pwrite", fails)
-    tail = split(ranges, part.stretch, 50_000)
+    tail = split(ranges, part.segment, 50_000)
     bring(part, tail, 60_000)
     await disk.call(lambda: None)
     monkeypatch.undo()
     with pytest.raises(VolumeFault, match="No space left"):
-        bring(part, part.stretch, 2000)
+        bring(part, part.segment, 2000)
     assert part.leave() == 0
     await disk.close()
     assert staged(root) == {}
@@ -453,8 +453,8 @@ async def test_reading_what_the_hash_has_not_seen_can_be_stopped(volume, root, m
     monkeypatch.setattr(part_module, "READS_PER_TURN", 1)
     part = begun(volume, digest=True)
     ranges = part.open_up(len(DATA))
-    bring(part, split(ranges, part.stretch, 50_000))
-    bring(part, part.stretch)
+    bring(part, split(ranges, part.segment, 50_000))
+    bring(part, part.segment)
     task = asyncio.create_task(part.catch_up())
     await asyncio.sleep(0)
     task.cancel()
@@ -468,16 +468,16 @@ async def test_reading_what_the_hash_has_not_seen_can_be_stopped(volume, root, m
 
 def left(root, *, digest=False, held=((0, 30_000), (60_000, 80_000)), change=None, note=True, of=DATA):
     """What the timeline kept of a dead attempt that had opened its part up."""
-    volume = LocalVolume(root, "attempts/i/0")
+    volume = Directory(root, "attempts/i/0")
     part: Any = Part(volume, entry_of(0, "a", of, digest=digest))
     part.validator = TAG
     part.write(of[: held[0][1]])
     ranges = part.open_up(len(of))
     for start, end in held[1:]:
-        if start == part.stretch.position:
+        if start == part.segment.position:
             part.write(of[start:end])
             continue
-        tail = split(ranges, part.stretch, start)
+        tail = split(ranges, part.segment, start)
         part.write_at(tail, of[start:end])
     part.leave()
     part.close()
@@ -496,9 +496,9 @@ def left(root, *, digest=False, held=((0, 30_000), (60_000, 80_000)), change=Non
 
 async def gone_on(root, *, digest=False, entry=None):
     """What a new run finds: the part, and its volume."""
-    volume = LocalVolume(root, "attempts/i/1")
+    volume = Directory(root, "attempts/i/1")
     part = Part(volume, entry or entry_of(0, "a", DATA, digest=digest))
-    await Kept(volume).give(entry or entry_of(0, "a", DATA, digest=digest), part)
+    await Salvage(volume).give(entry or entry_of(0, "a", DATA, digest=digest), part)
     return volume, part
 
 
@@ -514,10 +514,10 @@ async def test_c92_a_later_run_brings_only_what_is_missing(root, digest):
     assert part.ranges.held == ((0, 30_000), (60_000, 80_000))
     assert (part.position, part.validator, part.total_bytes) == (50_000, TAG, len(DATA))
     holes = []
-    while (stretch := part.ranges.take_first()) is not None:
-        part.stretch = stretch
-        holes.append((stretch.position, stretch.end))
-        part.write(DATA[stretch.position : stretch.end])
+    while (segment := part.ranges.take_first()) is not None:
+        part.segment = segment
+        holes.append((segment.position, segment.end))
+        part.write(DATA[segment.position : segment.end])
     assert holes == [(30_000, 60_000), (80_000, 100_000)]
     await finish(part, digest)
     assert tree(root) == {"a": DATA}

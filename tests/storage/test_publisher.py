@@ -7,7 +7,7 @@ import pytest
 from cfetch.clock import VirtualClock, run_virtual
 from cfetch.errors import Blocked, LocalFault
 from cfetch.storage import publisher as module
-from cfetch.storage.publisher import Committer
+from cfetch.storage.publisher import Publisher
 
 
 class Volume:
@@ -51,7 +51,7 @@ def commit(steps, *, durable=True, fails=()):
         import asyncio
 
         volume: Any = Volume(log, fails)
-        committer = Committer(volume, durable=durable)
+        committer = Publisher(volume, durable=durable)
         task = asyncio.create_task(committer.run())
 
         def add(name, **how):

@@ -5,11 +5,11 @@ import asyncio
 import msgspec
 import pytest
 
-from cfetch.storage.directory import LocalVolume
+from cfetch.storage.directory import Directory
 from cfetch.storage.leftovers import boot_id
 from cfetch.storage.part import Part
 from cfetch.storage.resume import note_for, part_name
-from cfetch.storage.salvage import Kept
+from cfetch.storage.salvage import Salvage
 from tests.engine.drive import drive, entry_of
 from tests.engine.fake import Reply
 
@@ -31,11 +31,11 @@ def leave(root, epoch, entry, size_bytes, *, noted=False):
 
 def given(root, entry):
     """The part that an entry of a new run starts with, and the files that dead runs have left after that."""
-    volume = LocalVolume(root, "attempts/i/0")
+    volume = Directory(root, "attempts/i/0")
 
     async def main():
         part = Part(volume, entry)
-        await Kept(volume).give(entry, part)
+        await Salvage(volume).give(entry, part)
         found = part.position, part.validator
         part.discard()
         return found

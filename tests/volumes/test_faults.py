@@ -9,7 +9,7 @@ import pytest
 from cfetch.bench.origin import Origin
 from cfetch.errors import VolumeFault
 from cfetch.events import AttemptStarted, VolumePaused
-from cfetch.storage.directory import LocalVolume
+from cfetch.storage.directory import Directory
 from tests.volumes.scene import KIB, Scene, named
 
 
@@ -100,7 +100,7 @@ async def test_a_volume_is_read_only_from_the_start(tmp_path, namespaces):
 
 def test_a_record_that_cannot_be_written_leaves_nothing(tmp_path):
     """No draft of it, which nobody would look for."""
-    volume = LocalVolume(tmp_path, "attempts/i/0")
+    volume = Directory(tmp_path, "attempts/i/0")
     volume.put_record("b1", b"{}")
     (tmp_path / ".cfetch/batches/b2.json").mkdir()
     with pytest.raises(VolumeFault, match="cannot write the record of a batch"):

@@ -15,14 +15,14 @@ from cfetch.bench.scenario import Scenario
 from cfetch.bench.simulation.oracle import Oracle, watched
 from cfetch.bench.simulation.plan import SimPlan, plan_of
 from cfetch.bench.simulation.transport import SimTransport
-from cfetch.bench.simulation.volume import SimLane
+from cfetch.bench.simulation.volume import SimVolume
 from cfetch.clock import VirtualClock, run_virtual
 from cfetch.config.settings import KINDS, Settings
 from cfetch.engine.pool import Pool
 from cfetch.errors import UsageError
 from cfetch.events import EntryFinished, Event
 from cfetch.report.simulation_document import Played
-from cfetch.storage.volume import Lane
+from cfetch.storage.volume import Volume
 from cfetch.straggler.policy import policy_of
 
 __all__ = ["IDEAL", "POLICIES", "settings_of", "simulate"]
@@ -93,8 +93,8 @@ class _Tally:
 async def _play(scenario: Scenario, policy: str) -> Played:
     network, settings, plan = scenario.network or Network(), settings_of(scenario, policy), SimPlan(scenario)
     transport = SimTransport(network, scenario.seed, plan.sizes, plan.faults)
-    volumes = [SimLane(f"volume {n}", rate) for n, rate in enumerate(scenario.volumes_bps or (inf,))]
-    lanes: list[Lane] = [*volumes]
+    volumes = [SimVolume(f"volume {n}", rate) for n, rate in enumerate(scenario.volumes_bps or (inf,))]
+    as_ports: list[Volume] = [*volumes]
     clock, tally = VirtualClock(), _Tally()
     inner = (
         Oracle(network, transport)
@@ -110,7 +110,7 @@ async def _play(scenario: Scenario, policy: str) -> Played:
     pool = Pool(
         plan_of(plan),
         settings,
-        lanes,
+        as_ports,
         transport,
         instant="simulated",
         clock=clock,
@@ -142,5 +142,5 @@ async def _play(scenario: Scenario, policy: str) -> Played:
         p99_s=round(p99, 6),
         max_s=round(longest, 6),
         events=dict(sorted(tally.kinds.items())),
-        volumes=[lane.done_bytes for lane in volumes],
+        volumes=[volume.done_bytes for volume in volumes],
     )

@@ -8,67 +8,67 @@ from functools import partial
 from typing import cast
 
 from cfetch.manifest.entry import Digest, Entry, SafePath
-from cfetch.storage import volume as lane
+from cfetch.storage import volume
 from cfetch.storage.batch_record import BatchRecord
 from cfetch.storage.disk import MOST_UNWRITTEN_BYTES
-from cfetch.storage.held_ranges import Ranges, Stretch
+from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.storage.part import Part
 from cfetch.storage.publisher import Ended
-from cfetch.storage.segment_writer import StretchWriter
+from cfetch.storage.segment_writer import SegmentSink
 
-__all__ = ["SimLane", "SimPart"]
+__all__ = ["SimPart", "SimVolume"]
 
 
 class SimPart:
-    """See ``lane.Part``."""
+    """See ``volume.Part``."""
 
-    __slots__ = ("_lane", "position", "ranges", "stretch", "total_bytes", "validator")
+    __slots__ = ("_volume", "position", "ranges", "segment", "total_bytes", "validator")
 
-    def __init__(self, lane: "SimLane") -> None:
-        self._lane = lane
+    def __init__(self, volume: "SimVolume") -> None:
+        self._volume = volume
         self.position = 0
         self.validator: str | None = None
         self.total_bytes: int | None = None
-        self.ranges: Ranges | None = None
-        self.stretch: Stretch | None = None
+        self.ranges: HeldRanges | None = None
+        self.segment: Segment | None = None
 
     def write(self, data: bytes) -> None:
         """Only their number matters."""
-        if self.stretch is not None:
-            self.write_at(self.stretch, data)
+        if self.segment is not None:
+            self.write_at(self.segment, data)
             return
         self.position += len(data)
-        self._lane.take(len(data))
+        self._volume.take(len(data))
 
-    def write_at(self, stretch: Stretch, data: bytes) -> None:
-        """The next bytes of a stretch; those that are held are not written again."""
-        if self.ranges is not None and stretch.left_bytes:
+    def write_at(self, segment: Segment, data: bytes) -> None:
+        """The next bytes of a segment; those that are held are not written again."""
+        if self.ranges is not None and segment.left_bytes:
             before = self.ranges.held_bytes
-            self.ranges.advance(stretch, len(data))
+            self.ranges.advance(segment, len(data))
             self.position = self.ranges.held_bytes
-            self._lane.take(self.position - before)
+            self._volume.take(self.position - before)
 
     def can_open_up(self, size_bytes: int) -> bool:
         """Every server of the model gives a strong ETag."""
         return self.validator is not None and self.ranges is None and self.position < size_bytes
 
-    def open_up(self, size_bytes: int) -> Ranges:
+    def open_up(self, size_bytes: int) -> HeldRanges:
         """Bytes are no longer counted in order."""
         self.total_bytes = size_bytes
-        self.ranges = Ranges(size_bytes, [(0, self.position)] if self.position else ())
-        self.stretch = self.ranges.take_first()
+        self.ranges = HeldRanges(size_bytes, [(0, self.position)] if self.position else ())
+        self.segment = self.ranges.take_first()
         return self.ranges
 
-    def writer(self, stretch: Stretch, *, same_source: bool = True) -> lane.Sink:
+    def writer(self, segment: Segment, *, same_source: bool = True) -> volume.Sink:
         """The real one: it asks of its part no more than this one can do."""
         assert self.ranges is not None
         validator = self.validator if same_source else None
-        return StretchWriter(cast("Part", self), self.ranges, stretch, validator)
+        return SegmentSink(cast("Part", self), self.ranges, segment, validator)
 
-    def forget(self, stretch: Stretch) -> None:
+    def forget(self, segment: Segment) -> None:
         """What one stream has brought."""
         if self.ranges is not None:
-            self.ranges.forget(stretch)
+            self.ranges.forget(segment)
             self.position = self.ranges.held_bytes
 
     async def catch_up(self) -> None:
@@ -76,24 +76,24 @@ class SimPart:
 
     def release(self) -> None:
         """Its own stream is over."""
-        if self.ranges is not None and self.stretch is not None:
-            self.ranges.give_back(self.stretch)
-        self.stretch = None
+        if self.ranges is not None and self.segment is not None:
+            self.ranges.give_back(self.segment)
+        self.segment = None
 
     @property
     def must_wait(self) -> bool:
-        """See ``SimLane.must_wait``."""
-        return self._lane.must_wait
+        """See ``SimVolume.must_wait``."""
+        return self._volume.must_wait
 
     async def room(self) -> None:
         """Wait for the volume."""
-        await self._lane.written_down_to(MOST_UNWRITTEN_BYTES)
+        await self._volume.written_down_to(MOST_UNWRITTEN_BYTES)
 
     def restart(self) -> None:
         """Forget the bytes."""
         if self.ranges is not None:
             self.ranges.abandon()
-            self.ranges = self.stretch = None
+            self.ranges = self.segment = None
         self.position, self.validator, self.total_bytes = 0, None, None
 
     def came_from(self, *, mirror: bool) -> None:  # noqa: ARG002
@@ -118,8 +118,8 @@ class SimPart:
         """Nothing is there."""
 
 
-class SimLane:
-    """See ``lane.Lane``. Make it inside the virtual loop.
+class SimVolume:
+    """See ``volume.Volume``. Make it inside the virtual loop.
 
     ``rate_bps``: what it writes a second; infinite: it is never behind. ``done_bytes`` of ``done_files`` have
     got their names.
@@ -135,7 +135,7 @@ class SimLane:
         self._rate_bps = rate_bps
         self._taken = 0
         self._written_s = 0.0  # when all that was taken so far is written
-        self._pending: deque[tuple[float, Sequence[lane.Part], Ended]] = deque()
+        self._pending: deque[tuple[float, Sequence[volume.Part], Ended]] = deque()
         self._work = asyncio.Event()
         self._draining = False
 
@@ -164,7 +164,7 @@ class SimLane:
     async def open(self) -> None:
         """Nothing is there."""
 
-    def part(self, entry: Entry) -> lane.Part:  # noqa: ARG002
+    def part(self, entry: Entry) -> volume.Part:  # noqa: ARG002
         """A new, empty one."""
         return SimPart(self)
 
@@ -172,15 +172,15 @@ class SimLane:
         """Nothing is there."""
         return None
 
-    async def adopt(self, entry: Entry, part: lane.Part) -> None:
+    async def adopt(self, entry: Entry, part: volume.Part) -> None:
         """Nothing is there."""
 
     def drop(self, entry: Entry) -> None:
         """Nothing is there."""
 
-    async def holds(self, batch: str, entries: Sequence[Entry]) -> lane.Holding:  # noqa: ARG002
+    async def holds(self, batch: str, entries: Sequence[Entry]) -> volume.Holding:  # noqa: ARG002
         """Nothing is there."""
-        return lane.Holding()
+        return volume.Holding()
 
     def begin(self, batch: str) -> None:
         """No later run comes."""
@@ -188,7 +188,7 @@ class SimLane:
     def give_up(self, batch: str) -> None:
         """No later run comes."""
 
-    def commit(self, parts: Sequence[lane.Part], ended: Ended, record: BatchRecord | None = None) -> None:  # noqa: ARG002
+    def commit(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:  # noqa: ARG002
         """As soon as everything is written that was taken before."""
         told = partial(self._named, parts, ended)
         if self._rate_bps == math.inf:
@@ -197,7 +197,7 @@ class SimLane:
         self._pending.append((self._written_s, parts, ended))
         self._work.set()
 
-    def _named(self, parts: Sequence[lane.Part], ended: Ended) -> None:
+    def _named(self, parts: Sequence[volume.Part], ended: Ended) -> None:
         self.done_files += len(parts)
         self.done_bytes += sum(part.position for part in parts)
         ended(None)
@@ -205,13 +205,13 @@ class SimLane:
     def replaced(self, path: SafePath) -> None:
         """There is no older one."""
 
-    def take_back(self, batch: str, parts: Sequence[lane.Part]) -> None:  # noqa: ARG002
+    def take_back(self, batch: str, parts: Sequence[volume.Part]) -> None:  # noqa: ARG002
         """The batch goes elsewhere."""
         self.done_files -= len(parts)
         self.done_bytes -= sum(part.position for part in parts)
 
     async def run(self) -> None:
-        """See ``Lane``."""
+        """See ``Volume``."""
         while True:
             while not self._pending:
                 if self._draining:
@@ -223,7 +223,7 @@ class SimLane:
             self._named(parts, ended)
 
     def drain(self) -> None:
-        """See ``Lane``."""
+        """See ``Volume``."""
         self._draining = True
         self._work.set()
 

@@ -9,17 +9,17 @@ from cfetch.errors import LocalFault
 from cfetch.manifest.plan import Plan
 from cfetch.placement.batches import cut
 from cfetch.storage.batch_record import batch_id
-from cfetch.storage.volume import Holding, Lane
+from cfetch.storage.volume import Holding, Volume
 
-__all__ = ["Arrivals", "BatchLanes"]
+__all__ = ["Arrivals", "BatchQueues"]
 
 LOOK_S = 5.0  # a volume that does not answer for so long is taken to hold nothing of a batch
 
 
-class BatchLanes:
-    """The schedule's lanes where entries come in batches: one for each pair of batch and host.
+class BatchQueues:
+    """The schedule's queues where entries come in batches: one for each pair of batch and host.
 
-    ``of`` is the lane of each entry; ``host`` and ``batch`` are of each lane.
+    ``of`` is the queue of each entry; ``host`` and ``batch`` are of each queue.
     """
 
     def __init__(self, batches: int, members: Callable[[int], Sequence[int]], host_of: Sequence[int]) -> None:
@@ -39,19 +39,19 @@ class BatchLanes:
         return len(self.host)
 
     def of_batch(self, batch: int) -> range:
-        """All lanes of a batch."""
+        """All queues of a batch."""
         return range(self._start[batch], self._start[batch + 1])
 
 
 class Arrivals:
     """Batches arrive one after the other, the largest first; ``share`` of all bytes bounds those cut."""
 
-    def __init__(self, plan: Plan, lanes: Sequence[Lane], *, share: float) -> None:
+    def __init__(self, plan: Plan, volumes: Sequence[Volume], *, share: float) -> None:
         self._plan = plan
-        self._volumes = lanes
+        self._volumes = volumes
         self._cut = cut(plan.sizes, plan.batch_of, share=share)
         self._next = 0
-        self.lanes = BatchLanes(len(self._cut.order), self._cut.entries, plan.host_of)
+        self.queues = BatchQueues(len(self._cut.order), self._cut.entries, plan.host_of)
 
     @property
     def is_over(self) -> bool:
@@ -66,7 +66,7 @@ class Arrivals:
         entries = [self._plan.entry(index) for index in indexes]
         name = entries[0].batch if self._cut.named[number] else None
         batch = Batch(number, batch_id(entries), name, indexes, self._cut.bytes[number])
-        tasks = [asyncio.ensure_future(lane.holds(batch.id, entries)) for lane in self._volumes]
+        tasks = [asyncio.ensure_future(volume.holds(batch.id, entries)) for volume in self._volumes]
         await asyncio.wait(tasks, timeout=LOOK_S)
         found = []
         for at, task in enumerate(tasks):

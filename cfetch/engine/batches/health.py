@@ -9,7 +9,7 @@ from cfetch.clock import Clock
 from cfetch.engine.batches.staging import Staging
 from cfetch.errors import LocalFault, VolumeFault
 from cfetch.placement.placer import Placer
-from cfetch.storage.volume import Lane
+from cfetch.storage.volume import Volume
 
 __all__ = ["Health"]
 
@@ -36,7 +36,7 @@ class Health:
 
     def __init__(
         self,
-        lanes: Sequence[Lane],
+        volumes: Sequence[Volume],
         placer: Placer,
         clock: Clock,
         *,
@@ -45,7 +45,7 @@ class Health:
         here: Callable[[int], Sequence[Staging]],
         gone: Callable[[int, LocalFault], None],
     ) -> None:
-        self._volumes = lanes
+        self._volumes = volumes
         self._placer = placer
         self._clock = clock
         self._patience_s = patience_s
@@ -53,13 +53,13 @@ class Health:
         self._here = here
         self._gone = gone
         self._opened = asyncio.Event()
-        self.running = [0] * len(lanes)
-        self._busy_s = [0.0] * len(lanes)  # for how long anything was running
-        self._busy_since_s = [0.0] * len(lanes)
-        self._first_s: list[float | None] = [None] * len(lanes)  # when anything began
-        self._first = [_Taken(0, 0.0) for _ in lanes]
-        self._ask_now = [asyncio.Event() for _ in lanes]
-        self.free_bytes: list[int | None] = [None] * len(lanes)
+        self.running = [0] * len(volumes)
+        self._busy_s = [0.0] * len(volumes)  # for how long anything was running
+        self._busy_since_s = [0.0] * len(volumes)
+        self._first_s: list[float | None] = [None] * len(volumes)  # when anything began
+        self._first = [_Taken(0, 0.0) for _ in volumes]
+        self._ask_now = [asyncio.Event() for _ in volumes]
+        self.free_bytes: list[int | None] = [None] * len(volumes)
 
     def begins(self, at: int) -> None:
         """An entry is under way to volume ``at``."""
@@ -126,7 +126,10 @@ class Health:
         free_bytes = self.free_bytes[at] = await self._volumes[at].free_bytes()
         if free_bytes is None:
             return
-        landed = sum(one.staged_bytes + sum(job.part.position for job in one.jobs) for one in self._here(at))
+        landed = sum(
+            one.staged_bytes + sum(transfer.part.position for transfer in one.transfers)
+            for one in self._here(at)
+        )
         reserve = min(RESERVE_BYTES, int(RESERVE_SHARE * (free_bytes + landed)))
         self._placer.room(at, max(0, free_bytes - reserve) + landed)
 
@@ -144,7 +147,7 @@ class Health:
             await self._clock.sleep(TICK_S if known else FIRST_TICK_S)
             now_s, now = self._clock.monotonic(), list(map(self._taken, volumes))
             now_busy_s = list(map(self._busy_until_now_s, volumes))
-            is_behind = [lane.is_behind for lane in self._volumes]
+            is_behind = [volume.is_behind for volume in self._volumes]
             for at in volumes:
                 writing_s = now_busy_s[at] - busy_s[at]
                 if was_behind[at]:  # with what came before, though nothing may be under way any more
@@ -173,10 +176,10 @@ class Health:
         self._patience_s = min(self._patience_s, HURRY_S)
 
     def _look_whether_it_hangs(self, at: int, now_s: float) -> None:
-        lane = self._volumes[at]
-        if lane.oldest_s(now_s) > self._patience_s:
-            why = f"{lane.name} has not answered for {self._patience_s:g} s; see whether it is still there"
-            lane.abandon(why)
+        volume = self._volumes[at]
+        if volume.oldest_s(now_s) > self._patience_s:
+            why = f"{volume.name} has not answered for {self._patience_s:g} s; see whether it is still there"
+            volume.abandon(why)
             self._gone(at, VolumeFault(why))
-        elif lane.is_stuck:  # no probe before what was abandoned has come back
-            self._gone(at, VolumeFault(f"{lane.name} has not answered yet"))
+        elif volume.is_stuck:  # no probe before what was abandoned has come back
+            self._gone(at, VolumeFault(f"{volume.name} has not answered yet"))

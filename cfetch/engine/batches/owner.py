@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from cfetch.engine.schedule import Schedule
-from cfetch.engine.transfer import Job
+from cfetch.engine.transfer import Transfer
 from cfetch.errors import CfetchError, LocalFault
 from cfetch.events import Status
 
@@ -11,12 +11,12 @@ __all__ = ["Owner"]
 
 
 class Owner(Protocol):
-    """The pool, as far as batches need it. ``schedule`` has the lanes of ``Placing.arrivals``."""
+    """The pool, as far as batches need it. ``schedule`` has the queues of ``Placing.arrivals``."""
 
-    schedule: Schedule[Job]
+    schedule: Schedule[Transfer]
 
     def finish(
-        self, job: Job, status: Status, *, kept_bytes: int = 0, error: CfetchError | None = None
+        self, transfer: Transfer, status: Status, *, kept_bytes: int = 0, error: CfetchError | None = None
     ) -> None:
         """Tell of an entry that has come to its end."""
 

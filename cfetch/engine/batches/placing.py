@@ -31,13 +31,13 @@ from cfetch.engine.batches.volume_events import (
     why,
 )
 from cfetch.engine.schedule import NEVER
-from cfetch.engine.transfer import Job
+from cfetch.engine.transfer import Transfer
 from cfetch.errors import Blocked, CfetchError, HeldBack, LocalFault, VolumeFault
 from cfetch.events import AttemptRecord, Listener, Status, VolumeView
 from cfetch.manifest.plan import Plan
 from cfetch.placement.chooser import NO_ROOM, Mode
 from cfetch.placement.placer import Placed, Placer, Unplaceable
-from cfetch.storage.volume import Lane, Part
+from cfetch.storage.volume import Part, Volume
 
 __all__ = ["Placing"]
 
@@ -53,7 +53,7 @@ class Placing:
         self,
         plan: Plan,
         settings: Settings,
-        lanes: Sequence[Lane],
+        volumes: Sequence[Volume],
         owner: Owner,
         *,
         instant: str,
@@ -63,22 +63,22 @@ class Placing:
     ) -> None:
         self._plan = plan
         self._settings = settings
-        self._volumes = lanes
-        self._names = [lane.name for lane in lanes]
+        self._volumes = volumes
+        self._names = [volume.name for volume in volumes]
         self._owner = owner
         self._instant = instant
         self._clock = clock
         self._emit = emit
         self._confirm = confirm
-        self.arrivals = Arrivals(plan, lanes, share=settings.batch_share if len(lanes) > 1 else 0.0)
-        self._mode = Mode(settings.placement) if len(lanes) > 1 else Mode.COUNT
-        self._placer = Placer(len(lanes), mode=self._mode, deadline_s=settings.placement_deadline)
+        self.arrivals = Arrivals(plan, volumes, share=settings.batch_share if len(volumes) > 1 else 0.0)
+        self._mode = Mode(settings.placement) if len(volumes) > 1 else Mode.COUNT
+        self._placer = Placer(len(volumes), mode=self._mode, deadline_s=settings.placement_deadline)
         self._batches: dict[int, Batch] = {}  # that have arrived and are not over
         self._stagings: dict[int, Staging] = {}
         self._lost: dict[int, list[AttemptRecord]] = {}  # by entry, on volumes that were left
         self._limit = settings.concurrency
         self._health = Health(
-            lanes,
+            volumes,
             self._placer,
             clock,
             patience_s=min(settings.write_timeout, settings.placement_deadline),
@@ -86,136 +86,138 @@ class Placing:
             here=self._here,
             gone=self._gone,
         )
-        self._done_bytes = [0] * len(lanes)
-        self._done_batches = [0] * len(lanes)
+        self._done_bytes = [0] * len(volumes)
+        self._done_batches = [0] * len(volumes)
         self._work = asyncio.Event()
         self._committed_all = asyncio.Event()
         self.is_over = False
 
     # what the pool asks
 
-    def opens_s(self, lane: int, now_s: float) -> float:
-        """When an entry of the lane may start, as far as its volume goes: now, or when one ends there."""
-        staging = self._stagings[self.arrivals.lanes.batch[lane]]
+    def opens_s(self, queue: int, now_s: float) -> float:
+        """When an entry of the queue may start, as far as its volume goes: now, or when one ends there."""
+        staging = self._stagings[self.arrivals.queues.batch[queue]]
         return now_s if self._health.running[staging.at] < self._limit else NEVER
 
-    def job(self, index: int, now_s: float) -> Job:
+    def transfer(self, index: int, now_s: float) -> Transfer:
         """The entry, to be written to its batch's volume."""
-        lane = self.arrivals.lanes.of[index]
-        staging = self._stagings[self.arrivals.lanes.batch[lane]]
-        entry, host = self._plan.entry(index), self._plan.hosts[self.arrivals.lanes.host[lane]]
+        queue = self.arrivals.queues.of[index]
+        staging = self._stagings[self.arrivals.queues.batch[queue]]
+        entry, host = self._plan.entry(index), self._plan.hosts[self.arrivals.queues.host[queue]]
         part = self._volumes[staging.at].part(entry)
-        job = Job(entry, part, index=index, lane=lane, host=host, now_s=now_s, staging=staging)
-        job.attempts = list(self._lost.get(index, ()))
-        return job
+        transfer = Transfer(entry, part, index=index, queue=queue, host=host, now_s=now_s, staging=staging)
+        transfer.attempts = list(self._lost.get(index, ()))
+        return transfer
 
     def passes(self, index: int) -> bool:
         """An entry was handed out; whether there is nothing to be done about it."""
-        staging = self._stagings[self.arrivals.lanes.batch[self.arrivals.lanes.of[index]]]
+        staging = self._stagings[self.arrivals.queues.batch[self.arrivals.queues.of[index]]]
         staging.unhanded -= 1
         if staging.unhanded < self._limit:
             self._work.set()
         return index in staging.batch.settled
 
-    def taken(self, job: Job) -> None:
+    def taken(self, transfer: Transfer) -> None:
         """A worker has the entry in hand."""
-        staging = _of(job)
-        staging.jobs.add(job)
-        job.task = asyncio.current_task()
+        staging = _of(transfer)
+        staging.transfers.add(transfer)
+        transfer.task = asyncio.current_task()
         self._health.begins(staging.at)
 
-    def left(self, job: Job) -> None:
+    def left(self, transfer: Transfer) -> None:
         """And has it no more."""
-        staging = _of(job)
-        staging.jobs.discard(job)
-        job.task = None
+        staging = _of(transfer)
+        staging.transfers.discard(transfer)
+        transfer.task = None
         self._health.ends(staging.at)
 
-    async def vouched_for(self, job: Job) -> str | None:
+    async def vouched_for(self, transfer: Transfer) -> str | None:
         """What vouches for the file that stands under the entry's name, here or on another volume.
 
         Files of a batch without a name stay where they are. Raises Blocked, VolumeFault.
         """
-        staging = _of(job)
-        blocked = staging.batch.blocked[staging.at].get(job.index)
+        staging = _of(transfer)
+        blocked = staging.batch.blocked[staging.at].get(transfer.index)
         if blocked is not None:
             raise blocked
-        at = staging.batch.standing.get(job.index)
-        return None if at is None else await self._volumes[at].standing(job.entry)
+        at = staging.batch.standing.get(transfer.index)
+        return None if at is None else await self._volumes[at].standing(transfer.entry)
 
-    def volume_of(self, job: Job) -> str:
+    def volume_of(self, transfer: Transfer) -> str:
         """Where the entry is, or was to be."""
-        staging = _of(job)
-        settled = job.index in staging.batch.settled
+        staging = _of(transfer)
+        settled = transfer.index in staging.batch.settled
         return self._volumes[
-            staging.batch.standing.get(job.index, staging.at) if settled else staging.at
+            staging.batch.standing.get(transfer.index, staging.at) if settled else staging.at
         ].name
 
-    async def adopt(self, job: Job) -> None:
+    async def adopt(self, transfer: Transfer) -> None:
         """Go on with what a dead run has left on this volume."""
-        await self._volumes[_of(job).at].adopt(job.entry, job.part)
+        await self._volumes[_of(transfer).at].adopt(transfer.entry, transfer.part)
 
-    def stands(self, job: Job) -> None:
+    def stands(self, transfer: Transfer) -> None:
         """It is in place already; in a named batch that counts once the batch stays here."""
-        staging = _of(job)
+        staging = _of(transfer)
         if staging.batch.name is not None and not staging.is_over:
-            staging.skipped.append(job)
+            staging.skipped.append(transfer)
             self._ended(staging)
             return
-        self._settled(job, "skipped", kept_bytes=job.entry.size_bytes or 0)
+        self._settled(transfer, "skipped", kept_bytes=transfer.entry.size_bytes or 0)
 
-    def cannot_be_had(self, job: Job, error: CfetchError) -> None:
+    def cannot_be_had(self, transfer: Transfer, error: CfetchError) -> None:
         """It has failed for good."""
-        if not _of(job).is_over:
-            _of(job).batch.failed += 1
-            self._settled(job, "failed", kept_bytes=job.part.leave(), error=error)
+        if not _of(transfer).is_over:
+            _of(transfer).batch.failed += 1
+            self._settled(transfer, "failed", kept_bytes=transfer.part.leave(), error=error)
         else:
-            self.drop(job)
+            self.drop(transfer)
 
     def _settled(
-        self, job: Job, status: Status, *, kept_bytes: int, error: CfetchError | None = None
+        self, transfer: Transfer, status: Status, *, kept_bytes: int, error: CfetchError | None = None
     ) -> None:
-        staging = _of(job)
+        staging = _of(transfer)
         if staging.is_over:
-            self.drop(job)
+            self.drop(transfer)
             return
-        staging.batch.settled.add(job.index)
-        self._lost.pop(job.index, None)
-        self._owner.finish(job, status, kept_bytes=kept_bytes, error=error)
+        staging.batch.settled.add(transfer.index)
+        self._lost.pop(transfer.index, None)
+        self._owner.finish(transfer, status, kept_bytes=kept_bytes, error=error)
         self._ended(staging)
 
-    def staged(self, job: Job) -> None:
+    def staged(self, transfer: Transfer) -> None:
         """It is whole and verified, and waits for the others of its batch."""
-        staging = _of(job)
+        staging = _of(transfer)
         if staging.is_over:
-            self.drop(job)
+            self.drop(transfer)
             return
         try:
-            job.part.seal()
+            transfer.part.seal()
         except LocalFault as fault:
             if isinstance(fault, VolumeFault) and len(self._volumes) > 1:
-                self.volume_failed(job, fault)
+                self.volume_failed(transfer, fault)
                 return
-            self._owner.finish(job, "failed", kept_bytes=job.part.leave(), error=fault)
+            self._owner.finish(transfer, "failed", kept_bytes=transfer.part.leave(), error=fault)
             raise
-        staging.staged.append(job)
+        staging.staged.append(transfer)
         self._placer.taken(staging.batch.number)
-        if not job.mitigations:
+        if not transfer.mitigations:
             self._placer.steady(staging.at)
         self._ended(staging)
 
-    def volume_failed(self, job: Job, fault: VolumeFault) -> None:
-        """The volume did not take the entry: its batch goes elsewhere, and this job has ended."""
-        staging = _of(job)
-        staging.jobs.discard(job)  # it ends by itself
-        self.drop(job)
+    def volume_failed(self, transfer: Transfer, fault: VolumeFault) -> None:
+        """The volume did not take the entry: its batch goes elsewhere, and this transfer has ended."""
+        staging = _of(transfer)
+        staging.transfers.discard(transfer)  # it ends by itself
+        self.drop(transfer)
         if not staging.is_over:
             self._leave(staging, fault)
 
-    def drop(self, job: Job) -> None:
+    def drop(self, transfer: Transfer) -> None:
         """It begins anew on another volume; what was tried for it here is told in the end."""
-        job.part.discard()
-        self._lost[job.index] = [msgspec.structs.replace(one, outcome="moved") for one in job.attempts]
+        transfer.part.discard()
+        self._lost[transfer.index] = [
+            msgspec.structs.replace(one, outcome="moved") for one in transfer.attempts
+        ]
 
     def straggled(self, at: int) -> None:
         """A file on volume ``at`` was far slower than the rest."""
@@ -262,12 +264,12 @@ class Placing:
         """The run is over: what was not committed is kept for the next one, as far as it can be."""
         for staging in self._stagings.values():
             self._tell_skipped(staging)
-            for job in staging.staged:
-                self._owner.finish(job, "cancelled", kept_bytes=job.part.leave(whole=True))
-        for at, lane in enumerate(self._volumes):
-            if lane.left_behind:
+            for transfer in staging.staged:
+                self._owner.finish(transfer, "cancelled", kept_bytes=transfer.part.leave(whole=True))
+        for at, volume in enumerate(self._volumes):
+            if volume.left_behind:
                 view = self._placer.view(at)
-                self._emit(left_behind(self._owner.now(), lane.name, lane.left_behind, view.reason))
+                self._emit(left_behind(self._owner.now(), volume.name, volume.left_behind, view.reason))
 
     async def _round(self) -> None:
         """Let batches arrive, place them, begin them."""
@@ -324,14 +326,14 @@ class Placing:
 
     def _start(self, placed: Placed) -> None:
         batch = self._batches[placed.batch]
-        if batch.name is not None and batch.home not in (None, placed.partition):
+        if batch.name is not None and batch.home not in (None, placed.volume):
             self._volumes[batch.home].take_back(batch.id, ())  # it is to be whole on the other one
             batch.standing.clear()
             batch.home = None
-        staging = self._stagings[batch.number] = Staging(batch, placed.partition, why(placed, self._names))
+        staging = self._stagings[batch.number] = Staging(batch, placed.volume, why(placed, self._names))
         self._volumes[staging.at].begin(batch.id)
-        for lane in self.arrivals.lanes.of_batch(batch.number):
-            self._owner.schedule.release(lane)
+        for queue in self.arrivals.queues.of_batch(batch.number):
+            self._owner.schedule.release(queue)
         self._look_whether_complete(staging)
 
     def _ended(self, staging: Staging) -> None:
@@ -345,7 +347,7 @@ class Placing:
         if batch.failed and batch.name is not None:
             self._hold_back(staging)
         elif staging.staged:
-            parts = [job.part for job in staging.staged]
+            parts = [transfer.part for transfer in staging.staged]
             record = staging.record(self._instant)
             ended = partial(self._committed, staging, parts)
             self._volumes[staging.at].commit(parts, ended, record)
@@ -359,8 +361,8 @@ class Placing:
             f"held back, as {batch.failed} of the {len(batch.entries)} files of batch {batch.name} failed; "
             "run the same command again to go on"
         )
-        for job in staging.staged:
-            self._owner.finish(job, "failed", kept_bytes=job.part.leave(whole=True), error=error)
+        for transfer in staging.staged:
+            self._owner.finish(transfer, "failed", kept_bytes=transfer.part.leave(whole=True), error=error)
         self._over(staging, come_back=True)
 
     def _committed(self, staging: Staging, parts: Sequence[Part], error: CfetchError | None) -> None:
@@ -373,11 +375,11 @@ class Placing:
         if isinstance(error, VolumeFault) and len(self._volumes) > 1:
             self._leave(staging, error)
             return
-        for job in staging.staged:
+        for transfer in staging.staged:
             if error is None:
-                self._owner.finish(job, "done", kept_bytes=job.part.position)
+                self._owner.finish(transfer, "done", kept_bytes=transfer.part.position)
             else:
-                self._owner.finish(job, "failed", error=error)
+                self._owner.finish(transfer, "failed", error=error)
         if error is None:
             self._done_bytes[at] += staging.staged_bytes
             self._done_batches[at] += 1
@@ -389,8 +391,8 @@ class Placing:
             self._owner.fail(error if isinstance(error, LocalFault) else LocalFault(str(error)))
 
     def _tell_skipped(self, staging: Staging) -> None:
-        for job in staging.skipped:
-            self._owner.finish(job, "skipped", kept_bytes=job.entry.size_bytes or 0)
+        for transfer in staging.skipped:
+            self._owner.finish(transfer, "skipped", kept_bytes=transfer.entry.size_bytes or 0)
         staging.skipped.clear()
 
     def _over(self, staging: Staging, *, come_back: bool = False) -> None:
@@ -399,16 +401,16 @@ class Placing:
         self._tell_skipped(staging)
         if not come_back:
             self._volumes[staging.at].give_up(staging.batch.id)
-        for job in staging.staged:
-            self._lost.pop(job.index, None)
+        for transfer in staging.staged:
+            self._lost.pop(transfer.index, None)
         staging.staged.clear()
         self._placer.written(staging.batch.number, self._owner.now(), of=staging.at)
         del self._stagings[staging.batch.number]
         self._forget(staging.batch)
 
     def _forget(self, batch: Batch) -> None:
-        for lane in self.arrivals.lanes.of_batch(batch.number):
-            self._owner.schedule.close(lane)  # settled entries may not have been handed out again
+        for queue in self.arrivals.queues.of_batch(batch.number):
+            self._owner.schedule.close(queue)  # settled entries may not have been handed out again
         del self._batches[batch.number]
         self._look_whether_over()
         self._work.set()
@@ -435,7 +437,7 @@ class Placing:
         if not self._is_the_volumes(fault):
             return
         was_open = self._placer.view(at).breaker is Position.OPEN
-        self._placer.partition_failed(at, self._owner.now(), str(fault))
+        self._placer.volume_failed(at, self._owner.now(), str(fault))
         for staging in self._here(at):
             self._withdraw(staging)
         if not was_open:
@@ -456,16 +458,16 @@ class Placing:
         staging.is_over = True
         staging.batch.moves += 1
         del self._stagings[staging.batch.number]
-        for lane in self.arrivals.lanes.of_batch(staging.batch.number):
-            for job in self._owner.schedule.withdraw(lane):
-                self.drop(job)
-        for job in staging.staged:
-            self.drop(job)
+        for queue in self.arrivals.queues.of_batch(staging.batch.number):
+            for transfer in self._owner.schedule.withdraw(queue):
+                self.drop(transfer)
+        for transfer in staging.staged:
+            self.drop(transfer)
         staging.staged.clear()
-        for job in staging.jobs:
-            job.moved = True
-            if job.task is not None:
-                job.task.cancel()
+        for transfer in staging.transfers:
+            transfer.moved = True
+            if transfer.task is not None:
+                transfer.task.cancel()
         self._volumes[staging.at].give_up(staging.batch.id)
 
     def _give_up(self, batch: Batch, why: str, reasons: Sequence[str] | None = None) -> None:
@@ -475,12 +477,14 @@ class Placing:
         now_s, nowhere = self._owner.now(), Staging(batch, 0, "")
         for index in batch.entries:
             if index not in batch.settled:
-                entry, lane = self._plan.entry(index), self.arrivals.lanes.of[index]
+                entry, queue = self._plan.entry(index), self.arrivals.queues.of[index]
                 host = self._plan.hosts[self._plan.host_of[index]]
                 part = self._volumes[0].part(entry)
-                job = Job(entry, part, index=index, lane=lane, host=host, now_s=now_s, staging=nowhere)
-                job.attempts = self._lost.pop(index, [])
-                self._owner.finish(job, "failed", error=fault)
+                transfer = Transfer(
+                    entry, part, index=index, queue=queue, host=host, now_s=now_s, staging=nowhere
+                )
+                transfer.attempts = self._lost.pop(index, [])
+                self._owner.finish(transfer, "failed", error=fault)
         self._forget(batch)
         self._owner.blame(fault)
         if all(view.breaker == "open" for view in self.views()):
@@ -495,6 +499,6 @@ class Placing:
             self._emit(volume_paused(self._owner.now(), self._volumes[at].name, view))
 
 
-def _of(job: Job) -> Staging:
-    assert job.staging is not None
-    return job.staging
+def _of(transfer: Transfer) -> Staging:
+    assert transfer.staging is not None
+    return transfer.staging

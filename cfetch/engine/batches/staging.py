@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from cfetch.engine.transfer import Job
+from cfetch.engine.transfer import Transfer
 from cfetch.errors import Blocked
 from cfetch.manifest.entry import SafePath
 from cfetch.storage.batch_record import BatchRecord
@@ -66,7 +66,7 @@ class Batch:
 class Staging:
     """A batch on volume ``at``: ``unhanded`` entries were not handed out yet, ``left`` have not ended."""
 
-    __slots__ = ("at", "batch", "is_over", "jobs", "left", "skipped", "staged", "unhanded", "why")
+    __slots__ = ("at", "batch", "is_over", "left", "skipped", "staged", "transfers", "unhanded", "why")
 
     def __init__(self, batch: Batch, at: int, why: str) -> None:
         self.batch = batch
@@ -74,22 +74,22 @@ class Staging:
         self.why = why
         self.unhanded = len(batch.entries)
         self.left = len(batch.entries) - len(batch.settled)
-        self.jobs: set[Job] = set()  # in the hands of workers
-        self.staged: list[Job] = []  # whole and verified
-        self.skipped: list[Job] = []  # of a named batch: in place here before
+        self.transfers: set[Transfer] = set()  # in the hands of workers
+        self.staged: list[Transfer] = []  # whole and verified
+        self.skipped: list[Transfer] = []  # of a named batch: in place here before
         self.is_over = False
 
     @property
     def staged_bytes(self) -> int:
         """Of the files that are whole and verified."""
-        return sum(job.part.position for job in self.staged)
+        return sum(transfer.part.position for transfer in self.staged)
 
     def copies_elsewhere(self) -> Iterator[tuple[int, SafePath]]:
         """Volume and path of what stands elsewhere under its names: other versions, or not wanted twice."""
-        for job in self.staged:
-            for at in self.batch.copies.get(job.index, ()):
+        for transfer in self.staged:
+            for at in self.batch.copies.get(transfer.index, ()):
                 if at != self.at:
-                    yield at, job.entry.path
+                    yield at, transfer.entry.path
 
     def record(self, instant: str) -> BatchRecord:
         """What is to be written beside its files."""
@@ -107,14 +107,14 @@ class Staging:
 
 
 def was_the_move() -> bool:
-    """For the handler of a cancellation of a moved job: true if nobody else asked for it too."""
+    """For the handler of a cancellation of a moved transfer: true if nobody else asked for it too."""
     task = asyncio.current_task()
     assert task is not None
     return not task.uncancel()
 
 
 async def let_pass() -> None:
-    """A moved job may have ended by itself before its cancellation came: it is met here."""
+    """A moved transfer may have ended by itself before its cancellation came: it is met here."""
     task = asyncio.current_task()
     assert task is not None
     if task.cancelling():

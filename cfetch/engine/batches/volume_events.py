@@ -23,7 +23,7 @@ def why(placed: Placed, names: Sequence[str]) -> str:
     """Why a batch goes where it goes, in one line."""
     if placed.choice is None:
         return placed.why
-    return explain(placed.choice, names).removeprefix(f"{names[placed.partition]}: ")
+    return explain(placed.choice, names).removeprefix(f"{names[placed.volume]}: ")
 
 
 def batch_placed(now_s: float, batch: Batch, placed: Placed, names: Sequence[str]) -> BatchPlaced:
@@ -33,7 +33,7 @@ def batch_placed(now_s: float, batch: Batch, placed: Placed, names: Sequence[str
         batch=batch.shown,
         files=len(batch.entries),
         size_bytes=batch.bytes,
-        volume=names[placed.partition],
+        volume=names[placed.volume],
         why=why(placed, names),
         moved_from=None if placed.stolen_from is None else names[placed.stolen_from],
     )

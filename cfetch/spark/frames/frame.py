@@ -21,14 +21,14 @@ import msgspec
 from cfetch import __version__
 from cfetch.manifest.plan import Plan
 from cfetch.run.directories import places
-from cfetch.run.fresh_links import Origin
+from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.open_manifest import frozen
 from cfetch.spark.frames.once import EPOCH, forget_failures, locked
 from cfetch.spark.frames.options import Options
 from cfetch.spark.shares import Pace, sharers, shares
 from cfetch.spark.task import Work, attempts_of
 from cfetch.spark.work_file import write_work
-from cfetch.storage.directory import STATE_NAME, LocalVolume
+from cfetch.storage.directory import STATE_NAME, Directory
 from cfetch.storage.files import on_disk
 from cfetch.timeline.attempts import ATTEMPTS
 from cfetch.wire.network import network_of
@@ -87,7 +87,7 @@ def keep(options: Options, kind: str, identity: str) -> Path:
     """
     text = f"{identity}\0{options.root}"
     name = f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
-    volume = LocalVolume(options.root)  # which makes the state private, and refuses a symlink for it
+    volume = Directory(options.root)  # which makes the state private, and refuses a symlink for it
     try:
         directory = places(options.settings).state / kind / name
         with on_disk(directory):
@@ -107,7 +107,7 @@ def work_of(options: Options, directory: Path, manifest: str, *, slots: int) -> 
         settings=options.settings,
         headers=(),
         env=options.env,
-        origin=Origin(manifest, None, options.settings.base_url),
+        origin=ManifestRef(manifest, None, options.settings.base_url),
         instant=directory.name,
         epoch=EPOCH,
         root=str(options.root),

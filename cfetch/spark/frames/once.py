@@ -20,7 +20,7 @@ from cfetch.hub.receipts import Receipt, batch_name
 from cfetch.manifest.entry import SafePath
 from cfetch.spark.task import Copy, Work, attempts_of, do_batch
 from cfetch.spark.work_file import Batch
-from cfetch.storage.directory import LocalVolume, local_fault
+from cfetch.storage.directory import Directory, local_fault
 from cfetch.storage.files import on_disk, replace_private
 
 __all__ = ["EPOCH", "bring_once", "forget_failures", "locked"]
@@ -101,14 +101,14 @@ def _records(receipt: Receipt) -> list[FileRecord]:
 
 def _standing(records: list[FileRecord], root: str) -> list[FileRecord]:
     """Those whose files are in place, with the size that they had."""
-    volume = LocalVolume(Path(root))
+    volume = Directory(Path(root))
     try:
         return [record for record in records if _stands(volume, record)]
     finally:
         volume.close()
 
 
-def _stands(volume: LocalVolume, record: FileRecord) -> bool:
+def _stands(volume: Directory, record: FileRecord) -> bool:
     if record.status not in ("done", "skipped"):
         return False
     wanted = record.bytes if record.status == "done" else record.size_bytes

@@ -10,7 +10,7 @@ from cfetch.errors import Blocked
 from cfetch.events import FileRecord
 from cfetch.manifest.entry import Digest, SafePath
 from cfetch.secret import printable
-from cfetch.storage.directory import LocalVolume, local_fault
+from cfetch.storage.directory import Directory, local_fault
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,7 +47,7 @@ def arrow_batches(
     Raises:
         LocalFault: a file cannot be read.
     """
-    volume = LocalVolume(root)
+    volume = Directory(root)
     try:
         found: list[dict[str, Any]] = []
         size_bytes = 0
@@ -66,7 +66,7 @@ def arrow_batches(
         volume.close()
 
 
-def _values(row: FileRow, volume: LocalVolume) -> dict[str, Any]:
+def _values(row: FileRow, volume: Directory) -> dict[str, Any]:
     record = row.record
     if record is None:
         return {"id": row.id, "status": "failed", "error_kind": "manifest", "error": row.error}
@@ -90,7 +90,7 @@ def _values(row: FileRow, volume: LocalVolume) -> dict[str, Any]:
     }
 
 
-def _size_bytes(volume: LocalVolume, record: FileRecord) -> int | None:
+def _size_bytes(volume: Directory, record: FileRecord) -> int | None:
     if record.status == "done":
         return record.bytes
     try:
@@ -99,7 +99,7 @@ def _size_bytes(volume: LocalVolume, record: FileRecord) -> int | None:
         return record.size_bytes
 
 
-def _content(volume: LocalVolume, row: FileRow, most_bytes: int) -> bytes | None:
+def _content(volume: Directory, row: FileRow, most_bytes: int) -> bytes | None:
     record = row.record
     if record is None or record.status not in ("done", "skipped"):
         return None

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cfetch.spark.prepare.prepared import Floor
 from cfetch.spark.prepare.queues import (
     GIANT,
-    LANE,
+    QUEUE,
     SMALL,
     Dealt,
     Piece,
@@ -115,14 +115,14 @@ class Cutting(NamedTuple):
 
         joined = entries.join(F.broadcast(noted), "host", "left").withColumn("cost", self.cost())
         giant = F.col("cost") >= self.target
-        is_lane = F.col("buckets").isNotNull()
-        kind = F.when(giant, F.lit(GIANT)).when(is_lane, F.lit(LANE)).otherwise(F.lit(SMALL))
+        is_queue = F.col("buckets").isNotNull()
+        kind = F.when(giant, F.lit(GIANT)).when(is_queue, F.lit(QUEUE)).otherwise(F.lit(SMALL))
         bucket = (
             F.when(giant, F.col("key"))
-            .when(is_lane, F.pmod(F.col("key"), F.col("buckets")))
+            .when(is_queue, F.pmod(F.col("key"), F.col("buckets")))
             .otherwise(F.pmod(F.xxhash64("host"), F.lit(small).cast("long")))
         )
-        place = F.when(giant | is_lane, F.col("host")).otherwise(F.lit(""))
+        place = F.when(giant | is_queue, F.col("host")).otherwise(F.lit(""))
         return joined.withColumns({"kind": kind, "bucket": bucket, "place": place})
 
     def _hosts(self, entries: "DataFrame") -> "DataFrame":

@@ -2,7 +2,7 @@
 
 The driver cuts manifests into units; tasks check their rows by the code of the reader on one machine and
 stage them in files; hashes of paths find what may collide; and the driver deals pieces of hosts out to
-batches (``prepare_lanes``). Nothing that the driver collects grows with the entries, only with units and
+batches (``prepare.queues``). Nothing that the driver collects grows with the entries, only with units and
 batches. No RDDs and no ``sparkContext``. All files are their owner's alone: they hold signed links.
 """
 

@@ -8,11 +8,11 @@ holds easily, however many files there are. Pure.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cfetch.spark.shares import MICRO, dealt_to, lanes_for, target_s
+from cfetch.spark.shares import MICRO, dealt_to, queues_for, target_s
 
 __all__ = [
     "GIANT",
-    "LANE",
+    "QUEUE",
     "SMALL",
     "Dealt",
     "Piece",
@@ -22,7 +22,7 @@ __all__ = [
     "target",
 ]
 
-SMALL, LANE, GIANT = range(3)
+SMALL, QUEUE, GIANT = range(3)
 MOST_PIECES = 100_000  # some 40 MB of the driver's
 EVENEST, COARSEST = 64, 4  # of files from 1 KB to 100 MB, batches are even to within 0.1 and to within 4 %
 
@@ -31,7 +31,7 @@ class Piece(NamedTuple):
     """``kind``: small hosts, a part of a large ``host``, or one file that is a batch's worth.
 
     ``cost`` is in microseconds. ``others``: with how many batches, itself among them, its hosts are shared
-    apart from the lanes of a large one.
+    apart from the queues of a large one.
     """
 
     kind: int
@@ -64,7 +64,7 @@ def pieces_a_batch(batches: int) -> int:
 
 def buckets(cost: int, files: int, target: int, a_batch: int) -> int:
     """Into how many pieces a hash is to part so much, with ``a_batch`` of them for each batch."""
-    return a_batch * lanes_for(cost, files, target)
+    return a_batch * queues_for(cost, files, target)
 
 
 def dealt(pieces: Sequence[Piece], target: int) -> Dealt:
@@ -78,14 +78,16 @@ def dealt(pieces: Sequence[Piece], target: int) -> Dealt:
             found.append([at])
         else:
             groups.setdefault((piece.kind, piece.host), []).append(at)
-    lanes_of: dict[str, int] = {}
+    queues_of: dict[str, int] = {}
     for (kind, host), group in groups.items():
         costs = [pieces[at].cost for at in group]
-        lanes = lanes_for(sum(costs), sum(pieces[at].files for at in group), target)
-        some = [[group[one] for one in lane] for lane in dealt_to(range(len(group)), costs, lanes) if lane]
+        queues = queues_for(sum(costs), sum(pieces[at].files for at in group), target)
+        some = [
+            [group[one] for one in queue] for queue in dealt_to(range(len(group)), costs, queues) if queue
+        ]
         found += some
-        if kind == LANE:
-            lanes_of[host] = len(some)
+        if kind == QUEUE:
+            queues_of[host] = len(some)
     found.sort(key=lambda batch: sum(pieces[at].cost for at in batch), reverse=True)
     batch_of = [0] * len(pieces)
     for batch, members in enumerate(found):
@@ -95,6 +97,6 @@ def dealt(pieces: Sequence[Piece], target: int) -> Dealt:
         batch_of,
         [sum(pieces[at].cost for at in batch) / MICRO for batch in found],
         [sum(pieces[at].files for at in batch) for batch in found],
-        [max(pieces[at].others for at in b) + lanes_of.get(pieces[b[0]].host, 0) for b in found],
+        [max(pieces[at].others for at in b) + queues_of.get(pieces[b[0]].host, 0) for b in found],
         [pieces[batch[0]].host for batch in found],
     )

@@ -11,15 +11,15 @@ from cfetch.config.settings import Settings
 from cfetch.engine.pool import Pool
 from cfetch.errors import Blocked, Held, LocalFault, VolumeFault
 from cfetch.events import BatchCommitted, BatchPlaced, EntryFinished, Progress, RunStopping, VolumePaused
-from cfetch.storage.directory import LocalVolume
-from cfetch.storage.directory_volume import LocalLane
+from cfetch.storage.directory import Directory
+from cfetch.storage.directory_volume import DirectoryVolume
 from tests.engine.drive import ListPlan, entry_of, tree
 from tests.engine.fake import FakeTransport, Reply
 
 BODY = bytes(range(256)) * 16
 
 
-class Volume(LocalVolume):
+class Volume(Directory):
     """A directory that says no on demand: ``full`` takes no new part, ``dead`` neither part nor name."""
 
     full = dead = False
@@ -64,11 +64,13 @@ class World:
                 self.events.append(event)
                 on(event)
 
-            lanes = [LocalLane(volume, durable=resolved.durability == "power") for volume in self.volumes]
+            volumes = [
+                DirectoryVolume(volume, durable=resolved.durability == "power") for volume in self.volumes
+            ]
             self.pool = Pool(
                 plan,
                 resolved,
-                lanes,
+                volumes,
                 self.transport,
                 instant="i",
                 clock=VirtualClock(),
@@ -467,7 +469,7 @@ def test_every_way_of_placing_brings_all_to_an_end(world, mode):
 
 
 def test_a_batch_that_moved_ends_while_a_settled_entry_was_not_handed_out_again(world):
-    """Its lane is shut by the host's limit when the batch is over, and must not be opened after that."""
+    """Its volume is shut by the host's limit when the batch is over, and must not be opened after that."""
     big, small = BODY * 30, BODY * 8
     entries = [
         entry_of(0, "b0/f0", big, batch="b0", digest=True, host="a.test"),

@@ -242,7 +242,7 @@ def test_a_merged_range_begins_after_all_its_parents(store, longer):
 
 
 def test_a_page_looks_through_so_much_and_no_more(store, monkeypatch):
-    """Keys that nobody has move it on, a stretch at a time."""
+    """Keys that nobody has move it on, a segment at a time."""
     monkeypatch.setattr(module, "SCAN_LSNS", 10)
     add(store, NAMES)
     nobodys = max(key_of(name) for name in NAMES) + 1

@@ -19,7 +19,7 @@ from cfetch.manifest import freeze
 from cfetch.manifest.fields import checked_headers
 from cfetch.spark.prepare.manifests import manifests_of, prepare
 from cfetch.spark.prepare.prepared import load_prepared
-from cfetch.spark.prepare.queues import GIANT, LANE, SMALL, Piece, buckets, dealt, target
+from cfetch.spark.prepare.queues import GIANT, QUEUE, SMALL, Piece, buckets, dealt, target
 from cfetch.spark.prepare.rows import read_unit, units_of, without
 from cfetch.spark.shares import MICRO, Pace
 
@@ -315,14 +315,14 @@ def test_units_are_whole_lines_and_leave_none_out(tmp_path, unit_bytes):
 
 def test_lanes_are_even_and_giants_alone():
     aim = 60 * MICRO
-    lanes = buckets(10 * aim, 1000, aim, 64)
-    pieces = [Piece(LANE, "big", at, 10 * aim // lanes, 1, 1) for at in range(lanes)]
+    queues = buckets(10 * aim, 1000, aim, 64)
+    pieces = [Piece(QUEUE, "big", at, 10 * aim // queues, 1, 1) for at in range(queues)]
     pieces += [Piece(SMALL, "", at, aim // 3, 5, 1 + (at == 0)) for at in range(9)]
     pieces += [Piece(GIANT, "big", 5, 5 * aim, 1, 1)]
     found = dealt(pieces, aim)
     assert found.cost_s[0] == 300
     assert sorted(found.cost_s[1:]) == pytest.approx([60] * 13)
-    assert Counter(found.files) == {1: 1, lanes // 10: 10, 15: 3}
+    assert Counter(found.files) == {1: 1, queues // 10: 10, 15: 3}
     assert sorted(found.sharers) == [1, 1, 2, *[11] * 11]
     assert found.batch_of == dealt(pieces, aim).batch_of
     assert set(found.host) == {"big", ""}

@@ -18,9 +18,10 @@ from pathlib import Path
 
 import msgspec
 
-from cfetch.events import AttemptRecord, EntryFinished, FileRecord, fan_out
+from cfetch.events import EntryFinished, fan_out
 from cfetch.hub.receipts import Account, Receipt, Receipts, leave_receipt
 from cfetch.manifest.plan import freeze
+from cfetch.records import AttemptRecord, FileRecord
 from cfetch.report.metrics import MetricsFile
 from cfetch.report.summary import Tally
 from cfetch.spark.shares import Pace, shares

@@ -9,9 +9,10 @@ from typing import Literal
 
 import msgspec
 
+from cfetch.records import FileRecord, Summary
+
 __all__ = [
     "ActiveAttempt",
-    "AttemptRecord",
     "AttemptStarted",
     "BaselineView",
     "BatchCommitted",
@@ -21,7 +22,6 @@ __all__ = [
     "ExecutorSlow",
     "ExecutorView",
     "FallbackTriggered",
-    "FileRecord",
     "HostPaused",
     "Listener",
     "PlanWaiting",
@@ -36,7 +36,6 @@ __all__ = [
     "StragglerCancelled",
     "StragglerCancelling",
     "StragglerCheck",
-    "Summary",
     "UrlRefreshed",
     "VolumePaused",
     "VolumeView",
@@ -44,8 +43,6 @@ __all__ = [
     "fan_out",
 ]
 
-Status = Literal["done", "skipped", "failed", "cancelled"]
-Outcome = Literal["done", "straggler", "stalled", "error", "expired", "lost", "moved"]
 State = Literal["ok", "slow", "straggler", "retrying", "last try", "segment", "hedge"]
 Breaker = Literal["closed", "open", "half-open"]
 
@@ -54,59 +51,6 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Something that happened at ``t_s``."""
 
     t_s: float
-
-
-class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One try at one entry, as the metrics file tells it. ``samples`` are (seconds, bytes so far).
-
-    ``helper``: a further stream of an entry that had one already. ``to_byte``: where its range ends, if not
-    with the file. ``saved_s`` and ``wasted_bytes`` judge a cancelled one (``report.saved_time``).
-    """
-
-    n: int
-    start_s: float
-    first_byte_s: float | None
-    end_s: float
-    from_byte: int
-    bytes: int
-    http_status: int | None
-    outcome: Outcome
-    error: str | None
-    peer: str | None
-    median_bps: float | None
-    expected_s: float | None
-    samples: list[tuple[float, int]]
-    mirror: str | None = None  # the host, where it was not the entry's own
-    projected_s: float | None = None  # when it would have ended, had it not been cancelled
-    to_byte: int | None = None
-    helper: bool = False
-    saved_s: float | None = None
-    wasted_bytes: int | None = None
-
-
-class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry's whole story: a line of the metrics file (``cfetch.file/1``)."""
-
-    schema: str = "cfetch.file/1"
-    instant: str
-    id: int
-    offset: int
-    path: str
-    host: str
-    size_bytes: int | None
-    bytes: int
-    status: Status
-    verified: str
-    volume: str
-    queued_s: float
-    start_s: float
-    end_s: float
-    rate_bps: float
-    stragglers: int
-    attempts: list[AttemptRecord]
-    error_kind: str | None = None
-    error: str | None = None
-    batch: str | None = None
 
 
 class RunStarted(Event, frozen=True, kw_only=True):
@@ -374,75 +318,6 @@ class RunStopping(Event, frozen=True, kw_only=True):
     """No new entry starts; attempts under way are being closed. ``reason`` is for a person."""
 
     reason: str
-
-
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``cfetch download --json`` prints (``cfetch.summary/1``); ``volumes`` where there are several."""
-
-    class Files(msgspec.Struct, frozen=True, kw_only=True):
-        total: int
-        done: int
-        skipped: int
-        failed: int
-
-    class Bytes(msgspec.Struct, frozen=True, kw_only=True):
-        total: int
-        fetched: int
-        wasted: int
-
-    class Stragglers(msgspec.Struct, frozen=True, kw_only=True):
-        """``saved_s`` and ``wasted_bytes`` sum the verdicts on cancelled attempts (``report.saved_time``)."""
-
-        detected: int
-        cancelled: int
-        hedged: int
-        saved_s: float = 0.0
-        wasted_bytes: int = 0
-
-    class Fallback(msgspec.Struct, frozen=True, kw_only=True):
-        triggered: bool
-        restored: bool
-
-    class Failure(msgspec.Struct, frozen=True, kw_only=True):
-        id: int
-        path: str
-        kind: str
-        message: str
-
-    class Volume(msgspec.Struct, frozen=True, kw_only=True):
-        """Files in place there, and why it was out of use, if it was."""
-
-        volume: str
-        files: int
-        bytes: int
-        batches: int
-        out_of_use: str | None
-
-    class Feed(msgspec.Struct, frozen=True, kw_only=True):
-        """Of ``cfetch follow``: changes that were read, and what it took to find them."""
-
-        entries: int
-        deletes: int
-        pages: int
-        gone: int
-        info_requests: int
-        info_requests_saved: int
-
-    schema: str = "cfetch.summary/1"
-    instant: str
-    status: Literal["completed", "partial", "failed", "interrupted"]
-    exit_code: int
-    files: Files
-    bytes: Bytes
-    elapsed_s: float
-    rate_bps: float
-    retries: int
-    stragglers: Stragglers
-    fallback: Fallback
-    failures: list[Failure]
-    metrics: str | None
-    volumes: list[Volume] | msgspec.UnsetType = msgspec.UNSET
-    feed: Feed | msgspec.UnsetType = msgspec.UNSET
 
 
 class RunFinished(Event, frozen=True, kw_only=True):

@@ -19,10 +19,11 @@ import msgspec
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.settings import Settings
 from cfetch.errors import Blocked, ConfigError, Held, LocalFault, UsageError
-from cfetch.events import Listener, PlanWaiting, RunNoted, Summary
+from cfetch.events import Listener, PlanWaiting, RunNoted
 from cfetch.manifest.formats.sql_statement import statement_id_of
 from cfetch.manifest.plan import FILE_NAME, Frozen, Plan, freeze, load_plan
 from cfetch.manifest.source import FetchChunk
+from cfetch.records import Summary
 from cfetch.report.metrics import MetricsFile, failed_paths
 from cfetch.report.plan_view import Preview, Scheduled
 from cfetch.run.directories import is_shared, make_private, own_directory, places, timeline

@@ -31,7 +31,7 @@ from cfetch.errors import (
     Transient,
     UsageError,
 )
-from cfetch.events import EntryFinished, Event, Listener, Summary, fan_out
+from cfetch.events import EntryFinished, Event, Listener, fan_out
 from cfetch.feed.backends.opening import opened
 from cfetch.feed.cache import RouteCache
 from cfetch.feed.checkpoint import MAX_PENDING, Checkpoint
@@ -42,6 +42,7 @@ from cfetch.feed.steps import Round, latest, rounds
 from cfetch.feed.tally import FollowTally
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.writing import TARGETS, survey
+from cfetch.records import Summary
 from cfetch.run.directories import places
 from cfetch.run.local_run import listening
 from cfetch.run.volumes import Volumes

@@ -23,7 +23,7 @@ from cfetch.bench.scenario import Scenario
 from cfetch.bench.simulation.transport import LESS, usual_bps
 from cfetch.bench.spec import Asked
 from cfetch.errors import LocalFault
-from cfetch.events import FileRecord
+from cfetch.records import FileRecord
 from cfetch.report.bench_document import Figures
 from cfetch.report.metrics import read_metrics
 from cfetch.report.slow_files import retries

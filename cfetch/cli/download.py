@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from cfetch.app.download import Prepared
-    from cfetch.events import Summary
+    from cfetch.records import Summary
 
 __all__ = ["download", "preview", "run", "tell_document"]
 

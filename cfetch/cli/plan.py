@@ -17,7 +17,7 @@ from cfetch.errors import CfetchError, ConfigError, Held, UsageError
 if TYPE_CHECKING:
     import msgspec
 
-    from cfetch.events import Summary
+    from cfetch.records import Summary
 
 __all__ = ["app"]
 

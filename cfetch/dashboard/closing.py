@@ -4,7 +4,7 @@ from shlex import quote
 from signal import Signals
 
 from cfetch.errors import LocalFault
-from cfetch.events import Summary
+from cfetch.records import Summary
 from cfetch.report.format import cells, duration, fit, plural, rate, shorten, size
 from cfetch.secret import printable
 

@@ -18,7 +18,8 @@ from cfetch.dashboard.facts import placed_text
 from cfetch.dashboard.paint import frame
 from cfetch.dashboard.terminal import Terminal
 from cfetch.dashboard.view import View
-from cfetch.events import BatchPlaced, Event, Listener, Progress, Summary
+from cfetch.events import BatchPlaced, Event, Listener, Progress
+from cfetch.records import Summary
 from cfetch.report.format import duration
 
 __all__ = ["live_view"]

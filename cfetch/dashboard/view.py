@@ -13,7 +13,6 @@ from cfetch.events import (
     Event,
     ExecutorSlow,
     FallbackTriggered,
-    FileRecord,
     HostPaused,
     PlanWaiting,
     Progress,
@@ -24,11 +23,11 @@ from cfetch.events import (
     RunStopping,
     SlowdownSeen,
     StragglerCancelled,
-    Summary,
     VolumePaused,
     VolumeView,
     WidthChanged,
 )
+from cfetch.records import FileRecord, Summary
 from cfetch.report.format import duration, percent
 
 __all__ = ["Note", "View", "by_risk", "by_trouble", "pause_text", "share_text", "width_text"]

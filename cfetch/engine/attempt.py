@@ -11,8 +11,8 @@ from enum import Enum
 
 from cfetch.clock import Clock
 from cfetch.errors import Expired, RangeRefused, Refused, SourceError, Throttled, Transient
-from cfetch.events import AttemptRecord, Outcome
 from cfetch.manifest.entry import Digest
+from cfetch.records import AttemptRecord, Outcome
 from cfetch.secret import SecretUrl
 from cfetch.storage.volume import Sink
 from cfetch.wire.http import Response, Transport

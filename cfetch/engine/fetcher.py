@@ -19,12 +19,12 @@ from cfetch.events import (
     AttemptStarted,
     HostPaused,
     Listener,
-    Outcome,
     RetryScheduled,
     StragglerCancelled,
     UrlRefreshed,
 )
 from cfetch.manifest.fields import Headers
+from cfetch.records import Outcome
 from cfetch.storage.volume import Sink
 from cfetch.straggler.policy import Policy
 from cfetch.wire.http import Transport

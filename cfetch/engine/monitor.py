@@ -17,7 +17,6 @@ from cfetch.events import (
     ActiveAttempt,
     BaselineView,
     FallbackTriggered,
-    FileRecord,
     Listener,
     Progress,
     SlowdownSeen,
@@ -26,6 +25,7 @@ from cfetch.events import (
     StragglerCheck,
 )
 from cfetch.manifest.entry import Entry
+from cfetch.records import FileRecord
 from cfetch.report.wasted_bytes import wasted_bytes
 from cfetch.storage.held_ranges import HeldRanges
 from cfetch.straggler.policy import Check, Policy

@@ -23,8 +23,9 @@ from cfetch.engine.segments import Helper
 from cfetch.engine.transfer import Transfer
 from cfetch.engine.widths import hosts_of, look_at_widths, workers_of
 from cfetch.errors import Blocked, CfetchError, Corrupt, LocalFault, SourceError, VolumeFault
-from cfetch.events import EntryFinished, Listener, RunStopping, Status
+from cfetch.events import EntryFinished, Listener, RunStopping
 from cfetch.manifest.plan import Plan
+from cfetch.records import Status
 from cfetch.report.saved_time import judged
 from cfetch.storage.volume import Volume
 from cfetch.straggler.knowledge import NOTHING, Knowledge

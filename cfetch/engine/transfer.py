@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from cfetch.engine.hosts import Hosts
 from cfetch.errors import CfetchError, Corrupt, Expired, LocalFault, SourceError, Straggling
-from cfetch.events import AttemptRecord, FileRecord, Status
 from cfetch.manifest.entry import Entry
+from cfetch.records import AttemptRecord, FileRecord, Status
 from cfetch.secret import SecretText, SecretUrl
 from cfetch.storage.volume import Part
 from cfetch.wire.refresh import Link

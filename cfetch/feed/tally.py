@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable
 
 from cfetch.errors import CfetchError
-from cfetch.events import Summary
 from cfetch.feed.source import Change
+from cfetch.records import Summary
 from cfetch.report.summary import MAX_FAILURES, exit_code, status
 
 __all__ = ["FollowTally"]

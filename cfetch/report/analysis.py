@@ -12,7 +12,7 @@ from typing import TypeVar, get_args
 import msgspec
 import numpy as np
 
-from cfetch.events import FileRecord, Status
+from cfetch.records import FileRecord, Status
 from cfetch.report.document import (
     Bin,
     FailureKind,

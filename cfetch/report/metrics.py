@@ -16,7 +16,8 @@ from typing import NamedTuple, Self
 import msgspec
 
 from cfetch.errors import LocalFault, UsageError
-from cfetch.events import EntryFinished, Event, FileRecord, RunFinished, RunStarted
+from cfetch.events import EntryFinished, Event, RunFinished, RunStarted
+from cfetch.records import FileRecord
 from cfetch.secret import printable
 
 __all__ = ["MetricsFile", "Run", "RunHeader", "decoded", "failed_paths", "read_metrics"]

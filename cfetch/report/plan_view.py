@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from cfetch.errors import Held
-from cfetch.events import Summary
+from cfetch.records import Summary
 from cfetch.report.format import UNKNOWN, cells, duration, size
 from cfetch.secret import printable
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from cfetch.events import AttemptRecord, FileRecord
+from cfetch.records import AttemptRecord, FileRecord
 from cfetch.report.wasted_bytes import wasted_by_attempt
 
 __all__ = ["Verdict", "judged", "running_rate_bps", "verdicts"]

@@ -1,6 +1,6 @@
 """What one file's attempts tell: why it was slow, and what cancelling each straggler was worth."""
 
-from cfetch.events import FileRecord
+from cfetch.records import FileRecord
 from cfetch.report.document import Mitigation, SlowFile
 from cfetch.report.saved_time import verdicts
 

@@ -15,14 +15,13 @@ from cfetch.events import (
     EntryFinished,
     Event,
     FallbackTriggered,
-    FileRecord,
     Progress,
     RetryScheduled,
     RunStarted,
     StragglerCancelled,
-    Summary,
     VolumePaused,
 )
+from cfetch.records import FileRecord, Summary
 from cfetch.report.wasted_bytes import received_bytes, wasted_bytes
 
 __all__ = ["MAX_FAILURES", "Tally", "exit_code", "status"]

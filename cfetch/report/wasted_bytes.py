@@ -7,7 +7,7 @@ serves every status, because ``FileRecord.bytes`` is what stands on disk: the fi
 part when failed or cancelled (0 when it was discarded).
 """
 
-from cfetch.events import AttemptRecord, FileRecord
+from cfetch.records import AttemptRecord, FileRecord
 
 __all__ = ["received_bytes", "wasted_by_attempt", "wasted_bytes"]
 

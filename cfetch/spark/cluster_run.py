@@ -25,19 +25,18 @@ from cfetch.events import (
     EntryFinished,
     Event,
     ExecutorSlow,
-    FileRecord,
     Listener,
     Progress,
     RunFinished,
     RunNoted,
     RunStopping,
-    Summary,
     fan_out,
 )
 from cfetch.hub.book import NOBODY, Book, Seen
 from cfetch.hub.receipts import STOP_NAME, Account, Living, Receipts
 from cfetch.hub.server import Hub, open_hub
 from cfetch.manifest.plan import Plan
+from cfetch.records import FileRecord, Summary
 from cfetch.report.metrics import MetricsFile
 from cfetch.report.summary import Tally
 from cfetch.report.tracing import tracing_listener

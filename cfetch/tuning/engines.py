@@ -15,7 +15,7 @@ import numpy as np
 
 from cfetch.config.settings import Settings
 from cfetch.errors import CfetchError, LocalFault, UsageError
-from cfetch.events import FileRecord
+from cfetch.records import FileRecord
 from cfetch.report.metrics import Run, RunHeader, read_metrics
 from cfetch.tuning.choice import Result
 from cfetch.tuning.history import History, history

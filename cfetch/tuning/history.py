@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cfetch.events import AttemptRecord, FileRecord
+from cfetch.records import AttemptRecord, FileRecord
 from cfetch.report.saved_time import running_rate_bps
 
 __all__ = ["CUT", "ERRORS_ONLY", "MIN_TAIL_BYTES", "STALLED", "WHOLE", "Column", "History", "history"]

@@ -13,7 +13,7 @@ from cfetch.bench.run import BenchOptions, run
 from cfetch.bench.scenario import Scenario
 from cfetch.bench.spec import Asked
 from cfetch.errors import ConfigError, LocalFault
-from cfetch.events import AttemptRecord, FileRecord
+from cfetch.records import AttemptRecord, FileRecord
 from cfetch.report.bench_document import Comparison
 
 OUTCOME = Outcome(wall_s=3.0, cpu_s=1.5, exit_code=0, killed=False, output=b"", error="")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cfetch import events as ev
+from cfetch import records
 from cfetch.dashboard.open import open_dashboard
 from cfetch.report.metrics import MetricsFile
 from cfetch.report.summary import Tally
@@ -155,7 +156,7 @@ class Simulation:
     def record_attempt(self, id_, t_s, outcome, error=None):
         one = self.active[id_]
         self.attempts.setdefault(id_, []).append(
-            ev.AttemptRecord(
+            records.AttemptRecord(
                 n=one["n"],
                 start_s=one["start"],
                 first_byte_s=one["start"] + 0.05,
@@ -185,7 +186,7 @@ class Simulation:
             self.rates.append((one["bytes"] - one["from"]) / elapsed)
         return ev.EntryFinished(
             t_s=t_s,
-            record=ev.FileRecord(
+            record=records.FileRecord(
                 instant="20261121T013800123",
                 id=id_,
                 offset=id_,

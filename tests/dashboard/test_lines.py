@@ -10,14 +10,7 @@ from cfetch.dashboard.facts import MAX_LINES
 from cfetch.dashboard.lines import json_lines, plain_lines, quiet_lines
 from cfetch.dashboard.open import choose, open_dashboard
 from cfetch.errors import Interrupted, LocalFault
-from cfetch.events import (
-    FallbackTriggered,
-    HostPaused,
-    RunFinished,
-    RunStopping,
-    SlowdownSeen,
-    WidthChanged,
-)
+from cfetch.events import FallbackTriggered, HostPaused, RunFinished, RunStopping, SlowdownSeen, WidthChanged
 from cfetch.report.summary import Tally
 from tests.dashboard.replay import HOSTILE, stream
 from tests.report.records import (

@@ -3,14 +3,7 @@
 import pytest
 
 from cfetch.dashboard.view import View, by_risk
-from cfetch.events import (
-    BaselineView,
-    FallbackTriggered,
-    HostPaused,
-    RunStopping,
-    SlowdownSeen,
-    WidthChanged,
-)
+from cfetch.events import BaselineView, FallbackTriggered, HostPaused, RunStopping, SlowdownSeen, WidthChanged
 from tests.report.records import active, attempt, cancelled, finished, progress, record, retry, started
 
 

@@ -15,7 +15,8 @@ from typing import Any
 from cfetch.clock import VirtualClock, run_virtual
 from cfetch.engine.pool import Pool
 from cfetch.errors import CfetchError, Interrupted, LocalFault
-from cfetch.events import EntryFinished, FileRecord, Progress, RunStarted, Summary
+from cfetch.events import EntryFinished, Progress, RunStarted
+from cfetch.records import FileRecord, Summary
 from cfetch.report.summary import Tally
 from cfetch.storage.directory import STATE_NAME, Directory
 from cfetch.storage.directory_volume import DirectoryVolume

@@ -4,8 +4,9 @@ import msgspec
 import pytest
 
 from cfetch.errors import LocalFault
-from cfetch.events import EntryFinished, FileRecord, RetryScheduled
+from cfetch.events import EntryFinished, RetryScheduled
 from cfetch.hub.receipts import Account, Live, Living, Receipt, Receipts, leave_receipt, live_name
+from cfetch.records import FileRecord
 
 
 def ended(number, status="done"):

@@ -1,7 +1,7 @@
 """Short ways to write down events and records for tests."""
 
 from cfetch import events as ev
-from cfetch.events import AttemptRecord, FileRecord
+from cfetch.records import AttemptRecord, FileRecord
 
 MIB = 1024 * 1024
 

@@ -5,7 +5,7 @@ from typing import Protocol
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import CfetchError, LocalFault
-from cfetch.events import Status
+from cfetch.records import Status
 
 __all__ = ["Owner"]
 

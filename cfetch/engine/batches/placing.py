@@ -33,10 +33,11 @@ from cfetch.engine.batches.volume_events import (
 from cfetch.engine.schedule import NEVER
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import Blocked, CfetchError, HeldBack, LocalFault, VolumeFault
-from cfetch.events import AttemptRecord, Listener, Status, VolumeView
+from cfetch.events import Listener, VolumeView
 from cfetch.manifest.plan import Plan
 from cfetch.placement.chooser import NO_ROOM, Mode
 from cfetch.placement.placer import Placed, Placer, Unplaceable
+from cfetch.records import AttemptRecord, Status
 from cfetch.storage.volume import Part, Volume
 
 __all__ = ["Placing"]

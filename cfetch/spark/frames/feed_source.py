@@ -18,9 +18,9 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.types import StructType
 
 from cfetch.errors import ConfigError, UsageError
-from cfetch.events import FileRecord
 from cfetch.feed.backends.segment_index import INDEX_NAME
 from cfetch.manifest.entry import Entry
+from cfetch.records import FileRecord
 from cfetch.spark.frames.frame import keep, work_of
 from cfetch.spark.frames.manifest_directory import Line, Mark, read_text
 from cfetch.spark.frames.once import bring_once

@@ -15,9 +15,10 @@ from pathlib import Path
 import msgspec
 
 from cfetch.errors import Blocked, LocalFault
-from cfetch.events import EntryFinished, FileRecord
+from cfetch.events import EntryFinished
 from cfetch.hub.receipts import Receipt, batch_name
 from cfetch.manifest.entry import SafePath
+from cfetch.records import FileRecord
 from cfetch.spark.task import Copy, Work, attempts_of, do_batch
 from cfetch.spark.work_file import Batch
 from cfetch.storage.directory import Directory, local_fault

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cfetch.errors import Blocked
-from cfetch.events import FileRecord
 from cfetch.manifest.entry import Digest, SafePath
+from cfetch.records import FileRecord
 from cfetch.secret import printable
 from cfetch.storage.directory import Directory, local_fault
 

@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple, cast
 import msgspec
 
 from cfetch.errors import UsageError
-from cfetch.events import FileRecord
+from cfetch.records import FileRecord
 from cfetch.report.metrics import RunHeader, decoded
 from cfetch.secret import printable
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import msgspec
 
 from cfetch.errors import UsageError
-from cfetch.events import AttemptRecord, FileRecord
+from cfetch.records import AttemptRecord, FileRecord
 from cfetch.report.slow_files import mitigations
 from cfetch.secret import printable
 from cfetch.spark.tables.columns import DAY, TABLES, VERDICTS, arrow_schema, ddl

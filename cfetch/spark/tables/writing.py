@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import msgspec
 
-from cfetch.events import FileRecord
+from cfetch.records import FileRecord
 from cfetch.report.analysis import RunCount
 from cfetch.report.metrics import RunHeader
 from cfetch.report.slow_files import retries

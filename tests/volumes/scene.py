@@ -83,6 +83,7 @@ class Scene:
         self.names = names
         self.hashed = hashed
         self.sized = sized
+        self.urls: dict[str, str] = {}  # of files that another server has
         self.to = [folder / f"v{n}" for n in range(volumes)]
         self.manifest = folder / "m.json"
         self.write_manifest()
@@ -90,7 +91,7 @@ class Scene:
     def write_manifest(self) -> None:
         rows = []
         for name, content in self.files.items():
-            row: dict[str, object] = {"url": name, "path": name}
+            row: dict[str, object] = {"url": self.urls.get(name, name), "path": name}
             if self.sized:
                 row["size"] = content.size_bytes
             if self.names:

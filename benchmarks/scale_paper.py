@@ -1,4 +1,4 @@
-"""How long runs of a million to a billion files take on paper, and what gives way: docs/scale.md's table.
+"""How long runs of ten million to a billion files take on paper, and what gives way: docs/scale.md's table.
 
 Arithmetic over ``Costs``, which ``scale_measure.py`` and ``scale_simulation.py`` have measured, and the cut's
 own constants. No simulation.
@@ -13,7 +13,7 @@ from cfetch.spark.shares import MOST_FILES, Pace, target_s
 __all__ = ["Costs", "Paper", "limits_of", "paper"]
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-FILES = (10**6, 10**7, 10**8, 10**9)
+FILES = (10**7, 10**8, 10**9)
 SIZES = (64 * KIB, 16 * MIB)
 EXECUTORS = (10, 100, 1000)
 SLOTS = 4  # of an executor
@@ -36,7 +36,6 @@ class Costs(NamedTuple):
     metrics_bytes: float = 684.0
     result_bytes: float = 316.0  # of a task
     beat_s: float = 140e-6
-    name_s: float = 1 / 5_000  # a file that gets its name: what a file server bears, an assumption
 
 
 class Paper(NamedTuple):
@@ -48,16 +47,13 @@ class Paper(NamedTuple):
     batches: int
     network_s: float
     parts_s: dict[str, float]
-    names_a_s: float
-    beats_share: float
     held_bytes: float
-    told_bytes: float
     gives_way: tuple[str, ...]
 
     @property
     def slowest(self) -> str:
-        """The part that takes longest; of ``names``, which is an assumption, the reader may have his own."""
-        return max(self.parts_s, key=lambda part: self.parts_s[part] * (part != "names"))
+        """The part that takes longest."""
+        return max(self.parts_s, key=self.parts_s.__getitem__)
 
 
 def limits_of(files: int, size_bytes: int, executors: int, costs: Costs | None = None) -> Paper:
@@ -89,12 +85,8 @@ def limits_of(files: int, size_bytes: int, executors: int, costs: Costs | None =
             "launches": batches / costs.launches_a_s,
             "plan": plan_s,
             "account": max(0.0, files - in_time) * costs.tell_s,
-            "names": files * costs.name_s,
         },
-        names_a_s=files / network_s,
-        beats_share=slots * costs.beat_s,
         held_bytes=held_bytes,
-        told_bytes=told_bytes,
         gives_way=tuple(what for what, is_over in over.items() if is_over),
     )
 
@@ -103,17 +95,12 @@ COLUMNS = (
     "files",
     "size",
     "executors",
-    "bytes",
-    "batches",
+    "shares",
     "network",
     "launches",
     "plan",
     "account",
-    "names",
-    "names a second",
-    "hub",
     "driver holds",
-    "told",
     "longest",
     "gives way",
 )
@@ -134,13 +121,9 @@ def row(one: Paper) -> str:
         f"10^{len(str(one.files)) - 1}",
         size(one.size_bytes),
         f"{one.executors:,}",
-        size(one.files * one.size_bytes),
         f"{one.batches:,}",
         *(seconds(part_s) for part_s in one.parts_s.values()),
-        f"{one.names_a_s:,.0f}",
-        f"{100 * one.beats_share:.0f} %",
         size(one.held_bytes),
-        size(one.told_bytes),
         one.slowest,
         ", ".join(one.gives_way),
     ]

@@ -43,7 +43,7 @@ def download(
 
       cfetch download manifest.json --to data/
 
-      cfetch download urls.txt --to data/ --concurrency 32 --padding 1s
+      cfetch download urls.txt --to data/ --concurrency 32 --limit-rate 50M
 
       curl -s https://example.org/list.csv | cfetch download - --to data/ --json
     """
@@ -65,7 +65,7 @@ def download(
             preview(prepared, settings)
             return
         try:
-            summary = run(prepared, settings)
+            summary = run(prepared, resolved)
         except Held as held:
             if settings.json:
                 tell_document(held_document(held))
@@ -90,16 +90,20 @@ def preview(prepared: "Prepared", settings: Settings) -> None:
         typer.echo("\n".join(preview_lines(**msgspec.structs.asdict(found))))
 
 
-def run(prepared: "Prepared", settings: Settings) -> "Summary | None":
+def run(prepared: "Prepared", resolved: Resolved) -> "Summary | None":
     """Bring a plan to its end under the dashboard; None if another run has completed it before."""
     from cfetch.dashboard.open import open_dashboard
+    from cfetch.events import RunNoted
 
+    settings = resolved.settings
     with open_dashboard(
         quiet=settings.quiet,
         log_format=settings.log_format,
         no_color=not settings.color,
         explain=settings.explain,
     ) as listener:
+        for note in resolved.notes:
+            listener(RunNoted(t_s=0.0, note=note))
         return prepared.run(listener)
 
 

@@ -12,6 +12,7 @@ import typer
 from cfetch.cli.download import tell_document
 from cfetch.cli.options import seconds, with_follow
 from cfetch.config.kinds import duration
+from cfetch.config.layers import Resolved
 from cfetch.config.settings import Settings
 from cfetch.errors import Held, Interrupted
 
@@ -60,7 +61,7 @@ def follow(
     versions: Which = Versions.latest,
     poll: Poll = "5s",
     route_cache: Cache = True,
-    settings: Settings,
+    resolved: Resolved,
 ) -> None:
     """Keep a directory in step with a feed: a source that grows, whose ranges split and merge.
 
@@ -79,6 +80,7 @@ def follow(
     from cfetch.app.follow import follow as use_case
     from cfetch.report.plan_view import held_document
 
+    settings = resolved.settings
     options = FollowOptions(
         versions=versions.value,
         delete=delete,
@@ -86,21 +88,21 @@ def follow(
         poll_s=seconds("poll", poll, POLL),
         route_cache=route_cache,
     )
-
+    say = _printer(settings)
+    for note in resolved.notes:
+        say(f"note: {note}")
     try:
-        found = use_case(
-            feed, settings, options, env=os.environ, dashboard=_dashboard(settings), told=_told(settings)
-        )
+        followed = use_case(feed, settings, options, env=os.environ, dashboard=_dashboard(settings), told=say)
     except Held as held:
         if settings.json:
             tell_document(held_document(held))
         raise
     if settings.json:
-        tell_document(found.summary)
-    if found.error is not None and not isinstance(found.error, Interrupted):
-        raise found.error
-    if found.summary.exit_code:
-        raise typer.Exit(found.summary.exit_code)
+        tell_document(followed.summary)
+    if followed.error is not None and not isinstance(followed.error, Interrupted):
+        raise followed.error
+    if followed.summary.exit_code:
+        raise typer.Exit(followed.summary.exit_code)
 
 
 def _dashboard(settings: Settings) -> "Callable[[], AbstractContextManager[Listener]]":
@@ -111,9 +113,9 @@ def _dashboard(settings: Settings) -> "Callable[[], AbstractContextManager[Liste
     )
 
 
-def _told(settings: Settings) -> Callable[[str], None]:
-    def tell(line: str) -> None:
+def _printer(settings: Settings) -> Callable[[str], None]:
+    def say(line: str) -> None:
         if not settings.quiet:
             print(line, file=sys.stderr, flush=True)
 
-    return tell
+    return say

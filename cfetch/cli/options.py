@@ -104,8 +104,13 @@ def with_intake(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def with_follow(command: Callable[..., None]) -> Callable[..., None]:
-    """Append how a feed's files are downloaded, and --config, to ``command(…, settings)``."""
-    return _with_some(command, tuple(name for name in KINDS if name not in _OF_ONE_RUN))
+    """Append how a feed's files are downloaded, and --config, to ``command(…, resolved)``."""
+    names = tuple(name for name in KINDS if name not in _OF_ONE_RUN)
+
+    def call(given: dict[str, Any]) -> None:
+        command(resolved=_resolved(given, names), **given)
+
+    return _extended(command, call, [*map(_parameter, names), _config_parameters()[0]])
 
 
 def seconds(name: str, text: str, kind: Kind) -> float:

@@ -122,7 +122,7 @@ def run(
         return
     code, summaries = 0, []
     for one in instants:
-        summary, ended = _run_one(one, settings, alone=not every)
+        summary, ended = _run_one(one, resolved, alone=not every)
         code = max(code, ended)
         summaries += [summary] if summary is not None else []
         if summary is not None and summary.status == "interrupted":
@@ -154,13 +154,13 @@ def _preview(instants: list[str], settings: Settings) -> None:
     _tell(Previews(previews=previews), lines, json=settings.json)
 
 
-def _run_one(instant: str, settings: Settings, *, alone: bool) -> "tuple[Summary | None, int]":
+def _run_one(instant: str, resolved: Resolved, *, alone: bool) -> "tuple[Summary | None, int]":
     """The summary and the exit code; unless ``alone``, a plan that cannot be run is passed over."""
     from cfetch.app.download import prepare_planned
 
     try:
-        with prepare_planned(instant, settings, env=os.environ) as prepared:
-            summary = None if prepared is None else main_job.run(prepared, settings)
+        with prepare_planned(instant, resolved.settings, env=os.environ) as prepared:
+            summary = None if prepared is None else main_job.run(prepared, resolved)
     except CfetchError as error:
         if alone or isinstance(error, ConfigError):
             raise

@@ -20,10 +20,14 @@ _ENV_OF_THE_COMMAND_LINE = {"CFETCH_CONFIG"}
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The settings, and for each name where its value came from."""
+    """The settings, and for each name where its value came from.
+
+    ``notes`` are for the start of a run: which policy an option has chosen, and which options nobody reads.
+    """
 
     settings: Settings
     origins: Mapping[str, str]
+    notes: tuple[str, ...] = ()
 
 
 def resolve(
@@ -53,10 +57,32 @@ def resolve(
                 problems.append(f"{where}: {_shown(name, raw)} {error}")
     if problems:
         raise ConfigError("\n".join(problems))
-    for name in FORMULA:
-        if origins["policy"] == "default" and origins[name] != "default":
-            values["policy"], origins["policy"] = "cloudfetch", origins[name]
-    return Resolved(Settings(**values), origins)
+    note = _choose_policy(values, origins)
+    settings = Settings(**values)
+    notes = [note, _unread(settings, origins)] if settings.mitigation else []
+    return Resolved(settings, origins, tuple(text for text in notes if text))
+
+
+def _choose_policy(values: dict[str, Any], origins: dict[str, str]) -> str:
+    """Let an option of the formula choose the formula where no policy is named; a note that says so."""
+    option = next((name for name in FORMULA if origins[name] != "default"), None)
+    if option is None or origins["policy"] != "default":
+        return ""
+    values["policy"], origins["policy"] = "cloudfetch", origins[option]
+    return (
+        f"policy cloudfetch instead of {Settings().policy}, because only its formula reads {option} "
+        f"({origins[option]}); name a policy to decide it yourself"
+    )
+
+
+def _unread(settings: Settings, origins: Mapping[str, str]) -> str:
+    """A note on options that were given for this run alone, and which the named policy does not read."""
+    if settings.policy == "cloudfetch":
+        return ""
+    given = [f"{name} ({origins[name]})" for name in FORMULA if origins[name].startswith(("--", ENV_PREFIX))]
+    if not given:
+        return ""
+    return f"policy {settings.policy} ({origins['policy']}) does not read {', '.join(given)}"
 
 
 def _read(kind: Kind, raw: object) -> Any:  # noqa: ANN401 - each option has its own type

@@ -26,7 +26,8 @@ from cfetch.errors import ConfigError
 
 __all__ = ["FORMULA", "KINDS", "Settings"]
 
-# read by `policy: cloudfetch` only: whoever gives one of them and names no policy means that one
+# Only `policy: cloudfetch` reads these. Somebody who gives one and names no policy means that policy; the run
+# says so at its start, since a single option then changes how every straggler is recognised.
 FORMULA = ("quantile", "padding", "max_stragglers", "sequential_fallback", "check_interval")
 
 
@@ -122,8 +123,8 @@ class Settings:
         str,
         choice(
             ("adaptive", "cloudfetch"),
-            "How a straggler is recognised: by live progress, or by the CloudFetch formula; its options "
-            "(--quantile to --check-interval) choose it too.",
+            "How a straggler is recognised: by live progress, or by the CloudFetch formula. An option that "
+            "only the formula reads chooses it where no policy is named.",
             "at most 1.05 times the better of formula and none in 400 simulated runs; docs/stragglers.md",
         ),
     ] = "adaptive"
@@ -142,27 +143,39 @@ class Settings:
         ratio(
             0,
             1,
-            "Share of started files that must be done before anyone is judged.",
+            "Share of started files that must be done before anyone is judged (only cloudfetch).",
             "a stable median",
             above=True,
         ),
     ] = 0.6
     padding: Annotated[
-        float, duration(0, 3600, "Extra time every file gets.", "room for variance in small files")
+        float,
+        duration(
+            0, 3600, "Extra time every file gets (only cloudfetch).", "room for variance in small files"
+        ),
     ] = 5.0
     max_stragglers: Annotated[
         int,
-        count(0, 1_000_000, "Stragglers before --sequential-fallback acts.", "then the problem is systemic"),
+        count(
+            0,
+            1_000_000,
+            "Stragglers before --sequential-fallback acts (only cloudfetch).",
+            "then the problem is systemic",
+        ),
     ] = 10
     sequential_fallback: Annotated[
-        bool, flag("After --max-stragglers, start one file at a time.", "a last resort; off by default")
+        bool,
+        flag(
+            "After --max-stragglers, start one file at a time (only cloudfetch).",
+            "a last resort; off by default",
+        ),
     ] = False
     check_interval: Annotated[
         float,
         duration(
             0.05,
             2,
-            "How often the CloudFetch formula judges running downloads.",
+            "How often running downloads are judged (only cloudfetch).",
             "checks over 5 s apart judge nobody",
         ),
     ] = 0.5

@@ -93,7 +93,7 @@ class View:
             text = f"{event.stragglers} stragglers, limit {event.threshold}: one entry at a time from now on"
             self.notes.append(Note(event.t_s, "fallback", "", text))
         elif isinstance(event, PlanWaiting | RunNoted):
-            self._note_once("waiting", event.t_s, "", _said(event))
+            self._note_start(event)
         elif isinstance(event, RunStarted):
             self.run = event
         elif isinstance(event, RunStopping):
@@ -114,6 +114,13 @@ class View:
         if self.notes and self.notes[-1].kind == kind:
             self.notes.pop()
         self.notes.append(Note(t_s, kind, path, text))
+
+    def _note_start(self, event: PlanWaiting | RunNoted) -> None:
+        if isinstance(event, RunNoted):
+            self.notes.append(Note(event.t_s, "waiting", "", event.note))  # few, and each says another thing
+        else:
+            text = f"waiting to see whether it is alive: {event.reason}"
+            self._note_once("waiting", event.t_s, "", text)
 
     def _note_place(self, event: HostPaused | VolumePaused | ExecutorSlow | WidthChanged) -> None:
         if isinstance(event, HostPaused):
@@ -239,12 +246,6 @@ def by_risk(active: list[ActiveAttempt]) -> list[ActiveAttempt]:
     Steps of a quarter of the limit, then age: rows keep their places from frame to frame.
     """
     return sorted(active, key=_risk)
-
-
-def _said(event: PlanWaiting | RunNoted) -> str:
-    if isinstance(event, RunNoted):
-        return event.note
-    return f"waiting to see whether it is alive: {event.reason}"
 
 
 def pause_text(event: VolumePaused) -> str:

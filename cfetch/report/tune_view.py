@@ -132,7 +132,7 @@ def _end(found: Tuning, written: str | None) -> Iterator[Text]:
         return
     texts = _texts(found.choice.recommended)
     flags = (f"--{name} {text}" for name, text in zip(_NAMES, texts, strict=True))
-    yield Text(f"cfetch download MANIFEST {' '.join(flags)}")
+    yield Text(f"cfetch download MANIFEST --policy cloudfetch {' '.join(flags)}")
 
 
 def _ratio(one: Estimated) -> str:

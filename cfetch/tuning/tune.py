@@ -276,7 +276,12 @@ def as_config(found: Tuning, day: str) -> str:
     """A file for ``--config``, with the figures and the data that it rests on as comments."""
     choice = found.choice
     return "\n".join(
-        (*_remarks(found, day), *(f"{k}: {v}" for k, v in _texts(choice.recommended).items()), "")
+        (
+            *_remarks(found, day),
+            "policy: cloudfetch  # whose formula these values are for",
+            *(f"{k}: {v}" for k, v in _texts(choice.recommended).items()),
+            "",
+        )
     )
 
 

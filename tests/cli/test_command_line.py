@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.config.settings import KINDS, Settings
+from cfetch.config.settings import FORMULA, KINDS, Settings
 
 ROOT = Path(__file__).parents[2]
 VERBS = [
@@ -130,6 +130,36 @@ def test_help_tells_exit_codes_and_examples():
     codes = re.findall(r"^ +(\d+)  \w", text.partition("Exit codes:")[2], re.MULTILINE)
     assert codes == ["0", "1", "2", "3", "4", "130", "70"]
     assert "cfetch download manifest.json --to data/" in text
+
+
+@pytest.mark.parametrize("verb", [["download"], ["plan", "run"], ["follow"]], ids=" ".join)
+def test_no_example_chooses_a_policy_without_naming_it(verb):
+    """Who copies an example gets the default policy, or reads which other one it asks for."""
+    text = cfetch(*verb, "--help", COLUMNS="200").stdout
+    examples = [line.split() for line in re.findall(r"^ +(cfetch .*)$", text, re.MULTILINE)]
+    formula = {"--" + name.replace("_", "-") for name in FORMULA}
+    assert any(words[1 : 1 + len(verb)] == verb for words in examples)
+    assert [words for words in examples if formula & set(words) and "--policy" not in words] == []
+
+
+def test_a_run_says_which_option_has_chosen_its_policy(job):
+    """It is the first line, for people and for machines; a policy that is named, or --quiet, needs none."""
+    text = "policy cloudfetch instead of adaptive, because only its formula reads padding (--padding); "
+    done = cfetch(*job, "--padding", "1s")
+    assert (done.returncode, done.stderr.count("note: ")) == (0, 1)
+    assert f"note: {text}" in done.stderr.splitlines()[0]
+    first = json.loads(cfetch(*job, "--padding", "1s", "--log-format", "json").stderr.splitlines()[0])
+    assert (first["event"], first["level"], first["note"][: len(text)]) == ("note", "warning", text)
+    assert "policy" not in cfetch(*job, "--padding", "1s", "--policy", "cloudfetch").stderr
+    assert cfetch(*job, "--padding", "1s", "--quiet").stderr == ""
+
+
+def test_a_follower_says_it_once_before_it_begins(tmp_path):
+    """It runs many plans; which policy they have, and why, stands above all of them."""
+    words = ["follow", tmp_path / "no-feed", "--to", tmp_path / "to", "--once", "--quantile", "0.5"]
+    lines = cfetch(*words).stderr.splitlines()
+    assert lines[0].startswith("note: policy cloudfetch instead of adaptive, because only")
+    assert "policy" not in "".join(lines[1:])
 
 
 # --- configuration without a job

@@ -239,3 +239,35 @@ def test_an_option_of_the_formula_chooses_it(name, tmp_path):
     assert chosen.origins["policy"] == chosen.origins[name]
     assert resolve(flags={**flags, "policy": "adaptive"}, env={}).settings.policy == "adaptive"
     assert resolve(flags={"multiplier": "2"}, env={}).settings.policy == "adaptive"
+
+
+def test_a_policy_that_an_option_has_chosen_is_noted(config):
+    """The note names the option, where it was given, and how to decide; no note where a policy is named."""
+    file = config("padding: 1s\n")
+    for given, where in (
+        (resolve(flags={"padding": "1s"}, env={}), "--padding"),
+        (resolve(flags={}, env={"CFETCH_PADDING": "1s"}), "CFETCH_PADDING"),
+        (resolve(flags={}, env={}, file=file), str(file)),
+    ):
+        (note,) = given.notes
+        assert note == (
+            f"policy cloudfetch instead of adaptive, because only its formula reads padding ({where}); "
+            "name a policy to decide it yourself"
+        )
+    for policy in ("cloudfetch", "adaptive"):
+        named = config(f"policy: {policy}\npadding: 1s\n")
+        assert resolve(flags={}, env={}, file=named).notes == ()
+    assert resolve(flags={"padding": "1s", "mitigation": "false"}, env={}).notes == ()
+    assert resolve(flags={"multiplier": "2"}, env={}).notes == ()
+
+
+def test_an_option_that_the_named_policy_does_not_read_is_noted(config):
+    """Somebody who gives it for one run expects an effect; a file may keep it for another day."""
+    file = config("policy: adaptive\nquantile: 0.5\n")
+    flags = {"padding": "1s"}
+    (note,) = resolve(flags=flags, env={"CFETCH_MAX_STRAGGLERS": "3"}, file=file).notes
+    assert note == (
+        f"policy adaptive ({file}) does not read padding (--padding), max_stragglers (CFETCH_MAX_STRAGGLERS)"
+    )
+    (note,) = resolve(flags={**flags, "policy": "adaptive"}, env={}).notes
+    assert note == "policy adaptive (--policy) does not read padding (--padding)"

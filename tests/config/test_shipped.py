@@ -6,9 +6,10 @@ import pytest
 
 from cfetch.config.document import load
 from cfetch.config.layers import resolve
-from cfetch.config.settings import KINDS, Settings
+from cfetch.config.settings import FORMULA, KINDS, Settings
 
 CONFIGS = Path(__file__).parents[2] / "configs"
+SCENARIOS = Path(__file__).parents[2] / "benchmarks" / "scenarios"
 CLOUDS = ["aws-s3", "azure-blob", "gcs"]
 
 
@@ -25,6 +26,19 @@ def test_default_states_exactly_the_defaults():
     assert resolve(flags={}, env={}, file=path).settings == Settings()
     for name in KINDS.keys() - given.keys():
         assert f"\n# {name}: " in path.read_text()
+
+
+def test_no_shipped_file_chooses_a_policy_without_naming_it():
+    """An option that only the formula reads stands beside the policy that reads it."""
+    options = {path: load(path) for path in CONFIGS.glob("*.yaml")}
+    for path in SCENARIOS.rglob("*.yaml"):
+        given = load(path).get("options", {})
+        assert isinstance(given, dict)
+        options[path] = given
+    assert any(given.keys() & set(FORMULA) for path, given in options.items() if SCENARIOS in path.parents)
+    assert [
+        str(path) for path, given in options.items() if given.keys() & set(FORMULA) and "policy" not in given
+    ] == []
 
 
 @pytest.mark.parametrize("cloud", CLOUDS)

@@ -20,6 +20,7 @@ from cfetch.bench.faults import Fault, FaultRule
 from cfetch.bench.process import OriginProcess
 from cfetch.bench.scenario import Scenario
 from cfetch.clock import SystemClock
+from cfetch.config.document import load
 from cfetch.config.layers import resolve
 from cfetch.errors import ConfigError, LocalFault, UsageError
 from cfetch.report.metrics import RunHeader
@@ -240,7 +241,7 @@ def test_hosts_get_a_choice_of_their_own_where_there_is_enough(tmp_path):
 
 
 def test_the_written_file_is_a_configuration(tmp_path, five_runs):
-    """It sets the three options and nothing else, and its comments name data and figures."""
+    """It sets the three options and their policy, nothing else, and its comments name data and figures."""
     found = tuned(five_runs)
     path = tmp_path / "tuned.yaml"
     write_config(path, as_config(found, "2026-03-04"))
@@ -249,8 +250,8 @@ def test_the_written_file_is_a_configuration(tmp_path, five_runs):
     settings = resolved.settings
     assert (settings.multiplier, settings.quantile, settings.padding) == msgspec.structs.astuple(picked)
     given = {name for name, origin in resolved.origins.items() if origin != "default"}
-    assert given == {"multiplier", "quantile", "padding", "policy"}  # the last follows from them
-    assert settings.policy == "cloudfetch"
+    assert given == {"multiplier", "quantile", "padding", "policy"}
+    assert (settings.policy, load(path)["policy"], resolved.notes) == ("cloudfetch", "cloudfetch", ())
     text = path.read_text()
     for told in (
         "2026-03-04",
@@ -336,7 +337,7 @@ def test_the_view_fits_a_terminal_and_names_the_answer(five_runs):
     console.file.close()
     assert max(map(len, text.splitlines())) <= 80
     assert "recommended: multiplier" in text
-    assert "cfetch download MANIFEST --multiplier" in text
+    assert "cfetch download MANIFEST --policy cloudfetch --multiplier" in text
     assert sum(line.lstrip().startswith("→") for line in text.splitlines()) == 2  # the row and the legend
 
 

@@ -1,15 +1,16 @@
 """The main use case, and the one place where the rooms are wired together.
 
-``prepare`` reads and validates the manifest and freezes it into a plan. ``Prepared.run`` puts the plan on the
-destination's timeline, or finds it pending there, and brings it to its end under the guard of a heartbeat.
-``prepare_planned`` does the same for a plan that stands there already. Everything that happens is told to one
-listener as events; the summary is made from the same events.
+``prepare`` reads and validates the manifest and freezes it into a plan. ``Prepared.run`` puts the plan on
+the destination's timeline, or finds it pending there, and brings it to its end under the guard of a
+heartbeat. ``prepare_planned`` does the same for a plan that stands there already, ``prepare_entries`` for
+entries of a feed. Everything that happens is told to one listener as events; the summary is made from the
+same events.
 """
 
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -20,8 +21,9 @@ from cfetch.clock import Clock, SystemClock
 from cfetch.config.settings import Settings
 from cfetch.errors import Blocked, ConfigError, Held, LocalFault, UsageError
 from cfetch.events import Listener, PlanWaiting, RunNoted
+from cfetch.manifest.entry import Entry as ManifestEntry
 from cfetch.manifest.formats.sql_statement import statement_id_of
-from cfetch.manifest.plan import FILE_NAME, Frozen, Plan, freeze, load_plan
+from cfetch.manifest.plan import FILE_NAME, Frozen, Plan, freeze, freeze_entries, load_plan
 from cfetch.manifest.source import FetchChunk
 from cfetch.records import Summary
 from cfetch.report.metrics import MetricsFile, failed_paths
@@ -48,7 +50,7 @@ from cfetch.wire.network import Network, network_of
 if TYPE_CHECKING:
     from cfetch.spark.cluster_run import ClusterRun
 
-__all__ = ["Prepared", "pending", "prepare", "prepare_planned"]
+__all__ = ["Prepared", "pending", "prepare", "prepare_entries", "prepare_planned"]
 
 DISK_RESERVE_BYTES = 16 << 20  # metrics, plan and directories need room too
 KEEP_S = 30 * 86_400.0  # completed plans stay on the timeline for a month, then in its archive
@@ -92,10 +94,7 @@ def prepare(
         api = StatementApi(settings, env, network, clock)
         source = None if by_spark else stack.enter_context(open_manifest(manifest, clock, network=network))
         statement = None if source is None else statement_id_of(source)
-        volumes = Volumes(
-            found.roots, write_timeout_s=settings.write_timeout
-        )  # before the plan: it refuses a symlink as state
-        stack.callback(volumes.close)
+        volumes = _open_volumes(stack, settings)  # before the plan: it refuses a symlink as state
         directory = own_directory(stack, found.state, instant)
         name = shown_name(manifest)
         plan: Plan | PreparedPlan
@@ -114,6 +113,31 @@ def prepare(
         origin = _ManifestRef(manifest=manifest, statement=statement, base_url=settings.base_url)
         renewal = Renewal(manifest, statement, settings.base_url, api, stack)
         yield Prepared(instant, plan, volumes, settings, clock, network, renewal, origin=origin)
+
+
+@contextmanager
+def prepare_entries(
+    entries: Iterable[ManifestEntry], name: str, settings: Settings, *, env: Mapping[str, str], clock: Clock
+) -> Iterator["Prepared"]:
+    """The same for entries that a feed has checked. The plan bears ``name``. Raises as ``prepare``."""
+    instant = new_instant(clock.wall(), secrets.token_hex(2))
+    found = places(settings)
+    with ExitStack() as stack:
+        reserve_descriptors(settings.max_concurrency or settings.concurrency, len(found.roots))
+        network = network_of(settings, env)
+        volumes = _open_volumes(stack, settings)
+        directory = own_directory(stack, found.state, instant)
+        plan = stack.enter_context(freeze_entries(entries, name=name, directory=directory))
+        _check_room(plan, volumes)
+        renewal = Renewal(name, None, None, StatementApi(settings, env, network, clock), stack)
+        origin = _ManifestRef(manifest=name)
+        yield Prepared(instant, plan, volumes, settings, clock, network, renewal, origin=origin)
+
+
+def _open_volumes(stack: ExitStack, settings: Settings) -> Volumes:
+    volumes = Volumes(places(settings).roots, write_timeout_s=settings.write_timeout)
+    stack.callback(volumes.close)
+    return volumes
 
 
 def _is_for_spark(manifest: str, settings: Settings) -> bool:
@@ -189,8 +213,7 @@ def prepare_planned(
         directory = found.state / "plans" / instant
         plan = _loaded(stack, directory)
         origin = _read_origin(directory / ORIGIN_NAME)
-        volumes = Volumes(found.roots, write_timeout_s=settings.write_timeout)
-        stack.callback(volumes.close)
+        volumes = _open_volumes(stack, settings)
         _check_room(plan, volumes)
         api = StatementApi(settings, env, network, clock)
         renewal = Renewal(origin.manifest, origin.statement, origin.base_url, api, stack)

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from cfetch.app.download import prepare
+from cfetch.app.download import prepare_entries
 from cfetch.app.plans import archive_plans, list_plans, roll_back_plan
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.settings import Settings
@@ -35,19 +35,17 @@ from cfetch.events import EntryFinished, Event, Listener, fan_out
 from cfetch.feed.backends.opening import opened
 from cfetch.feed.cache import RouteCache
 from cfetch.feed.checkpoint import MAX_PENDING, Checkpoint
-from cfetch.feed.journal import Journal, Step, journal_of
+from cfetch.feed.journal import STEP, Journal, Step, journal_of
 from cfetch.feed.reader import Reader
 from cfetch.feed.source import Change, FeedSource
 from cfetch.feed.steps import Round, latest, rounds
 from cfetch.feed.tally import FollowTally
 from cfetch.manifest.entry import Entry, SafePath
-from cfetch.manifest.writing import TARGETS, survey
 from cfetch.records import Summary
 from cfetch.run.directories import places
 from cfetch.run.local_run import listening
 from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
-from cfetch.storage.files import on_disk
 from cfetch.wire.network import Network, network_of
 
 __all__ = ["FollowOptions", "Followed", "follow"]
@@ -312,7 +310,7 @@ class _Plans:
         dashboard: Callable[[], AbstractContextManager[Listener]],
         clock: Clock,
     ) -> None:
-        self._manifest = journal.directory / "round.jsonl"
+        self._name = printable(str(journal.directory / STEP), 1000)  # of this follower's plans
         self._settings = settings
         self._env = env
         self._dashboard = dashboard
@@ -324,8 +322,7 @@ class _Plans:
     def clear_up(self) -> None:
         """Roll back what is left of a round that did not come to its end. Raises Held, LocalFault."""
         with suppress(UsageError):  # there is no timeline yet
-            name = printable(str(self._manifest), 1000)
-            plans = [one for one in list_plans(self._settings).plans if one.manifest == name]
+            plans = [plan for plan in list_plans(self._settings).plans if plan.manifest == self._name]
             dead = {one.instant for one in plans if one.action == "download" and one.state != "completed"}
             for instant in sorted(dead):
                 roll_back_plan(self._settings, instant, remove=False)
@@ -338,10 +335,6 @@ class _Plans:
         entries = [one.entry for one in upserts if one.entry is not None]
         if not entries:
             return set(), None
-        with on_disk(self._manifest):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-            with os.fdopen(os.open(self._manifest, flags, 0o600), "w", encoding="utf-8") as file:
-                TARGETS["jsonl"].write(entries, survey(entries, ()), file)
         self._supersede([one for one in entries if one.digest is None])
         failed: set[str] = set()
 
@@ -350,7 +343,9 @@ class _Plans:
                 failed.add(event.record.path)
 
         with (
-            prepare(str(self._manifest), self._settings, env=self._env, clock=self._clock) as prepared,
+            prepare_entries(
+                entries, self._name, self._settings, env=self._env, clock=self._clock
+            ) as prepared,
             self._dashboard() as shown,
         ):
             summary = prepared.run(fan_out(collect, shown), removable=True)

@@ -33,7 +33,7 @@ from cfetch.feed.steps import Round
 from cfetch.storage.files import on_disk, replace_private
 from cfetch.timeline.owner import Owner, this_owner
 
-__all__ = ["Journal", "Step", "checkpoint_of", "journal_of"]
+__all__ = ["STEP", "Journal", "Step", "checkpoint_of", "journal_of"]
 
 LOCK = "lock"
 CHECKPOINT = "checkpoint.json"

@@ -1,12 +1,12 @@
 """A manifest frozen: validated as a whole, sealed in a file, indexed in memory.
 
-``freeze`` reads every row once. The rules that need all entries are checked at the end: no two entries for
-one file, none that only case or Unicode form keeps apart, none that is a file where another needs a
-directory.
+``freeze`` reads every row of a manifest once; ``freeze_entries`` takes entries that were checked where they
+came from. The rules that need all entries are checked at the end, in both: no two entries for one file, none
+that only case or Unicode form keeps apart, none that is a file where another needs a directory.
 """
 
 from array import array
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Protocol, Self
@@ -21,9 +21,10 @@ from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.plan_file import PlanFile
 from cfetch.manifest.reading import Reading
+from cfetch.manifest.rows import Document
 from cfetch.manifest.source import FetchChunk, Source
 
-__all__ = ["FILE_NAME", "Frozen", "Plan", "freeze", "load_plan", "places"]
+__all__ = ["FILE_NAME", "Frozen", "Plan", "freeze", "freeze_entries", "load_plan", "places"]
 
 FILE_NAME = "entries.msgpack"
 PROGRESS_ENTRIES = 10_000  # about a tenth of a second
@@ -186,19 +187,53 @@ def freeze(
         UsageError: an unknown ``format``, a ``base_url`` that is none, a library that the format needs.
         LocalFault: ``source`` cannot be read or ``directory`` not be written.
     """
+    with decompressed(source, name) as plain:
+        reading = Reading(Source(plain, name, fetch_chunk), format, base_url)
+        return _freeze(
+            reading,
+            reading.faults,
+            reading.document,
+            name=name,
+            directory=directory,
+            progress=progress,
+            only=only,
+        )
+
+
+def freeze_entries(entries: Iterable[Entry], *, name: str, directory: Path) -> Plan:
+    """Seal entries in ``directory`` that were checked one by one where they came from, as a feed's are.
+
+    Their ids and line numbers count for nothing; ``name`` is what messages call them, without secrets.
+
+    Raises:
+        ManifestError: two of them want one place; nothing is left in ``directory``.
+        LocalFault: ``directory`` cannot be written.
+    """
+    numbered = (msgspec.structs.replace(entry, id=index, line=0) for index, entry in enumerate(entries))
+    return _freeze(numbered, Faults(), Document(), name=name, directory=directory)
+
+
+def _freeze(
+    entries: Iterable[Entry],
+    faults: Faults,
+    document: Document,
+    *,
+    name: str,
+    directory: Path,
+    progress: Callable[[int], None] | None = None,
+    only: Collection[str] | None = None,
+) -> Plan:
+    """``faults`` and ``document`` are complete once ``entries`` have been walked over."""
     files: list[PlanFile] = []
     try:
-        with decompressed(source, name) as plain:
-            reading = Reading(Source(plain, name, fetch_chunk), format, base_url)
-            file, merged = _sealed(reading, directory, files, progress, only)
-        reading.faults.raise_if_any(name)
-        about = _About(name, reading.document.headers, merged)
-        file.end(msgspec.msgpack.encode(about))
+        file, merged = _sealed(entries, faults, directory, files, progress, only)
+        faults.raise_if_any(name)
+        file.end(msgspec.msgpack.encode(_About(name, document.headers, merged)))
     except BaseException:
         for file in files:
             file.discard()
         raise
-    return Plan(file, source=name, headers=reading.document.headers, merged=merged)
+    return Plan(file, source=name, headers=document.headers, merged=merged)
 
 
 def load_plan(directory: Path) -> Plan:
@@ -213,7 +248,8 @@ def load_plan(directory: Path) -> Plan:
 
 
 def _sealed(
-    reading: Reading,
+    entries: Iterable[Entry],
+    faults: Faults,
     directory: Path,
     files: list[PlanFile],
     progress: Callable[[int], None] | None,
@@ -222,13 +258,13 @@ def _sealed(
     """The sealed file and how many entries were merged. ``files`` gets every file opened, for cleaning up."""
     file = PlanFile(directory / FILE_NAME)
     files.append(file)
-    for entry in reading:
+    for entry in entries:
         file.append(entry)
         if progress is not None and len(file) % PROGRESS_ENTRIES == 0:
             progress(len(file))
     file.seal()
-    repeated = _judged(file, reading.faults)
-    if reading.faults.total or not (repeated or only is not None):
+    repeated = _judged(file, faults)
+    if faults.total or not (repeated or only is not None):
         return file, 0
     smaller = PlanFile(directory / f"{FILE_NAME}.smaller")
     files.append(smaller)

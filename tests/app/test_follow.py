@@ -319,4 +319,4 @@ def test_a_follower_is_killed_again_and_again(scene):
     found = scene.follow(delete=True)
     assert found.exit_code == 0
     assert scene.tree() == scene.served.tree()
-    assert sorted(os.listdir(journal(scene))) == ["checkpoint.json", "lock", "round.jsonl"]
+    assert sorted(os.listdir(journal(scene))) == ["checkpoint.json", "lock"]

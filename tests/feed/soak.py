@@ -254,7 +254,7 @@ def _judge(folder: Path, stream: _Stream, report: Report) -> None:
         if set(applied) != set(versions):
             report.wrong.append(f"{key}: not applied: {sorted(set(versions) - set(applied))}")
     left = {path.name for path in (folder / "to/.cfetch/feeds").glob("*/*")}
-    if left - {"checkpoint.json", "lock", "round.jsonl", "tombstones.jsonl"}:
+    if left - {"checkpoint.json", "lock", "tombstones.jsonl"}:
         report.wrong.append(f"left in the journal: {left}")
     said = (folder / "said").read_text()
     if "Traceback" in said or "a bug in cfetch" in said:

@@ -6,12 +6,13 @@ import os
 import stat
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cfetch.errors import LocalFault, ManifestError
 from cfetch.manifest import freeze
 from cfetch.manifest.collisions import PathIndex
-from cfetch.manifest.plan import load_plan
+from cfetch.manifest.plan import freeze_entries, load_plan
 
 SHA_A, SHA_B = "a" * 64, "b" * 64
 
@@ -243,6 +244,48 @@ def test_a_plan_is_loaded_as_it_was_frozen(frozen, tmp_path):
             assert getattr(loaded, name) == getattr(plan, name)
         assert (list(loaded.sizes), list(loaded.host_of)) == (list(plan.sizes), list(plan.host_of))
         assert (loaded.find("b/c"), loaded.find("x")) == (1, None)
+
+
+def entries_of(frozen, *files):
+    """As a feed has them: checked each by itself, and all with one id."""
+    return [
+        msgspec.structs.replace(frozen(document(file)).entry(0), id=0, line=7, chunk=position)
+        for position, file in enumerate(files)
+    ]
+
+
+def test_entries_are_frozen_as_their_manifest_is(frozen, tmp_path):
+    """Columns, ids and repeats: only the check of each row is left out, nothing stated is lost."""
+    files = [entry("a", size=5, sha256=SHA_A), entry("b/c", headers={"X": "secret"}), entry("d", batch="n")]
+    entries = entries_of(frozen, *files)
+    directory = tmp_path / "entries"
+    directory.mkdir()
+    with (
+        freeze_entries([*entries, entries[0]], name="feed", directory=directory) as plan,
+        load_plan(directory) as loaded,
+    ):
+        wanted = [msgspec.structs.replace(stated, id=n, line=0) for n, stated in enumerate(entries)]
+        assert list(plan.entries()) == list(loaded.entries()) == wanted
+        assert (plan.merged, plan.source, plan.headers, plan.total_bytes) == (1, "feed", (), 5)
+        assert plan.digest == loaded.digest
+
+
+@pytest.mark.parametrize(
+    ("paths", "message"),
+    [(["a", "b", "B"], "differ only in case"), (["a/b", "a"], "a directory for 'a/b'")],
+    ids=["case", "directory"],
+)
+def test_entries_for_one_place_are_not_frozen(frozen, tmp_path, paths, message):
+    """What needs all entries is checked for those of a feed too; nothing is left."""
+    entries = entries_of(frozen, *map(entry, paths))
+    directory = tmp_path / "entries"
+    directory.mkdir()
+    with pytest.raises(ManifestError) as raised:
+        freeze_entries(entries, name="feed", directory=directory)
+    (problem,) = raised.value.problems
+    assert message in problem.message
+    assert "counted from 0" in problem.message
+    assert list(directory.iterdir()) == []
 
 
 @pytest.mark.parametrize("cut", [1, 8, 24, 40, 10_000])

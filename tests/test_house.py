@@ -126,6 +126,53 @@ def test_module_says_what_it_is_and_what_it_offers(path, name):
     assert [one for one in public if not hasattr(module, one)] == []
 
 
+ROOMS = sorted(path.parent for path in (ROOT / "cfetch").glob("*/**/__init__.py"))
+WITHOUT_A_DOOR = {  # rooms whose files are moving; may only shrink
+    "engine",
+    "engine/batches",
+    "hub",
+    "run",
+    "spark",
+    "spark/frames",
+    "spark/prepare",
+    "spark/tables",
+    "storage",
+    "tuning",
+}
+
+
+def door_of(room):
+    """The text over a room's door."""
+    tree = ast.parse((room / "__init__.py").read_text(encoding="utf-8"))
+    return ast.get_docstring(tree) or ""
+
+
+def paths_in(text):
+    """All words of a text that are paths: files by their endings, folders by the slash at their end."""
+    files = re.findall(r"(?<![\w/.<>*-])(?:[\w.-]+/)*[\w-]+\.(?:py|md|yaml)\b", text)
+    folders = re.findall(r"(?<![\w/.<>*-])(?:[\w-]+/)+(?![\w<*])", text)
+    return {*files, *folders}
+
+
+def test_every_room_has_a_door():
+    """Its ``__init__.py`` says what the room is for, how to read it, and what holds when it fails."""
+    lines = {str(room.relative_to(ROOT / "cfetch")): len(door_of(room).splitlines()) for room in ROOMS}
+    assert {"wire", "feed/server"} <= lines.keys()
+    wrong = {room for room, count in lines.items() if not 10 <= count <= 40}
+    assert wrong <= WITHOUT_A_DOOR, "ten to forty lines; take a room off the list once it has its door"
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: str(room.relative_to(ROOT / "cfetch")))
+def test_a_door_names_files_that_exist(room):
+    """They are the room's own, or stand below cfetch/ or the project's root."""
+    assert missing(paths_in(door_of(room)), room, ROOT / "cfetch", ROOT) == []
+
+
+def missing(paths, *folders):
+    """Those that stand in none of the folders."""
+    return sorted(path for path in paths if not any((folder / path).exists() for folder in folders))
+
+
 def test_nothing_names_a_package_registry():
     """Where packages come from is the machine's business, not the project's."""
     hosts = re.compile(

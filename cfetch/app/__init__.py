@@ -1,0 +1,27 @@
+"""The use cases, a file each: what a verb of the command line does, without its flags and its printing.
+
+    download.py          prepare a plan, put it on the timeline, run it; the one place where rooms are wired
+    plans.py             the timeline for people: list, show, roll back, clean, archive
+    follow.py            a directory in step with a feed: one removable plan after another
+    verify.py            trees hashed again and compared with their manifest, both ways
+    manifest_build.py    a manifest from a list of URLs or a directory
+    manifest_check.py    what a manifest holds, or what is wrong with it; and conversion
+
+::
+
+    prepare:  open the manifest, freeze it, look for room
+    run:      schedule the plan, or find it pending       timeline/
+              start it in a new epoch, or Held            timeline/execution.py
+              run.local_run, or spark.cluster_run         brings entries to their end
+              summary; a completed plan's frozen manifest is removed
+
+    follow:   the step that a dead follower was at, then for ever:
+              gather changes -> rounds -> journal.begin   the whole step on disk before its first round
+              each round: deletes, then a plan            a file that cannot be had is pending
+              journal.end -> the checkpoint is in force
+
+When it fails: ``prepare`` has changed nothing but files of its own, which go with it. A run that is
+interrupted, or in which entries fail, gives its plan back, and the same command goes on. Of two runs of one
+plan the second is refused (``Held``, exit code 4). A follower that died repeats the very round it was at,
+whatever the feed says now.
+"""

@@ -1,0 +1,26 @@
+"""Options: one table of them, four layers that give values, and the reasons for each default.
+
+    settings.py     every option: type, default, range, help and why; ``Settings`` is the checked value
+    kinds.py        what a value may be: how its text is read, its range, how it is shown
+    units.py        sizes, rates and durations as people write them
+    layers.py       default < ``--config`` file < ``CFETCH_…`` < flag, with the origin of each value
+    document.py     a YAML file as plain text values: no types are guessed
+    straggler.py    the options of the straggler room, with the names of the Databricks drivers too
+
+The flags of the command line (``cli/options.py``), keys of files, variables, ``--show-config`` and the run
+header of the metrics are all made from the table::
+
+    for layer in (file, environment, flags):
+        for key, text in layer:
+            values[key] = KINDS[key].parse(text)        a fault is kept, and reading goes on
+    all faults at once, or Settings(**values)
+
+A policy follows from an option: one that only the formula reads (``FORMULA``) chooses ``cloudfetch`` where
+no policy is named. ``Resolved.notes`` says so, and the command line prints it at the start of a run.
+
+When it fails: ``ConfigError`` before anything is asked for or written; it names key, value and range, and
+nothing of a value that may hold a secret.
+
+To add an option: a field of ``Settings``, its panel in ``cli/options.py``, and a line with the reason in
+configs/default.yaml. Tests compare the three.
+"""

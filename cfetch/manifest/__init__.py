@@ -1,7 +1,34 @@
 """Manifests: what to download. Readers find rows, one place checks them, ``freeze`` makes a plan of them.
 
-The way in: ``source`` (bytes) -> a reader of ``formats`` (rows) -> ``rows``, ``fields`` (entries) ->
-``plan``.
+Nothing is repaired: a path, a URL or a number that is not as it has to be is a fault. All faults of a
+manifest are named at once, with their lines, and then nothing is downloaded. No message holds a value,
+which may be a secret.
+
+Read in this order::
+
+    source.py  compressed.py     the bytes as strict UTF-8, a window at a time; gzip and zstd undone
+    formats/                     one reader for each format: bytes to rows
+    rows.py                      a row to an entry: the one place where rows become trusted
+    fields.py  strict_json.py    one check for each key; JSON without traps
+    urls.py  digests.py          URLs and hashes as a manifest may state them
+    entry.py                     ``Entry`` and ``SafePath``, as types that only a check can make
+    faults.py  reading.py        the faults, collected; all of this as one walk
+    plan.py  collisions.py       ``freeze``: the checks that need all entries
+    plan_file.py                 the entries sealed in a file; 32 bytes an entry stay in memory
+    writing.py                   manifests written, in our formats and in other tools'
+
+::
+
+    freeze: for row in reader(source):      memory does not grow with the manifest
+                entry = checked_row(row)    or faults
+                plan_file.append(entry); path_index.add(entry.path)
+            compare candidates of collisions, seal the file
+
+When it fails: a ``ManifestError`` before the first request. A plan file without its seal was left by a
+crash and is refused. It is readable by its owner alone, since it holds signed URLs.
+
+Where to change: a key is a check in ``fields.py`` and a field of ``Entry``; a format is a file in
+``formats/``.
 """
 
 from cfetch.manifest.entry import Digest, Entry, SafePath, UnsafePathError, collision_key, safe_path

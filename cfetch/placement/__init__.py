@@ -1,0 +1,29 @@
+"""Which volume a batch goes to (ADR 19). Pure: times and sizes in, places out.
+
+A batch is never divided and is committed as a whole on one volume. It goes to the volume that bears the
+least, by ``--placement``, and is counted there at once, so that the next choice sees it.
+
+Read in this order::
+
+    batches.py    entries cut into batches: the manifest's own, or by a share of the bytes
+    chooser.py    one choice: a cost for each volume, or the reason why it is no candidate
+    placer.py     all batches of a run over time: waiting, queued, started; one breaker for each volume
+
+``engine/batches/`` drives it in rounds::
+
+    loop:
+        tell the placer what happened      a batch arrived, was written, failed; a volume's room and speed
+        assign()                           a volume for each waiting batch that may have one
+        begin() for each free place        a queued batch starts; an idle volume may steal a queued one
+        overdue()                          batches that had no place until their deadline
+        sleep until next_s
+
+When it fails: one failure opens a volume's breaker, its batches go elsewhere, and after a pause one small
+batch is tried there. A volume's load is always the sum of its unfinished batches, since every way back
+undoes what the assignment counted. A batch without a place until ``--placement-deadline`` is given up with
+each volume's reason.
+
+Where to change: what makes one volume better than another is ``choose`` in ``chooser.py``; the size of a
+batch is ``cut`` in ``batches.py``; after which failures a volume is left is ``placer.py`` and
+``cfetch/breaker.py``.
+"""

@@ -1,0 +1,30 @@
+"""What happened, as documents and for people: metrics, summary, traces, analysis, terminal tables.
+
+A ``*_document.py`` is a value that ``--json`` prints; a ``*_view.py`` only draws one. Listeners take the
+engine's events; nothing here is called by the engine.
+
+Listeners of a run::
+
+    metrics.py          the metrics file: a header, then a JSON object for each entry; and its reader
+    summary.py          events to summary and exit code
+    tracing.py          the run as an OpenTelemetry span
+    saved_time.py       what cancelling an attempt was worth (pure)
+    wasted_bytes.py     which bytes are in no file at the end (pure)
+
+Past runs and other verbs::
+
+    analysis.py  slow_files.py  document.py  tables.py     ``cfetch report``
+    plan_view.py                                           ``cfetch plan``, and ``--dry-run``
+    tuning_document.py  tune_view.py                       ``cfetch tune``
+    bench_document.py  bench_view.py                       ``cfetch bench``
+    simulation_document.py  simulation_view.py             ``cfetch bench --simulate``
+    format.py                                              numbers and names as people read them, everywhere
+
+When it fails: a metrics file that cannot grow ends the run with exit code 3; a killed run leaves one that
+reads but for its last, torn line. Tracing and views never fail a run. Nothing written here holds a URL's
+query, a header or a token.
+
+Where to change: the exit code of a run is ``exit_code`` in ``summary.py`` (of an error:
+``cfetch/errors.py``); a field of a file's record is ``cfetch/records.py``; how a size or a rate looks is
+``format.py``.
+"""

@@ -1,1 +1,36 @@
-"""Samples in, decisions out: which attempts are far slower than normal, or have stopped. No clock, no I/O."""
+"""Who is a straggler: samples in, decisions out. Pure: no clock, no I/O, no event loop.
+
+The engine tells a ``Policy`` which attempts start, grow and end, and asks it several times a second::
+
+    policy.started(key, size, now, ...)              an attempt begins
+    policy.check(now, attempts) -> Check             whom to cancel, and why some slow ones are spared
+    policy.finished / paused / cancelled / failed    how the attempt ended
+
+Read in this order::
+
+    policy.py      the port, and which of the two policies a run has
+    metrics.py     one attempt: its size, its own clock
+    entries.py     which entries have finished
+    stall.py       no byte at all for too long: needs no baseline, works from the first file on
+    detector.py    policy ``cloudfetch``: elapsed > multiplier * size / median + padding
+    baseline.py    its median
+    fallback.py    its one-at-a-time mode
+    adaptive.py    policy ``adaptive``: the rest of an attempt against what a fresh one would need
+    fresh.py       what a fresh attempt needs, learned by host
+    terms.py       that, made into limits for one attempt
+    evidence.py    bytes over time of all attempts (numpy)
+    blame.py       is the attempt to blame, or the whole network?
+    feedback.py    what cancelling has cost and brought: tightens or relaxes the limits
+    width.py       how many attempts one host gets at a time
+    knowledge.py   what runs have learned about hosts, for the next run
+    merged.py      one baseline over all tasks of a run on many machines
+
+When it fails: a wrong decision costs a connection and the bytes that cannot be kept, never a file. Each
+attempt is flagged at most once, and an entry at most twice. Under ``adaptive`` nobody is flagged while all
+are slow, and the bytes lost to cancelling are a bounded share of all.
+
+Where to change: when the formula flags is ``limit_s`` in ``detector.py``; when the adaptive policy does is
+``terms_of`` in ``terms.py`` (the limit) and ``rule`` in ``blame.py`` (whether the attempt is to blame). Who
+asks, and what becomes of a flagged attempt, is ``engine/monitor.py``'s matter. docs/stragglers.md has the
+figures.
+"""

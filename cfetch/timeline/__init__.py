@@ -1,12 +1,30 @@
 """The timeline (RFC-79): plans on disk, guarded against a second execution, rolled back when one has died.
 
-Read in this order: ``states`` (what an instant is; one rename per change), ``rules`` (who may do what),
-``heartbeat`` (who lives), ``attempts`` (where epochs write, and how they are fenced off), ``lock``,
-``store``; then the verbs: ``execution``, ``rollback``, ``clean``, ``archive``. ``table`` puts
-the parts together. ``files`` and ``owner`` are the edges to the machine.
+Read in this order: ``states.py`` (what an instant is; one rename per change), ``rules.py`` (who may do
+what), ``heartbeat.py`` (who lives), ``attempts.py`` (where epochs write, and how they are fenced off),
+``lock.py``, ``store.py`` (instants on disk), ``records.py`` (what their files hold); then the verbs:
+``execution.py``, ``rollback.py``, ``clean.py``, ``archive.py``. ``table.py`` puts the parts together.
+``files.py`` and ``owner.py`` are the edges to the machine.
+
+::
+
+    start, under the table lock:  completed? -> its record      live heartbeat? -> Held, names the owner
+                                  else claim a new epoch (one rename), write the first heartbeat
+    start, outside the lock:      roll back what dead epochs left, salvage useful parts, move to inflight
+    run:                          a heartbeat every interval; who cannot beat in time stops by itself
+    end:                          commit (all in place: completed), release (to be continued), or fail
 
 Two fences make it safe, and neither is a lock or a clock. A change of state is a rename from a name that
-holds the epoch, so a run whose plan was taken over cannot change it any more. And taking a plan over removes
-the dead epoch's directories, so that run can neither begin nor publish a file. Heartbeats and the table lock
-only decide when to try, and tell people who holds what.
+holds the epoch, so a run whose plan was taken over cannot change it any more. And taking a plan over
+removes the dead epoch's directories, so that run can neither begin nor publish a file. Heartbeats and the
+table lock only decide when to try, and tell people who holds what.
+
+When it fails: a crash at any step leaves an instant in one of the states of ``states.py``, and the next run
+goes on from there; nothing here ever looks at a final path. An observer judges a heartbeat by its counter,
+on its own monotonic clock; a process of this machine whose pid is gone is dead at once.
+
+Where to change: what ``plan clean`` does with an instant, and the reason it gives, is ``to_clean`` in
+``rules.py``; ``clean.py`` carries it out: removable plans that nobody runs are rolled back once they are
+older than the delay, completed ones go to the archive, immutable ones wait. Tested on ext4 and tmpfs;
+network file systems were not tried.
 """

@@ -1,6 +1,22 @@
 """A run of the real engine in virtual time: only the network and the volumes are a model.
 
-Pool, policy, placement, back-off and host limits are those of ``cfetch download``; seconds cost nothing, and
-equal seeds give equal runs. What the model leaves out: slow start and loss of TCP, name resolution and TLS
-(a new connection costs one latency more, and that is all), the processor's time, and the flushes of a disk.
+Pool, policy, placement, back-off and host limits are those of ``cfetch download``; seconds cost nothing,
+and equal seeds give equal runs.
+
+    play.py         one run: a scenario, a policy and a seed in, figures out
+    compare.py      ``cfetch bench --simulate``: all scenarios, policies and seeds, on all processors
+    plan.py         a scenario's files as a plan in memory
+    transport.py    keeps the wire's port: connections pooled or fresh, replies as the network lets them
+    link.py         bytes as a fluid: every rate computed exactly, without time steps
+    volume.py       keeps the volume's port: takes bytes at a steady speed, and keeps only numbers
+    oracle.py       the policy that can look at connections, and the count of false alarms
+
+What each connection is like comes from ``bench/network.py``, which the loopback origin enacts too; so the
+model can be held against real runs (``bench/compare.py``: ``run_once``).
+
+What the model leaves out: slow start and loss of TCP, name resolution and TLS (a new connection costs one
+latency more, and that is all), the processor's time, and the flushes of a disk.
+
+When it fails: a run that is not over after a week of virtual time is stopped; entries without their file
+are counted as ``failed`` in its figures.
 """

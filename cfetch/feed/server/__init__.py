@@ -1,0 +1,23 @@
+"""The reference feed server: ``cfetch feed serve`` publishes a directory, or a JSON Lines file, as a feed.
+
+It exists so that the protocol can be tried and tested against something that really splits and merges
+ranges.
+
+    process.py             the process: listens, looks for changes again and again, ends in good order
+    handler.py             HTTP to JSON (docs/feed-protocol.md) and the files themselves; decides nothing
+    store.py               ranges, changes, files as last seen: one SQLite file, one transaction a call
+    retention.py           which changes are dropped, and which of them are told again
+    tree_publisher.py      a directory, compared with how it was last seen
+    stream_publisher.py    a JSON Lines file that is appended to
+    segment_writer.py      the same feed as files for static storage (docs/feed-segments.md)
+    segment_disk.py        its steps on disk, one by one, so that a test can stop it anywhere
+
+::
+
+    publish loop:  walk the source in batches of a thousand entries at most
+                   store.publish(changes)    one transaction, flushed before anybody is told of it
+
+When it fails: an LSN that a reader may have seen is never given to another change, not even after a power
+cut. A walk that is broken off has only to go on. A writer of segments that dies anywhere leaves a whole
+feed, because a change of shape is one replacement of the index.
+"""

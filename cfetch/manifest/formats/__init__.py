@@ -1,0 +1,22 @@
+"""One reader for each manifest format. A reader finds rows and judges nothing; ``manifest/rows.py`` does.
+
+A reader is a function ``(source, document, faults) -> rows``. It yields a ``Row`` (keys, line), tells
+``document`` what holds for all entries (base URL, headers), adds a fault for a row that it cannot read and
+goes on; where it cannot go on it raises ``BrokenDocumentError``.
+
+    detection.py        names, readers, and how a format is recognised: by content first, then by ending
+    json_document.py  json_lines.py     the native format: one document, or one object a line
+    csv_table.py  parquet_table.py      tables with the native keys as columns
+    url_list.py  checksum_list.py       a URL a line; ``sha256sum`` lists
+    aria2_input.py  metalink.py         ``aria2c -i``; Metalink 4
+    bagit_fetch.py  tsv_http_data.py    BagIt ``fetch.txt``; TsvHttpData-1.0
+    sql_statement.py                    a Databricks SQL statement's reply; follows its chunks
+
+When it fails: faults carry line numbers and no values. Readers see a seekable window and keep memory
+constant, so a hostile manifest costs time, not memory.
+
+To add a format: write ``read_<name>`` in a file of its own, add it to ``READERS`` in ``detection.py``, and
+say there how it is recognised (``detected`` for content, ``_ENDINGS`` for the file's ending). If cfetch
+shall write it too, add a ``Target`` to ``manifest/writing.py``. README lists the formats;
+tests/manifest/formats tests each.
+"""

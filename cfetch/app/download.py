@@ -7,7 +7,6 @@ entries of a feed. Everything that happens is told to one listener as events; th
 same events.
 """
 
-import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,7 +36,8 @@ from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
 from cfetch.spark.prepare.prepared import ABOUT, PreparedPlan, load_prepared
 from cfetch.storage.descriptors import reserve_descriptors
-from cfetch.storage.directory import STATE_NAME, local_fault
+from cfetch.storage.directory import STATE_NAME
+from cfetch.storage.files import local_fault, replace_file
 from cfetch.storage.leftovers import useful_parts
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.timeline.clean import tidy_up
@@ -478,11 +478,7 @@ class Prepared:
         self.plan.save(directory)
         other = ABOUT if isinstance(self.plan, Plan) else FILE_NAME
         (directory / other).unlink(missing_ok=True)  # of another engine; whoever reads it has it open
-        temporary = directory / f".{ORIGIN_NAME}.{self._instant}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
-            file.write(msgspec.json.encode(self._origin))
-        temporary.replace(directory / ORIGIN_NAME)
+        replace_file(directory / ORIGIN_NAME, msgspec.json.encode(self._origin))
 
     def _metrics_path(self, execution: Execution) -> Path:
         if self._settings.metrics:

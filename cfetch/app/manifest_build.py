@@ -25,8 +25,7 @@ from cfetch.manifest.urls import relative_url
 from cfetch.manifest.writing import TARGETS, Survey, survey
 from cfetch.run.open_manifest import CONNECT_TIMEOUT_S, frozen
 from cfetch.secret import SecretUrl, printable
-from cfetch.storage.directory import local_fault
-from cfetch.storage.output import opened_output
+from cfetch.storage.files import local_fault, open_output
 from cfetch.storage.tree import ReadOnlyTree, Stopped
 from cfetch.wire.http import HttpTransport, Transport
 from cfetch.wire.network import DIRECT, Network
@@ -64,7 +63,7 @@ def build_from_list(
         sizes = array("q", plan.sizes)
         failed = asyncio.run(_probe_all(plan, sizes, network, advance, tell)) if probing else 0
         found = survey(_sized(plan, sizes), plan.headers)
-        with opened_output(output, private=found.has_secrets) as out:
+        with open_output(output, private=found.has_secrets) as out:
             TARGETS["json"].write(_sized(plan, sizes), found, out)
     return failed
 
@@ -125,7 +124,7 @@ def build_from_tree(
     with ReadOnlyTree(root) as tree:
         _check_names(tree, tell)
         found = Survey((), base_url=base_url)
-        with opened_output(output, private=False) as out:
+        with open_output(output, private=False) as out:
             TARGETS["json"].write(_hashed(tree, advance), found, out)
 
 

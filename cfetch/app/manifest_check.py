@@ -12,7 +12,7 @@ from cfetch.manifest.plan import Plan
 from cfetch.manifest.writing import TARGETS, left_out, survey
 from cfetch.run.open_manifest import frozen
 from cfetch.secret import printable
-from cfetch.storage.output import opened_output
+from cfetch.storage.files import open_output
 from cfetch.wire.network import DIRECT, Network
 
 __all__ = ["Checked", "check", "convert"]
@@ -86,7 +86,7 @@ def convert(
         )
     with frozen(manifest, base_url=base_url, progress=progress, network=network) as plan:
         found = survey(_entries(plan), plan.headers)
-        with opened_output(output, private=found.has_secrets) as out:
+        with open_output(output, private=found.has_secrets) as out:
             target.write(_entries(plan), found, out)
         return left_out(found, target)
 

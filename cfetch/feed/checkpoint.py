@@ -19,7 +19,7 @@ from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position, Range
 from cfetch.feed.route import Token
 from cfetch.feed.source import Change, FeedId
 from cfetch.manifest.entry import Entry, SafePath, UnsafePathError, safe_path
-from cfetch.storage.files import on_disk, replace_private
+from cfetch.storage.files import on_disk, replace_file
 
 __all__ = [
     "MAX_PENDING",
@@ -115,7 +115,7 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Replace the file in one step; on disk when this returns. Raises LocalFault."""
-    replace_private(path, encoded(checkpoint))
+    replace_file(path, encoded(checkpoint))
 
 
 def read_checkpoint(path: Path) -> Checkpoint | None:

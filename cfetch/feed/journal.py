@@ -30,7 +30,7 @@ from cfetch.feed.checkpoint import (
 )
 from cfetch.feed.source import Change
 from cfetch.feed.steps import Round
-from cfetch.storage.files import on_disk, replace_private
+from cfetch.storage.files import on_disk, remove_temporaries, replace_file
 from cfetch.timeline.owner import Owner, this_owner
 
 __all__ = ["STEP", "Journal", "Step", "checkpoint_of", "journal_of"]
@@ -92,6 +92,8 @@ class Journal:
                 held = self._held()
                 os.close(self._lock)
                 raise held from None
+            for name in (CHECKPOINT, STEP, NEXT):
+                remove_temporaries(self.directory / name)
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, msgspec.json.encode(this_owner("")), 0)
         return self
@@ -118,7 +120,7 @@ class Journal:
     def begin(self, rounds: Sequence[Round], checkpoint: Checkpoint) -> Step:
         """Write a step down. Nothing of it has been applied yet."""
         rows = [_Round(list(map(row_of, each.deletes)), list(map(row_of, each.upserts))) for each in rounds]
-        replace_private(self.directory / STEP, msgspec.msgpack.encode(rows))
+        replace_file(self.directory / STEP, msgspec.msgpack.encode(rows))
         step = Step(rounds, checkpoint)
         self._write(step)
         return step
@@ -162,7 +164,7 @@ class Journal:
 
     def _write(self, step: Step) -> None:
         known = _Next(step.done, msgspec.Raw(encoded(step.checkpoint)))
-        replace_private(self.directory / NEXT, msgspec.json.encode(known))
+        replace_file(self.directory / NEXT, msgspec.json.encode(known))
 
     # deletes
 

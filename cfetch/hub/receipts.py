@@ -7,7 +7,6 @@ the task dies. ``fault-…`` says why an executor cannot work. ``live-…`` is w
 every moment while the hub does not hear it. ``stop`` is the driver's: all tasks end in good order.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -24,8 +23,7 @@ from cfetch.events import (
     StragglerCancelled,
     UrlRefreshed,
 )
-from cfetch.storage.directory import local_fault
-from cfetch.storage.files import on_disk
+from cfetch.storage.files import local_fault, on_disk, publish_once
 
 __all__ = [
     "STOP_NAME",
@@ -81,23 +79,11 @@ def batch_name(epoch: int, batch: int) -> str:
 
 def leave_receipt(directory: Path, receipt: Receipt) -> bool:
     """Put it there in one step; False if another copy of the task was faster. Raises LocalFault."""
-    temporary = directory / f".{receipt.name}-{receipt.task}"
+    is_relied_on = receipt.number is None  # a part that a power cut has torn is passed over
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(receipt))
-            if receipt.number is None:  # others rely on it; a part that a power cut has torn is passed over
-                file.flush()
-                os.fsync(file.fileno())
-        try:
-            os.link(temporary, directory / receipt.name)
-        except FileExistsError:
-            return False
-        finally:
-            temporary.unlink()
-    except OSError as error:
-        raise local_fault(error, f"cannot leave a receipt in {directory}") from None
-    return True
+        return publish_once(directory / receipt.name, msgspec.json.encode(receipt), durable=is_relied_on)
+    except LocalFault as fault:
+        raise LocalFault(f"cannot leave a receipt in {directory}: {fault}") from None
 
 
 class Receipts:

@@ -8,6 +8,7 @@ host and a hash of its path.
 
 import hashlib
 import os
+import secrets
 import shutil
 import struct
 import sys
@@ -176,9 +177,8 @@ class PlanFile:
 
     def save(self, path: Path) -> None:
         """Give the ended file a second name, in one step; another file there is replaced."""
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         with self._writing():
-            temporary.unlink(missing_ok=True)
             try:
                 temporary.hardlink_to(self.path)
             except OSError:  # a file system without links

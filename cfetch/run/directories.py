@@ -11,7 +11,8 @@ from typing import NamedTuple
 from cfetch.config.kinds import is_object_store
 from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError
-from cfetch.storage.directory import STATE_NAME, local_fault
+from cfetch.storage.directory import STATE_NAME
+from cfetch.storage.files import local_fault
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.store import TIMELINE
 

@@ -14,7 +14,7 @@ from cfetch.errors import ConfigError
 from cfetch.manifest.plan import Plan, freeze
 from cfetch.run.open_manifest import is_url
 from cfetch.secret import SecretText, SecretUrl
-from cfetch.storage.directory import local_fault
+from cfetch.storage.files import local_fault
 from cfetch.wire.document import fetch_document, statement_chunks
 from cfetch.wire.http import HttpTransport, Transport
 from cfetch.wire.network import Network

@@ -12,7 +12,7 @@ import msgspec
 
 from cfetch.errors import LocalFault
 from cfetch.secret import printable
-from cfetch.storage.files import replace_private
+from cfetch.storage.files import remove_temporaries, replace_file
 from cfetch.straggler.knowledge import NOTHING, Knowledge, is_sound, merged
 
 __all__ = ["keep_baseline", "read_baseline"]
@@ -39,14 +39,14 @@ def read_baseline(state: Path) -> tuple[Knowledge, str | None]:
 def keep_baseline(state: Path, learned: Knowledge, wall_s: float) -> None:
     """Add ``learned`` to what stands there: a kill leaves the old file or the new one. Raises nothing.
 
-    Of two runs that end at once the later one's file stays, without what the other has just added; if they
-    write at the very same moment it may be neither's, and is not used.
+    Of two runs that end at once one file stays, without what the other has just added.
     """
     if not learned.hosts:
         return
     before, _ = read_baseline(state)
+    remove_temporaries(state / NAME)
     with suppress(LocalFault):
-        replace_private(state / NAME, msgspec.json.encode(merged(before, learned, wall_s)))
+        replace_file(state / NAME, msgspec.json.encode(merged(before, learned, wall_s)))
 
 
 _NOT_OURS = "it is no baseline of this version of cfetch"

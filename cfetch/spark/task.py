@@ -44,8 +44,9 @@ from cfetch.manifest.urls import host_of
 from cfetch.run.fresh_links import ManifestRef, Renewal, StatementApi
 from cfetch.spark.prepare.parts import Parts
 from cfetch.spark.work_file import Batch
-from cfetch.storage.directory import STATE_NAME, Directory, local_fault
+from cfetch.storage.directory import STATE_NAME, Directory
 from cfetch.storage.directory_volume import DirectoryVolume
+from cfetch.storage.files import local_fault, replace_file
 from cfetch.timeline.attempts import ATTEMPTS
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import network_of
@@ -210,11 +211,8 @@ class _Telling:
         self._beats += 1
         batch, task = self._copy.batch, self._copy.task
         live = Live(batch=batch, task=task, beat=self._beats, active=self._progress.active)
-        temporary = self._directory / f".{self._live.name}"
-        with suppress(OSError):
-            temporary.touch(0o600)
-            temporary.write_bytes(msgspec.json.encode(live))
-            temporary.replace(self._live)
+        with suppress(LocalFault):
+            replace_file(self._live, msgspec.json.encode(live), durable=False)
 
     def leave(self, entries: int, fault: LocalFault | None) -> None:
         """The last one. Raises LocalFault."""

@@ -4,7 +4,6 @@ A task reads its own group and no other, so nothing is shuffled, and no lost shu
 whole stage again.
 """
 
-import os
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from cfetch.errors import LocalFault
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
 from cfetch.spark.shares import Shares
-from cfetch.storage.files import on_disk
+from cfetch.storage.files import on_disk, open_replacement
 
 __all__ = ["Batch", "read_batch", "write_work"]
 
@@ -38,16 +37,15 @@ def write_work(path: Path, plan: Plan, left: Sequence[int], cut: Shares, sharers
 
     schema = pa.schema([("entry", pa.binary()), ("sharers", pa.int32())])
     encode = msgspec.msgpack.Encoder().encode
-    with on_disk(path):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with (
-            os.fdopen(descriptor, "wb") as file,
-            pq.ParquetWriter(file, schema, use_dictionary=False) as writer,
-        ):
-            for places, many in zip(_places(cut), sharers, strict=True):
-                entries = pa.array([encode(plan.entry(left[place])) for place in places], pa.binary())
-                shared = pa.array([many] * len(places), pa.int32())
-                writer.write_table(pa.table([entries, shared], schema), row_group_size=len(places))
+    with (
+        on_disk(path),
+        open_replacement(path) as file,
+        pq.ParquetWriter(file, schema, use_dictionary=False) as writer,
+    ):
+        for places, many in zip(_places(cut), sharers, strict=True):
+            entries = pa.array([encode(plan.entry(left[place])) for place in places], pa.binary())
+            shared = pa.array([many] * len(places), pa.int32())
+            writer.write_table(pa.table([entries, shared], schema), row_group_size=len(places))
 
 
 def _places(cut: Shares) -> Iterator["array[int]"]:

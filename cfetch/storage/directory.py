@@ -20,11 +20,11 @@ from cfetch.manifest.entry import SafePath
 from cfetch.secret import printable
 from cfetch.storage.batch_record import BATCHES
 from cfetch.storage.descriptors import directories_for
-from cfetch.storage.flush import flush_file_system
+from cfetch.storage.files import flush_file_system, volume_fault
 from cfetch.storage.leftovers import NOTE_SUFFIX, Leftover, leftovers_in
 from cfetch.storage.source_note import Source, set_source, source_of
 
-__all__ = ["STATE_NAME", "Directory", "local_fault", "volume_fault"]
+__all__ = ["STATE_NAME", "Directory"]
 
 STATE_NAME = ".cfetch"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -43,36 +43,6 @@ def _obstacle(error: OSError, path: SafePath) -> Blocked | None:
     """What stands in the way of this one path; None where the machine as a whole says no."""
     what = _OBSTACLES.get(error.errno or 0)
     return Blocked(f"{what} ({printable(path)}); move it away") if what else None
-
-
-def local_fault(error: OSError, what: str) -> LocalFault:
-    """The error tree's form of an ``OSError``: names the cause, what was being done, and a remedy."""
-    remedy = {
-        errno.ENOSPC: "free some space and run the same command again",
-        errno.EDQUOT: "raise the quota and run the same command again",
-        errno.EFBIG: "the file system or a limit, ulimit -f, allows no file so large",
-        errno.EIO: "the disk reports an error; see the system's log",
-        errno.ENOENT: "something removed it while cfetch was running; run the same command again",
-        errno.EACCES: "check the permissions",
-        errno.EROFS: "the file system is mounted read-only",
-        errno.ELOOP: "a symlink stands where a directory should be",
-        errno.ENOTDIR: "a file or a symlink stands where a directory should be",
-        errno.EMFILE: "raise the limit of open files (ulimit -n) or lower --concurrency",
-    }.get(error.errno or 0)
-    cause = error.strerror or type(error).__name__
-    return LocalFault(f"{what}: {cause}{f' ({remedy})' if remedy else ''}")
-
-
-_THIS_PROCESS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}  # no volume would take the file
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
-
-
-def volume_fault(error: OSError, what: str) -> LocalFault:
-    """The same where one volume said no, and another may say yes."""
-    fault = local_fault(error, what)
-    if error.errno in _THIS_PROCESS:
-        return fault
-    return VolumeFault(str(fault), no_room=error.errno in _NO_ROOM)
 
 
 def _number(found: os.stat_result) -> tuple[int, int]:

@@ -1,15 +1,78 @@
-"""Files of cfetch's own, for their owner only: a crash leaves either the old one or the new one."""
+"""The one way in which cfetch writes files of its own: after a crash the old file stands, or the new one.
 
+Nothing is ever written into a file that others may read. The bytes go to a temporary file beside it, whose
+random name no other writer has, on whatever machine it runs; it is made anew, so no symlink leads elsewhere,
+and only its owner may read it. Where it is to be durable its bytes are flushed. Then it gets its name in one
+step: a rename replaces an older file, a link refuses to. At last the directory is flushed, as a rename too
+may be lost in a power cut. A writer that dies leaves at most its temporary file: see ``remove_temporaries``.
+"""
+
+import ctypes
+import errno
+import io
 import os
+import secrets
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
+from typing import Any, BinaryIO, TextIO
 
-from cfetch.storage.directory import local_fault
+from cfetch.errors import LocalFault, UsageError, VolumeFault
+from cfetch.secret import printable
 
-__all__ = ["on_disk", "replace_private"]
+__all__ = [
+    "USERS",
+    "flush_file_system",
+    "local_fault",
+    "on_disk",
+    "open_output",
+    "open_replacement",
+    "publish_once",
+    "remove_temporaries",
+    "replace_file",
+    "volume_fault",
+]
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+PRIVATE = 0o600
+USERS = 0o666  # less the umask: a file for the user and not for cfetch
+LONGEST_NAME = 255  # bytes, on all file systems in use
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_TOKEN_BYTES = 8
+
+
+# errors
+
+
+def local_fault(error: OSError, what: str) -> LocalFault:
+    """The error tree's form of an ``OSError``: names the cause, what was being done, and a remedy."""
+    remedy = {
+        errno.ENOSPC: "free some space and run the same command again",
+        errno.EDQUOT: "raise the quota and run the same command again",
+        errno.EFBIG: "the file system or a limit, ulimit -f, allows no file so large",
+        errno.EIO: "the disk reports an error; see the system's log",
+        errno.ENOENT: "something removed it while cfetch was running; run the same command again",
+        errno.EACCES: "check the permissions",
+        errno.EROFS: "the file system is mounted read-only",
+        errno.ELOOP: "a symlink stands where a directory should be",
+        errno.ENOTDIR: "a file or a symlink stands where a directory should be",
+        errno.EMFILE: "raise the limit of open files (ulimit -n) or lower --concurrency",
+    }.get(error.errno or 0)
+    cause = error.strerror or type(error).__name__
+    return LocalFault(f"{what}: {cause}{f' ({remedy})' if remedy else ''}")
+
+
+_THIS_PROCESS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}  # no volume would take the file
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+
+
+def volume_fault(error: OSError, what: str) -> LocalFault:
+    """The same where one volume said no, and another may say yes."""
+    fault = local_fault(error, what)
+    if error.errno in _THIS_PROCESS:
+        return fault
+    return VolumeFault(str(fault), no_room=error.errno in _NO_ROOM)
 
 
 @contextmanager
@@ -21,17 +84,164 @@ def on_disk(path: Path) -> Iterator[None]:
         raise local_fault(error, f"cannot use {path}") from None
 
 
-def replace_private(path: Path, data: bytes) -> None:
-    """Write a file, bytes and name on disk when this returns; an older one goes. Raises LocalFault."""
-    hidden = path.with_name(f".{path.name}")
-    with on_disk(path):
-        with os.fdopen(os.open(hidden, _NEW, 0o600), "wb") as file:
-            file.write(data)
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise local_fault(error, f"cannot write {printable(str(path), 1000)}") from None
+
+
+# writing
+
+
+@contextmanager
+def open_replacement(path: Path, *, durable: bool = True, mode: int = PRIVATE) -> Iterator[BinaryIO]:
+    """Write a file that stands under ``path`` once the ``with`` ends well, in place of an older one.
+
+    An error in the ``with`` leaves the older file, and no other. ``durable``: a power cut does not take the
+    file away again. ``mode`` is for a file that is the user's.
+
+    Raises OSError: whoever writes knows which of its errors are this file's.
+    """
+    temporary = _temporary_of(path)
+    with _discarding(temporary):
+        with os.fdopen(os.open(temporary, _NEW, mode), "wb") as file:
+            yield file
             file.flush()
-            os.fsync(file.fileno())
-        hidden.replace(path)
-        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            if durable:
+                os.fsync(file.fileno())
+        os.rename(temporary, path)  # noqa: PTH104 - a test takes the place of os
+    if durable:
+        _flush_directory(path.parent)
+
+
+def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Let a file of these bytes stand under ``path``, in place of an older one. Raises LocalFault."""
+    with _writing(path), open_replacement(path, durable=durable) as file:
+        file.write(data)
+
+
+def publish_once(path: Path, data: bytes, *, durable: bool = True) -> bool:
+    """Let a file of these bytes stand under ``path``; False if somebody else was faster.
+
+    Raises LocalFault.
+    """
+    with _writing(path):
+        temporary = _temporary_of(path)
+        with _discarding(temporary):
+            with os.fdopen(os.open(temporary, _NEW, PRIVATE), "wb") as file:
+                file.write(data)
+                file.flush()
+                if durable:
+                    os.fsync(file.fileno())
+            try:
+                os.link(temporary, path, follow_symlinks=False)
+            except FileExistsError:
+                return False
+            finally:
+                os.unlink(temporary)  # noqa: PTH108
+        if durable:
+            _flush_directory(path.parent)
+    return True
+
+
+def remove_temporaries(path: Path) -> None:
+    """Remove what writers of ``path`` that died have left; for one who knows that no other writer lives."""
+    with suppress(OSError):
+        length = len(path.name) + 2 + 2 * _TOKEN_BYTES
+        for temporary in path.parent.glob(f".{path.name}.*"):
+            if len(temporary.name) == length:
+                temporary.unlink()
+
+
+@contextmanager
+def open_output(path: Path | None, *, private: bool) -> Iterator[TextIO]:
+    """UTF-8 text to ``path``, which is replaced when the ``with`` ends well, or to stdout when it is None.
+
+    ``private`` text goes to a file that only its owner can read, and never onto a terminal.
+
+    Raises:
+        UsageError: private text would stand on a terminal.
+        LocalFault: the file cannot be written.
+    """
+    if path is None:
+        with _open_stdout(private=private) as out:
+            yield out
+        return
+    with _writing(path), open_replacement(path, mode=PRIVATE if private else USERS) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         try:
-            os.fsync(directory)
+            yield text
+            text.flush()
         finally:
-            os.close(directory)
+            text.detach()  # the wrapper would close the file before it is flushed to disk
+
+
+@contextmanager
+def _open_stdout(*, private: bool) -> Iterator[TextIO]:
+    if private and sys.stdout.isatty():
+        raise UsageError(
+            "the manifest holds signed URLs or headers; give --output FILE, or send stdout to a file"
+        )
+    sys.stdout.flush()
+    out = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="")
+    try:
+        yield out
+        out.flush()
+    finally:
+        out.detach()  # the wrapper would close stdout when it goes
+
+
+def _temporary_of(path: Path) -> Path:
+    token = secrets.token_hex(_TOKEN_BYTES)
+    name = f".{path.name}.{token}"
+    return path.with_name(name if len(os.fsencode(name)) <= LONGEST_NAME else f".{token}")
+
+
+@contextmanager
+def _discarding(temporary: Path) -> Iterator[None]:
+    """Leave no temporary file when an error ends the ``with``."""
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)  # noqa: PTH108
+        raise
+
+
+# flushing
+
+
+def _flush_directory(path: Path) -> None:
+    """Make the names in a directory survive a power cut, where its file system can do that."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some network file systems flush no directories
+            raise
+    finally:
+        os.close(descriptor)
+
+
+@cache
+def _syncfs() -> Any:  # noqa: ANN401 - a C function, or None where there is none
+    return getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+
+
+def flush_file_system(descriptor: int) -> None:
+    """Write all unwritten bytes and names of the file system of ``descriptor``, and wait for the disk.
+
+    ``syncfs(2)`` reports write errors since Linux 5.8; the standard library lacks it. Where there is none,
+    everything is flushed (``sync``).
+
+    Raises:
+        OSError: some bytes could not be written.
+    """
+    syncfs = _syncfs()
+    if syncfs is None:
+        os.sync()
+    elif syncfs(descriptor) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))

@@ -9,8 +9,9 @@ from cfetch.errors import Corrupt, LocalFault
 from cfetch.manifest.digests import Hash, new_hash
 from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.secret import printable
-from cfetch.storage.directory import Directory, volume_fault
+from cfetch.storage.directory import Directory
 from cfetch.storage.disk import Disk, InlineDisk
+from cfetch.storage.files import volume_fault
 from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.storage.leftovers import Leftover, boot_id
 from cfetch.storage.part_file import PartFile

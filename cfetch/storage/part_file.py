@@ -12,7 +12,8 @@ import os
 from cfetch.errors import LocalFault, VolumeFault
 from cfetch.manifest.entry import Entry
 from cfetch.secret import printable
-from cfetch.storage.directory import Directory, volume_fault
+from cfetch.storage.directory import Directory
+from cfetch.storage.files import volume_fault
 from cfetch.storage.leftovers import IN_RANGES, Leftover, boot_id, in_ranges
 from cfetch.storage.resume import identity, part_name
 from cfetch.storage.source_note import Source

@@ -14,7 +14,8 @@ from typing import NamedTuple, Self
 from cfetch.errors import LocalFault, UsageError
 from cfetch.manifest.digests import new_hash
 from cfetch.secret import printable
-from cfetch.storage.directory import STATE_NAME, local_fault
+from cfetch.storage.directory import STATE_NAME
+from cfetch.storage.files import local_fault
 
 __all__ = ["Found", "ReadOnlyTree", "Stopped"]
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from cfetch.storage.directory import local_fault
+from cfetch.storage.files import local_fault
 
 __all__ = ["Files", "LocalFiles"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
 from cfetch.errors import Held, LocalFault, UsageError
-from cfetch.storage.directory import local_fault
+from cfetch.storage.files import local_fault
 from cfetch.timeline.attempts import Attempts
 from cfetch.timeline.files import Files, LocalFiles
 from cfetch.timeline.heartbeat import BeatThread, Heartbeats, Observer, Pulse, Verdict, look

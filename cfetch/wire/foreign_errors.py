@@ -13,7 +13,7 @@ import aiohttp
 from aiohttp.http import HttpProcessingError
 
 from cfetch.errors import CfetchError, Refused, SourceError, Transient
-from cfetch.storage.directory import local_fault
+from cfetch.storage.files import local_fault
 from cfetch.wire.addresses import NotPublic
 
 __all__ = ["FOREIGN", "is_unknown_name", "map_error", "proxy_refusal"]

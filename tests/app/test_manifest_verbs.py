@@ -26,7 +26,7 @@ from cfetch.errors import LocalFault, ManifestError, Refused, Transient, UsageEr
 from cfetch.manifest import Digest, freeze
 from cfetch.run.open_manifest import open_manifest
 from cfetch.secret import SecretUrl
-from cfetch.storage.output import opened_output
+from cfetch.storage.files import open_output
 from cfetch.storage.tree import Found, ReadOnlyTree, Stopped
 from cfetch.wire.probe import FIRST_BYTE, TIMEOUT_S, Prober
 
@@ -161,7 +161,7 @@ def test_output_is_whole_or_not_there(tmp_path):
     output.write_text("older")
 
     def fail_halfway():
-        with opened_output(output, private=False) as out:
+        with open_output(output, private=False) as out:
             out.write("half" * 100_000)
             raise ZeroDivisionError
 
@@ -169,7 +169,7 @@ def test_output_is_whole_or_not_there(tmp_path):
         fail_halfway()
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert output.read_text() == "older"
-    with pytest.raises(LocalFault, match="nowhere"), opened_output(tmp_path / "nowhere/out", private=True):
+    with pytest.raises(LocalFault, match="nowhere"), open_output(tmp_path / "nowhere/out", private=True):
         pass
 
 

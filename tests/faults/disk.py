@@ -277,7 +277,7 @@ class Disk:
     def _shown(self, path, dir_fd):
         name = os.fsdecode(path)
         if dir_fd is None:
-            return name
+            return os.path.relpath(name, self.root) if os.path.isabs(name) else name
         base = os.readlink(f"/proc/self/fd/{dir_fd}")
         return os.path.normpath(os.path.relpath(os.path.join(base, name), self.root))
 
@@ -333,6 +333,9 @@ class _Writer(io.RawIOBase):
 
     def writable(self):
         return True
+
+    def fileno(self):
+        return self._descriptor
 
     def write(self, data):
         return self._disk.write(self._descriptor, bytes(data))

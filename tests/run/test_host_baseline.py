@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from cfetch.bench.content import Synthetic
 from cfetch.bench.faults import Fault
 from cfetch.bench.origin import Origin
+from cfetch.run import host_baseline
 from cfetch.run.host_baseline import keep_baseline, read_baseline
 from cfetch.straggler.knowledge import NOTHING, HostKnowledge, Knowledge
 from tests.app.test_download import ended, manifest_of, run, started
@@ -103,17 +105,20 @@ def test_a_strangers_file_is_not_used(tmp_path):
     assert read_baseline(tmp_path)[0] == NOTHING
 
 
-def test_what_a_killed_run_has_left_is_replaced(tmp_path):
+def test_what_a_killed_run_has_left_is_replaced(tmp_path, monkeypatch):
     """But what somebody has put there to lead us elsewhere is not written to."""
-    hidden = tmp_path / ".baseline.json"
+    hidden = tmp_path / ".baseline.json.0123456789abcdef"
     hidden.write_bytes(b"half of")
     keep_baseline(tmp_path, A, NOW_S)
     assert read_baseline(tmp_path) == (A, None)
     assert not hidden.exists()
     (tmp_path / "mine").write_bytes(b"precious")
     hidden.symlink_to(tmp_path / "mine")
-    keep_baseline(tmp_path, A, NOW_S)
+    monkeypatch.setattr(secrets, "token_hex", lambda _: "0123456789abcdef")
+    monkeypatch.setattr(host_baseline, "remove_temporaries", lambda _: None)
+    keep_baseline(tmp_path, B, NOW_S)
     assert (tmp_path / "mine").read_bytes() == b"precious"
+    assert read_baseline(tmp_path) == (A, None)
 
 
 def test_a_state_that_cannot_be_written_is_no_fault(tmp_path):
@@ -126,6 +131,7 @@ def test_a_state_that_cannot_be_written_is_no_fault(tmp_path):
 CHILD = """
 import os, signal, sys
 from pathlib import Path
+from cfetch.run import host_baseline
 from cfetch.run.host_baseline import keep_baseline
 from cfetch.straggler.knowledge import HostKnowledge, Knowledge
 point = sys.argv[2]
@@ -133,14 +139,12 @@ real = getattr(os, point)
 def die(*args, **more):
     os.kill(os.getpid(), signal.SIGKILL)
 setattr(os, point, die)
-if point == "replace":
-    Path.replace = die
 learned = Knowledge(hosts={"b.test": HostKnowledge(0.2, 2e6, 0.2, 10.0, 1.8e9)})
 keep_baseline(Path(sys.argv[1]), learned, 1.8e9)
 """
 
 
-@pytest.mark.parametrize("point", ["fsync", "replace"])
+@pytest.mark.parametrize("point", ["fsync", "rename"])
 def test_a_kill_leaves_the_old_file(tmp_path, point):
     """Between any two steps; and the next run is not disturbed by what lies around."""
     keep_baseline(tmp_path, A, NOW_S)

@@ -11,7 +11,8 @@ import pytest
 from cfetch.errors import Blocked, Corrupt, LocalFault
 from cfetch.manifest.entry import Digest, safe_path
 from cfetch.storage import part as part_module
-from cfetch.storage.directory import Directory, local_fault
+from cfetch.storage.directory import Directory
+from cfetch.storage.files import local_fault
 from cfetch.storage.part import READ_BYTES, Part, hash_and_close
 from tests.engine.drive import entry_of, tree
 

@@ -13,7 +13,7 @@ from cfetch.errors import Refused
 from cfetch.feed.backends.segment_index import MAX_SEGMENT_BYTES
 from cfetch.manifest.urls import relative_url
 from cfetch.secret import SecretUrl, printable
-from cfetch.storage.directory import local_fault
+from cfetch.storage.files import local_fault
 from cfetch.wire.document import Answer, ask
 from cfetch.wire.http import Transport
 from cfetch.wire.judge import Action, Asked, Verdict, judge

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cfetch.errors import Held
 from cfetch.secret import printable
-from cfetch.storage.directory import local_fault
+from cfetch.storage.files import local_fault
 
 __all__ = ["SegmentDisk"]
 

@@ -22,7 +22,7 @@ from cfetch.errors import Held, LocalFault, UsageError
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Range, Span, key_of
 from cfetch.feed.server.retention import CURRENT, old_changes
 from cfetch.secret import printable
-from cfetch.storage.directory import local_fault
+from cfetch.storage.files import local_fault
 
 __all__ = ["FeedStore", "File", "Published", "Stored", "Window"]
 

@@ -13,7 +13,7 @@ from cfetch.feed.protocol import change_of, decoded
 from cfetch.feed.server.store import FeedStore, Published
 from cfetch.manifest.rows import Document
 from cfetch.secret import printable
-from cfetch.storage.directory import local_fault
+from cfetch.storage.files import local_fault
 
 __all__ = ["StreamPublisher"]
 

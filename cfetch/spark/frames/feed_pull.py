@@ -22,7 +22,7 @@ from cfetch.feed.source import Change
 from cfetch.feed.steps import latest
 from cfetch.manifest.writing import TARGETS, survey
 from cfetch.spark.frames.manifest_directory import ENDING
-from cfetch.storage.files import on_disk, replace_private
+from cfetch.storage.files import on_disk, replace_file
 from cfetch.wire.network import network_of
 
 __all__ = ["Pull", "manifest_name", "number_of"]
@@ -71,7 +71,7 @@ class Pull:
             entries = [one.entry for one in latest(found) if one.entry is not None]
             text = StringIO()
             TARGETS["jsonl"].write(entries, survey(entries, ()), text)
-            replace_private(self.directory / manifest_name(after + 1), text.getvalue().encode())
+            replace_file(self.directory / manifest_name(after + 1), text.getvalue().encode())
         return bool(found)
 
     def forget(self, before: int) -> None:

@@ -29,7 +29,7 @@ from cfetch.spark.shares import Pace, sharers, shares
 from cfetch.spark.task import Work, attempts_of
 from cfetch.spark.work_file import write_work
 from cfetch.storage.directory import STATE_NAME, Directory
-from cfetch.storage.files import on_disk
+from cfetch.storage.files import on_disk, replace_file
 from cfetch.timeline.attempts import ATTEMPTS
 from cfetch.wire.network import network_of
 
@@ -121,16 +121,14 @@ def work_of(options: Options, directory: Path, manifest: str, *, slots: int) -> 
 
 def _write(plan: Plan, work_file: Path, concurrency: int, slots: int) -> int:
     """The number of batches. Written anew each time: the links may have been signed anew."""
-    path, temporary = work_file.with_name("cut.json"), work_file.with_name(".work")
+    path = work_file.with_name("cut.json")
     cut = _Cut(slots=slots, concurrency=concurrency)
     with on_disk(path), suppress(FileNotFoundError, msgspec.MsgspecError):
         cut = msgspec.json.decode(path.read_bytes(), type=_Cut)
     found = shares(plan.sizes, plan.host_of, pace=Pace(concurrency=cut.concurrency), slots=cut.slots)
     batches = len(found.cost_s) if len(plan) else 0
-    write_work(temporary, plan, range(len(plan)), found, sharers(found, plan.host_of, slots=slots))
-    with on_disk(path):
-        path.write_bytes(msgspec.json.encode(cut))
-        temporary.replace(work_file)
+    replace_file(path, msgspec.json.encode(cut))
+    write_work(work_file, plan, range(len(plan)), found, sharers(found, plan.host_of, slots=slots))
     return batches
 
 

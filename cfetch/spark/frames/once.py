@@ -21,8 +21,8 @@ from cfetch.manifest.entry import SafePath
 from cfetch.records import FileRecord
 from cfetch.spark.task import Copy, Work, attempts_of, do_batch
 from cfetch.spark.work_file import Batch
-from cfetch.storage.directory import Directory, local_fault
-from cfetch.storage.files import on_disk, replace_private
+from cfetch.storage.directory import Directory
+from cfetch.storage.files import local_fault, on_disk, replace_file
 
 __all__ = ["EPOCH", "bring_once", "forget_failures", "locked"]
 
@@ -79,7 +79,7 @@ def _brought(work: Work, batch: Batch, number: int, task: int) -> list[FileRecor
     if good:
         events = [EntryFinished(t_s=record.end_s, record=record) for record in good]
         receipt = msgspec.structs.replace(receipt, events=[*receipt.events, *events])
-        replace_private(path, msgspec.json.encode(receipt))
+        replace_file(path, msgspec.json.encode(receipt))
     with on_disk(path):
         if done.failed:
             path.with_name(f"{_FAILED}{number:06d}").touch(0o600)

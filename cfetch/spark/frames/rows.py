@@ -10,7 +10,8 @@ from cfetch.errors import Blocked
 from cfetch.manifest.entry import Digest, SafePath
 from cfetch.records import FileRecord
 from cfetch.secret import printable
-from cfetch.storage.directory import Directory, local_fault
+from cfetch.storage.directory import Directory
+from cfetch.storage.files import local_fault
 
 if TYPE_CHECKING:
     import pyarrow as pa

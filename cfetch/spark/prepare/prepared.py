@@ -14,7 +14,7 @@ from cfetch.manifest.fields import Headers
 from cfetch.secret import printable
 from cfetch.spark.prepare.parts import Parts
 from cfetch.spark.work_file import Batch
-from cfetch.storage.files import on_disk, replace_private
+from cfetch.storage.files import on_disk, replace_file
 
 __all__ = ["ABOUT", "PLAN", "Floor", "PreparedPlan", "RejectedRow", "load_prepared", "save"]
 
@@ -151,4 +151,4 @@ def load_prepared(directory: Path) -> PreparedPlan:
 
 def save(plan: PreparedPlan) -> None:
     """The last step of preparing: in one step, and on disk. Raises LocalFault."""
-    replace_private(Path(plan.directory) / ABOUT, msgspec.json.encode(plan))
+    replace_file(Path(plan.directory) / ABOUT, msgspec.json.encode(plan))

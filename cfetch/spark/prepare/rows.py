@@ -6,9 +6,8 @@ they hold signed links.
 """
 
 import os
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
@@ -29,7 +28,7 @@ from cfetch.manifest.rows import Document, checked_row
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import host_of
 from cfetch.secret import SecretUrl, printable
-from cfetch.storage.directory import local_fault
+from cfetch.storage.files import local_fault, open_replacement
 
 __all__ = [
     "Read",
@@ -121,12 +120,11 @@ class Table:
         import pyarrow.parquet as pq
 
         self._path = path
-        self._hidden = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")
         self._schema = tables()[table]
         self._rows: list[tuple[object, ...]] = []
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._files = ExitStack()
         with self._writing():
-            self._file = os.fdopen(os.open(self._hidden, flags, 0o600), "wb")
+            self._file = self._files.enter_context(open_replacement(path))
         few = ("host", "source", "batch", "sharers", "own_headers")
         dictionary = [name for name in few if name in self._schema.names]
         self._writer = pq.ParquetWriter(self._file, self._schema, use_dictionary=dictionary)
@@ -157,21 +155,14 @@ class Table:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            with self._writing():
-                if kind is None:
-                    self._flush()
+        if kind is not None:
+            with suppress(OSError):
                 self._writer.close()
-                self._file.flush()
-                os.fsync(self._file.fileno())
-                self._file.close()
-                if kind is None:
-                    self._hidden.replace(self._path)
-        finally:
-            with suppress(OSError):
-                self._file.close()
-            with suppress(OSError):
-                self._hidden.unlink()
+            self._files.__exit__(kind, error, trace)
+            return
+        with self._writing(), self._files:
+            self._flush()
+            self._writer.close()
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -184,10 +175,12 @@ class Table:
 class Rejects(Faults):
     """All faults, in a table that is there if there is one."""
 
-    def __init__(self, path: Path, source: str) -> None:
+    def __init__(self, path: Path, source: str, tables: ExitStack) -> None:
+        """``tables``: what it opens is closed there."""
         super().__init__()
         self._path = path
         self._source = source
+        self._tables = tables
         self._table: Table | None = None
 
     def add(self, line: int, message: str) -> None:
@@ -198,25 +191,15 @@ class Rejects(Faults):
         """Note one fault."""
         self.total += 1
         if self._table is None:
-            self._table = Table(self._path, "rejected")
+            self._table = self._tables.enter_context(Table(self._path, "rejected"))
         self._table.add(printable(source), line, message)
-
-    def end(self, kind: type[BaseException] | None) -> None:
-        """Put the table in its place unless an error has ended the task."""
-        if self._table is not None:
-            self._table.__exit__(kind, None, None)
 
 
 @contextmanager
 def rejects(path: Path, source: str = "") -> Iterator[Rejects]:
     """Faults for as long as the ``with`` lasts."""
-    found = Rejects(path, source)
-    try:
-        yield found
-    except BaseException as error:
-        found.end(type(error))
-        raise
-    found.end(None)
+    with ExitStack() as tables:
+        yield Rejects(path, source, tables)
 
 
 def units_of(source: int, path: Path, base_url: str | None, unit_bytes: int) -> list[Unit]:

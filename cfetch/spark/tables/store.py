@@ -14,7 +14,7 @@ from typing import Any
 from cfetch.errors import Held, LocalFault, UsageError
 from cfetch.secret import printable
 from cfetch.spark.tables.columns import TABLES, arrow_schema
-from cfetch.spark.tables.writing import new_file
+from cfetch.spark.tables.writing import open_table
 
 __all__ = ["Store"]
 
@@ -142,7 +142,7 @@ def _make(root: Path) -> None:
     for debris in root.glob(f".{_MARK}.*"):
         debris.unlink()
     if not (root / _MARK).exists():
-        with new_file(root / _MARK) as file:
+        with open_table(root / _MARK) as file:
             file.write(_FORMAT)
     for table in TABLES:
         (root / table).mkdir(exist_ok=True)
@@ -162,5 +162,5 @@ def _write(path: Path, table: str, rows: list[Any]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with new_file(path) as file:
+    with open_table(path) as file:
         pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema(TABLES[table])), file)

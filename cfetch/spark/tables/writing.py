@@ -6,12 +6,11 @@ run's own row names the load (``store.py``); so a task may be repeated, run twic
 
 import hashlib
 import os
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import msgspec
 
@@ -23,8 +22,9 @@ from cfetch.report.wasted_bytes import received_bytes, wasted_by_attempt, wasted
 from cfetch.secret import printable
 from cfetch.spark.tables.chunks import Chunk, lines_of, started
 from cfetch.spark.tables.columns import TABLES, arrow_schema
+from cfetch.storage.files import USERS, open_replacement
 
-__all__ = ["MOST_REJECTED", "Rejected", "Segment", "Told", "Work", "new_file", "run_key", "write_chunk"]
+__all__ = ["MOST_REJECTED", "Rejected", "Segment", "Told", "Work", "open_table", "run_key", "write_chunk"]
 
 FLUSH_FILES = 8192  # in memory at a time; with samples some 20 MB
 MOST_REJECTED = 1000  # of a source that are kept with their reasons; a wrong file has a million, all alike
@@ -176,7 +176,7 @@ class _Rows:
         if table not in self._writers:
             import pyarrow.parquet as pq
 
-            file = self._files.enter_context(new_file(self._paths[table]))
+            file = self._files.enter_context(open_table(self._paths[table]))
             writer = pq.ParquetWriter(file, arrow_schema(TABLES[table]), compression="zstd")
             self._writers[table] = self._files.enter_context(writer)
         return self._writers[table]
@@ -214,22 +214,8 @@ def _attempt_rows(record: FileRecord) -> Iterator[tuple[object, ...]]:
 
 
 @contextmanager
-def new_file(path: Path) -> Iterator[Any]:
-    """Write a file that appears at ``path`` when it is whole and on disk, in place of an older one."""
+def open_table(path: Path) -> Iterator[BinaryIO]:
+    """Write a file of a table, and make its directory. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    hidden = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")  # Spark passes over dots
-    try:
-        with hidden.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        hidden.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            hidden.unlink()
-        raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    with open_replacement(path, mode=USERS) as file:  # Spark passes over its temporary name, which has a dot
+        yield file

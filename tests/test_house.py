@@ -168,6 +168,15 @@ def test_a_door_names_files_that_exist(room):
     assert missing(paths_in(door_of(room)), room, ROOT / "cfetch", ROOT) == []
 
 
+def test_the_architecture_names_files_that_exist():
+    """It is short, and a file that moves breaks it loudly; what lies at a destination is no file of ours."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert 600 < len(text.split()) < 1300
+    named = {path for path in paths_in(text) if not path.startswith(("receipts/", "timeline/archive/"))}
+    assert {"cli/", "engine/batches/", "wire/judge.py", "cfetch/secret.py"} <= named
+    assert missing(named, ROOT / "cfetch", ROOT, ROOT / "docs") == []
+
+
 def missing(paths, *folders):
     """Those that stand in none of the folders."""
     return sorted(path for path in paths if not any((folder / path).exists() for folder in folders))

@@ -153,12 +153,12 @@ async def over_http(rtt_s: float, directory: Path, *, enabled: bool) -> dict[str
             (directory / f"{number}.{file}").write_text(f"{number} {file}")
         await asyncio.to_thread(publisher.scan, threading.Event())
         if number < ROUNDS:
-            for live in store.listed()[1]:
+            for live in store.list_ranges()[1]:
                 store.split(live.id)
     cache = RouteCache(clock, enabled=enabled)
     source = source_of(urls[0])  # type: ignore[no-untyped-call]
     told: list[str] = []
-    leaves = sorted(store.listed()[1], key=lambda one: one.keys)
+    leaves = sorted(store.list_ranges()[1], key=lambda one: one.keys)
 
     async def begin(keys: KeyRange) -> Reader:
         reader = await Reader.opened(source, cache, clock, keys=keys)

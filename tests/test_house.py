@@ -51,7 +51,6 @@ OVER_BUDGET = {  # (methods, attributes) of the classes that are still too large
     "ClusterRun": (17, 18),
     "Directory": (36, 13),
     "Exchange": (17, 18),
-    "FeedStore": (32, 10),
     "Fetcher": (19, 16),
     "FollowTally": (4, 17),
     "HubLine": (13, 16),

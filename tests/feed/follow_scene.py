@@ -50,12 +50,12 @@ class Served:
 
     def split(self):
         """Every live range."""
-        for one in self.world.store.listed()[1]:
+        for one in self.world.store.list_ranges()[1]:
             self.do(self.world.split(one.id))
 
     def merge(self):
         """The first two live ranges."""
-        ranges = sorted(self.world.store.listed()[1], key=lambda one: one.keys)
+        ranges = sorted(self.world.store.list_ranges()[1], key=lambda one: one.keys)
         self.do(self.world.merge(ranges[0].id, ranges[1].id))
 
     def tree(self):

@@ -8,7 +8,7 @@ import pytest
 from cfetch.clock import SystemClock
 from cfetch.feed.cache import RouteCache
 from cfetch.feed.reader import Reader
-from cfetch.feed.server.store import Published
+from cfetch.feed.server.store import NewChange
 from tests.feed.http_world import HttpWorld
 
 
@@ -41,12 +41,12 @@ async def test_every_version_is_read_once_and_in_order(world, seed):
     reader = await Reader.opened(world.source, RouteCache(clock), clock, limit=dice.choice([1, 7, 100]))
     for version in range(60):
         names = dice.sample([f"f{n}" for n in range(30)], dice.randrange(1, 5))
-        changes = [Published(name, version, bytes(32) if version % 7 else None) for name in names]
+        changes = [NewChange(name, version, bytes(32) if version % 7 else None) for name in names]
         world.store.publish(changes, at_s=version)
         for name in names:
             gone = version % 7 == 0
             published.setdefault(name, []).append(("delete", None) if gone else ("upsert", version))
-        ranges = world.store.listed()[1]
+        ranges = world.store.list_ranges()[1]
         if dice.random() < 0.15:
             world.store.split(dice.choice(ranges).id)
         elif len(ranges) > 1 and dice.random() < 0.15:

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from cfetch.errors import LocalFault, UsageError
 from cfetch.feed.protocol import SCHEMA, key_text, keys_from, keys_text, lsn_from
-from cfetch.feed.server.store import FeedStore, File, Stored
+from cfetch.feed.server.store import FeedStore, File, StoredChange
 from cfetch.feed.source import Why
 from cfetch.manifest.fields import FieldError
 from cfetch.manifest.urls import relative_url
@@ -78,7 +78,7 @@ class _Server:
     # --- the protocol
 
     async def listed(self, request: web.Request) -> web.StreamResponse:
-        generation, ranges = await asyncio.to_thread(self._store.listed)
+        generation, ranges = await asyncio.to_thread(self._store.list_ranges)
         etag = {"ETag": f'"{self._store.feed}-{generation}"'}
         if request.headers.get("If-None-Match") == etag["ETag"]:
             return web.Response(status=304, headers=etag)
@@ -90,7 +90,7 @@ class _Server:
 
     async def info(self, request: web.Request) -> web.StreamResponse:
         via, of = self._asked(request)
-        span = await _done(self._store.span, of, via, status=400)
+        span = await _done(self._store.find_span, of, via, status=400)
         if span is None:
             raise _gone(via)
         return self._answer({"range": of, "first": span.first, "last": span.last})
@@ -102,7 +102,7 @@ class _Server:
         limit = min(_checked(request, "limit", _integer), MAX_LIMIT)
         if limit < 1:
             raise FieldError("limit: it must be at least 1")
-        window = await _done(self._store.window, of, via, next_lsn, keys, limit, status=400)
+        window = await _done(self._store.read_window, of, via, next_lsn, keys, limit, status=400)
         if window is None:
             raise _gone(via)
         if window.expired is not None:
@@ -154,7 +154,7 @@ class _Server:
 
     def _opened(self, path: str, version: str | None) -> tuple[int, File, bytes | None]:
         """The file, as it was published; with all of its bytes if they are few: a turn costs more."""
-        known = self._store.files([path]).get(path)
+        known = self._store.find_files([path]).get(path)
         if known is None or self._root is None:
             raise _Refusal(404, "there is no such file in the feed")
         if version is not None and version != known.sha256.hex():
@@ -174,7 +174,7 @@ class _Server:
         raise _Refusal(503, "the file was touched and will be looked at again", retry_after_s=LOOK_AGAIN_S)
 
 
-def _row(stored: Stored) -> dict[str, Any]:
+def _row(stored: StoredChange) -> dict[str, Any]:
     row: dict[str, Any] = {"lsn": stored.lsn, "key": key_text(stored.key), "path": stored.path}
     if stored.more is not None:
         more: dict[str, Any] = msgspec.json.decode(stored.more)

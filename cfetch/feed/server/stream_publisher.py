@@ -10,7 +10,7 @@ import msgspec
 from cfetch.clock import Clock
 from cfetch.errors import HostileFeed, UsageError
 from cfetch.feed.protocol import change_of, decoded
-from cfetch.feed.server.store import FeedStore, Published
+from cfetch.feed.server.store import FeedStore, NewChange
 from cfetch.manifest.rows import Document
 from cfetch.secret import printable
 from cfetch.storage.files import local_fault
@@ -99,14 +99,14 @@ class StreamPublisher:
 
     def _place(self) -> tuple[int, int, str]:
         """Where to read on: byte, lines before it, and the hash of what stands before it."""
-        offset, line, tail = (self._store.mark("stream") or "0 0 ").split(" ")
+        offset, line, tail = (self._store.read_mark("stream") or "0 0 ").split(" ")
         return int(offset), int(line), tail
 
     def _shown(self) -> str:
         return printable(str(self.path))
 
 
-def _row(text: bytes, what: str) -> Published:
+def _row(text: bytes, what: str) -> NewChange:
     fields = decoded(text, what)
     if type(fields) is not dict:
         raise HostileFeed(f"{what}: a row must be an object")
@@ -114,6 +114,6 @@ def _row(text: bytes, what: str) -> Published:
         raise HostileFeed(f"{what}: lsn is given by the feed; leave it out")
     change = change_of({"op": "upsert"} | fields | {"lsn": 0}, Document(base_url=_SOMEWHERE), what)
     if change.entry is None:
-        return Published(change.path, key=change.key)
+        return NewChange(change.path, key=change.key)
     rest = {name: value for name, value in fields.items() if name not in ("op", "path", "key")}
-    return Published(change.path, more=msgspec.json.encode(rest).decode(), key=change.key)
+    return NewChange(change.path, more=msgspec.json.encode(rest).decode(), key=change.key)

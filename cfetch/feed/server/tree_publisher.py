@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from cfetch.clock import Clock
 from cfetch.errors import UsageError
-from cfetch.feed.server.store import FeedStore, File, Published
+from cfetch.feed.server.store import FeedStore, File, NewChange
 from cfetch.manifest.entry import UnsafePathError, safe_path
 from cfetch.secret import printable
 from cfetch.storage.directory import STATE_NAME
@@ -106,7 +106,7 @@ class _Walk:
         self.changes = 0
         self._publisher, self._tree, self._stop = publisher, tree, stop
         self._store = publisher.store
-        self._before = self._store.file_count()
+        self._before = self._store.count_files()
         self._known = 0  # files of the walk that were published before
         self._ready: list[tuple[File, bool]] = []  # hashed; whether it is a new version
         self._new: list[str] = []  # of these, the paths that were not known
@@ -139,7 +139,7 @@ class _Walk:
             yield Seen(path, found.st_size, found.st_mtime_ns, found.st_ino)
 
     def _take(self, batch: list[Seen]) -> None:
-        known = self._store.files([seen.path for seen in batch])
+        known = self._store.find_files([seen.path for seen in batch])
         self._known += len(known)
         for seen in batch:
             before = known.get(seen.path)
@@ -171,16 +171,16 @@ class _Walk:
 
     def _flush(self) -> None:
         """Publish what is ready; before it that what stood in the way of new paths has gone."""
-        gone = self._store.in_the_way(self._new) if self._new and self._before else []
-        changes = [Published(path) for path in gone]
+        gone = self._store.find_obstacles(self._new) if self._new and self._before else []
+        changes = [NewChange(path) for path in gone]
         changes += [
-            Published(file.path, file.size_bytes, file.sha256) for file, is_new in self._ready if is_new
+            NewChange(file.path, file.size_bytes, file.sha256) for file, is_new in self._ready if is_new
         ]
         self._publish(changes, [file for file, _ in self._ready], gone)
         self._ready, self._new = [], []
         self._since = self._publisher.clock.monotonic()
 
-    def _publish(self, changes: list[Published], files: list[File], removed: list[str]) -> None:
+    def _publish(self, changes: list[NewChange], files: list[File], removed: list[str]) -> None:
         if changes or files or removed:
             self._store.publish(
                 changes,
@@ -194,12 +194,12 @@ class _Walk:
     def _sweep(self) -> None:
         """Fewer files than were known: look which of them have gone."""
         last = ""
-        while paths := self._store.files_after(last, BATCH):
+        while paths := self._store.list_files_after(last, BATCH):
             if self._stop.is_set():
                 return
             last = paths[-1]
             gone = [path for path in paths if _has_gone(self._tree, path)]
-            self._publish([Published(path) for path in gone], [], gone)
+            self._publish([NewChange(path) for path in gone], [], gone)
 
 
 def _has_gone(tree: ReadOnlyTree, path: str) -> bool:

@@ -257,7 +257,7 @@ async def test_only_this_machine_may_split_and_no_web_page(world):
     for name in ("Forwarded", "X-Forwarded-For"):
         assert (await asked(world, "split", "POST", **good, **{name: "for=1.2.3.4"}))[0] == 403
     assert (await asked(world, "split", "GET", **good))[0] == 405
-    assert [one.id for one in world.store.listed()[1]] == ["0"]
+    assert [one.id for one in world.store.list_ranges()[1]] == ["0"]
     assert (await asked(world, "split", "POST", **good))[0] == 200
     assert (await asked(world, "merge?range=1", "POST", **good))[0] == 400
     assert (await asked(world, "merge?range=1&range=1", "POST", **good))[0] == 409
@@ -272,7 +272,7 @@ async def test_a_split_that_cannot_be_is_an_error(world):
 
 async def test_a_database_that_fails_is_503(world):
     """And no traceback."""
-    world.store._in.close()
+    world.store._database._reader.close()
     status, _, body = await asked(world, "")
     assert status == 503
     assert "fails" in json.loads(body)["error"]

@@ -29,7 +29,7 @@ def store(tmp_path):
 
 def told(store, next_lsn=0):
     """Path and size (None: a delete) of what was published into a feed of one range."""
-    window = store.window("0", "0", next_lsn, ALL_KEYS, 10_000)
+    window = store.read_window("0", "0", next_lsn, ALL_KEYS, 10_000)
     return [(row.path, row.size_bytes) for row in window.rows]
 
 
@@ -83,7 +83,7 @@ def test_files_come_change_and_go(tree):
 def test_what_is_published_is_its_hash(tree):
     tree.write("a", "one")
     tree.scan()
-    (row,) = tree.store.window("0", "0", 0, ALL_KEYS, 1).rows
+    (row,) = tree.store.read_window("0", "0", 0, ALL_KEYS, 1).rows
     assert row.sha256 == hashlib.sha256(b"one").digest()
 
 
@@ -379,7 +379,7 @@ def test_rows_are_published_once(stream):
     assert stream.scan() == 1
     stream.append(end="\n\n \n")
     assert stream.scan() >= 1
-    window = stream.store.window("0", "0", 0, ALL_KEYS, 100)
+    window = stream.store.read_window("0", "0", 0, ALL_KEYS, 100)
     assert [(one.path, one.more is None) for one in window.rows] == [
         ("a", False),
         ("b", False),
@@ -394,7 +394,7 @@ def test_rows_are_published_once(stream):
 def test_a_key_may_be_given(stream):
     stream.append(row("a", key="0" * 31 + "7"))
     stream.scan()
-    assert stream.store.window("0", "0", 0, ALL_KEYS, 100).rows[0].key == 7
+    assert stream.store.read_window("0", "0", 0, ALL_KEYS, 100).rows[0].key == 7
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ import pytest
 
 from cfetch.errors import Held, LocalFault, UsageError
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Span, key_of
+from cfetch.feed.server import range_table
 from cfetch.feed.server import store as module
-from cfetch.feed.server.store import FeedStore, File, Published
+from cfetch.feed.server.store import FeedStore, File, NewChange
 
 NAMES = [f"f{number}" for number in range(40)]
 
@@ -21,15 +22,15 @@ def store(tmp_path):
 
 
 def add(store, names, at_s=0, **how):
-    store.publish([Published(name, 1, bytes(32)) for name in names], at_s=at_s, **how)
+    store.publish([NewChange(name, 1, bytes(32)) for name in names], at_s=at_s, **how)
 
 
 def live(store):
-    return [one.id for one in store.listed()[1]]
+    return [one.id for one in store.list_ranges()[1]]
 
 
 def rows(store, of, via=None, next_lsn=0):
-    window = store.window(of, via or of, next_lsn, ALL_KEYS, 1000)
+    window = store.read_window(of, via or of, next_lsn, ALL_KEYS, 1000)
     return [(row.lsn, row.path) for row in window.rows]
 
 
@@ -45,8 +46,8 @@ def test_lsns_are_dense_and_outlive_the_process(store, tmp_path):
 
 def test_a_change_is_flushed_before_it_is_told(store):
     """As far as SQLite can be asked: FULL, with a write-ahead log. Power cuts are not tried."""
-    assert store._out.execute("PRAGMA synchronous").fetchone() == (2,)
-    assert store._out.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert store._database._writer.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert store._database._writer.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 def test_a_deleted_database_is_another_feed(store, tmp_path):
@@ -122,7 +123,7 @@ def test_a_state_that_cannot_be_made(tmp_path):
 def test_a_change_that_fails_leaves_nothing(store):
     """Neither entries, nor files, nor LSNs, nor a split in memory only."""
     add(store, ["a"])
-    before = store.listed(), rows(store, "0"), store.file_count()
+    before = store.list_ranges(), rows(store, "0"), store.count_files()
 
     def files():
         yield File("b", 1, 2, 3, bytes(32))
@@ -131,18 +132,18 @@ def test_a_change_that_fails_leaves_nothing(store):
     with pytest.raises(OSError):
         add(store, ["b"], files=files(), split_entries=1)
     with pytest.raises(OverflowError):
-        store.publish([Published("b"), Published("c", key=1 << 128)], at_s=0, split_entries=1)
+        store.publish([NewChange("b"), NewChange("c", key=1 << 128)], at_s=0, split_entries=1)
     with pytest.raises(ZeroDivisionError):
         split_and_fail(store)
-    assert (store.listed(), rows(store, "0"), store.file_count()) == before
+    assert (store.list_ranges(), rows(store, "0"), store.count_files()) == before
     add(store, ["c"])
     assert rows(store, "0") == [(0, "a"), (1, "c")]
 
 
 def split_and_fail(store):
-    with store._transaction():
-        store._split(0)
-        assert len(store._live) == 2
+    with store._transaction() as cursor:
+        store._ranges.split(cursor, "0")
+        assert len(store._ranges._live) == 2
         raise ZeroDivisionError
 
 
@@ -150,13 +151,13 @@ def test_ranges_that_grow_split_by_themselves(store):
     """Each when it has more entries than allowed; the children begin to count anew."""
     for name in NAMES:
         add(store, [name], split_entries=4)
-    ranges = store.listed()[1]
+    ranges = store.list_ranges()[1]
     assert len(ranges) > 4
     for one in ranges:
-        span = store.span(one.id, one.id)
+        span = store.find_span(one.id, one.id)
         assert len(rows(store, one.id)) <= 4
         for above in one.ancestors:
-            closed = store.span(above, one.id)
+            closed = store.find_span(above, one.id)
             assert closed.last - closed.first + 1 == 5
             assert closed.last < span.first
     ids = {above for one in ranges for above in one.ancestors} | set(live(store))
@@ -171,16 +172,16 @@ def _holder(ranges, of):
 def test_one_key_cannot_be_split_for_ever(store):
     """Where all entries have one key, ranges split down to it and then grow."""
     for number in range(140):
-        store.publish([Published(f"f{number}", key=7)], at_s=0, split_entries=1)
-        store.publish([Published(f"g{number}", key=7)], at_s=0, split_entries=1)
-    (narrow,) = (one for one in store.listed()[1] if one.keys.holds(7))
+        store.publish([NewChange(f"f{number}", key=7)], at_s=0, split_entries=1)
+        store.publish([NewChange(f"g{number}", key=7)], at_s=0, split_entries=1)
+    (narrow,) = (one for one in store.list_ranges()[1] if one.keys.holds(7))
     assert narrow.keys == KeyRange(7, 8)
     with pytest.raises(UsageError, match="single key"):
         store.split(narrow.id)
 
 
 def test_there_are_only_so_many_live_ranges(store, monkeypatch):
-    monkeypatch.setattr(module, "MAX_LIVE", 3)
+    monkeypatch.setattr(range_table, "MAX_LIVE", 3)
     for name in NAMES:
         add(store, [name], split_entries=2)
     assert len(live(store)) == 3
@@ -200,19 +201,19 @@ def test_a_range_that_is_none(store, of):
     """Of whatever name, in all that asks for one."""
     with pytest.raises(UsageError, match="no live range"):
         store.split(of)
-    assert store.span("0", of) is None
-    assert store.window("0", of, 0, ALL_KEYS, 1) is None
+    assert store.find_span("0", of) is None
+    assert store.read_window("0", of, 0, ALL_KEYS, 1) is None
     with pytest.raises(UsageError, match="does not archive"):
-        store.span(of, "0")
+        store.find_span(of, "0")
 
 
 def test_a_range_that_has_split_is_asked_no_more(store):
     store.split("0")
-    assert store.span("0", "0") is None
+    assert store.find_span("0", "0") is None
     with pytest.raises(UsageError, match="no live range"):
         store.split("0")
     with pytest.raises(UsageError, match="does not archive"):
-        store.span("2", "1")
+        store.find_span("2", "1")
 
 
 def test_only_neighbours_merge(store):
@@ -223,7 +224,7 @@ def test_only_neighbours_merge(store):
         with pytest.raises(UsageError):
             store.merge(one, other)
     assert store.merge("2", "4") == "5"
-    found = {one.id: one for one in store.listed()[1]}
+    found = {one.id: one for one in store.list_ranges()[1]}
     assert found["5"].ancestors == {"0", "1", "2", "4"}
     assert found["3"].ancestors == {"0", "1"}
 
@@ -235,7 +236,7 @@ def test_a_merged_range_begins_after_all_its_parents(store, longer):
     names = [name for name in NAMES if (key_of(name) >= 1 << 127) == (longer == "2")]
     add(store, names)
     child = store.merge("1", "2")
-    spans = {of: store.span(of, child) for of in ("1", "2", child)}
+    spans = {of: store.find_span(of, child) for of in ("1", "2", child)}
     assert spans.pop(longer) == Span(0, len(names) - 1)
     assert spans.pop(child) == Span(len(names), None)
     assert list(spans.values()) == [Span(0, -1)]
@@ -246,16 +247,16 @@ def test_a_page_looks_through_so_much_and_no_more(store, monkeypatch):
     monkeypatch.setattr(module, "SCAN_LSNS", 10)
     add(store, NAMES)
     nobodys = max(key_of(name) for name in NAMES) + 1
-    found = [store.window("0", "0", lsn, KeyRange(nobodys, nobodys + 1), 5) for lsn in (0, 10, 35, 40)]
+    found = [store.read_window("0", "0", lsn, KeyRange(nobodys, nobodys + 1), 5) for lsn in (0, 10, 35, 40)]
     assert [(window.rows, window.next_lsn) for window in found] == [((), 10), ((), 20), ((), 40), ((), 40)]
-    assert store.window("0", "0", 0, ALL_KEYS, 100).next_lsn == 10
+    assert store.read_window("0", "0", 0, ALL_KEYS, 100).next_lsn == 10
 
 
 def test_a_page_has_so_many_bytes_and_at_least_a_change(store, monkeypatch):
     monkeypatch.setattr(module, "PAGE_BYTES", 500)
     add(store, ["a" * 1000, "b" * 50, "c" * 50, "d"])
     lengths, lsn = [], 0
-    while (window := store.window("0", "0", lsn, ALL_KEYS, 100)).rows:
+    while (window := store.read_window("0", "0", lsn, ALL_KEYS, 100)).rows:
         lengths.append(len(window.rows))
         lsn = window.next_lsn
     assert lengths == [1, 2, 1]
@@ -264,9 +265,9 @@ def test_a_page_has_so_many_bytes_and_at_least_a_change(store, monkeypatch):
 def test_a_reader_that_is_ahead_of_a_live_range(store):
     """As after the database was replaced by an old copy; an archive just has been read."""
     add(store, ["a"])
-    assert store.window("0", "0", 2, ALL_KEYS, 1).ahead == 1
+    assert store.read_window("0", "0", 2, ALL_KEYS, 1).ahead == 1
     store.split("0")
-    assert store.window("0", "1", 2, ALL_KEYS, 1) == ((), 2, None, None)
+    assert store.read_window("0", "1", 2, ALL_KEYS, 1) == ((), 2, None, None)
 
 
 def test_what_is_older_than_it_is_kept_is_dropped(store):
@@ -275,13 +276,13 @@ def test_what_is_older_than_it_is_kept_is_dropped(store):
     add(store, ["c"], at_s=200)
     store.split("0")
     store.forget(150, now_s=150)
-    assert store.window("0", "1", 1, ALL_KEYS, 10).expired == 2
+    assert store.read_window("0", "1", 1, ALL_KEYS, 10).expired == 2
     assert rows(store, "0", "1") == [(2, "c")]
     assert rows(store, "0", "1", 2) == [(2, "c")]
     store.forget(300, now_s=300)
     assert rows(store, "0", "1") == []
-    assert store.window("0", "1", 2, ALL_KEYS, 10).expired == 3
-    assert store.span("0", "1") == Span(0, 2)
+    assert store.read_window("0", "1", 2, ALL_KEYS, 10).expired == 3
+    assert store.find_span("0", "1") == Span(0, 2)
     store.forget(300, now_s=300)
 
 
@@ -302,23 +303,23 @@ def test_files_that_are_there_are_told_to_whoever_begins_anew(store, monkeypatch
     """Each as it is now, under a new LSN, however long ago it was published; what has gone is not."""
     monkeypatch.setattr(module, "DROP_LSNS", 3)
     add(store, ["f0", "f1", "f2", "f3"], at_s=100, files=map(seen, range(4)))
-    again = [Published("f1", 1, b"1" * 32), Published("f3")]
+    again = [NewChange("f1", 1, b"1" * 32), NewChange("f3")]
     store.publish(again, at_s=110, files=[seen(1, b"1" * 32)], removed=["f3"])
-    store.publish([Published("f2")], at_s=120, removed=["f2"])
+    store.publish([NewChange("f2")], at_s=120, removed=["f2"])
     store.forget(200, now_s=300)
     assert rows(store, "0") == [(7, "f0"), (8, "f1")]
-    assert [row.sha256 for row in store.window("0", "0", 0, ALL_KEYS, 9).rows] == [bytes(32), b"1" * 32]
-    assert store.window("0", "0", 6, ALL_KEYS, 9).expired == 7
-    assert store.window("0", "0", 7, ALL_KEYS, 9).expired is None
+    assert [row.sha256 for row in store.read_window("0", "0", 0, ALL_KEYS, 9).rows] == [bytes(32), b"1" * 32]
+    assert store.read_window("0", "0", 6, ALL_KEYS, 9).expired == 7
+    assert store.read_window("0", "0", 7, ALL_KEYS, 9).expired is None
 
 
 def test_what_is_told_again_stays_as_long_as_a_change(store):
     """It is as young as any change that is published now."""
     add(store, ["f0", "f1"], at_s=100, files=map(seen, range(2)))
-    store.publish([Published("f1"), Published("f1")], at_s=100, removed=["f1"])
+    store.publish([NewChange("f1"), NewChange("f1")], at_s=100, removed=["f1"])
     store.forget(200, now_s=300)
     assert rows(store, "0") == [(4, "f0")]
-    store.publish([Published("f0")], at_s=300, removed=["f0"])
+    store.publish([NewChange("f0")], at_s=300, removed=["f0"])
     store.forget(299, now_s=300)
     assert rows(store, "0") == [(4, "f0"), (5, "f0")]
 
@@ -327,10 +328,10 @@ def test_nothing_is_told_again_for_a_few_that_go(store):
     """Every follower is told: only when as many go for good. Nor while those that will go are still young."""
     names = [f"f{number}" for number in range(4)]
     add(store, names, at_s=100, files=map(seen, range(4)))
-    store.publish([Published("f0"), Published("x"), Published("x")], at_s=100, removed=["f0"])
+    store.publish([NewChange("f0"), NewChange("x"), NewChange("x")], at_s=100, removed=["f0"])
     before = rows(store, "0")
-    store.publish([Published("x")] * 9, at_s=250)
-    store.publish([Published("f1")], at_s=250, removed=["f1"])
+    store.publish([NewChange("x")] * 9, at_s=250)
+    store.publish([NewChange("f1")], at_s=250, removed=["f1"])
     store.forget(99, now_s=300)
     assert rows(store, "0")[:7] == before
     store.publish([], at_s=250, files=[seen(0), seen(1)])
@@ -342,7 +343,7 @@ def test_nothing_is_told_again_for_a_few_that_go(store):
 
 def test_little_that_has_gone_is_kept_beside_many_files(store):
     """Even if all that is old has gone: there is nothing to gain."""
-    store.publish([Published("x")], at_s=100)
+    store.publish([NewChange("x")], at_s=100)
     add(store, ["f0", "f1", "f2"], at_s=300, files=map(seen, range(3)))
     store.forget(200, now_s=300)
     assert rows(store, "0")[0] == (0, "x")
@@ -351,7 +352,7 @@ def test_little_that_has_gone_is_kept_beside_many_files(store):
 def test_a_change_to_a_file_alone_drops_nothing(store):
     """One of many: all would be told again."""
     add(store, ["f0", "f1", "f2"], at_s=100, files=map(seen, range(3)))
-    store.publish([Published("f2")], at_s=300, removed=["f2"])
+    store.publish([NewChange("f2")], at_s=300, removed=["f2"])
     store.forget(200, now_s=300)
     assert len(rows(store, "0")) == 4
 
@@ -363,10 +364,10 @@ def test_a_range_waits_for_what_it_archives(store):
     store.split("0")
     add(store, NAMES, at_s=100)
     store.forget(200, now_s=600)
-    first = store.window("0", "1", 0, ALL_KEYS, 9)
+    first = store.read_window("0", "1", 0, ALL_KEYS, 9)
     assert [(row.lsn, row.path) for row in first.rows] == [(1, "b")]
     assert first.next_lsn == 2
-    assert all(store.window(of, of, 2, ALL_KEYS, 99).expired is None for of in live(store))
+    assert all(store.read_window(of, of, 2, ALL_KEYS, 99).expired is None for of in live(store))
     store.forget(600, now_s=600)
     assert all(rows(store, of) == [] for of in live(store))
 
@@ -375,26 +376,26 @@ def test_what_stands_in_the_way(store):
     """Files above a path, and below it; siblings of like names do not."""
     names = ["a", "b/c/d", "b/cc", "e/f", "e.f", "e0"]
     add(store, names, files=[File(name, 1, 1, 1, bytes(32)) for name in names])
-    assert store.in_the_way(["a/x/y"]) == ["a"]
-    assert store.in_the_way(["b/c"]) == ["b/c/d"]
-    assert store.in_the_way(["b", "e"]) == ["b/c/d", "b/cc", "e/f"]
-    assert store.in_the_way(["b/c/e", "f", "a2"]) == []
+    assert store.find_obstacles(["a/x/y"]) == ["a"]
+    assert store.find_obstacles(["b/c"]) == ["b/c/d"]
+    assert store.find_obstacles(["b", "e"]) == ["b/c/d", "b/cc", "e/f"]
+    assert store.find_obstacles(["b/c/e", "f", "a2"]) == []
 
 
 def test_many_paths_are_looked_up(store, monkeypatch):
     monkeypatch.setattr(module, "MAX_HOLES", 3)
     add(store, [], files=[File(name, 1, 1, 1, bytes(32)) for name in NAMES])
-    assert set(store.files([*NAMES, "other"])) == set(NAMES)
-    assert store.files_after("", 100) == sorted(NAMES)
+    assert set(store.find_files([*NAMES, "other"])) == set(NAMES)
+    assert store.list_files_after("", 100) == sorted(NAMES)
 
 
 def test_a_full_disk_is_told_and_the_store_goes_on(store):
     """The transaction that did not fit is undone."""
     add(store, ["a"])
-    store._out.execute("PRAGMA max_page_count=16")
+    store._database._writer.execute("PRAGMA max_page_count=16")
     with pytest.raises(LocalFault, match="FULL"):
         add(store, [f"{number}" * 200 for number in range(1000)])
-    store._out.execute("PRAGMA max_page_count=1000000")
+    store._database._writer.execute("PRAGMA max_page_count=1000000")
     add(store, ["b"])
     assert rows(store, "0") == [(0, "a"), (1, "b")]
 

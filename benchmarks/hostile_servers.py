@@ -42,20 +42,19 @@ CFETCH = (
 
 
 FAIRNESS = """\
-- curl, wget, aria2 and *cfetch, URL only* know as much as each other. *cfetch, size and hash* and *aria2
-  --checksum* know the file beforehand; no lie of the server passes them.
+- curl, wget, aria2 and *cfetch, URL only* know equally much. *cfetch, size and hash* and *aria2 --checksum*
+  know the file beforehand; no lie of the server passes them.
 - With the URL only, cfetch is no better than the others against a well-formed lie: a length that is too
   short, an early last chunk, an error page with status 200, other bytes of the same length, another version
   under the same ETag. Its metrics then say `verified: none`.
-- cfetch refuses some replies that others take, rightly or not: a body that only the end of the connection
-  ends, two ETags, a 206 that nobody asked for, bytes after the body.
-- *WRONG* in cases 26 and 28 means that the encoded bytes were saved under the name, as the manuals say.
-- In the cases that resume (12 to 21), the earlier run was cut off after 1.5 of 2.5 MiB and left what it
-  leaves. The others resume what stands under the final name.
-- 32-longer-than-stated is a lie only to those who know the size. In 42 and 43 curl waits as long as the
-  server asks, and is killed meanwhile; in 54-six-hops a retry begins behind the six redirects, as the
-  server counts requests.
-- With the URL only and an endless body in chunks, the disk is the limit, for cfetch too.
+- cfetch refuses some replies that others accept: a body ended only by the end of the connection, two ETags,
+  a 206 without a request for it, bytes after the body.
+- *WRONG* in cases 26 and 28: the encoded bytes were saved under the name, as the manuals say.
+- In the cases that resume (12 to 21), the earlier run was cut off after 1.5 of 2.5 MiB. The other tools
+  resume the file under the final name.
+- Only tools that know the size can find 32-longer-than-stated. In 42 and 43 curl waits as long as the server
+  asks, and is killed; in 54-six-hops a retry begins after the six redirects, as the server counts requests.
+- An endless body in chunks, with the URL only, is bounded by the disk alone, for cfetch too.
 - The others may have options that do better than those below."""
 
 
@@ -80,8 +79,8 @@ TOOLS = (
 WORDS = {
     "right": "exit 0 and the right file",
     "told": "an error, and nothing under the final name",
-    "marked": "an error; what came stands under the final name with a control file beside it",
-    "left": "an error, but a partial or wrong file stands under the final name",
+    "marked": "an error; the final name has what came, with a control file beside it",
+    "left": "an error, but the final name has a partial or wrong file",
     "WRONG": "exit 0 with a wrong, partial or missing file",
     "endless": f"not ended by itself within {LIMIT_S:g} s",
 }
@@ -166,6 +165,9 @@ def document(tools: list[Tool], found: dict[str, dict[str, str]], versions: str,
     names = [tool.name for tool in tools]
     rule = "|---" * (len(names) + 1) + "|"
     totals = {name: Counter(row[name] for row in found.values()) for name in names}
+    alike = {
+        word: ", ".join(case for case, row in found.items() if set(row.values()) == {word}) for word in WORDS
+    }
     lines = [
         "# Hostile servers, side by side",
         "",
@@ -189,20 +191,31 @@ def document(tools: list[Tool], found: dict[str, dict[str, str]], versions: str,
         "",
         "## Cases",
         "",
-        "The number is that of [the conditions](conditions.md).",
+        "The number is that of [the conditions](conditions.md). All tools agree in these cases:",
+        "",
+        *(f"- *{word}*: {cases}." for word, cases in alike.items() if cases),
         "",
         f"| case | {' | '.join(names)} |",
         rule,
-        *(f"| {case} | {' | '.join(row[name] for name in names)} |" for case, row in found.items()),
+        *(
+            f"| {case} | {' | '.join(row[name] for name in names)} |"
+            for case, row in found.items()
+            if len(set(row.values())) > 1
+        ),
         "",
         "## Command lines",
         "",
         "`{U}` is the URL, `{O}` the folder, `{M}` a manifest, `{H}` the hash, `{P}` Python.",
         "",
     ]
-    for tool in tools:
+    for number, tool in enumerate(tools):
         resume = " ".join(word for word in tool.resume.split() if word not in tool.command.split())
-        lines.append(f"- **{tool.name}**: `{tool.command}`{f', to resume `{resume}`' if resume else ''}")
+        base = next((other for other in tools[:number] if tool.command.startswith(other.command)), None)
+        command = f"`{tool.command}`"
+        if base is not None:
+            more = tool.command.removeprefix(base.command).strip()
+            command = f"as *{base.name}*" + (f", with `{more}`" if more else "")
+        lines.append(f"- **{tool.name}**: {command}{f', to resume `{resume}`' if resume else ''}")
     return "\n".join(lines) + "\n"
 
 

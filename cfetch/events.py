@@ -43,7 +43,7 @@ __all__ = [
     "fan_out",
 ]
 
-State = Literal["ok", "slow", "straggler", "retrying", "last try", "segment", "hedge"]
+State = Literal["ok", "slow", "straggler", "retrying", "last try", "segment"]
 Breaker = Literal["closed", "open", "half-open"]
 
 

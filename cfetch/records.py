@@ -11,7 +11,7 @@ import msgspec
 __all__ = ["AttemptRecord", "FileRecord", "Outcome", "Status", "Summary"]
 
 Status = Literal["done", "skipped", "failed", "cancelled"]
-Outcome = Literal["done", "straggler", "stalled", "error", "expired", "lost", "moved"]
+Outcome = Literal["done", "straggler", "stalled", "error", "expired", "lost", "moved"]  # lost: older versions
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -82,11 +82,14 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         wasted: int
 
     class Stragglers(msgspec.Struct, frozen=True, kw_only=True):
-        """``saved_s`` and ``wasted_bytes`` sum the verdicts on cancelled attempts (``report.saved_time``)."""
+        """``saved_s`` and ``wasted_bytes`` sum the verdicts on cancelled attempts (``report.saved_time``).
+
+        ``hedged`` is always 0: no file is asked for twice any more, and readers of the document find the key.
+        """
 
         detected: int
         cancelled: int
-        hedged: int
+        hedged: int = 0
         saved_s: float = 0.0
         wasted_bytes: int = 0
 

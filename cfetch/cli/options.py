@@ -45,8 +45,6 @@ _PANELS = {
         "max_stragglers",
         "sequential_fallback",
         "check_interval",
-        "hedge",
-        "hedge_budget",
         "segments",
     ),
     "Errors": ("max_attempts", "retry_budget", "stall_timeout", "connect_timeout"),

@@ -179,19 +179,6 @@ class Settings:
             "checks over 5 s apart judge nobody",
         ),
     ] = 0.5
-    hedge: Annotated[
-        bool,
-        flag(
-            "Ask for the last files a second time where slots are idle (adaptive).",
-            "the old stream goes on until the new one is ahead",
-        ),
-    ] = False
-    hedge_budget: Annotated[
-        float,
-        ratio(
-            0, 1, "Share of the plan's bytes that hedging may fetch twice.", "BigTable's 2 %, and one more"
-        ),
-    ] = 0.03
     segments: Annotated[
         int,
         count(

@@ -64,7 +64,6 @@ def _events(summary: Summary) -> list[str]:
             stragglers.detected,
             f"{plural(stragglers.detected, 'straggler')} ({stragglers.cancelled:,} cancelled)",
         ),
-        (stragglers.hedged, f"{stragglers.hedged:,} hedged"),
         (stragglers.saved_s or stragglers.wasted_bytes, _verdict(summary)),
         (summary.bytes.wasted, f"{size(summary.bytes.wasted)} received in vain"),
         (fallback.triggered, f"fell back to one at a time{', then recovered' if fallback.restored else ''}"),

@@ -17,7 +17,6 @@ _STATES = {
     "retrying": ("↻", "magenta"),
     "last try": ("!", "bold yellow"),
     "segment": ("┄", "green"),
-    "hedge": ("=", "green"),
 }
 _RATE, _TIME, _STATE, _SIZE = 10, 13, 11, 8  # "1023 KiB/s", "1m 05s/1m 30s", "× straggler", "1023 KiB"
 _TRY, _HOST = 3, 20  # the latter is as wide for an executor

@@ -36,7 +36,7 @@ RATE_WINDOW_S = 5.0  # long enough to be readable, short enough to show a change
 MINUTE_S = 60
 NOTES = 3
 
-_SEVERITY = {"straggler": 3, "slow": 2, "last try": 1, "retrying": 1, "segment": 0, "hedge": 0, "ok": 0}
+_SEVERITY = {"straggler": 3, "slow": 2, "last try": 1, "retrying": 1, "segment": 0, "ok": 0}
 _TROUBLE = {"open": 0, "half-open": 1, "closed": 2}
 
 NoteKind = Literal[

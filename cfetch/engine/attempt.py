@@ -55,7 +55,6 @@ class Attempt:
         "first_byte_s",
         "from_byte",
         "has_shown_life",
-        "hedged",
         "host",
         "id",
         "immune",
@@ -104,7 +103,6 @@ class Attempt:
         self.host = ""  # that it asks
         self.mirror: str | None = None  # the same, where that is not the entry's own
         self.fell_short = False  # the server sent less than it was asked for
-        self.hedged = False  # another attempt was sent for the same bytes
         self.to_byte: int | None = None  # the end of its range, where that is not the file's
         self.resumable = False  # another attempt may go on where this one stands
         self.projected_s: float | None = None  # when it would have ended, had it not been broken off

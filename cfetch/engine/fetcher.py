@@ -42,7 +42,7 @@ MIN_TAIL_BYTES = 64 << 10  # a shorter rest of a resumed file tells the server's
 class Fetcher:
     """What all entries' tries share.
 
-    ``headers`` are the manifest's, ``total_bytes`` the plan's; ``origin_s`` is the run's start.
+    ``headers`` are the manifest's; ``origin_s`` is the run's start.
     """
 
     def __init__(
@@ -55,7 +55,6 @@ class Fetcher:
         transport: Transport,
         *,
         headers: Headers,
-        total_bytes: int,
         refresher: UrlRefresher | None,
         clock: Clock,
         origin_s: float,
@@ -72,7 +71,6 @@ class Fetcher:
             policy,
             hosts,
             monitor,
-            total_bytes=total_bytes,
             clock=clock,
             origin_s=origin_s,
             on_end=self._end_early,
@@ -280,7 +278,6 @@ class Fetcher:
             key=None if helper is None else helper.key,
         )
         attempt.host, attempt.mirror = transfer.host, transfer.mirror
-        attempt.hedged = helper is not None and helper.is_hedge
         if segment is not None and segment.end != attempt.size_bytes:
             attempt.to_byte = segment.end
         wanted = None if end is None else end - position
@@ -329,21 +326,18 @@ class Fetcher:
         if pause is not None:
             self._emit(HostPaused(t_s=now_s, host=pause.host, pause_s=pause.pause_s, reason=pause.reason))
 
-    def _end_untold(
-        self, transfer: Transfer, attempt: Attempt, error: str, outcome: Outcome = "error"
-    ) -> None:
+    def _end_untold(self, transfer: Transfer, attempt: Attempt, error: str) -> None:
         """The attempt is over for a reason that tells nothing about its host."""
         if not self._is_over(attempt):
             return
         self._policy.paused(attempt.key)
-        transfer.attempts.append(attempt.record(outcome, error, self._now()))
+        transfer.attempts.append(attempt.record("error", error, self._now()))
 
     def _end_early(self, attempt: Attempt, transfer: Transfer) -> None:
         """It was broken off for what other streams have done, or for its entry's end."""
         if data := unread(attempt):  # nobody needs them, but they have come
             attempt.note(self._now(), len(data))
-        told = "another stream was ahead" if attempt.hedged else "not needed any more"
-        self._end_untold(transfer, attempt, told, "lost" if attempt.hedged else "error")
+        self._end_untold(transfer, attempt, "not needed any more")
 
     def _is_over(self, attempt: Attempt) -> bool:
         """It is under way no more; False: that was told before."""

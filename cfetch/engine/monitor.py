@@ -261,8 +261,6 @@ def _state(attempt: Attempt, elapsed_s: float, expected_s: float | None, end: in
             return "slow"  # at this pace it will exceed its limit
     if attempt.immune:
         return "last try"
-    if attempt.hedged:
-        return "hedge"
     if attempt.to_byte is not None or attempt.key < 0:
         return "segment"
     return "retrying" if attempt.n > 1 else "ok"

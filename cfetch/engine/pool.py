@@ -88,7 +88,6 @@ class Pool:
             self._monitor,
             transport,
             headers=plan.headers,
-            total_bytes=plan.total_bytes,
             refresher=refresher,
             clock=clock,
             origin_s=self._origin_s,

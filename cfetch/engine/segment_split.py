@@ -1,9 +1,7 @@
 """What idle slots do while the last files are on their way: take some of what another stream has left. Pure.
 
 A stream that has much left is split: it goes on to the place where it and a fresh stream would be done at the
-same time, and the fresh one brings what lies beyond. One that crawls and has little left is hedged: a fresh
-stream brings the same bytes, and whoever is ahead goes on. Splitting fetches nothing twice, so it needs no
-budget; hedging does (Dean and Barroso, "The Tail at Scale", CACM 2013: a few percent buy the tail).
+same time, and the fresh one brings what lies beyond. Nothing is fetched twice, so no budget is needed.
 """
 
 import math
@@ -14,14 +12,13 @@ __all__ = ["MIN_SEGMENT_BYTES", "Candidate", "Split", "choose"]
 
 MIN_SEGMENT_BYTES = 1 << 20  # some 10 ms of a fast connection: less is not worth a request of its own
 MIN_GAIN_S = 0.2  # of the projected end, beyond the cost of a request: rates are known no better
-CRAWLS = 2.0  # a stream that needs so many times what a fresh one would is worth fetching twice
 
 
 class Candidate(NamedTuple):
     """An attempt in flight that may be helped.
 
     ``left_bytes`` of its range are still to come, in ``remaining_s`` at its present rate; ``streams`` bring
-    its entry just now; ``is_hedged``: its bytes are on their way twice already.
+    its entry just now.
     """
 
     key: int
@@ -29,19 +26,17 @@ class Candidate(NamedTuple):
     left_bytes: int
     remaining_s: float
     streams: int
-    is_hedged: bool
 
 
 class Split(NamedTuple):
     """What to do for the stream ``key``: it keeps ``keeps_bytes`` of what it has left.
 
-    What lies beyond is shared out evenly among ``fresh_streams``; a hedge keeps all, and one brings it too.
+    What lies beyond is shared out evenly among ``fresh_streams``.
     """
 
     key: int
     keeps_bytes: int
     fresh_streams: int
-    is_hedge: bool
 
 
 def choose(
@@ -50,22 +45,17 @@ def choose(
     idle: int,
     fresh_s: Callable[[str, int], float | None],
     most_streams: int,
-    hedge_bytes: int,
 ) -> list[Split]:
     """What ``idle`` slots are best for: the streams that will be done last, all that gain by it.
 
     ``fresh_s``: seconds in which a fresh stream would bring so many bytes from a host. ``most_streams`` may
-    bring one entry at a time. ``hedge_bytes``: what may still be fetched twice.
+    bring one entry at a time.
     """
     found: list[Split] = []
-    last_first = sorted((one for one in streams if not one.is_hedged), key=lambda one: -one.remaining_s)
+    last_first = sorted(streams, key=lambda one: -one.remaining_s)
     for place, stream in enumerate(last_first):
         share = -(-idle // (len(last_first) - place))
         split = _split(stream, fresh_s, min(share, most_streams - stream.streams))
-        is_small = stream.left_bytes < 2 * MIN_SEGMENT_BYTES  # else it is split as soon as that is worth it
-        if split is None and share and is_small and stream.left_bytes <= hedge_bytes:
-            split = _hedge(stream, fresh_s)
-            hedge_bytes -= stream.left_bytes if split is not None else 0
         if split is not None:
             found.append(split)
             idle -= split.fresh_streams
@@ -90,11 +80,4 @@ def _split(stream: Candidate, fresh_s: Callable[[str, int], float | None], most:
     if stream.remaining_s - together_s < MIN_GAIN_S + latency_s:
         return None
     keeps_bytes = min(max(int(rate_bps * together_s), 1), left - n * MIN_SEGMENT_BYTES)
-    return Split(stream.key, keeps_bytes, n, False)
-
-
-def _hedge(stream: Candidate, fresh_s: Callable[[str, int], float | None]) -> Split | None:
-    anew_s = fresh_s(stream.host, stream.left_bytes)
-    if anew_s is None or stream.remaining_s < CRAWLS * anew_s + MIN_GAIN_S:
-        return None
-    return Split(stream.key, stream.left_bytes, 1, True)
+    return Split(stream.key, keeps_bytes, n)

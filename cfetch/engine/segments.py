@@ -36,11 +36,10 @@ class Helper(NamedTuple):
     segment: Segment
     host: str
     place_bytes: int
-    is_hedge: bool
 
 
 class Segments:
-    """Who splits whom. ``total_bytes``: of the plan, for the budget of hedges."""
+    """Who splits whom."""
 
     def __init__(
         self,
@@ -49,7 +48,6 @@ class Segments:
         hosts: Hosts,
         monitor: Monitor,
         *,
-        total_bytes: int,
         clock: Clock,
         origin_s: float,
         on_end: Callable[[Attempt, Transfer], None],
@@ -62,16 +60,14 @@ class Segments:
         self._origin_s = origin_s
         self._on_end = on_end
         self._most = settings.segments
-        self._hedge_bytes = int(settings.hedge_budget * total_bytes) if settings.hedge else 0
         is_limited = settings.limit_rate is not None or settings.limit_rate_per_host is not None
         self.is_on = (
             settings.is_adaptive
             and not is_limited  # then one stream is as fast as many
-            and (self._most > 1 or self._hedge_bytes > 0)
+            and self._most > 1
         )
         self._leads: dict[int, tuple[Attempt, Transfer]] = {}
         self._helpers: dict[int, Helper] = {}
-        self._hedged: set[Segment] = set()
         self._keys = 0
 
     def began(self, attempt: Attempt, transfer: Transfer) -> None:
@@ -102,7 +98,6 @@ class Segments:
             idle=idle,
             fresh_s=self._policy.fresh_s,
             most_streams=self._most,
-            hedge_bytes=self._hedge_bytes,
         )
         return [helper for split in splits for helper in self._carry_out(split)]
 
@@ -191,7 +186,6 @@ class Segments:
             left_bytes=planned_bytes,
             remaining_s=remaining_s * planned_bytes / left_bytes,
             streams=1 + len(transfer.helpers),
-            is_hedged=segment in self._hedged,
         )
 
     def _segment_of(self, attempt: Attempt, transfer: Transfer) -> Segment | None:
@@ -200,9 +194,7 @@ class Segments:
 
     def _planned_end(self, segment: Segment, transfer: Transfer) -> int:
         """Where ``segment`` will end when all who were sent for a part of it have begun."""
-        starts = (
-            self._helpers[key].segment.start for key in transfer.helpers if not self._helpers[key].is_hedge
-        )
+        starts = (self._helpers[key].segment.start for key in transfer.helpers)
         return min((at for at in starts if segment.position < at < segment.end), default=segment.end)
 
     def _carry_out(self, split: Split) -> Iterator[Helper]:
@@ -214,19 +206,12 @@ class Segments:
         ranges = transfer.part.ranges or self._open(transfer, attempt.size_bytes)
         segment = self._segment_of(attempt, transfer)
         assert segment is not None
-        if split.is_hedge:
-            found = ranges.overlap(segment)
-            self._hedge_bytes -= found.left_bytes
-            self._hedged |= {segment, found}
-            attempt.hedged = True
-            yield self._helper(transfer, found, is_hedge=True)
-            return
         at, end = segment.position + split.keeps_bytes, self._planned_end(segment, transfer)
         if at >= end:  # another of its entry's streams was helped by that already
             return
         piece = -(-(end - at) // min(split.fresh_streams, free))
         for cut in range(at, end, piece):
-            yield self._helper(transfer, ranges.join(cut, min(cut + piece, end)), is_hedge=False)
+            yield self._helper(transfer, ranges.join(cut, min(cut + piece, end)))
 
     def _open(self, transfer: Transfer, size_bytes: int) -> HeldRanges:
         ranges = transfer.part.open_up(size_bytes)
@@ -251,9 +236,9 @@ class Segments:
     def _lead_of(self, segment: Segment) -> tuple[Attempt, Transfer] | None:
         return next((lead for lead in self._leads.values() if self._segment_of(*lead) is segment), None)
 
-    def _helper(self, transfer: Transfer, segment: Segment, *, is_hedge: bool) -> Helper:
+    def _helper(self, transfer: Transfer, segment: Segment) -> Helper:
         self._keys -= 1
-        helper = Helper(self._keys, transfer, segment, transfer.host, segment.left_bytes, is_hedge)
+        helper = Helper(self._keys, transfer, segment, transfer.host, segment.left_bytes)
         self._helpers[helper.key] = helper
         transfer.helpers |= {helper.key}
         self._hosts.started(helper.host, helper.place_bytes)

@@ -25,7 +25,6 @@ class FollowTally:
         self._retries = 0
         self._detected = 0
         self._cancelled = 0
-        self._hedged = 0
         self._saved_s = 0.0
         self._wasted_by_cancels = 0
         self._triggered = False
@@ -51,7 +50,6 @@ class FollowTally:
         self._retries += plan.retries
         self._detected += plan.stragglers.detected
         self._cancelled += plan.stragglers.cancelled
-        self._hedged += plan.stragglers.hedged
         self._saved_s += plan.stragglers.saved_s
         self._wasted_by_cancels += plan.stragglers.wasted_bytes
         self._triggered |= plan.fallback.triggered
@@ -90,7 +88,6 @@ class FollowTally:
             stragglers=Summary.Stragglers(
                 detected=self._detected,
                 cancelled=self._cancelled,
-                hedged=self._hedged,
                 saved_s=round(self._saved_s, 3),
                 wasted_bytes=self._wasted_by_cancels,
             ),

@@ -16,7 +16,7 @@ __all__ = ["Verdict", "judged", "running_rate_bps", "verdicts"]
 
 
 class Verdict(NamedTuple):
-    """On one attempt that was cancelled as a straggler, or lost to a second stream.
+    """On one attempt that was cancelled as a straggler, or (in older metrics) lost to a second stream.
 
     ``rate_bps``: at which it was running at its end. ``projected_s``: when it would have been done, by the
     policy that cancelled it, else by that rate; None: nobody knows. ``saved_s``: None where that is so, or

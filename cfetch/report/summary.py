@@ -85,7 +85,6 @@ class Tally:
         self._retries = 0
         self._detected = 0
         self._cancelled = 0
-        self._hedged = 0
         self._saved_s = 0.0
         self._wasted_by_cancels = 0
         self._triggered = False
@@ -125,7 +124,6 @@ class Tally:
             self._volumes[record.volume].files += 1
             self._volumes[record.volume].bytes += record.bytes
         if len(record.attempts) > 1:
-            self._hedged += sum(attempt.outcome == "lost" for attempt in record.attempts)
             self._saved_s += sum(attempt.saved_s or 0.0 for attempt in record.attempts)
             self._wasted_by_cancels += sum(attempt.wasted_bytes or 0 for attempt in record.attempts)
         if record.status == "failed" and len(self._failures) < MAX_FAILURES:
@@ -163,7 +161,6 @@ class Tally:
             stragglers=Summary.Stragglers(
                 detected=self._detected,
                 cancelled=self._cancelled,
-                hedged=self._hedged,
                 saved_s=round(self._saved_s, 3),
                 wasted_bytes=self._wasted_by_cancels,
             ),

@@ -1,10 +1,10 @@
 """Which bytes of which attempt stand on disk at the end, and which were received in vain.
 
 Every byte of the result is one attempt's: of those that brought it, the one that ended last, as it replaced
-what an earlier one had there. Attempts at ranges of one file may run side by side; where two bring the same
-bytes on purpose, the loser (``lost``) keeps only what no other attempt of its time brought. The same rule
-serves every status, because ``FileRecord.bytes`` is what stands on disk: the final file when done, the kept
-part when failed or cancelled (0 when it was discarded).
+what an earlier one had there. Attempts at ranges of one file may run side by side; where two brought the same
+bytes on purpose, as older versions did, the loser (``lost``) keeps only what no other attempt of its time
+brought. The same rule serves every status, because ``FileRecord.bytes`` is what stands on disk: the final
+file when done, the kept part when failed or cancelled (0 when it was discarded).
 """
 
 from cfetch.records import AttemptRecord, FileRecord

@@ -5,8 +5,8 @@ runs: another stream that was sent for what lies beyond (``join``) has begun to 
 Until then both are sent for it, so one that never begins costs nothing. What is neither held nor taken is
 missing, and a stream that ends early gives back what it has not brought.
 
-Two streams may be sent for all the same bytes (``overlap``, a hedge). The one that joined later has to catch
-up; once it stands beyond the other, the other is over. Bytes that came twice are counted.
+So two streams may bring the same bytes. The one that joined later has to catch up; once it stands beyond the
+other, the other is over. Bytes that came twice are counted.
 """
 
 from bisect import bisect_left, bisect_right
@@ -126,12 +126,6 @@ class HeldRanges:
         if not 0 <= start < end <= self.size_bytes:
             raise ValueError(f"no bytes from {start} to {end}")
         return self._join(start, end)
-
-    def overlap(self, segment: Segment) -> Segment:
-        """A hedge: all that ``segment`` has still to bring, once more. Raises ValueError: it is over."""
-        if segment not in self.out or not segment.left_bytes:
-            raise ValueError(f"{segment} is over")
-        return self._join(segment.position, segment.end)
 
     def _join(self, start: int, end: int, *, is_owners: bool = False) -> Segment:
         segment = Segment(start, end, is_owners=is_owners)

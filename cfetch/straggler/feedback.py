@@ -19,7 +19,7 @@ SURE_S = 8.0  # a second silence tells no more before its end: connections may s
 LONGER = 1.5  # than the wait that was seen, so that the next object that is as cold is waited for
 
 FREE_BYTES = 64 << 20  # may be lost whatever is done: a run's first files have nothing to be measured by
-WASTED_SHARE = 0.05  # of all bytes; the extra load that Dean and Barroso (The Tail at Scale) allow hedging
+WASTED_SHARE = 0.05  # of all bytes; the extra load that Dean and Barroso (The Tail at Scale) allow
 WINDOW_S = 30.0  # mitigations and completions are counted over as long
 MITIGATED_SHARE = 0.5  # of completions; above it the network, not single connections, is ill
 

@@ -37,7 +37,7 @@ def bring_it(root):
     own = part.segment
     assert own is not None
     out = [own, split(ranges, own, 130_000), split(ranges, own, 60_000)]
-    out.append(ranges.overlap(out[1]))
+    out.append(ranges.join(out[1].position, out[1].end))
     for number in range(100):
         for segment in out[: 4 if number > 1 else 3]:
             part.write_at(segment, DATA[segment.position : min(segment.position + 9_000, segment.end)])

@@ -119,7 +119,7 @@ def test_every_frame_with_a_panel_fits(width, height, what, many, hostile):
 def test_all_that_matters_is_in_the_frame():
     """Totals, baseline, mitigation, fallback, stop, states in words, and the last trouble."""
     shown = View()
-    states = ["ok", "slow", "straggler", "retrying", "last try", "segment", "hedge"]
+    states = ["ok", "slow", "straggler", "retrying", "last try", "segment"]
     failed = record(9, 9, attempt(), status="failed", error="HTTP 404")
     attempts = [active(i, state=state) for i, state in enumerate(states)]
     last = progress(
@@ -135,7 +135,7 @@ def test_all_that_matters_is_in_the_frame():
     for fact in (
         "FALLBACK: one at a time",
         "warming up: 0 of 6 needed",
-        "7 active, 7 waiting",
+        "6 active, 7 waiting",
         "HTTP 404",
         "HTTP 500",
     ):

@@ -210,8 +210,8 @@ async def test_less_than_was_stated_of_what_another_has_brought(part, transport)
         ranges, middle, sink = opened(part)
         task = asyncio.create_task(bring(sink, server, transport))
         await held(ranges, 1000 + 100_000)
-        hedge = ranges.overlap(middle)
-        part.write_at(hedge, DATA[hedge.position : END])
+        rival = ranges.join(middle.position, middle.end)
+        part.write_at(rival, DATA[rival.position : END])
         server.goes_on.set()
         await task
     assert ranges.held == ((0, 1000), (START, END))
@@ -321,8 +321,8 @@ async def test_a_stretch_that_is_overtaken_is_broken_off(part, transport):
         task = asyncio.create_task(main())
         await held(ranges, 50_000)
         ranges.on_over = lambda _: runs[0].break_off(BreakOff.OVERTAKEN)
-        hedge = ranges.overlap(middle)
-        part.write_at(hedge, DATA[hedge.position : hedge.end])
+        rival = ranges.join(middle.position, middle.end)
+        part.write_at(rival, DATA[rival.position : rival.end])
         await task
     assert ranges.held == ((0, 1000), (START, END))
     assert (ranges.twice_bytes, middle in ranges.out) == (0, False)
@@ -332,8 +332,8 @@ async def test_overtaken_before_it_has_asked(part, transport):
     """Nothing is asked for."""
     async with RawServer(partial(START, END)) as server:
         ranges, middle, sink = opened(part)
-        hedge = ranges.overlap(middle)
-        part.write_at(hedge, DATA[START:END])
+        rival = ranges.join(middle.position, middle.end)
+        part.write_at(rival, DATA[START:END])
         await bring(sink, server, transport)
         assert server.heads == []
 

@@ -15,17 +15,17 @@ def fresh(latency_s=0.1, rate_bps=10 * MIB):
     return lambda _host, size_bytes: latency_s + size_bytes / rate_bps
 
 
-def stream(key=0, left=100 * MIB, remaining_s=10.0, streams=1, *, hedged=False):
-    return Candidate(key, "h", left, remaining_s, streams, hedged)
+def stream(key=0, left=100 * MIB, remaining_s=10.0, streams=1):
+    return Candidate(key, "h", left, remaining_s, streams)
 
 
-def choice(*streams, idle=1, fresh_s=None, most=8, hedge=0):
-    return choose(streams, idle=idle, fresh_s=fresh_s or fresh(), most_streams=most, hedge_bytes=hedge)
+def choice(*streams, idle=1, fresh_s=None, most=8):
+    return choose(streams, idle=idle, fresh_s=fresh_s or fresh(), most_streams=most)
 
 
 def test_an_even_stream_is_split_in_the_middle():
     """10 MiB/s each, and the fresh one loses 0.1 s: they meet at 5.05 s."""
-    assert choice(stream()) == [Split(0, int(10 * MIB * 5.05), 1, False)]
+    assert choice(stream()) == [Split(0, int(10 * MIB * 5.05), 1)]
 
 
 def test_a_crawling_stream_keeps_what_it_can_bring_meanwhile():
@@ -35,9 +35,9 @@ def test_a_crawling_stream_keeps_what_it_can_bring_meanwhile():
 
 
 def test_a_stream_that_stands_still_is_left_to_the_policy():
-    """It would keep a rest that nobody brings; if that is small, a hedge brings all of it."""
-    assert choice(stream(remaining_s=math.inf), hedge=100 * MIB) == []
-    assert choice(stream(left=MIB, remaining_s=math.inf), hedge=MIB) == [Split(0, MIB, 1, True)]
+    """It would keep a rest that nobody brings."""
+    assert choice(stream(remaining_s=math.inf)) == []
+    assert choice(stream(left=MIB, remaining_s=math.inf)) == []
 
 
 def test_many_slots_share_one_stream():
@@ -55,7 +55,7 @@ def test_slots_are_shared_out_among_streams():
 def test_before_anything_is_known_a_fresh_stream_is_like_this_one():
     """A single file at the start of a run: no sample, but it runs."""
     (found,) = choice(stream(), fresh_s=lambda _host, _size: None)
-    assert found == Split(0, 50 * MIB, 1, False)
+    assert found == Split(0, 50 * MIB, 1)
 
 
 @pytest.mark.parametrize(
@@ -64,26 +64,11 @@ def test_before_anything_is_known_a_fresh_stream_is_like_this_one():
         stream(left=2 * MIB - 1, remaining_s=60.0),  # pieces of a MiB, or none
         stream(remaining_s=0.5),  # gains less than the fresh one costs
         stream(streams=8),
-        stream(hedged=True),
     ],
 )
 def test_what_is_not_worth_a_stream_gets_none(one):
-    """Without a budget nothing is fetched twice either."""
+    """Nothing is fetched twice either."""
     assert choice(one) == []
-
-
-def test_the_small_last_one_is_hedged_within_the_budget():
-    """1 MiB at 16 KiB/s: too little to split; a budget of a byte less, and it is left alone."""
-    last = stream(left=MIB, remaining_s=64.0)
-    assert choice(last, hedge=MIB) == [Split(0, MIB, 1, True)]
-    assert choice(last, hedge=MIB - 1) == []
-    assert choice(stream(left=MIB, remaining_s=0.5), hedge=MIB) == []
-
-
-def test_the_budget_is_for_all():
-    """Two that crawl, and bytes for one: the later one has it."""
-    two = stream(0, MIB, 60.0), stream(1, MIB, 64.0)
-    assert [one.key for one in choice(*two, idle=2, hedge=2 * MIB - 1)] == [1]
 
 
 @given(
@@ -94,25 +79,21 @@ def test_the_budget_is_for_all():
             left=st.integers(0, 1 << 40),
             remaining_s=st.floats(0, math.inf),
             streams=st.integers(1, 9),
-            hedged=st.booleans(),
         ),
         max_size=6,
     ),
     st.integers(0, 40),
     st.floats(0, 5),
     st.floats(1, 1e12),
-    st.integers(0, 1 << 30),
 )
-def test_help_is_always_possible(streams, idle, latency_s, rate_bps, hedge):
+def test_help_is_always_possible(streams, idle, latency_s, rate_bps):
     """Never more slots than there are, never more streams than allowed, never an empty piece."""
-    found = choice(*streams, idle=idle, fresh_s=fresh(latency_s, rate_bps), hedge=hedge)
+    found = choice(*streams, idle=idle, fresh_s=fresh(latency_s, rate_bps))
     assert sum(one.fresh_streams for one in found) <= idle
     for one in found:
-        helped = [s for s in streams if s.key == one.key and not s.is_hedged]
         assert any(
-            (s.streams + one.fresh_streams <= 8 and s.left_bytes - one.keeps_bytes >= MIN_SEGMENT_BYTES)
-            if not one.is_hedge
-            else one.keeps_bytes == s.left_bytes <= hedge
-            for s in helped
+            s.streams + one.fresh_streams <= 8 and s.left_bytes - one.keeps_bytes >= MIN_SEGMENT_BYTES
+            for s in streams
+            if s.key == one.key
         )
-        assert one.is_hedge or one.keeps_bytes > 0
+        assert one.keeps_bytes > 0

@@ -1,4 +1,4 @@
-"""Idle slots at work, on virtual time: large files in several streams, and small ones asked for twice."""
+"""Idle slots at work, on virtual time: large files in several streams."""
 
 import random
 import re
@@ -130,44 +130,6 @@ def test_small_files_are_not_split(tmp_path):
     assert len(outcome.transport.opens) == 40
 
 
-def hedge_scripts(rate_bps):
-    """Thirty of 64 KiB, and a last one whose first connection crawls; far from a straggler at this bar."""
-    small = BODY[: MIB // 16]
-    scripts = {f"f{n:02}": Reply(small, latency_s=0.05, rate_bps=MIB) for n in range(30)}
-    crawls = Reply(small, latency_s=0.05, rate_bps=rate_bps)
-    return {**scripts, "z": [crawls, Reply(small, latency_s=0.05, rate_bps=MIB)]}, small
-
-
-def test_the_last_one_is_asked_for_twice(tmp_path):
-    """The fresh one is ahead soon, the old one is told of as lost, and the file is there once."""
-    scripts, small = hedge_scripts(4096)
-    outcome = run(tmp_path, scripts, multiplier=1000, hedge=True, hedge_budget=0.05)
-    assert outcome.tree["z"] == small
-    assert outcome.elapsed_s < 4
-    assert sorted(one.outcome for one in record(outcome, "z").attempts) == ["done", "lost"]
-    assert record(outcome, "z").stragglers == 0
-
-
-@pytest.mark.parametrize("settings", [{"hedge": False}, {"hedge": True, "hedge_budget": 0.0}])
-def test_not_without_a_budget(tmp_path, settings):
-    """Nobody asked for it, or for no bytes."""
-    scripts, small = hedge_scripts(4096)
-    outcome = run(tmp_path, scripts, multiplier=1000, **settings)
-    assert len(outcome.transport.of("z")) == 1
-    assert outcome.tree["z"] == small
-
-
-def test_the_hedge_that_loses_costs_no_more_than_itself(tmp_path):
-    """The old one gets there first: the other is ended, and its bytes are counted."""
-    small = BODY[: MIB // 16]
-    scripts, _ = hedge_scripts(16384)
-    scripts["z"][1] = Reply(small, latency_s=30.0)
-    outcome = run(tmp_path, scripts, multiplier=1000, hedge=True, hedge_budget=0.05)
-    assert outcome.tree["z"] == small
-    assert outcome.elapsed_s < 6
-    assert sorted(one.outcome for one in record(outcome, "z").attempts) == ["done", "lost"]
-
-
 def test_every_range_is_asked_for_once_and_under_the_validator(tmp_path):
     """Requests: the owner's for all, the others' with both ends and If-Range."""
     outcome = run(tmp_path, {"a": SLOW})
@@ -283,38 +245,19 @@ class Counting(FakeTransport):
 
 
 @pytest.mark.parametrize("durability", ["crash", "power"])
-def test_what_a_hedge_that_loses_has_brought_is_told(tmp_path, durability):
-    """Its entry is over the moment that it is overtaken; the record has its bytes all the same."""
-    scripts, small = hedge_scripts(16384)
-    scripts["z"][1] = Reply(small, latency_s=0.5, rate_bps=9000)
-    transport = Counting(scripts)
-    outcome = run(
-        tmp_path, scripts, transport=transport, multiplier=1000, hedge=True, hedge_budget=0.05,
-        durability=durability,
-    )  # fmt: skip
-    assert outcome.tree["z"] == small
-    attempts = record(outcome, "z").attempts
-    (lost,) = [one for one in attempts if one.outcome == "lost"]
-    assert lost.helper
-    assert lost.bytes > 0
-    assert sum(received(outcome, path) for path in scripts) == transport.sent
-
-
-def test_bytes_of_the_loser_that_nobody_has_read_are_told_too(tmp_path):
-    """They come at the moment in which the other is done: half of the file, in the reply's buffer."""
-    scripts, small = hedge_scripts(16384)
-    never = Reply(small, latency_s=30.0)
-    first, second = run(
-        tmp_path, {**scripts, "z": [scripts["z"][0], never]}, multiplier=1000, hedge=True, hedge_budget=0.05
-    ).transport.of("z")
-    done_s = first.t_s + 0.05 + len(small) / 16384
-    scripts["z"][1] = Reply(small, latency_s=0.05, at_s=(done_s - second.t_s - 0.05 + 5e-10, 1000.0))
-    transport = Counting(scripts)
-    outcome = run(tmp_path, scripts, transport=transport, multiplier=1000, hedge=True, hedge_budget=0.05)
-    assert outcome.tree["z"] == small
-    (lost,) = [one for one in record(outcome, "z").attempts if one.outcome == "lost"]
-    assert lost.bytes > 0
-    assert sum(received(outcome, path) for path in scripts) == transport.sent
+def test_bytes_that_nobody_has_read_are_told_too(tmp_path, durability):
+    """Helpers end as the file begins anew: half of their range is in the reply's buffer at that moment."""
+    first = Reply(BODY, rate_bps=MIB, cut=MIB, then="reset")
+    changed = Reply(BODY[::-1], latency_s=0.5, etag='"v2"')
+    opens = run(tmp_path, {"a": [first, *[SLOW] * 7, changed, SLOW]}).transport.of("a")
+    anew_s = opens[8].t_s + changed.latency_s
+    helper = Reply(BODY, latency_s=0.05, at_s=(anew_s - opens[1].t_s - 0.05 + 5e-10, 1000.0))
+    transport = Counting({"a": [first, *[helper] * 7, changed, SLOW]})
+    outcome = run(tmp_path, transport.scripts, transport=transport, durability=durability)
+    assert outcome.tree == {"a": BODY}
+    ended = [one for one in record(outcome, "a").attempts if one.error == "not needed any more"]
+    assert [one.bytes > 0 for one in ended] == [True] * 7
+    assert received(outcome, "a") == transport.sent
 
 
 def test_who_waits_for_a_retry_has_the_next_place(tmp_path):

@@ -44,7 +44,7 @@ def test_nothing_is_broken_in_any_world(first):
 
 @pytest.mark.parametrize("first", [0, 10, 20])
 def test_nothing_is_broken_where_streams_share_files(monkeypatch, first):
-    """The same with slow servers and idle slots: nearly every file is split or asked for twice."""
+    """The same with slow servers and idle slots: nearly every file is split."""
     monkeypatch.setattr(helping, "MIN_SEGMENT_BYTES", 32 << 10)  # files are 3 MiB at most
     monkeypatch.setattr(helping, "MIN_GAIN_S", 0.02)
     asked = 0
@@ -60,8 +60,8 @@ def sharing(seed):
     world = draw_world(seed)
     world.settings = replace(
         world.settings,
-        policy="adaptive", mitigation=True, concurrency=16, per_host=None, segments=8, hedge=True,
-        hedge_budget=1.0, stall_timeout=30.0, retry_budget=60.0, max_attempts=8,
+        policy="adaptive", mitigation=True, concurrency=16, per_host=None, segments=8,
+        stall_timeout=30.0, retry_budget=60.0, max_attempts=8,
     )  # fmt: skip
     world.hosts = {name: replace(one, rate_bps=2.0**18, ranges=True) for name, one in world.hosts.items()}
     return world

@@ -143,8 +143,6 @@ def _settings(rng: random.Random) -> Settings:
         durability=rng.choice(("power", "crash")),
         policy=rng.choice(("cloudfetch", "adaptive", "adaptive")),
         segments=rng.choice((1, 3, 8)),
-        hedge=rng.random() < 0.5,
-        hedge_budget=rng.choice((0.03, 1.0)),
     )
 
 

@@ -14,7 +14,7 @@ def helper(*args, **more):
     return attempt(*args, helper=True, **more)
 
 
-def test_a_hedge_that_wins_leaves_the_loser_what_it_alone_had_brought():
+def test_a_second_stream_that_wins_leaves_the_loser_what_it_alone_had_brought():
     """The old stream had 58 of 100 when it was left; the new one began at 40: 18 bytes came twice."""
     old = attempt(1, 0.0, 10.0, size=58, outcome="lost")
     new = helper(2, 5.0, 14.0, from_byte=40, size=60)
@@ -22,7 +22,7 @@ def test_a_hedge_that_wins_leaves_the_loser_what_it_alone_had_brought():
 
 
 @pytest.mark.parametrize("loser_ends_s", [9.9, 10.0, 10.1])
-def test_a_hedge_that_loses_has_brought_nothing(loser_ends_s):
+def test_a_second_stream_that_loses_has_brought_nothing(loser_ends_s):
     """Whichever of the two is recorded to end first."""
     new = helper(2, 5.0, loser_ends_s, from_byte=40, size=30, outcome="lost")
     assert wasted_by_attempt(record(0, 100, new, attempt(1, 0.0, 10.0, size=100))) == [30, 0]

@@ -19,8 +19,8 @@ def steps_of(*kinds):
     return st.lists(st.tuples(st.sampled_from(kinds), NUMBER, NUMBER), max_size=40)
 
 
-HONEST = steps_of("take", "advance", "advance", "advance", "join", "join", "overlap", "give back")
-STEPS = steps_of("take", "advance", "advance", "join", "join", "overlap", "give back", "forget")
+HONEST = steps_of("take", "advance", "advance", "advance", "join", "join", "rival", "give back")
+STEPS = steps_of("take", "advance", "advance", "join", "join", "rival", "give back", "forget")
 
 
 def bytes_of(streams):
@@ -65,8 +65,8 @@ class Model:
             new = ranges.join(start, end)
             assert (new.start, new.position, new.end) == (start, start, end)
             assert [(one, one.position, one.end) for one in ranges.out] == [*before, (new, start, end)]
-        elif what == "overlap" and segment.left_bytes:
-            new = ranges.overlap(segment)
+        elif what == "rival" and segment.left_bytes:
+            new = ranges.join(segment.position, segment.end)
             assert (new.start, new.end) == (segment.position, segment.end)
         elif what == "give back":
             ranges.give_back(segment)
@@ -147,7 +147,7 @@ def test_only_a_stream_that_ends_makes_bytes_missing(steps):
             assert not {byte for pair in model.ranges.missing for byte in range(*pair)} & sent
 
 
-@given(HONEST, steps_of("advance", "advance", "join", "overlap", "give back"), NUMBER, NUMBER)
+@given(HONEST, steps_of("advance", "advance", "join", "rival", "give back"), NUMBER, NUMBER)
 def test_who_never_begins_changes_nothing_for_the_others(before, after, which, much):
     """It waits for its reply and is refused in the end: with it and without, the same has come of all."""
     found = []
@@ -324,30 +324,30 @@ def test_nobody_is_sent_for_bytes_that_are_none(start, end):
     assert len(ranges.out) == 1
 
 
-def test_a_hedge_that_overtakes_ends_the_other():
+def test_a_later_one_of_the_same_bytes_that_overtakes_ends_the_other():
     """Not before: the one that joined later has to catch up first."""
     ranges, over = watched()
     slow = ranges.take_first()
-    hedge = ranges.overlap(slow)
+    rival = ranges.join(slow.position, slow.end)
     ranges.advance(slow, 10)
-    ranges.advance(hedge, 10)
-    assert (over, slow.left_bytes, hedge.left_bytes) == ([], 90, 90)
-    ranges.advance(hedge, 1)
+    ranges.advance(rival, 10)
+    assert (over, slow.left_bytes, rival.left_bytes) == ([], 90, 90)
+    ranges.advance(rival, 1)
     assert (over, slow.left_bytes) == ([slow], 0)
     assert ranges.twice_bytes == 10
 
 
-def test_a_hedge_that_is_behind_to_the_end_is_over():
+def test_a_later_one_of_the_same_bytes_that_is_behind_to_the_end_is_over():
     """The other has brought all of it."""
     ranges, over = watched()
     fast = ranges.take_first()
-    hedge = ranges.overlap(fast)
-    ranges.advance(hedge, 30)
+    rival = ranges.join(fast.position, fast.end)
+    ranges.advance(rival, 30)
     ranges.advance(fast, 20)
     assert fast.left_bytes == 0  # overtaken long ago
     assert over == [fast]
-    second = ranges.overlap(hedge)
-    ranges.advance(hedge, 70)
+    second = ranges.join(rival.position, rival.end)
+    ranges.advance(rival, 70)
     assert over == [fast, second]
     assert ranges.is_whole
 
@@ -356,34 +356,34 @@ def test_the_end_of_a_stretch_shrinks_over_what_others_hold():
     """Of three that bring the same, the last need not read on to the end."""
     ranges, _ = watched()
     first = ranges.take_first()
-    hedge = ranges.overlap(first)
+    rival = ranges.join(first.position, first.end)
     tail = ranges.join(60, 100)
     ranges.advance(tail, 40)
-    assert (first.end, hedge.end) == (60, 60)
+    assert (first.end, rival.end) == (60, 60)
 
 
 def test_both_of_two_that_bring_the_same_yield():
-    """A third has begun; the hedge goes on up to there as the other does."""
+    """A third has begun; the rival goes on up to there as the other does."""
     ranges, over = watched()
     cuts = cuts_of(ranges)
     first = ranges.take_first()
     ranges.advance(first, 50)
-    hedge = ranges.overlap(first)
+    rival = ranges.join(first.position, first.end)
     rest = ranges.join(70, 100)
     ranges.advance(rest, 1)
-    assert cuts == [(first, 70), (hedge, 70)]
+    assert cuts == [(first, 70), (rival, 70)]
     ranges.advance(first, 20)
-    assert (over, hedge.left_bytes, rest.end) == ([hedge], 0, 100)
+    assert (over, rival.left_bytes, rest.end) == ([rival], 0, 100)
 
 
 def test_a_stretch_that_is_over_takes_nothing():
     """What is missing around its end is one piece."""
     ranges, _ = watched()
     first = ranges.take_first()
-    hedge = ranges.overlap(first)
+    rival = ranges.join(first.position, first.end)
     ranges.advance(first, 10)
-    ranges.advance(hedge, 20)
-    ranges.forget(hedge)
+    ranges.advance(rival, 20)
+    ranges.forget(rival)
     assert ranges.missing == [(0, 100)]
 
 

@@ -140,10 +140,10 @@ async def test_two_that_bring_the_same_write_it_once(volume, root, monkeypatch):
     part = begun(volume, digest=True)
     ranges = part.open_up(len(DATA))
     own = part.segment
-    hedge = ranges.overlap(own)
+    rival = ranges.join(own.position, own.end)
     bring(part, own, 50_000)
-    part.write_at(hedge, bytes(49_000))  # wrong, and behind: nothing of it counts
-    bring(part, hedge)
+    part.write_at(rival, bytes(49_000))  # wrong, and behind: nothing of it counts
+    bring(part, rival)
     assert own.left_bytes == 0
     assert ranges.twice_bytes == 49_000
     assert await finish(part, True) == "sha256"
@@ -331,9 +331,9 @@ async def test_a_stretch_writes_no_more_when_its_part_is_over(volume, root, end)
     helper.write(DATA[50_000:60_000])
     if end == "publish":
         bring(part, own, 50_000)
-        hedge = part.writer(ranges.overlap(helper.segment))
+        rival = part.writer(ranges.join(helper.segment.position, helper.segment.end))
         helper.write(DATA[60_000:])
-        helper = hedge
+        helper = rival
         await finish(part, True)
     else:
         getattr(part, end)()

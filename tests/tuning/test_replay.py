@@ -270,7 +270,7 @@ def _fields(one):
 
 
 def test_errors_before_are_kept_apart():
-    """Two failed tries, then the judged one; hedges that lost are nobody's time."""
+    """Two failed tries, then the judged one; second streams that lost are nobody's time."""
     tries = [
         attempt(1, 0.0, 2.0, size=10, outcome="error", error="HTTP 500"),
         attempt(2, 5.0, 6.0, size=10, outcome="expired", error="HTTP 403"),

@@ -32,7 +32,6 @@ POLICIES: dict[str, dict[str, Any]] = {
     "none": {"mitigation": False, "policy": "cloudfetch"},
     "cloudfetch": {"policy": "cloudfetch"},
     "adaptive": {"policy": "adaptive"},
-    "adaptive+hedge": {"policy": "adaptive", "hedge": True},
     "oracle": {"policy": "adaptive"},
 }
 LONGEST_S = 7 * 86_400.0  # of virtual time: what is not over then never will be

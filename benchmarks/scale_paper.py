@@ -15,7 +15,7 @@ __all__ = ["Costs", "Paper", "limits_of", "paper"]
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 FILES = (10**7, 10**8, 10**9)
 SIZES = (64 * KIB, 16 * MIB)
-EXECUTORS = (10, 100, 1000)
+EXECUTORS = (100, 1000)
 SLOTS = 4  # of an executor
 
 

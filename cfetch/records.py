@@ -66,6 +66,11 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     batch: str | None = None
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the file stands under its name."""
+        return self.status in ("done", "skipped")
+
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """What ``cfetch download --json`` prints (``cfetch.summary/1``); ``volumes`` where there are several."""

@@ -279,7 +279,7 @@ class _Follower:
                     self._plans.delete(this.deletes)
                 at = datetime.fromtimestamp(self._clock.wall(), UTC).isoformat(timespec="seconds")
                 self._journal.bury(this.deletes, at)
-            failed, summary = self._plans.bring(this.upserts)
+            failed, summary = self._plans.bring(this.upserts, self._tally)
             if summary is not None:
                 self._tally.add(summary)
                 if summary.exit_code > 1:
@@ -330,7 +330,7 @@ class _Plans:
                 rollbacks = [one for one in list_plans(self._settings).plans if one.target in dead]
                 self._completed += [one.instant for one in rollbacks]
 
-    def bring(self, upserts: Sequence[Change]) -> tuple[set[str], Summary | None]:
+    def bring(self, upserts: Sequence[Change], listener: Listener) -> tuple[set[str], Summary | None]:
         """The paths that could not be had, and the run's summary. Raises as ``Prepared.run``."""
         entries = [one.entry for one in upserts if one.entry is not None]
         if not entries:
@@ -339,7 +339,7 @@ class _Plans:
         failed: set[str] = set()
 
         def collect(event: Event) -> None:
-            if isinstance(event, EntryFinished) and event.record.status not in ("done", "skipped"):
+            if isinstance(event, EntryFinished) and not event.record.is_in_place:
                 failed.add(event.record.path)
 
         with (
@@ -348,7 +348,7 @@ class _Plans:
             ) as prepared,
             self._dashboard() as shown,
         ):
-            summary = prepared.run(fan_out(collect, shown), removable=True)
+            summary = prepared.run(fan_out(collect, listener, shown), removable=True)
         if summary is not None and summary.status == "completed":
             self._completed.append(summary.instant)
             if len(self._completed) >= MOST_PLANS:

@@ -25,9 +25,8 @@ from cfetch.bench.spec import Asked
 from cfetch.errors import LocalFault
 from cfetch.records import FileRecord
 from cfetch.report.bench_document import Figures
+from cfetch.report.counts import Counts
 from cfetch.report.metrics import read_metrics
-from cfetch.report.slow_files import retries
-from cfetch.report.wasted_bytes import wasted_bytes
 
 __all__ = ["CFETCH", "compare", "false_alarms", "figures", "held_back", "run_once"]
 
@@ -99,18 +98,20 @@ def figures(
     bad: Collection[tuple[str, int]] = frozenset(),
 ) -> Figures:
     """One run's numbers; ``slowdown`` is 1 until the ideal run is known. See ``held_back`` for ``bad``."""
+    counts = Counts()
+    for record in records:
+        counts.add(record)
     done = [record for record in records if record.status == "done"]
     elapsed = np.array([record.end_s - record.start_s for record in done] or [0.0])
     p50, p95, p99, longest = np.percentile(elapsed, (50, 95, 99, 100)).tolist()
     return Figures(
         name=name,
         wall_s=outcome.wall_s,
-        makespan_s=max((record.end_s for record in records), default=0.0)
-        - min((record.start_s for record in records), default=0.0),
+        makespan_s=counts.end_s - min((record.start_s for record in records), default=0.0),
         cpu_s=outcome.cpu_s,
         exit_code=outcome.exit_code,
         done=len(done),
-        failed=sum(record.status == "failed" for record in records),
+        failed=counts.failed,
         wrong=wrong,
         p50_s=p50,
         p95_s=p95,
@@ -118,8 +119,8 @@ def figures(
         max_s=longest,
         mitigations=sum(attempt.outcome == "straggler" for record in records for attempt in record.attempts),
         false_alarms=false_alarms(records, faults, bad),
-        retries=sum(map(retries, records)),
-        wasted_bytes=sum(map(wasted_bytes, records)),
+        retries=counts.retries,
+        wasted_bytes=counts.wasted_bytes,
         slowdown=1.0,
         finishes_s=_thinned(sorted(record.end_s for record in done)),
     )

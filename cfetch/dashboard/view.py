@@ -28,6 +28,7 @@ from cfetch.events import (
     WidthChanged,
 )
 from cfetch.records import FileRecord, Summary
+from cfetch.report.counts import Counts
 from cfetch.report.format import duration, percent
 
 __all__ = ["Note", "View", "by_risk", "by_trouble", "pause_text", "share_text", "width_text"]
@@ -62,10 +63,8 @@ class View:
         self.summary: Summary | None = None
         self.stopping: str | None = None
         self.notes: deque[Note] = deque(maxlen=NOTES)
-        self.cancelled = 0
         self.fallback_at: FallbackTriggered | None = None
-        self._skipped_bytes = 0  # in Progress.bytes_done, but not received
-        self._lost_bytes = 0  # of entries that failed: nothing more will come
+        self._counts = Counts()
         self._recent: deque[tuple[float, int]] = deque()  # (t_s, bytes received), the last RATE_WINDOW_S
         self._seconds: deque[float] = deque(
             [0.0], maxlen=MINUTE_S + 1
@@ -74,9 +73,9 @@ class View:
 
     def apply(self, event: Event) -> None:
         """Take the event in."""
+        self._counts.of(event)
         if isinstance(event, EntryFinished):
-            if event.record.status != "done":
-                self._not_downloaded(event.t_s, event.record)
+            self._note_failure(event.t_s, event.record)
         elif isinstance(event, Progress):
             self._measure(event)
             self.progress = event
@@ -101,11 +100,7 @@ class View:
         elif isinstance(event, RunFinished):
             self.summary = event.summary
 
-    def _not_downloaded(self, t_s: float, record: FileRecord) -> None:
-        if record.status == "skipped":
-            self._skipped_bytes += record.bytes
-            return
-        self._lost_bytes += record.size_bytes or 0
+    def _note_failure(self, t_s: float, record: FileRecord) -> None:
         if record.status == "failed":
             self.notes.append(Note(t_s, "failed", record.path, record.error or record.error_kind or "failed"))
 
@@ -136,7 +131,6 @@ class View:
     def _note_straggler(self, event: StragglerCancelled) -> None:
         if event.completed:
             return
-        self.cancelled += 1
         where = "" if event.executor is None else f" on {event.executor}"
         text = f"straggler{where}, cancelled after {event.elapsed_s:.1f}s; trying again"
         self.notes.append(Note(event.t_s, "straggler", event.path, text))
@@ -144,7 +138,7 @@ class View:
     def _measure(self, event: Progress) -> None:
         before = self._recent[-1] if self._recent else (0.0, 0)
         total = event.bytes_done + event.bytes_active + event.bytes_wasted
-        total -= self._skipped_bytes + event.bytes_adopted
+        total -= self._counts.skipped_bytes + event.bytes_adopted  # they were not received
         received = max(before[1], total)  # an entry that waits for its retry is not active
         self._recent.append((event.t_s, received))
         while len(self._recent) > 2 and self._recent[1][0] <= event.t_s - RATE_WINDOW_S:
@@ -163,6 +157,11 @@ class View:
         return self.progress.t_s if self.progress else 0.0
 
     @property
+    def cancelled(self) -> int:
+        """Attempts that were cancelled as stragglers."""
+        return self._counts.cancelled_attempts
+
+    @property
     def settled_files(self) -> int:
         """Entries about which nothing remains to be done."""
         return self.progress.done + self.progress.skipped + self.progress.failed if self.progress else 0
@@ -178,7 +177,7 @@ class View:
         if self.run is None:
             return 0.0
         if self.run.bytes_known and not self.run.sizes_unknown:
-            return min(1.0, (self.bytes_in_hand + self._lost_bytes) / self.run.bytes_known)
+            return min(1.0, (self.bytes_in_hand + self._counts.missing_bytes) / self.run.bytes_known)
         return min(1.0, self.settled_files / self.run.files) if self.run.files else 1.0
 
     @property
@@ -215,7 +214,7 @@ class View:
         if run.sizes_unknown:
             left = run.files - self.settled_files
             return (left * progress.t_s / progress.done, True) if progress.done else None
-        left_bytes = max(0, run.bytes_known - self.bytes_in_hand - self._lost_bytes)
+        left_bytes = max(0, run.bytes_known - self.bytes_in_hand - self._counts.missing_bytes)
         return (left_bytes / self.rate_bps, False) if self.rate_bps > 0 else None
 
 

@@ -395,7 +395,7 @@ class Fetcher:
         return error
 
     def _announce_retry(self, transfer: Transfer, error: SourceError, delay_s: float) -> None:
-        self._monitor.retries += 1
+        self._monitor.announce_retry(transfer.entry.id)
         self._emit(
             RetryScheduled(
                 t_s=self._now(),

@@ -26,7 +26,7 @@ from cfetch.events import (
 )
 from cfetch.manifest.entry import Entry
 from cfetch.records import FileRecord
-from cfetch.report.wasted_bytes import wasted_bytes
+from cfetch.report.counts import Counts
 from cfetch.storage.held_ranges import HeldRanges
 from cfetch.straggler.policy import Check, Policy
 from cfetch.straggler.stall import stalled
@@ -64,15 +64,13 @@ class Monitor:
         self._speeds: dict[int, tuple[int, float, int, float]] = {}  # id -> (n, t, bytes, rate)
         self.active: dict[int, tuple[Attempt, Entry]] = {}
         self.opened: dict[int, HeldRanges] = {}  # of entries that several streams bring
-        self.ended = {"done": 0, "skipped": 0, "failed": 0, "cancelled": 0}
+        self._counts = Counts()
+        self._announced: Counter[int] = Counter()  # retries of entries that have not ended, by entry id
         self._on_life = on_life
         self._on_check = on_check
         self._checked_s = 0.0
         self.slow_until_s = 0.0  # the network or a host is slow, by the policy, at least until then
-        self.bytes_done = 0
-        self.bytes_wasted = 0
         self.bytes_adopted = 0
-        self.retries = 0
 
     @property
     def put_back(self) -> int:
@@ -80,11 +78,13 @@ class Monitor:
         return self._schedule.put_back
 
     def ended_with(self, record: FileRecord) -> None:
-        """Count an entry that has come to its end."""
-        self.ended[record.status] += 1
-        if record.status in ("done", "skipped"):
-            self.bytes_done += record.bytes
-        self.bytes_wasted += wasted_bytes(record)
+        """Count an entry that has come to its end: its record says how many retries were made."""
+        self._counts.add(record)
+        self._announced.pop(record.id, None)
+
+    def announce_retry(self, entry_id: int) -> None:
+        """Count a retry that is about to follow."""
+        self._announced[entry_id] += 1
 
     def attempt_ended(self, attempt: Attempt) -> None:
         """It is not under way any more."""
@@ -189,17 +189,17 @@ class Monitor:
         now_s = self._now()
         active = [self._view(attempt, entry, now_s) for attempt, entry in self.active.values()]
         self._speeds = {id_: speed for id_, speed in self._speeds.items() if id_ in self.active}
-        policy = self._policy
+        policy, counts = self._policy, self._counts
         self._emit(
             Progress(
                 t_s=now_s,
-                done=self.ended["done"],
-                skipped=self.ended["skipped"],
-                failed=self.ended["failed"],
-                retries=self.retries,
-                bytes_done=self.bytes_done,
+                done=counts.done,
+                skipped=counts.skipped,
+                failed=counts.failed,
+                retries=counts.retries + self._announced.total(),
+                bytes_done=counts.in_place_bytes,
                 bytes_active=self._bytes_active(),
-                bytes_wasted=self.bytes_wasted,
+                bytes_wasted=counts.wasted_bytes,
                 bytes_adopted=self.bytes_adopted,
                 active=active,
                 waiting=self._schedule.waiting,

@@ -32,6 +32,7 @@ from cfetch.hub.messages import (
 )
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.urls import host_of
+from cfetch.report.counts import Counts
 from cfetch.straggler.merged import Sample
 from cfetch.straggler.metrics import MIN_ELAPSED_S
 
@@ -71,7 +72,8 @@ class HubLine:
         self._lapse: asyncio.TimerHandle | None = None
         self._say: Callable[[Beat], None] | None = None
         self._progress: Progress | None = None
-        self._files = self._bytes = self._finished = 0
+        self._counts = Counts()
+        self._finished = 0  # entries since the last beat, sampled or not
         self._samples: list[Sample] = []
 
     @property
@@ -84,9 +86,8 @@ class HubLine:
         if isinstance(event, Progress):
             self._progress = event
         elif isinstance(event, EntryFinished):
-            self._files += event.record.status != "cancelled"
+            self._counts.add(event.record)
             if event.record.status == "done":
-                self._bytes += event.record.bytes
                 self._add_sample(event)
 
     def begin(self, pool: Pool) -> None:
@@ -197,8 +198,8 @@ class HubLine:
             active=by_risk(active)[: self._shown],
             under_way=len(active),
             active_bytes=sum(one.bytes for one in active),
-            files=self._files,
-            size_bytes=self._bytes,
+            files=self._counts.settled,
+            size_bytes=self._counts.done_bytes,
             demands={host: demand for host, demand in demands.items() if any(demand)},
             samples=samples,
             finished=finished,

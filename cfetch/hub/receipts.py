@@ -159,7 +159,7 @@ class Account:
             if not isinstance(event, EntryFinished):
                 yield event
             elif event.record.id not in self:
-                if event.record.status in ("done", "skipped"):
+                if event.record.is_in_place:
                     held.pop(event.record.id, None)
                     self.add(event.record.id)
                     yield event

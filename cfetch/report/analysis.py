@@ -7,12 +7,13 @@ import heapq
 import math
 from array import array
 from collections.abc import Iterable
-from typing import TypeVar, get_args
+from typing import TypeVar
 
 import msgspec
 import numpy as np
 
-from cfetch.records import FileRecord, Status
+from cfetch.records import FileRecord
+from cfetch.report.counts import Counts
 from cfetch.report.document import (
     Bin,
     FailureKind,
@@ -24,10 +25,9 @@ from cfetch.report.document import (
     RunLine,
 )
 from cfetch.report.metrics import Run, RunHeader
-from cfetch.report.slow_files import mitigations, retries, slow_file
-from cfetch.report.wasted_bytes import received_bytes, wasted_bytes
+from cfetch.report.slow_files import mitigations, slow_file
 
-__all__ = ["RunCount", "analyse"]
+__all__ = ["analyse", "run_line"]
 
 T = TypeVar("T")
 
@@ -42,61 +42,36 @@ def analyse(runs: Iterable[Run]) -> Report:
     gathering = _Gathering()
     lines = []
     for run in runs:
-        line = RunCount()
+        counts = Counts()
         for record in run.files:
-            line.add(record)
+            counts.add(record)
             gathering.add(record)
-        lines.append(line.line(str(run.source), run.header))
+        lines.append(run_line(str(run.source), run.header, counts))
     return gathering.report(lines)
 
 
-class RunCount(msgspec.Struct):
-    """What the records of one run, or of a part of it, come to."""
-
-    status: dict[str, int] = msgspec.field(default_factory=lambda: dict.fromkeys(get_args(Status), 0))
-    bytes: int = 0
-    wasted: int = 0
-    retries: int = 0
-    stragglers: int = 0
-    elapsed_s: float = 0.0
-
-    def add(self, record: FileRecord) -> None:
-        """Count one more record."""
-        self.status[record.status] += 1
-        self.bytes += received_bytes(record)
-        self.wasted += wasted_bytes(record)
-        self.retries += retries(record)
-        self.stragglers += record.stragglers
-        self.elapsed_s = max(self.elapsed_s, record.end_s)
-
-    def include(self, other: "RunCount") -> None:
-        """Count all that ``other``, a part of the same run, has counted."""
-        self.status = {status: files + other.status[status] for status, files in self.status.items()}
-        self.bytes += other.bytes
-        self.wasted += other.wasted
-        self.retries += other.retries
-        self.stragglers += other.stragglers
-        self.elapsed_s = max(self.elapsed_s, other.elapsed_s)
-
-    def line(self, source: str, header: RunHeader) -> RunLine:
-        """The headline of the whole run."""
-        return RunLine(
-            source=source,
-            instant=header.instant,
-            wall_start=header.wall_start,
-            version=header.version,
-            host=header.host,
-            concurrency=header.concurrency,
-            planned=header.files,
-            complete=sum(self.status.values()) >= header.files,
-            **self.status,
-            bytes=self.bytes,
-            wasted=self.wasted,
-            retries=self.retries,
-            stragglers=self.stragglers,
-            elapsed_s=self.elapsed_s,
-            rate_bps=self.bytes / self.elapsed_s if self.elapsed_s > 0 else 0.0,
-        )
+def run_line(source: str, header: RunHeader, counts: Counts) -> RunLine:
+    """The headline of one run."""
+    return RunLine(
+        source=source,
+        instant=header.instant,
+        wall_start=header.wall_start,
+        version=header.version,
+        host=header.host,
+        concurrency=header.concurrency,
+        planned=header.files,
+        complete=counts.ended >= header.files,
+        done=counts.done,
+        skipped=counts.skipped,
+        failed=counts.failed,
+        cancelled=counts.cancelled,
+        bytes=counts.fetched_bytes,
+        wasted=counts.wasted_bytes,
+        retries=counts.retries,
+        stragglers=counts.stragglers,
+        elapsed_s=counts.end_s,
+        rate_bps=counts.fetched_bytes / counts.end_s if counts.end_s > 0 else 0.0,
+    )
 
 
 class _Host:

@@ -4,7 +4,7 @@ from cfetch.records import FileRecord
 from cfetch.report.document import Mitigation, SlowFile
 from cfetch.report.saved_time import verdicts
 
-__all__ = ["mitigations", "retries", "slow_file"]
+__all__ = ["mitigations", "slow_file"]
 
 
 def slow_file(record: FileRecord) -> SlowFile:
@@ -46,17 +46,6 @@ _REASONS = (
     ("expired", "link expired"),
     ("error", "error"),
 )
-
-
-def retries(record: FileRecord) -> int:
-    """Attempts that followed a failed one; a cancelled straggler's is none, nor is a second stream."""
-    if len(record.attempts) < 2:  # nearly every entry
-        return 0
-    own = [one for one in record.attempts if not one.helper]
-    return sum(one.outcome in _FAILED for one in own[:-1])
-
-
-_FAILED = {"stalled", "error", "expired"}
 
 
 def mitigations(record: FileRecord) -> list[Mitigation]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from cfetch.errors import CfetchError, Interrupted
 from cfetch.events import (
@@ -16,15 +17,13 @@ from cfetch.events import (
     Event,
     FallbackTriggered,
     Progress,
-    RetryScheduled,
     RunStarted,
-    StragglerCancelled,
     VolumePaused,
 )
 from cfetch.records import FileRecord, Summary
-from cfetch.report.wasted_bytes import received_bytes, wasted_bytes
+from cfetch.report.counts import Counts
 
-__all__ = ["MAX_FAILURES", "Tally", "exit_code", "status"]
+__all__ = ["MAX_FAILURES", "Tally", "exit_code", "status", "summary_of"]
 
 MAX_FAILURES = 1000  # a summary is read whole by scripts; the metrics file has every failure
 
@@ -62,7 +61,7 @@ class _Volume:
     batches: int = 0
     out_of_use: str | None = None
 
-    def told(self, volume: str) -> Summary.Volume:
+    def line(self, volume: str) -> Summary.Volume:
         return Summary.Volume(
             volume=volume,
             files=self.files,
@@ -72,21 +71,49 @@ class _Volume:
         )
 
 
+def summary_of(
+    counts: Counts,
+    *,
+    instant: str,
+    status: RunStatus,
+    exit_code: int,
+    total: int,
+    total_bytes: int,
+    elapsed_s: float,
+    fallback: Summary.Fallback,
+    failures: list[Summary.Failure],
+    metrics: str | None,
+) -> Summary:
+    """The document for ``--json``. ``total`` entries of ``total_bytes``, as far as sizes are known."""
+    return Summary(
+        instant=instant,
+        status=status,
+        exit_code=exit_code,
+        files=Summary.Files(total=total, done=counts.done, skipped=counts.skipped, failed=counts.failed),
+        bytes=Summary.Bytes(total=total_bytes, fetched=counts.fetched_bytes, wasted=counts.wasted_bytes),
+        elapsed_s=elapsed_s,
+        rate_bps=counts.fetched_bytes / elapsed_s if elapsed_s > 0 else 0.0,
+        retries=counts.retries,
+        stragglers=Summary.Stragglers(
+            detected=counts.stragglers,
+            cancelled=counts.cancelled_attempts,
+            saved_s=round(counts.saved_s, 3),
+            wasted_bytes=counts.mitigation_wasted_bytes,
+        ),
+        fallback=fallback,
+        failures=failures,
+        metrics=metrics,
+    )
+
+
 class Tally:
     """A listener that counts; ``summary`` may be asked at any time."""
 
     def __init__(self) -> None:
+        self.counts = Counts()
         self._instant = ""
         self._files = 0
         self._bytes_known = 0
-        self._by_status = {"done": 0, "skipped": 0, "failed": 0, "cancelled": 0}
-        self._fetched = 0
-        self._wasted = 0
-        self._retries = 0
-        self._detected = 0
-        self._cancelled = 0
-        self._saved_s = 0.0
-        self._wasted_by_cancels = 0
         self._triggered = False
         self._sequential = False
         self._restored = False
@@ -95,15 +122,12 @@ class Tally:
 
     def __call__(self, event: Event) -> None:
         """Count the event."""
+        self.counts.of(event)
         if isinstance(event, EntryFinished):
-            self._entry(event.record)
+            self._note_entry(event.record)
         elif isinstance(event, Progress):
             self._restored = self._triggered and (self._restored or self._sequential) and not event.sequential
             self._sequential = event.sequential
-        elif isinstance(event, RetryScheduled):
-            self._retries += 1
-        elif isinstance(event, StragglerCancelled):
-            self._cancelled += not event.completed
         elif isinstance(event, FallbackTriggered):
             self._triggered, self._sequential, self._restored = True, True, False
         elif isinstance(event, RunStarted):
@@ -115,17 +139,10 @@ class Tally:
         elif isinstance(event, VolumePaused) and event.volume in self._volumes:
             self._volumes[event.volume].out_of_use = event.reason
 
-    def _entry(self, record: FileRecord) -> None:
-        self._by_status[record.status] += 1
-        self._fetched += received_bytes(record)
-        self._wasted += wasted_bytes(record)
-        self._detected += record.stragglers
-        if record.status in ("done", "skipped") and record.volume in self._volumes:
+    def _note_entry(self, record: FileRecord) -> None:
+        if record.is_in_place and record.volume in self._volumes:
             self._volumes[record.volume].files += 1
             self._volumes[record.volume].bytes += record.bytes
-        if len(record.attempts) > 1:
-            self._saved_s += sum(attempt.saved_s or 0.0 for attempt in record.attempts)
-            self._wasted_by_cancels += sum(attempt.wasted_bytes or 0 for attempt in record.attempts)
         if record.status == "failed" and len(self._failures) < MAX_FAILURES:
             self._failures.append(
                 Summary.Failure(
@@ -139,33 +156,24 @@ class Tally:
     @property
     def unfinished(self) -> int:
         """Entries that are not in place."""
-        return self._files - self._by_status["done"] - self._by_status["skipped"]
+        return self._files - self.counts.in_place
 
     def summary(
         self, elapsed_s: float, *, error: BaseException | None = None, metrics: str | None = None
     ) -> Summary:
         """The document for ``--json``. ``error`` is what ended the run early, ``metrics`` the file's path."""
-        done, skipped = self._by_status["done"], self._by_status["skipped"]
         unfinished = self.unfinished
-        return Summary(
+        summary = summary_of(
+            self.counts,
             instant=self._instant,
-            status=status(done + skipped, unfinished, error),
+            status=status(self.counts.in_place, unfinished, error),
             exit_code=exit_code(unfinished, error),
-            files=Summary.Files(
-                total=self._files, done=done, skipped=skipped, failed=self._by_status["failed"]
-            ),
-            bytes=Summary.Bytes(total=self._bytes_known, fetched=self._fetched, wasted=self._wasted),
+            total=self._files,
+            total_bytes=self._bytes_known,
             elapsed_s=elapsed_s,
-            rate_bps=self._fetched / elapsed_s if elapsed_s > 0 else 0.0,
-            retries=self._retries,
-            stragglers=Summary.Stragglers(
-                detected=self._detected,
-                cancelled=self._cancelled,
-                saved_s=round(self._saved_s, 3),
-                wasted_bytes=self._wasted_by_cancels,
-            ),
             fallback=Summary.Fallback(triggered=self._triggered, restored=self._restored),
             failures=list(self._failures),
             metrics=metrics,
-            volumes=[one.told(volume) for volume, one in self._volumes.items()] or UNSET,
         )
+        volumes = [volume.line(name) for name, volume in self._volumes.items()]
+        return replace(summary, volumes=volumes or UNSET)

@@ -23,16 +23,13 @@ from cfetch.config.settings import Settings
 from cfetch.errors import CfetchError, LocalFault
 from cfetch.events import (
     EntryFinished,
-    Event,
-    ExecutorSlow,
     Listener,
-    Progress,
     RunFinished,
     RunNoted,
     RunStopping,
     fan_out,
 )
-from cfetch.hub.book import NOBODY, Book, Seen
+from cfetch.hub.book import NOBODY, Book
 from cfetch.hub.receipts import STOP_NAME, Account, Living, Receipts
 from cfetch.hub.server import Hub, open_hub
 from cfetch.manifest.plan import Plan
@@ -40,11 +37,11 @@ from cfetch.records import FileRecord, Summary
 from cfetch.report.metrics import MetricsFile
 from cfetch.report.summary import Tally
 from cfetch.report.tracing import tracing_listener
-from cfetch.report.wasted_bytes import wasted_bytes
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.local_run import Guard, noted_signals, started
 from cfetch.secret import printable
 from cfetch.spark.job import SETTINGS, call_off, driver_at, own_words, slots_of, start_job, unlike
+from cfetch.spark.live_view import LiveView
 from cfetch.spark.orphans import Orphans
 from cfetch.spark.prepare.prepared import PreparedPlan
 from cfetch.spark.session import spark_session
@@ -100,13 +97,8 @@ class ClusterRun:
         self._account = Account()
         self._living: Living | None = None
         self._hub: Hub | None = None
-        self._slow: set[str] = set()
         self._start_s = 0.0
-        self._ended = {"done": 0, "skipped": 0, "failed": 0, "cancelled": 0}
-        self._bytes_done = 0
-        self._bytes_wasted = 0
-        self._retries = 0
-        self._stragglers = 0
+        self._view: LiveView | None = None
 
     def lose(self, why: str) -> None:  # noqa: ARG002 - the guard says it again when it is asked
         """The guard has lost the plan: stop. From any thread, at any time."""
@@ -120,8 +112,8 @@ class ClusterRun:
             LocalFault: the state cannot be written.
         """
         tally = Tally()
-        told = fan_out(*(one for one in (tally, metrics, tracing_listener(), listener) if one is not None))
-        tell = self._counting(told)
+        tell = fan_out(*(one for one in (tally, metrics, tracing_listener(), listener) if one is not None))
+        self._view = LiveView(len(self._plan), tally.counts, self._account, self._now, tell)
         try:
             master = self._settings.spark_master
             noted = partial(
@@ -252,7 +244,9 @@ class ClusterRun:
             began_s = self._now()
             self._read(receipts, epoch, tell)
             orphans.look()
-            self._show(tell)
+            if self._view is not None:
+                seen = self._hub.look() if self._hub is not None else NOBODY
+                self._view.show(seen, self._living.look() if self._living is not None else [])
             if stop_s is None and (self._ended_by or self._lost.is_set()):
                 reason = "closing what is under way on all executors; once more to leave at once"
                 tell(RunStopping(t_s=self._now(), reason=reason))
@@ -290,7 +284,7 @@ class ClusterRun:
                 if not isinstance(event, EntryFinished):
                     continue
                 record = event.record
-                is_new = record.status in ("done", "skipped") and record.id not in self._account
+                is_new = record.is_in_place and record.id not in self._account
                 if is_new and self._stands(record):
                     self._account.add(record.id)
                     now_s = self._now()
@@ -311,50 +305,6 @@ class ClusterRun:
         for receipt in receipts.new(lambda name: name.startswith(kinds)):
             for event in self._account.news(receipt):
                 tell(event)
-
-    def _counting(self, tell: Listener) -> Listener:
-        def count(event: Event) -> None:
-            if isinstance(event, EntryFinished):
-                self._ended[event.record.status] += 1
-                self._stragglers += event.record.stragglers
-                self._bytes_wasted += wasted_bytes(event.record)
-                if event.record.status in ("done", "skipped"):
-                    self._bytes_done += event.record.bytes
-                self._retries += max(0, len(event.record.attempts) - 1)
-            tell(event)
-
-        return count
-
-    def _show(self, tell: Listener) -> None:
-        seen = self._hub.look() if self._hub is not None else NOBODY
-        for one in seen.executors:
-            if one.share is not None and one.name not in self._slow:
-                self._slow.add(one.name)
-                tell(ExecutorSlow(t_s=self._now(), executor=one.name, share=one.share))
-        tell(self._progress(seen))
-
-    def _progress(self, seen: Seen) -> Progress:
-        living = self._living.look() if self._living is not None else []
-        unheard = [one for live in living if live.task not in seen.tasks for one in live.active]
-        under_way = {one.id: one for one in (*seen.active, *unheard)}  # one of two copies is enough
-        active = [one for one in under_way.values() if one.id not in self._account]
-        return Progress(
-            t_s=self._now(),
-            done=self._ended["done"],
-            skipped=self._ended["skipped"],
-            failed=self._ended["failed"],
-            retries=self._retries,
-            bytes_done=self._bytes_done,
-            bytes_active=sum(one.bytes for one in active) + seen.unshown_bytes,
-            bytes_wasted=self._bytes_wasted,
-            active=active,
-            waiting=max(0, len(self._plan) - sum(self._ended.values()) - len(active) - seen.unshown),
-            baseline=seen.baseline,
-            stragglers=self._stragglers,
-            sequential=False,
-            executors=seen.executors,
-            unshown=seen.unshown,
-        )
 
     def _now(self) -> float:
         return self._clock.monotonic() - self._start_s

@@ -24,7 +24,7 @@ from cfetch.clock import SystemClock
 from cfetch.config.settings import Settings
 from cfetch.engine.pool import Pool
 from cfetch.errors import LocalFault
-from cfetch.events import EntryFinished, Event, Progress, StragglerCancelled, fan_out
+from cfetch.events import Event, Progress, StragglerCancelled, fan_out
 from cfetch.hub.client import HubLine, leased_hosts
 from cfetch.hub.messages import Beat, HubAt
 from cfetch.hub.receipts import (
@@ -41,6 +41,7 @@ from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.urls import host_of
+from cfetch.report.counts import Counts
 from cfetch.run.fresh_links import ManifestRef, Renewal, StatementApi
 from cfetch.spark.prepare.parts import Parts
 from cfetch.spark.work_file import Batch
@@ -176,16 +177,15 @@ class _Telling:
         self._in_parts = 0
         self._beats = 0
         self._progress: Progress | None = None
-        self._ended = {"done": 0, "skipped": 0, "failed": 0, "cancelled": 0}
+        self._counts = Counts()
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, StragglerCancelled):
             event = msgspec.structs.replace(event, executor=self._copy.executor or None)
         if isinstance(event, TOLD):
             self._events.append(event)
-        if isinstance(event, EntryFinished):
-            self._ended[event.record.status] += 1
-        elif isinstance(event, Progress):
+        self._counts.of(event)
+        if isinstance(event, Progress):
             self._progress = event
 
     def is_over(self) -> bool:
@@ -216,7 +216,7 @@ class _Telling:
 
     def leave(self, entries: int, fault: LocalFault | None) -> None:
         """The last one. Raises LocalFault."""
-        whole = fault is None and sum(self._ended.values()) - self._ended["cancelled"] == entries
+        whole = fault is None and self._counts.settled == entries
         if whole and leave_receipt(self._directory, self._receipt(None, 0)):
             for name in self._parts:
                 with suppress(OSError):
@@ -244,8 +244,8 @@ class _Telling:
     def done(self) -> Done:
         return Done(
             batch=self._copy.batch,
-            files=sum(self._ended.values()) - self._ended["cancelled"],
-            failed=self._ended["failed"],
+            files=self._counts.settled,
+            failed=self._counts.failed,
         )
 
 

@@ -51,6 +51,18 @@ def record(id_=0, size=100, *attempts, status="done", bytes_=None, **more):
     return FileRecord(**{**fields, **more})
 
 
+def segments(*outcomes):
+    """A file that was brought by several segments at once, the first by the entry's own attempt."""
+    return record(
+        0,
+        90,
+        *(
+            attempt(n, from_byte=30 * (n - 1), size=30, to_byte=30 * n, helper=n > 1, outcome=outcome)
+            for n, outcome in enumerate(outcomes, 1)
+        ),
+    )
+
+
 def finished(*records):
     """EntryFinished events, each at its record's end."""
     return [ev.EntryFinished(t_s=one.end_s, record=one) for one in records]

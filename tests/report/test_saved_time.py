@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from cfetch.report.counts import retries
 from cfetch.report.saved_time import judged, verdicts
-from cfetch.report.slow_files import retries
 from cfetch.report.wasted_bytes import wasted_by_attempt, wasted_bytes
 from tests.report.records import attempt, record
 

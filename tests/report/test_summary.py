@@ -101,9 +101,15 @@ def test_entries_that_never_ended_count_as_unfinished():
 
 
 def test_mitigation_counters():
-    """Stragglers come from the records, the rest from events; a race of older versions is none."""
+    """Cancelled stragglers come from events, the rest from the records; a race of older versions is none."""
     raced = record(1, 100, attempt(1, outcome="lost", size=40), attempt(2))
-    slow = record(0, 100, attempt(1, outcome="straggler", size=30), attempt(2, from_byte=30, size=70))
+    slow = record(
+        0,
+        100,
+        attempt(1, outcome="error", size=0),
+        attempt(2, outcome="straggler", size=30),
+        attempt(3, from_byte=30, size=70),
+    )
     summary = tally(
         started(2), retry(), cancelled(), cancelled(completed=True), *finished(slow, raced)
     ).summary(1.0)

@@ -21,6 +21,7 @@ from cfetch.config.settings import KINDS, Settings
 from cfetch.engine.pool import Pool
 from cfetch.errors import UsageError
 from cfetch.events import EntryFinished, Event
+from cfetch.report.counts import Counts
 from cfetch.report.simulation_document import Played
 from cfetch.storage.volume import Volume
 from cfetch.straggler.policy import policy_of
@@ -67,26 +68,20 @@ def settings_of(scenario: Scenario, policy: str) -> Settings:
     return Settings(concurrency=scenario.concurrency, **options)
 
 
-class _Tally:
-    """Counts events, and keeps how long each file took."""
+class _Events:
+    """Events by kind, what the files came to, and how long each took."""
 
     def __init__(self) -> None:
         self.kinds: Counter[str] = Counter()
-        self.statuses: Counter[str] = Counter()
+        self.counts = Counts()
         self.took_s = array("d")
-        self.done_bytes = 0
-        self.makespan_s = 0.0
 
-    def hear(self, event: Event) -> None:
-        """One more."""
+    def note(self, event: Event) -> None:
+        """Take an event in."""
         self.kinds[type(event).__name__] += 1
-        if isinstance(event, EntryFinished):
-            record = event.record
-            self.statuses[record.status] += 1
-            self.makespan_s = max(self.makespan_s, record.end_s)
-            if record.status == "done":
-                self.took_s.append(record.end_s - record.start_s)
-                self.done_bytes += record.bytes
+        self.counts.of(event)
+        if isinstance(event, EntryFinished) and event.record.status == "done":
+            self.took_s.append(event.record.end_s - event.record.start_s)
 
 
 async def _play(scenario: Scenario, policy: str) -> Played:
@@ -94,7 +89,7 @@ async def _play(scenario: Scenario, policy: str) -> Played:
     transport = SimTransport(network, scenario.seed, plan.sizes, plan.faults)
     volumes = [SimVolume(f"volume {n}", rate) for n, rate in enumerate(scenario.volumes_bps or (inf,))]
     as_ports: list[Volume] = [*volumes]
-    clock, tally = VirtualClock(), _Tally()
+    clock, events = VirtualClock(), _Events()
     inner = (
         Oracle(network, transport)
         if policy == "oracle"
@@ -114,32 +109,32 @@ async def _play(scenario: Scenario, policy: str) -> Played:
         instant="simulated",
         clock=clock,
         jitter=random.Random(scenario.seed).random,  # noqa: S311 - reproducible, not secret
-        emit=tally.hear,
+        emit=events.note,
         policy=judge,
     )
     late = asyncio.get_running_loop().call_later(LONGEST_S, pool.stop, "the simulated run takes for ever")
     await pool.run()
     late.cancel()
-    p50, p95, p99, longest = np.percentile(tally.took_s or [0.0], (50, 95, 99, 100)).tolist()
+    p50, p95, p99, longest = np.percentile(events.took_s or [0.0], (50, 95, 99, 100)).tolist()
     return Played(
         scenario=scenario.name,
         policy=policy,
         seed=scenario.seed,
-        makespan_s=round(tally.makespan_s, 6),
+        makespan_s=round(events.counts.end_s, 6),
         files=len(plan),
         size_bytes=scenario.size_bytes,
-        done=tally.statuses["done"],
-        failed=len(plan) - tally.statuses["done"],
+        done=events.counts.done,
+        failed=len(plan) - events.counts.done,
         mitigations=counted.mitigations,
         false_alarms=counted.false_alarms,
         requests=transport.requests,
         connections=transport.connections,
         sent_bytes=transport.sent_bytes,
-        twice_bytes=transport.sent_bytes - tally.done_bytes,
+        twice_bytes=transport.sent_bytes - events.counts.done_bytes,
         p50_s=round(p50, 6),
         p95_s=round(p95, 6),
         p99_s=round(p99, 6),
         max_s=round(longest, 6),
-        events=dict(sorted(tally.kinds.items())),
+        events=dict(sorted(events.kinds.items())),
         volumes=[volume.done_bytes for volume in volumes],
     )

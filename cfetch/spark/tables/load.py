@@ -19,6 +19,7 @@ from uuid import uuid4
 import msgspec
 
 from cfetch.errors import LocalFault, UsageError
+from cfetch.report.analysis import run_line
 from cfetch.secret import printable
 from cfetch.spark.tables.chunks import CHUNK_BYTES, chunks_of, started
 from cfetch.spark.tables.store import Store
@@ -228,7 +229,7 @@ class _Copy(NamedTuple):
     segment: Segment
 
     def records(self) -> int:
-        return sum(self.segment.count.status.values())
+        return self.segment.counts.ended
 
 
 class _Found:
@@ -243,7 +244,7 @@ class _Found:
             for segment in one.segments:
                 known = copies.setdefault(segment.load, _Copy(source, segment)).segment
                 if known is not segment:
-                    known.count.include(segment.count)
+                    known.counts.include(segment.counts)
                     known.attempts += segment.attempts
                     known.rejected += segment.rejected
         self.rejected_total = sum(one.rejected_total for one in told)
@@ -295,13 +296,13 @@ def _commit(store: Store, to: Path, found: _Found) -> Loaded:
 
 
 def _run_row(copy: _Copy, now: datetime) -> dict[str, object]:
-    header, count = copy.segment.header, copy.segment.count
-    line = msgspec.structs.asdict(count.line(str(copy.source), header))
+    header, counts = copy.segment.header, copy.segment.counts
+    line = msgspec.structs.asdict(run_line(str(copy.source), header, counts))
     row = line | {
         "wall_start": started(header),
         "load": copy.segment.load,
-        "wasted_bytes": min(count.wasted, _MOST),
-        "bytes": min(count.bytes, _MOST),
+        "wasted_bytes": min(counts.wasted_bytes, _MOST),
+        "bytes": min(counts.fetched_bytes, _MOST),
         "destination": header.destination,
         "settings": msgspec.json.encode(header.settings).decode(),
         "bytes_known": header.bytes_known,

@@ -15,9 +15,8 @@ from typing import Any, BinaryIO, Self
 import msgspec
 
 from cfetch.records import FileRecord
-from cfetch.report.analysis import RunCount
+from cfetch.report.counts import Counts, retries
 from cfetch.report.metrics import RunHeader
-from cfetch.report.slow_files import retries
 from cfetch.report.wasted_bytes import received_bytes, wasted_by_attempt, wasted_bytes
 from cfetch.secret import printable
 from cfetch.spark.tables.chunks import Chunk, lines_of, started
@@ -52,7 +51,7 @@ class Segment(msgspec.Struct):
     load: str
     header: RunHeader
     line: int
-    count: RunCount = msgspec.field(default_factory=RunCount)
+    counts: Counts = msgspec.field(default_factory=Counts)
     attempts: int = 0
     rejected: int = 0
 
@@ -169,7 +168,7 @@ class _Rows:
             if batch.num_rows:
                 self._writer(table).write_batch(batch)
         for _, record in waiting:
-            self.segment.count.add(record)
+            self.segment.counts.add(record)
         self.segment.attempts += batches["attempts"].num_rows
 
     def _writer(self, table: str) -> Any:  # noqa: ANN401 - pyarrow is not typed

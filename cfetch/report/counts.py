@@ -1,0 +1,109 @@
+"""What the entries of a run have come to: the one tally of the house, of records and of events.
+
+What follows from a record is counted when its entry has ended, and only then. So the live view, the summary,
+the report of a metrics file and the tables agree, whatever machine brought the entry. Pure.
+"""
+
+from typing import Self
+
+import msgspec
+
+from cfetch.events import EntryFinished, Event, StragglerCancelled
+from cfetch.records import FileRecord
+from cfetch.report.wasted_bytes import received_bytes, wasted_bytes
+
+__all__ = ["Counts", "retries"]
+
+
+class Counts(msgspec.Struct):
+    """Entries by status, and what they took.
+
+    ``done_bytes`` and ``skipped_bytes`` are in place; ``missing_bytes`` sums the stated sizes of entries that
+    failed or were cancelled. ``cancelled_attempts`` are stragglers that ended before their last byte;
+    ``saved_s`` and ``mitigation_wasted_bytes`` sum the verdicts on them. ``end_s``: the last end.
+    """
+
+    done: int = 0
+    skipped: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    done_bytes: int = 0
+    skipped_bytes: int = 0
+    missing_bytes: int = 0
+    fetched_bytes: int = 0
+    wasted_bytes: int = 0
+    retries: int = 0
+    stragglers: int = 0
+    cancelled_attempts: int = 0
+    saved_s: float = 0.0
+    mitigation_wasted_bytes: int = 0
+    end_s: float = 0.0
+
+    def of(self, event: Event) -> None:
+        """Count an event; a listener."""
+        if isinstance(event, EntryFinished):
+            self.add(event.record)
+        elif isinstance(event, StragglerCancelled):
+            self.cancelled_attempts += not event.completed
+
+    def add(self, record: FileRecord) -> None:
+        """Count an entry that has come to its end."""
+        if record.status == "done":
+            self.done += 1
+            self.done_bytes += record.bytes
+        elif record.status == "skipped":
+            self.skipped += 1
+            self.skipped_bytes += record.bytes
+        else:
+            self.failed += record.status == "failed"
+            self.cancelled += record.status == "cancelled"
+            self.missing_bytes += record.size_bytes or 0
+        self.fetched_bytes += received_bytes(record)
+        self.wasted_bytes += wasted_bytes(record)
+        self.stragglers += record.stragglers
+        self.end_s = max(self.end_s, record.end_s)
+        if len(record.attempts) > 1:  # few entries have more than one
+            self.retries += retries(record)
+            self.saved_s += sum(attempt.saved_s or 0.0 for attempt in record.attempts)
+            self.mitigation_wasted_bytes += sum(attempt.wasted_bytes or 0 for attempt in record.attempts)
+
+    def include(self, other: Self) -> None:
+        """Count all that ``other``, a part of the same run, has counted."""
+        end_s = max(self.end_s, other.end_s)
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.end_s = end_s
+
+    @property
+    def in_place(self) -> int:
+        """Entries whose file stands under its name."""
+        return self.done + self.skipped
+
+    @property
+    def in_place_bytes(self) -> int:
+        """Bytes of the files that stand under their names."""
+        return self.done_bytes + self.skipped_bytes
+
+    @property
+    def settled(self) -> int:
+        """Entries about which nothing remains to be done."""
+        return self.in_place + self.failed
+
+    @property
+    def ended(self) -> int:
+        """Entries that have come to an end, those included that a later run has to bring."""
+        return self.settled + self.cancelled
+
+
+def retries(record: FileRecord) -> int:
+    """Further attempts at the entry after a failed one.
+
+    An attempt that follows a cancelled straggler is none, nor is one for a further segment of the entry.
+    """
+    if len(record.attempts) < 2:
+        return 0
+    own = [attempt for attempt in record.attempts if not attempt.helper]
+    return sum(attempt.outcome in _FAILED for attempt in own[:-1])
+
+
+_FAILED = {"stalled", "error", "expired"}

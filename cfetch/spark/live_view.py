@@ -1,0 +1,55 @@
+"""What the tasks of a job do now, as far as the driver hears it: shown as if it happened on one machine."""
+
+from collections.abc import Callable, Sequence
+
+from cfetch.events import ExecutorSlow, Listener, Progress
+from cfetch.hub.book import Seen
+from cfetch.hub.receipts import Account, Live
+from cfetch.report.counts import Counts
+
+__all__ = ["LiveView"]
+
+
+class LiveView:
+    """``files`` are the plan's, ``counts`` the run's, and ``account`` knows the entries that have ended."""
+
+    def __init__(
+        self, files: int, counts: Counts, account: Account, now_s: Callable[[], float], emit: Listener
+    ) -> None:
+        self._files = files
+        self._counts = counts
+        self._account = account
+        self._now_s = now_s
+        self._emit = emit
+        self._slow: set[str] = set()
+
+    def show(self, seen: Seen, living: Sequence[Live]) -> None:
+        """Emit the run's numbers, by what the hub has ``seen`` and by the live files of other tasks."""
+        for executor in seen.executors:
+            if executor.share is not None and executor.name not in self._slow:
+                self._slow.add(executor.name)
+                self._emit(ExecutorSlow(t_s=self._now_s(), executor=executor.name, share=executor.share))
+        self._emit(self._progress(seen, living))
+
+    def _progress(self, seen: Seen, living: Sequence[Live]) -> Progress:
+        counts = self._counts
+        unheard = [attempt for live in living if live.task not in seen.tasks for attempt in live.active]
+        under_way = {attempt.id: attempt for attempt in (*seen.active, *unheard)}  # one of two copies will do
+        active = [attempt for attempt in under_way.values() if attempt.id not in self._account]
+        return Progress(
+            t_s=self._now_s(),
+            done=counts.done,
+            skipped=counts.skipped,
+            failed=counts.failed,
+            retries=counts.retries,
+            bytes_done=counts.in_place_bytes,
+            bytes_active=sum(attempt.bytes for attempt in active) + seen.unshown_bytes,
+            bytes_wasted=counts.wasted_bytes,
+            active=active,
+            waiting=max(0, self._files - counts.ended - len(active) - seen.unshown),
+            baseline=seen.baseline,
+            stragglers=counts.stragglers,
+            sequential=False,
+            executors=seen.executors,
+            unshown=seen.unshown,
+        )

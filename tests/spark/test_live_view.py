@@ -1,0 +1,71 @@
+"""What the driver shows of its tasks, by what it hears of them."""
+
+import pytest
+
+from cfetch.events import Event, ExecutorSlow, ExecutorView, Progress
+from cfetch.hub.book import NOBODY
+from cfetch.hub.receipts import Account, Live
+from cfetch.report.summary import Tally
+from cfetch.spark.live_view import LiveView
+from tests.report.records import active, attempt, finished, record, segments, started
+
+
+@pytest.fixture
+def shown():
+    """What is emitted, and a way to show a run of ``files`` in which ``records`` have ended."""
+    events: list[Event] = []
+
+    def show(files, *records, seen=NOBODY, living=()):
+        tally, account = Tally(), Account()
+        for event in (started(files), *finished(*records)):
+            tally(event)
+        for one in records:
+            account.add(one.id)
+        LiveView(files, tally.counts, account, lambda: 7.0, events.append).show(seen, living)
+        (live,) = [event for event in events if isinstance(event, Progress)]
+        return live, tally.summary(7.0)
+
+    return show
+
+
+def test_the_live_view_and_the_summary_agree(shown):
+    """On files, bytes and retries, of which a file has none that segments brought without an error."""
+    again = record(1, 100, attempt(size=40, outcome="error"), attempt(2))
+    live, summary = shown(3, segments("done", "done", "done"), again, record(2, 50, status="skipped"))
+    assert (live.retries, summary.retries) == (1, 1)
+    assert (live.bytes_wasted, summary.bytes.wasted) == (40, 40)
+    assert (live.done, live.skipped, live.failed) == (2, 1, 0)
+    assert (summary.files.done, summary.files.skipped, summary.files.failed) == (2, 1, 0)
+    assert (live.t_s, live.bytes_done, live.waiting) == (7.0, 240, 0)
+
+
+def test_segments_are_no_retries(shown):
+    """However many a file has: live and in the summary."""
+    live, summary = shown(1, segments("done", "done", "done"))
+    assert (live.retries, summary.retries) == (0, 0)
+
+
+def test_what_is_under_way_is_shown_once(shown):
+    """By the hub, and by live files of tasks that it does not hear; one of two copies, nothing that ended."""
+    heard = NOBODY._replace(tasks=frozenset({1}), active=[active(5, bytes=10)], unshown=2, unshown_bytes=1000)
+    living = [
+        Live(batch=0, task=1, beat=1, active=[active(9)]),
+        Live(batch=0, task=2, beat=1, active=[active(5, bytes=30), active(6, bytes=7), active(0)]),
+    ]
+    live, _ = shown(10, record(0, 100, attempt()), seen=heard, living=living)
+    assert [(one.id, one.bytes) for one in live.active] == [(5, 30), (6, 7)]
+    assert (live.bytes_active, live.waiting, live.unshown) == (1037, 5, 2)
+
+
+def test_an_executor_is_called_slow_once():
+    """When it is first seen to be, and not each time that it is shown."""
+    events: list[Event] = []
+    view = LiveView(1, Tally().counts, Account(), lambda: 7.0, events.append)
+    fast = ExecutorView(name="a", tasks=1, files=0, rate_bps=9.0, share=None)
+    slow = ExecutorView(name="b", tasks=1, files=0, rate_bps=1.0, share=0.1)
+    for executors in ([fast], [fast, slow], [fast, slow]):
+        view.show(NOBODY._replace(executors=executors), ())
+    assert [event for event in events if not isinstance(event, Progress)] == [
+        ExecutorSlow(t_s=7.0, executor="b", share=0.1)
+    ]
+    assert [len(event.executors) for event in events if isinstance(event, Progress)] == [1, 2, 2]

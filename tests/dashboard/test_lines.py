@@ -319,7 +319,10 @@ def test_closing_words_of_a_good_run():
         started(2),
         retry(),
         cancelled(),
-        *finished(record(0, 2048, attempt(size=100, outcome="error"), attempt(2, size=2048)), record(1, status="skipped")),
+        *finished(
+            record(0, 2048, attempt(size=100, outcome="error"), attempt(2, size=2048)),
+            record(1, status="skipped"),
+        ),
     ]
     assert closing_lines(ended(*events).summary) == [
         "done: 2 of 2 files in place, 2.1 KiB in 5.0s (430 B/s)",

@@ -46,7 +46,6 @@ def test_the_modules_were_found():
 
 MOST_METHODS, MOST_ATTRIBUTES = 25, 15
 OVER_BUDGET = {  # (methods, attributes) of the classes that are still too large; may only shrink
-    "Adaptive": (36, 23),
     "Attempt": (11, 33),
     "Directory": (36, 13),
     "Exchange": (17, 18),

@@ -16,6 +16,8 @@ Read in this order::
     baseline.py    its median
     fallback.py    its one-at-a-time mode
     adaptive.py    policy ``adaptive``: the rest of an attempt against what a fresh one would need
+    watch.py       the attempts that are old enough to be judged, and their bars
+    court.py       which of the suspects are stragglers
     fresh.py       what a fresh attempt needs, learned by host
     terms.py       that, made into limits for one attempt
     evidence.py    bytes over time of all attempts (numpy)

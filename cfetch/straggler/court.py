@@ -1,0 +1,122 @@
+"""Decides which attempts that look too slow are stragglers, and which have the network as their excuse.
+
+The evidence names suspects. Each must still be too slow when the bytes count that its cancellation loses.
+Then ``blame.rule`` compares the suspects of a host with the other attempts of that host. A connection that is
+to blame is named at once; in doubt one at a time is tried; where all are slow together nobody is cancelled.
+"""
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from cfetch.straggler.blame import NORMAL, Crowd, Suspect, Trials, rule
+from cfetch.straggler.entries import Entries
+from cfetch.straggler.fresh import MOST_HOSTS
+from cfetch.straggler.policy import Live
+from cfetch.straggler.watch import REFIT_S, TICK_S, JudgedAttempt, Watch
+
+__all__ = ["Court"]
+
+MANY = 64  # excused ones; while the network is slow for so many, they are not looked at ten times a second
+LATELY_S = 1.0  # the short window: who is slow by it has been so for most of that time
+SLOW_FROM_START = 0.25  # of the usual pace on average: it was slow long before a change of the network
+SETTLE_SHARE = 0.1  # of the normal duration: a start says little about a minute
+MOST_SETTLE_S = 3.0  # the longest window is over by then, and knows no more later
+CONFIRM_SHARE = 0.02  # of the normal duration: a minute's download may pause for a second
+MOST_CONFIRM_S = 2.0  # with the windows, five seconds of silence at most
+RECENT_NORMAL = 256  # files of a host that ended normally of late: witnesses
+
+
+class Court:
+    """The suspects of one run, and since when they are; ``live`` are the attempts in flight, by key."""
+
+    def __init__(self, watch: Watch, entries: Entries, live: Mapping[int, JudgedAttempt]) -> None:
+        self._watch = watch
+        self._entries = entries
+        self._live = live
+        self._suspected: dict[int, float] = {}  # key -> when it was first seen to be too slow
+        self._normal: dict[str, deque[float]] = {}  # host -> when its files began that ended normally
+        self._trials = Trials()
+        self._next_s = -math.inf  # the next look for stragglers
+        self._held_back: str | None = None
+
+    def add_witness(self, host: str, start_s: float) -> None:
+        """A file of ``host`` that began at ``start_s`` has ended normally."""
+        normal = self._normal.get(host)
+        if normal is None:
+            if len(self._normal) >= MOST_HOSTS:
+                del self._normal[next(iter(self._normal))]
+            normal = self._normal[host] = deque(maxlen=RECENT_NORMAL)
+        normal.append(start_s)
+
+    def rule(self, own_s: float, attempts: Iterable[Live]) -> tuple[list[int], str | None]:
+        """Keys of the attempts to be broken off, and in words why others that are too slow are left alone."""
+        if own_s < self._next_s:
+            return [], self._held_back
+        suspected = self._watch.suspects()
+        seen_by_key = {attempt.key: attempt for attempt in attempts} if suspected else {}
+        by_host: dict[str, list[Suspect]] = {}
+        since: dict[int, float] = {}
+        for attempt in suspected:
+            suspect = self._suspect(attempt, seen_by_key.get(attempt.key))
+            if suspect is not None:
+                since[attempt.key] = self._suspected.get(attempt.key, own_s)
+                by_host.setdefault(attempt.host, []).append(suspect._replace(seen_s=since[attempt.key]))
+        self._suspected = since
+        if not by_host:
+            return [], None
+        guilty: list[int] = []
+        excused: dict[str, int] = {}
+        for host, paces in self._watch.paces_by_host(by_host).items():
+            ruling = rule(by_host[host], Crowd(paces, self._normal.get(host, ())), own_s)
+            guilty += ruling.guilty
+            guilty += self._trials.of(ruling, own_s, self._runs_well(self._trials.key))
+            if ruling.excused:
+                excused[host] = ruling.excused
+        if sum(excused.values()) > MANY:
+            self._next_s = own_s + REFIT_S
+        self._held_back = self._explain(excused)
+        return guilty, self._held_back
+
+    def _suspect(self, attempt: JudgedAttempt, seen: Live | None) -> Suspect | None:
+        """The attempt as a suspect; None if it is not too slow once the bytes count that a new one loses."""
+        if seen is None or seen.is_held or attempt.size_bytes is None:
+            return None
+        terms, age_s, began_s = self._watch.terms(attempt), self._watch.age_s(attempt), attempt.start_s
+        if not seen.received:
+            return Suspect(attempt.key, terms.silent_s / age_s, began_s, began_s, 0.0, not attempt.immune)
+        needed_bytes = attempt.size_bytes - (seen.received if seen.resumable else 0)
+        remaining_s = self._watch.remaining_s(attempt)
+        assert remaining_s is not None
+        left_s = remaining_s - terms.limit_s
+        fresh_s = terms.limit_s_per_byte * needed_bytes
+        normal_s = attempt.size_bytes * terms.pace_s
+        settle_s = max(terms.guard_s, min(SETTLE_SHARE * normal_s, MOST_SETTLE_S))
+        if left_s <= fresh_s or age_s < settle_s:
+            return None
+        slow_from_start = seen.received * terms.pace_s < age_s * SLOW_FROM_START
+        since_s = began_s if slow_from_start else max(began_s, self._watch.now_s - LATELY_S)
+        confirm_s = min(CONFIRM_SHARE * normal_s - TICK_S, MOST_CONFIRM_S)
+        excuse = max(fresh_s / left_s, settle_s / age_s)
+        is_free = seen.resumable and not attempt.immune
+        return Suspect(attempt.key, excuse, since_s, began_s, confirm_s, is_free)
+
+    def _runs_well(self, key: int | None) -> bool:
+        """Whether the entry has ended or the attempt has its usual pace."""
+        if key is None or self._watch.now_s == -math.inf:
+            return False
+        if self._entries.has_finished(key):
+            return True
+        pace = self._watch.pace(self._live.get(key))
+        return pace is not None and min(pace) >= NORMAL
+
+    def _explain(self, excused: dict[str, int]) -> str | None:
+        slow = sum(excused.values())
+        if slow < 2:
+            return None
+        if len(excused) == 1:
+            (host,) = excused
+            alive = sum(attempt.host == host for attempt in self._live.values())
+            if alive < len(self._live):
+                return f"{slow} of {alive} downloads from {host} are slow at once: the host, not the files"
+        return f"{slow} of {len(self._live)} downloads are slow at once: the network, not the files"

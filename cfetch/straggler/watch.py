@@ -1,0 +1,255 @@
+"""Watches the attempts that are old enough to be judged: their progress, and the bars that they are held to.
+
+Most files of a run are small and over before anyone looks; they get no slot and cost nothing. An attempt that
+is older than ``WATCHED_S`` gets a slot in the evidence (numpy columns). Each check writes down the bytes of
+all watched attempts. Twice a second the speeds of the attempts under way are learned, and each attempt's bar
+is made anew if what is normal has changed.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from cfetch.straggler.feedback import Feedback
+from cfetch.straggler.fresh import Fit, Fresh, fit_of_running
+from cfetch.straggler.policy import Live
+from cfetch.straggler.terms import GUARD_S, Terms, terms_of
+
+if TYPE_CHECKING:
+    from cfetch.straggler.evidence import Evidence
+
+__all__ = ["TICK_S", "Bars", "JudgedAttempt", "Watch"]
+
+TICK_S = 0.1  # a small file takes as long; a thousand attempts cost 1 % of a core at this pace
+WATCHED_S = 0.2  # younger ones are not looked at: most small files never are, and cost nothing
+REFIT_S = 0.5  # what is normal does not change faster
+REFIT_EACH_S = 0.002  # among a thousand it is looked at less often: each costs some 10 µs
+
+
+class JudgedAttempt:
+    """One attempt under way; times are on the policy's own clock, ``began_s`` on the run's.
+
+    ``slot``: its column in the evidence; None until it is watched. ``judged``: the facts behind its bar.
+    ``is_sample``: whether its duration says what is normal.
+    """
+
+    __slots__ = (
+        "began_s",
+        "first_s",
+        "flagged",
+        "host",
+        "immune",
+        "is_sample",
+        "judged",
+        "key",
+        "patience",
+        "size_bytes",
+        "slot",
+        "start_s",
+    )
+
+    def __init__(self, key: int, size_bytes: int | None, began_s: float, start_s: float) -> None:
+        self.key = key
+        self.size_bytes = size_bytes
+        self.began_s = began_s
+        self.start_s = start_s
+        self.host = ""
+        self.immune = False
+        self.patience = 1.0
+        self.flagged = False
+        self.is_sample = True
+        self.slot: int | None = None
+        self.first_s: float | None = None
+        self.judged: tuple[object, ...] = ()
+
+
+class Bars:
+    """The limits an attempt is held to: what is normal for its host, by the multiplier, eased by feedback."""
+
+    def __init__(self, multiplier: float, fresh: Fresh, feedback: Feedback) -> None:
+        self.multiplier = multiplier
+        self.fresh = fresh
+        self.feedback = feedback
+
+    def facts(self, attempt: JudgedAttempt) -> tuple[Fit | None, int | None, float, float]:
+        """All that the attempt's terms depend on: with the same facts the terms are the same."""
+        size_bytes = attempt.size_bytes
+        fit = self.fresh.of(attempt.host, size_bytes) if size_bytes else None
+        return fit, size_bytes, self.feedback.leniency, self.feedback.patience_s(attempt.host)
+
+    def terms(self, attempt: JudgedAttempt, fit: Fit, size_bytes: float) -> Terms:
+        """The terms for ``size_bytes``, longer for an entry that was rescued and for a cold host."""
+        terms = terms_of(fit, size_bytes, self.multiplier, self.feedback.leniency * attempt.patience)
+        return terms._replace(silent_s=max(terms.silent_s, self.feedback.patience_s(attempt.host)))
+
+    def expected_s(self, attempt: JudgedAttempt) -> float | None:
+        """Seconds after which the whole attempt counts as slow; None while nothing is known of its host."""
+        if not attempt.size_bytes:
+            return None
+        fit = self.fresh.of(attempt.host, attempt.size_bytes)
+        if fit is None:
+            return None
+        terms = self.terms(attempt, fit, attempt.size_bytes)
+        return terms.limit_s + attempt.size_bytes * terms.limit_s_per_byte
+
+
+class Watch:
+    """The watched attempts and their evidence. ``own_s``: the clock without our own process's pauses."""
+
+    def __init__(self, bars: Bars) -> None:
+        self._bars = bars
+        self._watched: dict[int, JudgedAttempt] = {}  # by slot
+        self._keys: list[int] = []  # of the last check's attempts
+        self._slots: list[int] = []  # theirs, those that are watched
+        self._is_young = True  # an attempt was not watched yet, or had no first byte
+        self._evidence: Evidence | None = None
+        self._refit_s = -math.inf
+
+    def expect_change(self) -> None:
+        """An attempt began or ended: the next look goes over all of them."""
+        self._is_young = True
+
+    def look(
+        self, now_s: float, own_s: float, attempts: Collection[Live], live: Mapping[int, JudgedAttempt]
+    ) -> bool:
+        """Write down the progress of all attempts that are old enough; whether there are any."""
+        keys = [attempt.key for attempt in attempts]
+        watched: Collection[Live] = attempts
+        if self._is_young or keys != self._keys:
+            watched = self._go_over(own_s, attempts, live)
+            self._keys = keys
+        elif len(self._slots) < len(attempts):
+            has_slot = {attempt.key for attempt in self._watched.values()}
+            watched = [attempt for attempt in attempts if attempt.key in has_slot]
+        if not self._slots or self._evidence is None:
+            return False
+        received = [attempt.received for attempt in watched]
+        self._evidence.observe(own_s, self._slots, received, [attempt.held_s(now_s) for attempt in watched])
+        if own_s - self._refit_s >= max(REFIT_S, len(watched) * REFIT_EACH_S):
+            self._refit_s = own_s
+            self._learn_from_running(own_s, watched, live)
+        return True
+
+    def drop(self, attempt: JudgedAttempt) -> None:
+        """The attempt is over."""
+        self._is_young = True
+        if attempt.slot is not None and self._evidence is not None:
+            self._evidence.drop(attempt.slot)
+            del self._watched[attempt.slot]
+
+    def judge(self, attempt: JudgedAttempt) -> None:
+        """Tell the evidence the attempt's bar, unless nothing has changed that it depends on."""
+        facts = self._bars.facts(attempt)
+        if facts == attempt.judged or self._evidence is None or attempt.slot is None:
+            return
+        attempt.judged = facts
+        fit, size_bytes, *_ = facts
+        size = math.nan if size_bytes is None else float(size_bytes)
+        terms = None if fit is None else self._bars.terms(attempt, fit, size)
+        self._evidence.judge(attempt.slot, size, terms)
+
+    @property
+    def now_s(self) -> float:
+        """When the attempts were last looked at, on the policy's own clock."""
+        return -math.inf if self._evidence is None else self._evidence.now_s
+
+    def suspects(self) -> list[JudgedAttempt]:
+        """The attempts that are far too slow by every window."""
+        if self._evidence is None:
+            return []
+        return [self._watched[slot] for slot in self._evidence.suspects()]
+
+    def terms(self, attempt: JudgedAttempt) -> Terms:
+        """The bar of a watched attempt."""
+        assert self._evidence is not None
+        assert attempt.slot is not None
+        return self._evidence.terms(attempt.slot)
+
+    def age_s(self, attempt: JudgedAttempt) -> float:
+        """Seconds since a watched attempt began, without those for which our own side held it."""
+        assert self._evidence is not None
+        assert attempt.slot is not None
+        return self._evidence.age_s(attempt.slot)
+
+    def remaining_s(self, attempt: JudgedAttempt | None) -> float | None:
+        """Seconds that the attempt still needs at its present rate; None where nobody knows (yet)."""
+        if attempt is None or attempt.slot is None or attempt.size_bytes is None or self._evidence is None:
+            return None
+        return self._evidence.remaining_s(attempt.slot)
+
+    def pace(self, attempt: JudgedAttempt | None) -> tuple[float, ...] | None:
+        """How fast the attempt is by three windows, 1 being normal; None where that is not known."""
+        if attempt is None or attempt.slot is None or self._evidence is None:
+            return None
+        return self._evidence.paces()[attempt.slot]
+
+    def paces_by_host(self, hosts: Collection[str]) -> dict[str, list[tuple[float, ...]]]:
+        """The known paces of all watched attempts of these hosts."""
+        paces: dict[str, list[tuple[float, ...]]] = {host: [] for host in hosts}
+        by_slot = [] if self._evidence is None else self._evidence.paces()
+        for slot, attempt in self._watched.items():
+            pace = by_slot[slot]
+            if pace is not None and attempt.host in paces:
+                paces[attempt.host].append(pace)
+        return paces
+
+    def _go_over(
+        self, own_s: float, attempts: Iterable[Live], live: Mapping[int, JudgedAttempt]
+    ) -> list[Live]:
+        """Find the slots of all attempts, in their order; attempts that have become old enough get one."""
+        watched = []
+        self._slots.clear()
+        self._is_young = False
+        for seen in attempts:
+            attempt = live.get(seen.key)
+            if attempt is None:
+                continue
+            if attempt.slot is None and own_s - attempt.start_s >= WATCHED_S:
+                self._give_slot(attempt)
+            if attempt.slot is None:
+                self._is_young = True
+                continue
+            if attempt.first_s is None:
+                self._is_young = True
+                self._note_first_byte(attempt, seen.first_byte_s, own_s)
+            self._slots.append(attempt.slot)
+            watched.append(seen)
+        return watched
+
+    def _give_slot(self, attempt: JudgedAttempt) -> None:
+        if self._evidence is None:
+            from cfetch.straggler.evidence import Evidence  # numpy takes 0.1 s: not for a run of small files
+
+            self._evidence = Evidence()
+        attempt.slot = self._evidence.watch(attempt.start_s)
+        self._watched[attempt.slot] = attempt
+        self.judge(attempt)
+
+    def _note_first_byte(self, attempt: JudgedAttempt, first_byte_s: float | None, own_s: float) -> None:
+        assert self._evidence is not None
+        assert attempt.slot is not None
+        if first_byte_s is None:
+            self._bars.feedback.silent(attempt.key, own_s - attempt.start_s)
+            return
+        attempt.first_s = max(first_byte_s - attempt.began_s, 0.0)
+        self._evidence.flows(attempt.slot, attempt.start_s + attempt.first_s)
+
+    def _learn_from_running(
+        self, own_s: float, watched: Iterable[Live], live: Mapping[int, JudgedAttempt]
+    ) -> None:
+        """Learn from the attempts under way what is normal, and make their bars anew."""
+        rates: dict[str, list[float]] = {}
+        firsts: dict[str, list[float]] = {}
+        for seen in watched:
+            attempt = live[seen.key]
+            age_s = own_s - attempt.start_s
+            if age_s < GUARD_S:
+                continue
+            if attempt.first_s is not None:
+                firsts.setdefault(attempt.host, []).append(attempt.first_s)
+            rate_bps = seen.received / max(age_s - (attempt.first_s or 0.0), TICK_S)
+            rates.setdefault(attempt.host, []).append(rate_bps)
+        fits = {host: fit_of_running(of_host, firsts.get(host, ())) for host, of_host in rates.items()}
+        self._bars.fresh.running({host: fit for host, fit in fits.items() if fit is not None})
+        for attempt in self._watched.values():
+            self.judge(attempt)

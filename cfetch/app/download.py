@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
+from cfetch.app.engine_plan import EnginePlan, frozen_by_spark, frozen_here, load
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.settings import Settings
 from cfetch.errors import Blocked, ConfigError, Held, LocalFault, UsageError
 from cfetch.events import Listener, PlanWaiting, RunNoted
+from cfetch.manifest.entries import Frozen
 from cfetch.manifest.entry import Entry as ManifestEntry
 from cfetch.manifest.formats.sql_statement import statement_id_of
-from cfetch.manifest.plan import FILE_NAME, Frozen, Plan, freeze, freeze_entries, load_plan
+from cfetch.manifest.plan import Plan, freeze, freeze_entries
 from cfetch.manifest.source import FetchChunk
 from cfetch.records import Summary
 from cfetch.report.metrics import MetricsFile, failed_paths
@@ -34,7 +36,6 @@ from cfetch.run.local_run import Run
 from cfetch.run.open_manifest import is_url, open_manifest, shown_name
 from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
-from cfetch.spark.prepare.prepared import ABOUT, PreparedPlan, load_prepared
 from cfetch.storage.descriptors import reserve_descriptors
 from cfetch.storage.directory import STATE_NAME
 from cfetch.storage.files import local_fault, replace_file
@@ -97,19 +98,18 @@ def prepare(
         volumes = _open_volumes(stack, settings)  # before the plan: it refuses a symlink as state
         directory = own_directory(stack, found.state, instant)
         name = shown_name(manifest)
-        plan: Plan | PreparedPlan
         if source is not None:
             fetch_chunk = api.blocking(statement) if statement else None
-            plan = _frozen(stack, source, name, directory, fetch_chunk, progress, settings)
+            plan = frozen_here(_frozen(stack, source, name, directory, fetch_chunk, progress, settings))
         else:
             from cfetch.spark.prepare.large import prepared_by_spark
 
             _check_for_spark(volumes)
             rejected = found.state / "rejected" / instant
-            plan = prepared_by_spark(
-                stack, manifest, name, settings, directory / "prepared", rejected, progress
+            plan = frozen_by_spark(
+                prepared_by_spark(stack, manifest, name, settings, directory / "prepared", rejected, progress)
             )
-        _check_room(plan, volumes)
+        _check_room(plan.frozen, volumes)
         origin = _ManifestRef(manifest=manifest, statement=statement, base_url=settings.base_url)
         renewal = Renewal(manifest, statement, settings.base_url, api, stack)
         yield Prepared(instant, plan, volumes, settings, clock, network, renewal, origin=origin)
@@ -127,8 +127,8 @@ def prepare_entries(
         network = network_of(settings, env)
         volumes = _open_volumes(stack, settings)
         directory = own_directory(stack, found.state, instant)
-        plan = stack.enter_context(freeze_entries(entries, name=name, directory=directory))
-        _check_room(plan, volumes)
+        plan = frozen_here(stack.enter_context(freeze_entries(entries, name=name, directory=directory)))
+        _check_room(plan.frozen, volumes)
         renewal = Renewal(name, None, None, StatementApi(settings, env, network, clock), stack)
         origin = _ManifestRef(manifest=name)
         yield Prepared(instant, plan, volumes, settings, clock, network, renewal, origin=origin)
@@ -211,18 +211,13 @@ def prepare_planned(
         reserve_descriptors(settings.max_concurrency or settings.concurrency, len(found.roots))
         network = network_of(settings, env)
         directory = found.state / "plans" / instant
-        plan = _loaded(stack, directory)
+        plan = load(stack, directory)
         origin = _read_origin(directory / ORIGIN_NAME)
         volumes = _open_volumes(stack, settings)
-        _check_room(plan, volumes)
+        _check_room(plan.frozen, volumes)
         api = StatementApi(settings, env, network, clock)
         renewal = Renewal(origin.manifest, origin.statement, origin.base_url, api, stack)
         yield Prepared(instant, plan, volumes, settings, clock, network, renewal)
-
-
-def _loaded(stack: ExitStack, directory: Path) -> Plan | PreparedPlan:
-    is_prepared = (directory / ABOUT).exists()
-    return load_prepared(directory) if is_prepared else stack.enter_context(load_plan(directory))
 
 
 def pending(settings: Settings) -> list[str]:
@@ -278,7 +273,7 @@ class Prepared:
     def __init__(
         self,
         instant: str,
-        plan: Plan | PreparedPlan,
+        plan: EnginePlan,
         volumes: Volumes,
         settings: Settings,
         clock: Clock,
@@ -287,7 +282,8 @@ class Prepared:
         *,
         origin: _ManifestRef | None = None,
     ) -> None:
-        self.plan = plan
+        self.plan = plan.frozen
+        self._for_engines = plan
         self._instant = instant
         self._volumes = volumes
         self._settings = settings
@@ -299,22 +295,16 @@ class Prepared:
 
     def preview(self) -> Preview:
         """What a run would do."""
-        plan = self.plan
-        if isinstance(plan, Plan):
-            hosts, more, batches, floors = plan.host_files, 0, None, {}
-        else:
-            hosts, batches = plan.host_files, len(plan.cost_s)
-            more, floors = plan.hosts - len(hosts), {printable(one.host): one.seconds for one in plan.floors}
         return Preview(
             files=len(self.plan),
             in_place=self._in_place(),
             bytes_known=self.plan.total_bytes,
             sizes_unknown=self.plan.sizes_unknown,
             merged=self.plan.merged,
-            hosts={printable(host): count for host, count in hosts.items()},
-            more_hosts=more,
-            batches=batches,
-            floors=floors,
+            hosts={printable(host): count for host, count in self.plan.host_files.items()},
+            more_hosts=self.plan.more_hosts,
+            batches=self.plan.tasks,
+            floors={printable(host): floor_s for host, floor_s in self.plan.floors_s.items()},
             destination=_joined(self._volumes.roots),
             free_bytes=self._volumes.free_bytes(),
             volumes=self._volumes.rooms() if len(self._volumes.roots) > 1 else {},
@@ -358,8 +348,7 @@ class Prepared:
             execution = self._start(table, kind, run.lose, listener)
             if execution is None:
                 return None
-            if not isinstance(self.plan, Plan):
-                self.plan.forget_others(self._state / "plans" / execution.instant)
+            self.plan.forget_others(self._state / "plans" / execution.instant)
             with ExitStack() as stack:
                 stack.callback(execution.release)
                 stack.enter_context(self._volumes.staged(execution.staging, execution.instant, self._state))
@@ -382,9 +371,9 @@ class Prepared:
         return read_baseline(self._state)
 
     def _new_run(self, knowledge: Knowledge) -> "Run | ClusterRun":
-        plan = self.plan
         if self._settings.engine == "local":
-            if not isinstance(plan, Plan):
+            plan = self._for_engines.here
+            if plan is None:
                 raise ConfigError("engine is local, and Spark has prepared the plan: give --engine spark")
             return Run(
                 plan,
@@ -398,13 +387,13 @@ class Prepared:
         from cfetch.spark.cluster_run import ClusterRun
 
         _check_for_spark(self._volumes)
-        if isinstance(plan, Plan) and plan.batch_of is not None:
+        if self.plan.names_batches:
             raise UsageError(
                 "the manifest names batches, which are published as a whole; --engine spark publishes each "
                 "file by itself: use --engine local"
             )
         return ClusterRun(
-            plan,
+            self._for_engines.tasks,
             self._volumes.local[0].root,
             self._state,
             self._settings,
@@ -476,8 +465,7 @@ class Prepared:
     def _lay_down(self, directory: Path) -> None:
         make_private(directory)
         self.plan.save(directory)
-        other = ABOUT if isinstance(self.plan, Plan) else FILE_NAME
-        (directory / other).unlink(missing_ok=True)  # of another engine; whoever reads it has it open
+        self._for_engines.forget_other_kind(directory)
         replace_file(directory / ORIGIN_NAME, msgspec.json.encode(self._origin))
 
     def _metrics_path(self, execution: Execution) -> Path:

@@ -24,7 +24,7 @@ from cfetch.engine.transfer import Transfer
 from cfetch.engine.widths import hosts_of, look_at_widths, workers_of
 from cfetch.errors import Blocked, CfetchError, Corrupt, LocalFault, SourceError, VolumeFault
 from cfetch.events import EntryFinished, Listener, RunStopping
-from cfetch.manifest.plan import Plan
+from cfetch.manifest.entries import Entries
 from cfetch.records import Status
 from cfetch.report.saved_time import judged
 from cfetch.storage.volume import Volume
@@ -44,11 +44,12 @@ class Pool:
     """One run over one plan. ``jitter`` returns uniform numbers in [0, 1); ``emit`` gets every event.
 
     ``origin_s``: when the run began, by ``clock``; None is now. ``policy``: None is the settings' own.
+    ``backwards``: the other end of the plan comes first.
     """
 
     def __init__(
         self,
-        plan: Plan,
+        entries: Entries,
         settings: Settings,
         volumes: Sequence[Volume],
         transport: Transport,
@@ -62,8 +63,9 @@ class Pool:
         origin_s: float | None = None,
         knowledge: Knowledge = NOTHING,
         policy: Policy | None = None,
+        backwards: bool = False,
     ) -> None:
-        self._plan = plan
+        self._entries = entries
         self._settings = settings
         self._volumes = volumes
         self._instant = instant
@@ -73,11 +75,11 @@ class Pool:
         limits = Limits(settings.max_attempts, settings.retry_budget)
         self._hosts = hosts_of(settings, limits)
         self._placing: Placing | None = None
-        if len(volumes) > 1 or plan.batch_of is not None:
+        if len(volumes) > 1 or entries.batch_of is not None:
             self._placing = Placing(
-                plan, settings, volumes, self, instant=instant, clock=clock, emit=emit, confirm=confirm
+                entries, settings, volumes, self, instant=instant, clock=clock, emit=emit, confirm=confirm
             )
-        self.schedule = self._new_schedule()
+        self.schedule = self._new_schedule(backwards=backwards)
         self._policy = policy or self._own_policy(knowledge)
         self._monitor = self._new_monitor()
         self._fetcher = Fetcher(
@@ -87,7 +89,7 @@ class Pool:
             self._policy,
             self._monitor,
             transport,
-            headers=plan.headers,
+            headers=entries.headers,
             refresher=refresher,
             clock=clock,
             origin_s=self._origin_s,
@@ -127,22 +129,23 @@ class Pool:
             placing=self._placing,
         )
 
-    def _new_schedule(self) -> Schedule[Transfer]:
-        plan, queues = self._plan, self._placing and self._placing.arrivals.queues
+    def _new_schedule(self, *, backwards: bool) -> Schedule[Transfer]:
+        entries, queues = self._entries, self._placing and self._placing.arrivals.queues
         return Schedule(
-            plan.sizes,
-            queues.of if queues else plan.host_of,
-            len(queues) if queues else len(plan.hosts),
+            entries.sizes,
+            queues.of if queues else entries.host_of,
+            len(queues) if queues else len(entries.hosts),
             opens_s=self._opens_s,
             most_put_back=MOST_PUT_BACK * self._settings.concurrency,
             released=queues is None,
+            backwards=backwards,
         )
 
     async def run(self) -> None:
         """Work until every entry has ended, or ``stop``. A local fault is left in ``fault``."""
         count = workers_of(self._settings)
         if not self._segments.is_on:
-            count = min(count, len(self._plan))
+            count = min(count, len(self._entries))
         async with asyncio.TaskGroup() as group:
             if self._placing is None:
                 await self._open()
@@ -191,7 +194,7 @@ class Pool:
     def demands(self, hosts: Collection[str]) -> dict[str, tuple[int, int]]:
         """See ``Hosts.demand``; of a pool with one volume, whose queues are its hosts."""
         left = {
-            host: self.schedule.left(queue) for queue, host in enumerate(self._plan.hosts) if host in hosts
+            host: self.schedule.left(queue) for queue, host in enumerate(self._entries.hosts) if host in hosts
         }
         return {host: self._hosts.demand(host, left.get(host, 0)) for host in hosts}
 
@@ -305,8 +308,8 @@ class Pool:
     def _new_transfer(self, index: int, now_s: float) -> Transfer:
         if self._placing is not None:
             return self._placing.transfer(index, now_s)
-        entry, queue = self._plan.entry(index), self._plan.host_of[index]
-        part, host = self._volumes[0].part(entry), self._plan.hosts[queue]
+        entry, queue = self._entries.entry(index), self._entries.host_of[index]
+        part, host = self._volumes[0].part(entry), self._entries.hosts[queue]
         return Transfer(entry, part, index=index, queue=queue, host=host, now_s=now_s)
 
     def _opens_s(self, queue: int, found: int | Transfer, now_s: float) -> float:
@@ -320,7 +323,7 @@ class Pool:
         if isinstance(found, Transfer):
             transfer = found
         else:
-            own_s = self._hosts.opens_s(self._plan.hosts[host], now_s)
+            own_s = self._hosts.opens_s(self._entries.hosts[host], now_s)
             if own_s <= now_s:
                 return own_s
             transfer = self._new_transfer(found, now_s)

@@ -30,6 +30,7 @@ class Schedule(Generic[Waiting]):
             ``NEVER``, which means not before ``reopen`` is called.
         most_put_back: with so many waiting for another try nothing new is handed out; bounds memory.
         released: whether entries may be handed out from the start, or only queue by queue (``release``).
+        backwards: the smallest first, and of equals the last: a copy of a run begins at the other end.
 
     Memory: 4 bytes an entry, 14 a queue. ``take`` costs O(log queues).
     """
@@ -43,11 +44,13 @@ class Schedule(Generic[Waiting]):
         opens_s: Callable[[int, int | Waiting, float], float],
         most_put_back: int,
         released: bool = True,
+        backwards: bool = False,
     ) -> None:
-        self._sizes = sizes
         self._opens_s = opens_s
         self._most_put_back = most_put_back
-        by_size = sorted(range(len(sizes)), key=lambda i: -sizes[i] if sizes[i] >= 0 else -(2**63))
+        rank = _smallest_first if backwards else _largest_first
+        self._rank_of: Callable[[int], int] = lambda index: rank(sizes[index])
+        by_size = sorted(range(len(sizes))[:: -1 if backwards else 1], key=self._rank_of)
         self._order = array("I", sorted(by_size, key=queue_of.__getitem__) if queues > 1 else by_size)
         self._next, self._end = _bounds(queue_of, queues)
         self._start = self._next[:]
@@ -206,8 +209,17 @@ class Schedule(Generic[Waiting]):
     def _rank(self, queue: int) -> int:
         if self._next[queue] == self._end[queue]:
             return 0
-        size = self._sizes[self._order[self._next[queue]]]
-        return -size if size >= 0 else -(2**63)
+        return self._rank_of(self._order[self._next[queue]])
+
+
+def _largest_first(size_bytes: int) -> int:
+    """A file of unknown size may be the largest."""
+    return -size_bytes if size_bytes >= 0 else -(2**63)
+
+
+def _smallest_first(size_bytes: int) -> int:
+    """The same the other way round; below zero, which is the rank of a queue without new entries."""
+    return size_bytes - 2**62 if size_bytes >= 0 else -1
 
 
 def _bounds(queue_of: Sequence[int], queues: int) -> "tuple[array[int], array[int]]":

@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Protocol, Self
+from typing import BinaryIO, Self
 
 import msgspec
 
@@ -24,7 +24,7 @@ from cfetch.manifest.reading import Reading
 from cfetch.manifest.rows import Document
 from cfetch.manifest.source import FetchChunk, Source
 
-__all__ = ["FILE_NAME", "Frozen", "Plan", "freeze", "freeze_entries", "load_plan", "places"]
+__all__ = ["FILE_NAME", "Plan", "freeze", "freeze_entries", "load_plan", "places"]
 
 FILE_NAME = "entries.msgpack"
 PROGRESS_ENTRIES = 10_000  # about a tenth of a second
@@ -36,49 +36,6 @@ class _About(msgspec.Struct, array_like=True):
     source: str
     headers: Headers
     merged: int
-
-
-class Frozen(Protocol):
-    """What is asked of a frozen manifest, whoever has frozen it."""
-
-    @property
-    def source(self) -> str:
-        """The manifest's name for messages."""
-
-    @property
-    def headers(self) -> Headers:
-        """They go with every request."""
-
-    @property
-    def merged(self) -> int:
-        """How many repeated entries were dropped."""
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of what the entries state, as hex."""
-
-    @property
-    def total_bytes(self) -> int:
-        """Of the known sizes."""
-
-    @property
-    def sizes_unknown(self) -> int:
-        """How many there are of the others."""
-
-    @property
-    def host_files(self) -> Mapping[str, int]:
-        """Files by host; of very many hosts only those with most."""
-
-    def __len__(self) -> int: ...
-
-    def entries(self) -> Iterator[Entry]:
-        """All of them, in any order. Raises LocalFault."""
-
-    def find(self, path: str) -> int | None:
-        """The number of the entry with exactly this path. Raises LocalFault."""
-
-    def save(self, directory: Path) -> None:
-        """Put the plan into another directory of its file system as well. Raises OSError, LocalFault."""
 
 
 class Plan:
@@ -121,9 +78,29 @@ class Plan:
         return dict(zip(self.hosts, counts, strict=True))
 
     @property
+    def more_hosts(self) -> int:
+        """None: ``host_files`` has them all."""
+        return 0
+
+    @property
     def batch_of(self) -> Sequence[int] | None:
         """Number of the named batch by entry, -1 for none; None if no entry has one."""
         return self._file.batch_of
+
+    @property
+    def names_batches(self) -> bool:
+        """Whether an entry has a batch with a name."""
+        return self._file.batch_of is not None
+
+    @property
+    def tasks(self) -> int | None:
+        """None: it has not been cut into tasks."""
+        return None
+
+    @property
+    def floors_s(self) -> Mapping[str, float]:
+        """Nobody has estimated how long its hosts take."""
+        return {}
 
     def entry(self, index: int) -> Entry:
         """Read entry ``index`` from the plan's file; a few microseconds.
@@ -145,6 +122,9 @@ class Plan:
     def save(self, directory: Path) -> None:
         """Put the plan into another directory of its file system as well, for ``load_plan``."""
         self._file.save(directory / FILE_NAME)
+
+    def forget_others(self, directory: Path) -> None:
+        """Nothing is left to remove: ``save`` has replaced what it found there."""
 
     def close(self) -> None:
         """Close the plan's file, which stays."""

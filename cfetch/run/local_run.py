@@ -19,7 +19,8 @@ from cfetch.config.settings import Settings
 from cfetch.engine.pool import Pool
 from cfetch.errors import CfetchError, Interrupted, LocalFault
 from cfetch.events import Event, Listener, RunFinished, RunStarted, RunStopping, VolumePaused, fan_out
-from cfetch.manifest.plan import Frozen, Plan
+from cfetch.manifest.entries import Frozen
+from cfetch.manifest.plan import Plan
 from cfetch.records import Summary
 from cfetch.report.metrics import MetricsFile
 from cfetch.report.summary import Tally

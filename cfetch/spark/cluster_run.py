@@ -32,7 +32,6 @@ from cfetch.events import (
 from cfetch.hub.book import NOBODY, Book
 from cfetch.hub.receipts import STOP_NAME, Account, Living, Receipts
 from cfetch.hub.server import Hub, open_hub
-from cfetch.manifest.plan import Plan
 from cfetch.records import FileRecord, Summary
 from cfetch.report.metrics import MetricsFile
 from cfetch.report.summary import Tally
@@ -43,11 +42,10 @@ from cfetch.secret import printable
 from cfetch.spark.job import SETTINGS, call_off, driver_at, own_words, slots_of, start_job, unlike
 from cfetch.spark.live_view import LiveView
 from cfetch.spark.orphans import Orphans
-from cfetch.spark.prepare.prepared import PreparedPlan
 from cfetch.spark.session import spark_session
 from cfetch.spark.shares import Pace
 from cfetch.spark.task import Work, attempts_of
-from cfetch.spark.to_do import to_do
+from cfetch.spark.to_do import TaskSource
 from cfetch.storage.files import on_disk
 from cfetch.wire.network import NETWORK_ENV
 
@@ -78,7 +76,7 @@ class ClusterRun:
 
     def __init__(
         self,
-        plan: Plan | PreparedPlan,
+        tasks: TaskSource,
         root: Path,
         state: Path,
         settings: Settings,
@@ -86,7 +84,7 @@ class ClusterRun:
         origin: ManifestRef,
         clock: Clock,
     ) -> None:
-        self._plan = plan
+        self._tasks = tasks
         self._root = root
         self._state = state
         self._settings = settings
@@ -113,7 +111,7 @@ class ClusterRun:
         """
         tally = Tally()
         tell = fan_out(*(one for one in (tally, metrics, tracing_listener(), listener) if one is not None))
-        self._view = LiveView(len(self._plan), tally.counts, self._account, self._now, tell)
+        self._view = LiveView(len(self._tasks.plan), tally.counts, self._account, self._now, tell)
         try:
             master = self._settings.spark_master
             noted = partial(
@@ -129,7 +127,9 @@ class ClusterRun:
     ) -> Summary:
         slots = slots_of(spark)
         self._start_s = self._clock.monotonic()
-        tell(started(self._plan, self._settings, [self._root], instant=guard.instant, clock=self._clock))
+        tell(
+            started(self._tasks.plan, self._settings, [self._root], instant=guard.instant, clock=self._clock)
+        )
         error: CfetchError | None = None
         orphans = Orphans(attempts_of(self._root, guard.instant, guard.epoch), self._now)
         try:
@@ -156,7 +156,7 @@ class ClusterRun:
         work = self._work(guard, directory, slots)
         path = Path(work.work_file)
         pace, per_host = Pace(concurrency=self._settings.concurrency), self._settings.per_host
-        todo = to_do(self._plan, self._account, path, pace=pace, slots=slots, per_host=per_host)
+        todo = self._tasks.to_do(self._account, path, pace=pace, slots=slots, per_host=per_host)
         for note in todo.notes:
             tell(RunNoted(t_s=self._now(), note=note))
         if not todo.batches:
@@ -216,7 +216,7 @@ class ClusterRun:
         names = NETWORK_ENV + (STATEMENT_ENV if asks else ())
         return Work(
             settings=self._settings,
-            headers=self._plan.headers,
+            headers=self._tasks.plan.headers,
             env={name: os.environ[name] for name in names if name in os.environ},
             origin=self._origin,
             instant=guard.instant,
@@ -275,7 +275,7 @@ class ClusterRun:
             guard.confirm()
         elif error is None and not tally.unfinished:
             orphans.clear()
-            guard.commit(files=len(self._plan), size_bytes=self._plan.total_bytes)
+            guard.commit(files=len(self._tasks.plan), size_bytes=self._tasks.plan.total_bytes)
 
     def _tell_before(self, receipts: Receipts, epoch: int, tell: Listener) -> None:
         """The entries that earlier runs of the plan have brought and that stand; told as skipped."""

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import msgspec
 
@@ -39,7 +39,6 @@ from cfetch.hub.receipts import (
 )
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
-from cfetch.manifest.plan import Plan
 from cfetch.manifest.urls import host_of
 from cfetch.report.counts import Counts
 from cfetch.run.fresh_links import ManifestRef, Renewal, StatementApi
@@ -108,21 +107,17 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listed:
-    """Entries in memory, as the pool wants a plan. ``backwards``: the order is the other way round."""
+    """The ``Entries`` of one batch, in memory."""
 
     batch_of = None
 
-    def __init__(self, entries: Sequence[Entry], headers: Headers, *, backwards: bool = False) -> None:
-        self._entries = entries[::-1] if backwards else entries
+    def __init__(self, entries: Sequence[Entry], headers: Headers) -> None:
+        self._entries = entries
         self.headers = headers
         numbers: dict[str, int] = {}
-        self.host_of = [numbers.setdefault(host_of(one.url.value), len(numbers)) for one in self._entries]
+        self.host_of = [numbers.setdefault(host_of(one.url.value), len(numbers)) for one in entries]
         self.hosts = tuple(numbers)
-        self.sizes = [UNKNOWN if one.size_bytes is None else one.size_bytes for one in self._entries]
-        self.total_bytes = sum(one.size_bytes or 0 for one in self._entries)
-        if backwards:  # the schedule begins with unknown sizes, then the largest
-            most = max(self.sizes, default=0) + 1
-            self.sizes = [0 if size == UNKNOWN else most - size for size in self.sizes]
+        self.sizes = [UNKNOWN if one.size_bytes is None else one.size_bytes for one in entries]
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -270,7 +265,7 @@ async def _pool(work: Work, batch: Batch, copy: Copy, told: _Telling) -> LocalFa
     try:
         volume.stage(str(directory.relative_to(Path(work.root, STATE_NAME))))
         pool = Pool(
-            cast("Plan", Listed(batch.entries, work.headers, backwards=copy.attempt > 0)),
+            Listed(batch.entries, work.headers),
             settings,
             [DirectoryVolume(volume, durable=settings.durability == "power")],
             transport,
@@ -280,6 +275,7 @@ async def _pool(work: Work, batch: Batch, copy: Copy, told: _Telling) -> LocalFa
             emit=fan_out(told, line),
             refresher=renewal.refresher(settings, transport, clock),
             origin_s=began_s,
+            backwards=copy.attempt > 0,
         )
         line.begin(pool)
         beside = [asyncio.create_task(one) for one in (_watch(pool, told, line, work.part_s), line.keep())]

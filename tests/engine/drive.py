@@ -43,7 +43,6 @@ class ListPlan:
         numbers = {name: n for n, name in enumerate(dict.fromkeys(filter(None, names)))}
         self.batch_of = [numbers.get(name, -1) for name in names] if numbers else None
         self.sizes = [-1 if e.size_bytes is None else e.size_bytes for e in entries]
-        self.total_bytes = sum(size for size in self.sizes if size > 0)
 
     def __len__(self):
         return len(self._entries)

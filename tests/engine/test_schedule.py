@@ -23,7 +23,7 @@ class Hosts:
         return max(now_s, self.held.get(queue, now_s))
 
 
-def schedule_of(sizes, queue_of=None, *, most=1000, **hosts):
+def schedule_of(sizes, queue_of=None, *, most=1000, backwards=False, **hosts):
     queue_of = queue_of or [0] * len(sizes)
     queues = max(queue_of, default=0) + 1
     world = Hosts(queues, **hosts)
@@ -33,6 +33,7 @@ def schedule_of(sizes, queue_of=None, *, most=1000, **hosts):
         queues,
         opens_s=world.opens_s,
         most_put_back=most,
+        backwards=backwards,
     )
     return schedule, world
 
@@ -44,14 +45,21 @@ def takes(schedule, world, queue_of, now_s=0.0):
     return found
 
 
-def order(sizes):
-    schedule, _ = schedule_of(sizes)
+def order(sizes, **how):
+    schedule, _ = schedule_of(sizes, **how)
     return [schedule.take(0.0) for _ in range(len(sizes))]
 
 
 def test_largest_first_unknown_before_all_and_stable():
     """Equal sizes keep the manifest's order; so do unknown ones."""
     assert order([5, -1, 9, 5, 0, -1, 9]) == [1, 5, 2, 6, 0, 3, 4]
+
+
+def test_backwards_is_the_other_way_round():
+    """Two copies of a run that begin at both ends meet in the middle; among queues too."""
+    sizes = [5, -1, 9, 5, 0, -1, 9]
+    assert order(sizes, backwards=True) == order(sizes)[::-1]
+    assert order(sizes, queue_of=[0, 1, 1, 0, 2, 2, 0], backwards=True)[:3] == [4, 3, 0]
 
 
 def test_nothing_to_do():

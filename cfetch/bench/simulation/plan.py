@@ -5,21 +5,19 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import cast
 
 from cfetch.bench.faults import Script
 from cfetch.bench.network import Network, host_of
 from cfetch.bench.scenario import Scenario
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.fields import Headers
-from cfetch.manifest.plan import Plan
 from cfetch.secret import SecretUrl
 
-__all__ = ["SimPlan", "plan_of"]
+__all__ = ["SimPlan"]
 
 
 class SimPlan:
-    """What the pool asks of a ``Plan``. ``faults``: the scripts of the files that have one, by index."""
+    """A scenario's ``Entries``. ``faults``: the scripts of the files that have one, by index."""
 
     headers: Headers = ()
     batch_of = None
@@ -32,7 +30,6 @@ class SimPlan:
         self._places = array("I", range(count))
         random.Random(scenario.seed).shuffle(self._places)  # noqa: S311 - as Scenario.names
         self.sizes: Sequence[int] = array("q", map(self._size, range(count)))
-        self.total_bytes = scenario.size_bytes
         self.hosts = tuple(map(str, range(len(network.hosts))))
         self.host_of: Sequence[int] = array("H", (host_of(network, index) for index in range(count)))
         faults = scenario.faults
@@ -55,15 +52,10 @@ class SimPlan:
         return self._groups[group].name(place - self._starts[group])
 
     def entry(self, index: int) -> Entry:
-        """See ``Plan``; the URL is what ``SimTransport`` reads."""
+        """Make one; the URL is what ``SimTransport`` reads."""
         return Entry(
             id=index,
             url=SecretUrl(f"http://{self.hosts[self.host_of[index]]}/{index}"),
             path=SafePath(self.name(index)),
             size_bytes=self.sizes[index],
         )
-
-
-def plan_of(plan: SimPlan) -> Plan:
-    """The same object, where a ``Plan`` is asked for: the pool asks it for no more than this one can tell."""
-    return cast("Plan", plan)

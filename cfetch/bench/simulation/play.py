@@ -13,7 +13,7 @@ import numpy as np
 from cfetch.bench.network import Network
 from cfetch.bench.scenario import Scenario
 from cfetch.bench.simulation.oracle import Oracle, watched
-from cfetch.bench.simulation.plan import SimPlan, plan_of
+from cfetch.bench.simulation.plan import SimPlan
 from cfetch.bench.simulation.transport import SimTransport
 from cfetch.bench.simulation.volume import SimVolume
 from cfetch.clock import VirtualClock, run_virtual
@@ -102,7 +102,7 @@ async def _play(scenario: Scenario, policy: str) -> Played:
     )
     judge, counted = watched(inner, transport)
     pool = Pool(
-        plan_of(plan),
+        plan,
         settings,
         as_ports,
         transport,

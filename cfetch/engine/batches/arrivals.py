@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from cfetch.engine.batches.staging import Batch
 from cfetch.errors import LocalFault
-from cfetch.manifest.plan import Plan
+from cfetch.manifest.entries import Entries
 from cfetch.placement.batches import cut
 from cfetch.storage.batch_record import batch_id
 from cfetch.storage.volume import Holding, Volume
@@ -46,12 +46,12 @@ class BatchQueues:
 class Arrivals:
     """Batches arrive one after the other, the largest first; ``share`` of all bytes bounds those cut."""
 
-    def __init__(self, plan: Plan, volumes: Sequence[Volume], *, share: float) -> None:
-        self._plan = plan
+    def __init__(self, entries: Entries, volumes: Sequence[Volume], *, share: float) -> None:
+        self._entries = entries
         self._volumes = volumes
-        self._cut = cut(plan.sizes, plan.batch_of, share=share)
+        self._cut = cut(entries.sizes, entries.batch_of, share=share)
         self._next = 0
-        self.queues = BatchQueues(len(self._cut.order), self._cut.entries, plan.host_of)
+        self.queues = BatchQueues(len(self._cut.order), self._cut.entries, entries.host_of)
 
     @property
     def is_over(self) -> bool:
@@ -63,7 +63,7 @@ class Arrivals:
         number = self._cut.order[self._next]
         self._next += 1
         indexes = self._cut.entries(number)
-        entries = [self._plan.entry(index) for index in indexes]
+        entries = [self._entries.entry(index) for index in indexes]
         name = entries[0].batch if self._cut.named[number] else None
         batch = Batch(number, batch_id(entries), name, indexes, self._cut.bytes[number])
         tasks = [asyncio.ensure_future(volume.holds(batch.id, entries)) for volume in self._volumes]

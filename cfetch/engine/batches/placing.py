@@ -34,7 +34,7 @@ from cfetch.engine.schedule import NEVER
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import Blocked, CfetchError, HeldBack, LocalFault, VolumeFault
 from cfetch.events import Listener, VolumeView
-from cfetch.manifest.plan import Plan
+from cfetch.manifest.entries import Entries
 from cfetch.placement.chooser import NO_ROOM, Mode
 from cfetch.placement.placer import Placed, Placer, Unplaceable
 from cfetch.records import AttemptRecord, Status
@@ -52,7 +52,7 @@ class Placing:
 
     def __init__(
         self,
-        plan: Plan,
+        entries: Entries,
         settings: Settings,
         volumes: Sequence[Volume],
         owner: Owner,
@@ -62,7 +62,7 @@ class Placing:
         emit: Listener,
         confirm: Callable[[], None],
     ) -> None:
-        self._plan = plan
+        self._entries = entries
         self._settings = settings
         self._volumes = volumes
         self._names = [volume.name for volume in volumes]
@@ -71,7 +71,7 @@ class Placing:
         self._clock = clock
         self._emit = emit
         self._confirm = confirm
-        self.arrivals = Arrivals(plan, volumes, share=settings.batch_share if len(volumes) > 1 else 0.0)
+        self.arrivals = Arrivals(entries, volumes, share=settings.batch_share if len(volumes) > 1 else 0.0)
         self._mode = Mode(settings.placement) if len(volumes) > 1 else Mode.COUNT
         self._placer = Placer(len(volumes), mode=self._mode, deadline_s=settings.placement_deadline)
         self._batches: dict[int, Batch] = {}  # that have arrived and are not over
@@ -104,7 +104,7 @@ class Placing:
         """The entry, to be written to its batch's volume."""
         queue = self.arrivals.queues.of[index]
         staging = self._stagings[self.arrivals.queues.batch[queue]]
-        entry, host = self._plan.entry(index), self._plan.hosts[self.arrivals.queues.host[queue]]
+        entry, host = self._entries.entry(index), self._entries.hosts[self.arrivals.queues.host[queue]]
         part = self._volumes[staging.at].part(entry)
         transfer = Transfer(entry, part, index=index, queue=queue, host=host, now_s=now_s, staging=staging)
         transfer.attempts = list(self._lost.get(index, ()))
@@ -478,8 +478,8 @@ class Placing:
         now_s, nowhere = self._owner.now(), Staging(batch, 0, "")
         for index in batch.entries:
             if index not in batch.settled:
-                entry, queue = self._plan.entry(index), self.arrivals.queues.of[index]
-                host = self._plan.hosts[self._plan.host_of[index]]
+                entry, queue = self._entries.entry(index), self.arrivals.queues.of[index]
+                host = self._entries.hosts[self._entries.host_of[index]]
                 part = self._volumes[0].part(entry)
                 transfer = Transfer(
                     entry, part, index=index, queue=queue, host=host, now_s=now_s, staging=nowhere

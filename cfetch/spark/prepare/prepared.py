@@ -74,6 +74,21 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
         return self.files
 
     @property
+    def more_hosts(self) -> int:
+        """How many hosts ``host_files`` leaves out."""
+        return self.hosts - len(self.host_files)
+
+    @property
+    def tasks(self) -> int:
+        """A batch is a task's."""
+        return len(self.cost_s)
+
+    @property
+    def floors_s(self) -> dict[str, float]:
+        """Seconds that the slowest hosts take however many tasks there are."""
+        return {floor.host: floor.seconds for floor in self.floors}
+
+    @property
     def parts(self) -> Parts:
         """Its batches."""
         return Parts(

@@ -28,7 +28,7 @@ from cfetch.spark.prepare import large
 from cfetch.spark.prepare.prepared import PreparedPlan, load_prepared
 from cfetch.spark.prepare.queues import COARSEST, EVENEST, MOST_PIECES, pieces_a_batch
 from cfetch.spark.shares import Pace
-from cfetch.spark.to_do import to_do
+from cfetch.spark.to_do import PreparedTasks
 from tests.engine.drive import tree
 from tests.spark.scene import asked, download, files_of, served, whole, write_manifest
 
@@ -276,7 +276,7 @@ def test_what_the_driver_holds_does_not_grow_with_the_entries(tmp_path):
         assert isinstance(plan, PreparedPlan)
         assert (len(plan), len(plan.cost_s)) == (3000, 2)
         assert len(msgspec.json.encode(plan)) < 1000 + len(plan.directory)
-        found = to_do(plan, Account(), tmp_path, pace=Pace(), slots=2, per_host=None)
+        found = PreparedTasks(plan).to_do(Account(), tmp_path, pace=Pace(), slots=2, per_host=None)
         assert len(pickle.dumps(found)) < 1000 + len(plan.directory)
     for batches in (0, 1, 100, 10_000, 1_000_000):
         assert COARSEST <= pieces_a_batch(batches) <= EVENEST

@@ -1,0 +1,46 @@
+"""A frozen manifest as each engine takes it. It says so itself: nobody asks which kind of plan it is."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+from cfetch.manifest.entries import Frozen
+from cfetch.manifest.plan import FILE_NAME, Plan, load_plan
+from cfetch.spark.prepare.prepared import ABOUT, PreparedPlan, load_prepared
+from cfetch.spark.to_do import PlanTasks, PreparedTasks, TaskSource
+
+__all__ = ["EnginePlan", "frozen_by_spark", "frozen_here", "load"]
+
+
+class EnginePlan(NamedTuple):
+    """``frozen`` for everybody, ``tasks`` for Spark, ``here`` for this machine: None if only Spark can.
+
+    ``file_name`` marks a directory in which it was saved.
+    """
+
+    frozen: Frozen
+    file_name: str
+    here: Plan | None
+    tasks: TaskSource
+
+    def forget_other_kind(self, directory: Path) -> None:
+        """Remove the mark of the other kind of plan; whoever reads that plan has it open. Raises OSError."""
+        for name in {ABOUT, FILE_NAME} - {self.file_name}:
+            (directory / name).unlink(missing_ok=True)
+
+
+def frozen_here(plan: Plan) -> EnginePlan:
+    """Wrap a plan that this machine has frozen: every engine can bring it."""
+    return EnginePlan(plan, FILE_NAME, plan, PlanTasks(plan))
+
+
+def frozen_by_spark(plan: PreparedPlan) -> EnginePlan:
+    """Wrap a plan that Spark has prepared: only its tasks can bring it."""
+    return EnginePlan(plan, ABOUT, None, PreparedTasks(plan))
+
+
+def load(stack: ExitStack, directory: Path) -> EnginePlan:
+    """Read the plan that was saved in ``directory``; ``stack`` closes it. Raises LocalFault."""
+    if (directory / ABOUT).exists():
+        return frozen_by_spark(load_prepared(directory))
+    return frozen_here(stack.enter_context(load_plan(directory)))

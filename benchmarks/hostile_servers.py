@@ -165,9 +165,9 @@ def document(tools: list[Tool], found: dict[str, dict[str, str]], versions: str,
     names = [tool.name for tool in tools]
     rule = "|---" * (len(names) + 1) + "|"
     totals = {name: Counter(row[name] for row in found.values()) for name in names}
-    alike = {
-        word: ", ".join(case for case, row in found.items() if set(row.values()) == {word}) for word in WORDS
-    }
+    cases_of: dict[tuple[str, ...], list[str]] = {}
+    for case, row in found.items():
+        cases_of.setdefault(tuple(row[name] for name in names), []).append(case)
     lines = [
         "# Hostile servers, side by side",
         "",
@@ -191,17 +191,11 @@ def document(tools: list[Tool], found: dict[str, dict[str, str]], versions: str,
         "",
         "## Cases",
         "",
-        "The number is that of [the conditions](conditions.md). All tools agree in these cases:",
+        "The number is that of [the conditions](conditions.md). A row has the cases with equal outcomes.",
         "",
-        *(f"- *{word}*: {cases}." for word, cases in alike.items() if cases),
-        "",
-        f"| case | {' | '.join(names)} |",
+        f"| cases | {' | '.join(names)} |",
         rule,
-        *(
-            f"| {case} | {' | '.join(row[name] for name in names)} |"
-            for case, row in found.items()
-            if len(set(row.values())) > 1
-        ),
+        *(f"| {', '.join(cases)} | {' | '.join(outcomes)} |" for outcomes, cases in cases_of.items()),
         "",
         "## Command lines",
         "",

@@ -72,7 +72,7 @@ def limits_of(files: int, size_bytes: int, executors: int, costs: Costs | None =
         "driver's memory": held_bytes > 16 * GIB,
         "results": batches * costs.result_bytes > GIB,
         "hub": slots * costs.beat_s > 1,
-        "disk for what is told": told_bytes > 100 * GIB,
+        "driver's disk": told_bytes > 100 * GIB,
     }
     return Paper(
         files=files,

@@ -97,7 +97,7 @@ def test_the_cut_keeps_all_slots_at_work():
 def test_the_paper():
     """More executors never make the network's part longer; docs/scale.md has the table as it is."""
     assert limits_of(10**6, 64 << 10, 10).gives_way == ()
-    assert "disk for what is told" in limits_of(10**9, 64 << 10, 1000).gives_way
+    assert "driver's disk" in limits_of(10**9, 64 << 10, 1000).gives_way
     for files in (10**6, 10**9):
         times = [limits_of(files, 16 << 20, executors).network_s for executors in (10, 100, 1000)]
         assert times == sorted(times, reverse=True)

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from cfetch.bench.content import Content
 from cfetch.bench.faults import Fault
 from cfetch.bench.http_messages import BadRequest, Head, Slice, choose_slice, parse_head, reply_head
-from cfetch.bench.network import Line
+from cfetch.bench.network import Line, Network
 from cfetch.bench.pacing import Pacer
 
 __all__ = ["Accepted", "Connection", "Host"]
@@ -41,18 +41,10 @@ class Accepted(NamedTuple):
 
 
 class Host(Protocol):
-    """What a connection asks of its origin. ``most_requests`` a connection serves; 0: any number.
+    """What a connection asks of its origin. ``network`` says what the way to the client is like."""
 
-    ``has_ranges`` false: it answers no ranges and gives no ETags.
-    """
-
+    network: Network
     pacer: Pacer
-    most_requests: int
-    has_ranges: bool
-
-    @property
-    def is_limited(self) -> bool:
-        """Whether all connections together have a limit."""
 
     def accepted(self, connection: "Connection") -> Accepted:
         """Take a new connection in."""
@@ -200,7 +192,7 @@ class Connection(asyncio.Protocol):
             self._refuse(400)
             return
         self._requests += 1
-        self._keep_alive = head.keep_alive and self._requests != self._origin.most_requests
+        self._keep_alive = head.keep_alive and self._requests != self._origin.network.requests
         if head.method not in {"GET", "HEAD"}:
             self._refuse(405, "Allow: GET, HEAD\r\n")
         elif head.headers.get("content-length", "0") != "0" or "transfer-encoding" in head.headers:
@@ -232,7 +224,7 @@ class Connection(asyncio.Protocol):
             self._finish(reply_head(404, 0, keep_alive=self._keep_alive))
             return
         size, etag = content.size_bytes, content.etag
-        has_ranges = self._origin.has_ranges
+        has_ranges = self._origin.network.ranges
         fields = "Content-Type: application/octet-stream\r\n"
         fields += f"Accept-Ranges: bytes\r\nETag: {etag}\r\n" if has_ranges else "Accept-Ranges: none\r\n"
         if head.method == "HEAD":
@@ -308,7 +300,7 @@ class Connection(asyncio.Protocol):
             self._loop.call_soon(self._pump)
 
     def _is_paced(self, body: _Body) -> bool:
-        return self._origin.is_limited or body.is_paced()
+        return self._origin.network.link_bps is not None or body.is_paced()
 
     def cap_bps(self) -> float:
         """See ``Paced``."""

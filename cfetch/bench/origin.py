@@ -62,6 +62,39 @@ class Request(NamedTuple):
     number: int
 
 
+class RequestScript:
+    """What each file's next request meets, and the list of the requests so far."""
+
+    def __init__(self, faults: Mapping[str, Script], *, pace_bps: float | None, journal: bool) -> None:
+        self.requests: list[Request] = []
+        self.faults = faults
+        self._pace = None if pace_bps is None else Fault(kind="slow", rate_bps=pace_bps, first=0)
+        self._journal = journal
+        self._counts: dict[str, int] = {}
+
+    def note(self, head: Head, path: str, query: str, connection: Connection) -> Fault | None:
+        """Count and list a request; the fault it meets, if any."""
+        script = self.faults.get(path)
+        if script is None and not self._journal:
+            return self._pace
+        n = self._counts.get(path, 0) + (head.method == "GET")
+        self._counts[path] = n
+        if self._journal:
+            request = Request(
+                head.method,
+                path,
+                query,
+                head.headers,
+                n,
+                connection.id,
+                head.headers.get("range"),
+                connection.host,
+                connection.number,
+            )
+            self.requests.append(request)
+        return fault_for(script, n) or self._pace
+
+
 class Origin:
     """Serves ``files`` (by path without leading slash) on loopback while its ``async with`` block runs.
 
@@ -86,27 +119,25 @@ class Origin:
         clock: Callable[[], float] | None = None,
     ) -> None:
         self.files = files
-        self.faults = faults or {}
-        self.requests: list[Request] = []
         self.connections = 0
         self.urls: list[str] = []
         self.live: set[Connection] = set()
         self.pacer: Pacer
-        self._network = network or Network()
-        self.most_requests = self._network.requests
-        self.has_ranges = self._network.ranges
-        self.is_limited = self._network.link_bps is not None
+        self.network = network or Network()
         self._seed = seed
         self._clock = clock
         self._began_s: float | None = None
-        self._accepted = [0] * len(self._network.hosts)
+        self._accepted = [0] * len(self.network.hosts)
         self._folder = "" if bucket is None else f"{bucket}/"
         self._closed = False
-        self._pace = None if pace_bps is None else Fault(kind="slow", rate_bps=pace_bps, first=0)
+        self.script = RequestScript(faults or {}, pace_bps=pace_bps, journal=journal)
         self._address = (host, port)
-        self._journal = journal
-        self._counts: dict[str, int] = {}
         self._servers: list[asyncio.Server] = []
+
+    @property
+    def requests(self) -> list[Request]:
+        """What was asked, in order."""
+        return self.script.requests
 
     @property
     def url(self) -> str:
@@ -118,7 +149,7 @@ class Origin:
         self._clock = self._clock or loop.time
         self.pacer = Pacer(loop, self.link_bps)
         first, port = self._address
-        for number in range(len(self._network.hosts)):
+        for number in range(len(self.network.hosts)):
             address = str(ipaddress.ip_address(first) + number) if number else first
             make = functools.partial(Connection, self, number)
             server = await loop.create_server(make, address, 0 if number else port, backlog=BACKLOG)
@@ -146,7 +177,7 @@ class Origin:
             connection.abort()
         number = self._accepted[connection.host]
         return Accepted(
-            self.connections, number, connection_of(self._network, self._seed, connection.host, number)
+            self.connections, number, connection_of(self.network, self._seed, connection.host, number)
         )
 
     def lost(self, connection: Connection) -> None:
@@ -155,18 +186,18 @@ class Origin:
 
     def content(self, path: str) -> Content | None:
         """The file at ``path``, or None."""
-        found = self.files.get(path.removeprefix(self._folder))
-        return Fixed(found) if isinstance(found, bytes) else found
+        content = self.files.get(path.removeprefix(self._folder))
+        return Fixed(content) if isinstance(content, bytes) else content
 
     def factor(self, host: int) -> float:
         """How many times as long everything takes at ``host`` now."""
-        return factor_at(self._network, host, self._now_s()) if self._network.changes else 1.0
+        return factor_at(self.network, host, self._now_s()) if self.network.changes else 1.0
 
     def link_bps(self) -> float:
         """What all connections together have now."""
-        if self._network.link_bps is None:
+        if self.network.link_bps is None:
             return math.inf
-        return self._network.link_bps / factor_at(self._network, None, self._now_s())
+        return self.network.link_bps / factor_at(self.network, None, self._now_s())
 
     def _now_s(self) -> float:
         """Seconds since the first request."""
@@ -177,28 +208,7 @@ class Origin:
 
     def note(self, head: Head, path: str, query: str, connection: Connection) -> Fault | None:
         """Count and list a request; the fault it meets, if any."""
-        path = path.removeprefix(self._folder)
-        script = self.faults.get(path)
-        if script is None and not self._journal:
-            return self._pace
-        n = self._counts.get(path, 0) + (head.method == "GET")
-        self._counts[path] = n
-        if self._journal:
-            wanted = head.headers.get("range")
-            self.requests.append(
-                Request(
-                    head.method,
-                    path,
-                    query,
-                    head.headers,
-                    n,
-                    connection.id,
-                    wanted,
-                    connection.host,
-                    connection.number,
-                )
-            )
-        return fault_for(script, n) or self._pace
+        return self.script.note(head, path.removeprefix(self._folder), query, connection)
 
 
 def _stop_with_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
@@ -243,7 +253,8 @@ def main() -> None:
     spec = OriginSpec.read(args.spec)
     requests = asyncio.run(_serve(spec, args.port))
     if spec.journal is not None:
-        asked = [Asked(one.path, one.n, one.host, one.number) for one in requests if one.method == "GET"]
+        gets = [request for request in requests if request.method == "GET"]
+        asked = [Asked(request.path, request.n, request.host, request.number) for request in gets]
         Path(spec.journal).write_bytes(msgspec.json.encode(asked))
 
 

@@ -125,7 +125,7 @@ async def test_c96_an_owner_that_wakes_up_after_its_plan_was_completed(tmp_path)
     async with Origin(FILES, pace_bps=40_000) as origin:
         first = await crawling(tmp_path, origin, *HASTY)
         await stopped(first, tmp_path)
-        origin.faults = {name: Fault(kind="slow", rate_bps=1e9, first=0) for name in FILES}
+        origin.script.faults = {name: Fault(kind="slow", rate_bps=1e9, first=0) for name in FILES}
         second = await cfetch(
             "download", "-", "--to", tmp_path, "--json", stdin=manifest_of(origin, FILES, query="?sig=2")
         )
@@ -154,7 +154,7 @@ async def test_c96_an_owner_that_wakes_up_beside_its_successor(tmp_path):
     async with Origin(FILES, CRAWL) as origin:
         first = await crawling(tmp_path, origin, *HASTY)
         await stopped(first, tmp_path)
-        origin.faults = pace
+        origin.script.faults = pace
         data = manifest_of(origin, FILES, query="?sig=2")
         second = await begun("download", "-", "--to", tmp_path, "--json", "--no-mitigation", stdin=data)
         while not list((tmp_path / ".cfetch").glob("attempts/*/2/*")):

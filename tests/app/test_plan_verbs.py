@@ -176,7 +176,7 @@ async def test_a_failing_entry_leaves_the_plan_for_a_later_run(tmp_path):
         (plan,) = await plans_of(tmp_path)
         assert (plan["instant"], plan["state"], plan["epoch"]) == (instant, "inflight", 1)
         assert plan["live"] is False
-        origin.faults = {}
+        origin.script.faults = {}
         asked = len(origin.requests)
         second = await cfetch_plan("run", "--to", tmp_path, "--json")
         assert [request.path for request in origin.requests[asked:]] == ["d/2.bin"]
@@ -199,7 +199,7 @@ async def test_a_run_that_is_interrupted_gives_its_plan_back(tmp_path):
         first, second = await plans_of(tmp_path)
         assert (first["state"], first["epoch"], first["live"]) == ("inflight", 1, False)
         assert (second["state"], second["epoch"]) == ("requested", 0)
-        origin.faults = {}
+        origin.script.faults = {}
         again = await cfetch_plan("run", "--all", "--to", tmp_path, "--json")
         assert (again.code, [one["instant"] for one in again.document["summaries"]]) == (0, instants)
         assert "waiting" not in again.err
@@ -261,7 +261,7 @@ async def test_rolled_back_by_hand(tmp_path, removable):
         assert told == ([rollback] if removable else [("download", "requested", None), rollback])
         assert list((tmp_path / ".cfetch").glob("attempts/*/*/*")) == []
         assert tree(tmp_path) == {}
-        origin.faults = {}
+        origin.script.faults = {}
         found = await cfetch("download", "-", "--to", tmp_path, "--json", stdin=manifest_of(origin, SLOW))
     assert (found.code, found.document["bytes"]["fetched"]) == (0, 800_000)
     assert (found.document["instant"] == instant) is not removable
@@ -283,7 +283,7 @@ async def test_a_timeline_elsewhere(tmp_path):
         assert (await cfetch_plan("run", "--all", "--to", to, "--state", state)).code == 1
         listed = await cfetch_plan("list", "--to", to)
         assert (listed.code, "there is no timeline" in listed.err) == (2, True)
-        origin.faults = {}
+        origin.script.faults = {}
         data = manifest_of(origin)
         found = await cfetch("download", "-", "--to", to, "--state", state, "--json", stdin=data)
         assert (found.code, found.document["instant"]) == (0, instant)

@@ -71,7 +71,7 @@ async def test_a_named_batch_is_published_as_a_whole(tmp_path, volumes):
         assert first.summary["bytes"]["wasted"] == 0
         home = first.metrics["b2/0"]["volume"]
 
-        origin.faults = {}
+        origin.script.faults = {}
         again, asked = await served_again(scene, origin)
         assert (again.code, asked) == (0, ["b2/1"])
         assert (scene.faults(), scene.missing(), scene.debris()) == ([], [], [])
@@ -90,7 +90,7 @@ async def test_of_a_batch_without_a_name_the_others_are_published(tmp_path):
         assert (
             sum(one.files < one.entries for volume in scene.volumes() for one in volume.records.values()) == 1
         )
-        origin.faults = {}
+        origin.script.faults = {}
         again, asked = await served_again(scene, origin, batch_share=0.2)
     assert (again.code, asked) == (0, ["b2/1"])
     assert (scene.faults(), scene.missing(), scene.debris()) == ([], [], [])
@@ -135,7 +135,7 @@ async def test_a_record_counts_more_than_a_mark(tmp_path):
         attempt = scene.to[0] / ".cfetch/attempts" / instant / "1"
         attempt.mkdir(parents=True, exist_ok=True)
         (attempt / f"b{id_}").touch()
-        origin.faults = {}
+        origin.script.faults = {}
         again, asked = await served_again(scene, origin)
     assert (again.code, asked) == (0, ["b2/1"])
     assert (scene.faults(), scene.missing(), scene.debris()) == ([], [], [])

@@ -45,7 +45,7 @@ async def test_killed_at_any_moment(tmp_path, seed):
         scene = Scene(tmp_path, origin.url, FILES, names=rng.random() < 0.6)
         words = ("--durability", rng.choice(["crash", "power"]), "--batch-share", "0.1")
         await ended_at(scene, rng.uniform(0, 1.2), signal.SIGKILL, *words)
-        origin.faults = {}
+        origin.script.faults = {}
         await all_is_well_after(scene)
 
 

@@ -370,7 +370,7 @@ def test_a_killed_task_leaves_the_lock_and_nothing_that_counts(tmp_path):
         finally:
             child.send_signal(signal.SIGKILL)
             child.wait()
-        origin.faults = {}
+        origin.script.faults = {}
         origin.requests.clear()
         frame = load_frame(str(path), options_of(path, tmp_path / "to"), slots=1)
         told = bring_once(frame.work, read_batch(Path(frame.work.work_file), 0), 0, task=0)

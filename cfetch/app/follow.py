@@ -89,7 +89,7 @@ def follow(
     *,
     env: Mapping[str, str],
     dashboard: Callable[[], AbstractContextManager[Listener]],
-    told: Callable[[str], None],
+    emit_line: Callable[[str], None],
     clock: Clock | None = None,
 ) -> Followed:
     """Until nothing is new (``once``), or a signal. ``dashboard`` is opened for each plan.
@@ -101,18 +101,18 @@ def follow(
     """
     settings = replace(settings, metrics=None, failed_from=None, dry_run=False, engine="local")
     clock = clock or SystemClock()
-    found = places(settings)
-    if options.delete and len(found.directories) < len(found.roots):
+    where = places(settings)
+    if options.delete and len(where.directories) < len(where.roots):
         raise ConfigError("--delete is for directories; nothing is deleted in an object store")
     with ExitStack() as stack:
-        journal = stack.enter_context(Journal(journal_of(found.state, feed, found.roots)))
+        journal = stack.enter_context(Journal(journal_of(where.state, feed, where.roots)))
         runner = stack.enter_context(asyncio.Runner())
         source = runner.run(_opened(feed, network_of(settings, env), clock))
         stack.callback(lambda: runner.run(source.close()))
         plans = _Plans(journal, settings, env, dashboard, clock)
         plans.clear_up()
         stack.callback(plans.archive)
-        return _Follower(source, journal, plans, options, told, clock, runner).run()
+        return _Follower(source, journal, plans, options, emit_line, clock, runner).run()
 
 
 async def _opened(feed: str, network: Network, clock: Clock) -> FeedSource:
@@ -126,7 +126,7 @@ class _Follower:
         journal: Journal,
         plans: "_Plans",
         options: FollowOptions,
-        told: Callable[[str], None],
+        emit_line: Callable[[str], None],
         clock: Clock,
         runner: asyncio.Runner,
     ) -> None:
@@ -134,7 +134,7 @@ class _Follower:
         self._journal = journal
         self._plans = plans
         self._options = options
-        self._told = told
+        self._emit_line = emit_line
         self._clock = clock
         self._cache = RouteCache(clock, enabled=options.route_cache)
         self._reader: Reader | None = None
@@ -188,13 +188,13 @@ class _Follower:
         """Where the last follower stopped; the step that it was at comes first. Whether to go on."""
         step = self._journal.unfinished()
         if step is not None:
-            self._pending = {one.path: one for one in step.checkpoint.pending}
+            self._pending = {change.path: change for change in step.checkpoint.pending}
             if not self._apply(step):
                 return False
         checkpoint = self._journal.checkpoint()
         self._kept = checkpoint
         if checkpoint is not None:
-            self._pending = {one.path: one for one in checkpoint.pending}
+            self._pending = {change.path: change for change in checkpoint.pending}
 
         async def begin() -> Reader:
             return await Reader.opened(self._source, self._cache, self._clock, checkpoint=checkpoint)
@@ -202,7 +202,7 @@ class _Follower:
         self._reader = self._patiently(begin)
         where = "goes on from its checkpoint" if checkpoint is not None else "begins with the oldest entry"
         tokens = len(self._reader.checkpoint().tokens)
-        self._told(f"feed: {where}; {tokens} range{'s' if tokens > 1 else ''} to read")
+        self._emit_line(f"feed: {where}; {tokens} range{'s' if tokens > 1 else ''} to read")
         return True
 
     def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
@@ -213,7 +213,7 @@ class _Follower:
             except SourceError as error:
                 if self._options.once:
                     raise
-                self._told(f"feed: {error}; asking again in {self._options.poll_s:g} s")
+                self._emit_line(f"feed: {error}; asking again in {self._options.poll_s:g} s")
             self._stop.run(self._wait)
 
     async def _gather(self) -> tuple[list[Change], bool]:
@@ -222,30 +222,32 @@ class _Follower:
         A token whose range cannot be had now does not keep the others from being read.
         """
         assert self._reader is not None
-        found: list[Change] = []
+        changes: list[Change] = []
         size_bytes, row_bytes, failures = 0, 0, 0
         lag_s = self._clock.monotonic() + LAG_S
-        while len(found) < STEP_CHANGES and size_bytes < STEP_BYTES and row_bytes < STEP_ROW_BYTES:
+        while len(changes) < STEP_CHANGES and size_bytes < STEP_BYTES and row_bytes < STEP_ROW_BYTES:
             try:
                 step = await self._reader.step()
             except SourceError:
                 failures += 1
                 if failures <= len(self._reader.checkpoint().tokens):
                     continue
-                if found:
+                if changes:
                     break
                 raise
-            found += step.changes
-            size_bytes += sum(one.entry.size_bytes or 0 for one in step.changes if one.entry is not None)
-            row_bytes += len(ENCODE([one.entry for one in step.changes]))
+            changes += step.changes
+            size_bytes += sum(
+                change.entry.size_bytes or 0 for change in step.changes if change.entry is not None
+            )
+            row_bytes += len(ENCODE([change.entry for change in step.changes]))
             if not self._reader.is_idle:
                 continue
-            if found or self._reader.is_at_end or not self._options.once:
+            if changes or self._reader.is_at_end or not self._options.once:
                 break
             if self._clock.monotonic() > lag_s:
                 raise Transient(f"an archive of the feed has lagged behind for {LAG_S:g} s; try again later")
             await self._wait()
-        return found, self._options.once and self._reader.is_at_end
+        return changes, self._options.once and self._reader.is_at_end
 
     async def _wait(self) -> None:
         await self._clock.sleep(self._options.poll_s)
@@ -262,11 +264,11 @@ class _Follower:
 
     def _rounds(self, again: Iterable[Change], changes: Sequence[Change]) -> list[Round]:
         """A change that waits gives way to a later one of its path."""
-        overtaken = {one.path for one in changes}
+        overtaken = {change.path for change in changes}
         for path in overtaken:
             self._pending.pop(path, None)
         self._tally.read(changes)
-        wanted = [*(one for one in again if one.path not in overtaken), *changes]
+        wanted = [*(change for change in again if change.path not in overtaken), *changes]
         return rounds(latest(wanted) if self._options.versions == "latest" else wanted)
 
     def _apply(self, step: Step) -> bool:
@@ -277,17 +279,17 @@ class _Follower:
             if this.deletes:
                 if self._options.delete:
                     self._plans.delete(this.deletes)
-                at = datetime.fromtimestamp(self._clock.wall(), UTC).isoformat(timespec="seconds")
-                self._journal.bury(this.deletes, at)
+                deleted_at = datetime.fromtimestamp(self._clock.wall(), UTC).isoformat(timespec="seconds")
+                self._journal.bury(this.deletes, deleted_at)
             failed, summary = self._plans.bring(this.upserts, self._tally)
             if summary is not None:
                 self._tally.add(summary)
                 if summary.exit_code > 1:
                     return False
-            for one in (*this.deletes, *this.upserts):
-                self._pending.pop(one.path, None)
-                if one.path in failed:
-                    self._pending[one.path] = one
+            for change in (*this.deletes, *this.upserts):
+                self._pending.pop(change.path, None)
+                if change.path in failed:
+                    self._pending[change.path] = change
             if len(self._pending) > MAX_PENDING:
                 raise Refused(
                     f"{len(self._pending):,} files of the feed cannot be had, one of them "
@@ -323,19 +325,19 @@ class _Plans:
         """Roll back what is left of a round that did not come to its end. Raises Held, LocalFault."""
         with suppress(UsageError):  # there is no timeline yet
             plans = [plan for plan in list_plans(self._settings).plans if plan.manifest == self._name]
-            dead = {one.instant for one in plans if one.action == "download" and one.state != "completed"}
+            dead = {plan.instant for plan in plans if plan.action == "download" and plan.state != "completed"}
             for instant in sorted(dead):
                 roll_back_plan(self._settings, instant, remove=False)
             if dead:
-                rollbacks = [one for one in list_plans(self._settings).plans if one.target in dead]
-                self._completed += [one.instant for one in rollbacks]
+                rollbacks = [plan for plan in list_plans(self._settings).plans if plan.target in dead]
+                self._completed += [rollback.instant for rollback in rollbacks]
 
     def bring(self, upserts: Sequence[Change], listener: Listener) -> tuple[set[str], Summary | None]:
         """The paths that could not be had, and the run's summary. Raises as ``Prepared.run``."""
-        entries = [one.entry for one in upserts if one.entry is not None]
+        entries = [change.entry for change in upserts if change.entry is not None]
         if not entries:
             return set(), None
-        self._supersede([one for one in entries if one.digest is None])
+        self._supersede([entry for entry in entries if entry.digest is None])
         failed: set[str] = set()
 
         def collect(event: Event) -> None:
@@ -367,19 +369,19 @@ class _Plans:
     def delete(self, deletes: Sequence[Change]) -> None:
         """Raises LocalFault. A directory in a file's place is not the file."""
         with closing(self._volumes()) as volumes:
-            for one in deletes:
+            for change in deletes:
                 for volume in volumes.local:
                     with suppress(Blocked):
-                        volume.delete(one.path)
+                        volume.delete(change.path)
 
     def _supersede(self, entries: Sequence[Entry]) -> None:
         """Without a hash, a new version may have the size and link of the one in place."""
         if not entries:
             return
         with closing(self._volumes()) as volumes:
-            for one in entries:
+            for entry in entries:
                 for volume in volumes.local:
-                    volume.supersede(one.path)
+                    volume.supersede(entry.path)
 
     def _volumes(self) -> Volumes:
         return Volumes(self._found.roots, write_timeout_s=self._settings.write_timeout)

@@ -62,9 +62,9 @@ def build_from_list(
     with frozen(manifest, base_url=base_url, network=network) as plan:
         sizes = array("q", plan.sizes)
         failed = asyncio.run(_probe_all(plan, sizes, network, advance, tell)) if probing else 0
-        found = survey(_sized(plan, sizes), plan.headers)
-        with open_output(output, private=found.has_secrets) as out:
-            TARGETS["json"].write(_sized(plan, sizes), found, out)
+        contents = survey(_sized(plan, sizes), plan.headers)
+        with open_output(output, private=contents.has_secrets) as out:
+            TARGETS["json"].write(_sized(plan, sizes), contents, out)
     return failed
 
 
@@ -123,9 +123,9 @@ def build_from_tree(
     base_url = None if base_url is None else checked_base_url(base_url)
     with ReadOnlyTree(root) as tree:
         _check_names(tree, tell)
-        found = Survey((), base_url=base_url)
+        contents = Survey((), base_url=base_url)
         with open_output(output, private=False) as out:
-            TARGETS["json"].write(_hashed(tree, advance), found, out)
+            TARGETS["json"].write(_hashed(tree, advance), contents, out)
 
 
 def _check_names(tree: ReadOnlyTree, tell: Tell) -> None:
@@ -155,10 +155,10 @@ def _hashed(tree: ReadOnlyTree, advance: Advance) -> Generator[Entry, None, None
         advance(0, size_bytes)
 
     try:
-        for number, found in enumerate(found for found in tree.walk() if found.is_file):
+        for number, listed in enumerate(listed for listed in tree.walk() if listed.is_file):
             if len(waiting) >= 4 * threads:
                 yield _done(waiting.popleft(), advance)
-            waiting.append(executor.submit(_entry, tree, number, found.path, read))
+            waiting.append(executor.submit(_entry, tree, number, listed.path, read))
         while waiting:
             yield _done(waiting.popleft(), advance)
     finally:

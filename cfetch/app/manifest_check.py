@@ -85,10 +85,10 @@ def convert(
             f"cfetch writes no format called {to_format!r}; it writes {', '.join(sorted(TARGETS))}"
         )
     with frozen(manifest, base_url=base_url, progress=progress, network=network) as plan:
-        found = survey(_entries(plan), plan.headers)
-        with open_output(output, private=found.has_secrets) as out:
-            target.write(_entries(plan), found, out)
-        return left_out(found, target)
+        contents = survey(_entries(plan), plan.headers)
+        with open_output(output, private=contents.has_secrets) as out:
+            target.write(_entries(plan), contents, out)
+        return left_out(contents, target)
 
 
 def _moment(seconds: float) -> str:

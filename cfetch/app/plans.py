@@ -22,27 +22,27 @@ __all__ = ["archive_plans", "clean_plans", "list_plans", "roll_back_plan", "show
 def list_plans(settings: Settings, *, also_archived: bool = False) -> Plans:
     """What stands on the timeline, and with ``also_archived`` what has left it."""
     with open_existing(*timeline(settings)) as table:
-        found = [_completed(entry, record) for entry, record in archived(table)] if also_archived else []
+        plans = [_completed(entry, record) for entry, record in archived(table)] if also_archived else []
         with table.lock.held() as now_s:
             entries = table.store.entries()
-        seen = {(one.instant, one.action) for one in found}
+        seen = {(plan.instant, plan.action) for plan in plans}
         for entry in entries:
             if (entry.instant, entry.action.value) not in seen:
                 with suppress(FileNotFoundError):  # it moves on while we look
-                    found.append(_plan(table, entry, now_s))
-    return Plans(plans=sorted(found, key=lambda plan: (plan.instant, plan.action)))
+                    plans.append(_plan(table, entry, now_s))
+    return Plans(plans=sorted(plans, key=lambda plan: (plan.instant, plan.action)))
 
 
 def show_plan(settings: Settings, instant: str) -> Plans:
     """One plan with the rollbacks that name it. Raises UsageError if there is none."""
-    found = [
+    plans = [
         plan
         for plan in list_plans(settings, also_archived=True).plans
         if instant in (plan.instant, plan.target)
     ]
-    if not found:
+    if not plans:
         raise UsageError(f"there is no plan {instant} here; `cfetch plan list` shows what there is")
-    return Plans(plans=found)
+    return Plans(plans=plans)
 
 
 def roll_back_plan(settings: Settings, instant: str, *, remove: bool) -> None:
@@ -64,12 +64,12 @@ def archive_plans(settings: Settings, instants: Collection[str]) -> None:
 def clean_plans(settings: Settings, *, rollback_delay_s: float, keep_s: float, dry_run: bool) -> Cleaned:
     """Roll back what died, archive what is old; every instant explained."""
     with open_existing(*timeline(settings)) as table:
-        told = clean(table, delay_s=rollback_delay_s, keep_s=keep_s, dry_run=dry_run)
+        verdicts = clean(table, delay_s=rollback_delay_s, keep_s=keep_s, dry_run=dry_run)
     instants = [
         CleanedInstant(
             instant=entry.instant, action=entry.action.value, state=entry.state.value, kept=kept, why=why
         )
-        for entry, kept, why in told
+        for entry, kept, why in verdicts
     ]
     return Cleaned(dry_run=dry_run, instants=instants)
 

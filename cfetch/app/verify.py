@@ -91,27 +91,27 @@ class Verification:
         Raises:
             LocalFault: a directory cannot be read.
         """
-        for index, found in enumerate(self._verdicts(advance)):
-            if found.right:
-                self.good[found.vouched] += 1
-            if len(found.right) > 1:
+        for index, verdict in enumerate(self._verdicts(advance)):
+            if verdict.right:
+                self.good[verdict.vouched] += 1
+            if len(verdict.right) > 1:
                 self._twice.append(index)
-                self._twice_on.append(self._sets.setdefault(found.right, len(self._sets)))
-            for one in found.wrong:
-                self.found[one.kind] += 1
-                yield one
-        for at, tree in enumerate(self._trees):
+                self._twice_on.append(self._sets.setdefault(verdict.right, len(self._sets)))
+            for difference in verdict.wrong:
+                self.found[difference.kind] += 1
+                yield difference
+        for volume_index, tree in enumerate(self._trees):
             for standing in tree.walk():
-                if self._plan.find(standing.path) is None and standing.path != self._ignored[at]:
+                if self._plan.find(standing.path) is None and standing.path != self._ignored[volume_index]:
                     self.found["excess"] += 1
                     yield self._difference(
-                        "excess", _text(standing.path), "the manifest does not name it", at
+                        "excess", _text(standing.path), "the manifest does not name it", volume_index
                     )
 
     @property
     def duplicates(self) -> Iterator[Duplicate]:
         """The files that stand on several volumes, in the manifest's order."""
-        sets = [tuple(self._names[at] for at in right) for right in self._sets]
+        sets = [tuple(self._names[volume_index] for volume_index in right) for right in self._sets]
         for index, on in zip(self._twice, self._twice_on, strict=True):
             yield Duplicate(path=self._plan.entry(index).path, volumes=sets[on])
 
@@ -161,55 +161,55 @@ class Verification:
 
     def _looked_for(self, entry: Entry, read: Callable[[int], None]) -> _Found:
         vouched, right, wrong, blocked = "", [], [], None
-        for at in range(len(self._trees)):
+        for volume_index in range(len(self._trees)):
             try:
-                verdict = self._compared(entry, at, read)
+                verdict = self._compared(entry, volume_index, read)
             except FileNotFoundError:
                 continue
             except OSError as error:
                 if error.errno in (errno.ENOTDIR, errno.ELOOP):
                     message = "a file or a symlink stands where a directory should be"
-                    blocked = blocked or self._difference("not regular", entry.path, message, at)
+                    blocked = blocked or self._difference("not regular", entry.path, message, volume_index)
                     continue
                 message = error.strerror or type(error).__name__
-                verdict = self._difference("unreadable", entry.path, message, at)
+                verdict = self._difference("unreadable", entry.path, message, volume_index)
             if isinstance(verdict, str):
                 vouched = verdict
-                right.append(at)
+                right.append(volume_index)
             else:
                 wrong.append(verdict)
         if not right and not wrong:
             wrong = [blocked or self._missing(entry)]
         return _Found(vouched, tuple(right), wrong)
 
-    def _compared(self, entry: Entry, at: int, read: Callable[[int], None]) -> str | Difference:
-        tree = self._trees[at]
+    def _compared(self, entry: Entry, volume_index: int, read: Callable[[int], None]) -> str | Difference:
+        tree = self._trees[volume_index]
         size_bytes = tree.size_of(entry.path)
         if size_bytes is None:
             message = "a directory, a symlink or a special file stands there"
-            return self._difference("not regular", entry.path, message, at)
+            return self._difference("not regular", entry.path, message, volume_index)
         if entry.size_bytes is not None and size_bytes != entry.size_bytes:
-            return self._wrong_size(entry, size_bytes, at)
+            return self._wrong_size(entry, size_bytes, volume_index)
         if entry.digest is None or self.quick:
             return "none" if entry.size_bytes is None else "size"
         digits, size_bytes = tree.hash_of(entry.path, entry.digest.algorithm, read)
         if digits == entry.digest.hex:
             return entry.digest.algorithm
         if entry.size_bytes is not None and size_bytes != entry.size_bytes:  # it changed meanwhile
-            return self._wrong_size(entry, size_bytes, at)
+            return self._wrong_size(entry, size_bytes, volume_index)
         message = f"its {entry.digest.algorithm} is {digits}, and {entry.digest.hex} in the manifest"
-        return self._difference("wrong hash", entry.path, message, at)
+        return self._difference("wrong hash", entry.path, message, volume_index)
 
-    def _wrong_size(self, entry: Entry, size_bytes: int, at: int) -> Difference:
+    def _wrong_size(self, entry: Entry, size_bytes: int, volume_index: int) -> Difference:
         message = f"it has {size_bytes} bytes, and {entry.size_bytes} in the manifest"
-        return self._difference("wrong size", entry.path, message, at)
+        return self._difference("wrong size", entry.path, message, volume_index)
 
     def _missing(self, entry: Entry) -> Difference:
         message = "it is not there" if len(self._trees) == 1 else "it is on none of the volumes"
         return Difference(kind="missing", path=entry.path, message=message)
 
-    def _difference(self, kind: Kind, path: str, message: str, at: int) -> Difference:
-        volume = self._names[at] if len(self._trees) > 1 else None
+    def _difference(self, kind: Kind, path: str, message: str, volume_index: int) -> Difference:
+        volume = self._names[volume_index] if len(self._trees) > 1 else None
         return Difference(kind=kind, path=path, message=message, volume=volume)
 
 

@@ -92,7 +92,9 @@ def follow(
     for note in resolved.notes:
         say(f"note: {note}")
     try:
-        followed = use_case(feed, settings, options, env=os.environ, dashboard=_dashboard(settings), told=say)
+        followed = use_case(
+            feed, settings, options, env=os.environ, dashboard=_dashboard(settings), emit_line=say
+        )
     except Held as held:
         if settings.json:
             tell_document(held_document(held))

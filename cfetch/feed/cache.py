@@ -76,7 +76,7 @@ class RouteCache:
 
     async def begin(self, source: FeedSource, listing: Ranges) -> Lineage:
         """The lineage for a reader that has none. Nothing is asked, or kept, of a feed that never split."""
-        if not self._enabled or not any(one.ancestors for one in listing.ranges):
+        if not self._enabled or not any(live.ancestors for live in listing.ranges):
             return await self._grown(source, None, listing)
         if listing.feed in self._lineages:
             return self._hit(self._lineages[listing.feed])
@@ -91,7 +91,7 @@ class RouteCache:
         if not self._enabled:
             return await self._asked_anew(source, own) if own.closed else own
         cached = self._lineages.get(own.feed)
-        if own.closed and (cached is None or any(one.id in own.closed for one in cached.live)):
+        if own.closed and (cached is None or any(live.id in own.closed for live in cached.live)):
             cached = self._kept(own)
         return self._hit(cached) if cached else own
 
@@ -171,19 +171,19 @@ class RouteCache:
     async def _grown(self, source: FeedSource, known: Lineage | None, listing: Ranges | None) -> Lineage:
         """``known`` and what has been closed since; a listing that cannot be right is asked for again."""
         for wait_s in (*RELIST_S, None):
-            found = listing or await source.ranges(known.generation if known else None)
+            answer = listing or await source.ranges(known.generation if known else None)
             listing = None
-            if isinstance(found, NotModified):
+            if isinstance(answer, NotModified):
                 if known:
                     return known
                 raise HostileFeed("the feed says that its ranges are as before, but nobody had asked before")
             try:
-                if known and found.feed != known.feed:
-                    return grown(known, found, {})  # it raises
-                live = checked_ranges(found.ranges)
+                if known and answer.feed != known.feed:
+                    return grown(known, answer, {})  # it raises
+                live = checked_ranges(answer.ranges)
                 spans = await self._spans(source, live, closed_ids(live, known))
                 if spans is not None:
-                    return grown(known, found, spans)
+                    return grown(known, answer, spans)
             except HostileFeed:
                 if wait_s is None:
                     raise
@@ -202,11 +202,12 @@ class RouteCache:
         self, source: FeedSource, live: Sequence[Range], names: Sequence[str]
     ) -> dict[str, Span] | None:
         """What these closed ranges owned; None if a live one that was asked is gone by now."""
-        found: dict[str, Span] = {}
+        spans: dict[str, Span] = {}
         for start in range(0, len(names), AT_ONCE):
             some = names[start : start + AT_ONCE]
             asked = [
-                self._span(source, name, [one.id for one in live if name in one.ancestors]) for name in some
+                self._span(source, name, [leaf.id for leaf in live if name in leaf.ancestors])
+                for name in some
             ]
             answers = await asyncio.gather(*asked, return_exceptions=True)
             for name, answer in zip(some, answers, strict=True):
@@ -214,8 +215,8 @@ class RouteCache:
                     raise answer
                 if isinstance(answer, Gone):
                     return None
-                found[name] = answer
-        return found
+                spans[name] = answer
+        return spans
 
     async def _span(self, source: FeedSource, name: str, heirs: Sequence[str]) -> Span | Gone:
         """Asked of the last of the heirs by key; of another if it is down."""

@@ -55,13 +55,13 @@ class Checkpoint:
     pending: tuple[Change, ...] = ()
 
     def __post_init__(self) -> None:
-        edges = [self.keys.low, *(edge for one in self.tokens for edge in one.keys), self.keys.high]
-        if not self.tokens or any(one != two for one, two in zip(edges[::2], edges[1::2], strict=True)):
+        edges = [self.keys.low, *(edge for token in self.tokens for edge in token.keys), self.keys.high]
+        if not self.tokens or any(end != begin for end, begin in zip(edges[::2], edges[1::2], strict=True)):
             raise ValueError("its tokens do not have each key once")
-        if any(low >= high for low, high in (self.keys, *(one.keys for one in self.tokens))):
+        if any(low >= high for low, high in (self.keys, *(token.keys for token in self.tokens))):
             raise ValueError("a token has no keys")
-        known = {*self.lineage.closed, *(one.id for one in self.lineage.live)}
-        if any(one.position.range not in known for one in self.tokens):
+        known = {*self.lineage.closed, *(live.id for live in self.lineage.live)}
+        if any(token.position.range not in known for token in self.tokens):
             raise ValueError("a token stands in a range that its lineage does not know")
         if len(self.pending) > MAX_PENDING:
             raise ValueError(f"more than {MAX_PENDING} changes wait")
@@ -154,12 +154,12 @@ def encoded(checkpoint: Checkpoint) -> bytes:
             _Token(_keys_text(keys), name, str(next_lsn), is_new)
             for keys, (name, next_lsn), is_new in checkpoint.tokens
         ],
-        live=[_Live(one.id, _keys_text(one.keys), sorted(one.ancestors)) for one in lineage.live],
+        live=[_Live(leaf.id, _keys_text(leaf.keys), sorted(leaf.ancestors)) for leaf in lineage.live],
         closed=[
-            _Closed(name, _keys_text(one.keys), str(one.first), str(one.last))
-            for name, one in sorted(lineage.closed.items())
+            _Closed(name, _keys_text(closed.keys), str(closed.first), str(closed.last))
+            for name, closed in sorted(lineage.closed.items())
         ],
-        pending=[row_of(one) for one in checkpoint.pending],
+        pending=[row_of(change) for change in checkpoint.pending],
     )
     return msgspec.json.encode(document)
 
@@ -179,24 +179,24 @@ def decoded(data: bytes) -> Checkpoint:
 
 
 def _checkpoint(document: _Document) -> Checkpoint:
-    live = tuple(Range(one.id, _keys(one.keys), frozenset(one.ancestors)) for one in document.live)
+    live = tuple(Range(row.id, _keys(row.keys), frozenset(row.ancestors)) for row in document.live)
     if checked_ranges(live) != live:
         raise ValueError("its live ranges are not in order")
-    closed = {one.id: Closed(_keys(one.keys), _lsn(one.first), _lsn(one.last)) for one in document.closed}
-    for name, one in closed.items():
-        if one.last < one.first - 1:
+    closed = {row.id: Closed(_keys(row.keys), _lsn(row.first), _lsn(row.last)) for row in document.closed}
+    for name, ended in closed.items():
+        if ended.last < ended.first - 1:
             raise ValueError(f"range {name!r} ends before it begins")
-    if not frozenset[str]().union(*(one.ancestors for one in live)) <= closed.keys():
+    if not frozenset[str]().union(*(leaf.ancestors for leaf in live)) <= closed.keys():
         raise ValueError("its lineage names ranges that it does not describe")
     tokens = tuple(
-        Token(_keys(one.keys), Position(one.range, _lsn(one.next_lsn)), one.is_new) for one in document.tokens
+        Token(_keys(row.keys), Position(row.range, _lsn(row.next_lsn)), row.is_new) for row in document.tokens
     )
     for token in tokens:
         end = closed.get(token.position.range)
         if token.position.next_lsn < 0 or (end and token.position.next_lsn > end.last + 1):
             raise ValueError("a token stands beyond the end of its range")
     lineage = Lineage(FeedId(document.account, document.feed), document.generation, live, closed)
-    pending = tuple(change_of(one) for one in document.pending)
+    pending = tuple(change_of(row) for row in document.pending)
     return Checkpoint(lineage, _keys(document.keys), tokens, pending)
 
 
@@ -219,8 +219,8 @@ def _keys_text(keys: KeyRange) -> str:
 
 
 def _keys(text: str) -> KeyRange:
-    found = _KEYS.fullmatch(text)
-    keys = KeyRange(int(found[1], 16), int(found[2], 16)) if found else KeyRange(0, 0)
+    match = _KEYS.fullmatch(text)
+    keys = KeyRange(int(match[1], 16), int(match[2], 16)) if match else KeyRange(0, 0)
     if not keys.low < keys.high <= ALL_KEYS.high:
         raise ValueError("keys are not what cfetch writes")
     return keys

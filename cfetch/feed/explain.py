@@ -46,12 +46,12 @@ def explain(lineage: Lineage, name: str, next_lsn: int) -> Explained:
     elif closed is not None:
         keys = closed.keys
     else:
-        known = ", ".join(printable(one.id) for one in lineage.live[:20])
+        known = ", ".join(printable(leaf.id) for leaf in lineage.live[:20])
         raise UsageError(f"there is no range {printable(name)} in the feed; its live ranges are {known}")
     token = Token(keys, Position(name, next_lsn))
     reads = []
-    for one in settled(lineage, token):
-        way = route(lineage, one)
+    for piece in settled(lineage, token):
+        way = route(lineage, piece)
         read = Explained.Read(
             range=way.position.range,
             next_lsn=str(way.position.next_lsn),

@@ -137,7 +137,7 @@ class Journal:
             known = msgspec.json.decode(data, type=_Next)
             rows = msgspec.msgpack.decode(step, type=list[_Round])
             checkpoint = decoded(bytes(known.checkpoint))
-            found = [
+            rounds = [
                 Round(tuple(map(change_of, each.deletes)), tuple(map(change_of, each.upserts)))
                 for each in rows[known.done :]
             ]
@@ -146,7 +146,7 @@ class Journal:
                 f"the step in {self.directory} is damaged; remove {NEXT} there and run the same command "
                 "again: the step is read anew"
             ) from None
-        return Step(found, checkpoint, known.done)
+        return Step(rounds, checkpoint, known.done)
 
     def did(self, step: Step, pending: Iterable[Change]) -> Step:
         """The first round that was left is applied; ``pending`` is what could not be had, of all rounds."""
@@ -168,9 +168,12 @@ class Journal:
 
     # deletes
 
-    def bury(self, deletes: Iterable[Change], at: str) -> None:
+    def bury(self, deletes: Iterable[Change], deleted_at: str) -> None:
         """Record them, a line each: what was deleted at the source, and when this follower met it."""
-        stones = [msgspec.json.encode(_Tombstone(one.path, str(one.lsn), at)) + b"\n" for one in deletes]
+        stones = [
+            msgspec.json.encode(_Tombstone(change.path, str(change.lsn), deleted_at)) + b"\n"
+            for change in deletes
+        ]
         if not stones:
             return
         path = self.directory / TOMBSTONES

@@ -44,15 +44,15 @@ class Lineage:
 
     def leaf(self, name: str) -> Range | None:
         """The live range of that name."""
-        return next((one for one in self.live if one.id == name), None)
+        return next((leaf for leaf in self.live if leaf.id == name), None)
 
     def leaves(self, keys: KeyRange) -> tuple[Range, ...]:
         """The live ranges that have some of ``keys``, by key."""
-        return tuple(one for one in self.live if one.keys.clamped(keys))
+        return tuple(leaf for leaf in self.live if leaf.keys.clamped(keys))
 
     def heirs(self, name: str) -> tuple[Range, ...]:
         """The live ranges that have the entries of ``name``, by key; for a live one itself."""
-        return tuple(one for one in self.live if name in one.ancestors or name == one.id)
+        return tuple(leaf for leaf in self.live if name in leaf.ancestors or name == leaf.id)
 
     def first_lsn(self, name: str) -> int:
         """Where a range begins: as stated for a closed one, behind its ancestors for a live one."""
@@ -60,11 +60,11 @@ class Lineage:
         if closed:
             return closed.first
         leaf = self.leaf(name)
-        return max((self.closed[one].last + 1 for one in leaf.ancestors), default=0) if leaf else 0
+        return max((self.closed[ancestor].last + 1 for ancestor in leaf.ancestors), default=0) if leaf else 0
 
     def path(self, leaf: Range, keys: KeyRange) -> tuple[str, ...]:
         """The ranges to read one after the other for ``keys`` of a live range, which comes last."""
-        ancestors = (one for one in leaf.ancestors if self.closed[one].keys.clamped(keys))
+        ancestors = (ancestor for ancestor in leaf.ancestors if self.closed[ancestor].keys.clamped(keys))
         return (*sorted(ancestors, key=self.rank), leaf.id)
 
     def rank(self, name: str) -> tuple[float, float, str]:
@@ -79,23 +79,25 @@ def checked_ranges(listed: Iterable[Range]) -> tuple[Range, ...]:
     Raises:
         HostileFeed: they do not cover all keys exactly once. It may be a listing from the middle of a split.
     """
-    by_id = {one.id: one for one in listed}
-    ancestors = frozenset[str]().union(*(one.ancestors for one in by_id.values()))
-    live = sorted((one for one in by_id.values() if one.id not in ancestors), key=lambda one: one.keys)
-    at = ALL_KEYS.low
-    for one in live:
-        if one.keys.low != at or one.keys.high <= one.keys.low:
-            fault = "leave a gap" if one.keys.low > at else "overlap"
-            raise HostileFeed(f"the feed's ranges {fault} before {shown_range(one.id)}")
-        at = one.keys.high
-    if at != ALL_KEYS.high:
+    by_id = {stated.id: stated for stated in listed}
+    ancestors = frozenset[str]().union(*(stated.ancestors for stated in by_id.values()))
+    live = sorted(
+        (stated for stated in by_id.values() if stated.id not in ancestors), key=lambda leaf: leaf.keys
+    )
+    next_key = ALL_KEYS.low
+    for leaf in live:
+        if leaf.keys.low != next_key or leaf.keys.high <= leaf.keys.low:
+            fault = "leave a gap" if leaf.keys.low > next_key else "overlap"
+            raise HostileFeed(f"the feed's ranges {fault} before {shown_range(leaf.id)}")
+        next_key = leaf.keys.high
+    if next_key != ALL_KEYS.high:
         raise HostileFeed("the feed's ranges end before the last key")
     return tuple(live)
 
 
 def closed_ids(live: Iterable[Range], known: Lineage | None) -> tuple[str, ...]:
     """The closed ranges whose spans are still to be asked for."""
-    named = frozenset[str]().union(*(one.ancestors for one in live))
+    named = frozenset[str]().union(*(leaf.ancestors for leaf in live))
     return tuple(sorted(named - known.closed.keys() if known else named))
 
 
@@ -109,11 +111,11 @@ def grown(known: Lineage | None, listing: Ranges, spans: Mapping[str, Span]) -> 
     """
     if known and listing.feed != known.feed:
         raise FeedReplaced("the feed was deleted, or made anew under its name: follow it in a new directory")
-    live = tuple(_with_older(one, known) for one in checked_ranges(listing.ranges))
+    live = tuple(_with_older(leaf, known) for leaf in checked_ranges(listing.ranges))
     if known:
         _check_descent(known, live)
     closed = dict(known.closed) if known else {}
-    named = frozenset[str]().union(*(one.ancestors for one in listing.ranges))
+    named = frozenset[str]().union(*(stated.ancestors for stated in listing.ranges))
     for name, span in spans.items():
         closed[name] = _checked_span(name, _from_known(span, name, known, named), live, known)
     lineage = Lineage(listing.feed, listing.etag, live, closed)
@@ -131,18 +133,18 @@ def shown_range(name: str) -> str:
     return f"range {printable(name, 60)}"
 
 
-def _with_older(one: Range, known: Lineage | None) -> Range:
+def _with_older(leaf: Range, known: Lineage | None) -> Range:
     """The range with the ancestors of its ancestors, which a backend may have forgotten."""
     if not known:
-        return one
-    older = (old.ancestors for old in known.live if old.id == one.id or old.id in one.ancestors)
-    return one._replace(ancestors=one.ancestors.union(*older))
+        return leaf
+    older = (old.ancestors for old in known.live if old.id == leaf.id or old.id in leaf.ancestors)
+    return leaf._replace(ancestors=leaf.ancestors.union(*older))
 
 
 def _check_descent(known: Lineage, live: tuple[Range, ...]) -> None:
     """Whatever was live still is, with the same keys, or else what has its keys now descends from it."""
-    by_id = {one.id: one for one in live}
-    named = frozenset[str]().union(*(one.ancestors for one in live))
+    by_id = {leaf.id: leaf for leaf in live}
+    named = frozenset[str]().union(*(leaf.ancestors for leaf in live))
     for name in by_id.keys() & known.closed.keys():
         raise HostileFeed(f"the feed goes back: {shown_range(name)} had ended, and is said to be live")
     for old in known.live:
@@ -150,7 +152,7 @@ def _check_descent(known: Lineage, live: tuple[Range, ...]) -> None:
         if now and now.keys != old.keys:
             raise HostileFeed(f"{shown_range(old.id)} has other keys than before")
         if old.id in named and any(
-            old.keys.clamped(one.keys) and old.id not in one.ancestors for one in live
+            old.keys.clamped(leaf.keys) and old.id not in leaf.ancestors for leaf in live
         ):
             raise HostileFeed(f"{shown_range(old.id)} is gone, and what has its keys is not its child")
     for old in known.live:
@@ -181,7 +183,7 @@ def _checked_span(name: str, span: Span, live: tuple[Range, ...], known: Lineage
             raise _not_in_line(name, span.first, known.first_lsn(name))
         if old or leaf:
             return Closed((old or leaf).keys, span.first, span.last)  # type: ignore[union-attr]
-    heirs = [one.keys for one in live if name in one.ancestors]
+    heirs = [heir.keys for heir in live if name in heir.ancestors]
     return Closed(KeyRange(heirs[0].low, heirs[-1].high), span.first, span.last)
 
 

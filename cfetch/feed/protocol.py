@@ -140,6 +140,6 @@ def change_of(fields: object, document: Document, what: str) -> Change:
     try:
         faults.raise_if_any(what)
     except ManifestError as error:
-        said = "; ".join(problem.message for problem in error.problems[:SHOWN_FAULTS])
-        raise HostileFeed(f"{what}: {said}") from None
+        faults_text = "; ".join(problem.message for problem in error.problems[:SHOWN_FAULTS])
+        raise HostileFeed(f"{what}: {faults_text}") from None
     return Change(own["lsn"], own["key"], own["path"], entry)

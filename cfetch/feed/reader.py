@@ -101,7 +101,9 @@ class Reader:
     @property
     def is_at_end(self) -> bool:
         """Whether all that there was has been read. An archive that lags behind is not at its end."""
-        return self.is_idle and not any(one.position.range in self._lineage.closed for one in self._tokens)
+        return self.is_idle and not any(
+            token.position.range in self._lineage.closed for token in self._tokens
+        )
 
     def checkpoint(self, pending: tuple[Change, ...] = ()) -> Checkpoint:
         """Where the reader is: all that the steps so far brought lies before it."""
@@ -156,10 +158,10 @@ class Reader:
         if lineage is not self._lineage:
             was_closed = self._lineage.closed
             tokens: deque[Token] = deque()
-            for one in self._tokens:
-                name = one.position.range
+            for token in self._tokens:
+                name = token.position.range
                 has_ended = name in lineage.closed and name not in was_closed
-                tokens.extend(narrowed(lineage, one) if has_ended else (one,))
+                tokens.extend(narrowed(lineage, token) if has_ended else (token,))
             self._tokens = tokens
             self._lineage = lineage
 
@@ -201,18 +203,18 @@ class Reader:
         """A page is what was asked for, and does not go back."""
         name, asked_lsn = way.position
         closed = self._lineage.closed.get(name)
-        at = max(asked_lsn, self._tokens[0].position.next_lsn) - 1
+        last_lsn = max(asked_lsn, self._tokens[0].position.next_lsn) - 1
         for change in page.changes:
-            if change.lsn <= at:
-                raise HostileFeed(f"{shown_range(name)} goes back: LSN {change.lsn} comes after {at}")
+            if change.lsn <= last_lsn:
+                raise HostileFeed(f"{shown_range(name)} goes back: LSN {change.lsn} comes after {last_lsn}")
             if not way.keys.holds(change.key):
                 raise HostileFeed(
                     f"{shown_range(name)} has other keys than were asked for at LSN {change.lsn}"
                 )
-            at = change.lsn
-        if closed and page.changes and at > closed.last:
-            raise HostileFeed(f"{shown_range(name)} ended at LSN {closed.last}, but has LSN {at}")
-        if page.next_lsn <= at if page.changes else page.next_lsn < asked_lsn:
+            last_lsn = change.lsn
+        if closed and page.changes and last_lsn > closed.last:
+            raise HostileFeed(f"{shown_range(name)} ended at LSN {closed.last}, but has LSN {last_lsn}")
+        if page.next_lsn <= last_lsn if page.changes else page.next_lsn < asked_lsn:
             raise HostileFeed(f"{shown_range(name)} goes back: it is to be read on from LSN {page.next_lsn}")
         if len(page.changes) > self._limit:
             raise HostileFeed(
@@ -221,12 +223,12 @@ class Reader:
 
     def _fuse(self) -> None:
         """The token that was just read and a neighbour at the same place become one: a merge is over."""
-        one = self._tokens[-1]
+        token = self._tokens[-1]
         for number, other in enumerate(self._tokens):
-            is_beside = other.keys.high == one.keys.low or other.keys.low == one.keys.high
-            if is_beside and other[1:] == one[1:]:
-                keys = KeyRange(min(one.keys.low, other.keys.low), max(one.keys.high, other.keys.high))
+            is_beside = other.keys.high == token.keys.low or other.keys.low == token.keys.high
+            if is_beside and other[1:] == token[1:]:
+                keys = KeyRange(min(token.keys.low, other.keys.low), max(token.keys.high, other.keys.high))
                 self._idle -= number >= len(self._tokens) - self._idle  # two that were idle are one
-                self._tokens[-1] = one._replace(keys=keys)
+                self._tokens[-1] = token._replace(keys=keys)
                 del self._tokens[number]
                 return

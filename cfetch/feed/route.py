@@ -73,7 +73,7 @@ def settled(lineage: Lineage, token: Token) -> tuple[Token, ...]:
     closed = lineage.closed.get(name)
     if closed and next_lsn > closed.last:
         onward = _cut(lineage, token.keys, name, is_new=token.is_new)
-        return tuple(one for token in onward for one in settled(lineage, token))
+        return tuple(piece for token in onward for piece in settled(lineage, token))
     if not token.is_new and next_lsn < lineage.first_lsn(name):
         return (token._replace(position=Position(_owner(lineage, token), next_lsn)),)
     return (token,)
@@ -82,31 +82,31 @@ def settled(lineage: Lineage, token: Token) -> tuple[Token, ...]:
 def route(lineage: Lineage, token: Token) -> Route:
     """Whom to ask for a settled token: of an archived range the last live range by key, or one before it."""
     name, next_lsn = token.position
-    heirs = [one.id for one in reversed(lineage.heirs(name))]
+    heirs = [heir.id for heir in reversed(lineage.heirs(name))]
     return Route(heirs[0], Position(name, 0 if token.is_new else next_lsn), token.keys, tuple(heirs[1:]))
 
 
 def explained(lineage: Lineage, token: Token) -> list[str]:
     """The way of a token in words, from where it is to the live ranges."""
-    found = []
-    for one in settled(lineage, token):
-        name, next_lsn = one.position
-        way = route(lineage, one)
+    lines = []
+    for piece in settled(lineage, token):
+        name, next_lsn = piece.position
+        way = route(lineage, piece)
         closed = lineage.closed.get(name)
         if closed:
             holds = f"{shown_range(name)} holds LSN {next_lsn} ({closed.first} to {closed.last})"
-            found.append(f"{holds}, archived by {', '.join((way.via, *way.others))}; {way.via} is asked")
+            lines.append(f"{holds}, archived by {', '.join((way.via, *way.others))}; {way.via} is asked")
         else:
             begins = f" (from {lineage.first_lsn(name)} on)"
-            found.append(f"{shown_range(name)} holds LSN {next_lsn}{begins}, is live and is asked itself")
-        found[-1] = f"{found[-1][0].upper()}{found[-1][1:]}; keys {shown_keys(one.keys)}"
+            lines.append(f"{shown_range(name)} holds LSN {next_lsn}{begins}, is live and is asked itself")
+        lines[-1] = f"{lines[-1][0].upper()}{lines[-1][1:]}; keys {shown_keys(piece.keys)}"
         if closed:
-            for leaf in lineage.leaves(one.keys):
-                rest = lineage.path(leaf, one.keys)
+            for leaf in lineage.leaves(piece.keys):
+                rest = lineage.path(leaf, piece.keys)
                 rest = rest[rest.index(name) + 1 :] if name in rest else rest
-                keys = leaf.keys.clamped(one.keys)
-                found.append(f"  then, for keys {shown_keys(keys or one.keys)}: {', '.join(rest)}")
-    return found
+                keys = leaf.keys.clamped(piece.keys)
+                lines.append(f"  then, for keys {shown_keys(keys or piece.keys)}: {', '.join(rest)}")
+    return lines
 
 
 def shown_keys(keys: KeyRange) -> str:
@@ -122,20 +122,20 @@ def _check_known(lineage: Lineage, token: Token) -> None:
         raise HostileFeed(
             f"the feed forks: {shown_range(name)} ended at LSN {closed.last}, but was read to {next_lsn - 1}"
         )
-    heirs = {one.id for one in lineage.heirs(name)}
+    heirs = {heir.id for heir in lineage.heirs(name)}
     if not heirs:
         raise CheckpointExpired(
             f"the feed does not know {shown_range(name)} any more, nor what came of it: what it had from LSN "
             f"{next_lsn} on is lost; move the checkpoint away to read what the feed still keeps"
         )
-    stranger = next((one.id for one in lineage.leaves(token.keys) if one.id not in heirs), None)
+    stranger = next((leaf.id for leaf in lineage.leaves(token.keys) if leaf.id not in heirs), None)
     if stranger is not None:
         raise HostileFeed(f"{shown_range(stranger)} has keys of {shown_range(name)}, but is not its child")
 
 
 def _cut(lineage: Lineage, keys: KeyRange, after: str | None, *, is_new: bool) -> tuple[Token, ...]:
     """The range that comes next for each of the keys: ``after`` a closed one, or the first of all."""
-    found: list[Token] = []
+    tokens: list[Token] = []
     beyond = lineage.rank(after) if after is not None else (-1.0, -1.0, "")
     for leaf in lineage.leaves(keys):
         share = leaf.keys.clamped(keys)
@@ -147,20 +147,20 @@ def _cut(lineage: Lineage, keys: KeyRange, after: str | None, *, is_new: bool) -
         cuts = sorted(edges)
         for low, high in pairwise(cuts):
             piece = KeyRange(low, high)
-            name = next(one for one in lineage.path(leaf, piece) if lineage.rank(one) > beyond)
-            if found and found[-1].position.range == name:
-                found[-1] = found[-1]._replace(keys=KeyRange(found[-1].keys.low, high))
+            name = next(ancestor for ancestor in lineage.path(leaf, piece) if lineage.rank(ancestor) > beyond)
+            if tokens and tokens[-1].position.range == name:
+                tokens[-1] = tokens[-1]._replace(keys=KeyRange(tokens[-1].keys.low, high))
             else:
-                found.append(Token(piece, Position(name, lineage.first_lsn(name)), is_new))
-    return tuple(found)
+                tokens.append(Token(piece, Position(name, lineage.first_lsn(name)), is_new))
+    return tuple(tokens)
 
 
 def _owner(lineage: Lineage, token: Token) -> str:
     """Who owns an LSN from before the token's range; where nobody does, whose LSNs come next."""
     name, next_lsn = token.position
     path = lineage.path(lineage.heirs(name)[-1], token.keys)
-    before = [one for one in path[: path.index(name)] if lineage.closed[one].last >= next_lsn]
-    owners = [one for one in before if lineage.closed[one].first <= next_lsn]
+    before = [ancestor for ancestor in path[: path.index(name)] if lineage.closed[ancestor].last >= next_lsn]
+    owners = [ancestor for ancestor in before if lineage.closed[ancestor].first <= next_lsn]
     if len(owners) > 1:
         raise FeedError(
             f"LSN {next_lsn} lies before {shown_range(name)}, and several ranges that merged own it: "

@@ -22,11 +22,11 @@ class Round(NamedTuple):
 
 def latest(changes: Iterable[Change]) -> list[Change]:
     """The last change of each path, in the order of these."""
-    found: dict[str, Change] = {}
+    last: dict[str, Change] = {}
     for change in changes:
-        found.pop(change.path, None)
-        found[change.path] = change
-    return list(found.values())
+        last.pop(change.path, None)
+        last[change.path] = change
+    return list(last.values())
 
 
 def rounds(changes: Iterable[Change]) -> list[Round]:
@@ -36,19 +36,23 @@ def rounds(changes: Iterable[Change]) -> list[Round]:
     """
     number_of: dict[str, int] = {}  # of the last change of a path
     beneath: dict[str, int] = {}  # of the last change of anything below a path
-    found: list[tuple[list[Change], list[Change]]] = []
+    rounds_found: list[tuple[list[Change], list[Change]]] = []
     for change in changes:
         key = collision_key(change.path)
         above = list(_directories(key))
-        before = [number_of.get(key, -1), beneath.get(key, -1), *(number_of.get(one, -1) for one in above)]
+        before = [
+            number_of.get(key, -1),
+            beneath.get(key, -1),
+            *(number_of.get(directory, -1) for directory in above),
+        ]
         number = 1 + max(before)
         number_of[key] = number
-        for one in above:
-            beneath[one] = max(beneath.get(one, -1), number)
-        if number == len(found):
-            found.append(([], []))
-        found[number][change.entry is not None].append(change)
-    return [Round(tuple(deletes), tuple(upserts)) for deletes, upserts in found]
+        for directory in above:
+            beneath[directory] = max(beneath.get(directory, -1), number)
+        if number == len(rounds_found):
+            rounds_found.append(([], []))
+        rounds_found[number][change.entry is not None].append(change)
+    return [Round(tuple(deletes), tuple(upserts)) for deletes, upserts in rounds_found]
 
 
 def _directories(path: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Protocol
 from cfetch.errors import UsageError
 from cfetch.manifest.entry import Digest
 
-__all__ = ["HEX_DIGITS", "Hash", "missing_library", "needs_library", "new_hash", "stronger"]
+__all__ = ["HEX_DIGITS", "Hash", "choose_stronger", "missing_library", "needs_library", "new_hash"]
 
 HEX_DIGITS = {"sha512": 128, "sha256": 64, "blake3": 64, "sha1": 40, "md5": 32, "crc32c": 8}
 """Algorithm -> hexadecimal digits, the most trusted first.
@@ -71,9 +71,11 @@ def missing_library(what: str, package: str, extra: str) -> str:
     return f"{what} needs the library {package}, which is not installed: pip install 'cfetch[{extra}]'"
 
 
-def stronger(one: Digest | None, other: Digest) -> Digest:
-    """Of several hashes of one file, the one to go by."""
-    return one if one is not None and _RANK[one.algorithm] < _RANK[other.algorithm] else other
+def choose_stronger(digest: Digest | None, other: Digest) -> Digest:
+    """The hash to go by where a file has several."""
+    if digest is None or _RANK[digest.algorithm] >= _RANK[other.algorithm]:
+        return other
+    return digest
 
 
 class _Crc32c:

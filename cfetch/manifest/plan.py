@@ -274,12 +274,12 @@ def _judged(file: PlanFile, faults: Faults) -> Sequence[int]:
     repeated = array("q")
     for same_key, beneath in file.paths.candidates():
         inner = file.entry(beneath[0]) if beneath else None
-        for found in compared(map(file.entry, same_key), inner):
-            if isinstance(found, int):
-                repeated.append(same_key[found])
+        for result in compared(map(file.entry, same_key), inner):
+            if isinstance(result, int):
+                repeated.append(same_key[result])
             else:
-                shown = found.message(places(found.first, found.second))
-                faults.add(max(found.first.line, found.second.line), shown)
+                shown = result.message(places(result.first, result.second))
+                faults.add(max(result.first.line, result.second.line), shown)
     return repeated
 
 

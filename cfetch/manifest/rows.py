@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from cfetch.manifest.digests import needs_library, stronger
+from cfetch.manifest.digests import choose_stronger, needs_library
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import CHECKS, FieldError, Headers, checked_headers, checked_path
@@ -97,7 +97,7 @@ def checked_row(row: Row, index: int, document: Document, faults: Faults) -> Ent
                 if value is not None:
                     name, checked = check[0], check[1](value)
                     values[name] = (
-                        stronger(values.get(name), checked) if isinstance(checked, Digest) else checked
+                        choose_stronger(values.get(name), checked) if isinstance(checked, Digest) else checked
                     )
             elif key == "url":
                 values["url"] = SecretUrl(_url(value, document))

@@ -55,30 +55,30 @@ class Target(NamedTuple):
 
 def survey(entries: Iterable[Entry], headers: Headers) -> Survey:
     """Walk over the entries; ``headers`` are those of the document."""
-    found = Survey(headers, has_secrets=bool(headers))
+    contents = Survey(headers, has_secrets=bool(headers))
     for entry in entries:
-        found.files += 1
+        contents.files += 1
         stated = _fields(entry, headers)
         if entry.path == _default_path(entry):
             del stated["path"]
-        found.stated.update(stated.keys())
+        contents.stated.update(stated.keys())
         if entry.chunk is not None:
-            found.stated["chunk"] += 1
+            contents.stated["chunk"] += 1
         urls = (entry.url, *entry.mirrors)
-        found.has_secrets |= bool(entry.headers) or any("?" in url.value for url in urls)
-    return found
+        contents.has_secrets |= bool(entry.headers) or any("?" in url.value for url in urls)
+    return contents
 
 
-def left_out(found: Survey, target: Target) -> list[str]:
+def left_out(contents: Survey, target: Target) -> list[str]:
     """What ``target`` has no place for, a phrase each: ``size of 3 files``."""
     lost = []
-    if target.needs is not None and (without := found.files - found.stated[target.needs]):
+    if target.needs is not None and (without := contents.files - contents.stated[target.needs]):
         lost.append(f"{_files(without)} without {target.needs}")
     places = (*KEYS, "chunk")
     lost += [
-        f"{key} of {_files(found.stated[key])}"
+        f"{key} of {_files(contents.stated[key])}"
         for key in places
-        if key not in target.holds and found.stated[key]
+        if key not in target.holds and contents.stated[key]
     ]
     return lost
 
@@ -128,21 +128,21 @@ def _moment(seconds: float) -> str | float:
     return seconds
 
 
-def _write_json(entries: Iterable[Entry], found: Survey, out: TextIO) -> None:
+def _write_json(entries: Iterable[Entry], contents: Survey, out: TextIO) -> None:
     top: dict[str, object] = {"version": 1}
-    if found.base_url is not None:
-        top["base_url"] = found.base_url
-    if found.headers:
-        top["headers"] = _merged(found.headers, ())
+    if contents.base_url is not None:
+        top["base_url"] = contents.base_url
+    if contents.headers:
+        top["headers"] = _merged(contents.headers, ())
     out.write(_json(top)[:-1] + ',"files":[')
     for position, entry in enumerate(entries):
         out.write((",\n" if position else "\n") + _json(_fields(entry, ())))
     out.write("\n]}\n")
 
 
-def _write_json_lines(entries: Iterable[Entry], found: Survey, out: TextIO) -> None:
-    if found.headers:
-        out.write(_json({"version": 1, "headers": _merged(found.headers, ())}) + "\n")
+def _write_json_lines(entries: Iterable[Entry], contents: Survey, out: TextIO) -> None:
+    if contents.headers:
+        out.write(_json({"version": 1, "headers": _merged(contents.headers, ())}) + "\n")
     for entry in entries:
         out.write(_json(_fields(entry, ())) + "\n")
 
@@ -151,12 +151,12 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _write_csv(entries: Iterable[Entry], found: Survey, out: TextIO) -> None:
-    columns = [key for key in KEYS if key in ("url", "path") or found.stated[key]]
+def _write_csv(entries: Iterable[Entry], contents: Survey, out: TextIO) -> None:
+    columns = [key for key in KEYS if key in ("url", "path") or contents.stated[key]]
     table = csv.writer(out, lineterminator="\n")
     table.writerow(columns)
     for entry in entries:
-        fields = _fields(entry, found.headers)
+        fields = _fields(entry, contents.headers)
         table.writerow([_cell(fields.get(column)) for column in columns])
 
 
@@ -164,12 +164,12 @@ def _cell(value: object) -> object:
     return json.dumps(value) if isinstance(value, dict | list) else value
 
 
-def _write_urls(entries: Iterable[Entry], found: Survey, out: TextIO) -> None:  # noqa: ARG001 - a writer
+def _write_urls(entries: Iterable[Entry], contents: Survey, out: TextIO) -> None:  # noqa: ARG001 - a writer
     for entry in entries:
         out.write(entry.url.reveal() + "\n")
 
 
-def _write_aria2(entries: Iterable[Entry], found: Survey, out: TextIO) -> None:
+def _write_aria2(entries: Iterable[Entry], contents: Survey, out: TextIO) -> None:
     for entry in entries:
         if entry.path != entry.path.strip():
             raise UsageError(
@@ -179,17 +179,17 @@ def _write_aria2(entries: Iterable[Entry], found: Survey, out: TextIO) -> None:
         out.write(f"\n  out={entry.path}\n")
         if entry.digest is not None and (kind := _ARIA2_TYPES.get(entry.digest.algorithm)):
             out.write(f"  checksum={kind}={entry.digest.hex}\n")
-        for name, value in _merged(found.headers, entry.headers).items():
+        for name, value in _merged(contents.headers, entry.headers).items():
             out.write(f"  header={name}: {value}\n")
 
 
-def _write_curl(entries: Iterable[Entry], found: Survey, out: TextIO) -> None:
+def _write_curl(entries: Iterable[Entry], contents: Survey, out: TextIO) -> None:
     """A file for ``curl --config``; ``next`` keeps one entry's headers from another's request."""
     for position, entry in enumerate(entries):
         path = entry.path if entry.path != "-" else "./-"  # the dash alone would be stdout
         out.write("next\n" if position else "")
         out.write(f"url = {_curl_quoted(entry.url.reveal())}\noutput = {_curl_quoted(path)}\n")
-        for name, value in _merged(found.headers, entry.headers).items():
+        for name, value in _merged(contents.headers, entry.headers).items():
             line = f"{name}: {value}" if value.strip() else f"{name};"  # "NAME:" would remove the header
             out.write(f"header = {_curl_quoted(line)}\n")
         out.write("globoff\npath-as-is\ncreate-dirs\nfail\nlocation\n")
@@ -199,7 +199,7 @@ def _curl_quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t") + '"'
 
 
-def _write_checksums(entries: Iterable[Entry], found: Survey, out: TextIO) -> None:  # noqa: ARG001 - a writer
+def _write_checksums(entries: Iterable[Entry], contents: Survey, out: TextIO) -> None:  # noqa: ARG001 - a writer
     for entry in _with_sha256(entries):
         assert entry.digest is not None
         path = entry.path if entry.path != "-" else "./-"  # the dash alone would be stdin

@@ -31,15 +31,15 @@ def is_public(address: str) -> bool:
     address. Text that is no address is not public.
     """
     try:
-        found = ip_address(address)
+        parsed = ip_address(address)
     except ValueError:
         return False
-    if isinstance(found, IPv4Address):
-        return _is_public_v4(found)
-    wrapped = found.ipv4_mapped or found.sixtofour or _in_nat64(found)
+    if isinstance(parsed, IPv4Address):
+        return _is_public_v4(parsed)
+    wrapped = parsed.ipv4_mapped or parsed.sixtofour or _in_nat64(parsed)
     if wrapped is not None:
         return _is_public_v4(wrapped)
-    return found in _GLOBAL_UNICAST and found.is_global and found not in _DOCUMENTATION
+    return parsed in _GLOBAL_UNICAST and parsed.is_global and parsed not in _DOCUMENTATION
 
 
 def _is_public_v4(address: IPv4Address) -> bool:

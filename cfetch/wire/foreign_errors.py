@@ -110,13 +110,13 @@ def _by_family(text: str) -> str | None:
 
     An address without a route fails before it is named: its family is the one that no other failure has.
     """
-    found = _ONE_OF_SEVERAL.findall(text.partition("Multiple exceptions:")[2])
-    if not found:
+    failures = _ONE_OF_SEVERAL.findall(text.partition("Multiple exceptions:")[2])
+    if not failures:
         return None
-    families = ["IPv6" if ":" in address else "IPv4" if address else None for _, address in found]
-    named = {one for one in families if one}
+    families = ["IPv6" if ":" in address else "IPv4" if address else None for _, address in failures]
+    named = {family for family in families if family}
     other = "IPv6" if named == {"IPv4"} else "IPv4" if named == {"IPv6"} else "another address"
     causes: dict[str, dict[str, None]] = {}
-    for family, (number, _) in zip(families, found, strict=True):
+    for family, (number, _) in zip(families, failures, strict=True):
         causes.setdefault(family or other, {})[os.strerror(int(number))] = None
     return "; ".join(f"{family}: {', '.join(words)}" for family, words in causes.items())

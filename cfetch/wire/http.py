@@ -204,10 +204,10 @@ class _Resolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        found = await self._inner.resolve(host, port, family)
-        if not found:
+        addresses = await self._inner.resolve(host, port, family)
+        if not addresses:
             raise socket.gaierror(socket.EAI_NODATA, "no address")
-        return found
+        return addresses
 
     async def close(self) -> None:
         await self._inner.close()

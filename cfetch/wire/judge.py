@@ -100,10 +100,10 @@ def judge(status: int, headers: Headers, asked: Asked) -> Verdict:
         return _by_status(status, asked)
     values: list[str | None] = []
     for name in SINGLETONS:
-        found = headers.getall(name, [])
-        if len(found) > 1 and len(set(found)) > 1:
-            return _refuse(f"the reply has {len(found)} different {name} headers")
-        values.append(found[0] if found else None)
+        stated = headers.getall(name, [])
+        if len(stated) > 1 and len(set(stated)) > 1:
+            return _refuse(f"the reply has {len(stated)} different {name} headers")
+        values.append(stated[0] if stated else None)
     length_text, range_text, encoding, etag = values
     length: int | None = None
     if length_text is not None:

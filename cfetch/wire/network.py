@@ -73,7 +73,7 @@ def network_of(settings: Settings, env: Mapping[str, str]) -> Network:
             f"public_only and {proxied} are both set; a proxy looks names up itself, so cfetch could not see "
             "which addresses they lead to. Set one of them, or let the proxy refuse what is not public"
         )
-    limits = [one for one in (settings.limit_rate, settings.limit_rate_per_host) if one is not None]
+    limits = [limit for limit in (settings.limit_rate, settings.limit_rate_per_host) if limit is not None]
     proxies, no_proxy = _proxies(settings, env)
     return Network(
         proxies=proxies,
@@ -89,9 +89,9 @@ def _proxies(settings: Settings, env: Mapping[str, str]) -> tuple[dict[str, Secr
     """By scheme, and the hosts that are left out. Lower case wins, as for curl."""
     if settings.proxy:
         return dict.fromkeys(("http", "https"), SecretUrl(settings.proxy)), ""
-    found: dict[str, SecretUrl] = {}
+    proxies: dict[str, SecretUrl] = {}
     if not settings.proxy_from_env:
-        return found, ""
+        return proxies, ""
     for scheme in ("http", "https"):
         # In a CGI program HTTP_PROXY is a header of the request (CVE-2016-5385).
         upper = () if scheme == "http" and "REQUEST_METHOD" in env else (f"{scheme}_proxy".upper(),)
@@ -100,10 +100,10 @@ def _proxies(settings: Settings, env: Mapping[str, str]) -> tuple[dict[str, Secr
             continue
         text = env[name] if "://" in env[name] else f"http://{env[name]}"
         try:
-            found[scheme] = SecretUrl(KINDS["proxy"].parse(text))
+            proxies[scheme] = SecretUrl(KINDS["proxy"].parse(text))
         except ValueError as error:
             raise ConfigError(f"environment variable {name}, which proxy_from_env reads: {error}") from None
-    return found, env.get("no_proxy") or env.get("NO_PROXY") or ""
+    return proxies, env.get("no_proxy") or env.get("NO_PROXY") or ""
 
 
 def _logins(env: Mapping[str, str]) -> dict[str, SecretText]:

@@ -98,5 +98,5 @@ def _length(response: Response) -> int | None:
 
 def _only(headers: Headers, name: str) -> str | None:
     """A header that stands once; None when it is missing or says two things."""
-    found = set(headers.getall(name, []))
-    return found.pop() if len(found) == 1 else None
+    values = set(headers.getall(name, []))
+    return values.pop() if len(values) == 1 else None

@@ -83,11 +83,11 @@ class ManifestRefresher:
         index = self._latest.find(entry.path)
         if index is None:
             return None
-        found = self._latest.entry(index)
-        if (found.size_bytes, found.digest) != (entry.size_bytes, entry.digest):
+        latest = self._latest.entry(index)
+        if (latest.size_bytes, latest.digest) != (entry.size_bytes, entry.digest):
             raise Refused("the manifest, read again, states another size or hash for this entry")
-        headers = tuple((dict(self._latest.headers) | dict(found.headers)).items())
-        return Link(found.url, found.expires_at, headers)
+        headers = tuple((dict(self._latest.headers) | dict(latest.headers)).items())
+        return Link(latest.url, latest.expires_at, headers)
 
     def close(self) -> None:
         """Give the re-read plan's file back."""
@@ -177,8 +177,8 @@ class StatementRefresher:
                     fresh = parse_chunk_links(await self._fetch_chunk(entry.chunk))
                 except ManifestError:
                     raise Refused("the statement API's reply holds no links that can be read") from None
-                for found in fresh:
-                    self._links[found.chunk or 0] = Link(found.url, found.expires_at, found.headers)
+                for renewed in fresh:
+                    self._links[renewed.chunk or 0] = Link(renewed.url, renewed.expires_at, renewed.headers)
                 link = self._links.pop(entry.chunk, None)
         if link is None:
             raise Refused("the statement API's reply has no link for this chunk")

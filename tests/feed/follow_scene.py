@@ -78,7 +78,7 @@ class Scene:
             FollowOptions(**({"once": True} | options)),
             env={},
             dashboard=lambda: nullcontext(self.events.append),
-            told=self.lines.append,
+            emit_line=self.lines.append,
         )
         if found.error is not None:
             raise found.error

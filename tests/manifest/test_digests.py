@@ -6,7 +6,7 @@ import pytest
 
 from cfetch.errors import ManifestError, UsageError
 from cfetch.manifest import digests
-from cfetch.manifest.digests import HEX_DIGITS, needs_library, new_hash, stronger
+from cfetch.manifest.digests import HEX_DIGITS, choose_stronger, needs_library, new_hash
 from cfetch.manifest.entry import Digest
 
 OF_DIGITS = {  # of b"123456789", from the algorithms' own standards or reference programs
@@ -69,7 +69,7 @@ def test_the_strongest_counts(frozen, order):
     assert frozen(entry_of(**stated)).entry(0).digest.algorithm == "sha512"
     del stated["sha512"], stated["sha256"]
     assert frozen(entry_of(**stated)).entry(0).digest.algorithm == "blake3"
-    assert stronger(Digest("md5", ""), Digest("crc32c", "")).algorithm == "md5"
+    assert choose_stronger(Digest("md5", ""), Digest("crc32c", "")).algorithm == "md5"
 
 
 @pytest.mark.parametrize("algorithm", ["crc32c", "blake3"])

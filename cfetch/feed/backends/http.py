@@ -82,12 +82,12 @@ class HttpSource:
         document = self._document(answer, "the list of ranges", ("ranges",))
         if type(document["ranges"]) is not list:
             raise self._hostile("the list of ranges has no array 'ranges'")
-        found = Ranges(
+        ranges = Ranges(
             FeedId(self._account, document["feed"]),
             self._etag(answer),
             tuple(self._range(row) for row in document["ranges"]),
         )
-        return NotModified() if found.etag == etag else found
+        return NotModified() if ranges.etag == etag else ranges
 
     async def info(self, of: str, via: str) -> Span | Gone:
         """See ``FeedSource``."""
@@ -218,7 +218,7 @@ class HttpSource:
         try:
             if type(fields["ancestors"]) is not list:
                 raise FieldError("it must be an array of ids")
-            above = frozenset(checked_id(one) for one in fields["ancestors"])
+            above = frozenset(checked_id(name) for name in fields["ancestors"])
             return Range(checked_id(fields["id"]), keys_from(fields["keys"]), above)
         except FieldError as error:
             raise self._hostile(f"a range in the list breaks the rules: {error}") from None

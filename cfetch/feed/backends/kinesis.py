@@ -75,7 +75,7 @@ class KinesisSource:
         stream = await self._described()
         self._shards = await self._listed()
         feed = FeedId(self._api.endpoint, _digest(f"{stream.arn} {stream.created.timestamp()}"))
-        shape = sorted((one.id, one.last is None) for one in self._shards.by_id.values())
+        shape = sorted((shard.id, shard.last is None) for shard in self._shards.by_id.values())
         present = _digest(f"{feed.id} {shape}")
         return NotModified() if etag == present else Ranges(feed, present, self._shards.ranges())
 
@@ -97,23 +97,23 @@ class KinesisSource:
         is_waiting = (shard.id, next_lsn) in self._kept
         for _ in range(MAX_EMPTY):
             asked_ms = int(self._clock.wall() * 1000)
-            found = await self._records(shard, next_lsn, min(limit, MAX_RECORDS))
-            changes = [_change(one, shard) for one in found.records]
-            at_tip = found.behind_ms == 0
-            if end is not None and (found.next_iterator is None or (at_tip and not changes)):
+            answer = await self._records(shard, next_lsn, min(limit, MAX_RECORDS))
+            changes = [_change(record, shard) for record in answer.records]
+            at_tip = answer.behind_ms == 0
+            if end is not None and (answer.next_iterator is None or (at_tip and not changes)):
                 return Page(_with_keys(changes, keys), end + 1)
             if changes:
                 seen = place_of(changes[-1].lsn).sequence
                 after = lsn_of(Place(seen, is_behind=True, caught_up_ms=asked_ms if at_tip else 0))
-                self._keep(shard.id, after, found)
+                self._keep(shard.id, after, answer)
                 return Page(_with_keys(changes, keys), after)
-            if found.next_iterator is None:  # it was closed meanwhile, and has been read
+            if answer.next_iterator is None:  # it was closed meanwhile, and has been read
                 self._shards = await self._listed()
                 return Gone(Why.RANGE_GONE if self._shards.has_children(via) else Why.SPLITTING)
-            self._keep(shard.id, next_lsn, found)
+            self._keep(shard.id, next_lsn, answer)
             if at_tip:
                 after = _renewed(next_lsn, shard, asked_ms, is_waiting=is_waiting)
-                self._keep(shard.id, after, found)
+                self._keep(shard.id, after, answer)
                 return NotModified() if after == next_lsn else Page((), after)
             await self._clock.sleep(PAUSE_S)
         return Page((), next_lsn)
@@ -168,9 +168,11 @@ class KinesisSource:
             return False
         return timedelta(milliseconds=kept.behind_ms) < _proof_time(self._stream)
 
-    def _keep(self, name: str, next_lsn: int, found: Records) -> None:
-        if found.next_iterator is not None:
-            self._kept[name, next_lsn] = _Kept(found.next_iterator, self._clock.monotonic(), found.behind_ms)
+    def _keep(self, name: str, next_lsn: int, answer: Records) -> None:
+        if answer.next_iterator is not None:
+            self._kept[name, next_lsn] = _Kept(
+                answer.next_iterator, self._clock.monotonic(), answer.behind_ms
+            )
             self._kept.move_to_end((name, next_lsn))
             while len(self._kept) > MAX_PLACES:
                 self._kept.popitem(last=False)
@@ -203,7 +205,7 @@ class KinesisSource:
         now = datetime.fromtimestamp(self._clock.wall(), UTC)
         if now - stream.created < _proof_time(stream):
             return False
-        return any(one["ShardId"] == shard.id for one in await self._api.shards(at_horizon=True))
+        return any(row["ShardId"] == shard.id for row in await self._api.shards(at_horizon=True))
 
     def _is_recent(self, place: Place, stream: Stream) -> bool:
         """Whether what came after the place's moment cannot have been dropped yet."""
@@ -217,10 +219,10 @@ class KinesisSource:
         except Unknown:
             return False
         while iterator is not None:
-            found = await self._api.records(iterator, 1)
-            if found.records or found.behind_ms == 0:
-                return any(_sequence(one) == sequence for one in found.records)
-            iterator = found.next_iterator
+            answer = await self._api.records(iterator, 1)
+            if answer.records or answer.behind_ms == 0:
+                return any(_sequence(record) == sequence for record in answer.records)
+            iterator = answer.next_iterator
             await self._clock.sleep(PAUSE_S)
         return False
 
@@ -261,7 +263,7 @@ def _change(record: Mapping[str, Any], shard: Shard) -> Change:
 
 
 def _with_keys(changes: list[Change], keys: KeyRange) -> tuple[Change, ...]:
-    return tuple(one for one in changes if keys.holds(one.key))
+    return tuple(change for change in changes if keys.holds(change.key))
 
 
 def _digest(text: str) -> str:

@@ -109,12 +109,12 @@ class KinesisApi:
     async def describe(self) -> Stream:
         """The stream as it is now."""
         reply = await self._ask("describe_stream_summary", StreamName=self.stream)
-        found = reply["StreamDescriptionSummary"]
+        summary = reply["StreamDescriptionSummary"]
         return Stream(
-            found["StreamARN"],
-            found["StreamCreationTimestamp"],
-            found["RetentionPeriodHours"],
-            found["StreamStatus"],
+            summary["StreamARN"],
+            summary["StreamCreationTimestamp"],
+            summary["RetentionPeriodHours"],
+            summary["StreamStatus"],
         )
 
     async def shards(self, *, at_horizon: bool = False) -> list[dict[str, Any]]:
@@ -122,12 +122,12 @@ class KinesisApi:
         query: dict[str, Any] = {"StreamName": self.stream}
         if at_horizon:
             query["ShardFilter"] = {"Type": "AT_TRIM_HORIZON"}
-        found: list[dict[str, Any]] = []
+        shards: list[dict[str, Any]] = []
         while True:
             reply = await self._ask("list_shards", **query)
-            found += reply["Shards"]
+            shards += reply["Shards"]
             if not reply.get("NextToken"):
-                return found
+                return shards
             query = {"NextToken": reply["NextToken"]}
 
     async def iterator(self, shard: str, kind: str, sequence: int | None = None) -> str:
@@ -136,8 +136,8 @@ class KinesisApi:
         reply = await self._ask(
             "get_shard_iterator", StreamName=self.stream, ShardId=shard, ShardIteratorType=kind, **query
         )
-        found: str = reply["ShardIterator"]
-        return found
+        iterator: str = reply["ShardIterator"]
+        return iterator
 
     async def records(self, iterator: str, limit: int) -> Records:
         """At most ``limit`` records."""

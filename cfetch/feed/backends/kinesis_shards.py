@@ -83,23 +83,25 @@ class Shards(NamedTuple):
     def ranges(self) -> tuple[Range, ...]:
         """The open shards."""
         return tuple(
-            Range(one.id, one.keys, self.ancestors(one.id)) for one in self.by_id.values() if one.last is None
+            Range(shard.id, shard.keys, self.ancestors(shard.id))
+            for shard in self.by_id.values()
+            if shard.last is None
         )
 
     def ancestors(self, name: str) -> frozenset[str]:
         """All from which a shard descends, as far as they are listed."""
-        found: set[str] = set()
+        ancestors: set[str] = set()
         rest = [name]
         while rest:
             for parent in self.by_id[rest.pop()].parents:
-                if parent in self.by_id and parent not in found:
-                    found.add(parent)
+                if parent in self.by_id and parent not in ancestors:
+                    ancestors.add(parent)
                     rest.append(parent)
-        return frozenset(found)
+        return frozenset(ancestors)
 
     def has_children(self, name: str) -> bool:
         """Whether a shard was split or merged, and the outcome is listed."""
-        return any(name in one.parents for one in self.by_id.values())
+        return any(name in shard.parents for shard in self.by_id.values())
 
     def span(self, name: str) -> Span:
         """The LSNs of a shard. A child's begin behind its parents', though its own numbers are far above.
@@ -110,7 +112,7 @@ class Shards(NamedTuple):
             HostileFeed: a child's numbers are not above its parents'.
         """
         shard = self.by_id[name]
-        ends = [parent.last for one in shard.parents if (parent := self.by_id.get(one))]
+        ends = [parent.last for parent_id in shard.parents if (parent := self.by_id.get(parent_id))]
         first = max((end + 1 for end in ends if end is not None), default=shard.first - 1)
         if first >= shard.first:
             raise HostileFeed(f"shard {name} begins before its parents ended")
@@ -125,21 +127,21 @@ def shards_from(listing: Iterable[Mapping[str, Any]]) -> Shards:
         HostileFeed: ids, keys or numbers are none.
     """
     try:
-        found = [_shard(one) for one in listing]
+        shards = [_shard(row) for row in listing]
     except (FieldError, KeyError, ValueError, TypeError):
         raise HostileFeed("the stream lists a shard whose id, hash keys or numbers are none") from None
-    return Shards({one.id: one for one in found})
+    return Shards({shard.id: shard for shard in shards})
 
 
-def _shard(one: Mapping[str, Any]) -> Shard:
-    hashes, numbers = one["HashKeyRange"], one["SequenceNumberRange"]
+def _shard(row: Mapping[str, Any]) -> Shard:
+    hashes, numbers = row["HashKeyRange"], row["SequenceNumberRange"]
     keys = KeyRange(sequence_of(hashes["StartingHashKey"]), sequence_of(hashes["EndingHashKey"]) + 1)
     if not keys.low < keys.high <= ALL_KEYS.high:
         raise ValueError(keys)
-    parents = [one.get("ParentShardId"), one.get("AdjacentParentShardId")]
+    parents = [row.get("ParentShardId"), row.get("AdjacentParentShardId")]
     end = numbers.get("EndingSequenceNumber")
     return Shard(
-        checked_id(one["ShardId"]),
+        checked_id(row["ShardId"]),
         keys,
         tuple(checked_id(parent) for parent in parents if parent is not None),
         max(sequence_of(numbers["StartingSequenceNumber"]), 2),  # LSN 0 has a meaning of its own

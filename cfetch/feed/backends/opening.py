@@ -69,8 +69,8 @@ def _checked(text: str) -> str:
 def _shown(name: str, limit: int = 200) -> str:
     """A name that is none, for a person: without passwords, whatever letters these have, and queries."""
     scheme, colon, rest = name.rpartition("://") if name.count("://") == 1 else ("", "", name)
-    before, at, after = rest.rpartition("@")
-    shown = f"…@{after}" if at and (colon or ":" in before) else rest
+    before, at_sign, after = rest.rpartition("@")
+    shown = f"…@{after}" if at_sign and (colon or ":" in before) else rest
     path, mark, _ = shown.partition("?")
     return printable(f"{scheme}{colon}{path}{'?…' if mark else ''}", limit)
 

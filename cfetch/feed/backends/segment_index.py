@@ -75,27 +75,29 @@ class SegmentIndex(NamedTuple):
 
     def live(self) -> list[IndexedRange]:
         """The live ranges by key."""
-        return sorted((one for one in self.ranges.values() if one.last is None), key=lambda one: one.keys)
+        return sorted(
+            (live for live in self.ranges.values() if live.last is None), key=lambda live: live.keys
+        )
 
     def encoded(self) -> bytes:
         """The index as a file; ``index_from`` gives it back."""
         own: dict[str, object] = {"format": FORMAT, "feed": self.feed}
         if self.base_url is not None:
             own["base_url"] = self.base_url
-        own["ranges"] = [_range_fields(one) for one in self.ranges.values()]
+        own["ranges"] = [_range_fields(indexed) for indexed in self.ranges.values()]
         return msgspec.json.encode(own) + b"\n"
 
 
-def _range_fields(one: IndexedRange) -> dict[str, object]:
+def _range_fields(indexed: IndexedRange) -> dict[str, object]:
     fields: dict[str, object] = {
-        "id": one.id,
-        "keys": keys_text(one.keys),
-        "ancestors": sorted(one.ancestors),
-        "first": one.first,
-        "kept_from": one.kept_from,
-        "segments": [_segment_fields(segment) for segment in one.segments],
+        "id": indexed.id,
+        "keys": keys_text(indexed.keys),
+        "ancestors": sorted(indexed.ancestors),
+        "first": indexed.first,
+        "kept_from": indexed.kept_from,
+        "segments": [_segment_fields(segment) for segment in indexed.segments],
     }
-    return fields if one.last is None else {**fields, "last": one.last}
+    return fields if indexed.last is None else {**fields, "last": indexed.last}
 
 
 def _segment_fields(segment: Segment) -> dict[str, object]:
@@ -132,9 +134,9 @@ def index_from(data: bytes) -> SegmentIndex:
     ranges: dict[str, IndexedRange] = {}
     paths: set[str] = set()
     for number, row in enumerate(rows):
-        found = _range_from(row, f"{what}: ranges[{number}]", paths)
-        if ranges.setdefault(found.id, found) is not found:
-            raise HostileFeed(f"{what} has two ranges {found.id!r}")
+        indexed = _range_from(row, f"{what}: ranges[{number}]", paths)
+        if ranges.setdefault(indexed.id, indexed) is not indexed:
+            raise HostileFeed(f"{what} has two ranges {indexed.id!r}")
     return SegmentIndex(feed, base_url, ranges)
 
 
@@ -142,23 +144,26 @@ def _range_from(row: object, what: str, paths: set[str]) -> IndexedRange:
     fields = members(row, what, _RANGE_KEYS, ("last",))
     try:
         last = fields.get("last")
-        found = IndexedRange(
+        indexed = IndexedRange(
             checked_id(fields["id"]),
             keys_from(fields["keys"]),
-            frozenset(checked_id(one) for one in _array(fields["ancestors"], MAX_RANGES)),
+            frozenset(checked_id(name) for name in _array(fields["ancestors"], MAX_RANGES)),
             lsn_from(fields["first"]),
             None if last is None else _end_from(last),
             lsn_from(fields["kept_from"]),
-            tuple(_segment_from(one, what) for one in _array(fields["segments"], MAX_SEGMENTS - len(paths))),
+            tuple(
+                _segment_from(segment_row, what)
+                for segment_row in _array(fields["segments"], MAX_SEGMENTS - len(paths))
+            ),
         )
-        _check_order(found)
+        _check_order(indexed)
     except FieldError as error:
         raise HostileFeed(f"{what}: {error}") from None
     before = len(paths)
-    paths.update(segment.path for segment in found.segments)
-    if len(paths) != before + len(found.segments):
+    paths.update(segment.path for segment in indexed.segments)
+    if len(paths) != before + len(indexed.segments):
         raise HostileFeed(f"{what} names a segment twice")
-    return found
+    return indexed
 
 
 def _end_from(value: object) -> int:
@@ -183,22 +188,22 @@ def _segment_from(row: object, what: str) -> Segment:
     return Segment(path, lsn_from(fields["first"]), last, size_bytes, sha256)
 
 
-def _check_order(found: IndexedRange) -> None:
+def _check_order(indexed: IndexedRange) -> None:
     """Segments follow each other within the range; only the last one of a live range is open."""
-    if found.last is not None and found.last < found.first - 1:
+    if indexed.last is not None and indexed.last < indexed.first - 1:
         raise FieldError("last is below first")
-    end = found.last
-    if found.kept_from < found.first or (end is not None and found.kept_from > end + 1):
+    end = indexed.last
+    if indexed.kept_from < indexed.first or (end is not None and indexed.kept_from > end + 1):
         raise FieldError("kept_from is outside of the range")
-    for segment in found.segments:
+    for segment in indexed.segments:
         if segment.last is not None and segment.last < segment.first:
             raise FieldError("a segment ends before it begins")
-        if segment.first < found.kept_from or (
+        if segment.first < indexed.kept_from or (
             end is not None and (segment.last is None or segment.last > end)
         ):
             raise FieldError("a segment lies outside of what the range keeps")
-    for one, two in itertools.pairwise(found.segments):
-        if one.last is None or two.first <= one.last:
+    for before, segment in itertools.pairwise(indexed.segments):
+        if before.last is None or segment.first <= before.last:
             raise FieldError("segments are out of order, or overlap")
 
 

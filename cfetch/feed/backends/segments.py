@@ -59,7 +59,9 @@ class SegmentSource:
         if etag == self._etag:
             return NotModified()
         feed = FeedId(self._files.account, index.feed)
-        return Ranges(feed, self._etag, tuple(Range(one.id, one.keys, one.ancestors) for one in index.live()))
+        return Ranges(
+            feed, self._etag, tuple(Range(live.id, live.keys, live.ancestors) for live in index.live())
+        )
 
     async def info(self, of: str, via: str) -> Span | Gone:
         """See ``FeedSource``."""
@@ -156,7 +158,7 @@ class SegmentSource:
 
     def _keep(self, path: str, lines: _Lines) -> None:
         self._kept[path] = lines
-        total = sum(len(one.data) for one in self._kept.values())
+        total = sum(len(segment.data) for segment in self._kept.values())
         while total > MAX_KEPT_BYTES and len(self._kept) > 1:
             total -= len(self._kept.popitem(last=False)[1].data)
 
@@ -168,16 +170,16 @@ def _archives(index: SegmentIndex, via: str, of: str) -> bool:
 
 
 def _range_of(index: SegmentIndex, of: str) -> IndexedRange:
-    found = index.ranges.get(of)
-    if found is None:
+    indexed = index.ranges.get(of)
+    if indexed is None:
         raise CheckpointExpired(f"the feed does not keep range {of} any more")
-    return found
+    return indexed
 
 
 def _segment_with(owned: IndexedRange, next_lsn: int) -> Segment | None:
     """The segment that has the LSN, or the next one above it."""
     place = bisect_left(
-        owned.segments, next_lsn, key=lambda one: sys.maxsize if one.last is None else one.last
+        owned.segments, next_lsn, key=lambda segment: sys.maxsize if segment.last is None else segment.last
     )
     return owned.segments[place] if place < len(owned.segments) else None
 

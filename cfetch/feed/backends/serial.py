@@ -62,10 +62,10 @@ class SerialSource:
         if self._feed is None:
             await self.ranges(None)
         since = max(position.next_lsn - 1, 0)
-        found = await self._page(since, min(limit, MAX_LIMIT), expired=position.next_lsn > 0)
-        if found.next_lsn == since + 1 and not found.changes:
+        page = await self._page(since, min(limit, MAX_LIMIT), expired=position.next_lsn > 0)
+        if page.next_lsn == since + 1 and not page.changes:
             return NotModified()
-        return Page(tuple(one for one in found.changes if keys.holds(one.key)), found.next_lsn)
+        return Page(tuple(change for change in page.changes if keys.holds(change.key)), page.next_lsn)
 
     async def close(self) -> None:
         """See ``FeedSource``."""

@@ -164,12 +164,12 @@ class _Server:
                 descriptor = tree.open_file(path)
         except (OSError, UsageError):
             raise _Refusal(410, "the file has gone") from None
-        found = os.fstat(descriptor)
-        if (found.st_size, found.st_mtime_ns, found.st_ino) == known[1:4]:
+        status = os.fstat(descriptor)
+        if (status.st_size, status.st_mtime_ns, status.st_ino) == known[1:4]:
             small = os.pread(descriptor, known.size_bytes, 0) if known.size_bytes <= CHUNK_BYTES else None
             return descriptor, known, small
         os.close(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_size != known.size_bytes:
+        if not stat.S_ISREG(status.st_mode) or status.st_size != known.size_bytes:
             raise _Refusal(410, "this version of the file has been replaced")
         raise _Refusal(503, "the file was touched and will be looked at again", retry_after_s=LOOK_AGAIN_S)
 

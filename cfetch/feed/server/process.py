@@ -117,7 +117,7 @@ async def listening(app: web.Application, host: str, port: int, ready: Tell) -> 
 
 async def _publish(publisher: Publisher, rescan_s: float, stop: asyncio.Event, tell: Tell) -> None:
     """Scan until ``stop`` is set. What goes wrong is told once, and tried again."""
-    halt, said = threading.Event(), ""
+    halt, last_fault = threading.Event(), ""
     while not stop.is_set():
         scan = asyncio.ensure_future(asyncio.to_thread(publisher.scan, halt))
         stopped = asyncio.ensure_future(stop.wait())
@@ -126,10 +126,10 @@ async def _publish(publisher: Publisher, rescan_s: float, stop: asyncio.Event, t
             halt.set()
         try:
             await scan
-            said = ""
+            last_fault = ""
         except (LocalFault, UsageError) as error:
-            if str(error) != said:
-                said = str(error)
-                tell(said)
+            if str(error) != last_fault:
+                last_fault = str(error)
+                tell(last_fault)
         await asyncio.wait((stopped,), timeout=rescan_s)
         stopped.cancel()

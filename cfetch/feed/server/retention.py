@@ -40,7 +40,7 @@ def _old(
     A range, which comes after its ancestors, waits for all of them: who has read something of an ancestor
     goes on with the range's very first LSN.
     """
-    found: list[tuple[int, int, int]] = []
+    old: list[tuple[int, int, int]] = []
     kept: set[int] = set()
     ranges = "SELECT number, kept_from, next FROM ranges WHERE kept_from < next ORDER BY number"
     first_kept = "SELECT lsn FROM changes WHERE range=? AND at>=? ORDER BY lsn LIMIT 1"
@@ -48,7 +48,7 @@ def _old(
         first = cursor.execute(first_kept, (number, before_s)).fetchone()
         end = first[0] if first else next_lsn
         if end > begin and not kept & above(number):
-            found.append((number, begin, end))
+            old.append((number, begin, end))
         if end < next_lsn:
             kept.add(number)
-    return found
+    return old

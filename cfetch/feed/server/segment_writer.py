@@ -102,15 +102,15 @@ class SegmentWriter:
     def close(self) -> None:
         """End in good order, unless a step had failed: the next writer goes on where this one ended."""
         try:
-            sized = {one.id: self._sized(one) for one in self._index.live()}
-            if not self._is_broken and any(self._index.ranges[name] != one for name, one in sized.items()):
+            sized = {live.id: self._sized(live) for live in self._index.live()}
+            if not self._is_broken and any(self._index.ranges[name] != live for name, live in sized.items()):
                 self._publish(sized)
         finally:
             os.close(self._lock)
 
     def ranges(self) -> list[Range]:
         """The live ranges by key."""
-        return [Range(one.id, one.keys, one.ancestors) for one in self._index.live()]
+        return [Range(live.id, live.keys, live.ancestors) for live in self._index.live()]
 
     def append(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Publish new versions of files: rows of a manifest, each with a ``path`` and maybe a ``key``.
@@ -128,7 +128,7 @@ class SegmentWriter:
 
     def roll(self) -> None:
         """Close all open segments that have lines, so that they count as kept for ever."""
-        self._publish({one.id: self._rolled(one) for one in self._index.live()})
+        self._publish({live.id: self._rolled(live) for live in self._index.live()})
 
     def split(self, of: str, at: int | None = None) -> tuple[str, str]:
         """Split a live range before the key ``at``, by default its middle: the ids of its children.
@@ -141,14 +141,14 @@ class SegmentWriter:
         if not parent.keys.low < at < parent.keys.high:
             raise UsageError(f"range {of} cannot be split there: both parts need a key")
         parts = (KeyRange(parent.keys.low, at), KeyRange(at, parent.keys.high))
-        one, other = self._replaced([parent], parts)
-        return one, other
+        lower, other = self._replaced([parent], parts)
+        return lower, other
 
-    def merge(self, one: str, other: str) -> str:
+    def merge(self, name: str, other: str) -> str:
         """Merge two live neighbours: the id of what they become. Raises UsageError: they are none."""
-        left, right = sorted((self._live(one), self._live(other)), key=lambda live: live.keys)
+        left, right = sorted((self._live(name), self._live(other)), key=lambda live: live.keys)
         if left.keys.high != right.keys.low:
-            raise UsageError(f"ranges {one} and {other} are not neighbours")
+            raise UsageError(f"ranges {name} and {other} are not neighbours")
         (merged,) = self._replaced([left, right], (KeyRange(left.keys.low, right.keys.high),))
         return merged
 
@@ -160,31 +160,31 @@ class SegmentWriter:
         """
         kept: dict[str, IndexedRange] = {}
         dropped: list[Segment] = []
-        for one in sorted(self._index.ranges.values(), key=lambda one: len(one.ancestors)):
-            if any(kept[name].segments for name in one.ancestors):
-                kept[one.id] = one
+        for indexed in sorted(self._index.ranges.values(), key=lambda indexed: len(indexed.ancestors)):
+            if any(kept[name].segments for name in indexed.ancestors):
+                kept[indexed.id] = indexed
                 continue
-            old = self._old_segments(one, before_s)
+            old = self._old_segments(indexed, before_s)
             dropped += old
-            kept[one.id] = _without(one, old)
+            kept[indexed.id] = _without(indexed, old)
         if dropped:
             self._publish(kept)
             for segment in dropped:
                 self._disk.remove(self._root / segment.path)
 
-    def _old_segments(self, one: IndexedRange, before_s: float) -> list[Segment]:
-        found = []
-        for segment in one.segments:
+    def _old_segments(self, indexed: IndexedRange, before_s: float) -> list[Segment]:
+        old = []
+        for segment in indexed.segments:
             if segment.last is None or self._disk.age(self._root / segment.path) >= before_s:
                 break
-            found.append(segment)
-        return found
+            old.append(segment)
+        return old
 
     def _live(self, of: str) -> IndexedRange:
-        found = self._index.ranges.get(of)
-        if found is None or found.last is not None:
+        indexed = self._index.ranges.get(of)
+        if indexed is None or indexed.last is not None:
             raise UsageError(f"there is no live range {of!r}; live are {', '.join(self._next)}")
-        return found
+        return indexed
 
     def _write(self, rows: list[dict[str, object]]) -> None:
         for of, lines in self._lines_of(rows).items():
@@ -195,28 +195,28 @@ class SegmentWriter:
         """The lines for each range. The LSNs count only when they are written."""
         live = self._index.live()
         following = dict(self._next)
-        found: dict[str, list[_Line]] = {}
+        lines: dict[str, list[_Line]] = {}
         document = Document(base_url=NOBODYS_BASE)
         for number, row in enumerate(rows):
             try:
                 key = change_of({"lsn": 0, **row}, document, f"row {number}").key
             except HostileFeed as error:
                 raise UsageError(f"{error}; nothing was published") from None
-            of = next(one.id for one in live if one.keys.holds(key))
+            of = next(live_range.id for live_range in live if live_range.keys.holds(key))
             data = msgspec.json.encode({"lsn": following[of], **row}) + b"\n"
             if len(data) > MAX_LINE_BYTES:
                 raise UsageError(f"row {number} has more than {MAX_LINE_BYTES} bytes; nothing was published")
-            found.setdefault(of, []).append(_Line(following[of], data))
+            lines.setdefault(of, []).append(_Line(following[of], data))
             following[of] += 1
-        return found
+        return lines
 
     def _append(self, of: str, lines: list[_Line]) -> None:
-        one = self._index.ranges[of]
-        opened = _open_segment(one)
+        indexed = self._index.ranges[of]
+        opened = _open_segment(indexed)
         if opened is None:
-            self._publish({of: _opened(one, self._next[of])})
+            self._publish({of: _opened(indexed, self._next[of])})
         elif opened.size_bytes is not None:  # from now on there may be more
-            self._publish({of: _with_last(one, opened._replace(size_bytes=None))})
+            self._publish({of: _with_last(indexed, opened._replace(size_bytes=None))})
         data = b"".join(line.data for line in lines)
         with self._unbroken():
             self._disk.append(self._root / self._index.ranges[of].segments[-1].path, data)
@@ -231,11 +231,11 @@ class SegmentWriter:
         with self._unbroken():
             self._disk.replace(self._root / INDEX_NAME, index.encoded())
         self._index = index
-        for one in changed.values():
-            if one.last is not None:
-                self._next.pop(one.id, None)
-            elif _open_segment(one) is None:
-                self._size[one.id] = 0
+        for indexed in changed.values():
+            if indexed.last is not None:
+                self._next.pop(indexed.id, None)
+            elif _open_segment(indexed) is None:
+                self._size[indexed.id] = 0
 
     @contextmanager
     def _unbroken(self) -> Iterator[None]:
@@ -246,17 +246,21 @@ class SegmentWriter:
         yield
         self._is_broken = False
 
-    def _rolled(self, one: IndexedRange) -> IndexedRange:
+    def _rolled(self, indexed: IndexedRange) -> IndexedRange:
         """The range with its open segment closed, if that has lines."""
-        opened = _open_segment(one)
-        if opened is None or not self._size[one.id]:
-            return one
-        return _with_last(one, _closed(opened, self._disk.read(self._root / opened.path) or b""))
+        opened = _open_segment(indexed)
+        if opened is None or not self._size[indexed.id]:
+            return indexed
+        return _with_last(indexed, _closed(opened, self._disk.read(self._root / opened.path) or b""))
 
-    def _sized(self, one: IndexedRange) -> IndexedRange:
+    def _sized(self, indexed: IndexedRange) -> IndexedRange:
         """The range with the length of its open segment."""
-        opened = _open_segment(one)
-        return one if opened is None else _with_last(one, opened._replace(size_bytes=self._size[one.id]))
+        opened = _open_segment(indexed)
+        return (
+            indexed
+            if opened is None
+            else _with_last(indexed, opened._replace(size_bytes=self._size[indexed.id]))
+        )
 
     def _replaced(self, parents: list[IndexedRange], parts: tuple[KeyRange, ...]) -> list[str]:
         """New ranges in the place of live ones."""
@@ -278,54 +282,54 @@ class SegmentWriter:
     def _recover(self) -> None:
         """Go on where the last writer ended, however it did."""
         ranges = dict(self._index.ranges)
-        for one in self._index.live():
-            self._size[one.id] = 0
-            opened = _open_segment(one)
+        for indexed in self._index.live():
+            self._size[indexed.id] = 0
+            opened = _open_segment(indexed)
             if opened is None:
-                self._next[one.id] = _next_of(one)
+                self._next[indexed.id] = _next_of(indexed)
                 continue
             data = self._disk.read(self._root / opened.path) or b""
             closed = _closed(opened, data)
             after = opened.first if closed is None or closed.last is None else closed.last + 1
             if len(data) == opened.size_bytes:
-                self._next[one.id], self._size[one.id] = after, len(data)
+                self._next[indexed.id], self._size[indexed.id] = after, len(data)
             else:
-                self._next[one.id] = after + SKIPPED_LSNS
-                ranges[one.id] = _opened(_with_last(one, closed), after + SKIPPED_LSNS)
+                self._next[indexed.id] = after + SKIPPED_LSNS
+                ranges[indexed.id] = _opened(_with_last(indexed, closed), after + SKIPPED_LSNS)
         if ranges != self._index.ranges:
             self._publish(ranges)
-        named = {self._root / segment.path for one in ranges.values() for segment in one.segments}
+        named = {self._root / segment.path for indexed in ranges.values() for segment in indexed.segments}
         for path in self._disk.below(self._root / SEGMENTS):
             if path not in named and path.suffix == ".jsonl":
                 self._disk.remove(path)
 
 
-def _open_segment(one: IndexedRange) -> Segment | None:
-    return one.segments[-1] if one.segments and one.segments[-1].last is None else None
+def _open_segment(indexed: IndexedRange) -> Segment | None:
+    return indexed.segments[-1] if indexed.segments and indexed.segments[-1].last is None else None
 
 
-def _next_of(one: IndexedRange) -> int:
+def _next_of(indexed: IndexedRange) -> int:
     """The next LSN of a live range whose segments are all closed."""
-    last = one.segments[-1].last if one.segments else None
-    return max(one.first, one.kept_from) if last is None else last + 1
+    last = indexed.segments[-1].last if indexed.segments else None
+    return max(indexed.first, indexed.kept_from) if last is None else last + 1
 
 
-def _opened(one: IndexedRange, first: int) -> IndexedRange:
+def _opened(indexed: IndexedRange, first: int) -> IndexedRange:
     """The range with a new segment."""
-    path = safe_path(f"{SEGMENTS}{one.id}/{first}.jsonl")
-    return one._replace(segments=(*one.segments, Segment(path, first)))
+    path = safe_path(f"{SEGMENTS}{indexed.id}/{first}.jsonl")
+    return indexed._replace(segments=(*indexed.segments, Segment(path, first)))
 
 
-def _with_last(one: IndexedRange, last: Segment | None) -> IndexedRange:
+def _with_last(indexed: IndexedRange, last: Segment | None) -> IndexedRange:
     """The range with another last segment, or with one less."""
-    rest = one.segments[:-1]
-    return one._replace(segments=rest if last is None else (*rest, last))
+    rest = indexed.segments[:-1]
+    return indexed._replace(segments=rest if last is None else (*rest, last))
 
 
-def _without(one: IndexedRange, dropped: list[Segment]) -> IndexedRange:
+def _without(indexed: IndexedRange, dropped: list[Segment]) -> IndexedRange:
     if not dropped or dropped[-1].last is None:
-        return one
-    return one._replace(kept_from=dropped[-1].last + 1, segments=one.segments[len(dropped) :])
+        return indexed
+    return indexed._replace(kept_from=dropped[-1].last + 1, segments=indexed.segments[len(dropped) :])
 
 
 def _closed(segment: Segment, data: bytes) -> Segment | None:

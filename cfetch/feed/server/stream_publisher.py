@@ -50,8 +50,8 @@ class StreamPublisher:
         published = 0
         try:
             with self.path.open("rb") as file:
-                while not stop.is_set() and (found := self._batch(file.fileno())):
-                    published += found
+                while not stop.is_set() and (lines := self._batch(file.fileno())):
+                    published += lines
         except OSError as error:
             raise local_fault(error, f"cannot read {printable(str(self.path))}") from None
         if self._keep_s is not None:

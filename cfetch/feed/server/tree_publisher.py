@@ -127,8 +127,8 @@ class _Walk:
 
     def _files(self) -> Iterator[Seen]:
         tell = self._publisher.tell_once
-        for path, found, why in self._tree.regular_files(leave_out=(STATE_NAME, STATE_DIRECTORY)):
-            if found is None:
+        for path, status, why in self._tree.regular_files(leave_out=(STATE_NAME, STATE_DIRECTORY)):
+            if status is None:
                 tell(path, why)
                 continue
             try:
@@ -136,7 +136,7 @@ class _Walk:
             except UnsafePathError as error:
                 tell(path, f"no feed can name it: {error}")
                 continue
-            yield Seen(path, found.st_size, found.st_mtime_ns, found.st_ino)
+            yield Seen(path, status.st_size, status.st_mtime_ns, status.st_ino)
 
     def _take(self, batch: list[Seen]) -> None:
         known = self._store.find_files([seen.path for seen in batch])
@@ -220,10 +220,10 @@ def _hashed(tree: ReadOnlyTree, seen: Seen, stop: threading.Event) -> File | Non
             size_bytes += len(data)
             if stop.is_set():
                 return None
-        found = os.fstat(descriptor)
+        status = os.fstat(descriptor)
     finally:
         os.close(descriptor)
-    now = (found.st_size, found.st_mtime_ns, found.st_ino)
-    if not stat.S_ISREG(found.st_mode) or now != tuple(seen)[1:] or size_bytes != seen.size_bytes:
+    now = (status.st_size, status.st_mtime_ns, status.st_ino)
+    if not stat.S_ISREG(status.st_mode) or now != tuple(seen)[1:] or size_bytes != seen.size_bytes:
         return None
     return File(*seen, running.digest())

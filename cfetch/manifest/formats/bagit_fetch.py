@@ -35,7 +35,7 @@ def read_bagit_fetch(source: Source, document: Document, faults: Faults) -> Iter
         if match is None:
             faults.add(line, "it is not a line of fetch.txt: a URL, its length or -, and a path")
             continue
-        path = _ENCODED.sub(lambda found: chr(int(found[1], 16)), match["path"])
+        path = _ENCODED.sub(lambda escape: chr(int(escape[1], 16)), match["path"])
         yield Row(line, {"url": match["url"], "size": _size(match["length"]), "path": path})
 
 

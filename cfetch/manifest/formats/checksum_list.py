@@ -45,7 +45,7 @@ def read_checksum_list(source: Source, document: Document, faults: Faults) -> It
             continue
         name = match["name"]
         if match["escaped"]:
-            name = _ESCAPE.sub(lambda found: _ESCAPED[found[1]], name)
+            name = _ESCAPE.sub(lambda escape: _ESCAPED[escape[1]], name)
         name = name.removeprefix("./")
         yield Row(line, {"url": relative_url(name), "path": name, algorithm: match["hex"]})
 

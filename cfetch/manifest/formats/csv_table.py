@@ -36,16 +36,16 @@ def read_csv(source: Source, document: Document, faults: Faults) -> Iterator[Row
 
 def _records(source: Source, faults: Faults) -> Iterator[tuple[int, list[str]]]:
     """Each record with the line that it begins on."""
-    at = 0
+    line_number = 0
 
     def lines() -> Iterator[str]:
-        nonlocal at
-        for at, text in source.lines(faults):  # noqa: B007 - the closure reads it
+        nonlocal line_number
+        for line_number, text in source.lines(faults):  # noqa: B007 - the closure reads it
             yield text + "\n"
 
     parser = csv.reader(lines(), strict=True)
     while True:
-        start = at + 1
+        start = line_number + 1
         try:
             cells = next(parser)
         except StopIteration:

@@ -119,9 +119,9 @@ class _Window:
         Raises:
             BrokenDocumentError: something else stands there.
         """
-        found = self.peek()
-        if found != char:
-            what = "the document ends" if not found else "something else stands there"
+        character = self.peek()
+        if character != char:
+            what = "the document ends" if not character else "something else stands there"
             raise self._broken(self.pos, f"expected {char!r}, but {what}")
         self.pos += 1
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from cfetch.clock import RunClock
 from cfetch.config.settings import Settings
 from cfetch.engine.attempt import Attempt, BreakOff
 from cfetch.engine.monitor import Monitor
@@ -73,7 +74,7 @@ class World:
         self.policy: Policy = policy_of(
             name, settings.straggler, tick_s=settings.check_interval, concurrency=active
         )
-        self.monitor = Monitor(self.policy, NO_ENTRIES, settings, self, 0.0, _deaf, _deaf)
+        self.monitor = Monitor(self.policy, NO_ENTRIES, settings, RunClock(self), _deaf, _deaf)
         self._dice = random.Random(active)
         self._attempts: list[PacedAttempt] = []
         self._next = 0

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
-__all__ = ["Clock", "SystemClock", "VirtualClock", "run_virtual"]
+__all__ = ["Clock", "RunClock", "SystemClock", "VirtualClock", "run_virtual"]
 
 THREAD_END_S = 5.0  # real seconds; a thread that has done its work ends within milliseconds
 
@@ -39,6 +39,32 @@ class SystemClock:
     monotonic = staticmethod(time.monotonic)
     wall = staticmethod(time.time)
     sleep = staticmethod(asyncio.sleep)
+
+
+class RunClock:
+    """The clock of one run, made where it begins and handed to all who take part: there ``now`` is 0.
+
+    ``elapsed_s``: for how long the run has lasted already, where another process has begun it.
+    """
+
+    __slots__ = ("_clock", "_monotonic", "_start_s")
+
+    def __init__(self, clock: Clock, *, elapsed_s: float = 0.0) -> None:
+        self._clock = clock
+        self._monotonic = clock.monotonic
+        self._start_s = clock.monotonic() - elapsed_s
+
+    def now(self) -> float:
+        """Seconds since the run's start, on a clock that never jumps."""
+        return self._monotonic() - self._start_s
+
+    def wall(self) -> float:
+        """Seconds since 1970-01-01 UTC; may jump."""
+        return self._clock.wall()
+
+    async def sleep(self, seconds: float) -> None:
+        """Suspend the calling task."""
+        await self._clock.sleep(seconds)
 
 
 class VirtualClock:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 
-from cfetch.clock import Clock
+from cfetch.clock import RunClock
 from cfetch.errors import Expired, RangeRefused, Refused, SourceError, Throttled, Transient
 from cfetch.manifest.entry import Digest
 from cfetch.records import AttemptRecord, Outcome
@@ -211,12 +211,11 @@ async def fetch(
     secrets: Mapping[str, str],
     digest: Digest | None,
     transport: Transport,
-    clock: Clock,
-    origin_s: float,
+    clock: RunClock,
     fresh: bool,
     limiter: Limiter | None = None,
 ) -> None:
-    """Bring ``part`` to its end, or raise what stands in the way. ``origin_s``: the run's start on the clock.
+    """Bring ``part`` to its end, or raise what stands in the way.
 
     A segment is asked for with its end. It returns early where the segment has become shorter or is over, and
     where the server sends less than was asked for; in the end what has not come is missing again.
@@ -241,19 +240,15 @@ async def fetch(
         response = attempt.response = await transport.open(url, _range_of(asked), secrets, fresh=fresh)
         try:
             limit = _accept(attempt, response, part, asked, digest, clock)
-            read = (
-                response.read
-                if limiter is None
-                else limiter.reader(response.read, url.host(), attempt, origin_s)
-            )
-            at = await _receive(attempt, part, read, limit, clock, origin_s)
+            read = response.read if limiter is None else limiter.reader(response.read, url.host(), attempt)
+            at = await _receive(attempt, part, read, limit, clock)
             if at is None:
                 response.close()
                 return
         except BaseException:
             try:
                 if attempt.reason is not None:
-                    salvage(attempt, part, limit, clock.monotonic() - origin_s)
+                    salvage(attempt, part, limit, clock.now())
             finally:
                 response.close()
             raise
@@ -264,7 +259,7 @@ async def fetch(
 
 
 def _accept(
-    attempt: Attempt, response: Response, part: Sink, asked: Asked, digest: Digest | None, clock: Clock
+    attempt: Attempt, response: Response, part: Sink, asked: Asked, digest: Digest | None, clock: RunClock
 ) -> int | None:
     """Judge the reply and make ``part`` ready for it; where its body ends in the file, if that is known."""
     verdict = attempt.verdict = judge(response.status, response.headers, asked)
@@ -291,33 +286,32 @@ async def _receive(
     part: Sink,
     read: Callable[[], Awaitable[bytes]],
     limit: int | None,
-    clock: Clock,
-    origin_s: float,
+    clock: RunClock,
 ) -> int | None:
     """Write the body as it comes; where in the file it ended, or None if the rest of it is another's."""
-    at, write, note, monotonic = attempt.from_byte, part.write, attempt.note, clock.monotonic
+    at, write, note, now = attempt.from_byte, part.write, attempt.note, clock.now
     while data := await read():
         at += len(data)
         if limit is not None and at > limit:
             part.restart()
             raise Refused(f"the server sends more than the {limit} bytes that were stated")
         write(data)
-        note(monotonic() - origin_s, len(data))
+        note(now(), len(data))
         segment = part.segment  # others may help from now on
         if segment is not None and not segment.left_bytes and at != limit:
             return None
         if part.must_wait:
-            await _wait_for_volume(attempt, part, clock, origin_s)
+            await _wait_for_volume(attempt, part, clock)
     return at
 
 
-async def _wait_for_volume(attempt: Attempt, part: Sink, clock: Clock, origin_s: float) -> None:
+async def _wait_for_volume(attempt: Attempt, part: Sink, clock: RunClock) -> None:
     """The volume is behind; that is not the server's fault."""
-    attempt.hold(clock.monotonic() - origin_s)
+    attempt.hold(clock.now())
     try:
         await part.room()
     finally:
-        attempt.let_go(clock.monotonic() - origin_s)
+        attempt.let_go(clock.now())
 
 
 def _range_of(asked: Asked) -> dict[str, str]:
@@ -354,7 +348,7 @@ def check_end(part: Sink, at: int, limit: int | None) -> None:
         raise Transient(f"the body ended after {at} of {limit} bytes")
 
 
-def _error_of(verdict: Verdict, response: Response, part: Sink, clock: Clock) -> SourceError:
+def _error_of(verdict: Verdict, response: Response, part: Sink, clock: RunClock) -> SourceError:
     status, reason = response.status, verdict.reason
     match verdict.action:
         case Action.REFRESH:

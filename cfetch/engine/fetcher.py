@@ -7,7 +7,7 @@ straggler's fresh connection) happens within; where a try has to wait, the entry
 import asyncio
 from collections.abc import Callable
 
-from cfetch.clock import Clock
+from cfetch.clock import RunClock
 from cfetch.config.settings import Settings
 from cfetch.engine.attempt import Attempt, BreakOff, fetch, outcome_of, unread
 from cfetch.engine.hosts import Hosts
@@ -40,10 +40,7 @@ MIN_TAIL_BYTES = 64 << 10  # a shorter rest of a resumed file tells the server's
 
 
 class Fetcher:
-    """What all entries' tries share.
-
-    ``headers`` are the manifest's; ``origin_s`` is the run's start.
-    """
+    """What all entries' tries share. ``headers`` are the manifest's."""
 
     def __init__(
         self,
@@ -56,8 +53,7 @@ class Fetcher:
         *,
         headers: Headers,
         refresher: UrlRefresher | None,
-        clock: Clock,
-        origin_s: float,
+        clock: RunClock,
         jitter: Callable[[], float],
         emit: Listener,
     ) -> None:
@@ -72,7 +68,6 @@ class Fetcher:
             hosts,
             monitor,
             clock=clock,
-            origin_s=origin_s,
             on_end=self._end_early,
         )
         self._transport = transport
@@ -80,7 +75,6 @@ class Fetcher:
         self._plan_secrets = {name: value.reveal() for name, value in headers}
         self._refresher = refresher
         self._clock = clock
-        self._origin_s = origin_s
         self._jitter = jitter
         self._emit = emit
         self._budget = RetryBudget()
@@ -103,7 +97,7 @@ class Fetcher:
                     await self._clock.sleep(delay_s)
                     delay_s = 0.0
                 if delay_s > 0 or not self.place(transfer):
-                    return self._now() + delay_s
+                    return self._clock.now() + delay_s
         finally:
             self.streams.dismiss(transfer)
 
@@ -139,7 +133,7 @@ class Fetcher:
 
         Without one it has none afterwards; with one, the place it had may have been changed for another.
         """
-        now_s = self._now()
+        now_s = self._clock.now()
         self.leave(transfer)
         source = transfer.best_source(self._hosts, now_s)
         if source is None:
@@ -153,19 +147,20 @@ class Fetcher:
     def leave(self, transfer: Transfer) -> None:
         """Give the transfer's place back, if it has one."""
         if transfer.placed:
-            self._hosts.left(transfer.host, self._now(), transfer.placed_bytes)
+            self._hosts.left(transfer.host, self._clock.now(), transfer.placed_bytes)
             transfer.placed = False
 
     def given_up(self, transfer: Transfer) -> SourceError | None:
         """Why the transfer is not to wait for any of its hosts any longer."""
-        reasons = [self._hosts.given_up(transfer.host_of(n), self._now()) for n in transfer.usable_sources()]
+        now_s = self._clock.now()
+        reasons = [self._hosts.given_up(transfer.host_of(n), now_s) for n in transfer.usable_sources()]
         return Transient("; ".join(dict.fromkeys(filter(None, reasons)))) if all(reasons) else None
 
     def _after(self, transfer: Transfer, error: SourceError) -> float:
         """Seconds until the next try; raises the error if there is none."""
-        transfer.note_progress(self._now())
+        transfer.note_progress(self._clock.now())
         transfer.count(error)
-        elapsed_s = self._now() - transfer.progress_s
+        elapsed_s = self._clock.now() - transfer.progress_s
         step = next_step(
             error,
             Spent(transfer.errors, transfer.refreshes, elapsed_s, transfer.corrupt),
@@ -188,7 +183,7 @@ class Fetcher:
             return 0.0
         delay_s = step.delay_s
         if not (step.refresh or step.leave):
-            delay_s = max(delay_s, self._budget.spend_s(self._now()))
+            delay_s = max(delay_s, self._budget.spend_s(self._clock.now()))
         self._announce_retry(transfer, error, delay_s)
         return delay_s
 
@@ -211,7 +206,7 @@ class Fetcher:
         transfer.must_refresh = False
         self._emit(
             UrlRefreshed(
-                t_s=self._now(),
+                t_s=self._clock.now(),
                 id=transfer.entry.id,
                 offset=transfer.entry.position,
                 url=str(link.url),
@@ -236,7 +231,6 @@ class Fetcher:
                 digest=entry.digest,
                 transport=self._transport,
                 clock=self._clock,
-                origin_s=self._origin_s,
                 fresh=transfer.fresh or helper is not None,
                 limiter=self._limiter,
             )
@@ -261,7 +255,7 @@ class Fetcher:
             raise
 
     def _start(self, transfer: Transfer, sink: Sink, helper: Helper | None) -> Attempt:
-        entry, now_s, segment = transfer.entry, self._now(), sink.segment
+        entry, now_s, segment = transfer.entry, self._clock.now(), sink.segment
         position = sink.position if segment is None else segment.position
         end = entry.size_bytes if segment is None else segment.end
         immune = helper is None and transfer.is_last_try(self._settings.max_attempts)
@@ -301,7 +295,7 @@ class Fetcher:
 
     def _end(self, transfer: Transfer, attempt: Attempt, outcome: Outcome, error: SourceError | None) -> None:
         """The attempt is over; its host is told."""
-        now_s = self._now()
+        now_s = self._clock.now()
         if not self._is_over(attempt):
             return
         if outcome == "done":
@@ -331,12 +325,12 @@ class Fetcher:
         if not self._is_over(attempt):
             return
         self._policy.paused(attempt.key)
-        transfer.attempts.append(attempt.record("error", error, self._now()))
+        transfer.attempts.append(attempt.record("error", error, self._clock.now()))
 
     def _end_early(self, attempt: Attempt, transfer: Transfer) -> None:
         """It was broken off for what other streams have done, or for its entry's end."""
         if data := unread(attempt):  # nobody needs them, but they have come
-            attempt.note(self._now(), len(data))
+            attempt.note(self._clock.now(), len(data))
         self._end_untold(transfer, attempt, "not needed any more")
 
     def _is_over(self, attempt: Attempt) -> bool:
@@ -381,12 +375,12 @@ class Fetcher:
             transfer.mitigations += attempt.key == attempt.id
             self._emit(
                 StragglerCancelled(
-                    t_s=self._now(),
+                    t_s=self._clock.now(),
                     id=entry.id,
                     offset=entry.position,
                     path=entry.path,
                     size_bytes=entry.size_bytes,
-                    elapsed_s=self._now() - attempt.start_s,
+                    elapsed_s=self._clock.now() - attempt.start_s,
                     attempt=attempt.n,
                     kept_bytes=part.position if transfer.may_resume() else 0,
                     completed=error is None,
@@ -398,7 +392,7 @@ class Fetcher:
         self._monitor.announce_retry(transfer.entry.id)
         self._emit(
             RetryScheduled(
-                t_s=self._now(),
+                t_s=self._clock.now(),
                 id=transfer.entry.id,
                 path=transfer.entry.path,
                 n=len(transfer.attempts) + 1,
@@ -407,6 +401,3 @@ class Fetcher:
                 error=str(error),
             )
         )
-
-    def _now(self) -> float:
-        return self._clock.monotonic() - self._origin_s

@@ -6,7 +6,7 @@ The decisions are the straggler room's; this task asks at each tick and carries 
 from collections import Counter
 from collections.abc import Callable
 
-from cfetch.clock import Clock
+from cfetch.clock import RunClock
 from cfetch.config.settings import Settings
 from cfetch.engine.attempt import Attempt, BreakOff
 from cfetch.engine.batches.placing import Placing
@@ -45,8 +45,7 @@ class Monitor:
         policy: Policy,
         schedule: Schedule[Transfer],
         settings: Settings,
-        clock: Clock,
-        origin_s: float,
+        clock: RunClock,
         emit: Listener,
         on_life: Callable[[str], None],
         *,
@@ -59,7 +58,6 @@ class Monitor:
         self._schedule = schedule
         self._settings = settings
         self._clock = clock
-        self._origin_s = origin_s
         self._emit = emit
         self._speeds: dict[int, tuple[int, float, int, float]] = {}  # id -> (n, t, bytes, rate)
         self.active: dict[int, tuple[Attempt, Entry]] = {}
@@ -100,7 +98,7 @@ class Monitor:
     async def watch(self) -> None:
         """Judge the attempts under way, tick after tick, until cancelled."""
         if self._policy.sequential:
-            self._emit(FallbackTriggered(t_s=self._now(), stragglers=0, threshold=0))
+            self._emit(FallbackTriggered(t_s=self._clock.now(), stragglers=0, threshold=0))
         while True:
             await self._clock.sleep(self._policy.tick_s)
             self.check()
@@ -108,7 +106,7 @@ class Monitor:
 
     def check(self) -> None:
         """One look at all attempts under way."""
-        now_s = self._now()
+        now_s = self._clock.now()
         for attempt, _ in self.active.values():
             if attempt.received >= FAIR_BYTES and not attempt.has_shown_life:
                 attempt.has_shown_life = True
@@ -186,7 +184,7 @@ class Monitor:
 
     def report(self) -> None:
         """Report the run's numbers as they are now."""
-        now_s = self._now()
+        now_s = self._clock.now()
         active = [self._view(attempt, entry, now_s) for attempt, entry in self.active.values()]
         self._speeds = {id_: speed for id_, speed in self._speeds.items() if id_ in self.active}
         policy, counts = self._policy, self._counts
@@ -247,9 +245,6 @@ class Monitor:
             rate_bps = latest_bps if n != attempt.n else 0.7 * rate_bps + 0.3 * latest_bps
         self._speeds[attempt.key] = (attempt.n, now_s, attempt.received, rate_bps)
         return rate_bps
-
-    def _now(self) -> float:
-        return self._clock.monotonic() - self._origin_s
 
 
 def _state(attempt: Attempt, elapsed_s: float, expected_s: float | None, end: int | None) -> State:

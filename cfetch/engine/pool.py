@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
-from cfetch.clock import Clock
+from cfetch.clock import RunClock
 from cfetch.config.settings import Settings
 from cfetch.engine.batches.placing import Placing
 from cfetch.engine.batches.staging import let_pass, was_the_move
@@ -43,7 +43,7 @@ SHORTEST_WAIT_S = 0.001  # the loop's clock may be a hair behind the time that w
 class Pool:
     """One run over one plan. ``jitter`` returns uniform numbers in [0, 1); ``emit`` gets every event.
 
-    ``origin_s``: when the run began, by ``clock``; None is now. ``policy``: None is the settings' own.
+    ``policy``: None is the settings' own.
     ``backwards``: the other end of the plan comes first.
     """
 
@@ -55,12 +55,11 @@ class Pool:
         transport: Transport,
         *,
         instant: str,
-        clock: Clock,
+        clock: RunClock,
         jitter: Callable[[], float],
         emit: Listener,
         refresher: UrlRefresher | None = None,
         confirm: Callable[[], None] = lambda: None,
-        origin_s: float | None = None,
         knowledge: Knowledge = NOTHING,
         policy: Policy | None = None,
         backwards: bool = False,
@@ -71,7 +70,6 @@ class Pool:
         self._instant = instant
         self._clock = clock
         self._emit = emit
-        self._origin_s = clock.monotonic() if origin_s is None else origin_s
         limits = Limits(settings.max_attempts, settings.retry_budget)
         self._hosts = hosts_of(settings, limits)
         self._placing: Placing | None = None
@@ -92,7 +90,6 @@ class Pool:
             headers=entries.headers,
             refresher=refresher,
             clock=clock,
-            origin_s=self._origin_s,
             jitter=jitter,
             emit=emit,
         )
@@ -122,7 +119,6 @@ class Pool:
             self.schedule,
             self._settings,
             self._clock,
-            self._origin_s,
             self._emit,
             self._host_lives,
             on_check=self._share_out,
@@ -232,7 +228,7 @@ class Pool:
 
     def now(self) -> float:
         """Seconds since the run's start."""
-        return self._clock.monotonic() - self._origin_s
+        return self._clock.now()
 
     async def _work(self) -> None:
         while not self._stopping and (transfer := await self._next()) is not None:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from cfetch.clock import Clock
+from cfetch.clock import RunClock
 from cfetch.config.settings import Settings
 from cfetch.engine.attempt import Attempt, BreakOff
 from cfetch.engine.hosts import Hosts
@@ -48,8 +48,7 @@ class Segments:
         hosts: Hosts,
         monitor: Monitor,
         *,
-        clock: Clock,
-        origin_s: float,
+        clock: RunClock,
         on_end: Callable[[Attempt, Transfer], None],
     ) -> None:
         """``on_end`` is told of an attempt that is ended here, at once: its task may end after its entry."""
@@ -57,7 +56,6 @@ class Segments:
         self._hosts = hosts
         self._monitor = monitor
         self._clock = clock
-        self._origin_s = origin_s
         self._on_end = on_end
         self._most = settings.segments
         is_limited = settings.limit_rate is not None or settings.limit_rate_per_host is not None
@@ -86,7 +84,7 @@ class Segments:
 
     def assign(self, idle: int) -> list[Helper]:
         """What so many idle workers are to do; less than that, where it would not help."""
-        now_s = self._now()
+        now_s = self._clock.now()
         found = (self._candidate(attempt, transfer, now_s) for attempt, transfer in self._leads.values())
         streams = [
             one._replace(streams=max(one.streams, self._most - self._free(one.host))) for one in found if one
@@ -126,7 +124,7 @@ class Segments:
         transfer.helpers -= {helper.key}
         transfer.fault = transfer.fault or fault
         transfer.failed_helpers += failed
-        self._hosts.left(helper.host, self._now(), helper.place_bytes)
+        self._hosts.left(helper.host, self._clock.now(), helper.place_bytes)
         if transfer.part.ranges is not None:
             transfer.part.ranges.give_back(helper.segment)
         if transfer.changed is not None and not transfer.changed.done():
@@ -243,6 +241,3 @@ class Segments:
         transfer.helpers |= {helper.key}
         self._hosts.started(helper.host, helper.place_bytes)
         return helper
-
-    def _now(self) -> float:
-        return self._clock.monotonic() - self._origin_s

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cfetch import __version__
-from cfetch.clock import Clock
+from cfetch.clock import Clock, RunClock
 from cfetch.config.settings import Settings
 from cfetch.engine.pool import Pool
 from cfetch.errors import CfetchError, Interrupted, LocalFault
@@ -103,8 +103,7 @@ class Run:
             metrics.close()
 
     async def _go(self, guard: Guard, tell: Listener, tally: Tally, metrics: MetricsFile) -> Summary:
-        clock = self._clock
-        start_s = clock.monotonic()
+        clock = RunClock(self._clock)
         transport = HttpTransport(
             connect_timeout_s=self._settings.connect_timeout,
             keep_alive=len(self._plan.hosts) <= MANY_HOSTS,
@@ -154,10 +153,10 @@ class Run:
             self._settle(guard, error, tally)
         except CfetchError as lost:
             if str(lost) != str(error):  # else it was told when it was found
-                emit(RunStopping(t_s=clock.monotonic() - start_s, reason=str(lost)))
+                emit(RunStopping(t_s=clock.now(), reason=str(lost)))
             error = lost
-        summary = tally.summary(clock.monotonic() - start_s, error=error, metrics=str(metrics.path))
-        emit(RunFinished(t_s=clock.monotonic() - start_s, summary=summary))
+        summary = tally.summary(clock.now(), error=error, metrics=str(metrics.path))
+        emit(RunFinished(t_s=clock.now(), summary=summary))
         return summary
 
     def _begin(self, emit: Listener, guard: Guard) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from cfetch.clock import Clock
+from cfetch.clock import RunClock
 from cfetch.errors import LocalFault
 from cfetch.manifest.entry import SafePath
 from cfetch.storage.directory import STATE_NAME, Directory
@@ -99,19 +99,17 @@ class Volumes:
             yield
 
     def volumes(
-        self, *, durable: bool, clock: Clock, run_id: str, confirm: Callable[[], None]
+        self, *, durable: bool, clock: RunClock, run_id: str, confirm: Callable[[], None]
     ) -> list[Volume]:
         """Made in the event loop. A single directory is written to by the loop, several by a thread each."""
         volumes: list[Volume] = []
         for one in self._order:
             if isinstance(one, ObjectStore):
-                volumes.append(
-                    ObjectStoreVolume(one, run_id=run_id, confirm=confirm, monotonic=clock.monotonic)
-                )
+                volumes.append(ObjectStoreVolume(one, run_id=run_id, confirm=confirm, monotonic=clock.now))
             elif len(self._order) == 1:
                 volumes.append(DirectoryVolume(one, durable=durable))
             else:
-                disk = GuardedDisk(str(one.root), clock.monotonic)
+                disk = GuardedDisk(str(one.root), clock.now)
                 volumes.append(DirectoryVolume(one, durable=durable, disk=disk))
         return volumes
 

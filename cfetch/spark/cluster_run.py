@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from cfetch.clock import Clock
+from cfetch.clock import Clock, RunClock
 from cfetch.config.settings import Settings
 from cfetch.errors import CfetchError, LocalFault
 from cfetch.events import (
@@ -95,7 +95,7 @@ class ClusterRun:
         self._account = Account()
         self._living: Living | None = None
         self._hub: Hub | None = None
-        self._start_s = 0.0
+        self._now = RunClock(clock).now  # from 0, once Spark is there
         self._view: LiveView | None = None
 
     def lose(self, why: str) -> None:  # noqa: ARG002 - the guard says it again when it is asked
@@ -126,7 +126,7 @@ class ClusterRun:
         self, spark: "SparkSession", guard: ClusterGuard, tell: Listener, tally: Tally, metrics: MetricsFile
     ) -> Summary:
         slots = slots_of(spark)
-        self._start_s = self._clock.monotonic()
+        self._now = RunClock(self._clock).now
         tell(
             started(self._tasks.plan, self._settings, [self._root], instant=guard.instant, clock=self._clock)
         )
@@ -305,6 +305,3 @@ class ClusterRun:
         for receipt in receipts.new(lambda name: name.startswith(kinds)):
             for event in self._account.news(receipt):
                 tell(event)
-
-    def _now(self) -> float:
-        return self._clock.monotonic() - self._start_s

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from cfetch.clock import SystemClock
+from cfetch.clock import RunClock, SystemClock
 from cfetch.config.settings import Settings
 from cfetch.engine.pool import Pool
 from cfetch.errors import LocalFault
@@ -247,7 +247,7 @@ class _Telling:
 async def _pool(work: Work, batch: Batch, copy: Copy, told: _Telling) -> LocalFault | None:
     """Run the pool; what ended it early."""
     clock, settings = SystemClock(), own_settings(work.settings, batch.sharers, work.at_a_time)
-    began_s = clock.monotonic() - max(0.0, clock.wall() - work.wall_start_s)
+    run_clock = RunClock(clock, elapsed_s=max(0.0, clock.wall() - work.wall_start_s))
     try:
         directory = _own_directory(work, copy.task)
         volume = Directory(Path(work.root))
@@ -270,11 +270,10 @@ async def _pool(work: Work, batch: Batch, copy: Copy, told: _Telling) -> LocalFa
             [DirectoryVolume(volume, durable=settings.durability == "power")],
             transport,
             instant=work.instant,
-            clock=clock,
+            clock=run_clock,
             jitter=random.random,
             emit=fan_out(told, line),
             refresher=renewal.refresher(settings, transport, clock),
-            origin_s=began_s,
             backwards=copy.attempt > 0,
         )
         line.begin(pool)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from cfetch.clock import Clock
+from cfetch.clock import RunClock
 from cfetch.config.settings import Settings
 
 __all__ = ["BURST_S", "Bucket", "Held", "Limiter", "limiter_of", "slice_bytes"]
@@ -55,7 +55,7 @@ class Held(Protocol):
 class Limiter:
     """Turns of reading for all attempts of a run. Both limits hold at once; None is no limit."""
 
-    def __init__(self, clock: Clock, *, total_bps: int | None, per_host_bps: int | None) -> None:
+    def __init__(self, clock: RunClock, *, total_bps: int | None, per_host_bps: int | None) -> None:
         self._clock = clock
         self._total = None if total_bps is None else Bucket(total_bps)
         self._per_host_bps = per_host_bps
@@ -63,9 +63,9 @@ class Limiter:
         self._slice_bytes = slice_bytes(min(total_bps or math.inf, per_host_bps or math.inf))
 
     def reader(
-        self, read: Callable[[int], Awaitable[bytes]], host: str, run: Held, origin_s: float
+        self, read: Callable[[int], Awaitable[bytes]], host: str, attempt: Held
     ) -> Callable[[], Awaitable[bytes]]:
-        """``read``, which takes a largest number of bytes, in turns. ``origin_s``: the run's start.
+        """``read``, which takes a largest number of bytes, in turns.
 
         A turn is paid for before it is taken, and what was not there to read is given back.
         """
@@ -73,14 +73,14 @@ class Limiter:
         clock, size_bytes = self._clock, self._slice_bytes
 
         async def in_turn() -> bytes:
-            now_s = clock.monotonic()
+            now_s = clock.now()
             wait_s = max(bucket.take(size_bytes, now_s) for bucket in buckets)
             data = b""
             try:
                 if wait_s:
-                    run.hold(now_s - origin_s)
+                    attempt.hold(now_s)
                     await clock.sleep(wait_s)
-                    run.let_go(clock.monotonic() - origin_s)
+                    attempt.let_go(clock.now())
                 data = await read(size_bytes)
             finally:
                 for bucket in buckets:
@@ -95,7 +95,7 @@ class Limiter:
         return self._hosts.setdefault(host, Bucket(self._per_host_bps))
 
 
-def limiter_of(settings: Settings, clock: Clock) -> Limiter | None:
+def limiter_of(settings: Settings, clock: RunClock) -> Limiter | None:
     """The limiter that the settings ask for; None without limits, so that these cost nothing."""
     total_bps, per_host_bps = settings.limit_rate, settings.limit_rate_per_host
     if total_bps is None and per_host_bps is None:

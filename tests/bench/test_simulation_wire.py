@@ -8,7 +8,7 @@ import pytest
 from cfetch.bench.faults import Fault
 from cfetch.bench.network import Change, HostShare, Network, Slow, Stall
 from cfetch.bench.simulation.transport import WINDOW_BYTES, SimTransport
-from cfetch.clock import run_virtual
+from cfetch.clock import RunClock, VirtualClock, run_virtual
 from cfetch.errors import Transient
 from cfetch.secret import SecretUrl
 
@@ -19,7 +19,7 @@ class Wire:
     """A transport and the clock; ``get`` reads a reply to its end and tells when what came."""
 
     def __init__(self, network, sizes, faults):
-        self.transport = SimTransport(network, 1, sizes, faults)
+        self.transport = SimTransport(network, 1, sizes, faults, clock=RunClock(VirtualClock()))
 
     def now(self):
         return asyncio.get_running_loop().time()

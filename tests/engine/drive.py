@@ -6,7 +6,7 @@ import itertools
 import os
 from typing import Any
 
-from cfetch.clock import VirtualClock, run_virtual
+from cfetch.clock import RunClock, VirtualClock, run_virtual
 from cfetch.config.settings import FORMULA, Settings
 from cfetch.engine.pool import Pool
 from cfetch.events import (
@@ -194,7 +194,7 @@ def drive(
             [DirectoryVolume(volume, durable=resolved.durability == "power")],
             transport,
             instant="i",
-            clock=clock or VirtualClock(),
+            clock=RunClock(clock or VirtualClock()),
             jitter=jitter,
             emit=emit,
             refresher=refresher,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cfetch.clock import SystemClock
+from cfetch.clock import RunClock, SystemClock
 from cfetch.engine.attempt import Attempt, BreakOff, fetch
 from cfetch.errors import RangeRefused, Refused, Transient
 from cfetch.secret import SecretUrl
@@ -60,7 +60,7 @@ async def bring(sink, server, transport, *, size_bytes=SIZE, digest=None):
     run = Attempt(0, 1, 0.0, from_byte=0, size_bytes=size_bytes, immune=False, key=-1)
     await fetch(
         run, sink, url=SecretUrl(server.url), secrets={}, digest=digest, transport=transport,
-        clock=SystemClock(), origin_s=0.0, fresh=False,
+        clock=RunClock(SystemClock()), fresh=False,
     )  # fmt: skip
     return run
 
@@ -314,7 +314,7 @@ async def test_a_stretch_that_is_overtaken_is_broken_off(part, transport):
             with pytest.raises(asyncio.CancelledError):
                 await fetch(
                     run, sink, url=SecretUrl(server.url), secrets={}, digest=None, transport=transport,
-                    clock=SystemClock(), origin_s=0.0, fresh=False,
+                    clock=RunClock(SystemClock()), fresh=False,
                 )  # fmt: skip
             assert run.was_broken_off()
 

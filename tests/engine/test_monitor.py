@@ -18,7 +18,7 @@ class Clock:
 
     now_s = 0.0
 
-    def monotonic(self):
+    def now(self):
         return self.now_s
 
 
@@ -27,7 +27,7 @@ async def looks(*times_s, stall_timeout):
     clock: Any = Clock()
     settings = Settings(stall_timeout=stall_timeout)
     detector = Detector(settings.straggler)
-    monitor = Monitor(detector, NO_ENTRIES, settings, clock, 0.0, lambda _: None, lambda _: None)
+    monitor = Monitor(detector, NO_ENTRIES, settings, clock, lambda _: None, lambda _: None)
 
     async def attempt():
         run = Attempt(0, 1, 0.0, from_byte=0, size_bytes=100, immune=True)
@@ -64,7 +64,7 @@ async def test_a_further_stream_that_falls_silent_is_ended_itself():
     clock: Any = Clock()
     settings = Settings(stall_timeout=2.0)
     policy = Detector(settings.straggler)
-    monitor = Monitor(policy, NO_ENTRIES, settings, clock, 0.0, lambda _: None, lambda _: None)
+    monitor = Monitor(policy, NO_ENTRIES, settings, clock, lambda _: None, lambda _: None)
     runs: dict[int, Attempt] = {}
 
     async def attempt(key):

@@ -8,7 +8,7 @@ import pytest
 from cfetch.bench.content import Synthetic
 from cfetch.bench.faults import Fault
 from cfetch.bench.origin import Origin
-from cfetch.clock import SystemClock
+from cfetch.clock import RunClock, SystemClock
 from cfetch.config.settings import Settings
 from cfetch.engine.pool import Pool
 from cfetch.events import EntryFinished, Event, StragglerCancelled
@@ -43,7 +43,7 @@ async def fetched(root, entries, **settings):
         [DirectoryVolume(volume, durable=Settings(**settings).durability == "power")],
         transport,
         instant="i",
-        clock=SystemClock(),
+        clock=RunClock(SystemClock()),
         jitter=lambda: 0.0,
         emit=events.append,
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cfetch.clock import VirtualClock, run_virtual
+from cfetch.clock import RunClock, VirtualClock, run_virtual
 from cfetch.engine.pool import Pool
 from cfetch.errors import CfetchError, Interrupted, LocalFault
 from cfetch.events import EntryFinished, Progress, RunStarted
@@ -256,7 +256,7 @@ class _Life:
             [DirectoryVolume(volume, durable=world.settings.durability == "power")],
             self.network,
             instant=INSTANT,
-            clock=_WatchedClock(),
+            clock=RunClock(_WatchedClock()),
             jitter=self.rng.random,
             emit=emit,
             refresher=Signer(world, self.network) if world.signed_s is not None else None,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cfetch.clock import VirtualClock, run_virtual
+from cfetch.clock import RunClock, SystemClock, VirtualClock, run_virtual
 from cfetch.config.settings import Settings
 from cfetch.events import Progress
 from cfetch.wire.rate import (
@@ -67,9 +67,10 @@ def test_a_turn_is_small_but_not_tiny():
 
 def test_without_limits_there_is_no_limiter():
     """And so nothing on the path of each read."""
-    assert limiter_of(Settings(), VirtualClock()) is None
-    assert limiter_of(Settings(limit_rate=MIB), VirtualClock()) is not None
-    assert limiter_of(Settings(limit_rate_per_host=MIB), VirtualClock()) is not None
+    clock = RunClock(SystemClock())
+    assert limiter_of(Settings(), clock) is None
+    assert limiter_of(Settings(limit_rate=MIB), clock) is not None
+    assert limiter_of(Settings(limit_rate_per_host=MIB), clock) is not None
 
 
 class Waits:
@@ -90,14 +91,14 @@ def readings(kinds, seconds, **limits):
     got = [0] * len(kinds)
 
     async def main():
-        limiter = Limiter(VirtualClock(), **{"total_bps": None, "per_host_bps": None, **limits})
+        limiter = Limiter(RunClock(VirtualClock()), **{"total_bps": None, "per_host_bps": None, **limits})
 
         async def reader(number, host, ready_bytes):
             async def read(most):
                 await asyncio.sleep(0)
                 return b"x" * min(most, ready_bytes)
 
-            in_turn = limiter.reader(read, host, Waits(), 0.0)
+            in_turn = limiter.reader(read, host, Waits())
             while True:
                 got[number] += len(await in_turn())
 
@@ -152,19 +153,19 @@ def test_a_cancelled_wait_takes_no_turn_from_the_others():
     """Attempts that are broken off while they wait leave the limit to those that are still there."""
 
     async def main():
-        limiter = Limiter(VirtualClock(), total_bps=10 * KIB, per_host_bps=None)
+        limiter = Limiter(RunClock(VirtualClock()), total_bps=10 * KIB, per_host_bps=None)
 
         async def read(most):
             return b"x" * most
 
         waiting: list[asyncio.Future[bytes]] = [
-            asyncio.ensure_future(limiter.reader(read, "h", Waits(), 0.0)()) for _ in range(100)
+            asyncio.ensure_future(limiter.reader(read, "h", Waits())()) for _ in range(100)
         ]
         await asyncio.sleep(0)
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
-        await limiter.reader(read, "h", Waits(), 0.0)()
+        await limiter.reader(read, "h", Waits())()
         return asyncio.get_running_loop().time()
 
     assert run_virtual(main()) < 0.5
@@ -180,7 +181,7 @@ def test_an_attempt_is_told_when_it_is_held_and_let_go():
         async def read(most):
             return b"x" * most
 
-        in_turn = Limiter(VirtualClock(), total_bps=KIB, per_host_bps=None).reader(read, "h", waits, 5.0)
+        in_turn = Limiter(RunClock(VirtualClock()), total_bps=KIB, per_host_bps=None).reader(read, "h", waits)
         await in_turn()
         await in_turn()
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from cfetch.bench.network import Network, factor_at
 from cfetch.bench.pacing import max_min
+from cfetch.clock import RunClock
 
 __all__ = ["Flow", "Link"]
 
@@ -56,10 +57,10 @@ class Flow:
 class Link:
     """What all flows share. Make it inside the virtual loop, at the run's start."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, clock: RunClock) -> None:
         self._network = network
         self._loop = asyncio.get_running_loop()
-        self._origin_s = self._loop.time()
+        self._clock = clock
         self._flows: dict[Flow, None] = {}  # in the order of their starts
         self._is_full = False
         self._factors = [1.0] * len(network.hosts)
@@ -68,11 +69,11 @@ class Link:
         for change in network.changes:
             for at_s in (change.at_s, change.until_s):
                 if at_s is not None and at_s > 0:
-                    self._loop.call_at(self._origin_s + at_s, self._changed)
+                    self._loop.call_later(at_s - clock.now(), self._changed)
 
     def now(self) -> float:
         """Seconds of the run."""
-        return self._loop.time() - self._origin_s
+        return self._clock.now()
 
     def factor(self, host: int) -> float:
         """How many times as long everything takes there now."""

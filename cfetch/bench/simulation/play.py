@@ -16,7 +16,7 @@ from cfetch.bench.simulation.oracle import Oracle, watched
 from cfetch.bench.simulation.plan import SimPlan
 from cfetch.bench.simulation.transport import SimTransport
 from cfetch.bench.simulation.volume import SimVolume
-from cfetch.clock import VirtualClock, run_virtual
+from cfetch.clock import RunClock, VirtualClock, run_virtual
 from cfetch.config.settings import KINDS, Settings
 from cfetch.engine.pool import Pool
 from cfetch.errors import UsageError
@@ -86,10 +86,10 @@ class _Events:
 
 async def _play(scenario: Scenario, policy: str) -> Played:
     network, settings, plan = scenario.network or Network(), settings_of(scenario, policy), SimPlan(scenario)
-    transport = SimTransport(network, scenario.seed, plan.sizes, plan.faults)
+    clock, events = RunClock(VirtualClock()), _Events()
+    transport = SimTransport(network, scenario.seed, plan.sizes, plan.faults, clock=clock)
     volumes = [SimVolume(f"volume {n}", rate) for n, rate in enumerate(scenario.volumes_bps or (inf,))]
     as_ports: list[Volume] = [*volumes]
-    clock, events = VirtualClock(), _Events()
     inner = (
         Oracle(network, transport)
         if policy == "oracle"

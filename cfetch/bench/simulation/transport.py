@@ -11,6 +11,7 @@ from cfetch.bench.faults import Fault, Script, fault_for
 from cfetch.bench.http_messages import choose_slice
 from cfetch.bench.network import Line, Network, connection_of
 from cfetch.bench.simulation.link import FASTEST_BPS, Flow, Link
+from cfetch.clock import RunClock
 from cfetch.errors import Transient
 from cfetch.secret import SecretUrl
 from cfetch.wire.http import Response
@@ -59,10 +60,16 @@ class SimTransport:
     """
 
     def __init__(
-        self, network: Network, seed: int, sizes: Sequence[int], faults: Mapping[int, Script] | None = None
+        self,
+        network: Network,
+        seed: int,
+        sizes: Sequence[int],
+        faults: Mapping[int, Script] | None = None,
+        *,
+        clock: RunClock,
     ) -> None:
         self.network = network
-        self.link = Link(network)
+        self.link = Link(network, clock)
         self._seed = seed
         self._sizes = sizes
         self._faults = faults or {}

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from cfetch.clock import Clock
+from cfetch.clock import RunClock
 from cfetch.engine.batches.staging import Staging
 from cfetch.errors import LocalFault, VolumeFault
 from cfetch.placement.placer import Placer
@@ -38,7 +38,7 @@ class Health:
         self,
         volumes: Sequence[Volume],
         placer: Placer,
-        clock: Clock,
+        clock: RunClock,
         *,
         patience_s: float,
         landed: Callable[[int], int],
@@ -64,7 +64,7 @@ class Health:
     def begins(self, at: int) -> None:
         """An entry is under way to volume ``at``."""
         if not self.running[at]:
-            self._busy_since_s[at] = self._clock.monotonic()
+            self._busy_since_s[at] = self._clock.now()
             self._first_s[at] = self._first_s[at] or self._busy_since_s[at]
         self.running[at] += 1
 
@@ -72,10 +72,10 @@ class Health:
         """And not any more."""
         self.running[at] -= 1
         if not self.running[at]:
-            self._busy_s[at] += self._clock.monotonic() - self._busy_since_s[at]
+            self._busy_s[at] += self._clock.now() - self._busy_since_s[at]
 
     def _busy_until_now_s(self, at: int) -> float:
-        since_s = self._clock.monotonic() - self._busy_since_s[at] if self.running[at] else 0.0
+        since_s = self._clock.now() - self._busy_since_s[at] if self.running[at] else 0.0
         return self._busy_s[at] + since_s
 
     def is_new(self, at: int) -> bool:
@@ -83,7 +83,7 @@ class Health:
         if self._placer.view(at).speed_bps:
             return False
         since_s = self._first_s[at]
-        waited_s = 0.0 if since_s is None else self._clock.monotonic() - since_s
+        waited_s = 0.0 if since_s is None else self._clock.now() - since_s
         return waited_s < FIRST_S or self._volumes[at].is_behind
 
     def is_full(self, at: int) -> None:
@@ -141,11 +141,11 @@ class Health:
         volumes = range(len(self._volumes))
         taken = list(map(self._taken, volumes))
         busy_s = list(map(self._busy_until_now_s, volumes))
-        before_s, was_behind = self._clock.monotonic(), [False for _ in volumes]
+        before_s, was_behind = self._clock.now(), [False for _ in volumes]
         while True:
             known = all(self._placer.view(at).speed_bps for at in volumes)
             await self._clock.sleep(TICK_S if known else FIRST_TICK_S)
-            now_s, now = self._clock.monotonic(), list(map(self._taken, volumes))
+            now_s, now = self._clock.now(), list(map(self._taken, volumes))
             now_busy_s = list(map(self._busy_until_now_s, volumes))
             is_behind = [volume.is_behind for volume in self._volumes]
             for at in volumes:

@@ -15,7 +15,7 @@ from functools import partial
 import msgspec
 
 from cfetch.breaker import Position
-from cfetch.clock import Clock
+from cfetch.clock import RunClock
 from cfetch.config.settings import Settings
 from cfetch.engine.batches.arrivals import Arrivals
 from cfetch.engine.batches.health import Health
@@ -58,7 +58,7 @@ class Placing:
         owner: Owner,
         *,
         instant: str,
-        clock: Clock,
+        clock: RunClock,
         emit: Listener,
         confirm: Callable[[], None],
     ) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cfetch.clock import VirtualClock, run_virtual
+from cfetch.clock import RunClock, VirtualClock, run_virtual
 from cfetch.config.settings import Settings
 from cfetch.engine.pool import Pool
 from cfetch.errors import Blocked, Held, LocalFault, VolumeFault
@@ -73,7 +73,7 @@ class World:
                 volumes,
                 self.transport,
                 instant="i",
-                clock=VirtualClock(),
+                clock=RunClock(VirtualClock()),
                 jitter=lambda: 0.5,
                 emit=emit,
                 confirm=confirm,

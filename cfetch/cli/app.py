@@ -66,14 +66,14 @@ def root(
 class _Command(TyperCommand):
     def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """``[OPTIONS] MANIFEST``: the manuals' way, where Typer writes ``{MANIFEST}``."""
-        arguments = [one for one in self.get_params(ctx) if isinstance(one, TyperArgument)]
-        return ["[OPTIONS]", *(one.make_metavar(ctx) for one in arguments)]
+        arguments = [param for param in self.get_params(ctx) if isinstance(param, TyperArgument)]
+        return ["[OPTIONS]", *(argument.make_metavar(ctx) for argument in arguments)]
 
     def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]  # noqa: ANN401 - Typer keeps the class to itself
         """``--[no-]color`` in one column: in two, 80 columns are too few for the long names."""
-        for one in self.get_params(ctx):
-            if one.secondary_opts:
-                one.opts, one.secondary_opts = [f"--[no-]{one.opts[0].removeprefix('--')}"], []
+        for param in self.get_params(ctx):
+            if param.secondary_opts:
+                param.opts, param.secondary_opts = [f"--[no-]{param.opts[0].removeprefix('--')}"], []
         super().format_help(ctx, formatter)
 
 

@@ -91,8 +91,8 @@ def bench(
         return
     if seeds is not None or len(scenarios) > 1:
         raise UsageError("several scenarios or seeds are for --simulate")
-    one = scenarios[0] if scenarios else None
-    _compare(BenchOptions(scenario=one, policy=policy, quick=quick, peers=peers), json)
+    chosen = scenarios[0] if scenarios else None
+    _compare(BenchOptions(scenario=chosen, policy=policy, quick=quick, peers=peers), json)
 
 
 def _compare(options: "BenchOptions", json: bool) -> None:

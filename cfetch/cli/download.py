@@ -59,8 +59,8 @@ def download(
     from cfetch.secret import SecretUrl
 
     shown = str(SecretUrl(manifest)) if "://" in manifest else manifest
-    told = reading_lines(shown, quiet=settings.quiet)
-    with prepare(manifest, settings, env=os.environ, progress=told) as prepared:
+    progress = reading_lines(shown, quiet=settings.quiet)
+    with prepare(manifest, settings, env=os.environ, progress=progress) as prepared:
         if settings.dry_run:
             preview(prepared, settings)
             return
@@ -83,11 +83,11 @@ def preview(prepared: "Prepared", settings: Settings) -> None:
 
     from cfetch.dashboard.preview import preview_lines
 
-    found = prepared.preview()
+    document = prepared.preview()
     if settings.json:
-        tell_document(found)
+        tell_document(document)
     else:
-        typer.echo("\n".join(preview_lines(**msgspec.structs.asdict(found))))
+        typer.echo("\n".join(preview_lines(**msgspec.structs.asdict(document))))
 
 
 def run(prepared: "Prepared", resolved: Resolved) -> "Summary | None":

@@ -197,7 +197,7 @@ def explain(
     from cfetch.storage.directory import STATE_NAME
 
     if to or state is not None:
-        roots = [one.absolute() for one in to or [Path()]]
+        roots = [directory.absolute() for directory in to or [Path()]]
         path = checkpoint_of(state or roots[0] / STATE_NAME, feed, roots)
         checkpoint = read_checkpoint(path)
         if checkpoint is None:
@@ -213,5 +213,5 @@ def explain(
                 await source.close()
 
         lineage = asyncio.run(ask())
-    found = use_case.explain(lineage, of, lsn)
-    typer.echo(msgspec.json.encode(found).decode() if json else "\n".join(found.why))
+    explained = use_case.explain(lineage, of, lsn)
+    typer.echo(msgspec.json.encode(explained).decode() if json else "\n".join(explained.why))

@@ -59,8 +59,8 @@ def check(
     from cfetch.errors import ManifestError
 
     try:
-        told = reading_lines(manifest.partition("?")[0])
-        found = checked(manifest, base_url=base_url, progress=told, network=network)
+        progress = reading_lines(manifest.partition("?")[0])
+        overview = checked(manifest, base_url=base_url, progress=progress, network=network)
     except ManifestError as error:
         if json:
             faults = [{"line": line, "message": message} for line, message, _ in error.problems]
@@ -68,11 +68,11 @@ def check(
             sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
         raise
     if json:
-        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+        sys.stdout.write(msgspec.json.encode(overview).decode() + "\n")
         return
-    hosts = ", ".join(f"{host} ({files})" for host, files in list(found.hosts.items())[:SHOWN_HOSTS])
-    more = f" and {len(found.hosts) - SHOWN_HOSTS} more" if len(found.hosts) > SHOWN_HOSTS else ""
-    for name, value in (msgspec.structs.asdict(found) | {"hosts": hosts + more}).items():
+    hosts = ", ".join(f"{host} ({files})" for host, files in list(overview.hosts.items())[:SHOWN_HOSTS])
+    more = f" and {len(overview.hosts) - SHOWN_HOSTS} more" if len(overview.hosts) > SHOWN_HOSTS else ""
+    for name, value in (msgspec.structs.asdict(overview) | {"hosts": hosts + more}).items():
         typer.echo(f"{name:>14}  {'-' if value is None else value}")
 
 
@@ -104,8 +104,8 @@ def convert(
     from cfetch.app.manifest_check import convert as converted
     from cfetch.dashboard.open import reading_lines
 
-    told = reading_lines(manifest.partition("?")[0])
-    lost = converted(manifest, to_format, output, base_url=base_url, progress=told, network=network)
+    progress = reading_lines(manifest.partition("?")[0])
+    lost = converted(manifest, to_format, output, base_url=base_url, progress=progress, network=network)
     if lost:
         print(
             f"cfetch: {to_format} has no place for some of it; left out: {'; '.join(lost)}", file=sys.stderr

@@ -64,25 +64,25 @@ def load(
         spark_session(spark_master) as spark,
         progress_bar("loading", files=len(sources), size_bytes=size_bytes, quiet=quiet) as advance,
     ):
-        found = loaded_by(sources, Path(to), spark, advance=advance)
+        loaded = loaded_by(sources, Path(to), spark, advance=advance)
     if json:
-        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+        sys.stdout.write(msgspec.json.encode(loaded).decode() + "\n")
     else:
-        _print(found)
-    if found.rejected:
+        _print(loaded)
+    if loaded.rejected:
         raise typer.Exit(1)
 
 
-def _print(found: "Loaded") -> None:
+def _print(loaded: "Loaded") -> None:
     from cfetch.report.format import count, plural
     from cfetch.secret import printable
 
-    for line in found.first_rejected:
+    for line in loaded.first_rejected:
         print(f"rejected: {printable(line.source, 1000)}:{line.line}: {line.reason}", file=sys.stderr)
-    replaced = sum(run.replaced for run in found.runs)
-    doubles = f", {plural(found.doubles, 'copy')} of runs left out" if found.doubles else ""
+    replaced = sum(run.replaced for run in loaded.runs)
+    doubles = f", {plural(loaded.doubles, 'copy')} of runs left out" if loaded.doubles else ""
     print(
-        f"{plural(len(found.runs), 'run')} ({count(replaced)} replaced{doubles}), "
-        f"{plural(found.files, 'file')}, {plural(found.attempts, 'attempt')}; "
-        f"{plural(found.rejected, 'line')} rejected"
+        f"{plural(len(loaded.runs), 'run')} ({count(replaced)} replaced{doubles}), "
+        f"{plural(loaded.files, 'file')}, {plural(loaded.attempts, 'attempt')}; "
+        f"{plural(loaded.rejected, 'line')} rejected"
     )

@@ -114,10 +114,10 @@ def with_follow(command: Callable[..., None]) -> Callable[..., None]:
 def seconds(name: str, text: str, kind: Kind) -> float:
     """A duration that is no setting. Raises ConfigError."""
     try:
-        found: float = kind.parse(text)
+        duration_s: float = kind.parse(text)
     except ValueError as error:
         raise ConfigError(f"{name} is {text!r} but {error}") from None
-    return found
+    return duration_s
 
 
 def _with_some(command: Callable[..., None], names: tuple[str, ...]) -> Callable[..., None]:

@@ -67,8 +67,8 @@ def schedule(
     from cfetch.secret import SecretUrl
 
     shown = str(SecretUrl(manifest)) if "://" in manifest else manifest
-    told = reading_lines(shown, quiet=settings.quiet)
-    with prepare(manifest, settings, env=os.environ, progress=told) as prepared:
+    progress = reading_lines(shown, quiet=settings.quiet)
+    with prepare(manifest, settings, env=os.environ, progress=progress) as prepared:
         if settings.dry_run:
             main_job.preview(prepared, settings)
             return
@@ -121,8 +121,8 @@ def run(
         _preview(instants, settings)
         return
     code, summaries = 0, []
-    for one in instants:
-        summary, ended = _run_one(one, resolved, alone=not every)
+    for planned in instants:
+        summary, ended = _run_one(planned, resolved, alone=not every)
         code = max(code, ended)
         summaries += [summary] if summary is not None else []
         if summary is not None and summary.status == "interrupted":
@@ -146,8 +146,8 @@ def _preview(instants: list[str], settings: Settings) -> None:
     from cfetch.report.plan_view import Previews
 
     previews, lines = [], []
-    for one in instants:
-        with prepare_planned(one, settings, env=os.environ) as prepared:
+    for planned in instants:
+        with prepare_planned(planned, settings, env=os.environ) as prepared:
             if prepared is not None:
                 previews.append(prepared.preview())
                 lines += preview_lines(**msgspec.structs.asdict(previews[-1]))
@@ -236,8 +236,7 @@ def rollback(
     from cfetch.report.plan_view import Plans, plan_lines
 
     roll_back_plan(settings, instant, remove=remove)
-    found = [plan for plan in list_plans(settings).plans if instant in (plan.instant, plan.target)]
-    plans = Plans(plans=found)
+    plans = Plans(plans=[p for p in list_plans(settings).plans if instant in (p.instant, p.target)])
     _tell(plans, plan_lines(plans.plans), json=json)
 
 

@@ -36,10 +36,10 @@ def report(
     from cfetch.report.analysis import analyse
     from cfetch.report.metrics import read_metrics
 
-    found = analyse(read_metrics(metrics))
+    document = analyse(read_metrics(metrics))
     if json:
-        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+        sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
         return
     from cfetch.report.tables import show, tables
 
-    show(tables(found))
+    show(tables(document))

@@ -80,14 +80,14 @@ def tune(
         metrics=tuple(metrics), grid=grid, engine=engine.value, spark_master=spark_master
     )
     clock = SystemClock()
-    found = use_case.tune(options, clock, lambda line: print(line, file=sys.stderr, flush=True))
+    tuning = use_case.tune(options, clock, lambda line: print(line, file=sys.stderr, flush=True))
     if out is not None:
         day = datetime.fromtimestamp(clock.wall(), UTC).date().isoformat()
-        use_case.write_config(out, use_case.as_config(found, day))
+        use_case.write_config(out, use_case.as_config(tuning, day))
     if json:
-        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+        sys.stdout.write(msgspec.json.encode(tuning).decode() + "\n")
         return
     from cfetch.report.tables import show
     from cfetch.report.tune_view import view
 
-    show(view(found, None if out is None else str(out)))
+    show(view(tuning, None if out is None else str(out)))

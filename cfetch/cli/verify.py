@@ -63,8 +63,8 @@ def verify(
     from cfetch.dashboard.open import reading_lines
 
     directories = _directories(to or ["."])
-    told = reading_lines(manifest.partition("?")[0])
-    with verification(manifest, directories, quick=quick, progress=told, network=network) as comparison:
+    progress = reading_lines(manifest.partition("?")[0])
+    with verification(manifest, directories, quick=quick, progress=progress, network=network) as comparison:
         files, size_bytes = comparison.files, comparison.total_bytes
         with progress_bar("verifying", files=files, size_bytes=size_bytes) as advance:
             differences = comparison.differences(advance)
@@ -81,14 +81,14 @@ def _directories(to: list[str]) -> list[Path]:
         KINDS["to"].check(tuple(to))
     except ValueError as error:
         raise ConfigError(f"to {error}") from None
-    found = roots(to)
-    stores = [root for root in found if isinstance(root, str)]
+    volumes = roots(to)
+    stores = [root for root in volumes if isinstance(root, str)]
     if stores:
         raise UsageError(
             f"verify reads directories only, and {SecretUrl(stores[0])} is an object store; run the download "
             "again instead: it looks at what stands there, and fetches what is not right"
         )
-    return [root for root in found if isinstance(root, Path)]
+    return [root for root in volumes if isinstance(root, Path)]
 
 
 def _print_json(comparison: "Verification", differences: Iterator["Difference"]) -> None:
@@ -111,9 +111,10 @@ def _print_json(comparison: "Verification", differences: Iterator["Difference"])
 
 
 def _print_lines(comparison: "Verification", differences: Iterator["Difference"]) -> None:
-    for one in differences:
-        where = "" if one.volume is None else f" (on {printable(one.volume, 1000)})"
-        print(f"{one.kind}: {printable(one.path, len(one.path) + 1)}: {one.message}{where}")
+    for difference in differences:
+        where = "" if difference.volume is None else f" (on {printable(difference.volume, 1000)})"
+        path = printable(difference.path, len(difference.path) + 1)
+        print(f"{difference.kind}: {path}: {difference.message}{where}")
     duplicates = 0
     for duplicate in comparison.duplicates:
         duplicates += 1

@@ -1,4 +1,4 @@
-"""One YAML file as plain mappings, lists and strings: no types are guessed, so ``NO`` and ``010`` stay text.
+"""Reads one YAML file as mappings, lists and strings. No types are guessed: ``NO`` and ``010`` stay text.
 
 Configuration and bench scenarios are YAML; a manifest never is.
 """
@@ -68,7 +68,7 @@ def load(path: Path) -> dict[str, object]:
 
 
 def quoted(text: str) -> str:
-    """``text`` as a scalar on one line that ``load`` reads back."""
+    """Write ``text`` as a scalar on one line that ``load`` reads back."""
     style = None if text.isprintable() else '"'
     dumped = yaml.dump(
         text, Dumper=yaml.SafeDumper, default_style=style, width=float("inf"), allow_unicode=True

@@ -1,4 +1,4 @@
-"""What an option's value may be: how its text is read, which range it has, and how it is shown.
+"""Kinds of option values: how the text is read, which range is allowed, how the value is shown.
 
 File, environment and flag give text, so one parser serves all three.
 """
@@ -50,7 +50,7 @@ class Kind:
     above: bool = False  # the low end itself is out of range
     choices: tuple[str, ...] = ()
     is_flag: bool = False
-    item: Callable[[str], None] | None = None  # the value is a tuple; raises ValueError for one that is wrong
+    item: Callable[[str], None] | None = None  # the value is a tuple; raises ValueError for a wrong element
     secret: bool = False
 
     @property
@@ -81,8 +81,8 @@ class Kind:
         if self.item is not None:
             if not isinstance(value, tuple) or not value:
                 raise ValueError("must be one value or a list of them")
-            for one in value:
-                self.item(one)
+            for item in value:
+                self.item(item)
         if self.choices and value not in self.choices:
             raise ValueError(f"must be {self.range_text()}")
         if self.low is None or value is None:
@@ -173,7 +173,7 @@ def flag(help_: str, why: str = "") -> Kind:
 
 
 def choice(choices: tuple[str, ...], help_: str, why: str = "") -> Kind:
-    """One of a few words; where they are too long to stand beside the flag, ``help_`` names them."""
+    """One of a few words. Words that are too long to stand beside the flag are named in ``help_``."""
     joined = "|".join(choices)
     return Kind(
         metavar=joined if len(joined) <= CHOICES_WIDTH else "HOW",
@@ -186,12 +186,12 @@ def choice(choices: tuple[str, ...], help_: str, why: str = "") -> Kind:
 
 
 def text(metavar: str, help_: str, why: str = "") -> Kind:
-    """Anything, such as a path."""
+    """Any text, such as a path."""
     return Kind(metavar=metavar, read=str, show=str, help=help_, why=why)
 
 
 def destinations(help_: str, why: str = "") -> Kind:
-    """Directories and object stores; in one text, as an environment variable is, separated by commas."""
+    """Directories and object stores. In one text, such as an environment variable, commas separate them."""
     return Kind(metavar="DIR", read=_split, show=",".join, item=_check_destination, help=help_, why=why)
 
 
@@ -204,10 +204,11 @@ def _split(raw: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in raw.split(","))
 
 
-def _check_destination(one: str) -> None:
-    if not one or "\0" in one:
+def _check_destination(destination: str) -> None:
+    if not destination or "\0" in destination:
         raise ValueError("must name a directory, or an object store like s3://bucket/prefix")
-    if is_object_store(one) and not (re.fullmatch(_OBJECT_STORE, one) and one.isprintable()):
+    is_valid_url = re.fullmatch(_OBJECT_STORE, destination) and destination.isprintable()
+    if is_object_store(destination) and not is_valid_url:
         raise ValueError(
             "must be a directory, or s3://, gs:// or az:// with bucket/prefix, and without user, query or "
             "fragment; logins come from the environment"
@@ -230,7 +231,7 @@ def _read_command(raw: str) -> str:
 
 
 def origin(help_: str, why: str = "") -> Kind:
-    """A host or ``https://host``: nothing that could hold a password."""
+    """A host or ``https://host``, without any place for a password."""
     return Kind(metavar="HOST", read=_read_origin, show=str, help=help_, why=why)
 
 

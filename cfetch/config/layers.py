@@ -1,4 +1,4 @@
-"""Four layers, each over the one before: default < file < environment < flag; origins are kept."""
+"""Four layers of option values: default < file < environment < flag. The origin of each value is kept."""
 
 import difflib
 import json
@@ -35,8 +35,8 @@ def resolve(
 ) -> Resolved:
     """Lay the layers over each other. ``flags`` and ``env`` hold text; absent means not given.
 
-    A list is given as one: by a repeated flag, or in the file, where a single value may stand for it; in an
-    environment variable commas separate. It takes the place of the one in the layer before.
+    A list comes from a repeated flag, from a list or a single value in the file, or from an environment
+    variable with commas. It replaces the list of the layer below.
 
     Raises:
         ConfigError: an unknown key, or a value that cannot be read or is out of range; all of them named.
@@ -91,14 +91,14 @@ def _read(kind: Kind, raw: object) -> Any:  # noqa: ANN401 - each option has its
         return kind.parse(raw)
     if not kind.is_list:
         raise ValueError("must be a single value, not a list or a mapping")
-    if not isinstance(raw, list) or not all(isinstance(one, str) for one in raw):
+    if not isinstance(raw, list) or not all(isinstance(value, str) for value in raw):
         raise ValueError("must be a single value or a list of them, not a mapping")
     kind.check(tuple(raw))
     return tuple(raw)
 
 
 def _shown(name: str, raw: object) -> str:
-    """What an error calls a value; nothing of one that may hold a secret, as a URL may."""
+    """The value as an error quotes it. A value that may hold a secret, as a URL may, is not quoted."""
     if KINDS[name].secret or not isinstance(raw, str) or "://" in raw:
         return name
     return f"{name} is {printable(raw, 60)!r} but"
@@ -114,15 +114,15 @@ def _layers(
         given = load(file)
         alone = {key: [raw] for key, raw in given.items() if isinstance(raw, str) and _is_list(key)}
         layers.append((lambda _: str(file), given | alone))
-    mine: dict[str, object] = {}
+    variables: dict[str, object] = {}
     for variable, raw in env.items():
         if not variable.startswith(ENV_PREFIX) or variable in _ENV_OF_THE_COMMAND_LINE:
             continue
         key = variable.removeprefix(ENV_PREFIX).lower()
         if key.upper() != variable.removeprefix(ENV_PREFIX):
             problems.append(f"environment variable {printable(variable)!r}: write it in upper case")
-        mine[key] = raw
-    layers.append((lambda key: f"{ENV_PREFIX}{key.upper()}", mine))
+        variables[key] = raw
+    layers.append((lambda key: f"{ENV_PREFIX}{key.upper()}", variables))
     layers.append((lambda key: "--" + key.replace("_", "-"), flags))
     return layers
 
@@ -157,5 +157,5 @@ def _as_yaml(kind: Kind, value: Any) -> str:  # noqa: ANN401 - each option has i
     if kind.is_list and len(value) == 1:
         (value,) = value
     if isinstance(value, tuple):
-        return "[" + ", ".join(json.dumps(one) for one in value) + "]"  # YAML that no comma takes apart
+        return "[" + ", ".join(json.dumps(item) for item in value) + "]"  # YAML that no comma takes apart
     return quoted(value) if isinstance(value, str) else kind.show(value)

@@ -60,7 +60,7 @@ class Settings:
     ] = 16
     max_concurrency: Annotated[
         int | None,
-        count(1, 1024, "Search upwards to so many downloads while they get faster (default: do not)."),
+        count(1, 1024, "Try up to this many downloads while throughput grows (default: do not)."),
     ] = None
     per_host: Annotated[
         int | None, count(1, 1024, "Downloads at the same time from one host (default: no own limit).")
@@ -96,7 +96,7 @@ class Settings:
         duration(
             1,
             3600,
-            "A volume that has not taken a write after so long is left.",
+            "How long a volume may take for a write before its batches go elsewhere.",
             "a disk that spins up or a busy object store answers within a minute",
         ),
     ] = 60.0
@@ -105,7 +105,7 @@ class Settings:
         duration(
             1,
             86_400,
-            "How long a batch may go without a volume that takes it.",
+            "How long a batch may wait for a volume that takes it, before it fails.",
             "outlives a remount or a store's outage of minutes",
         ),
     ] = 300.0
@@ -184,7 +184,7 @@ class Settings:
         count(
             1,
             1024,
-            "Streams of one large file, where slots are idle (adaptive); 1: never several.",
+            "Connections for one large file, where slots are idle (adaptive); 1: never several.",
             "a store gives each connection so much; eight of them fill 5 Gbit/s",
         ),
     ] = 8
@@ -193,22 +193,23 @@ class Settings:
     ] = 5
     retry_budget: Annotated[
         float,
-        duration(
-            0, 86_400, "Time per file within which a failed try is repeated.", "outlives a proxy restart"
-        ),
+        duration(0, 86_400, "Time per file in which failed tries are repeated.", "outlives a proxy restart"),
     ] = 300.0
     stall_timeout: Annotated[
         float,
         duration(
-            0.05, 3600, "Give up a try after so long without a byte.", "as the AWS CRT and curl's usual 30 s"
+            0.05,
+            3600,
+            "Give up a try after so long without a byte.",
+            "as the AWS CRT and curl's usual 30 s",
         ),
     ] = 30.0
     connect_timeout: Annotated[
-        float, duration(0.05, 600, "Give up connecting after so long.", "a SYN is repeated at 1, 3 and 7 s")
+        float, duration(0.05, 600, "Give up connecting after this long.", "a SYN is repeated at 1, 3 and 7 s")
     ] = 10.0
     refresh_command: Annotated[
         str | None,
-        command("Prints a fresh link for the entry that stands as JSON on its standard input."),
+        command("Prints a fresh link for the entry that it gets as JSON on its standard input."),
     ] = None
     statement_host: Annotated[
         str | None,
@@ -216,7 +217,7 @@ class Settings:
     ] = None
     proxy: Annotated[
         str | None,
-        proxy_url("HTTP proxy for all requests; one with a password belongs into CFETCH_PROXY or a file."),
+        proxy_url("HTTP proxy for all requests; put one with a password into CFETCH_PROXY or a file."),
     ] = None
     proxy_from_env: Annotated[
         bool,
@@ -233,7 +234,7 @@ class Settings:
         str | None, text("FILE", "PEM file of the certificate that servers may ask for.")
     ] = None
     client_key: Annotated[
-        str | None, text("FILE", "PEM file of its key (default: it stands in the certificate's file).")
+        str | None, text("FILE", "PEM file of its key (default: the certificate's file holds it).")
     ] = None
     public_only: Annotated[
         bool, flag("Refuse addresses that are not public, also behind names and redirects.")
@@ -241,12 +242,12 @@ class Settings:
     heartbeat_interval: Annotated[
         float,
         duration(
-            1, 3600, "How often a run shows that it lives.", "RFC-79's minute; seconds do on a local disk"
+            1, 3600, "How often a run writes its heartbeat.", "RFC-79's minute; seconds do on a local disk"
         ),
     ] = 60.0
     heartbeat_misses: Annotated[
         int,
-        count(0, 100, "So many heartbeats may be missing; one more, and the run counts as dead.", "RFC-79's"),
+        count(0, 100, "Heartbeats that may be missing; one more, and the run counts as dead.", "RFC-79's"),
     ] = 2
     durability: Annotated[
         str,
@@ -271,9 +272,9 @@ class Settings:
         str, choice(("text", "json"), "How progress is written when there is no dashboard.")
     ] = "text"
     color: Annotated[bool, flag("Colour on a terminal; NO_COLOR works too.")] = True
-    quiet: Annotated[bool, flag("Nothing on stderr but errors.")] = False
+    quiet: Annotated[bool, flag("Only errors on stderr.")] = False
     json: Annotated[bool, flag("Print the summary as one JSON document on stdout.")] = False
-    explain: Annotated[bool, flag("Say why each batch went where it went.")] = False
+    explain: Annotated[bool, flag("Say why each batch went to its volume.")] = False
     dry_run: Annotated[bool, flag("Check everything, say what would be done, download nothing.")] = False
 
     def __post_init__(self) -> None:
@@ -292,12 +293,12 @@ class Settings:
 
     @property
     def is_adaptive(self) -> bool:
-        """Whether stragglers are judged by live progress, which widths and further streams go by too."""
+        """Whether live progress decides about stragglers, widths of hosts and further segments."""
         return self.policy == "adaptive" and self.mitigation
 
     @property
     def straggler(self) -> StragglerConfig:
-        """The part that the straggler room reads."""
+        """The options of the straggler room."""
         return StragglerConfig(
             enabled=self.mitigation,
             multiplier=self.multiplier,
@@ -308,7 +309,7 @@ class Settings:
         )
 
     def public(self) -> dict[str, object]:
-        """All values for the metrics' run header; those that may hold a secret are left out."""
+        """All values for the metrics' run header. Values that may hold a secret are redacted."""
         values: dict[str, object] = {field.name: getattr(self, field.name) for field in fields(self)}
         secret = {name for name, kind in KINDS.items() if kind.secret and values[name] is not None}
         return values | dict.fromkeys(secret, "<redacted>")

@@ -49,7 +49,7 @@ class StragglerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, properties: Mapping[str, str] | None) -> "StragglerConfig":
-        """Read the drivers' properties. ``DISABLED``, with no other key looked at, unless they enable.
+        """Read the drivers' properties. Unless they enable mitigation, ``DISABLED``; other keys are not read.
 
         Raises:
             ConfigError: a value cannot be read or is out of range; names the full property key.
@@ -62,7 +62,7 @@ class StragglerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Limit(NamedTuple):
-    """The values that an option may have: a test, and the same in words."""
+    """The values that an option may have, as a test and in words."""
 
     holds: Callable[[float], bool]
     words: str
@@ -96,7 +96,7 @@ def _whole(text: str) -> int:
 
 
 class _Property(NamedTuple):
-    """Where a field's value stands among the drivers' properties, and how it is read."""
+    """The driver property that gives a field its value, and how its text is read."""
 
     name: str
     read: Callable[[str], Any]

@@ -7,8 +7,8 @@ assignment and undone at every way back: the loads are those of the unfinished a
 A volume is usable while its breaker is closed, and one failure opens it. After the pause one probe is let
 through: a small batch, whose end decides.
 
-Times are passed in and never go back. Called in rounds: tell what happened, ``assign``, ``begin`` for each
-free place, ``overdue``, then sleep until ``next_s`` at the longest.
+Times are passed in and never go back. The caller works in rounds: report what happened, ``assign``,
+``begin`` for each free place, ``overdue``, then sleep until ``next_s`` at the longest.
 """
 
 from bisect import insort
@@ -77,7 +77,7 @@ class View(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(slots=True, eq=False)
 class _Batch:
-    """An unfinished batch. Its deadline runs from ``since_s`` (inf: it does not). ``at``: its volume."""
+    """An unfinished batch. Its deadline runs from ``since_s`` (inf: it does not). ``volume``: by index."""
 
     number: int
     size_bytes: int
@@ -87,7 +87,7 @@ class _Batch:
     since_s: float
     queued_s: float = 0.0
     taken: bool = False
-    at: int | None = None
+    volume: int | None = None
     placed: Placed | None = None
     refused: frozenset[int] = frozenset()
     retry_s: float = inf
@@ -123,10 +123,10 @@ class _Volume:
 class Placer:
     """Places batches on ``volumes`` volumes. ``deadline_s``: how long a batch may be without a place.
 
-    The deadline of a batch runs while it waits, while it is queued as a probe, and while it is started and
-    nothing of it was taken. It does not run in the queue of a usable volume, nor while the batch waits for
-    others to leave it room: neither is a want of places. It begins anew at the failure after ``taken``.
-    After it the batch is no probe any more: over the pauses of several volumes it would never end.
+    The deadline of a batch runs while no volume takes it: while it waits, while it is queued as a probe, and
+    while it is started and nothing of it is written. It stands still in the queue of a usable volume, and
+    while only the room of other batches is missing. The first failure after ``taken`` restarts it. A batch
+    whose deadline is over is no probe any more: over the pauses of several volumes it would never end.
     """
 
     def __init__(self, volumes: int, *, mode: Mode, deadline_s: float) -> None:
@@ -140,23 +140,24 @@ class Placer:
 
     # what is known of the volumes
 
-    def room(self, p: int, room_bytes: int | None) -> None:
-        """Bytes that volume ``p`` can hold of all its unfinished batches together; None: unbounded."""
-        self._volumes[p].room_bytes = room_bytes
+    def room(self, index: int, room_bytes: int | None) -> None:
+        """Bytes that volume ``index`` can hold of all its unfinished batches together; None: unbounded."""
+        self._volumes[index].room_bytes = room_bytes
 
-    def measured(self, p: int, size_bytes: int, seconds: float, *, weight: float = SMOOTHING) -> None:
-        """VolumeState ``p`` wrote ``size_bytes`` in ``seconds`` (more than 0) in which it was busy."""
-        volume = self._volumes[p]
+    def measured(self, index: int, size_bytes: int, seconds: float, *, weight: float = SMOOTHING) -> None:
+        """Volume ``index`` wrote ``size_bytes`` in ``seconds`` (above 0) in which it was busy."""
+        volume = self._volumes[index]
         speed = size_bytes / seconds
         known = volume.speed_bps
         volume.speed_bps = known + weight * (speed - known) if known > 0 else speed
 
-    def straggled(self, p: int, now_s: float) -> bool:
-        """A file of volume ``p`` was far slower than the rest. True if that took ``p`` out of use.
+    def straggled(self, index: int, now_s: float) -> bool:
+        """A file of volume ``index`` was far slower than the rest. True if that took the volume out of use.
 
-        The last usable volume, and one that is no worse than all others, stay. So do started batches.
+        The last usable volume stays in use, and so does a volume that is no worse than all others. Started
+        batches stay where they are.
         """
-        volume = self._volumes[p]
+        volume = self._volumes[index]
         volume.evidence += 1
         better = any(other.usable and other.evidence < volume.evidence for other in self._volumes)
         if not volume.usable or volume.evidence < EVIDENCE or not better:
@@ -166,13 +167,13 @@ class Placer:
         self._withdraw(volume, now_s)
         return True
 
-    def steady(self, p: int) -> None:
-        """A file of volume ``p`` was as fast as the rest."""
-        self._volumes[p].evidence = 0
+    def steady(self, index: int) -> None:
+        """A file of volume ``index`` was as fast as the rest."""
+        self._volumes[index].evidence = 0
 
-    def view(self, p: int) -> View:
-        """What is known of volume ``p``."""
-        volume = self._volumes[p]
+    def view(self, index: int) -> View:
+        """The state of volume ``index`` for a person."""
+        volume = self._volumes[index]
         return View(
             volume.load_bytes,
             volume.load_count,
@@ -188,14 +189,14 @@ class Placer:
     # batches come
 
     def wants_more(self, now_s: float) -> bool:  # noqa: ARG002 - as every other question
-        """Whether fewer batches are unstarted than volumes are usable (or than one)."""
+        """Whether another batch should arrive: fewer wait than volumes are usable, or none waits at all."""
         unstarted = len(self._waiting) + sum(len(volume.queued) for volume in self._volumes)
         return unstarted < max(1, sum(volume.usable for volume in self._volumes))
 
     def submit(
         self, batch: int, size_bytes: int, files: int, now_s: float, *, home: int | None = None
     ) -> None:
-        """A batch arrives. ``home``: the volume that holds something of it from an earlier run.
+        """A batch arrives. ``home``: the volume that holds a part of it from an earlier run.
 
         Raises Unplaceable if there is no volume, no file in the batch, or none has room for it even when
         empty; ValueError if the batch is already here.
@@ -215,11 +216,12 @@ class Placer:
         self._waiting.append(arrived)
 
     def assign(self, now_s: float) -> list[Placed]:
-        """Places for the waiting batches in their order, after a probe for each pause that is over."""
+        """Assign a probe to each volume whose pause is over, then volumes to the waiting batches in order."""
         for batch in self._waiting:
             if batch.since_s == inf:
                 batch.since_s = now_s
-        placed = [one for p in range(len(self._volumes)) if (one := self._probe(p, now_s)) is not None]
+        probes = (self._probe(index, now_s) for index in range(len(self._volumes)))
+        placed = [probe for probe in probes if probe is not None]
         known = [volume.known() for volume in self._volumes]
         waiting, self._waiting = self._waiting, []
         for batch in waiting:
@@ -257,18 +259,18 @@ class Placer:
         return home
 
     def _lacks_only_room(self, batch: _Batch) -> bool:
-        """Whether it would have a place if others were written."""
+        """Whether only the room that other batches take keeps it from a volume."""
         return any(
-            volume.usable and p not in batch.refused and volume.has_room(batch.size_bytes, empty=True)
-            for p, volume in enumerate(self._volumes)
+            volume.usable and index not in batch.refused and volume.has_room(batch.size_bytes, empty=True)
+            for index, volume in enumerate(self._volumes)
         )
 
-    def begin(self, p: int, now_s: float) -> Placed | None:
-        """``p`` has a free place: its next queued batch, as it was placed, else a stolen one, else None."""
-        volume = self._volumes[p]
+    def begin(self, index: int, now_s: float) -> Placed | None:
+        """The volume has a free place: its next queued batch, else a batch of another queue, else None."""
+        volume = self._volumes[index]
         batch = next(iter(volume.queued.values()), None)
         if batch is None and volume.usable:
-            batch = self._steal(p, now_s)
+            batch = self._steal(index, now_s)
         if batch is None:
             return None
         assert batch.placed is not None
@@ -283,13 +285,13 @@ class Placer:
     # batches go
 
     def taken(self, batch: int) -> None:
-        """Its volume has durably taken something of it: its deadline begins anew at the next failure."""
+        """The volume has durably written a part of the batch: the deadline restarts at the next failure."""
         known = self._batches.get(batch)
-        if known is not None and known.at is not None:
+        if known is not None and known.volume is not None:
             known.taken = True
 
     def written(self, batch: int, now_s: float, *, of: int) -> bool:  # noqa: ARG002
-        """``of`` wrote the batch. False: it was taken from it meanwhile, so discard what it wrote."""
+        """Volume ``of`` wrote the batch. False: the batch has gone elsewhere, so discard these files."""
         volume = self._volumes[of]
         if batch not in volume.running:
             return False
@@ -301,11 +303,11 @@ class Placer:
         return True
 
     def failed(self, batch: int, now_s: float, *, of: int, reason: str, no_room: bool = False) -> list[int]:
-        """VolumeState ``of`` could not write the batch, which waits again.
+        """Volume ``of`` could not write the batch, which waits again.
 
-        Returns the unstarted batches that wait again because ``of`` is now out of use. ``no_room`` is no
-        fault of the volume: only this batch does not go there, until it has been ``RETRY_S`` without any
-        other place. A failure of a batch that was taken from ``of`` before changes nothing.
+        Returns the queued batches that wait again because ``of`` is now out of use. ``no_room`` is no fault
+        of the volume: only this batch avoids it, until the batch had no other place for ``RETRY_S``. The
+        failure of a batch that has left ``of`` before changes nothing.
         """
         volume = self._volumes[of]
         known = volume.running.get(batch) or volume.queued.get(batch)
@@ -323,12 +325,12 @@ class Placer:
             volume.breaker = volume.breaker.started().failed(now_s, threshold=1)
         return self._withdraw(volume, now_s) if was_usable else []
 
-    def volume_failed(self, p: int, now_s: float, reason: str) -> list[int]:
-        """Volume ``p`` hangs or is gone: all its batches wait again. Returns those that had been started.
+    def volume_failed(self, index: int, now_s: float, reason: str) -> list[int]:
+        """Volume ``index`` hangs or is gone: all its batches wait again. Returns the started ones.
 
-        Where the pause was over, it is doubled as by a probe that failed.
+        A pause that was over is doubled, as after a failed probe.
         """
-        volume = self._volumes[p]
+        volume = self._volumes[index]
         volume.reason = reason
         if volume.breaker.opens_s(now_s) <= now_s:
             volume.breaker = volume.breaker.started()
@@ -340,20 +342,20 @@ class Placer:
         return [batch.number for batch in started]
 
     def cancel(self, batch: int) -> None:
-        """The batch is not wanted any more, wherever it is."""
+        """Forget the batch, wherever it is."""
         known = self._batches.pop(batch, None)
         if known is None:
             return
-        if known.at is None:
+        if known.volume is None:
             self._waiting.remove(known)
             return
-        volume = self._volumes[known.at]
+        volume = self._volumes[known.volume]
         if batch == volume.probe:  # it tells nothing, so another may follow at once
             volume.breaker = volume.breaker.unsure(volume.breaker.until_s)
         self._unload(known)
 
     def overdue(self, now_s: float) -> list[Overdue]:
-        """Gives up the waiting batches whose deadline is over: after ``assign`` those without a place."""
+        """Give up the waiting batches whose deadline is over. Call it after ``assign``."""
         over = [batch for batch in self._waiting if self._is_over(batch, now_s)]
         for batch in over:
             self._waiting.remove(batch)
@@ -372,26 +374,26 @@ class Placer:
         return tuple("; ".join(filter(None, each)) for each in said)
 
     def next_s(self, now_s: float) -> float:
-        """When time alone makes a difference: a pause, a deadline or a refusal is over. ``inf``: never."""
+        """When the next pause, deadline or refusal ends. ``inf``: none is running."""
         soonest = inf
-        for p, volume in enumerate(self._volumes):
-            if volume.breaker.position is Position.OPEN and self._candidate(p, now_s) is not None:
+        for index, volume in enumerate(self._volumes):
+            if volume.breaker.position is Position.OPEN and self._candidate(index, now_s) is not None:
                 soonest = min(soonest, max(now_s, volume.breaker.until_s))
         for batch in self._waiting:
             over_s = nextafter(batch.since_s + self._deadline_s, inf)  # at the deadline itself it is not over
             soonest = min(soonest, max(now_s, over_s), max(now_s, batch.retry_s))
         return soonest
 
-    def partition_of(self, batch: int) -> int | None:
-        """Where the batch is queued or started; None if it waits or is not here."""
+    def volume_of(self, batch: int) -> int | None:
+        """The volume where the batch is queued or started; None if it waits or is unknown."""
         known = self._batches.get(batch)
-        return None if known is None else known.at
+        return None if known is None else known.volume
 
     # the moves
 
     def _queue(self, batch: _Batch, placed: Placed, now_s: float) -> None:
         volume = self._volumes[placed.volume]
-        batch.at = placed.volume
+        batch.volume = placed.volume
         batch.placed = placed
         batch.queued_s = now_s
         batch.retry_s = inf
@@ -404,21 +406,21 @@ class Placer:
         self._unload(batch)
 
     def _unload(self, batch: _Batch) -> None:
-        assert batch.at is not None
-        volume = self._volumes[batch.at]
+        assert batch.volume is not None
+        volume = self._volumes[batch.volume]
         volume.queued.pop(batch.number, None)
         volume.running.pop(batch.number, None)
         volume.load_bytes -= batch.size_bytes
         volume.load_count -= batch.files
         if volume.probe == batch.number:
             volume.probe = None
-        batch.at = None
+        batch.volume = None
         batch.placed = None
 
     def _wait(self, batch: _Batch, now_s: float) -> None:
-        """Back from its volume to its place in the order of arrival."""
-        assert batch.at is not None
-        volume = self._volumes[batch.at]
+        """Take the batch back from its volume to its place in the order of arrival."""
+        assert batch.volume is not None
+        volume = self._volumes[batch.volume]
         if batch.taken:
             batch.taken = False
             batch.since_s = now_s
@@ -433,39 +435,41 @@ class Placer:
             self._wait(batch, now_s)
         return [batch.number for batch in queued]
 
-    def _probe(self, p: int, now_s: float) -> Placed | None:
-        volume = self._volumes[p]
+    def _probe(self, index: int, now_s: float) -> Placed | None:
+        volume = self._volumes[index]
         if volume.breaker.position is not Position.OPEN or volume.breaker.opens_s(now_s) > now_s:
             return None
-        batch = self._candidate(p, now_s)
+        batch = self._candidate(index, now_s)
         if batch is None:
             return None
-        victim = batch.at
+        victim = batch.volume
         if victim is None:
             self._waiting.remove(batch)
         else:
             self._unqueue(batch, now_s)
-        placed = Placed(batch.number, p, "a probe after the pause", None, victim, probe=True)
+        placed = Placed(batch.number, index, "a probe after the pause", None, victim, probe=True)
         self._queue(batch, placed, now_s)
         volume.probe = batch.number
         return placed
 
-    def _candidate(self, p: int, now_s: float) -> _Batch | None:
-        """What may be the probe of ``p``: the smallest waiting batch, else the smallest queued elsewhere."""
-        if self._volumes[p].probe is not None:
+    def _candidate(self, index: int, now_s: float) -> _Batch | None:
+        """The probe for volume ``index``: the smallest waiting batch, else the smallest in another queue."""
+        if self._volumes[index].probe is not None:
             return None
         free = (
-            batch for batch in self._waiting if self._may_take(p, batch) and not self._is_over(batch, now_s)
+            batch
+            for batch in self._waiting
+            if self._may_take(index, batch) and not self._is_over(batch, now_s)
         )
         waiting = (batch for batch in free if self._open_home(batch) is None)
-        queued = (batch for victim in range(len(self._volumes)) for batch in self._movable(victim, p))
+        queued = (batch for victim in range(len(self._volumes)) for batch in self._movable(victim, index))
         return min(waiting, key=SMALLEST, default=None) or min(queued, key=SMALLEST, default=None)
 
-    def _steal(self, p: int, now_s: float) -> _Batch | None:
-        """The last batch it may take of the one that would be done last, if it would be done sooner here."""
+    def _steal(self, index: int, now_s: float) -> _Batch | None:
+        """Take the last batch from the queue that ends last, if the batch would be done sooner here."""
         speeds = speeds_of([volume.known() for volume in self._volumes])
-        stealable = ((q, next(self._movable(q, p), None)) for q in range(len(self._volumes)))
-        victims = [(q, last) for q, last in stealable if last is not None]
+        stealable = ((other, next(self._movable(other, index), None)) for other in range(len(self._volumes)))
+        victims = [(other, last) for other, last in stealable if last is not None]
         if not victims:
             return None
         victim, batch = max(victims, key=lambda pair: self._cost(pair[0], 0, 0, speeds))
@@ -474,26 +478,26 @@ class Placer:
         behind_bytes = sum(other.size_bytes for other in behind)
         behind_files = sum(other.files for other in behind)
         there = self._cost(victim, -behind_bytes, -behind_files, speeds)
-        if self._cost(p, batch.size_bytes, batch.files, speeds) >= there:
+        if self._cost(index, batch.size_bytes, batch.files, speeds) >= there:
             return None
         self._unqueue(batch, now_s)
-        self._queue(batch, Placed(batch.number, p, "done sooner here", None, victim), now_s)
+        self._queue(batch, Placed(batch.number, index, "done sooner here", None, victim), now_s)
         return batch
 
-    def _cost(self, p: int, more_bytes: int, more_files: int, speeds: list[float]) -> float:
-        """When ``p`` would be done with its load and so much more: seconds, or files in count mode."""
-        volume = self._volumes[p]
+    def _cost(self, index: int, more_bytes: int, more_files: int, speeds: list[float]) -> float:
+        """When volume ``index`` would finish its load and this much more: seconds, or files in count mode."""
+        volume = self._volumes[index]
         if self._mode is Mode.COUNT:
             return float(volume.load_count + more_files)
-        return finish_s(volume.load_bytes, more_bytes, speeds[p])
+        return finish_s(volume.load_bytes, more_bytes, speeds[index])
 
-    def _movable(self, victim: int, p: int) -> Iterator[_Batch]:
-        """What ``p`` may take of another's queue, the last first: no probe, nothing that is at home there."""
+    def _movable(self, victim: int, index: int) -> Iterator[_Batch]:
+        """Batches that ``index`` may take from another queue, the last first; no probe, none at home there."""
         volume = self._volumes[victim]
-        if victim == p or not volume.usable or self._mode is Mode.ROUND_ROBIN:
+        if victim == index or not volume.usable or self._mode is Mode.ROUND_ROBIN:
             return iter(())
         queued = reversed(volume.queued.values())
-        return (batch for batch in queued if batch.home != victim and self._may_take(p, batch))
+        return (batch for batch in queued if batch.home != victim and self._may_take(index, batch))
 
-    def _may_take(self, p: int, batch: _Batch) -> bool:
-        return p not in batch.refused and self._volumes[p].has_room(batch.size_bytes)
+    def _may_take(self, index: int, batch: _Batch) -> bool:
+        return index not in batch.refused and self._volumes[index].has_room(batch.size_bytes)

@@ -85,11 +85,11 @@ class Attempts:
                 path = f"{ATTEMPTS}/{instant}/{name}"
                 owner, _, origin = name.partition("-")
                 kept_in = f"{ATTEMPTS}/{instant}/{below}-{origin or owner}"
-                for one in (*_tasks(files, path), path):
+                for directory in (*_tasks(files, path), path):
                     keep: Collection[str] = ()
                     if salvage is not None:
-                        keep = _chosen(salvage, files, volume, one)
-                    _empty(files, one, keep, kept_in, move=int(owner) == gone_epoch)
+                        keep = _chosen(salvage, files, volume, directory)
+                    _empty(files, directory, keep, kept_in, move=int(owner) == gone_epoch)
             self._remove_if_empty(files, f"{ATTEMPTS}/{instant}")
 
     def remove(self, instant: str, epoch: int) -> None:
@@ -109,12 +109,12 @@ class Attempts:
 
 def _dead(files: Files, instant: str, below: int) -> list[str]:
     """Directories of lower epochs: first those in which they wrote, so that a torn copy never wins."""
-    found = [
+    ranked = [
         (match[2] is not None, int(match[1]), match[0])
         for match in map(_DIRECTORY.fullmatch, files.names(f"{ATTEMPTS}/{instant}"))
         if match is not None and int(match[1]) < below
     ]
-    return [name for _, _, name in sorted(found)]
+    return [name for _, _, name in sorted(ranked)]
 
 
 def _tasks(files: Files, path: str) -> list[str]:

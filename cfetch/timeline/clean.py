@@ -43,7 +43,7 @@ def clean(table: Table, *, delay_s: float, keep_s: float, dry_run: bool = False)
     ``delay_s``: how old a removable plan must be. Heartbeats that look dead but are not proved so are
     watched, for as long as they say. Raises LocalFault.
     """
-    told: list[Explained] = []
+    explained: list[Explained] = []
     rollbacks: list[str] = []
     for seen in _look(table, delay_s):
         entry, view, verdict = seen
@@ -53,14 +53,14 @@ def clean(table: Table, *, delay_s: float, keep_s: float, dry_run: bool = False)
         is_old = entry.state is State.COMPLETED and view.age_s >= keep_s
         if is_old:
             why = "completed, to the archive"
-        told.append(Explained(entry, what is Cleaning.KEEP and not is_old, why))
+        explained.append(Explained(entry, what is Cleaning.KEEP and not is_old, why))
         if dry_run:
             continue
         if what is Cleaning.ROLL_BACK:
             try:
                 rollback = condemn(table, entry.instant, delay_s=delay_s)
             except Held as held:
-                told[-1] = Explained(entry, True, f"it has been started since: {held}")
+                explained[-1] = Explained(entry, True, f"it has been started since: {held}")
             else:
                 rollbacks += [rollback.instant] if rollback is not None else []
         elif what is Cleaning.EXECUTE:
@@ -73,7 +73,7 @@ def clean(table: Table, *, delay_s: float, keep_s: float, dry_run: bool = False)
             execute(table, instant)
     if not dry_run:
         tidy_up(table, keep_s)
-    return told
+    return explained
 
 
 def tidy_up(table: Table, keep_s: float) -> None:
@@ -94,11 +94,11 @@ def _look(table: Table, delay_s: float) -> list[_Seen]:
         with on_this_machine("cannot read the timeline"):
             seen = _look_once(table)
         undecided = [
-            one
-            for one in seen
-            if one.view.is_live
-            and not one.verdict.is_certain
-            and to_clean(one.view._replace(is_live=False), delay_s)[0] is not Cleaning.KEEP
+            instant
+            for instant in seen
+            if instant.view.is_live
+            and not instant.verdict.is_certain
+            and to_clean(instant.view._replace(is_live=False), delay_s)[0] is not Cleaning.KEEP
         ]
         if not undecided:
             return seen

@@ -59,13 +59,13 @@ def schedule(table: Table, instant: str, record: PlanRecord) -> str:
 
     Returns the instant to start: ``instant``, or that of the plan that was there before. Raises LocalFault.
     """
-    found, read = _pending_like(table, record, set())
-    if found is not None:
-        return found
+    pending, read = _pending_like(table, record, set())
+    if pending is not None:
+        return pending
     with on_this_machine("cannot schedule the plan"), table.lock.held():
-        found, _ = _pending_like(table, record, read)  # what has come since: the lock is for few operations
-        if found is not None:
-            return found
+        pending, _ = _pending_like(table, record, read)  # only what has come since: the lock is short
+        if pending is not None:
+            return pending
         table.store.put(Entry(instant, Action.DOWNLOAD, State.REQUESTED), record)
     return instant
 

@@ -79,14 +79,14 @@ class TableLock:
                 self._files.create(LOCK, data)
                 return self._files.modified_s(LOCK)
             now_s = self._monotonic()
-            found = self._read()
-            if found is not None and found != seen:
-                seen, seen_s = found, now_s
-            holder = _holder(found) if found is not None else None
-            if found is not None and (
+            content = self._read()
+            if content is not None and content != seen:
+                seen, seen_s = content, now_s
+            holder = _holder(content) if content is not None else None
+            if content is not None and (
                 now_s - seen_s > EXPIRY_S or (holder is not None and self._is_gone(holder.owner))
             ):
-                self._take_away(found, f"{LOCK}.{nonce}.broken")
+                self._take_away(content, f"{LOCK}.{nonce}.broken")
                 continue
             if now_s - start_s > MAX_WAIT_S:
                 raise LocalFault(

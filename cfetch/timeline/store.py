@@ -37,15 +37,15 @@ class Store:
         An instant that changes its state during the scan may be missing (readdir(3)): who takes one for gone
         because of that looks twice.
         """
-        found: dict[tuple[str, Action], Entry] = {}
+        by_key: dict[tuple[str, Action], Entry] = {}
         for name in self.files.names(TIMELINE):
             entry = parse(name)
             if entry is not None:
                 key = entry.instant, entry.action
-                other = found.get(key)
+                other = by_key.get(key)
                 if other is None or _rank(other) < _rank(entry):
-                    found[key] = entry
-        return sorted(found.values())
+                    by_key[key] = entry
+        return sorted(by_key.values())
 
     def entry(self, instant: str, action: Action = Action.DOWNLOAD) -> Entry | None:
         """One instant as it stands now."""

@@ -114,14 +114,14 @@ class Table:
 
     def rollbacks_of(self, target: str, entries: Sequence[Entry]) -> list[tuple[Entry, RollbackRecord]]:
         """The pending rollbacks that name ``target``: none or one, or more where the lock was lost."""
-        found = []
+        pending = []
         for entry in entries:
             if entry.action is Action.ROLLBACK and entry.state is not State.COMPLETED:
                 with suppress(FileNotFoundError):
                     record = self.store.read_rollback(entry)
                     if record is not None and record.target == target:
-                        found.append((entry, record))
-        return found
+                        pending.append((entry, record))
+        return pending
 
     def first_beat(self, entry: Entry) -> Pulse:
         """Show that the claimed ``entry`` is this process's. Raises OSError."""

@@ -39,7 +39,7 @@ class Story:
         """Batches arrive together and are placed. Returns the volume of each (None: it waits)."""
         batches = [self.tell(size, now_s) for size in sizes]
         self.placer.assign(now_s)
-        return [self.placer.partition_of(batch) for batch in batches]
+        return [self.placer.volume_of(batch) for batch in batches]
 
     def loads(self):
         """Bytes, which are the files too unless a batch is empty."""
@@ -48,6 +48,6 @@ class Story:
 
     def fail(self, batch, now_s=0.0):
         """The volume that writes it cannot."""
-        of = self.placer.partition_of(batch)
+        of = self.placer.volume_of(batch)
         assert of is not None
         return self.placer.failed(batch, now_s, of=of, reason=f"P{of} broke")

@@ -177,7 +177,7 @@ class Placements(RuleBasedStateMachine):
         model = Model.told(self.rooms, self.mode, DEADLINE_S, self.story)
         for number in range(self.batches):
             known = model.batches.get(number)
-            assert self.placer.partition_of(number) == (known.at if known else None)
+            assert self.placer.volume_of(number) == (known.at if known else None)
             assert known is None or number not in self.answered
         for p in range(len(self.rooms)):
             view = self.placer.view(p)

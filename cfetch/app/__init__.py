@@ -1,6 +1,7 @@
 """The use cases, a file each: what a verb of the command line does, without its flags and its printing.
 
     download.py          prepare a plan, put it on the timeline, run it; the one place where rooms are wired
+    engine_plan.py       a frozen manifest as each engine takes it
     plans.py             the timeline for people: list, show, roll back, clean, archive
     follow.py            a directory in step with a feed: one removable plan after another
     verify.py            trees hashed again and compared with their manifest, both ways

@@ -12,7 +12,7 @@ Read in this order::
 ``engine/batches/`` drives it in rounds::
 
     loop:
-        tell the placer what happened      a batch arrived, was written, failed; a volume's room and speed
+        report what happened               a batch arrived, was written, failed; a volume's room and speed
         assign()                           a volume for each waiting batch that may have one
         begin() for each free place        a queued batch starts; an idle volume may steal a queued one
         overdue()                          batches that had no place until their deadline

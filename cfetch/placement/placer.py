@@ -492,7 +492,7 @@ class Placer:
         return finish_s(volume.load_bytes, more_bytes, speeds[index])
 
     def _movable(self, victim: int, index: int) -> Iterator[_Batch]:
-        """Batches that ``index`` may take from another queue, the last first; no probe, none at home there."""
+        """Batches that ``index`` may take from another queue, the last first: no probe, none at home."""
         volume = self._volumes[victim]
         if victim == index or not volume.usable or self._mode is Mode.ROUND_ROBIN:
             return iter(())

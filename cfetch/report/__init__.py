@@ -7,6 +7,7 @@ Listeners of a run::
 
     metrics.py          the metrics file: a header, then a JSON object for each entry; and its reader
     summary.py          events to summary and exit code
+    counts.py           the one tally of entries, bytes and retries (pure)
     tracing.py          the run as an OpenTelemetry span
     saved_time.py       what cancelling an attempt was worth (pure)
     wasted_bytes.py     which bytes are in no file at the end (pure)

@@ -16,8 +16,8 @@ Read in this order::
     baseline.py    its median
     fallback.py    its one-at-a-time mode
     adaptive.py    policy ``adaptive``: the rest of an attempt against what a fresh one would need
-    watch.py       the attempts that are old enough to be judged, and their bars
-    court.py       which of the suspects are stragglers
+    watch.py       the attempts that are old enough to be judged, and their limits
+    court.py       which suspects are stragglers, and which have an excuse
     fresh.py       what a fresh attempt needs, learned by host
     terms.py       that, made into limits for one attempt
     evidence.py    bytes over time of all attempts (numpy)
@@ -32,7 +32,7 @@ attempt is flagged at most once, and an entry at most twice. Under ``adaptive`` 
 are slow, and the bytes lost to cancelling are a bounded share of all.
 
 Where to change: when the formula flags is ``limit_s`` in ``detector.py``; when the adaptive policy does is
-``terms_of`` in ``terms.py`` (the limit) and ``rule`` in ``blame.py`` (whether the attempt is to blame). Who
-asks, and what becomes of a flagged attempt, is ``engine/monitor.py``'s matter. docs/stragglers.md has the
-figures.
+``terms_of`` in ``terms.py`` (the limit), ``court.py`` (after the loss is counted) and ``rule`` in
+``blame.py`` (whether the attempt is to blame). Who asks, and what becomes of a flagged attempt, is
+``engine/monitor.py``'s matter. docs/stragglers.md has the figures.
 """

@@ -5,9 +5,7 @@ ranges.
 
     process.py             the process: listens, looks for changes again and again, ends in good order
     handler.py             HTTP to JSON (docs/feed-protocol.md) and the files themselves; decides nothing
-    store.py               ranges, changes, files as last seen: one transaction a call
-    range_table.py         the ranges of the store: which are live, what each archives, splits and merges
-    database.py            the SQLite file beneath: a lock, a connection to write, one to read
+    store.py               ranges, changes, files as last seen: one SQLite file, one transaction a call
     retention.py           which changes are dropped, and which of them are told again
     tree_publisher.py      a directory, compared with how it was last seen
     stream_publisher.py    a JSON Lines file that is appended to

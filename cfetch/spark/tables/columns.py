@@ -19,11 +19,11 @@ class Column(NamedTuple):
 
 _RUN = (
     Column("instant", "string", "of the plan"),
-    Column("wall_start", "timestamp", "start of the run; with the instant it names the run"),
-    Column("load", "string", "the load that wrote the row; `runs` names the current one"),
+    Column("wall_start", "timestamp", "start of the run"),
+    Column("load", "string", "the load that wrote the row"),
 )
 _ENTRY = (
-    Column("id", "bigint", "index of the entry in its manifest"),
+    Column("id", "bigint", "index in the manifest"),
     Column("path", "string", "of the entry"),
     Column("host", "string", "of the entry"),
     Column("size_bytes", "bigint", "by the manifest; null: unknown"),
@@ -72,7 +72,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("median_bps", "double", "baseline when it was judged"),
         Column("expected_s", "double", "limit; beyond it a straggler"),
         Column("samples", "array<struct<at_s:double,bytes:bigint>>", "progress"),
-        Column("projected_s", "double", "projected end without cancelling; null: unknown"),
+        Column("projected_s", "double", "projected end; null: unknown"),
         Column("to_byte", "bigint", "end of its range; null: of the file"),
         Column("helper", "boolean", "brought a further segment of its file"),
         Column("saved_s", "double", "saved by cancelling; below 0: cost; null: unknown"),
@@ -88,7 +88,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("planned", "bigint", "entries of the manifest"),
         Column("bytes_known", "bigint", "of entries of known size"),
         Column("sizes_unknown", "bigint", "entries of unknown size"),
-        Column("complete", "boolean", "every entry has its record; false: stopped, or under way"),
+        Column("complete", "boolean", "every entry has its record"),
         Column("done", "bigint", "entries"),
         Column("skipped", "bigint", "entries already there"),
         Column("failed", "bigint", "entries"),
@@ -112,12 +112,12 @@ TABLES: dict[str, tuple[Column, ...]] = {
 }
 
 
-DAY = Column("day", "date", "of wall_start, in UTC; name of the folder")
+DAY = Column("day", "date", "of wall_start, in UTC")
 
 VERDICTS = (
     *_RUN[:2],
     DAY,
-    Column("id", "bigint", "index of the entry in its manifest"),
+    Column("id", "bigint", "index in the manifest"),
     Column("host", "string", "of the entry"),
     Column("path", "string", "of the entry"),
     Column("attempt", "int", "counts from 1"),

@@ -13,7 +13,7 @@ import msgspec
 from cfetch.errors import LocalFault
 from cfetch.secret import printable
 from cfetch.storage.files import remove_temporaries, replace_file
-from cfetch.straggler.knowledge import NOTHING, Knowledge, is_sound, merged
+from cfetch.straggler.knowledge import NOTHING, Knowledge, is_sound, merge_knowledge
 
 __all__ = ["keep_baseline", "read_baseline"]
 
@@ -46,7 +46,7 @@ def keep_baseline(state: Path, learned: Knowledge, wall_s: float) -> None:
     before, _ = read_baseline(state)
     remove_temporaries(state / NAME)
     with suppress(LocalFault):
-        replace_file(state / NAME, msgspec.json.encode(merged(before, learned, wall_s)))
+        replace_file(state / NAME, msgspec.json.encode(merge_knowledge(before, learned, wall_s)))
 
 
 _NOT_OURS = "it is no baseline of this version of cfetch"

@@ -18,7 +18,7 @@ from cfetch.straggler.court import Court
 from cfetch.straggler.entries import Entries
 from cfetch.straggler.feedback import Budget, Feedback
 from cfetch.straggler.fresh import LEAST, Fresh, Sample
-from cfetch.straggler.knowledge import Knowledge, aged
+from cfetch.straggler.knowledge import Knowledge, age_knowledge
 from cfetch.straggler.metrics import MIN_ELAPSED_S, patience
 from cfetch.straggler.policy import Check, Flagged, Live
 from cfetch.straggler.stall import gap_s
@@ -39,7 +39,7 @@ class Adaptive:
         self, config: StragglerConfig, *, concurrency: int, knowledge: Knowledge, wall_s: float
     ) -> None:
         self.tick_s = TICK_S
-        self._fresh = Fresh(aged(knowledge, wall_s))
+        self._fresh = Fresh(age_knowledge(knowledge, wall_s))
         self._feedback = Feedback()
         self._budget = Budget(concurrency)
         self._median = RunningMedian()
@@ -65,7 +65,7 @@ class Adaptive:
 
     @property
     def required(self) -> int:
-        """Samples before one is judged by what has finished; those under way may tell enough before."""
+        """Samples before finished files judge an attempt; attempts under way may say enough earlier."""
         return min(self.known, LEAST)
 
     @property
@@ -79,7 +79,7 @@ class Adaptive:
         return len(self._counted)
 
     def judge_by(self, median_bps: float | None) -> None:
-        """What other machines have measured; it counts for hosts that nothing is known of here."""
+        """Take the speed that other machines have measured, for hosts of which nothing is known here."""
         self._fresh.judge_by(median_bps)
 
     def started(
@@ -119,7 +119,7 @@ class Adaptive:
             self._entries.pause(key)
 
     def cancelled(self, key: int, now_s: float, wasted_bytes: int) -> None:  # noqa: ARG002 - flagged then
-        """The attempt was broken off as a straggler, and another follows; so many bytes are lost by it."""
+        """The attempt was cancelled as a straggler and another follows; ``wasted_bytes`` are lost."""
         self._budget.wasted(wasted_bytes)
         self.paused(key)
 
@@ -140,7 +140,7 @@ class Adaptive:
         return self._watch.remaining_s(self._live.get(key))
 
     def fresh_s(self, host: str, size_bytes: int) -> float | None:
-        """Seconds in which a fresh attempt would bring so much from ``host``; None where nobody knows."""
+        """Seconds that a fresh attempt would need for ``size_bytes`` of ``host``; None where unknown."""
         fit = self._fresh.of(host, size_bytes)
         return None if fit is None else fit.first_byte_s + fit.duration_s(size_bytes)
 
@@ -173,7 +173,7 @@ class Adaptive:
         )
 
     def _lose(self, lost_s: float, now_s: float) -> None:
-        """Our own process stood still; of who began in that time nobody knows for how long it did."""
+        """Note that our own process stood still; attempts that began in that time are no samples."""
         self._lost_s += lost_s
         own_s = now_s - self._lost_s
         for attempt in self._live.values():
@@ -181,12 +181,15 @@ class Adaptive:
                 attempt.start_s, attempt.is_sample = own_s, False
 
     def _flag(self, keys: Iterable[int], now_s: float, attempts: Collection[Live]) -> list[Flagged]:
-        """Those of ``keys`` that may be flagged within the budget, who have most left to do first."""
+        """Flag as many of ``keys`` as the budget allows; the attempts with the longest rest first."""
         allowed = self._budget.allowed(now_s)
-        may = [key for key in keys if not (self._live[key].immune or self._live[key].flagged)]
-        left = [(self._left_s(key), key) for key in may]
+        left = [
+            (self._left_s(key), key)
+            for key in keys
+            if not (self._live[key].immune or self._live[key].flagged)
+        ]
         flagged = []
-        lost_bytes = 0  # by those of this check
+        lost_bytes = 0  # by the cancellations of this check
         seen = {live.key: live for live in attempts} if left else {}
         running = sum(live.received for live in seen.values())
         for remaining_s, key in sorted(left, reverse=True)[:allowed]:
@@ -211,14 +214,14 @@ class Adaptive:
         expected_s = terms.limit_s + size_bytes * terms.limit_s_per_byte
         fresh_s = self.fresh_s(attempt.host, size_bytes) or 0.0
         elapsed_s = now_s - attempt.began_s - live.held_s(now_s)
-        projected_s = None  # of who is silent nobody knows
+        projected_s = None  # unknown for a silent attempt
         if live.received:
             projected_s = now_s + (remaining_s if math.isfinite(remaining_s) else STALL_S + fresh_s)
         self._feedback.mitigated(attempt.key, attempt.host, projected_s, elapsed_s)
         return Flagged(attempt.key, elapsed_s, expected_s, projected_s)
 
     def _learn(self, attempt: JudgedAttempt, size_bytes: int, now_s: float, first_s: float | None) -> None:
-        """A sample; and a witness, if it was normal."""
+        """Take the file as a sample, and as a witness if it was normal."""
         end_s = now_s - self._lost_s
         duration_s = max(end_s - attempt.start_s, MIN_ELAPSED_S)
         self._median.add(size_bytes / duration_s)

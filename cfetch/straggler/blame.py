@@ -1,8 +1,9 @@
-"""Me or the network: whether those that are far too slow are stragglers, or all are slow for one reason.
+"""The connection or the network: whether slow attempts are stragglers, or all are slow for one reason.
 
-A connection is to blame only if others of the same host do well at the same time: attempts under way that run
-at their normal pace, and files that began since it has been slow and have ended normally. Where the others
-are slow too, each is compared with them instead of with better times.
+A connection is to blame only if other attempts of the same host do well at the same time. Two kinds of
+witness say so: attempts under way that run at their normal pace, and files that began after this attempt
+became slow and have ended normally. Where the others are slow too, an attempt is compared with them, not with
+the past.
 """
 
 import math
@@ -12,20 +13,20 @@ from typing import NamedTuple
 
 __all__ = ["Crowd", "Ruling", "Suspect", "Trials", "rule"]
 
-LEAST_CROWD = 4  # attempts that tell how fast the network is: the median of three is one attempt's word
-NORMAL = 2 / 3  # of the usual pace, and a witness runs well; so the multiplier of the formula, turned round
-CLEAR = 3  # witnesses for each suspect: at most a quarter is slow, which is no matter of the network
-TRY_S = 6.0  # three times HOLD_S: where all are slow and stay so, only a fresh attempt can tell why
-MOST_TRY_S = 60.0  # from one try to the next, where none has helped
-HOLD_S = 2.0  # twice the short window: a change of the network has reached all by then
+LEAST_CROWD = 4  # attempts that can tell the speed of the network: the median of three is one attempt's word
+NORMAL = 2 / 3  # of the usual pace makes a witness: one divided by the default multiplier of 1.5
+CLEAR = 3  # witnesses for each suspect: at most a quarter of the attempts is slow, so the network is not
+TRY_S = 6.0  # three times HOLD_S: where all stay slow, only a fresh attempt can tell why
+MOST_TRY_S = 60.0  # between two trials, where none has helped
+HOLD_S = 2.0  # twice the short window: by then a change of the network has reached all attempts
 
 
 class Suspect(NamedTuple):
-    """An attempt that is far too slow, since ``since_s`` at the latest, as was first seen at ``seen_s``.
+    """An attempt that is far too slow since ``since_s`` or earlier; a check first saw that at ``seen_s``.
 
-    ``excuse``: it is none where the network has less than this share of its usual pace. ``confirm_s``: for so
-    long it has to be seen before it is broken off. ``is_free``: breaking it off
-    is allowed, and loses no byte.
+    ``excuse``: the attempt is excused while the network has less than this share of its usual pace.
+    ``confirm_s``: seconds for which it must stay too slow before it is cancelled. ``is_free``: its
+    cancellation is allowed and loses no byte.
     """
 
     key: int
@@ -37,36 +38,39 @@ class Suspect(NamedTuple):
 
 
 class Crowd(NamedTuple):
-    """One host's attempts under way: each one's pace (1 is normal) by several windows, the suspects' too.
+    """The attempts of one host. ``paces``: of each attempt under way, by several windows; 1 is normal.
 
-    ``began_s``: when each of the files began that ended normally of late.
+    ``began_s``: the start of each file that has recently ended normally.
     """
 
     paces: Sequence[Sequence[float]]
     began_s: Sequence[float]
 
     def network(self, others: int) -> float:
-        """The share of its usual pace that the network has now, at most 1; ``others`` ended normally.
+        """The share of its usual pace that the network has now, at most 1; ``others`` files ended normally.
 
-        The median, as up to half may be stragglers; the slowest of all windows, as a change is seen first
-        in the shortest, and an attempt that began after it must not be measured by the time before.
+        It is the median over the attempts, since up to half of them may be stragglers, in the slowest window:
+        a change shows first in the shortest window, and an attempt that began after the change must not be
+        measured by the time before it.
         """
         count = len(self.paces)
         if count < LEAST_CROWD or others >= count:
             return 1.0
-        at = (count + others) // 2
-        paces: list[float] = [sorted(of_all)[at] for of_all in zip(*self.paces, strict=True)]
+        middle = (count + others) // 2
+        paces: list[float] = [sorted(window)[middle] for window in zip(*self.paces, strict=True)]
         return min(1.0, *paces)
 
     def witnesses(self, pace: float) -> int:
-        """Attempts under way that run well, by all windows."""
-        return sum(min(of_one) >= NORMAL * pace for of_one in self.paces)
+        """Attempts under way that run well by every window."""
+        return sum(min(windows) >= NORMAL * pace for windows in self.paces)
 
 
 class Ruling(NamedTuple):
-    """Keys of those who may be broken off now, and of one that may be as a test; how many are excused.
+    """The verdict on one host's suspects.
 
-    ``probe``: one of the excused that may be tried where there is nobody to test.
+    ``guilty``: keys of the attempts to cancel now. ``test``: a key that may be cancelled as a test, since its
+    guilt is in doubt. ``excused``: number of suspects left alone. ``probe``: an excused attempt that may be
+    tried where there is none to test.
     """
 
     guilty: list[int]
@@ -76,11 +80,11 @@ class Ruling(NamedTuple):
 
 
 def rule(suspects: Iterable[Suspect], crowd: Crowd, now_s: float) -> Ruling:
-    """Who of one host's suspects is to blame.
+    """Decide which of one host's suspects are to blame.
 
-    Few among many are so at once. Half of all are, once they have been slow for ``HOLD_S`` while as many
-    others do well. If there are fewer others, one may be tried; so may one of those who excuse one another
-    for ``TRY_S``, the slowest, if that loses no byte.
+    A few suspects among many witnesses are guilty at once. Up to half of all attempts are guilty after they
+    have been slow for ``HOLD_S`` while as many others do well. With fewer witnesses one suspect may be tried.
+    Where all are slow together for ``TRY_S``, the slowest may be tried, if that loses no byte.
     """
     began_s = sorted(crowd.began_s)
     accused: list[tuple[Suspect, int]] = []
@@ -116,7 +120,7 @@ def rule(suspects: Iterable[Suspect], crowd: Crowd, now_s: float) -> Ruling:
 
 
 class Trials:
-    """When one may be tried: after some time, or once the one before, ``key``, runs well."""
+    """Paces the trials: the next one comes after some time, or once the last one, ``key``, runs well."""
 
     def __init__(self) -> None:
         self.key: int | None = None
@@ -126,10 +130,10 @@ class Trials:
         self._most_s = MOST_TRY_S
 
     def of(self, ruling: Ruling, now_s: float, runs_well: bool) -> list[int]:
-        """The key to be tried, if any; ``runs_well``: what followed on the last one does.
+        """The key to try now, if any; ``runs_well``: the attempt that followed on the last trial does.
 
-        While none helps it is the network: probes become half as frequent each time, to one a minute;
-        once one has helped, to one in ``TRY_S``.
+        While no trial helps, the network is slow: each probe waits twice as long as the one before, up to a
+        minute. Once one has helped, at most ``TRY_S``.
         """
         self._did_well |= runs_well
         key, wait_s = (ruling.probe, self._probe_s) if ruling.test is None else (ruling.test, HOLD_S)

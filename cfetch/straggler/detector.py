@@ -1,9 +1,8 @@
-"""Says which attempts take far longer than normal; the engine tells it what starts and ends, and asks.
+"""The formula of CloudFetch: which attempts take far longer than the median says.
 
 An attempt is a straggler when ``elapsed > multiplier * size / median + padding``, once ``quantile`` of the
-known entries have finished. Known entries are those in flight, between two attempts, or finished; queued ones
-are not yet, failed ones no more. One event loop owns a detector: no method waits, so none can be interrupted
-by another; it is not for threads.
+known entries have finished. An entry is known while it is in flight, between two attempts, or finished; not
+while it is queued, and not after it has failed. One event loop owns a detector; it is not for threads.
 """
 
 from collections.abc import Collection, Mapping
@@ -32,7 +31,7 @@ def limit_s(config: StragglerConfig, size_bytes: int, median_bps: float, mitigat
 
 
 class Detector:
-    """See ``Policy``; ids are indices of the manifest, and other streams of an entry are not looked at.
+    """See ``Policy``; ids are indices of the manifest, and further segments of an entry are not looked at.
 
     A finished entry costs one sample of the median and one byte per id up to the largest.
     With ``enabled`` false it still knows the baseline, but flags nobody.
@@ -70,9 +69,9 @@ class Detector:
         return self._median.value if self._merged_bps is None else self._merged_bps
 
     def judge_by(self, median_bps: float | None) -> None:
-        """From now on this is normal speed, in force at once: many more entries than these tell it.
+        """Take this as normal speed from now on, in force at once: it stands for many more entries.
 
-        None: judge by these again.
+        None: judge by this run's own entries again.
         """
         self._merged_bps = median_bps
 
@@ -96,14 +95,14 @@ class Detector:
         immune: bool,
         mitigations: int,
     ) -> None:
-        """A new attempt began to fetch ``size_bytes``; whatever its entry was before, it is in flight now."""
+        """A new attempt begins to fetch ``size_bytes``; its entry is in flight from now on."""
         if entry_id < 0:
             return
         self.failed(entry_id)  # leaves the entry in no other state, so that it is counted once
         self._active[entry_id] = AttemptMetrics(entry_id, size_bytes, now_s, immune, mitigations)
 
     def sized(self, entry_id: int, size_bytes: int) -> None:
-        """The reply told how much the attempt in flight has to fetch, where the manifest did not."""
+        """The reply has stated the size of the attempt in flight, where the manifest did not."""
         attempt = self._active.get(entry_id)
         if attempt is not None:
             self._active[entry_id] = msgspec.structs.replace(attempt, size_bytes=size_bytes)
@@ -171,13 +170,13 @@ class Detector:
         )
 
     def remaining_s(self, entry_id: int) -> None:
-        """Not known: the formula looks at no progress."""
+        """Unknown: the formula looks at no progress."""
 
     def fresh_s(self, host: str, size_bytes: int) -> None:
-        """Not known either."""
+        """Unknown: the formula knows no hosts."""
 
     def learned(self, wall_s: float) -> Knowledge:  # noqa: ARG002
-        """Nothing that outlives the run."""
+        """The formula learns nothing that outlives the run."""
         return NOTHING
 
     def _baseline_bps(self) -> float | None:
@@ -189,18 +188,18 @@ class Detector:
         median_bps = self._baseline_bps()
         if median_bps is None:
             return ()
-        found = []
+        stragglers = []
         for attempt in self._active.values():
             if attempt.immune or attempt.straggler:
                 continue
             expected_s = _limit_of(attempt, self._config, median_bps)
             elapsed_s = now_s - attempt.start_s - held_s.get(attempt.id, 0.0)
             if expected_s is not None and elapsed_s > expected_s:
-                found.append(Flagged(attempt.id, elapsed_s, expected_s))
-        for flagged in found:
+                stragglers.append(Flagged(attempt.id, elapsed_s, expected_s))
+        for flagged in stragglers:
             self._active[flagged.id] = self._active[flagged.id].flag()
             self._counted.add(flagged.id)
-        return tuple(found)
+        return tuple(stragglers)
 
 
 def _limit_of(attempt: AttemptMetrics, config: StragglerConfig, median_bps: float) -> float | None:

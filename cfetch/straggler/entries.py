@@ -6,7 +6,7 @@ __all__ = ["Entries"]
 class Entries:
     """Ids are indices of the manifest: one byte per id up to the largest that has finished.
 
-    ``finished``: how many have; ``paused``: how many wait for another attempt.
+    ``finished``: the number of entries that have finished.
     """
 
     def __init__(self) -> None:
@@ -16,26 +16,26 @@ class Entries:
 
     @property
     def paused(self) -> int:
-        """See the class."""
+        """Entries that wait for another attempt."""
         return len(self._paused)
 
     def has_finished(self, entry_id: int) -> bool:
-        """Whether it has; never so of a key that is no entry's."""
+        """Whether the entry has finished; False for a key of a further segment."""
         return 0 <= entry_id < len(self._done) and self._done[entry_id] == 1
 
     def finish(self, entry_id: int) -> None:
-        """It is done."""
+        """The entry is done."""
         if entry_id >= len(self._done):
             self._done.extend(bytes(entry_id + 1 - len(self._done)))
         self.finished += not self._done[entry_id]
         self._done[entry_id] = 1
 
     def pause(self, entry_id: int) -> None:
-        """Another attempt at it will follow."""
+        """The attempt is over and another will follow."""
         self._paused.add(entry_id)
 
     def forget(self, entry_id: int) -> None:
-        """It is neither any more: in flight again, or given up."""
+        """The entry is in flight again, or given up: neither finished nor paused."""
         self._paused.discard(entry_id)
         if self.has_finished(entry_id):
             self._done[entry_id] = 0

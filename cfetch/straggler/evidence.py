@@ -1,7 +1,8 @@
-"""How attempts under way get on: bytes over time, for all of them at once, and who is far too slow.
+"""Bytes over time of all watched attempts at once, and which of them are far too slow.
 
-One column a slot, one row a check, in a ring. Cost matters here and nowhere else: a thousand attempts are
-looked at ten times a second.
+The bytes stand in a ring of numpy rows: one column for each watched attempt (its slot), one row for each
+check. A rate over a window is then one subtraction of rows. Cost matters here more than anywhere else in this
+room: a thousand attempts are looked at ten times a second.
 """
 
 import math
@@ -19,16 +20,16 @@ __all__ = ["LONG_S", "SHORT_S", "Evidence", "Floats"]
 
 Floats = npt.NDArray[np.float64]
 
-SHORT_S = 1.0  # who has recovered is cleared within it; a TCP connection's bursts are shorter
-LONG_S = 3.0  # who pauses for less is not accused: two lost retransmissions of TCP take as long
-INSTANT_S = 0.3  # three checks: a change of the network is seen in all at once before it is held against one
+SHORT_S = 1.0  # an attempt that recovers is cleared within it; the bursts of a TCP connection are shorter
+LONG_S = 3.0  # a shorter pause is no offence: two lost retransmissions of TCP take as long
+INSTANT_S = 0.3  # three checks: a change of the network shows in all attempts before it is held against one
 GRAIN_S = 1e-6  # times are sums of tenths
 DEPTH = 32  # rows: 3 s of ten checks a second, and two more
 FIRST_SLOTS = 16
 
 
 class Evidence:
-    """The attempts that are looked at. Times are seconds in which our own process did not stand still."""
+    """The watched attempts. Times leave out the seconds for which this process stood still."""
 
     def __init__(self) -> None:
         self._times: list[float] = []
@@ -42,7 +43,7 @@ class Evidence:
         self._facts: Floats = np.zeros((10, 0))
 
     def watch(self, start_s: float) -> int:
-        """A slot for an attempt that started then; ``judge`` follows."""
+        """A slot for an attempt that started at ``start_s``; a call of ``judge`` follows."""
         if not self._free:
             self._grow()
         slot = self._free.pop()
@@ -52,16 +53,16 @@ class Evidence:
         return slot
 
     def judge(self, slot: int, size_bytes: float, terms: Terms | None) -> None:
-        """From now on the attempt has so much to fetch (nan: unknown), and is judged by ``terms``."""
+        """Set what the attempt has to fetch (nan: unknown) and the terms that it is judged by."""
         self._facts[0, slot] = size_bytes
         self._facts[2:7, slot] = terms or NO_TERMS
 
     def terms(self, slot: int) -> Terms:
-        """What the attempt is judged by."""
+        """The terms that the attempt is judged by."""
         return Terms(*self._facts[2:7, slot].tolist())
 
     def flows(self, slot: int, first_byte_s: float) -> None:
-        """The first byte came: rates are those since then."""
+        """The first byte came at ``first_byte_s``: rates count from then."""
         self._facts[9, slot] = first_byte_s
 
     def drop(self, slot: int) -> None:
@@ -72,7 +73,7 @@ class Evidence:
     def observe(
         self, now_s: float, slots: Sequence[int], received: Sequence[int], held_s: Sequence[float]
     ) -> None:
-        """So many bytes have come for the attempts in ``slots``, and for so long our own side held them."""
+        """Write down the bytes that have come for ``slots``, and the seconds that our own side held them."""
         self._present = None
         self._row = (self._row + 1) % DEPTH
         self._times.append(now_s)
@@ -88,11 +89,11 @@ class Evidence:
 
     @property
     def now_s(self) -> float:
-        """When it was last observed."""
+        """The time of the last observation."""
         return self._times[-1]
 
     def rate_bps(self, window_s: float) -> Floats:
-        """By slot: bytes a second over the window, or since the start; time that we held it aside."""
+        """By slot: bytes a second over the window, or since the start; held time does not count."""
         now_s, facts = self._times[-1], self._facts
         row, then_s = self._back(window_s)
         span: Any = now_s - np.maximum(facts[9], then_s)
@@ -104,7 +105,7 @@ class Evidence:
     def present_bps(self) -> Floats:
         """By slot: the largest of the rates over all windows: slow to accuse, quick to clear.
 
-        The shortest is for TCP's slow start, in which the rate doubles with each round trip.
+        The shortest window is there for TCP's slow start, in which the rate doubles with each round trip.
         """
         if self._present is None:
             rate = np.maximum(self.rate_bps(SHORT_S), self.rate_bps(LONG_S))
@@ -112,12 +113,12 @@ class Evidence:
         return self._present
 
     def suspects(self) -> list[int]:
-        """The slots of those who are far too slow."""
+        """The slots of the attempts that are far too slow by every window."""
         size, start, limit_s, s_per_byte, guard_s, silent_s, _, received, held_s, first = self._facts
         now_s, rest = self._times[-1], size - received
         allowed_s = limit_s + s_per_byte * rest
         slow = rest > self.rate_bps(SHORT_S) * allowed_s
-        if not slow.any():  # as mostly; the other windows can only excuse
+        if not slow.any():  # the usual case; the other windows can only excuse
             return []
         slow = rest > self.present_bps() * allowed_s
         slow &= now_s - start - held_s > np.where(received > 0, guard_s, silent_s)
@@ -129,13 +130,13 @@ class Evidence:
         return float(self._times[-1] - self._facts[1, slot] - self._facts[8, slot])
 
     def remaining_s(self, slot: int) -> float:
-        """Seconds that the rest needs at the present rate; infinity if it stands still."""
+        """Seconds that the rest needs at the present rate; infinity if the attempt stands still."""
         rest = float(self._facts[0, slot] - self._facts[7, slot])
         rate_bps = float(self.present_bps()[slot])
         return rest / rate_bps if rate_bps > 0 else math.inf
 
     def paces(self) -> list[tuple[float, ...] | None]:
-        """By slot: how fast it is now, 1 being normal, by three windows; None where that is not known yet."""
+        """By slot: the present pace by three windows, 1 being normal; None where that is not known yet."""
         facts = self._facts
         old = self._times[-1] - facts[1] - facts[8] > facts[4]  # false for those without terms
         windows = [(self.rate_bps(window_s) * facts[6]).tolist() for window_s in (INSTANT_S, SHORT_S, LONG_S)]
@@ -143,9 +144,9 @@ class Evidence:
         return [pace if is_old else None for pace, is_old in zip(paces, old.tolist(), strict=True)]
 
     def _back(self, window_s: float) -> tuple[int, float]:
-        """The row that is so old, and its time; the oldest there is if none is."""
-        at = max(bisect_right(self._times, self._times[-1] - window_s + GRAIN_S) - 1, 0)
-        return (self._row - (len(self._times) - 1 - at)) % DEPTH, self._times[at]
+        """The row of ``window_s`` ago, or the oldest row, and its time."""
+        age = max(bisect_right(self._times, self._times[-1] - window_s + GRAIN_S) - 1, 0)
+        return (self._row - (len(self._times) - 1 - age)) % DEPTH, self._times[age]
 
     def _grow(self) -> None:
         old = self._facts.shape[1]

@@ -1,7 +1,7 @@
-"""When too many entries were stragglers, the source is slow as a whole: start new entries one at a time.
+"""The formula's fallback: after too many stragglers the source as a whole is slow; entries start one by one.
 
-Only new starts are gated: what runs goes on, and so does detection. A run that fell back stays sequential to
-its end; the next run starts parallel again.
+Only new starts wait: attempts under way go on, and so does detection. A run that fell back stays sequential
+to its end; the next run starts parallel again.
 """
 
 from enum import Enum
@@ -43,7 +43,7 @@ class Fallback:
         self.observe(0)
 
     def observe(self, stragglers: int) -> bool:
-        """Take the run's number of stragglers into account; true when this ended parallel downloads."""
+        """Note the run's number of stragglers; true if this one ended parallel downloads."""
         reached = self._threshold is not None and stragglers >= self._threshold
         before, self.mode = self.mode, TRANSITIONS[self.mode, Count.REACHED if reached else Count.BELOW]
         return before is not self.mode

@@ -1,7 +1,8 @@
-"""What mitigation may cost, and what it has brought: limits that tighten or relax by their own record.
+"""What mitigation may cost, and whether it helps: limits that tighten or relax by their own record.
 
-As in the retry timer of the AWS CRT: the bar rises when mitigations turn out badly and comes back slowly
-(additive decrease, multiplicative increase).
+Each cancellation foretells when its attempt would have ended. The entry's real end is the verdict. The bar
+rises by a factor for each cancellation that made the file later, and comes down by a small step for each that
+made it earlier, as the retry timer of the AWS CRT does (multiplicative increase, additive decrease).
 """
 
 from collections import deque
@@ -10,22 +11,22 @@ from typing import NamedTuple
 __all__ = ["Budget", "Feedback"]
 
 WORSE = 1.5  # the bar's factor for each mitigation that took longer than leaving it alone
-BETTER = 0.05  # what a good one takes off: one bad in ten keeps the bar where it is
+BETTER = 0.05  # taken off for a good one: with one bad in ten the bar stays where it is
 LOWEST = 0.8  # a little below the start: 1.2 instead of 1.5 times the normal duration
-HIGHEST = 4.0  # a tenth of the usual rate is found still; 16, after seven bad ones, was for good
-WEARS_OFF = 0.8  # of the patience with silence, for each good verdict: three good ones undo half of it
-MOST_HOSTS = 4096  # that are remembered for their cold objects
-SURE_S = 8.0  # a second silence tells no more before its end: connections may stall twice
-LONGER = 1.5  # than the wait that was seen, so that the next object that is as cold is waited for
+HIGHEST = 4.0  # an attempt at a tenth of the usual rate is still found; a bar of 16 never came down again
+WEARS_OFF = 0.8  # factor of the patience with silence for each good verdict: three undo half of it
+MOST_HOSTS = 4096  # hosts whose cold objects are remembered
+SURE_S = 8.0  # a second silence proves no more than this before its end: connections may stall twice
+LONGER = 1.5  # times the wait that was seen, so that the next object that is as cold is waited for
 
-FREE_BYTES = 64 << 20  # may be lost whatever is done: a run's first files have nothing to be measured by
+FREE_BYTES = 64 << 20  # may be lost in any case: a run's first files have nothing to be measured by
 WASTED_SHARE = 0.05  # of all bytes; the extra load that Dean and Barroso (The Tail at Scale) allow
-WINDOW_S = 30.0  # mitigations and completions are counted over as long
+WINDOW_S = 30.0  # mitigations and completions are counted over this time
 MITIGATED_SHARE = 0.5  # of completions; above it the network, not single connections, is ill
 
 
 class _Foretold(NamedTuple):
-    """Of a mitigated entry. ``projected_s`` None: the attempt was silent, and had waited for ``waited_s``."""
+    """When a cancelled attempt would have ended. ``projected_s`` None: it was silent for ``waited_s``."""
 
     host: str
     projected_s: float | None
@@ -35,9 +36,9 @@ class _Foretold(NamedTuple):
 class Feedback:
     """Compares each mitigated entry's end with what was foretold of it. ``leniency`` multiplies the bar.
 
-    Of one that was silent nobody knows when it would have ended. It was broken off in vain if the file's last
-    attempt waited at least as long for its first byte: then the file is late, not the connection. The bar for
-    silence is the host's own, as such objects are.
+    Nobody knows when a silent attempt would have ended. Its cancellation was in vain if the file's last
+    attempt waited at least as long for its first byte: then the object is cold, not the connection slow. Cold
+    objects are a matter of their host, so each host has its own patience with silence.
     """
 
     def __init__(self) -> None:
@@ -46,21 +47,21 @@ class Feedback:
         self._patience_s: dict[str, float] = {}
 
     def patience_s(self, host: str) -> float:
-        """The seconds of silence that nobody of ``host`` is broken off for."""
+        """Seconds of silence for which no attempt at ``host`` is cancelled."""
         return self._patience_s.get(host, 0.0)
 
     def mitigated(self, key: int, host: str, projected_s: float | None, waited_s: float) -> None:
-        """It would have ended at ``projected_s``, None: was silent; of several times the first counts."""
+        """Note when a cancelled attempt would have ended (None: it was silent); an entry's first counts."""
         self._foretold.setdefault(key, _Foretold(host, projected_s, waited_s))
 
     def silent(self, key: int, waited_s: float) -> None:
-        """No first byte yet: if the entry was mitigated for less, that is a verdict already."""
+        """Note an attempt without a first byte: a verdict, if its entry was mitigated for less silence."""
         foretold = self._foretold.get(key)
         if foretold is not None and foretold.projected_s is None and waited_s >= foretold.waited_s:
             self._wait(foretold.host, min(waited_s, SURE_S))
 
     def finished(self, key: int, now_s: float, first_s: float | None) -> None:
-        """An entry is there, its first byte after ``first_s``; if it was mitigated, this is the verdict."""
+        """An entry has come, its first byte after ``first_s``; if it was mitigated, this is the verdict."""
         foretold = self._foretold.pop(key, None)
         if foretold is None:
             return
@@ -89,7 +90,7 @@ class Feedback:
 
 
 class Budget:
-    """How many more attempts may be broken off now, and how many more bytes may be lost by it."""
+    """How many more attempts may be cancelled now, and how many more bytes may be lost by that."""
 
     def __init__(self, concurrency: int) -> None:
         self._concurrency = concurrency
@@ -104,19 +105,19 @@ class Budget:
         self._bytes += size_bytes
 
     def mitigated(self, now_s: float) -> None:
-        """An attempt is broken off."""
+        """An attempt is cancelled."""
         self._mitigated.append(now_s)
 
     def wasted(self, wasted_bytes: int) -> None:
-        """So many bytes were lost by breaking it off."""
+        """A cancellation lost these bytes."""
         self._wasted += wasted_bytes
 
     def allows_bytes(self, wasted_bytes: int, running_bytes: int) -> bool:
-        """Whether so many more may be lost; ``running_bytes`` have come for those under way."""
+        """Whether these bytes may be lost too; ``running_bytes`` have come for the attempts under way."""
         return self._wasted + wasted_bytes <= max(FREE_BYTES, WASTED_SHARE * (self._bytes + running_bytes))
 
     def allowed(self, now_s: float) -> int:
-        """How many may be broken off at this check: a quarter of all at most, at least two."""
+        """How many attempts may be cancelled at this check: at most a quarter of all, at least two."""
         for times in (self._ended, self._mitigated):
             while times and times[0] < now_s - WINDOW_S:
                 times.popleft()

@@ -1,8 +1,9 @@
 """What a fresh attempt would need: ``latency + size / bandwidth``, learned by host from recent files.
 
-The line is Theil and Sen's (the median of the slopes between points, weighted by their distance), drawn
-through the medians of size classes: neither one absurd file nor a crowd of small ones bends it. Where all
-sizes are alike there is no slope to see, and the measured first byte tells latency from transfer.
+The line is that of Theil and Sen: the median of the slopes between points, weighted by their distance. Its
+points are the medians of size classes, so that neither one absurd file nor a crowd of small ones bends it.
+Where all sizes are alike there is no slope to see, and the measured first byte separates latency from
+transfer.
 """
 
 import math
@@ -17,21 +18,21 @@ from cfetch.straggler.metrics import MIN_ELAPSED_S
 __all__ = ["LEAST", "MOST_HOSTS", "Fit", "Fresh", "Sample", "fit_of", "fit_of_running", "middle"]
 
 LEAST = 5  # samples before a host is judged by its own: the median of five bears two absurd ones
-LEAST_OF_FEW = 2  # where there is nothing better; the spread is taken to be wide then
-LEAST_RUNNING = 3  # attempts under way that tell it before any has ended; one of three may be the straggler
+LEAST_OF_FEW = 2  # samples where there is nothing better; the spread is taken to be wide then
+LEAST_RUNNING = 3  # attempts under way that stand for samples before any has ended; one may be the straggler
 LEAST_LEARNED = 3  # files that are worth remembering for the next run
 RECENT = 32  # samples of one size class that count: with 16 connections, two rounds of them
 HALF_LIFE_S = 60.0  # a class counts half for each minute by which the others' samples are newer
-SAME = 0.1  # a tenth more or less changes no decision
-REFIT_S = 0.5  # a fit of 300 samples takes a millisecond
-OLD = 0.05  # of the weight of the others: such a class is left out; five minutes
+SAME = 0.1  # a difference of a tenth changes no decision
+REFIT_S = 0.5  # between two fits: one of 300 samples takes a millisecond
+OLD = 0.05  # of the weight of the others: a class with less is left out, after five minutes
 MOST_HOSTS = 4096  # the host that was met first is forgotten first
-MOST_SAMPLES = 1 << 17  # of all hosts, as many as of 4,096 with one size class; some 60 MB with all else
-REACH = 4  # sizes this far apart show a slope, which is trusted as far beyond the largest
-TRANSFER = 0.5  # of the largest files' time is transfer at least: a small body may come with its first byte
+MOST_SAMPLES = 1 << 17  # of all hosts: 4,096 hosts with one size class each; some 60 MB
+REACH = 4  # a factor between sizes that shows a slope; the slope is trusted as far beyond the largest size
+TRANSFER = 0.5  # share of the largest files' time that is transfer: a small body may come with its first byte
 FEW = 0.5  # uncertainty of the spread: one sample alone leaves a factor of 1.6 open, 25 of them 1.1
 TAIL = 2.5  # sigmas above the median within which 99 % of first bytes come
-LATE = 0.95  # of first bytes, measured: a crowd of cold objects lies far beyond what a sigma tells
+LATE = 0.95  # quantile of measured first bytes: many cold objects lie far beyond what a sigma says
 SIGMA_OF_MAD = 1.4826  # of a normal distribution
 
 
@@ -47,8 +48,9 @@ class Sample(NamedTuple):
 class Fit(NamedTuple):
     """What an attempt normally takes. ``spread``: sigma of the natural logarithm of measured over predicted.
 
-    ``first_byte_s`` is the median and ``late_s`` what most stay below. Up to ``reach_bytes`` the line holds;
-    a larger file is taken to need in proportion, which is too long rather than too short.
+    ``first_byte_s`` is the median time to the first byte, and most attempts stay below ``late_s``. Up to
+    ``reach_bytes`` the line holds; for a larger file the time grows in proportion, which errs on the long
+    side.
     """
 
     latency_s: float
@@ -59,7 +61,7 @@ class Fit(NamedTuple):
     reach_bytes: float
 
     def duration_s(self, size_bytes: float) -> float:
-        """Seconds from the request to the last byte of so many."""
+        """Seconds from the request to the last byte of a file of that size."""
         if size_bytes > self.reach_bytes:
             return self.latency_s + size_bytes * self.pace_s(size_bytes)
         return self.latency_s + size_bytes * self.s_per_byte
@@ -72,7 +74,7 @@ class Fit(NamedTuple):
 
 
 class _Samples:
-    """The latest samples of one host, by size within a factor of four."""
+    """The latest samples of one host, in classes of sizes within a factor of four."""
 
     def __init__(self) -> None:
         self.classes: dict[int, deque[Sample]] = {}
@@ -83,7 +85,7 @@ class _Samples:
         self._fit: Fit | None = None
 
     def add(self, sample: Sample) -> int:
-        """By how many it keeps more than before: 0 where the oldest of its class went."""
+        """Keep a sample; by how many the number of kept ones grew: 0 where the oldest of its class went."""
         kind = sample.size_bytes.bit_length() // 2
         if kind not in self.classes:
             self.classes[kind] = deque(maxlen=RECENT)
@@ -105,7 +107,7 @@ class _Samples:
 
 
 class Fresh:
-    """Samples in, fits out: by host, from the run's own samples, else earlier runs', else those under way."""
+    """Samples in, fits out: by a host's own samples, else earlier runs, else the attempts under way."""
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
@@ -132,15 +134,15 @@ class Fresh:
         self._kept -= sum(map(len, samples.classes.values()))
 
     def running(self, fits: dict[str, Fit]) -> None:
-        """What the attempts under way tell, by host, in place of what they told before."""
+        """Replace the fits made of the attempts under way, by host."""
         self._running = {host: _steady(self._running.get(host, fit), fit) for host, fit in fits.items()}
 
     def judge_by(self, median_bps: float | None) -> None:
-        """What many machines have measured together, for hosts that nothing else is known of."""
+        """Take the speed that many machines have measured, for hosts of which nothing else is known."""
         self._merged = None if not median_bps else Fit(0.0, 1 / median_bps, FEW, 0.0, math.inf, math.inf)
 
     def of(self, host: str, size_bytes: float = 0.0) -> Fit | None:
-        """What holds for a file of ``size_bytes`` of ``host``; None while nothing is known."""
+        """The fit for a file of ``size_bytes`` of ``host``; None while nothing is known."""
         samples = self._hosts.get(host)
         own = samples.fit if samples is not None and samples.seen >= LEAST else None
         running = self._running.get(host)
@@ -158,7 +160,7 @@ class Fresh:
         return self._all.fit if self._all.seen >= LEAST_OF_FEW else None
 
     def is_known(self, host: str) -> bool:
-        """Whether the fit of ``host`` is its own, not other hosts'."""
+        """Whether the fit of ``host`` is its own and not that of other hosts."""
         samples = self._hosts.get(host)
         own = samples is not None and samples.seen >= LEAST
         return own or host in self._running or host in self._knowledge.hosts
@@ -206,7 +208,7 @@ def fit_of(classes: Iterable[Sequence[Sample]]) -> Fit | None:
 
 
 def fit_of_running(rates_bps: Sequence[float], firsts_s: Sequence[float]) -> Fit | None:
-    """What attempts under way tell: bytes a second since each one's first byte, and when that came.
+    """A fit from attempts under way: their bytes a second since the first byte, and when that came.
 
     None where they are too few, or most stand still.
     """
@@ -222,12 +224,12 @@ def fit_of_running(rates_bps: Sequence[float], firsts_s: Sequence[float]) -> Fit
 
 
 def middle(numbers: Sequence[float]) -> float:
-    """The median, of an even count the upper of the two in the middle."""
+    """The median; the upper of the two middle numbers where the count is even."""
     return sorted(numbers)[len(numbers) // 2]
 
 
 def _steady(old: Fit, new: Fit) -> Fit:
-    """The old one while it is about right, so that nobody has to be judged anew."""
+    """The old fit while it is about right, so that no attempt has to be judged anew."""
     return old if abs(old.s_per_byte - new.s_per_byte) < SAME * old.s_per_byte else new
 
 
@@ -237,7 +239,7 @@ def _fit_known(known: HostKnowledge) -> Fit:
 
 
 def _slope(points: Sequence[tuple[float, float, float]]) -> float:
-    """Seconds a byte, from medians of unlike sizes."""
+    """Seconds a byte, from the medians of different sizes."""
     pairs = combinations(points, 2)
     return _weighted(
         [((d2 - d1) / (s2 - s1), (s2 - s1) * min(w1, w2)) for (s1, d1, w1), (s2, d2, w2) in pairs]
@@ -260,9 +262,13 @@ def _weighted(pairs: Sequence[tuple[float, float]]) -> float:
 
 
 def _late_s(firsts_s: Sequence[float]) -> float:
-    """What the scatter about the median tells, or the measured tail where that is later."""
-    told_s = middle(firsts_s) * math.exp(TAIL * _sigma([max(first_s, MIN_ELAPSED_S) for first_s in firsts_s]))
-    return max(told_s, sorted(firsts_s)[int(LATE * (len(firsts_s) - 1))])  # of five the second: one is absurd
+    """The later of two limits of first bytes: by the scatter about the median, and the measured tail."""
+    by_scatter_s = middle(firsts_s) * math.exp(
+        TAIL * _sigma([max(first_s, MIN_ELAPSED_S) for first_s in firsts_s])
+    )
+    return max(
+        by_scatter_s, sorted(firsts_s)[int(LATE * (len(firsts_s) - 1))]
+    )  # of five the second: one is absurd
 
 
 def _sigma(ratios: Sequence[float]) -> float:

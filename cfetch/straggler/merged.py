@@ -1,7 +1,8 @@
-"""What normal speed is over all tasks of a run on many machines, and which machines are far slower.
+"""Normal speed over all tasks of a run on many machines, and which machines are far slower.
 
-A machine is compared with the others by like files only: of one host, and of a like size, since small files
-tell the latency and large ones the bandwidth, and a host that is slow for all speaks against no machine.
+A machine is compared with the others by similar files only: of one host and of similar size. Small files show
+the latency and large ones the bandwidth, and a host that is slow for all machines speaks against none of
+them.
 """
 
 from collections import deque
@@ -19,7 +20,7 @@ LEAST = 5  # samples before a machine is judged: fewer are bad luck
 
 
 class Sample(NamedTuple):
-    """What one file was fetched with."""
+    """The speed of one file."""
 
     host: str
     size_bytes: int
@@ -74,8 +75,8 @@ class Merged:
         shares: dict[str, list[float]] = {}
         for kind, finished in self._kinds.items():
             _compare(finished, going.get(kind, {}), shares)
-        found = {machine: _middle(sorted(many)) for machine, many in shares.items() if len(many) >= LEAST}
-        return {machine: share for machine, share in found.items() if share * self._config.multiplier < 1}
+        medians = {machine: _middle(sorted(many)) for machine, many in shares.items() if len(many) >= LEAST}
+        return {machine: share for machine, share in medians.items() if share * self._config.multiplier < 1}
 
 
 def _compare(
@@ -95,7 +96,7 @@ def _compare(
 
 
 class _Without(Sequence[float]):
-    """Sorted numbers but one: no copy for each machine."""
+    """Sorted numbers without one of them; not copied for each machine."""
 
     def __init__(self, numbers: list[float], place: int) -> None:
         self._numbers = numbers
@@ -104,8 +105,8 @@ class _Without(Sequence[float]):
     def __len__(self) -> int:
         return len(self._numbers) - 1
 
-    def __getitem__(self, at: int) -> float:  # type: ignore[override]  # nobody slices it
-        return self._numbers[at + (at >= self._place)]
+    def __getitem__(self, index: int) -> float:  # type: ignore[override]  # nobody slices it
+        return self._numbers[index + (index >= self._place)]
 
 
 def _middle(ordered: Sequence[float]) -> float:

@@ -15,7 +15,7 @@ MAX_DOUBLINGS = 60  # patience beyond the age of the universe; keeps the power a
 
 
 def patience(mitigations: int) -> float:
-    """By how much the bar of an entry has risen: each earlier rescue doubles it."""
+    """The factor by which an entry's bar has risen: each earlier rescue doubles it."""
     return 2.0 ** min(mitigations, MAX_DOUBLINGS)
 
 
@@ -44,7 +44,7 @@ class AttemptMetrics(msgspec.Struct, frozen=True, gc=False):
         return self.size_bytes / max(self.end_s - self.start_s, MIN_ELAPSED_S)
 
     def finish(self, end_s: float, size_bytes: int | None) -> "AttemptMetrics":
-        """The attempt, completed with the size known by now. The first end stands: a second is ignored."""
+        """The attempt as completed, with the size that is known by now. A second end is ignored."""
         if self.end_s is not None:
             return self
         return AttemptMetrics(
@@ -56,5 +56,5 @@ class AttemptMetrics(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(self, straggler=True)
 
     def forgive(self, from_s: float, to_s: float) -> "AttemptMetrics":
-        """The attempt, started so much later as it lived between these moments."""
+        """The attempt with its start moved by the time that it lived between these moments."""
         return msgspec.structs.replace(self, start_s=self.start_s + to_s - max(self.start_s, from_s))

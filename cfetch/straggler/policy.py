@@ -1,4 +1,4 @@
-"""How a run recognises stragglers: the questions that the engine asks, and which answers there are to choose.
+"""How a run recognises stragglers: the questions that the engine asks, and the policies that answer them.
 
 ``cloudfetch`` is the formula of the CloudFetch design (``detector``); ``adaptive`` judges by live progress,
 learns what a fresh attempt would need, and asks whether the network is to blame (``adaptive``).
@@ -68,8 +68,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 class Policy(Protocol):
     """The judge of one run. Times are seconds on one monotonic clock from the run's start.
 
-    A ``key`` is an entry's id, or a negative number for another stream of an entry that has one already: such
-    a stream is judged, but it is no entry: it is never counted as known or finished.
+    A ``key`` is an entry's id, or a negative number for an attempt at a further segment of an entry that has
+    one under way. Such an attempt is judged, but it never counts as an entry that is known or has finished.
 
     ``tick_s``: how often ``check`` is to be called.
     """
@@ -97,7 +97,7 @@ class Policy(Protocol):
         """Whether new entries are to be started one at a time."""
 
     def judge_by(self, median_bps: float | None) -> None:
-        """From now on this is normal speed: many more entries than these tell it. None: judge by these."""
+        """Take this as normal speed: it stands for many more entries. None: judge by this run's own."""
 
     def started(
         self, key: int, size_bytes: int | None, now_s: float, *, host: str, immune: bool, mitigations: int
@@ -105,7 +105,7 @@ class Policy(Protocol):
         """A new attempt begins to fetch ``size_bytes`` (None: not known) from ``host``."""
 
     def sized(self, key: int, size_bytes: int) -> None:
-        """The attempt in flight has so much to fetch: the reply told, or another stream took some of it."""
+        """The attempt has ``size_bytes`` to fetch: by the reply, or as another took a segment of it."""
 
     def finished(self, key: int, size_bytes: int | None, now_s: float, *, first_byte_s: float | None) -> None:
         """The attempt completed: a sample, unless ``size_bytes`` is None."""
@@ -114,7 +114,7 @@ class Policy(Protocol):
         """The attempt is over and another will follow after back-off: the entry stays known."""
 
     def cancelled(self, key: int, now_s: float, wasted_bytes: int) -> None:
-        """The attempt was broken off as a straggler, and another follows; so many bytes are lost by it."""
+        """The attempt was cancelled as a straggler and another follows; ``wasted_bytes`` are lost."""
 
     def failed(self, key: int) -> None:
         """The entry is given up: it is no longer known."""
@@ -132,7 +132,7 @@ class Policy(Protocol):
         """
 
     def fresh_s(self, host: str, size_bytes: int) -> float | None:
-        """Seconds in which a fresh attempt would bring so much from ``host``; None where nobody knows."""
+        """Seconds that a fresh attempt would need for ``size_bytes`` of ``host``; None where unknown."""
 
     def learned(self, wall_s: float) -> Knowledge:
         """What this run has learned about its hosts, for the next one."""

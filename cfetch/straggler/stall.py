@@ -33,8 +33,8 @@ def stalled(
 ) -> tuple[int, ...]:
     """The keys of the attempts that got no byte for ``stall_timeout_s``, or no reply for ``reply_timeout_s``.
 
-    Leave out those that we hold back ourselves (a full disk buffer, a rate limit): their silence is ours.
-    Exactly the time-out is not yet too long; ``math.inf`` switches a rule off.
+    The caller leaves out attempts that our own side holds back (a full disk buffer, a rate limit): their
+    silence is ours. A silence of exactly the time-out is not yet too long; ``math.inf`` switches a rule off.
     """
     return tuple(
         attempt.key
@@ -50,8 +50,8 @@ def stalled(
 def gap_s(previous_s: float | None, now_s: float) -> float:
     """Seconds lost between two checks where they are further apart than ``MAX_GAP_S``, else 0.
 
-    A suspended machine, a stopped process or a blocked loop looks like slow servers; whoever gets a gap
-    judges nobody in that check.
+    A suspended machine, a stopped process or a blocked loop makes all servers look slow: a check that follows
+    on a gap flags no attempt.
     """
     lost_s = 0.0 if previous_s is None else now_s - previous_s
     return lost_s if lost_s > MAX_GAP_S else 0.0

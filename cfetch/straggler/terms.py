@@ -1,4 +1,4 @@
-"""What one attempt is judged by: its host's normal duration, made into limits."""
+"""The terms that one attempt is judged by: limits made of its host's normal duration."""
 
 import math
 from functools import lru_cache
@@ -8,19 +8,21 @@ from cfetch.straggler.fresh import Fit
 
 __all__ = ["GUARD_S", "NO_TERMS", "Terms", "terms_of"]
 
-GUARD_S = 0.5  # nobody is judged before: TCP repeats a lost segment after 0.2 s, and once more after 0.4 s
+GUARD_S = (
+    0.5  # no attempt is judged before: TCP repeats a lost segment after 0.2 s, and once more after 0.4 s
+)
 GUARD_LATENCIES = 4  # TCP begins with ten segments a round trip and doubles: 200 KiB in the fourth
-PADDING_S = 0.5  # less is not worth a request; also two checks and a scheduler's hiccup
+PADDING_S = 0.5  # a smaller gain is not worth a request; it covers two checks and a delay of the scheduler
 PADDING_SIGMAS = 2.0  # of the usual spread, of the normal duration: at a sigma of 0.3, 1.5 becomes 2.1
 MOST_PADDING = 1.0  # of the normal duration: at a sigma of 1 the mean is 1.65 medians, and 1.5 means are 2.5
 
 
 class Terms(NamedTuple):
-    """What an attempt is judged by.
+    """The limits of one attempt.
 
-    It is too slow if its rest of ``r`` bytes needs more than ``limit_s + r * limit_s_per_byte`` seconds, or
-    the first byte more than ``silent_s``; nobody is before ``guard_s``. ``pace_s`` is how long a byte
-    normally takes: rate times pace is 1 where all is well.
+    The attempt is too slow if its rest of ``r`` bytes needs more than ``limit_s + r * limit_s_per_byte``
+    seconds, or its first byte more than ``silent_s``; never before ``guard_s``. ``pace_s`` is the normal time
+    of a byte: rate times pace is 1 where all is well.
     """
 
     limit_s: float

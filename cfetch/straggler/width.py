@@ -1,14 +1,14 @@
 """How many attempts one host gets at a time: fewer while many are stragglers, more where that is faster.
 
-Pure.
+Each change is an experiment, and it is taken back where it does not help. Pure.
 
-Both ways are experiments that are taken back where they do not help. Fewer: where so many of a host's
-attempts are stragglers that it may be drowning, it gets half its places; that stands if the share of
-stragglers falls by it, and then it gets one more for each healthy round, until it has all of them again or
-becomes slower by that. More
-(only where a maximum above the start is given): a step up, kept if the bytes per second of the host grow by
-it; with one step down now and then, which is kept if nothing is lost by it, because a network that became
-faster by itself looks like a step up that helped. Nobody searches in troubled times.
+Fewer (``Narrowing``): where so many of a host's attempts are stragglers that the host may be overloaded, it
+gets half its places. That stands if the share of stragglers falls; then each healthy round adds one place,
+until the host has all of them again or becomes slower.
+
+More (``Search``, only where a maximum above the start is given): one step up is kept if the host's bytes a
+second grow. Now and then one step down is tried, and kept if nothing is lost, because a network that became
+faster by itself looks like a step up that helped. While the host is in trouble there is no search.
 """
 
 import math
@@ -20,14 +20,14 @@ from cfetch.straggler.metrics import MIN_ELAPSED_S
 __all__ = ["Change", "Narrowing", "Search", "Width"]
 
 ENTER = 0.3  # share of stragglers: so many connections may be slow by their nature, at any width
-SIGMAS = 3.0  # above that share, by the binomial's spread: 5 of 5, 8 of 10, 13 of 20; less is chance
-LEAST_STRAGGLERS = 5  # three in a row are no share
+SIGMAS = 3.0  # of the binomial distribution above that share: 5 of 5, 8 of 10, 13 of 20; less is chance
+LEAST_STRAGGLERS = 5  # fewer say nothing about a share
 LEAVE = 0.2  # well below ``ENTER``, else the width would swing
-HELPED = 0.5  # of the share before, or half of the places were given up for nothing
-LEAST_WINDOW = 20  # ends; fewer tell no share
+HELPED = 0.5  # the share must fall to half, or half of the places were given up for nothing
+LEAST_WINDOW = 20  # ended attempts; fewer say nothing about a share
 SLOWER = 0.7  # of the files and of the bytes a second that came with fewer; sizes and chance alone do less
 ROUNDS = 2  # ends for each place in a window: one of those that were under way, one under the new width
-FLOOR = 2  # one alone has no witness who tells whether it is slow or the network
+FLOOR = 2  # an attempt alone has no witness: it may be slow, or the network
 FIRST_REST = 4  # windows without a further attempt at narrowing after one that did not help; doubles
 
 STEP = 1.25  # a quarter more at most loses a period of a quarter's unfairness to others
@@ -41,7 +41,7 @@ FIRST_HOLD_S, LONGEST_HOLD_S = 10.0, 300.0  # between trials that fail: 13 in th
 
 
 class Change(NamedTuple):
-    """So many places from now on, not ``before``, because of ``reason``: a clause for a person."""
+    """A new number of ``places`` in place of ``before``; ``reason`` is a clause for a person."""
 
     before: int
     places: int
@@ -62,7 +62,7 @@ class _Window(NamedTuple):
 
 
 class Narrowing:
-    """``limit``: not more than that at a time; None while there is no reason for one."""
+    """The host's reduced number of places: ``limit``; None while there is no reason for one."""
 
     def __init__(self) -> None:
         self.limit: int | None = None
@@ -113,7 +113,7 @@ class Narrowing:
         return Change(places, best, f"with {places} at a time it is slower")
 
     def disturb(self, now_s: float, received: int, places: int) -> None:
-        """All is slow just now: that is no healthy window."""
+        """All attempts are slow just now: this window counts for nothing."""
         if self.limit is not None:
             self._begin(places, now_s, received)
 
@@ -156,7 +156,7 @@ class _Trial(NamedTuple):
 
 
 class Search:
-    """``level``: as many as have proved worth it, or are on trial; from ``start`` up to ``most``."""
+    """The number of places that proved worth it or is on trial: ``level``, from ``start`` to ``most``."""
 
     def __init__(self, start: int, most: int) -> None:
         self.level = start
@@ -174,7 +174,7 @@ class Search:
         self._ends += 1
 
     def disturb(self) -> None:
-        """What was measured until now tells nothing: a straggler, or not all places were used."""
+        """Forget the period so far: there was a straggler, or not all places were used."""
         self._since = None
 
     def give_up(self, now_s: float) -> None:
@@ -243,11 +243,11 @@ class Search:
 
 
 class Width:
-    """Of one host: from ``start`` places at a time up to ``most``, or down to very few."""
+    """The places of one host: from ``start`` up to ``most``, or down to very few."""
 
     def __init__(self, start: int, most: int) -> None:
         self._start = start
-        self._received = 0  # when it was last looked at
+        self._received = 0  # bytes when the host was last looked at
         self._narrowing = Narrowing()
         self._search = Search(start, most) if most > start else None
 
@@ -262,7 +262,7 @@ class Width:
         return self._start if self._search is None else self._search.level
 
     def ended(self, now_s: float, *, straggler: bool) -> Change | None:
-        """An attempt completed, or was cancelled as a straggler; other ends tell nothing here."""
+        """Note an attempt that completed or was a straggler; other ends say nothing about the width."""
         if self._search is not None:
             if straggler:
                 self._search.disturb()
@@ -271,7 +271,7 @@ class Width:
         return self._narrowing.ended(straggler, now_s, self._received, self.places, self._full)
 
     def look(self, now_s: float, received: int, running: int, *, calm: bool) -> Change | None:
-        """To be asked a few times a second. Not ``calm``: the host throttles, or all is slow.
+        """Look at the host a few times a second. Not ``calm``: the host throttles, or all attempts are slow.
 
         ``received``: bytes that have come from the host since the run's start.
         """

@@ -12,9 +12,9 @@ from cfetch.straggler.knowledge import (
     NOTHING,
     HostKnowledge,
     Knowledge,
-    aged,
+    age_knowledge,
     is_sound,
-    merged,
+    merge_knowledge,
 )
 
 DAY_S = 86_400.0
@@ -33,29 +33,29 @@ def known(**hosts):
 def test_the_weight_halves_every_week(days, weight):
     """What a clock in the future has written counts as written now, and ages from now on."""
     old = known(a=host(wall_s=NOW_S - days * DAY_S))
-    assert aged(old, NOW_S).hosts["a"] == host(weight)
+    assert age_knowledge(old, NOW_S).hosts["a"] == host(weight)
 
 
 def test_ageing_in_steps_is_ageing_at_once():
     """However many runs there were in between."""
     old = known(a=host())
-    steps = aged(aged(old, NOW_S + 3 * DAY_S), NOW_S + 9 * DAY_S).hosts["a"]
-    assert steps.weight == pytest.approx(aged(old, NOW_S + 9 * DAY_S).hosts["a"].weight)
+    steps = age_knowledge(age_knowledge(old, NOW_S + 3 * DAY_S), NOW_S + 9 * DAY_S).hosts["a"]
+    assert steps.weight == pytest.approx(age_knowledge(old, NOW_S + 9 * DAY_S).hosts["a"].weight)
 
 
 def test_what_is_worth_less_than_a_file_is_forgotten():
     """And so is everything within sixty days, however much there was of it."""
     old = known(a=host(1.5), b=host(1e9))
-    assert set(aged(old, NOW_S + 5 * DAY_S).hosts) == {"b"}
-    assert aged(old, NOW_S + 60 * DAY_S) == NOTHING
-    assert aged(old, NOW_S + HALF_LIFE_S * math.log2(MOST_WEIGHT) + 1) == NOTHING
+    assert set(age_knowledge(old, NOW_S + 5 * DAY_S).hosts) == {"b"}
+    assert age_knowledge(old, NOW_S + 60 * DAY_S) == NOTHING
+    assert age_knowledge(old, NOW_S + HALF_LIFE_S * math.log2(MOST_WEIGHT) + 1) == NOTHING
 
 
 def test_two_runs_count_by_their_files():
     """Rates by their logarithm: 1 and 4 MB/s are 2 MB/s."""
     old = known(a=host(50.0, rate_bps=1e6, latency_s=0.1, spread=0.2), b=host())
     new = known(a=host(50.0, rate_bps=4e6, latency_s=0.3, spread=0.4), c=host())
-    both = merged(old, new, NOW_S).hosts
+    both = merge_knowledge(old, new, NOW_S).hosts
     assert set(both) == {"a", "b", "c"}
     assert both["a"].rate_bps == pytest.approx(2e6)
     assert (both["a"].latency_s, both["a"].spread) == pytest.approx((0.2, 0.3))
@@ -66,7 +66,7 @@ def test_old_knowledge_does_not_outvote_the_present():
     """However many files it came from, as many new ones as are kept weigh the same."""
     old = known(a=host(1e9, rate_bps=1e6))
     new = known(a=host(MOST_WEIGHT, rate_bps=4e6))
-    both = merged(old, new, NOW_S).hosts["a"]
+    both = merge_knowledge(old, new, NOW_S).hosts["a"]
     assert both.rate_bps == pytest.approx(2e6)
     assert both.weight == MOST_WEIGHT
 
@@ -74,7 +74,7 @@ def test_old_knowledge_does_not_outvote_the_present():
 def test_it_is_bounded():
     """Hosts with most weight are kept."""
     many = Knowledge(hosts={f"h{n}": host(1.0 + n / 10) for n in range(2 * MOST_HOSTS)})
-    kept = merged(many, NOTHING, NOW_S).hosts
+    kept = merge_knowledge(many, NOTHING, NOW_S).hosts
     assert set(kept) == {f"h{n}" for n in range(MOST_HOSTS, 2 * MOST_HOSTS)}
 
 
@@ -106,5 +106,5 @@ def test_the_widest_spread_is_sound_and_stays_so():
     """What one run may write, the next may read, however often it is merged."""
     widest = known(a=host(3.0, spread=MAX_SPREAD))
     for weight in range(2, 60):
-        widest = merged(widest, known(a=host(weight * 1.1, spread=MAX_SPREAD)), NOW_S)
+        widest = merge_knowledge(widest, known(a=host(weight * 1.1, spread=MAX_SPREAD)), NOW_S)
         assert is_sound(widest.hosts["a"])

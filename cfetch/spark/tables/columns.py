@@ -71,7 +71,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("wasted_bytes", "bigint", "received in vain"),
         Column("median_bps", "double", "baseline when it was judged"),
         Column("expected_s", "double", "limit; beyond it a straggler"),
-        Column("samples", "array<struct<at_s:double,bytes:bigint>>", "progress"),
+        Column("samples", "array<struct<at_s:double,bytes:bigint>>", "up to 32 points of progress"),
         Column("projected_s", "double", "projected end; null: unknown"),
         Column("to_byte", "bigint", "end of its range; null: of the file"),
         Column("helper", "boolean", "brought a further segment of its file"),

@@ -7,6 +7,7 @@ Read in this order::
 
     batches.py    entries cut into batches: the manifest's own, or by a share of the bytes
     chooser.py    one choice: a cost for each volume, or the reason why it is no candidate
+    ledger.py     the books: each batch, each volume's load, who may take which batch
     placer.py     all batches of a run over time: waiting, queued, started; one breaker for each volume
 
 ``engine/batches/`` drives it in rounds::

@@ -12,17 +12,24 @@ Times are passed in and never go back. The caller works in rounds: report what h
 """
 
 from bisect import insort
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import takewhile
 from math import inf, nextafter
 from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
 
-from cfetch.breaker import CLOSED, Breaker, Position
-from cfetch.placement.chooser import NO_ROOM, Choice, Mode, VolumeState, choose, finish_s, speeds_of
+from cfetch.breaker import CLOSED, Position
+from cfetch.placement.chooser import Mode, VolumeState, choose
+from cfetch.placement.ledger import (
+    BatchState,
+    Placed,
+    VolumeBooks,
+    explain_refusals,
+    find_open_home,
+    find_probe,
+    find_stealable,
+    lacks_only_room,
+)
 
 __all__ = ["EVIDENCE", "RETRY_S", "Overdue", "Placed", "Placer", "Unplaceable", "View"]
 
@@ -32,25 +39,10 @@ SMOOTHING = 0.3  # weight of the newest speed: half of what is known is from the
 
 WHY = {Mode.FINISH: "done first there", Mode.COUNT: "fewest files there", Mode.ROUND_ROBIN: "its turn"}
 ARRIVAL = attrgetter("arrival")
-SMALLEST = attrgetter("size_bytes", "arrival")
 
 
 class Unplaceable(ValueError):
     """A batch that no volume can ever take. The message is for a person."""
-
-
-class Placed(NamedTuple):
-    """A batch has a volume. ``why`` is a few words; ``choice`` is there if all were compared.
-
-    ``stolen_from``: whose queue it was in. ``probe``: it decides whether the volume is used again.
-    """
-
-    batch: int
-    volume: int
-    why: str
-    choice: Choice | None
-    stolen_from: int | None = None
-    probe: bool = False
 
 
 class Overdue(NamedTuple):
@@ -75,51 +67,6 @@ class View(msgspec.Struct, frozen=True, gc=False):
     until_s: float
 
 
-@dataclass(slots=True, eq=False)
-class _Batch:
-    """An unfinished batch. Its deadline runs from ``since_s`` (inf: it does not). ``volume``: by index."""
-
-    number: int
-    size_bytes: int
-    files: int
-    home: int | None
-    arrival: int
-    since_s: float
-    queued_s: float = 0.0
-    taken: bool = False
-    volume: int | None = None
-    placed: Placed | None = None
-    refused: frozenset[int] = frozenset()
-    retry_s: float = inf
-
-
-@dataclass(slots=True, eq=False)
-class _Volume:
-    """One volume. ``queued`` is in the order of assignment; ``probe``: the batch that decides, if any."""
-
-    breaker: Breaker = CLOSED
-    evidence: int = 0
-    load_bytes: int = 0
-    load_count: int = 0
-    probe: int | None = None
-    queued: dict[int, _Batch] = field(default_factory=dict)
-    running: dict[int, _Batch] = field(default_factory=dict)
-    reason: str = ""
-    room_bytes: int | None = None
-    speed_bps: float = 0.0
-
-    @property
-    def usable(self) -> bool:
-        return self.breaker.position is Position.CLOSED
-
-    def known(self) -> VolumeState:
-        return VolumeState(self.load_bytes, self.load_count, self.speed_bps, self.room_bytes, self.usable)
-
-    def has_room(self, size_bytes: int, *, empty: bool = False) -> bool:
-        """Whether so much fits beside what it bears, or would if it bore nothing."""
-        return self.room_bytes is None or (0 if empty else self.load_bytes) + size_bytes <= self.room_bytes
-
-
 class Placer:
     """Places batches on ``volumes`` volumes. ``deadline_s``: how long a batch may be without a place.
 
@@ -130,11 +77,11 @@ class Placer:
     """
 
     def __init__(self, volumes: int, *, mode: Mode, deadline_s: float) -> None:
-        self._volumes = [_Volume() for _ in range(volumes)]
+        self._volumes = [VolumeBooks() for _ in range(volumes)]
         self._mode = mode
         self._deadline_s = deadline_s
-        self._batches: dict[int, _Batch] = {}
-        self._waiting: list[_Batch] = []  # in the order of arrival
+        self._batches: dict[int, BatchState] = {}
+        self._waiting: list[BatchState] = []  # in the order of arrival
         self._arrivals = 0
         self._turn = 0
 
@@ -210,7 +157,7 @@ class Placer:
         rooms = [volume.room_bytes for volume in self._volumes if volume.room_bytes is not None]
         if len(rooms) == len(self._volumes) and size_bytes > max(rooms):
             raise Unplaceable(f"no destination has room for its {size_bytes} bytes: the most is {max(rooms)}")
-        arrived = _Batch(batch, size_bytes, files, home, self._arrivals, since_s=now_s)
+        arrived = BatchState(batch, size_bytes, files, home, self._arrivals, since_s=now_s)
         self._arrivals += 1
         self._batches[batch] = arrived
         self._waiting.append(arrived)
@@ -233,7 +180,7 @@ class Placer:
                 self._waiting.append(batch)
                 if batch.refused:
                     batch.retry_s = min(batch.retry_s, now_s + RETRY_S)
-                if self._lacks_only_room(batch):
+                if lacks_only_room(self._volumes, batch):
                     batch.since_s = inf
                 continue
             self._queue(batch, chosen, now_s)
@@ -241,8 +188,8 @@ class Placer:
             placed.append(chosen)
         return placed
 
-    def _chosen(self, batch: _Batch, known: list[VolumeState]) -> Placed | None:
-        home = self._open_home(batch)
+    def _chosen(self, batch: BatchState, known: list[VolumeState]) -> Placed | None:
+        home = find_open_home(self._volumes, batch)
         if home is not None:
             return Placed(batch.number, home, "part of it is there", None)
         size_bytes, files = batch.size_bytes, batch.files
@@ -252,25 +199,15 @@ class Placer:
         self._turn = (choice.index + 1) % len(known)
         return Placed(batch.number, choice.index, WHY[self._mode], choice)
 
-    def _open_home(self, batch: _Batch) -> int | None:
-        home = batch.home
-        if home is None or not self._volumes[home].usable or not self._may_take(home, batch):
-            return None
-        return home
-
-    def _lacks_only_room(self, batch: _Batch) -> bool:
-        """Whether only the room that other batches take keeps it from a volume."""
-        return any(
-            volume.usable and index not in batch.refused and volume.has_room(batch.size_bytes, empty=True)
-            for index, volume in enumerate(self._volumes)
-        )
-
     def begin(self, index: int, now_s: float) -> Placed | None:
         """The volume has a free place: its next queued batch, else a batch of another queue, else None."""
         volume = self._volumes[index]
         batch = next(iter(volume.queued.values()), None)
         if batch is None and volume.usable:
-            batch = self._steal(index, now_s)
+            batch = find_stealable(self._volumes, index, self._mode)
+            if batch is not None:
+                victim = self._leave_queue(batch, now_s)
+                self._queue(batch, Placed(batch.number, index, "done sooner here", None, victim), now_s)
         if batch is None:
             return None
         assert batch.placed is not None
@@ -356,22 +293,14 @@ class Placer:
 
     def overdue(self, now_s: float) -> list[Overdue]:
         """Give up the waiting batches whose deadline is over. Call it after ``assign``."""
-        over = [batch for batch in self._waiting if self._is_over(batch, now_s)]
+        over = [batch for batch in self._waiting if batch.is_over(now_s, self._deadline_s)]
         for batch in over:
             self._waiting.remove(batch)
             del self._batches[batch.number]
         why = f"no destination took it within {self._deadline_s:g} s"
-        return [Overdue(batch.number, why, self._said(batch)) for batch in over]
-
-    def _is_over(self, batch: _Batch, now_s: float) -> bool:
-        return now_s > batch.since_s + self._deadline_s
-
-    def _said(self, batch: _Batch) -> tuple[str, ...]:
-        known = [volume.known() for volume in self._volumes]
-        choice = choose(known, batch.size_bytes, batch.files, mode=self._mode, without=batch.refused)
-        lacks = [NO_ROOM * (verdict.why == NO_ROOM) for verdict in choice.verdicts]
-        said = zip((volume.reason for volume in self._volumes), lacks, strict=True)
-        return tuple("; ".join(filter(None, each)) for each in said)
+        return [
+            Overdue(batch.number, why, explain_refusals(self._volumes, batch, self._mode)) for batch in over
+        ]
 
     def next_s(self, now_s: float) -> float:
         """When the next pause, deadline or refusal ends. ``inf``: none is running."""
@@ -384,40 +313,23 @@ class Placer:
             soonest = min(soonest, max(now_s, over_s), max(now_s, batch.retry_s))
         return soonest
 
-    def volume_of(self, batch: int) -> int | None:
-        """The volume where the batch is queued or started; None if it waits or is unknown."""
-        known = self._batches.get(batch)
-        return None if known is None else known.volume
-
     # the moves
 
-    def _queue(self, batch: _Batch, placed: Placed, now_s: float) -> None:
+    def _queue(self, batch: BatchState, placed: Placed, now_s: float) -> None:
         volume = self._volumes[placed.volume]
         batch.volume = placed.volume
         batch.placed = placed
         batch.queued_s = now_s
         batch.retry_s = inf
-        volume.queued[batch.number] = batch
-        volume.load_bytes += batch.size_bytes
-        volume.load_count += batch.files
+        volume.add(batch)
 
-    def _unqueue(self, batch: _Batch, now_s: float) -> None:
-        batch.since_s += now_s - batch.queued_s
-        self._unload(batch)
-
-    def _unload(self, batch: _Batch) -> None:
+    def _unload(self, batch: BatchState) -> None:
         assert batch.volume is not None
-        volume = self._volumes[batch.volume]
-        volume.queued.pop(batch.number, None)
-        volume.running.pop(batch.number, None)
-        volume.load_bytes -= batch.size_bytes
-        volume.load_count -= batch.files
-        if volume.probe == batch.number:
-            volume.probe = None
+        self._volumes[batch.volume].remove(batch)
         batch.volume = None
         batch.placed = None
 
-    def _wait(self, batch: _Batch, now_s: float) -> None:
+    def _wait(self, batch: BatchState, now_s: float) -> None:
         """Take the batch back from its volume to its place in the order of arrival."""
         assert batch.volume is not None
         volume = self._volumes[batch.volume]
@@ -429,7 +341,7 @@ class Placer:
         self._unload(batch)
         insort(self._waiting, batch, key=ARRIVAL)
 
-    def _withdraw(self, volume: _Volume, now_s: float) -> list[int]:
+    def _withdraw(self, volume: VolumeBooks, now_s: float) -> list[int]:
         queued = list(volume.queued.values())
         for batch in queued:
             self._wait(batch, now_s)
@@ -442,62 +354,23 @@ class Placer:
         batch = self._candidate(index, now_s)
         if batch is None:
             return None
-        victim = batch.volume
-        if victim is None:
+        victim = None
+        if batch.volume is None:
             self._waiting.remove(batch)
         else:
-            self._unqueue(batch, now_s)
+            victim = self._leave_queue(batch, now_s)
         placed = Placed(batch.number, index, "a probe after the pause", None, victim, probe=True)
         self._queue(batch, placed, now_s)
         volume.probe = batch.number
         return placed
 
-    def _candidate(self, index: int, now_s: float) -> _Batch | None:
-        """The probe for volume ``index``: the smallest waiting batch, else the smallest in another queue."""
-        if self._volumes[index].probe is not None:
-            return None
-        free = (
-            batch
-            for batch in self._waiting
-            if self._may_take(index, batch) and not self._is_over(batch, now_s)
-        )
-        waiting = (batch for batch in free if self._open_home(batch) is None)
-        queued = (batch for victim in range(len(self._volumes)) for batch in self._movable(victim, index))
-        return min(waiting, key=SMALLEST, default=None) or min(queued, key=SMALLEST, default=None)
+    def _candidate(self, index: int, now_s: float) -> BatchState | None:
+        free = (batch for batch in self._waiting if not batch.is_over(now_s, self._deadline_s))
+        return find_probe(self._volumes, free, index, self._mode)
 
-    def _steal(self, index: int, now_s: float) -> _Batch | None:
-        """Take the last batch from the queue that ends last, if the batch would be done sooner here."""
-        speeds = speeds_of([volume.known() for volume in self._volumes])
-        stealable = ((other, next(self._movable(other, index), None)) for other in range(len(self._volumes)))
-        victims = [(other, last) for other, last in stealable if last is not None]
-        if not victims:
-            return None
-        victim, batch = max(victims, key=lambda pair: self._cost(pair[0], 0, 0, speeds))
-        queued = reversed(self._volumes[victim].queued.values())
-        behind = list(takewhile(lambda other: other is not batch, queued))
-        behind_bytes = sum(other.size_bytes for other in behind)
-        behind_files = sum(other.files for other in behind)
-        there = self._cost(victim, -behind_bytes, -behind_files, speeds)
-        if self._cost(index, batch.size_bytes, batch.files, speeds) >= there:
-            return None
-        self._unqueue(batch, now_s)
-        self._queue(batch, Placed(batch.number, index, "done sooner here", None, victim), now_s)
-        return batch
-
-    def _cost(self, index: int, more_bytes: int, more_files: int, speeds: list[float]) -> float:
-        """When volume ``index`` would finish its load and this much more: seconds, or files in count mode."""
-        volume = self._volumes[index]
-        if self._mode is Mode.COUNT:
-            return float(volume.load_count + more_files)
-        return finish_s(volume.load_bytes, more_bytes, speeds[index])
-
-    def _movable(self, victim: int, index: int) -> Iterator[_Batch]:
-        """Batches that ``index`` may take from another queue, the last first: no probe, none at home."""
-        volume = self._volumes[victim]
-        if victim == index or not volume.usable or self._mode is Mode.ROUND_ROBIN:
-            return iter(())
-        queued = reversed(volume.queued.values())
-        return (batch for batch in queued if batch.home != victim and self._may_take(index, batch))
-
-    def _may_take(self, index: int, batch: _Batch) -> bool:
-        return index not in batch.refused and self._volumes[index].has_room(batch.size_bytes)
+    def _leave_queue(self, batch: BatchState, now_s: float) -> int | None:
+        """Take the batch out of its queue, for which its deadline stood still; the volume that had it."""
+        victim = batch.volume
+        batch.since_s += now_s - batch.queued_s
+        self._unload(batch)
+        return victim

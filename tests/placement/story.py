@@ -5,6 +5,12 @@ from math import inf
 from cfetch.placement.placer import Placer
 
 
+def volume_of(placer, number):
+    """The volume where a batch is queued or started; None if it waits or is unknown."""
+    batch = placer._batches.get(number)
+    return None if batch is None else batch.volume
+
+
 class Story:
     """One Placer, and batches numbered from 0 in the order in which they are told of."""
 
@@ -39,7 +45,7 @@ class Story:
         """Batches arrive together and are placed. Returns the volume of each (None: it waits)."""
         batches = [self.tell(size, now_s) for size in sizes]
         self.placer.assign(now_s)
-        return [self.placer.volume_of(batch) for batch in batches]
+        return [volume_of(self.placer, batch) for batch in batches]
 
     def loads(self):
         """Bytes, which are the files too unless a batch is empty."""
@@ -48,6 +54,6 @@ class Story:
 
     def fail(self, batch, now_s=0.0):
         """The volume that writes it cannot."""
-        of = self.placer.volume_of(batch)
+        of = volume_of(self.placer, batch)
         assert of is not None
         return self.placer.failed(batch, now_s, of=of, reason=f"P{of} broke")

@@ -7,7 +7,7 @@ import pytest
 from cfetch.breaker import Position
 from cfetch.placement.chooser import Mode, explain
 from cfetch.placement.placer import EVIDENCE, RETRY_S, Placed, Placer, View
-from tests.placement.story import Story
+from tests.placement.story import Story, volume_of
 
 LATER_S = 0.5  # the first pause is over
 
@@ -120,7 +120,7 @@ def test_a_probe_comes_from_another_queue_when_nothing_waits():
     assert story.placer.next_s(0.0) == LATER_S
     (probe,) = story.placer.assign(LATER_S)
     assert (probe.batch, probe.volume, probe.stolen_from, probe.probe) == (4, 0, 1, True)
-    assert story.placer.volume_of(small) == 1
+    assert volume_of(story.placer, small) == 1
     assert story.loads() == [10, 95]
     story.placer.cancel(4)
     story.placer.room(0, 25)
@@ -230,7 +230,7 @@ def test_what_is_at_home_was_refused_or_has_no_room_is_not_stolen():
     story.placer.assign(0.0)
     story.placer.failed(refused, 0.0, of=1, reason="quota", no_room=True)
     story.placer.assign(0.0)
-    assert [story.placer.volume_of(batch) for batch in (free, home, large, refused)] == [0] * 4
+    assert [volume_of(story.placer, batch) for batch in (free, home, large, refused)] == [0] * 4
     assert story.placer.written(1, 0.0, of=1)
     story.placer.room(1, 50)
     assert story.begin(1, 0.0).batch == free
@@ -320,7 +320,7 @@ def test_no_room_leaves_the_queue_as_it_is():
     first = story.start(10, 0)
     assert story.produce(10) == [0]
     assert story.placer.failed(first, 0.0, of=0, reason="quota", no_room=True) == []
-    assert story.placer.volume_of(1) == 0
+    assert volume_of(story.placer, 1) == 0
 
 
 def test_who_waits_for_room_does_not_hold_up_those_behind():

@@ -12,7 +12,7 @@ from cfetch.breaker import Position
 from cfetch.placement.batches import cut
 from cfetch.placement.chooser import Mode, most_loaded, spread
 from cfetch.placement.placer import Placer, Unplaceable
-from tests.placement.story import Story
+from tests.placement.story import Story, volume_of
 
 pytestmark = pytest.mark.parametrize("mode", [Mode.COUNT, Mode.FINISH])
 
@@ -102,7 +102,7 @@ def test_b10_what_was_not_started_leaves_a_failed_partition(mode):
     assert story.fail(first) == [second]
     placed = story.placer.assign(0.0)
     assert [(one.batch, one.volume) for one in placed] == [(first, 0), (second, 0)]
-    assert story.placer.volume_of(third) == 1
+    assert volume_of(story.placer, third) == 1
     assert story.loads() == [170, 130, 100, 0]
 
 
@@ -276,7 +276,7 @@ def test_b21_what_is_larger_than_every_room_is_refused(mode):
     full = story.start(600, 1)
     with pytest.raises(Unplaceable, match="room for its 1001 bytes: the most is 1000"):
         story.tell(1001)
-    assert story.placer.volume_of(1) is None
+    assert volume_of(story.placer, 1) is None
     assert story.loads() == [0, 600]
     assert story.produce(1000) == [None]
     assert story.placer.written(full, 0.0, of=1)

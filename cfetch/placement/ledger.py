@@ -1,0 +1,187 @@
+"""The books of one placement: loads, room, and which volume may take which batch. Pure.
+
+The placer (``placer.py``) makes the moves. Its books are one ``BatchState`` for each unfinished batch and one
+``VolumeBooks`` for each volume.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from math import inf
+from operator import attrgetter
+from typing import NamedTuple
+
+from cfetch.breaker import CLOSED, Breaker, Position
+from cfetch.placement.chooser import NO_ROOM, Choice, Mode, VolumeState, choose, finish_s, speeds_of
+
+__all__ = [
+    "SMALLEST",
+    "BatchState",
+    "Placed",
+    "VolumeBooks",
+    "explain_refusals",
+    "find_open_home",
+    "find_probe",
+    "find_stealable",
+    "lacks_only_room",
+]
+
+SMALLEST = attrgetter("size_bytes", "arrival")
+
+
+class Placed(NamedTuple):
+    """A batch has a volume. ``why`` is a few words; ``choice`` is there if all were compared.
+
+    ``stolen_from``: whose queue it was in. ``probe``: it decides whether the volume is used again.
+    """
+
+    batch: int
+    volume: int
+    why: str
+    choice: Choice | None
+    stolen_from: int | None = None
+    probe: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class BatchState:
+    """An unfinished batch. Its deadline runs from ``since_s`` (inf: it does not). ``volume``: by index."""
+
+    number: int
+    size_bytes: int
+    files: int
+    home: int | None
+    arrival: int
+    since_s: float
+    queued_s: float = 0.0
+    taken: bool = False
+    volume: int | None = None
+    placed: Placed | None = None
+    refused: frozenset[int] = frozenset()
+    retry_s: float = inf
+
+    def is_over(self, now_s: float, deadline_s: float) -> bool:
+        """Whether the batch has been without a place for longer than the deadline."""
+        return now_s > self.since_s + deadline_s
+
+
+@dataclass(slots=True, eq=False)
+class VolumeBooks:
+    """One volume. ``queued`` is in the order of assignment; ``probe``: the batch that decides, if any."""
+
+    breaker: Breaker = CLOSED
+    evidence: int = 0
+    load_bytes: int = 0
+    load_count: int = 0
+    probe: int | None = None
+    queued: dict[int, BatchState] = field(default_factory=dict)
+    running: dict[int, BatchState] = field(default_factory=dict)
+    reason: str = ""
+    room_bytes: int | None = None
+    speed_bps: float = 0.0
+
+    @property
+    def usable(self) -> bool:
+        """Whether batches may be assigned to it: its breaker is closed."""
+        return self.breaker.position is Position.CLOSED
+
+    def known(self) -> VolumeState:
+        """The volume as the chooser sees it."""
+        return VolumeState(self.load_bytes, self.load_count, self.speed_bps, self.room_bytes, self.usable)
+
+    def has_room(self, size_bytes: int, *, empty: bool = False) -> bool:
+        """Whether so much fits beside what it bears, or would if it bore nothing."""
+        return self.room_bytes is None or (0 if empty else self.load_bytes) + size_bytes <= self.room_bytes
+
+    def may_take(self, index: int, batch: BatchState) -> bool:
+        """Whether the batch, which this volume (number ``index``) has not refused, fits beside its load."""
+        return index not in batch.refused and self.has_room(batch.size_bytes)
+
+    def add(self, batch: BatchState) -> None:
+        """Queue the batch and bear its load."""
+        self.queued[batch.number] = batch
+        self.load_bytes += batch.size_bytes
+        self.load_count += batch.files
+
+    def remove(self, batch: BatchState) -> None:
+        """Bear the batch no longer, queued or started."""
+        self.queued.pop(batch.number, None)
+        self.running.pop(batch.number, None)
+        self.load_bytes -= batch.size_bytes
+        self.load_count -= batch.files
+        if self.probe == batch.number:
+            self.probe = None
+
+
+def find_open_home(volumes: Sequence[VolumeBooks], batch: BatchState) -> int | None:
+    """The volume that holds a part of the batch from an earlier run, if it is usable and has room."""
+    home = batch.home
+    if home is None or not volumes[home].usable or not volumes[home].may_take(home, batch):
+        return None
+    return home
+
+
+def lacks_only_room(volumes: Sequence[VolumeBooks], batch: BatchState) -> bool:
+    """Whether only the room that other batches take keeps the batch from a volume."""
+    return any(
+        volume.usable and index not in batch.refused and volume.has_room(batch.size_bytes, empty=True)
+        for index, volume in enumerate(volumes)
+    )
+
+
+def explain_refusals(volumes: Sequence[VolumeBooks], batch: BatchState, mode: Mode) -> tuple[str, ...]:
+    """What each volume has against the batch: why it failed last, and whether it lacks room; for a person."""
+    known = [volume.known() for volume in volumes]
+    choice = choose(known, batch.size_bytes, batch.files, mode=mode, without=batch.refused)
+    lacks = [NO_ROOM * (verdict.why == NO_ROOM) for verdict in choice.verdicts]
+    reasons = zip((volume.reason for volume in volumes), lacks, strict=True)
+    return tuple("; ".join(filter(None, each)) for each in reasons)
+
+
+def find_probe(
+    volumes: Sequence[VolumeBooks], free: Iterable[BatchState], index: int, mode: Mode
+) -> BatchState | None:
+    """The probe for volume ``index``: the smallest of the ``free`` batches, else the smallest in a queue.
+
+    ``free`` batches wait, and their deadlines are not over.
+    """
+    if volumes[index].probe is not None:
+        return None
+    waiting = (
+        batch
+        for batch in free
+        if volumes[index].may_take(index, batch) and find_open_home(volumes, batch) is None
+    )
+    queued = (batch for victim in range(len(volumes)) for batch in _movable(volumes, victim, index, mode))
+    return min(waiting, key=SMALLEST, default=None) or min(queued, key=SMALLEST, default=None)
+
+
+def find_stealable(volumes: Sequence[VolumeBooks], index: int, mode: Mode) -> BatchState | None:
+    """The last batch of the queue that ends last, if volume ``index`` would be done with it sooner."""
+    speeds = speeds_of([volume.known() for volume in volumes])
+    stealable = ((other, next(_movable(volumes, other, index, mode), None)) for other in range(len(volumes)))
+    victims = [(other, last) for other, last in stealable if last is not None]
+    if not victims:
+        return None
+
+    def cost(number: int, more_bytes: int, more_files: int) -> float:
+        """When a volume would finish its load and this much more: seconds, or files in count mode."""
+        if mode is Mode.COUNT:
+            return float(volumes[number].load_count + more_files)
+        return finish_s(volumes[number].load_bytes, more_bytes, speeds[number])
+
+    victim, batch = max(victims, key=lambda pair: cost(pair[0], 0, 0))
+    behind = list(takewhile(lambda other: other is not batch, reversed(volumes[victim].queued.values())))
+    behind_bytes = sum(other.size_bytes for other in behind)
+    behind_files = sum(other.files for other in behind)
+    there = cost(victim, -behind_bytes, -behind_files)
+    return batch if cost(index, batch.size_bytes, batch.files) < there else None
+
+
+def _movable(volumes: Sequence[VolumeBooks], victim: int, index: int, mode: Mode) -> Iterator[BatchState]:
+    """Batches that ``index`` may take from another queue, the last first: no probe, none at home."""
+    volume = volumes[victim]
+    if victim == index or not volume.usable or mode is Mode.ROUND_ROBIN:
+        return iter(())
+    queued = reversed(volume.queued.values())
+    return (batch for batch in queued if batch.home != victim and volumes[index].may_take(index, batch))

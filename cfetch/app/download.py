@@ -91,7 +91,7 @@ def prepare(
     by_spark = _is_for_spark(manifest, settings)
     with ExitStack() as stack:
         reserve_descriptors(settings.max_concurrency or settings.concurrency, len(found.roots))
-        network = network_of(settings, env)
+        network = network_of(settings.network, env)
         api = StatementApi(settings, env, network, clock)
         source = None if by_spark else stack.enter_context(open_manifest(manifest, clock, network=network))
         statement = None if source is None else statement_id_of(source)
@@ -124,7 +124,7 @@ def prepare_entries(
     found = places(settings)
     with ExitStack() as stack:
         reserve_descriptors(settings.max_concurrency or settings.concurrency, len(found.roots))
-        network = network_of(settings, env)
+        network = network_of(settings.network, env)
         volumes = _open_volumes(stack, settings)
         directory = own_directory(stack, found.state, instant)
         plan = frozen_here(stack.enter_context(freeze_entries(entries, name=name, directory=directory)))
@@ -209,7 +209,7 @@ def prepare_planned(
         if there:
             raise UsageError(f"plan {instant} is for {there}; give that as --to")
         reserve_descriptors(settings.max_concurrency or settings.concurrency, len(found.roots))
-        network = network_of(settings, env)
+        network = network_of(settings.network, env)
         directory = found.state / "plans" / instant
         plan = load(stack, directory)
         origin = _read_origin(directory / ORIGIN_NAME)

@@ -107,7 +107,7 @@ def follow(
     with ExitStack() as stack:
         journal = stack.enter_context(Journal(journal_of(where.state, feed, where.roots)))
         runner = stack.enter_context(asyncio.Runner())
-        source = runner.run(_opened(feed, network_of(settings, env), clock))
+        source = runner.run(_opened(feed, network_of(settings.network, env), clock))
         stack.callback(lambda: runner.run(source.close()))
         plans = _Plans(journal, settings, env, dashboard, clock)
         plans.clear_up()

@@ -84,7 +84,7 @@ def with_network(command: Callable[..., None]) -> Callable[..., None]:
         settings = _resolved(given, names).settings
         from cfetch.wire.network import network_of
 
-        command(network=network_of(settings, os.environ), **given)
+        command(network=network_of(settings.network, os.environ), **given)
 
     return _extended(command, call, [*map(_parameter, names), _config_parameters()[0]])
 

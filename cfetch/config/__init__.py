@@ -6,6 +6,7 @@
     layers.py       default < ``--config`` file < ``CFETCH_…`` < flag, with the origin of each value
     document.py     a YAML file as plain text values: no types are guessed
     straggler.py    the options of the straggler room, with the names of the Databricks drivers too
+    wire.py         the options of the wire: network and rate limits
 
 The flags of the command line (``cli/options.py``), keys of files, variables, ``--show-config`` and the run
 header of the metrics are all made from the table::
@@ -17,6 +18,9 @@ header of the metrics are all made from the table::
 
 A policy follows from an option: one that only the formula reads (``FORMULA``) chooses ``cloudfetch`` where
 no policy is named. ``Resolved.notes`` says so, and the command line prints it at the start of a run.
+
+Only use cases and the engine see ``Settings`` as a whole. A room takes a frozen value of its own, which
+``Settings`` composes (``Settings.straggler``, ``network``, ``rates``); an import contract keeps it so.
 
 When it fails: ``ConfigError`` before anything is asked for or written; it names key, value and range, and
 nothing of a value that may hold a secret.

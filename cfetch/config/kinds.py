@@ -26,6 +26,7 @@ __all__ = [
     "proxy_url",
     "rate",
     "ratio",
+    "read_proxy",
     "text",
 ]
 
@@ -243,10 +244,11 @@ def _read_origin(raw: str) -> str:
 
 def proxy_url(help_: str, why: str = "") -> Kind:
     """The URL of an HTTP proxy, which may hold a user and a password."""
-    return Kind(metavar="URL", read=_read_proxy, show=str, help=help_, why=why, secret=True)
+    return Kind(metavar="URL", read=read_proxy, show=str, help=help_, why=why, secret=True)
 
 
-def _read_proxy(raw: str) -> str:
+def read_proxy(raw: str) -> str:
+    """Check the URL of a proxy. Raises ValueError, whose text holds nothing of it."""
     stripped = raw.strip()
     try:
         parts = urlsplit(stripped)

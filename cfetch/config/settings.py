@@ -22,6 +22,7 @@ from cfetch.config.kinds import (
     text,
 )
 from cfetch.config.straggler import StragglerConfig
+from cfetch.config.wire import NetworkOptions, RateLimits
 from cfetch.errors import ConfigError
 
 __all__ = ["FORMULA", "KINDS", "Settings"]
@@ -306,6 +307,25 @@ class Settings:
             padding_s=self.padding,
             max_stragglers_before_fallback=self.max_stragglers,
             sequential_fallback=self.sequential_fallback,
+        )
+
+    @property
+    def rates(self) -> RateLimits:
+        """How fast the wire may read."""
+        return RateLimits(total_bps=self.limit_rate, per_host_bps=self.limit_rate_per_host)
+
+    @property
+    def network(self) -> NetworkOptions:
+        """How the wire reaches servers."""
+        return NetworkOptions(
+            proxy=self.proxy,
+            proxy_from_env=self.proxy_from_env,
+            netrc=self.netrc,
+            ca_file=self.ca_file,
+            client_cert=self.client_cert,
+            client_key=self.client_key,
+            public_only=self.public_only,
+            rates=self.rates,
         )
 
     def public(self) -> dict[str, object]:

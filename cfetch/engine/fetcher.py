@@ -78,7 +78,7 @@ class Fetcher:
         self._jitter = jitter
         self._emit = emit
         self._budget = RetryBudget()
-        self._limiter = limiter_of(settings, clock)
+        self._limiter = limiter_of(settings.rates, clock)
 
     async def go_on(self, transfer: Transfer) -> float | None:
         """Try until the part is whole and verified (None), or until a try has to wait: from then on.

@@ -253,7 +253,7 @@ async def _pool(work: Work, batch: Batch, copy: Copy, told: _Telling) -> LocalFa
         volume = Directory(Path(work.root))
     except LocalFault as fault:
         return fault
-    network = network_of(settings, work.env)
+    network = network_of(settings.network, work.env)
     transport = HttpTransport(
         connect_timeout_s=settings.connect_timeout,
         idle_s=LEASED_IDLE_S if settings.per_host else IDLE_S,

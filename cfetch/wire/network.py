@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from cfetch.config.settings import KINDS, Settings
+from cfetch.config.kinds import read_proxy
+from cfetch.config.wire import NetworkOptions
 from cfetch.errors import ConfigError
 from cfetch.secret import SecretText, SecretUrl, printable
 
@@ -59,38 +60,37 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
 DIRECT = Network()
 
 
-def network_of(settings: Settings, env: Mapping[str, str]) -> Network:
-    """Read what the settings name.
+def network_of(options: NetworkOptions, env: Mapping[str, str]) -> Network:
+    """Read what the options name.
 
     Raises:
-        ConfigError: settings contradict each other, or a file is missing, unreadable or of another kind.
+        ConfigError: options contradict each other, or a file is missing, unreadable or of another kind.
     """
-    proxied = "proxy" if settings.proxy else "proxy_from_env" if settings.proxy_from_env else None
-    if settings.proxy and settings.proxy_from_env:
+    proxied = "proxy" if options.proxy else "proxy_from_env" if options.proxy_from_env else None
+    if options.proxy and options.proxy_from_env:
         raise ConfigError("proxy and proxy_from_env are both set; choose one")
-    if settings.public_only and proxied:
+    if options.public_only and proxied:
         raise ConfigError(
             f"public_only and {proxied} are both set; a proxy looks names up itself, so cfetch could not see "
             "which addresses they lead to. Set one of them, or let the proxy refuse what is not public"
         )
-    limits = [limit for limit in (settings.limit_rate, settings.limit_rate_per_host) if limit is not None]
-    proxies, no_proxy = _proxies(settings, env)
+    proxies, no_proxy = _proxies(options, env)
     return Network(
         proxies=proxies,
         no_proxy=no_proxy,
-        logins=_logins(env) if settings.netrc else {},
-        tls=_tls(settings),
-        public_only=settings.public_only,
-        limit_bps=min(limits, default=None),
+        logins=_logins(env) if options.netrc else {},
+        tls=_tls(options),
+        public_only=options.public_only,
+        limit_bps=options.rates.least_bps,
     )
 
 
-def _proxies(settings: Settings, env: Mapping[str, str]) -> tuple[dict[str, SecretUrl], str]:
+def _proxies(options: NetworkOptions, env: Mapping[str, str]) -> tuple[dict[str, SecretUrl], str]:
     """By scheme, and the hosts that are left out. Lower case wins, as for curl."""
-    if settings.proxy:
-        return dict.fromkeys(("http", "https"), SecretUrl(settings.proxy)), ""
+    if options.proxy:
+        return dict.fromkeys(("http", "https"), SecretUrl(options.proxy)), ""
     proxies: dict[str, SecretUrl] = {}
-    if not settings.proxy_from_env:
+    if not options.proxy_from_env:
         return proxies, ""
     for scheme in ("http", "https"):
         # In a CGI program HTTP_PROXY is a header of the request (CVE-2016-5385).
@@ -100,7 +100,7 @@ def _proxies(settings: Settings, env: Mapping[str, str]) -> tuple[dict[str, Secr
             continue
         text = env[name] if "://" in env[name] else f"http://{env[name]}"
         try:
-            proxies[scheme] = SecretUrl(KINDS["proxy"].parse(text))
+            proxies[scheme] = SecretUrl(read_proxy(text))
         except ValueError as error:
             raise ConfigError(f"environment variable {name}, which proxy_from_env reads: {error}") from None
     return proxies, env.get("no_proxy") or env.get("NO_PROXY") or ""
@@ -135,26 +135,26 @@ def _logins(env: Mapping[str, str]) -> dict[str, SecretText]:
     }
 
 
-def _tls(settings: Settings) -> ssl.SSLContext | None:
+def _tls(options: NetworkOptions) -> ssl.SSLContext | None:
     """None where the library's own context does: system CAs, host names checked, TLS 1.2 or newer."""
-    if settings.client_key is not None and settings.client_cert is None:
+    if options.client_key is not None and options.client_cert is None:
         raise ConfigError("client_key is set without client_cert; name the certificate too")
-    if settings.ca_file is None and settings.client_cert is None:
+    if options.ca_file is None and options.client_cert is None:
         return None
     for name in ("ca_file", "client_cert", "client_key"):
-        path = getattr(settings, name)
+        path = getattr(options, name)
         if path is not None:
             _check_readable(name, path)
     try:
-        context = ssl.create_default_context(cafile=settings.ca_file)
+        context = ssl.create_default_context(cafile=options.ca_file)
     except ssl.SSLError:
         raise ConfigError(
-            f"ca_file is {printable(settings.ca_file or '')}, which holds no PEM certificate"
+            f"ca_file is {printable(options.ca_file or '')}, which holds no PEM certificate"
         ) from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
-    if settings.client_cert is not None:
-        _load_own(context, settings.client_cert, settings.client_key)
+    if options.client_cert is not None:
+        _load_own(context, options.client_cert, options.client_key)
     return context
 
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from cfetch.clock import RunClock
-from cfetch.config.settings import Settings
+from cfetch.config.wire import RateLimits
 
 __all__ = ["BURST_S", "Bucket", "Held", "Limiter", "limiter_of", "slice_bytes"]
 
@@ -95,12 +95,11 @@ class Limiter:
         return self._hosts.setdefault(host, Bucket(self._per_host_bps))
 
 
-def limiter_of(settings: Settings, clock: RunClock) -> Limiter | None:
-    """The limiter that the settings ask for; None without limits, so that these cost nothing."""
-    total_bps, per_host_bps = settings.limit_rate, settings.limit_rate_per_host
-    if total_bps is None and per_host_bps is None:
+def limiter_of(limits: RateLimits, clock: RunClock) -> Limiter | None:
+    """Make the limiter of a run; None without limits, so that these cost nothing."""
+    if limits.least_bps is None:
         return None
-    return Limiter(clock, total_bps=total_bps, per_host_bps=per_host_bps)
+    return Limiter(clock, total_bps=limits.total_bps, per_host_bps=limits.per_host_bps)
 
 
 def slice_bytes(rate_bps: float) -> int:

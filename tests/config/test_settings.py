@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cfetch.config.settings import KINDS, Settings
+from cfetch.config.wire import NetworkOptions, RateLimits
 from cfetch.errors import ConfigError
 
 NUMERIC = {
@@ -133,3 +134,23 @@ def test_run_header_hides_the_refresh_command():
     assert public["refresh_command"] == "<redacted>"
     assert public.keys() == KINDS.keys()
     assert Settings().public()["refresh_command"] is None
+
+
+def test_the_wire_gets_its_own_options():
+    """Each of them, under the name of its setting; the tighter limit is what a connection can count on."""
+    given: dict[str, Any] = {
+        "proxy": "http://p.test:1",
+        "proxy_from_env": True,
+        "netrc": True,
+        "ca_file": "a",
+        "client_cert": "b",
+        "client_key": "c",
+        "public_only": True,
+    }
+    settings = Settings(limit_rate=4096, limit_rate_per_host=2048, **given)
+    rates = RateLimits(total_bps=4096, per_host_bps=2048)
+    assert settings.network == NetworkOptions(**given, rates=rates)
+    assert settings.rates == rates
+    assert (rates.least_bps, RateLimits().least_bps) == (2048, None)
+    assert Settings().network == NetworkOptions()
+    assert "p.test" not in repr(settings.network)

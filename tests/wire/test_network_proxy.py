@@ -67,7 +67,7 @@ async def test_c63_a_hop_that_needs_no_proxy_gets_no_login_of_one():
         proxy.target_port = far.port
         far.replies = [reply(b"", f"Location: {near.url}", status="302 x")]
         env = {"http_proxy": f"http://user:{CANARY}@127.0.0.1:{proxy.port}", "no_proxy": "127.0.0.1"}
-        network = network_of(Settings(proxy_from_env=True), env)
+        network = network_of(Settings(proxy_from_env=True).network, env)
         assert await ask("http://far.test/", network=network) == (200, b"x")
     assert [head.split()[1] for head in proxy.heads] == ["http://far.test/"]
     assert "proxy-authorization" not in near.fields()
@@ -228,7 +228,7 @@ async def test_every_verb_that_asks_a_server_uses_the_network(tmp_path, monkeypa
 
         summary = await asyncio.to_thread(run)
         assert summary.exit_code == 0
-        network = network_of(settings, {})
+        network = network_of(settings.network, {})
         said: list[str] = []
         how: Any = {"network": network, "advance": lambda *_: None, "tell": said.append}
         await asyncio.to_thread(build_from_list, "http://far.test/list", tmp_path / "m.json", **how)

@@ -98,7 +98,7 @@ async def test_c62_a_body_with_a_length_that_is_cut_within_tls_is_tried_again(au
 
 async def test_c62_a_body_without_length_is_never_whole_by_its_end_alone(authority, tmp_path, monkeypatch):
     """Cut without close_notify it looks like its end, so without size and hash it is refused."""
-    network = network_of(Settings(ca_file=authority.file), {})
+    network = network_of(Settings(ca_file=authority.file).network, {})
     monkeypatch.setattr(
         "tests.engine.test_pool_wire.HttpTransport", lambda **how: HttpTransport(**how, network=network)
     )

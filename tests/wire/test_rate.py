@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cfetch.clock import RunClock, SystemClock, VirtualClock, run_virtual
-from cfetch.config.settings import Settings
+from cfetch.config.wire import RateLimits
 from cfetch.events import Progress
 from cfetch.wire.rate import (
     BURST_S,
@@ -68,9 +68,9 @@ def test_a_turn_is_small_but_not_tiny():
 def test_without_limits_there_is_no_limiter():
     """And so nothing on the path of each read."""
     clock = RunClock(SystemClock())
-    assert limiter_of(Settings(), clock) is None
-    assert limiter_of(Settings(limit_rate=MIB), clock) is not None
-    assert limiter_of(Settings(limit_rate_per_host=MIB), clock) is not None
+    assert limiter_of(RateLimits(), clock) is None
+    assert limiter_of(RateLimits(total_bps=MIB), clock) is not None
+    assert limiter_of(RateLimits(per_host_bps=MIB), clock) is not None
 
 
 class Waits:

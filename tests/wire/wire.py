@@ -23,7 +23,7 @@ async def ask(
 ):
     """One exchange over a transport of its own: status and body. ``settings`` make a network."""
     if settings:
-        network = network_of(Settings(**settings), {})
+        network = network_of(Settings(**settings).network, {})
     transport = HttpTransport(connect_timeout_s=timeout_s, network=network, resolver=resolver)
     try:
         response = await transport.open(SecretUrl(url), {}, dict(secrets), fresh=fresh, method=method)

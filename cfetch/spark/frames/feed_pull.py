@@ -57,7 +57,7 @@ class Pull:
 
     async def _pull(self, after: int, most: int) -> bool:
         clock = SystemClock()
-        source = opened(self._name, network=network_of(self._settings, self._env), clock=clock)
+        source = opened(self._name, network=network_of(self._settings.network, self._env), clock=clock)
         try:
             checkpoint = read_checkpoint(self._checkpoint(after)) if after else None
             reader = await Reader.opened(source, RouteCache(clock), clock, checkpoint=checkpoint, limit=most)

@@ -64,7 +64,7 @@ def load_frame(manifest: str, options: Options, *, slots: int) -> Frame:
         LocalFault: the destination or the state cannot be written.
     """
     settings = options.settings
-    network = network_of(settings, options.env)
+    network = network_of(settings.network, options.env)
     with frozen(manifest, base_url=settings.base_url, network=network) as plan:
         directory = keep(options, FRAMES, f"{__version__} {plan.digest}")
         work = msgspec.structs.replace(

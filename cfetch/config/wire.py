@@ -1,0 +1,41 @@
+"""The options of the wire, as values of its own: it never sees those of other rooms.
+
+``Settings`` composes them (``Settings.network``, ``Settings.rates``); a caller without settings makes them.
+"""
+
+import msgspec
+
+__all__ = ["NetworkOptions", "RateLimits"]
+
+
+class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes per second that may be read: by all downloads together, and from each host. None: no limit."""
+
+    total_bps: int | None = None
+    per_host_bps: int | None = None
+
+    @property
+    def least_bps(self) -> int | None:
+        """The tighter of the two limits."""
+        return min(
+            (limit for limit in (self.total_bps, self.per_host_bps) if limit is not None), default=None
+        )
+
+
+class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How servers are reached. The default is a direct connection with the system's CAs.
+
+    ``proxy`` may hold a password, so no text shows a value of this type: ``wire.network`` reads it once.
+    """
+
+    proxy: str | None = None
+    proxy_from_env: bool = False
+    netrc: bool = False
+    ca_file: str | None = None
+    client_cert: str | None = None
+    client_key: str | None = None
+    public_only: bool = False
+    rates: RateLimits = RateLimits()
+
+    def __repr__(self) -> str:
+        return "NetworkOptions(…)"

@@ -1,0 +1,33 @@
+"""Brings entries to their end: a pool of workers, each with one entry in hand, watched by a monitor.
+
+The engine asks servers through ``wire/``, writes through the volumes of ``storage/``, asks ``straggler/``
+who is too slow and ``placement/`` where batches go. It decides none of that itself, calls no dashboard, and
+emits events.
+
+    pool.py             workers, monitor and volumes' tasks in one task group
+    schedule.py         which entry starts next: the largest first, a queue per host (pure)
+    hosts.py            what each host bears: windows, pauses, breakers (pure)
+    widths.py           how many places hosts have, and how many workers serve them
+    transfer.py         an entry in a worker's hands: part, sources, tries
+    fetcher.py          its tries, one after the other
+    attempt.py          one try: ask, judge, stream
+    segments.py         idle workers help entries under way
+    segment_split.py    which entries they help, and from which byte on (pure)
+    monitor.py          stragglers, stalls, progress
+    batches/            entries that are committed together, on several volumes
+
+::
+
+    worker:  while entry = next that its host and its volume bear:
+                 in place already: skip
+                 until whole and verified:  attempt; after a failure ``wire/retry.py`` says when and how
+                                            (must it wait: back to its queue, its file closed)
+                 publish; record
+
+When it fails: a cancellation goes by its stated reason and by the task's own count, never by the
+exception's type, so a straggler's end is not taken for the run's. What had arrived is kept. An entry fails
+alone, a local fault ends the run. When ``run`` returns, no task of it is left.
+
+Where to change: what a 429 does to a host is ``hosts.py``; which entry is next ``schedule.py``; who may be
+helped ``segment_split.py``.
+"""

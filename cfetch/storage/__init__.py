@@ -1,0 +1,35 @@
+"""Where bytes go: volumes, parts, and how parts become files that can be trusted.
+
+The engine knows a volume only by the port in ``volume.py``. A part is written beside the file that it
+becomes, hashed on the way, and gets its final name in one step when its size and hash fit; nothing else
+ever gets one.
+
+Read in this order::
+
+    volume.py             the ports: ``Volume``, ``Part``, ``Sink``
+    part.py               one entry's bytes: running hash, verification
+    part_file.py          the file of a part, step by step
+    held_ranges.py        which bytes are held while several segments are brought (pure)
+    resume.py             what a part of an earlier run is good for: its name and its note
+    publisher.py          final names, in groups, in an order that survives a power cut
+    directory.py          a directory, beneath a held descriptor, no symlink followed
+    directory_volume.py   it as a volume; disk.py carries its steps out, in the loop or in a thread of its own
+    descriptors.py        what a run holds open
+    object_store.py  object_part.py  object_volume.py    a bucket as a volume
+    tree.py               a directory to read only (``cfetch verify``)
+    files.py              the one way to write a file of cfetch's own
+
+::
+
+    durable publishing:  flush the group's parts (syncfs) -> rename each -> report the group before as done
+                         the last flush comes before the run ends
+
+When it fails: kill -9 leaves parts, never half a file. A part with a hash in the manifest proves itself in
+the end. Without one, a whole part counts on the boot that wrote it, and others need their note: a strong
+ETag of the same object, and no restart since. A part in segments says what it holds only in its note, which
+is renewed as it grows; without it the part is thrown away. A disk that hangs is abandoned after a time-out,
+and what it does late is undone.
+
+Where to change: the name of a part is ``part_name`` in ``resume.py`` (its first letter says what kind it
+is); what a later run may continue is ``fits`` there; the write order is ``publisher.py``.
+"""

@@ -19,10 +19,10 @@ import msgspec
 from cfetch.clock import SystemClock
 from cfetch.config.straggler import StragglerConfig
 from cfetch.events import ActiveAttempt
-from cfetch.hub.book import Book
-from cfetch.hub.framing import HUB, TASK, prove, read_message
+from cfetch.hub.framing import HUB, TASK, check_proof, read_message
 from cfetch.hub.leases import Demand
-from cfetch.hub.messages import EVERY_S, MOST_ORDERS_BYTES, NONCE_BYTES, Beat, Channel, HubAt, proof
+from cfetch.hub.messages import EVERY_S, MOST_ORDERS_BYTES, NONCE_BYTES, Beat, Channel, HubAddress, make_proof
+from cfetch.hub.registry import TaskRegistry
 from cfetch.hub.server import open_hub
 from cfetch.secret import SecretText
 from cfetch.spark.task import MOST_SHOWN, SHOWN
@@ -49,13 +49,13 @@ def attempts(many: int) -> list[ActiveAttempt]:
     return [one] * many
 
 
-async def task(at: HubAt, number: int, tasks: int, took_s: list[float]) -> None:
+async def task(at: HubAddress, number: int, tasks: int, took_s: list[float]) -> None:
     """Beat until cancelled."""
     key, own = bytes.fromhex(at.key.reveal()), secrets.token_bytes(NONCE_BYTES)
     reader, writer = await asyncio.open_connection(at.host, at.port)
     other = await reader.readexactly(NONCE_BYTES)
-    writer.write(own + proof(key, TASK, own, other))
-    await prove(reader, key, HUB, own=other, other=own)
+    writer.write(own + make_proof(key, TASK, own, other))
+    await check_proof(reader, key, HUB, own=other, other=own)
     outgoing, incoming = Channel(key, TASK, other, own), Channel(key, HUB, other, own)
     shown = attempts(min(ATTEMPTS, MOST_SHOWN, max(2, SHOWN // tasks)))
     samples = [Sample("bucket-3.s3.example.net", 64 << 20, 1e7 + number)] * 3
@@ -65,7 +65,7 @@ async def task(at: HubAt, number: int, tasks: int, took_s: list[float]) -> None:
         began_s = time.perf_counter()
         beat = Beat(
             task=number,
-            batch=number,
+            share=number,
             executor=f"worker-{number // 4}:4000",
             active=shown,
             under_way=ATTEMPTS,
@@ -74,7 +74,7 @@ async def task(at: HubAt, number: int, tasks: int, took_s: list[float]) -> None:
             samples=samples,
             finished=3,
         )
-        writer.write(outgoing.sealed(msgspec.msgpack.encode(beat)))
+        writer.write(outgoing.seal(msgspec.msgpack.encode(beat)))
         orders = msgspec.msgpack.decode(await read_message(reader, incoming, MOST_ORDERS_BYTES))
         took_s.append(time.perf_counter() - began_s)
         lease = orders["leases"]["bucket-3.s3.example.net"]
@@ -86,7 +86,7 @@ def all_tasks(host: str, port: int, key: str, tasks: int, told: Connection) -> N
     took_s: list[float] = []
 
     async def main() -> None:
-        at = HubAt(host, port, SecretText(key))
+        at = HubAddress(host, port, SecretText(key))
         running = [asyncio.create_task(task(at, number, tasks, took_s)) for number in range(tasks)]
         await asyncio.to_thread(told.recv)
         for one in running:
@@ -107,17 +107,19 @@ def main() -> None:
     args = parser.parse_args()
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe()
-    with open_hub(Book(StragglerConfig(), 2 * args.tasks), "127.0.0.1", SystemClock()) as hub:
-        key = hub.at.key.reveal()
-        process = spawn.Process(target=all_tasks, args=(hub.at.host, hub.at.port, key, args.tasks, theirs))
+    with open_hub(TaskRegistry(StragglerConfig(), 2 * args.tasks), "127.0.0.1", SystemClock()) as hub:
+        key = hub.address.key.reveal()
+        process = spawn.Process(
+            target=all_tasks, args=(hub.address.host, hub.address.port, key, args.tasks, theirs)
+        )
         process.start()
-        while len(hub.look().tasks) < args.tasks:
+        while len(hub.view().tasks) < args.tasks:
             assert process.is_alive()
             time.sleep(0.1)
         began_s, cpu_s, in_looks_s = time.perf_counter(), time.process_time(), 0.0
         while time.perf_counter() - began_s < args.seconds:
             before_s = time.thread_time()
-            hub.look()
+            hub.view()
             in_looks_s += time.thread_time() - before_s
             time.sleep(1 / LOOKS_A_SECOND)
         wall_s, spent_s = time.perf_counter() - began_s, time.process_time() - cpu_s

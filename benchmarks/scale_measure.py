@@ -19,13 +19,13 @@ from pathlib import Path
 import msgspec
 
 from cfetch.events import EntryFinished, fan_out
-from cfetch.hub.receipts import Account, Receipt, Receipts, leave_receipt
+from cfetch.hub.receipts import Account, Receipt, ReceiptReader, leave_receipt
 from cfetch.manifest.plan import freeze
 from cfetch.records import AttemptRecord, FileRecord
 from cfetch.report.metrics import MetricsFile
 from cfetch.report.summary import Tally
-from cfetch.spark.shares import Pace, shares
-from cfetch.spark.work_file import read_batch, write_work
+from cfetch.spark.share_files import ShareFiles, file_name, write_shares
+from cfetch.spark.shares import Pace, cut_shares
 
 A_RECEIPT = 600  # files: a batch of docs/scale.md's simulation
 ROW_GROUPS = (1_000, 10_000, 100_000)
@@ -81,17 +81,20 @@ def _before(folder: Path, entries: int) -> list[tuple[str, str]]:
     held = _resident_bytes() - resident
     found.append(("... memory of the driver, an entry", f"{held / entries:.0f} bytes"))
     began_s = time.process_time()
-    cut = shares(plan.sizes, plan.host_of, pace=Pace(), slots=4000)
+    cut = cut_shares(plan.sizes, plan.host_of, pace=Pace(), slots=4000)
     found.append(("cut into batches, an entry", f"{1e6 * (time.process_time() - began_s) / entries:.1f} µs"))
     peak = _status_bytes("VmHWM") - resident - held
     found.append(("... memory at its peak, an entry", f"{peak / entries:.0f} bytes"))
     began_s = time.process_time()
-    path = folder / "work.parquet"
-    write_work(path, plan, range(entries), cut, [1] * len(cut.cost_s))
+    written = folder / "shares"
+    write_shares(written, plan, range(entries), cut, [1] * len(cut.cost_s))
+    found.append(("write the shares, an entry", f"{1e6 * (time.process_time() - began_s) / entries:.1f} µs"))
     found.append(
-        ("write the work file, an entry", f"{1e6 * (time.process_time() - began_s) / entries:.1f} µs")
+        (
+            "... its size, an entry",
+            f"{sum(one.stat().st_size for one in written.iterdir()) / entries:.0f} bytes",
+        )
     )
-    found.append(("... its size, an entry", f"{path.stat().st_size / entries:.0f} bytes"))
     plan.close()
     return found
 
@@ -155,7 +158,7 @@ def receipt(batch: int, number: int | None, events: list[EntryFinished], first: 
     return Receipt(
         instant="i",
         epoch=1,
-        batch=batch,
+        share=batch,
         task=batch,
         attempt=0,
         number=number,
@@ -174,22 +177,22 @@ def account(folder: Path, batches: int = 200) -> Iterator[tuple[str, str]]:
             some = events[number * 200 : number * 200 + 200]
             leave_receipt(folder, receipt(batch, number, some, number * 200))
     made_s = time.process_time() - made_s
-    receipts, ended, tally = Receipts(folder), Account(), Tally()
+    receipts, ended, tally = ReceiptReader(folder), Account(), Tally()
     with MetricsFile(folder.parent / "metrics.jsonl") as metrics:
         tell = fan_out(tally, metrics)
         spent_s = 0.0
-        for kind in ("part-", "batch-"):
-            if kind == "batch-":
+        for kind in ("part-", "share-"):
+            if kind == "share-":
                 began_s = time.monotonic()
                 for batch in range(batches):
                     leave_receipt(folder, receipt(batch, None, records(batch * A_RECEIPT, A_RECEIPT)))
                 wall_s = time.monotonic() - began_s
             start_s = time.process_time()
-            for one in receipts.new(lambda name, kind=kind: name.startswith(kind)):  # type: ignore[misc]
-                for event in ended.news(one):
+            for one in receipts.read_new(lambda name, kind=kind: name.startswith(kind)):  # type: ignore[misc]
+                for event in ended.take_in(one):
                     tell(event)
             spent_s += time.process_time() - start_s
-    size = sum(path.stat().st_size for path in folder.glob("batch-*"))
+    size = sum(path.stat().st_size for path in folder.glob("share-*"))
     yield "driver: read twice and tell on, a file", f"{1e6 * spent_s / files:.1f} µs"
     yield "a receipt, a file in it", f"{size / files:.0f} bytes"
     yield "metrics, a file", f"{(folder.parent / 'metrics.jsonl').stat().st_size / files:.0f} bytes"
@@ -200,11 +203,11 @@ def listing(folder: Path, many: int) -> Iterator[tuple[str, str]]:
     """A directory of so many small receipts: what a look at it takes when nothing is new."""
     data = msgspec.json.encode(receipt(0, None, records(0, 1)))
     for batch in range(many):
-        (folder / f"batch-1-{batch:06d}").write_bytes(data)
-    receipts = Receipts(folder)
+        (folder / f"share-1-{batch:06d}").write_bytes(data)
+    receipts = ReceiptReader(folder)
     for what in ("the first look at {:,} receipts of one file", "... each further look"):
         began_s = time.monotonic()
-        seen = sum(1 for _ in receipts.new(lambda name: name.startswith("batch-1-")))
+        seen = sum(1 for _ in receipts.read_new(lambda name: name.startswith("share-1-")))
         spent_s = time.monotonic() - began_s
         yield what.format(many), f"{spent_s:.2f} s ({seen:,} read)"
 
@@ -216,12 +219,17 @@ def row_groups(folder: Path) -> Iterator[tuple[str, str]]:
 
     from cfetch.manifest.entry import Entry, safe_path
     from cfetch.secret import SecretUrl
+    from cfetch.spark.table_writer import table_schemas
 
     entry = msgspec.msgpack.encode(Entry(id=0, path=safe_path("a"), url=SecretUrl("http://h.test/a")))
-    schema = pa.schema([("entry", pa.binary()), ("sharers", pa.int32())])
-    table = pa.table([pa.array([entry]), pa.array([1], pa.int32())], schema)
+    schema = table_schemas()["shares"]
+    values = ([0], [0], [entry], ["h.test"], [None], [1], [None])
+    arrays = [pa.array(one, field.type) for one, field in zip(values, schema, strict=True)]
+    table = pa.Table.from_arrays(arrays, schema=schema)
     for many in ROW_GROUPS:
-        path = folder / f"{many}.parquet"
+        own = folder / str(many)
+        own.mkdir()
+        path = own / file_name(0)
         with pq.ParquetWriter(path, schema, use_dictionary=False) as writer:
             for _ in range(many):
                 writer.write_table(table)
@@ -229,7 +237,7 @@ def row_groups(folder: Path) -> Iterator[tuple[str, str]]:
             file.seek(-8, os.SEEK_END)
             footer = int.from_bytes(file.read(4), "little")
         began_s = time.process_time()
-        read_batch(path, many // 2)
+        ShareFiles(directory=str(own), count=many, per_file=many).read_share(many // 2)
         spent_s = time.process_time() - began_s
         yield (
             f"a task finds its own of {many:,} row groups",

@@ -1,7 +1,7 @@
 """A cluster of a thousand executors in virtual time: the model behind ``scale_simulation.py``.
 
 Real are the cut (``shares``, ``sharers``), each task's schedule, limits for hosts and straggler detector,
-and the book of the hub with its leases and its merged baseline. Modelled are the wire, the executors, and
+and the registry of the hub with its leases and its merged baseline. Modelled are the wire, the executors, and
 Spark: who gets a slot when, what is begun again, and when a copy is made
 (``TaskSetManager.checkSpeculatableTasks``). One seed, one story.
 
@@ -26,9 +26,9 @@ from cfetch.engine.hosts import Hosts
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.transfer import MAX_MITIGATIONS
 from cfetch.events import ActiveAttempt
-from cfetch.hub.book import Book
 from cfetch.hub.leases import Demand
 from cfetch.hub.messages import EVERY_S, MOST_SAMPLES, Beat
+from cfetch.hub.registry import TaskRegistry
 from cfetch.spark.job import SETTINGS
 from cfetch.spark.task import LOOK_S, MOST_SHOWN, SHOWN
 from cfetch.straggler.baseline import RunningMedian
@@ -238,8 +238,8 @@ class Copy:
         late_s = first_s + self.config.padding_s - self.now_s
         self.check_s = self.now_s + CHECK_S * min(max(1, ceil(late_s / CHECK_S)), 9)
 
-    def talk(self, book: Book, shown: int, *, over: bool = False) -> None:
-        """A beat, and its orders, as ``hub_client.HubLine`` does it."""
+    def talk(self, registry: TaskRegistry, shown: int, *, over: bool = False) -> None:
+        """A beat, and its orders, as ``hub.client.HubLine`` does it."""
         demands = {}
         if self.hosts is not None and not over:
             for queue, host in enumerate(self.queues):
@@ -248,7 +248,7 @@ class Copy:
                     demands[host] = Demand(has, self.leases[host], wants)
         beat = Beat(
             task=self.number,
-            batch=self.batch.number,
+            share=self.batch.number,
             executor=str(self.executor),
             active=[] if over else [self._shown(flow) for flow in list(self.active.values())[:shown]],
             under_way=0 if over else len(self.active),
@@ -258,7 +258,7 @@ class Copy:
             over=over,
         )
         self.samples, self.finished = [], 0
-        orders = book.beat(beat, self.now_s)
+        orders = registry.answer(beat, self.now_s)
         if over:
             return
         self.detector.judge_by(orders.median_bps)
@@ -309,9 +309,9 @@ class Cluster:
         many = round(world.executors * world.slow_executors)
         self.slow = set(dice.choice(world.executors, many, replace=False).tolist())
         self.rescues = self.needless = self.skipped = self.copies = self.lost = 0
-        self.book = Book(StragglerConfig(), world.per_host) if rules.hub else None
+        self.registry = TaskRegistry(StragglerConfig(), world.per_host) if rules.hub else None
         self.shown = min(MOST_SHOWN, max(2, SHOWN // world.tasks))
-        self.beats, self.book_s = 0, 0.0
+        self.beats, self.hub_s = 0, 0.0
         self.watched = watched
         self.intervals = (array("i"), array("d"), array("d"))
         self.end_s = np.full(world.files, inf)
@@ -381,7 +381,7 @@ class Cluster:
                         self._free(executor, now_s)
         return Result(
             makespan_s, self.job.ideal_s, self.end_s, self.fetched, self.rescues, self.needless, self.copies,
-            self.lost, self.skipped, self.task_s, most_at_once(self.intervals), self.beats, self.book_s,
+            self.lost, self.skipped, self.task_s, most_at_once(self.intervals), self.beats, self.hub_s,
         )  # fmt: skip
 
     def _at(self, at_s: float, kind: str, what: object) -> None:
@@ -424,10 +424,10 @@ class Cluster:
         if copy.gone:
             return
         is_through = copy.run(now_s)
-        if self.book is not None:
+        if self.registry is not None:
             began_s = time.process_time()
-            copy.talk(self.book, self.shown, over=is_through)
-            self.book_s += time.process_time() - began_s
+            copy.talk(self.registry, self.shown, over=is_through)
+            self.hub_s += time.process_time() - began_s
             self.beats += 1
         if is_through:
             self._at(max(copy.end_s, now_s - EVERY_S), "end", copy)

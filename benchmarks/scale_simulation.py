@@ -138,7 +138,7 @@ def extrapolated(world: World, job: Job, result: Result) -> float:
 def constants(seed: int) -> None:
     """Other values of the constants of the cut, each in a world where it matters."""
     worlds = {
-        "BATCHES_A_SLOT": (World(files=125_000, executors=12, slow_executors=0.08), (1, 2, 4, 8, 16)),
+        "SHARES_PER_SLOT": (World(files=125_000, executors=12, slow_executors=0.08), (1, 2, 4, 8, 16)),
         "LONGEST_S": (World(files=250_000, executors=5, slow_executors=0.2), (30, 60, 120, 240, 480)),
         "SHORTEST_S": (
             World(files=200_000, executors=12, slow_executors=0.08, median_bytes=32 * KIB, sigma=1.2),

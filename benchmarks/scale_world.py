@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cfetch.spark.shares import Pace, Shares, sharers, shares
+from cfetch.spark.shares import Pace, SharesCut, count_sharers, cut_shares
 
 __all__ = ["ALL", "Flow", "Job", "Result", "Rules", "World", "clean", "ideal_s", "job_of", "most_at_once"]
 
@@ -65,7 +65,7 @@ class Job(NamedTuple):
 
     sizes: "npt.NDArray[np.int64]"
     host_of: "npt.NDArray[np.int64]"
-    cut: Shares
+    cut: SharesCut
     sharers: list[int]
     order: "npt.NDArray[np.int64]"
     starts: "npt.NDArray[np.int64]"
@@ -109,7 +109,7 @@ def clean(world: World) -> World:
     return world._replace(slow_connections=0.0, slow_executors=0.0, lost_an_hour=0.0)
 
 
-def job_of(world: World, pace: Pace | None = None, cut: Shares | None = None) -> Job:
+def job_of(world: World, pace: Pace | None = None, cut: SharesCut | None = None) -> Job:
     """Draw the manifest and cut it, as the driver does."""
     dice = np.random.default_rng([world.seed, 1])
     drawn = np.exp(dice.normal(np.log(world.median_bytes), world.sigma, world.files))
@@ -118,9 +118,9 @@ def job_of(world: World, pace: Pace | None = None, cut: Shares | None = None) ->
     host_of = dice.choice(world.hosts, size=world.files, p=weights / weights.sum())
     if cut is None:
         pace = pace or Pace(concurrency=world.concurrency)
-        cut = shares(sizes.tolist(), host_of.tolist(), pace=pace, slots=world.tasks)
-    shared = sharers(cut, host_of.tolist(), slots=world.tasks)
-    batch_of = np.frombuffer(cut.batch_of, dtype=np.uint32)
+        cut = cut_shares(sizes.tolist(), host_of.tolist(), pace=pace, slots=world.tasks)
+    shared = count_sharers(cut, host_of.tolist(), slots=world.tasks)
+    batch_of = np.frombuffer(cut.share_of, dtype=np.uint32)
     order = np.argsort(batch_of, kind="stable")
     starts = np.searchsorted(batch_of[order], np.arange(len(cut.cost_s) + 1))
     return Job(sizes, host_of, cut, shared, order, starts, ideal_s(world, sizes))

@@ -23,6 +23,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from cfetch.app.tune import TuneOptions, tune
 from cfetch.bench.child import run_child
 from cfetch.bench.content import Group
 from cfetch.bench.faults import Fault, FaultRule
@@ -30,12 +31,13 @@ from cfetch.bench.process import OriginProcess
 from cfetch.bench.scenario import Scenario
 from cfetch.clock import SystemClock
 from cfetch.report.metrics import read_metrics
+from cfetch.spark.replay_job import CHUNK_BYTES, replay_on_spark
 from cfetch.spark.session import spark_session
-from cfetch.tuning.choice import Result
-from cfetch.tuning.engines import CHUNK_BYTES, Loaded, replayed, replayed_by_spark
+from cfetch.tuning.choice import RunResult
 from cfetch.tuning.history import WHOLE, History
+from cfetch.tuning.recommendation import DEFAULT_GRID, format_config
 from cfetch.tuning.replay import Setting
-from cfetch.tuning.tune import DEFAULT_GRID, TuneOptions, as_config, tune
+from cfetch.tuning.runs import RecordedRun, replay_runs
 
 FILES = 10_000
 WORKERS = 16
@@ -43,7 +45,7 @@ CHUNK = 10  # runs a task: 100,000 attempts
 DEFAULT = Setting(1.5, 0.6, 5.0)
 
 
-def synthetic(item: str, files: int = FILES) -> Iterator[Loaded]:
+def synthetic(item: str, files: int = FILES) -> Iterator[RecordedRun]:
     """One run from its seed: sizes from 1 MiB to 256 MiB, 2 % of the attempts 5 to 30 times too slow."""
     dice = np.random.default_rng(int(item))
     size = np.exp(dice.uniform(np.log(1 << 20), np.log(1 << 28), files)).round()
@@ -60,7 +62,7 @@ def synthetic(item: str, files: int = FILES) -> Iterator[Loaded]:
         got_bytes=size, rest_s=zero, ended=zero + WHOLE, fresh_bps=none, kept=none, sample_bps=size / seconds,
         host=zero,
     )  # fmt: skip
-    yield Loaded(f"seed {item}", item, None, columns, WORKERS, 0.5, DEFAULT)
+    yield RecordedRun(f"seed {item}", item, None, columns, WORKERS, 0.5, DEFAULT)
 
 
 def speed(runs: int, rounds: int, engines: list[str]) -> None:
@@ -70,20 +72,20 @@ def speed(runs: int, rounds: int, engines: list[str]) -> None:
     answers = {}
     if "local" in engines:
         answers["local"] = timed(
-            "local, one process", attempts, rounds, lambda: [*replayed(items, synthetic, DEFAULT_GRID)]
+            "local, one process", attempts, rounds, lambda: [*replay_runs(items, synthetic, DEFAULT_GRID)]
         )
     if "spark" in engines:
         began_s = time.perf_counter()
         with spark_session("local[2]") as spark:
             print(f"spark, start of the session  {time.perf_counter() - began_s:8.1f} s")
             sized = [(item, CHUNK_BYTES // CHUNK) for item in items]
-            call = partial(replayed_by_spark, spark, sized, synthetic, DEFAULT_GRID)
+            call = partial(replay_on_spark, spark, sized, synthetic, DEFAULT_GRID)
             answers["spark"] = timed("spark, local[2]", attempts, rounds, call)
     if len(answers) == 2:
         print(f"both engines answer alike: {answers['local'] == answers['spark']}")
 
 
-def timed(name: str, attempts: int, rounds: int, call: Callable[[], list[Result]]) -> list[Result]:
+def timed(name: str, attempts: int, rounds: int, call: Callable[[], list[RunResult]]) -> list[RunResult]:
     """The call's answer; prints its times."""
     times = []
     for _ in range(rounds):
@@ -130,7 +132,7 @@ def usefulness() -> None:
         print(f"history: 5 runs under the default, mean {statistics.fmean(took):.2f} s")
         found = tune(TuneOptions(metrics=tuple(paths)), SystemClock())
         config = Path(folder) / "tuned.yaml"
-        config.write_text(as_config(found, "today"), encoding="utf-8")
+        config.write_text(format_config(found, "today"), encoding="utf-8")
         print(f"picked: {msgspec.json.encode(found.choice.recommended).decode()}")
         choice = found.choice
         print(f"promised: {choice.ratio.mean:.2f}, on runs held out {choice.held_out.ratio.mean:.2f}")

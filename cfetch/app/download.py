@@ -102,12 +102,12 @@ def prepare(
             fetch_chunk = api.blocking(statement) if statement else None
             plan = frozen_here(_frozen(stack, source, name, directory, fetch_chunk, progress, settings))
         else:
-            from cfetch.spark.prepare.large import prepared_by_spark
+            from cfetch.spark.prepare.large import prepare_on_spark
 
             _check_for_spark(volumes)
             rejected = found.state / "rejected" / instant
             plan = frozen_by_spark(
-                prepared_by_spark(stack, manifest, name, settings, directory / "prepared", rejected, progress)
+                prepare_on_spark(stack, manifest, name, settings, directory / "prepared", rejected, progress)
             )
         _check_room(plan.frozen, volumes)
         origin = _ManifestRef(manifest=manifest, statement=statement, base_url=settings.base_url)
@@ -393,7 +393,7 @@ class Prepared:
                 "file by itself: use --engine local"
             )
         return ClusterRun(
-            self._for_engines.tasks,
+            self._for_engines.shares,
             self._volumes.local[0].root,
             self._state,
             self._settings,

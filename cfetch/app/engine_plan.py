@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 from cfetch.manifest.entries import Frozen
 from cfetch.manifest.plan import FILE_NAME, Plan, load_plan
+from cfetch.spark.open_shares import PlanShares, PreparedShares, ShareSource
 from cfetch.spark.prepare.prepared import ABOUT, PreparedPlan, load_prepared
-from cfetch.spark.to_do import PlanTasks, PreparedTasks, TaskSource
 
 __all__ = ["EnginePlan", "frozen_by_spark", "frozen_here", "load"]
 
 
 class EnginePlan(NamedTuple):
-    """``frozen`` for everybody, ``tasks`` for Spark, ``here`` for this machine: None if only Spark can.
+    """``frozen`` for everybody, ``shares`` for Spark, ``here`` for this machine: None if only Spark can.
 
     ``file_name`` marks a directory in which it was saved.
     """
@@ -21,7 +21,7 @@ class EnginePlan(NamedTuple):
     frozen: Frozen
     file_name: str
     here: Plan | None
-    tasks: TaskSource
+    shares: ShareSource
 
     def forget_other_kind(self, directory: Path) -> None:
         """Remove the mark of the other kind of plan; whoever reads that plan has it open. Raises OSError."""
@@ -31,12 +31,12 @@ class EnginePlan(NamedTuple):
 
 def frozen_here(plan: Plan) -> EnginePlan:
     """Wrap a plan that this machine has frozen: every engine can bring it."""
-    return EnginePlan(plan, FILE_NAME, plan, PlanTasks(plan))
+    return EnginePlan(plan, FILE_NAME, plan, PlanShares(plan))
 
 
 def frozen_by_spark(plan: PreparedPlan) -> EnginePlan:
     """Wrap a plan that Spark has prepared: only its tasks can bring it."""
-    return EnginePlan(plan, ABOUT, None, PreparedTasks(plan))
+    return EnginePlan(plan, ABOUT, None, PreparedShares(plan))
 
 
 def load(stack: ExitStack, directory: Path) -> EnginePlan:

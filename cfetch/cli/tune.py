@@ -70,20 +70,20 @@ def tune(
 
     import msgspec
 
+    from cfetch.app.tune import TuneOptions
+    from cfetch.app.tune import tune as run_tune
     from cfetch.clock import SystemClock
     from cfetch.errors import UsageError
-    from cfetch.tuning import tune as use_case
+    from cfetch.tuning.recommendation import format_config, write_config
 
     if spark_master is not None and engine is Engine.local:
         raise UsageError("--spark-master is for --engine spark")
-    options = use_case.TuneOptions(
-        metrics=tuple(metrics), grid=grid, engine=engine.value, spark_master=spark_master
-    )
+    options = TuneOptions(metrics=tuple(metrics), grid=grid, engine=engine.value, spark_master=spark_master)
     clock = SystemClock()
-    tuning = use_case.tune(options, clock, lambda line: print(line, file=sys.stderr, flush=True))
+    tuning = run_tune(options, clock, lambda line: print(line, file=sys.stderr, flush=True))
     if out is not None:
         day = datetime.fromtimestamp(clock.wall(), UTC).date().isoformat()
-        use_case.write_config(out, use_case.as_config(tuning, day))
+        write_config(out, format_config(tuning, day))
     if json:
         sys.stdout.write(msgspec.json.encode(tuning).decode() + "\n")
         return

@@ -1,13 +1,13 @@
 """A task's line to the hub: a beat a second, and the pool does what the orders say.
 
-Nothing depends on it. While the hub cannot be reached the task has its own fixed share of the limit for each
-host and judges by its own files, and it goes on trying.
+Nothing depends on it. While the hub cannot be reached, the task has its own fixed limit for each host and
+judges by its own files, and it goes on trying.
 """
 
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 
 import msgspec
@@ -15,7 +15,7 @@ import msgspec
 from cfetch.dashboard.view import by_risk
 from cfetch.engine.pool import Pool
 from cfetch.events import EntryFinished, Event, Progress
-from cfetch.hub.framing import HUB, TASK, prove, read_message
+from cfetch.hub.framing import HUB, TASK, check_proof, read_message
 from cfetch.hub.leases import Demand
 from cfetch.hub.messages import (
     EVERY_S,
@@ -26,9 +26,9 @@ from cfetch.hub.messages import (
     SILENT_S,
     Beat,
     Channel,
-    HubAt,
+    HubAddress,
     Orders,
-    proof,
+    make_proof,
 )
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.urls import host_of
@@ -36,7 +36,7 @@ from cfetch.report.counts import Counts
 from cfetch.straggler.merged import Sample
 from cfetch.straggler.metrics import MIN_ELAPSED_S
 
-__all__ = ["HubLine", "leased_hosts"]
+__all__ = ["BeatMaker", "HubLine", "LeasedPool", "choose_leased_hosts"]
 
 FIRST_ANSWER_S = 2.0  # what a hub that cannot be reached costs a task with a limit for each host, at most
 ANSWER_S = 5.0  # then it is another connection's turn
@@ -45,41 +45,16 @@ LONGEST_PAUSE_S = 15.0
 FAIR_BYTES = 64 << 10  # a shorter rest of a resumed file tells the server's latency, not its speed
 
 
-class HubLine:
-    """``share``: connections to a host that the task may have without the hub; None is without a limit.
+class BeatMaker:
+    """Listens to the pool of a task and makes its beats. ``shown``: how many attempts a beat shows."""
 
-    ``hosts`` are those that leases are asked for, ``shown`` is how many attempts a beat tells.
-    """
-
-    def __init__(
-        self,
-        at: HubAt | None,
-        who: Beat,
-        *,
-        hosts: Collection[str],
-        share: int | None,
-        shown: int,
-    ) -> None:
-        self._at = at
+    def __init__(self, who: Beat, *, shown: int) -> None:
         self._who = who
-        self._pool: Pool | None = None
-        self._hosts = hosts if share is not None else ()
-        self._share = share
         self._shown = shown
-        self._leases: dict[str, int] = {}
-        self._was_heard = False
-        self._pause_s = EVERY_S  # before the next connection
-        self._lapse: asyncio.TimerHandle | None = None
-        self._say: Callable[[Beat], None] | None = None
         self._progress: Progress | None = None
         self._counts = Counts()
         self._finished = 0  # entries since the last beat, sampled or not
         self._samples: list[Sample] = []
-
-    @property
-    def is_up(self) -> bool:
-        """Whether the hub answers."""
-        return self._say is not None
 
     def __call__(self, event: Event) -> None:
         """A listener of the pool."""
@@ -90,124 +65,26 @@ class HubLine:
             if event.record.status == "done":
                 self._add_sample(event)
 
-    def begin(self, pool: Pool) -> None:
-        """Before ``pool`` runs: at leased hosts it waits for the first answer, but not for long."""
-        self._pool = pool
-        if self._at is None:
-            self._go_alone()
-            return
-        self._lease({})
-        self._lapse = asyncio.get_running_loop().call_later(FIRST_ANSWER_S, self._go_alone)
-
-    async def keep(self) -> None:
-        """Talk to the hub until this is cancelled; then take leave, so that others have the leases."""
-        try:
-            while self._at is not None:
-                with suppress(OSError, EOFError, TimeoutError, msgspec.MsgspecError):
-                    await self._talk(self._at)
-                if not self._was_heard:
-                    self._go_alone()
-                await asyncio.sleep(self._pause_s)
-                self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
-        finally:
-            if self._lapse is not None:
-                self._lapse.cancel()
-
-    async def _talk(self, at: HubAt) -> None:
-        """One connection, until it fails."""
-        async with asyncio.timeout(ANSWER_S):
-            reader, writer = await asyncio.open_connection(at.host, at.port)
-        try:
-            async with asyncio.timeout(ANSWER_S):
-                outgoing, incoming = await _known(reader, writer, bytes.fromhex(at.key.reveal()))
-            encode = msgspec.msgpack.Encoder().encode
-            self._say = lambda beat: writer.write(outgoing.sealed(encode(beat)))
-            await self._exchange(self._say, reader, incoming)
-        except asyncio.CancelledError:
-            if self._say is not None:
-                self._say(self._beat(over=True))
-            raise
-        finally:
-            self._say = None
-            writer.close()
-
-    async def _exchange(
-        self, say: Callable[[Beat], None], reader: asyncio.StreamReader, incoming: Channel
-    ) -> None:
-        """A beat, its answer, and again after a second; a stop may come at any time between."""
-        loop, decoder = asyncio.get_running_loop(), msgspec.msgpack.Decoder(Orders)
-        sent_s, due_s, answered = 0.0, loop.time(), True
-        reading = loop.create_task(read_message(reader, incoming, MOST_ORDERS_BYTES))
-        try:
-            while True:
-                if answered and loop.time() >= due_s:
-                    sent_s, answered = loop.time(), False
-                    due_s = sent_s + ANSWER_S
-                    say(self._beat())
-                if not (await asyncio.wait({reading}, timeout=max(0.0, due_s - loop.time())))[0]:
-                    if not answered:
-                        raise TimeoutError
-                    continue
-                orders = decoder.decode(reading.result())
-                reading = loop.create_task(read_message(reader, incoming, MOST_ORDERS_BYTES))
-                self._obey(orders)
-                if orders.answers:
-                    answered, due_s = True, sent_s + EVERY_S
-                    self._heard(sent_s + LAPSE_S)
-        finally:
-            reading.cancel()
-            with suppress(OSError, EOFError, asyncio.CancelledError):
-                await reading
-
-    def _heard(self, lapses_s: float) -> None:
-        assert self._lapse is not None
-        self._was_heard, self._pause_s = True, EVERY_S
-        self._lapse.cancel()
-        self._lapse = asyncio.get_running_loop().call_at(lapses_s, self._go_alone)
-
-    def _obey(self, orders: Orders) -> None:
-        assert self._pool is not None
-        if orders.stop:
-            self._pool.stop("the run is stopping")
-        if orders.answers:
-            self._pool.judge_by(orders.median_bps)
-            self._lease({host: orders.leases.get(host, 0) for host in self._hosts})
-
-    def _lease(self, leases: dict[str, int]) -> None:
-        assert self._pool is not None
-        if self._share is not None:
-            self._leases = dict.fromkeys(self._hosts, 0) | leases
-            self._pool.lease(self._leases, self._share)
-
-    def _go_alone(self) -> None:
-        """The hub is not there, or has not been heard for long."""
-        assert self._pool is not None
-        self._pool.judge_by(None)
-        if self._share is not None:
-            self._lease(dict.fromkeys(self._hosts, self._share))
-
-    def _beat(self, *, over: bool = False) -> Beat:
-        assert self._pool is not None
-        progress, samples, finished = self._progress, self._samples, self._finished
-        self._samples, self._finished = [], 0
-        active = progress.active if progress is not None and not over else []
-        found = self._pool.demands(self._hosts)
-        demands = {host: Demand(has, self._leases[host], wants) for host, (has, wants) in found.items()}
-        return msgspec.structs.replace(
+    def make_beat(self, demands: Mapping[str, Demand], *, over: bool = False) -> Beat:
+        """The next beat: samples are those since the last one, all else is as it is now."""
+        active = self._progress.active if self._progress is not None and not over else []
+        beat = msgspec.structs.replace(
             self._who,
             active=by_risk(active)[: self._shown],
             under_way=len(active),
-            active_bytes=sum(one.bytes for one in active),
+            active_bytes=sum(attempt.bytes for attempt in active),
             files=self._counts.settled,
             size_bytes=self._counts.done_bytes,
             demands={host: demand for host, demand in demands.items() if any(demand)},
-            samples=samples,
-            finished=finished,
+            samples=self._samples,
+            finished=self._finished,
             over=over,
         )
+        self._samples, self._finished = [], 0
+        return beat
 
     def _add_sample(self, event: EntryFinished) -> None:
-        """A selection that favours no time, if there are many between two beats."""
+        """A selection that favours no time, if many files end between two beats."""
         record = event.record
         last = record.attempts[-1] if record.attempts else None
         if last is None or not last.bytes or (last.from_byte and last.bytes < FAIR_BYTES):
@@ -221,8 +98,135 @@ class HubLine:
         self._finished += 1
 
 
-def leased_hosts(entries: Iterable[Entry]) -> frozenset[str]:
-    """The hosts that a task asks leases for: those of most entries, mirrors counted too."""
+class LeasedPool:
+    """A pool that goes by the hub's orders, or by its own limits.
+
+    ``hosts`` are those that leases are asked for; ``own_limit``: connections to a host that the task may have
+    without the hub; None is without a limit.
+    """
+
+    def __init__(self, pool: Pool, hosts: Collection[str], own_limit: int | None) -> None:
+        self._pool = pool
+        self._hosts = hosts if own_limit is not None else ()
+        self._own_limit = own_limit
+        self._leases: dict[str, int] = {}
+
+    def obey(self, orders: Orders) -> None:
+        """Do what the hub says."""
+        if orders.stop:
+            self._pool.stop("the run is stopping")
+        if orders.answers:
+            self._pool.judge_by(orders.median_bps)
+            self.set_leases({host: orders.leases.get(host, 0) for host in self._hosts})
+
+    def set_leases(self, leases: dict[str, int]) -> None:
+        """Go by these; a host that is not among them has none."""
+        if self._own_limit is not None:
+            self._leases = dict.fromkeys(self._hosts, 0) | leases
+            self._pool.lease(self._leases, self._own_limit)
+
+    def go_alone(self) -> None:
+        """The hub is not there, or has not been heard for long."""
+        self._pool.judge_by(None)
+        if self._own_limit is not None:
+            self.set_leases(dict.fromkeys(self._hosts, self._own_limit))
+
+    def demands(self) -> dict[str, Demand]:
+        """What the pool has and wants of each leased host."""
+        demands = self._pool.demands(self._hosts)
+        return {host: Demand(has, self._leases[host], wants) for host, (has, wants) in demands.items()}
+
+
+class HubLine:
+    """The connection of a task to the hub at ``address``; None: there is no hub."""
+
+    def __init__(self, address: HubAddress | None, beats: BeatMaker, pool: LeasedPool) -> None:
+        self._address = address
+        self._beats = beats
+        self._pool = pool
+        self._was_heard = False
+        self._pause_s = EVERY_S  # before the next connection
+        self._lapse: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """Before the pool runs: at leased hosts it waits for the first answer, but not for long."""
+        if self._address is None:
+            self._pool.go_alone()
+            return
+        self._pool.set_leases({})
+        self._lapse = asyncio.get_running_loop().call_later(FIRST_ANSWER_S, self._pool.go_alone)
+
+    async def keep(self) -> None:
+        """Talk to the hub until this is cancelled; then take leave, so that others have the leases."""
+        try:
+            while self._address is not None:
+                with suppress(OSError, EOFError, TimeoutError, msgspec.MsgspecError):
+                    await self._talk(self._address)
+                if not self._was_heard:
+                    self._pool.go_alone()
+                await asyncio.sleep(self._pause_s)
+                self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        finally:
+            if self._lapse is not None:
+                self._lapse.cancel()
+
+    async def _talk(self, address: HubAddress) -> None:
+        """One connection, until it fails."""
+        async with asyncio.timeout(ANSWER_S):
+            reader, writer = await asyncio.open_connection(address.host, address.port)
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                outgoing, incoming = await _open_channels(reader, writer, bytes.fromhex(address.key.reveal()))
+            encode = msgspec.msgpack.Encoder().encode
+
+            def send(beat: Beat) -> None:
+                writer.write(outgoing.seal(encode(beat)))
+
+            try:
+                await self._exchange(send, reader, incoming)
+            except asyncio.CancelledError:
+                send(self._beats.make_beat(self._pool.demands(), over=True))
+                raise
+        finally:
+            writer.close()
+
+    async def _exchange(
+        self, send: Callable[[Beat], None], reader: asyncio.StreamReader, incoming: Channel
+    ) -> None:
+        """A beat, its answer, and again after a second; a stop may come at any time between."""
+        loop, decoder = asyncio.get_running_loop(), msgspec.msgpack.Decoder(Orders)
+        sent_s, due_s, answered = 0.0, loop.time(), True
+        reading = loop.create_task(read_message(reader, incoming, MOST_ORDERS_BYTES))
+        try:
+            while True:
+                if answered and loop.time() >= due_s:
+                    sent_s, answered = loop.time(), False
+                    due_s = sent_s + ANSWER_S
+                    send(self._beats.make_beat(self._pool.demands()))
+                if not (await asyncio.wait({reading}, timeout=max(0.0, due_s - loop.time())))[0]:
+                    if not answered:
+                        raise TimeoutError
+                    continue
+                orders = decoder.decode(reading.result())
+                reading = loop.create_task(read_message(reader, incoming, MOST_ORDERS_BYTES))
+                self._pool.obey(orders)
+                if orders.answers:
+                    answered, due_s = True, sent_s + EVERY_S
+                    self._note_answer(sent_s + LAPSE_S)
+        finally:
+            reading.cancel()
+            with suppress(OSError, EOFError, asyncio.CancelledError):
+                await reading
+
+    def _note_answer(self, lapses_s: float) -> None:
+        assert self._lapse is not None
+        self._was_heard, self._pause_s = True, EVERY_S
+        self._lapse.cancel()
+        self._lapse = asyncio.get_running_loop().call_at(lapses_s, self._pool.go_alone)
+
+
+def choose_leased_hosts(entries: Iterable[Entry]) -> frozenset[str]:
+    """The hosts that a task asks leases for: those of most entries, with mirrors counted too."""
     counted: Counter[str] = Counter()
     for entry in entries:
         counted[host_of(entry.url.value)] += 1
@@ -230,11 +234,11 @@ def leased_hosts(entries: Iterable[Entry]) -> frozenset[str]:
     return frozenset(host for host, _ in counted.most_common(MOST_DEMANDS))
 
 
-async def _known(
+async def _open_channels(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes
 ) -> tuple[Channel, Channel]:
     """The channels out and in, once each side has proved that it knows the key. Raises OSError, EOFError."""
     own, other = secrets.token_bytes(NONCE_BYTES), await reader.readexactly(NONCE_BYTES)
-    writer.write(own + proof(key, TASK, own, other))
-    await prove(reader, key, HUB, own=other, other=own)
+    writer.write(own + make_proof(key, TASK, own, other))
+    await check_proof(reader, key, HUB, own=other, other=own)
     return Channel(key, TASK, other, own), Channel(key, HUB, other, own)

@@ -3,16 +3,18 @@
 import asyncio
 import hmac
 
-from cfetch.hub.messages import HEAD_BYTES, PROOF_BYTES, Channel, proof
+from cfetch.hub.messages import HEAD_BYTES, PROOF_BYTES, Channel, make_proof
 
-__all__ = ["HUB", "TASK", "prove", "read_message"]
+__all__ = ["HUB", "TASK", "check_proof", "read_message"]
 
 HUB, TASK = b"cfetch hub 1", b"cfetch task 1"
 
 
-async def prove(reader: asyncio.StreamReader, key: bytes, role: bytes, *, own: bytes, other: bytes) -> None:
+async def check_proof(
+    reader: asyncio.StreamReader, key: bytes, role: bytes, *, own: bytes, other: bytes
+) -> None:
     """Read the other side's proof; ``own`` is its nonce. Raises OSError, EOFError."""
-    if not hmac.compare_digest(await reader.readexactly(PROOF_BYTES), proof(key, role, own, other)):
+    if not hmac.compare_digest(await reader.readexactly(PROOF_BYTES), make_proof(key, role, own, other)):
         raise ConnectionError("the other side does not know the key of this run")
 
 

@@ -1,14 +1,15 @@
-"""Connections to a host, of which all tasks together may have so many, dealt out by leases. Pure.
+"""Leases: the connections that each task may have to a host, of those that all tasks may have. Pure.
 
-Fair is max-min: nobody has less than another who has more than one above, unless it wants no more. A lease is
-granted out of what is free and never out of what another task may still use: a task whose part shrinks keeps
-what it has under way, and says at its next beat what that is. So there are never more than ``most``.
+Leases are max-min fair: a task has less than another only if it wants no more, or if what is left cannot be
+divided. A lease is granted out of what is free and never out of what another task may still use: a task whose
+part shrinks keeps what it has under way, and reports at its next beat how much that is. So there are never
+more than ``most`` connections.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-__all__ = ["TURN_S", "Demand", "Leases", "fair"]
+__all__ = ["TURN_S", "Demand", "Leases", "divide_fairly"]
 
 TURN_S = 10.0  # where there is less than one for each task, they take turns: a few files long
 SETTLED_S = 0.5  # parts are found anew so often at most: a task beats once a second
@@ -46,7 +47,7 @@ class _Host:
             self.found_s = None
 
 
-def fair(wants: Mapping[int, int], most: int, first: Iterable[int]) -> dict[int, int]:
+def divide_fairly(wants: Mapping[int, int], most: int, first: Iterable[int]) -> dict[int, int]:
     """Max-min fair parts of ``most``: by task, no more than it wants; none is left that somebody wants.
 
     What cannot be divided evenly goes to those that come ``first`` (all tasks, in order).
@@ -75,19 +76,19 @@ class Leases:
         self._hosts: dict[str, _Host] = {}
         self._hosts_of: dict[int, frozenset[str]] = {}
 
-    def beat(self, task: int, demands: Mapping[str, Demand], now_s: float) -> dict[str, int]:
-        """Take in what a task says of all its hosts; its leases from now on."""
+    def take_demands(self, task: int, demands: Mapping[str, Demand], now_s: float) -> dict[str, int]:
+        """Take in what a task has and wants at all its hosts; its leases from now on."""
         for name in self._hosts_of.get(task, frozenset()) - demands.keys():
             self._put(name, task, None)
         self._hosts_of[task] = frozenset(demands)
-        return {name: self._granted(name, task, demand, now_s) for name, demand in demands.items()}
+        return {name: self._grant(name, task, demand, now_s) for name, demand in demands.items()}
 
     def forget(self, task: int) -> None:
         """It has ended, or has been silent for so long that it goes by no lease any more."""
         for name in self._hosts_of.pop(task, frozenset()):
             self._put(name, task, None)
 
-    def held(self, name: str) -> int:
+    def count_held(self, name: str) -> int:
         """How many connections tasks may have at a host now."""
         host = self._hosts.get(name)
         return host.held if host is not None else 0
@@ -98,7 +99,7 @@ class Leases:
         if not host.claims:
             del self._hosts[name]
 
-    def _granted(self, name: str, task: int, demand: Demand, now_s: float) -> int:
+    def _grant(self, name: str, task: int, demand: Demand, now_s: float) -> int:
         uses = max(demand.has, demand.lease)
         self._put(name, task, _Claim(demand.wants, uses))
         host = self._hosts[name]
@@ -118,5 +119,5 @@ class Leases:
             first = order[start:] + order[:start]
         else:  # who has it keeps it
             first = sorted(wants, key=lambda task: (-host.claims[task].held, task))
-        host.parts = fair(wants, self._most, first)
+        host.parts = divide_fairly(wants, self._most, first)
         host.found_s = now_s

@@ -28,9 +28,9 @@ __all__ = [
     "SILENT_S",
     "Beat",
     "Channel",
-    "HubAt",
+    "HubAddress",
     "Orders",
-    "proof",
+    "make_proof",
 ]
 
 EVERY_S = 1.0  # a task beats so often
@@ -40,14 +40,14 @@ PROOF_BYTES = 32  # SHA-256
 MAC_BYTES = 16
 HEAD_BYTES = 4 + MAC_BYTES
 MOST_DEMANDS = (
-    64  # hosts that a task asks leases for; a batch of more has small ones, each in that batch only
+    64  # hosts that a task asks leases for; a share of more has small ones, each in that share only
 )
 MOST_SAMPLES = 64  # files that a beat tells the speed of, of those that have finished since the last one
 MOST_BEAT_BYTES = 256 << 10  # sixteen attempts with the longest paths (4 KiB), and the longest names of hosts
 MOST_ORDERS_BYTES = 64 << 10
 
 
-class HubAt(NamedTuple):
+class HubAddress(NamedTuple):
     """Where the hub of a run is, and the key that proves who belongs to it."""
 
     host: str
@@ -64,7 +64,7 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     task: int
-    batch: int
+    share: int
     executor: str
     active: list[ActiveAttempt] = []
     under_way: int = 0
@@ -91,7 +91,7 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     slow: bool = False
 
 
-def proof(key: bytes, role: bytes, own: bytes, other: bytes) -> bytes:
+def make_proof(key: bytes, role: bytes, own: bytes, other: bytes) -> bytes:
     """That the side with this role and nonce knows the key, for the side with the ``other`` nonce."""
     return hmac.digest(key, role + own + other, "sha256")
 
@@ -100,10 +100,10 @@ class Channel:
     """Makes one side's messages, or checks them: each has its number in its MAC, so none comes twice."""
 
     def __init__(self, key: bytes, role: bytes, hub_nonce: bytes, task_nonce: bytes) -> None:
-        self._key = proof(key, b"from " + role, hub_nonce, task_nonce)
+        self._key = make_proof(key, b"from " + role, hub_nonce, task_nonce)
         self._number = 0
 
-    def sealed(self, data: bytes) -> bytes:
+    def seal(self, data: bytes) -> bytes:
         """As it goes on the wire."""
         return len(data).to_bytes(4) + self._mac(data) + data
 

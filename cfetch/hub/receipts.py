@@ -1,10 +1,10 @@
-"""Receipts: what the tasks of a run leave in a directory that the driver sees, and nothing else between them.
+"""Receipts: reports that tasks leave in a directory which the driver sees; nothing else passes between them.
 
-``batch-<epoch>-<batch>`` is left once, by the first copy of a task that brings all of its batch to its end:
-made under a name of its own and linked into place, so that the first wins. ``part-…`` tells early what has
-ended since the last one; it goes when the batch's receipt, which has all of it, is there, and is of use when
-the task dies. ``fault-…`` says why an executor cannot work. ``live-…`` is what a task has under way, renewed
-every moment while the hub does not hear it. ``stop`` is the driver's: all tasks end in good order.
+``share-<epoch>-<share>`` is left once, by the first copy of a task that brings all of its share to its end:
+it is made under a name of its own and linked into place, so the first copy wins. ``part-…`` reports early the
+files that have ended since the last part. It goes when the receipt of the share, which repeats it, is there;
+it is of use when the task dies. ``fault-…`` says why an executor cannot work. ``stop`` is the driver's: all
+tasks end in good order. Jobs and data frames read the same receipts.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,9 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from cfetch.errors import LocalFault
+from cfetch.errors import Blocked, LocalFault
 from cfetch.events import (
-    ActiveAttempt,
     EntryFinished,
     FallbackTriggered,
     HostPaused,
@@ -23,58 +22,67 @@ from cfetch.events import (
     StragglerCancelled,
     UrlRefreshed,
 )
+from cfetch.manifest.entry import SafePath
+from cfetch.records import FileRecord
+from cfetch.storage.directory import Directory
 from cfetch.storage.files import local_fault, on_disk, publish_once
 
 __all__ = [
+    "REPORTED",
     "STOP_NAME",
-    "TOLD",
     "Account",
-    "Live",
-    "Living",
     "Receipt",
-    "Receipts",
-    "Told",
-    "batch_name",
+    "ReceiptReader",
+    "ReportedEvent",
+    "is_in_place",
     "leave_receipt",
-    "live_name",
+    "read_receipt",
+    "share_receipt_name",
 ]
 
 STOP_NAME = "stop"
-Told = EntryFinished | FallbackTriggered | HostPaused | RetryScheduled | StragglerCancelled | UrlRefreshed
-TOLD = (EntryFinished, FallbackTriggered, HostPaused, RetryScheduled, StragglerCancelled, UrlRefreshed)
+ReportedEvent = (
+    EntryFinished | FallbackTriggered | HostPaused | RetryScheduled | StragglerCancelled | UrlRefreshed
+)
+REPORTED = (EntryFinished, FallbackTriggered, HostPaused, RetryScheduled, StragglerCancelled, UrlRefreshed)
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened to a batch, in order (``cfetch.receipt/1``).
+    """The events of a share, in order (``cfetch.receipt/1``).
 
-    ``number``: of this task's parts, from 0; None: the batch is over. ``first``: how many events of this
+    ``number``: of this task's parts, from 0; None: the share is over. ``first``: how many events of this
     task came before these. ``fault``: what ended it early.
     """
 
     schema: str = "cfetch.receipt/1"
     instant: str
     epoch: int
-    batch: int
+    share: int
     task: int
     attempt: int
     number: int | None
     first: int = 0
-    events: list[Told]
+    events: list[ReportedEvent]
     fault: str | None = None
 
     @property
     def name(self) -> str:
         """The file's."""
         if self.fault is not None:
-            return f"fault-{self.epoch}-{self.batch:06d}-{self.task}"
+            return f"fault-{self.epoch}-{self.share:06d}-{self.task}"
         if self.number is None:
-            return batch_name(self.epoch, self.batch)
-        return f"part-{self.epoch}-{self.batch:06d}-{self.task}-{self.number}"
+            return share_receipt_name(self.epoch, self.share)
+        return f"part-{self.epoch}-{self.share:06d}-{self.task}-{self.number}"
+
+    @property
+    def records(self) -> list[FileRecord]:
+        """The records of the entries that have ended."""
+        return [event.record for event in self.events if isinstance(event, EntryFinished)]
 
 
-def batch_name(epoch: int, batch: int) -> str:
-    """The file that says that the batch is over."""
-    return f"batch-{epoch}-{batch:06d}"
+def share_receipt_name(epoch: int, share: int) -> str:
+    """The name of the file which says that the share is over."""
+    return f"share-{epoch}-{share:06d}"
 
 
 def leave_receipt(directory: Path, receipt: Receipt) -> bool:
@@ -86,52 +94,79 @@ def leave_receipt(directory: Path, receipt: Receipt) -> bool:
         raise LocalFault(f"cannot leave a receipt in {directory}: {fault}") from None
 
 
-class Receipts:
-    """A directory of receipts, read as they come; each is told once."""
+def read_receipt(path: Path) -> Receipt | None:
+    """None: it is not there, or a power cut has torn it, which is as if it had never been left.
+
+    Raises LocalFault.
+    """
+    try:
+        with on_disk(path):
+            return msgspec.json.decode(path.read_bytes(), type=Receipt) if path.exists() else None
+    except msgspec.MsgspecError:
+        return None
+
+
+def is_in_place(volume: Directory, record: FileRecord) -> bool:
+    """Whether the file of a record stands at the destination, with the size that it had.
+
+    Raises LocalFault.
+    """
+    if not record.is_in_place:
+        return False
+    wanted = record.bytes if record.status == "done" else record.size_bytes
+    try:
+        size_bytes = volume.existing(SafePath(record.path))
+    except Blocked:
+        return False
+    return size_bytes is not None and wanted in (size_bytes, None)
+
+
+class ReceiptReader:
+    """Reads a directory of receipts as they come; each receipt is returned once."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._seen: set[str] = set()
 
-    def new(self, wanted: Callable[[str], bool]) -> Iterator[Receipt]:
-        """Those that were not read before and whose names are wanted. Raises LocalFault."""
+    def read_new(self, is_wanted: Callable[[str], bool]) -> Iterator[Receipt]:
+        """The receipts that were not read before and whose names are wanted. Raises LocalFault."""
         with on_disk(self._directory):
-            found = [path.name for path in self._directory.iterdir()]
-        names = [name for name in found if name not in self._seen and wanted(name)]
-        for name in sorted(names, key=_turn):
+            names = [path.name for path in self._directory.iterdir()]
+        new = [name for name in names if name not in self._seen and is_wanted(name)]
+        for name in sorted(new, key=_order_of):
             self._seen.add(name)
             try:
                 data = (self._directory / name).read_bytes()
-            except FileNotFoundError:  # a part whose batch is over by now
+            except FileNotFoundError:  # a part whose share is over by now
                 continue
             except OSError as error:
                 raise local_fault(error, f"cannot read {self._directory / name}") from None
             with suppress(msgspec.MsgspecError):
                 yield msgspec.json.decode(data, type=Receipt)
                 continue
-            if name.startswith("batch-"):
+            if name.startswith("share-"):
                 raise LocalFault(
                     f"{self._directory / name} is damaged; remove it and run the same command again"
                 )
 
 
-def _turn(name: str) -> tuple[bool, int, str]:
-    """Parts before the receipts of their batches, and a task's own in their order."""
+def _order_of(name: str) -> tuple[bool, int, str]:
+    """Parts come before the receipts of their shares, and the parts of a task in their order."""
     number = name.rpartition("-")[2]
     return not name.startswith("part-"), int(number) if number.isdigit() else 0, name
 
 
 class Account:
-    """Each entry ends once, whatever several copies of a task and several attempts say of it. Pure.
+    """Each entry ends once, whatever several copies of a task and several attempts report. Pure.
 
-    What one copy could not bring another may: that is held back until the batch is over.
+    One copy may bring an entry that another could not: a failure is held back until the share is over.
     """
 
     def __init__(self) -> None:
-        self._ended = bytearray()  # a bit an entry
+        self._ended = bytearray()  # a bit for each entry
         self._count = 0
-        self._held: dict[int, dict[int, EntryFinished]] = {}  # by batch and entry
-        self._told: dict[int, int] = {}  # events by task
+        self._held: dict[int, dict[int, EntryFinished]] = {}  # by share and entry
+        self._known: dict[int, int] = {}  # events by task
 
     def __contains__(self, number: int) -> bool:
         return number >> 3 < len(self._ended) and bool(self._ended[number >> 3] >> (number & 7) & 1)
@@ -149,13 +184,13 @@ class Account:
         self._ended[place] |= 1 << (number & 7)
         self._count += 1
 
-    def news(self, receipt: Receipt) -> Iterator[Told]:
-        """What the receipt says that was not known."""
-        held = self._held.setdefault(receipt.batch, {})
-        told = self._told.get(receipt.task, 0)
-        if receipt.first <= told:  # else an earlier part is missing: the batch's receipt will tell it
-            self._told[receipt.task] = max(told, receipt.first + len(receipt.events))
-        for event in receipt.events[max(0, told - receipt.first) :]:
+    def take_in(self, receipt: Receipt) -> Iterator[ReportedEvent]:
+        """The events of the receipt that were not known."""
+        held = self._held.setdefault(receipt.share, {})
+        known = self._known.get(receipt.task, 0)
+        if receipt.first <= known:  # else an earlier part is missing: the receipt of the share repeats it
+            self._known[receipt.task] = max(known, receipt.first + len(receipt.events))
+        for event in receipt.events[max(0, known - receipt.first) :]:
             if not isinstance(event, EntryFinished):
                 yield event
             elif event.record.id not in self:
@@ -166,58 +201,15 @@ class Account:
                 else:
                     held[event.record.id] = event
         if receipt.number is None and receipt.fault is None:
-            yield from self._over(receipt.batch)
+            yield from self._release(receipt.share)
 
-    def left(self) -> Iterator[Told]:
-        """At the end of the run: the entries that nobody has brought."""
-        for batch in list(self._held):
-            yield from self._over(batch)
+    def close(self) -> Iterator[ReportedEvent]:
+        """At the end of the run: the ends of the entries that no task has brought."""
+        for share in list(self._held):
+            yield from self._release(share)
 
-    def _over(self, batch: int) -> Iterator[Told]:
-        for number, event in self._held.pop(batch, {}).items():
+    def _release(self, share: int) -> Iterator[ReportedEvent]:
+        for number, event in self._held.pop(share, {}).items():
             if number not in self:
                 self.add(number)
                 yield event
-
-
-class Live(msgspec.Struct, frozen=True, kw_only=True):
-    """What a task has under way; ``beat`` counts on for as long as it lives."""
-
-    batch: int
-    task: int
-    beat: int
-    active: list[ActiveAttempt]
-
-
-def live_name(epoch: int, batch: int, task: int) -> str:
-    """The file's."""
-    return f"live-{epoch}-{batch:06d}-{task}"
-
-
-class Living:
-    """What all tasks have under way, as far as the driver can see. ``now_s`` is its own clock."""
-
-    def __init__(self, directory: Path, epoch: int, now_s: Callable[[], float], *, silent_s: float) -> None:
-        self._directory = directory
-        self._prefix = f"live-{epoch}-"
-        self._now_s = now_s
-        self._silent_s = silent_s
-        self._seen: dict[str, tuple[int, float]] = {}
-
-    def look(self) -> list[Live]:
-        """Of those tasks that have been heard within ``silent_s`` seconds."""
-        found: list[Live] = []
-        seen: dict[str, tuple[int, float]] = {}
-        now_s = self._now_s()
-        with suppress(OSError):
-            for path in self._directory.iterdir():
-                if not path.name.startswith(self._prefix):
-                    continue
-                with suppress(OSError, msgspec.MsgspecError):
-                    live = msgspec.json.decode(path.read_bytes(), type=Live)
-                    beat, since_s = self._seen.get(path.name, (-1, now_s))
-                    seen[path.name] = (live.beat, since_s if live.beat == beat else now_s)
-                    if now_s - seen[path.name][1] <= self._silent_s:
-                        found.append(live)
-        self._seen = seen
-        return found

@@ -1,7 +1,7 @@
-"""The hub of a run on many machines, on the driver: tasks say what they do, and hear what all of them do.
+"""The hub of a run on many machines, on the driver: tasks report what they do, and hear what all of them do.
 
-One connection a task, and an exchange a second; an event loop in a thread of its own. A run can do without: a
-task that cannot reach it goes by its receipts and its own share of the limits.
+There is one connection a task, and an exchange a second, in an event loop in a thread of its own. A run can
+do without the hub: a task that cannot reach it goes by its receipts and its own limits.
 """
 
 import asyncio
@@ -14,8 +14,7 @@ from contextlib import contextmanager, suppress
 import msgspec
 
 from cfetch.clock import Clock
-from cfetch.hub.book import Book, Seen
-from cfetch.hub.framing import HUB, TASK, prove, read_message
+from cfetch.hub.framing import HUB, TASK, check_proof, read_message
 from cfetch.hub.messages import (
     KEY_BYTES,
     MOST_BEAT_BYTES,
@@ -23,46 +22,51 @@ from cfetch.hub.messages import (
     SILENT_S,
     Beat,
     Channel,
-    HubAt,
+    HubAddress,
     Orders,
-    proof,
+    make_proof,
 )
+from cfetch.hub.registry import ClusterView, TaskRegistry
 from cfetch.secret import SecretText
 
 __all__ = ["Hub", "open_hub"]
 
-MEETING_S = 5.0  # to prove who one is; a task needs a round trip
-MOST_STRANGERS = BACKLOG = 4096  # that are about to: all tasks of a large cluster begin in the same moment
+MEETING_S = 5.0  # for both sides to prove who they are; a task needs a round trip
+MOST_UNPROVED = BACKLOG = (
+    4096  # connections that have not proved it yet: all tasks of a large cluster begin at once
+)
 
 
 class Hub:
-    """``at`` is for the tasks. Every method is for any thread."""
+    """``address`` is for the tasks. Every method is for any thread."""
 
-    def __init__(self, book: Book, server: socket.socket, at: HubAt, clock: Clock) -> None:
-        self._book = book
+    def __init__(
+        self, registry: TaskRegistry, server: socket.socket, address: HubAddress, clock: Clock
+    ) -> None:
+        self._registry = registry
         self._server = server
         self._clock = clock
-        self._key = bytes.fromhex(at.key.reveal())
+        self._key = bytes.fromhex(address.key.reveal())
         self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(lambda _loop, _what: None)  # out of descriptors: it goes on later
         self._over = asyncio.Event()
-        self._strangers = 0
-        self._meetings: set[asyncio.Task[None]] = set()
-        self._lines: dict[asyncio.StreamWriter, Channel] = {}
+        self._unproved = 0
+        self._conversations: set[asyncio.Task[None]] = set()
+        self._channels: dict[asyncio.StreamWriter, Channel] = {}
         self._thread = threading.Thread(target=self._run, name="hub", daemon=True)
-        self.at = at
+        self.address = address
 
     def stop(self) -> None:
         """Tell all tasks to end in good order, now, and those that begin later too."""
         with self._lock:
-            self._book.stopping = True
-        self._from_thread(self._tell_stop)
+            self._registry.stopping = True
+        self._call_in_loop(self._send_stop)
 
-    def look(self) -> Seen:
-        """What all tasks do."""
+    def view(self) -> ClusterView:
+        """All that tasks do now."""
         with self._lock:
-            return self._book.look(self._clock.monotonic())
+            return self._registry.view(self._clock.monotonic())
 
     def start(self) -> None:
         """Begin to listen; once."""
@@ -70,10 +74,10 @@ class Hub:
 
     def close(self) -> None:
         """Leave; the tasks go on alone."""
-        self._from_thread(self._over.set)
+        self._call_in_loop(self._over.set)
         self._thread.join()
 
-    def _from_thread(self, call: Callable[[], None]) -> None:
+    def _call_in_loop(self, call: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # the loop is over
             self._loop.call_soon_threadsafe(call)
 
@@ -82,46 +86,46 @@ class Hub:
             runner.run(self._serve())
 
     async def _serve(self) -> None:
-        server = await asyncio.start_server(self._met, sock=self._server, backlog=BACKLOG)
+        server = await asyncio.start_server(self._accept, sock=self._server, backlog=BACKLOG)
         await self._over.wait()
         server.close()
-        for meeting in self._meetings:
+        for meeting in self._conversations:
             meeting.cancel()
-        await asyncio.gather(*self._meetings, return_exceptions=True)
+        await asyncio.gather(*self._conversations, return_exceptions=True)
 
-    def _met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """A connection; it is closed although it may come too late to be heard."""
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """A new connection; it is closed even if it comes too late to be heard."""
 
-        def left(task: asyncio.Task[None]) -> None:
-            self._meetings.discard(task)
-            self._lines.pop(writer, None)
+        def clean_up(task: asyncio.Task[None]) -> None:
+            self._conversations.discard(task)
+            self._channels.pop(writer, None)
             writer.transport.abort()
 
-        task = self._loop.create_task(self._meet(reader, writer))
-        self._meetings.add(task)
-        task.add_done_callback(left)
+        task = self._loop.create_task(self._serve_task(reader, writer))
+        self._conversations.add(task)
+        task.add_done_callback(clean_up)
 
-    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Whatever comes over a connection, nothing else is lost."""
+    async def _serve_task(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer a task until it leaves; bad input ends this connection and nothing else."""
         with suppress(OSError, EOFError, TimeoutError, msgspec.MsgspecError, asyncio.CancelledError):
-            incoming = await self._known(reader, writer)
+            incoming = await self._authenticate(reader, writer)
             await self._talk(reader, writer, incoming)
 
-    async def _known(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Channel:
-        """The channel that a task's messages come by. Raises OSError if it is none of this run's."""
-        if self._strangers >= MOST_STRANGERS:
+    async def _authenticate(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Channel:
+        """The channel that a task's messages come by. Raises OSError: it is no task of this run."""
+        if self._unproved >= MOST_UNPROVED:
             raise ConnectionError("too many at once")
-        self._strangers += 1
+        self._unproved += 1
         try:
             async with asyncio.timeout(MEETING_S):
                 own = secrets.token_bytes(NONCE_BYTES)
                 writer.write(own)
                 other = await reader.readexactly(NONCE_BYTES)
-                await prove(reader, self._key, TASK, own=other, other=own)
-                writer.write(proof(self._key, HUB, own, other))
+                await check_proof(reader, self._key, TASK, own=other, other=own)
+                writer.write(make_proof(self._key, HUB, own, other))
         finally:
-            self._strangers -= 1
-        self._lines[writer] = Channel(self._key, HUB, own, other)
+            self._unproved -= 1
+        self._channels[writer] = Channel(self._key, HUB, own, other)
         return Channel(self._key, TASK, own, other)
 
     async def _talk(
@@ -132,18 +136,18 @@ class Hub:
             async with asyncio.timeout(SILENT_S):
                 beat = decoder.decode(await read_message(reader, incoming, MOST_BEAT_BYTES))
                 with self._lock:
-                    orders = self._book.beat(beat, self._clock.monotonic())
-                writer.write(self._lines[writer].sealed(encoder.encode(orders)))
+                    orders = self._registry.answer(beat, self._clock.monotonic())
+                writer.write(self._channels[writer].seal(encoder.encode(orders)))
                 await writer.drain()
 
-    def _tell_stop(self) -> None:
+    def _send_stop(self) -> None:
         data = msgspec.msgpack.encode(Orders(answers=False, stop=True))
-        for writer, channel in self._lines.items():
-            writer.write(channel.sealed(data))
+        for writer, channel in self._channels.items():
+            writer.write(channel.seal(data))
 
 
 @contextmanager
-def open_hub(book: Book, name: str, clock: Clock, *, bind: str | None = None) -> Iterator[Hub]:
+def open_hub(registry: TaskRegistry, name: str, clock: Clock, *, bind: str | None = None) -> Iterator[Hub]:
     """A hub for as long as the ``with`` lasts; executors reach this machine by ``name``.
 
     ``bind``: the address to listen at, if it is another. Raises OSError: none can be had there.
@@ -151,7 +155,7 @@ def open_hub(book: Book, name: str, clock: Clock, *, bind: str | None = None) ->
     family, *_, address = socket.getaddrinfo(bind or name, 0, type=socket.SOCK_STREAM)[0]
     server = socket.create_server(address[:2], family=family, backlog=BACKLOG)
     key = SecretText(secrets.token_hex(KEY_BYTES))
-    hub = Hub(book, server, HubAt(name, server.getsockname()[1], key), clock)
+    hub = Hub(registry, server, HubAddress(name, server.getsockname()[1], key), clock)
     hub.start()
     try:
         yield hub

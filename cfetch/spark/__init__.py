@@ -19,7 +19,7 @@ def register(spark: "SparkSession") -> None:
     with spark_session(None, spark) as session:
         from cfetch.spark.frames.feed_source import FeedSource
         from cfetch.spark.frames.source import FilesSource
-        from cfetch.spark.job import slots_of
+        from cfetch.spark.job import count_slots
 
         for source in (FilesSource, FeedSource):  # neither has a session of its own to ask
-            session.dataSource.register(type(source.__name__, (source,), {"slots": slots_of(session)}))
+            session.dataSource.register(type(source.__name__, (source,), {"slots": count_slots(session)}))

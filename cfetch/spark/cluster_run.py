@@ -1,17 +1,17 @@
 """One execution of a plan as a job on Spark: the driver's side.
 
-The driver freezes and guards the plan, cuts it into batches, and gives each to a task (``work``); Spark
-carries neither bodies nor a row for each file. What happened is told by receipts, one a batch, which the
-driver reads as they appear and tells on as if it had happened here; so dashboard, metrics and summary are
+The driver freezes and guards the plan, cuts it into shares, and gives each to a task (``task``); Spark
+carries neither bodies nor a row for each file. Receipts, one a share, report the events, which
+the driver reads as they appear and emits as if they had happened here; so dashboard, metrics and summary are
 those of a run on one machine. Only what has no receipt runs again: after a crash of an executor in the next
 attempt of the task, after one of the driver in the next run.
 """
 
 import os
-import stat
+import shutil
 import threading
 from concurrent.futures import Future, wait
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -29,8 +29,8 @@ from cfetch.events import (
     RunStopping,
     fan_out,
 )
-from cfetch.hub.book import NOBODY, Book
-from cfetch.hub.receipts import STOP_NAME, Account, Living, Receipts
+from cfetch.hub.receipts import STOP_NAME, Account, ReceiptReader, is_in_place
+from cfetch.hub.registry import EMPTY_VIEW, TaskRegistry
 from cfetch.hub.server import Hub, open_hub
 from cfetch.records import FileRecord, Summary
 from cfetch.report.metrics import MetricsFile
@@ -39,13 +39,22 @@ from cfetch.report.tracing import tracing_listener
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.local_run import Guard, noted_signals, started
 from cfetch.secret import printable
-from cfetch.spark.job import SETTINGS, call_off, driver_at, own_words, slots_of, start_job, unlike
+from cfetch.spark.job import (
+    SETTINGS,
+    call_off,
+    count_slots,
+    find_driver_address,
+    find_task_fault,
+    missing_settings,
+    start_job,
+)
 from cfetch.spark.live_view import LiveView
+from cfetch.spark.open_shares import ShareSource
 from cfetch.spark.orphans import Orphans
 from cfetch.spark.session import spark_session
 from cfetch.spark.shares import Pace
-from cfetch.spark.task import Work, attempts_of
-from cfetch.spark.to_do import TaskSource
+from cfetch.spark.task import RunSpec, attempts_directory
+from cfetch.storage.directory import Directory
 from cfetch.storage.files import on_disk
 from cfetch.wire.network import NETWORK_ENV
 
@@ -57,9 +66,8 @@ __all__ = ["ClusterGuard", "ClusterRun"]
 POLL_S = 0.25  # receipts are looked for four times a second, as the dashboard is drawn
 STOP_S = 60.0  # what tasks get to end in good order
 READING_PAUSES = 9  # a run of many receipts spends no more than a tenth of the driver's time on them
-SHORTEST_PART_S = 2.0  # a task tells so often what it has done
+SHORTEST_PART_S = 2.0  # a task reports so often the files that have ended
 MOST_PARTS_A_S = 100  # and all tasks together no more often a second: each is a file
-SILENT_PARTS = 5  # a task that has not been heard for so many of its turns is not shown
 STATEMENT_ENV = ("DATABRICKS_HOST", "DATABRICKS_TOKEN")  # for fresh links of a statement
 
 
@@ -76,7 +84,7 @@ class ClusterRun:
 
     def __init__(
         self,
-        tasks: TaskSource,
+        shares: ShareSource,
         root: Path,
         state: Path,
         settings: Settings,
@@ -84,7 +92,7 @@ class ClusterRun:
         origin: ManifestRef,
         clock: Clock,
     ) -> None:
-        self._tasks = tasks
+        self._shares = shares
         self._root = root
         self._state = state
         self._settings = settings
@@ -93,7 +101,6 @@ class ClusterRun:
         self._lost = threading.Event()
         self._ended_by: list[CfetchError] = []
         self._account = Account()
-        self._living: Living | None = None
         self._hub: Hub | None = None
         self._now = RunClock(clock).now  # from 0, once Spark is there
         self._view: LiveView | None = None
@@ -111,7 +118,7 @@ class ClusterRun:
         """
         tally = Tally()
         tell = fan_out(*(one for one in (tally, metrics, tracing_listener(), listener) if one is not None))
-        self._view = LiveView(len(self._tasks.plan), tally.counts, self._account, self._now, tell)
+        self._view = LiveView(len(self._shares.plan), tally.counts, self._account, self._now, tell)
         try:
             master = self._settings.spark_master
             noted = partial(
@@ -125,13 +132,13 @@ class ClusterRun:
     def _go(
         self, spark: "SparkSession", guard: ClusterGuard, tell: Listener, tally: Tally, metrics: MetricsFile
     ) -> Summary:
-        slots = slots_of(spark)
+        slots = count_slots(spark)
         self._now = RunClock(self._clock).now
         tell(
-            started(self._tasks.plan, self._settings, [self._root], instant=guard.instant, clock=self._clock)
+            started(self._shares.plan, self._settings, [self._root], instant=guard.instant, clock=self._clock)
         )
         error: CfetchError | None = None
-        orphans = Orphans(attempts_of(self._root, guard.instant, guard.epoch), self._now)
+        orphans = Orphans(attempts_directory(self._root, guard.instant, guard.epoch), self._now)
         try:
             error = self._bring(spark, slots, guard, orphans, tell)
             self._settle(guard, error, tally, orphans)
@@ -151,40 +158,39 @@ class ClusterRun:
         with on_disk(directory):
             directory.mkdir(0o700, parents=True, exist_ok=True)
             (directory / STOP_NAME).unlink(missing_ok=True)
-        receipts = Receipts(directory)
+        receipts = ReceiptReader(directory)
         self._tell_before(receipts, guard.epoch, tell)
-        work = self._work(guard, directory, slots)
-        path = Path(work.work_file)
+        spec = self._make_spec(guard, directory, slots)
+        own_shares = directory.parent / f"shares-{guard.epoch}"
         pace, per_host = Pace(concurrency=self._settings.concurrency), self._settings.per_host
-        todo = self._tasks.to_do(self._account, path, pace=pace, slots=slots, per_host=per_host)
-        for note in todo.notes:
+        shares = self._shares.find_open_shares(
+            self._account, own_shares, pace=pace, slots=slots, per_host=per_host
+        )
+        for note in shares.notes:
             tell(RunNoted(t_s=self._now(), note=note))
-        if not todo.batches:
+        if not shares.numbers:
             return None
-        work = msgspec.structs.replace(work, parts=todo.parts, numbers=todo.numbers)
-        unset = unlike(spark)
+        unset = missing_settings(spark)
         if unset:
             tell(
                 RunNoted(
                     t_s=self._now(), note=f"the Spark session lacks {', '.join(unset)}; see docs/spark.md"
                 )
             )
-        silent_s = SILENT_PARTS * work.part_s
-        self._living = Living(directory, guard.epoch, self._now, silent_s=silent_s)
         tag = f"cfetch-{guard.instant}-{guard.epoch}"
         with ExitStack() as stack:
             self._hub = self._own_hub(spark, stack, tell)
-            hub_at = self._hub and self._hub.at
-            future = start_job(spark, msgspec.structs.replace(work, hub=hub_at), todo.batches, tag)
+            hub = self._hub and self._hub.address
+            spec = msgspec.structs.replace(spec, hub=hub)
+            future = start_job(spark, spec, shares.files, shares.numbers, tag)
             try:
                 self._follow(future, receipts, guard.epoch, directory / STOP_NAME, orphans, tell)
             finally:
                 if not future.done():
                     call_off(spark, tag)
-                with suppress(OSError):
-                    path.unlink()
+                shutil.rmtree(own_shares, ignore_errors=True)
         self._read(receipts, guard.epoch, tell)
-        for event in self._account.left():
+        for event in self._account.close():
             tell(event)
         if self._ended_by:
             return self._ended_by[0]
@@ -199,31 +205,30 @@ class ClusterRun:
 
     def _own_hub(self, spark: "SparkSession", stack: ExitStack, tell: Listener) -> Hub | None:
         """None where executors could not reach it; the run goes on by receipts and fixed shares."""
-        at = driver_at(spark)
+        at = find_driver_address(spark)
         if at is None:
             return None
         name, bind = at
-        book = Book(self._settings.straggler, self._settings.per_host)
+        registry = TaskRegistry(self._settings.straggler, self._settings.per_host)
         try:
-            return stack.enter_context(open_hub(book, name, self._clock, bind=bind))
+            return stack.enter_context(open_hub(registry, name, self._clock, bind=bind))
         except OSError as error:
             note = f"executors cannot be heard at {printable(name)} ({error.strerror}): no live view of them"
             tell(RunNoted(t_s=self._now(), note=note))
             return None
 
-    def _work(self, guard: ClusterGuard, receipts: Path, slots: int) -> Work:
+    def _make_spec(self, guard: ClusterGuard, receipts: Path, slots: int) -> RunSpec:
         asks = self._origin.statement_id or self._settings.statement_host
         names = NETWORK_ENV + (STATEMENT_ENV if asks else ())
-        return Work(
+        return RunSpec(
             settings=self._settings,
-            headers=self._tasks.plan.headers,
+            headers=self._shares.plan.headers,
             env={name: os.environ[name] for name in names if name in os.environ},
             origin=self._origin,
             instant=guard.instant,
             epoch=guard.epoch,
             root=str(self._root),
             receipts=str(receipts),
-            work_file=str(receipts.parent / f"work-{guard.epoch}.parquet"),
             wall_start_s=self._clock.wall() - self._now(),
             part_s=max(SHORTEST_PART_S, slots / MOST_PARTS_A_S),
             at_a_time=slots,
@@ -232,7 +237,7 @@ class ClusterRun:
     def _follow(
         self,
         future: "Future[None]",
-        receipts: Receipts,
+        receipts: ReceiptReader,
         epoch: int,
         stop: Path,
         orphans: Orphans,
@@ -245,8 +250,7 @@ class ClusterRun:
             self._read(receipts, epoch, tell)
             orphans.look()
             if self._view is not None:
-                seen = self._hub.look() if self._hub is not None else NOBODY
-                self._view.show(seen, self._living.look() if self._living is not None else [])
+                self._view.show(self._hub.view() if self._hub is not None else EMPTY_VIEW)
             if stop_s is None and (self._ended_by or self._lost.is_set()):
                 reason = "closing what is under way on all executors; once more to leave at once"
                 tell(RunStopping(t_s=self._now(), reason=reason))
@@ -260,9 +264,9 @@ class ClusterRun:
             wait([future], max(POLL_S, READING_PAUSES * (self._now() - began_s)))
 
     def _fault(self, receipts: Path, epoch: int, failure: BaseException) -> LocalFault:
-        for receipt in Receipts(receipts).new(lambda name: name.startswith(f"fault-{epoch}-")):
+        for receipt in ReceiptReader(receipts).read_new(lambda name: name.startswith(f"fault-{epoch}-")):
             return LocalFault(f"an executor cannot work: {receipt.fault}")
-        said = own_words(failure)
+        said = find_task_fault(failure)
         if said is not None:
             return LocalFault(f"an executor cannot work: {said}")
         kind = type(failure).__name__
@@ -275,33 +279,30 @@ class ClusterRun:
             guard.confirm()
         elif error is None and not tally.unfinished:
             orphans.clear()
-            guard.commit(files=len(self._tasks.plan), size_bytes=self._tasks.plan.total_bytes)
+            guard.commit(files=len(self._shares.plan), size_bytes=self._shares.plan.total_bytes)
 
-    def _tell_before(self, receipts: Receipts, epoch: int, tell: Listener) -> None:
+    def _tell_before(self, receipts: ReceiptReader, epoch: int, tell: Listener) -> None:
         """The entries that earlier runs of the plan have brought and that stand; told as skipped."""
-        for receipt in receipts.new(lambda name: name.startswith(("batch-", "part-"))):
-            for event in receipt.events if receipt.epoch < epoch else ():
-                if not isinstance(event, EntryFinished):
-                    continue
-                record = event.record
-                is_new = record.is_in_place and record.id not in self._account
-                if is_new and self._stands(record):
-                    self._account.add(record.id)
-                    now_s = self._now()
-                    record = msgspec.structs.replace(
-                        record, status="skipped", attempts=[], stragglers=0, start_s=now_s, end_s=now_s
-                    )
-                    tell(EntryFinished(t_s=now_s, record=record))
+        volume = Directory(self._root)
+        try:
+            for receipt in receipts.read_new(lambda name: name.startswith(("share-", "part-"))):
+                for record in receipt.records if receipt.epoch < epoch else ():
+                    if record.id not in self._account and is_in_place(volume, record):
+                        self._account.add(record.id)
+                        tell(self._finish_skipped(record))
+        finally:
+            volume.close()
 
-    def _stands(self, record: FileRecord) -> bool:
-        with suppress(OSError):
-            found = (self._root / record.path).lstat()
-            return stat.S_ISREG(found.st_mode) and found.st_size == record.bytes
-        return False
+    def _finish_skipped(self, record: FileRecord) -> EntryFinished:
+        now_s = self._now()
+        skipped = msgspec.structs.replace(
+            record, status="skipped", attempts=[], stragglers=0, start_s=now_s, end_s=now_s
+        )
+        return EntryFinished(t_s=now_s, record=skipped)
 
-    def _read(self, receipts: Receipts, epoch: int, tell: Listener) -> None:
+    def _read(self, receipts: ReceiptReader, epoch: int, tell: Listener) -> None:
         """Tell what new receipts say."""
-        kinds = (f"batch-{epoch}-", f"part-{epoch}-")
-        for receipt in receipts.new(lambda name: name.startswith(kinds)):
-            for event in self._account.news(receipt):
+        kinds = (f"share-{epoch}-", f"part-{epoch}-")
+        for receipt in receipts.read_new(lambda name: name.startswith(kinds)):
+            for event in self._account.take_in(receipt):
                 tell(event)

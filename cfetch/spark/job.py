@@ -1,24 +1,34 @@
-"""The job as Spark sees it: a task for each batch, one action, no shuffle, and no RDD, so Connect will do."""
+"""The job as Spark sees it: a task for each share, one action, no shuffle, and no RDD, so Connect will do."""
 
 import os
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from cfetch.secret import printable
-from cfetch.spark.task import Copy, Work, do_batch
-from cfetch.spark.work_file import Batch, read_batch
+from cfetch.spark.share_files import Share, ShareFiles
+from cfetch.spark.task import RunSpec, TaskCopy, bring_share
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["SETTINGS", "call_off", "driver_at", "own_words", "slots_of", "start_job", "tag_jobs", "unlike"]
+__all__ = [
+    "SETTINGS",
+    "call_off",
+    "count_slots",
+    "find_driver_address",
+    "find_task_fault",
+    "missing_settings",
+    "start_job",
+    "tag_jobs",
+]
 
 SETTINGS = {
     # A copy of a task that a slow machine has: copies share the work, and end when the other one has done it.
@@ -38,7 +48,7 @@ STEADY_S = 1.0
 _OWN_WORDS = re.compile(r"cfetch\.errors\.LocalFault: (.+)")
 
 
-def unlike(spark: "SparkSession") -> list[str]:
+def missing_settings(spark: "SparkSession") -> list[str]:
     """Settings that matter to a download and that a session, which somebody else has made, has not."""
     master = spark.conf.get("spark.master", "") or ""
     if master.startswith("local"):  # one machine: there is no other for a copy
@@ -46,7 +56,7 @@ def unlike(spark: "SparkSession") -> list[str]:
     return [f"{name}={SETTINGS[name]}" for name in ADVISED if spark.conf.get(name, "false") != SETTINGS[name]]
 
 
-def slots_of(spark: "SparkSession") -> int:
+def count_slots(spark: "SparkSession") -> int:
     """How many tasks run at a time, as far as that is known now; waits a little for a cluster's executors."""
     from pyspark.errors import PySparkException
     from pyspark.sql.functions import spark_partition_id
@@ -60,7 +70,7 @@ def slots_of(spark: "SparkSession") -> int:
     return max(1, context.defaultParallelism)
 
 
-def driver_at(spark: "SparkSession") -> tuple[str, str | None] | None:
+def find_driver_address(spark: "SparkSession") -> tuple[str, str | None] | None:
     """The name by which executors reach this machine, and the address to listen at, where it is another.
 
     None with Connect: the server knows its own, and not the client's.
@@ -85,7 +95,7 @@ def _wait_for_executors(context: Any) -> None:  # noqa: ANN401 - of py4j
         time.sleep(STEADY_S)
 
 
-def own_words(failure: BaseException) -> str | None:
+def find_task_fault(failure: BaseException) -> str | None:
     """What a task said that could not even leave a receipt; nothing of Spark's."""
     said = _OWN_WORDS.search(str(failure))
     return None if said is None else printable(said[1], 1000)
@@ -119,36 +129,37 @@ def _context(spark: "SparkSession") -> Any:  # noqa: ANN401 - None with Connect
         return None
 
 
-def start_job(spark: "SparkSession", work: Work, batches: int, tag: str) -> "Future[None]":
-    """Run it in a thread of its own. The future ends when all tasks have, with what ended them early."""
+def start_job(
+    spark: "SparkSession", spec: RunSpec, files: ShareFiles, numbers: Sequence[int], tag: str
+) -> "Future[None]":
+    """Bring the shares ``numbers`` of ``files``, in a thread of its own.
+
+    The future ends when all tasks have, with the error that ended them early.
+    """
     future: Future[None] = Future()
+    task = _make_task(spec, files, numbers)
     threading.Thread(
-        target=_run, args=(spark, work, batches, tag, future), name="spark job", daemon=True
+        target=_run, args=(spark, task, len(numbers), tag, future), name="spark job", daemon=True
     ).start()
     return future
 
 
-def _run(spark: "SparkSession", work: Work, batches: int, tag: str, future: "Future[None]") -> None:
+def _run(spark: "SparkSession", task: Any, tasks: int, tag: str, future: "Future[None]") -> None:  # noqa: ANN401
     try:
         tag_jobs(spark, tag)
-        numbers = spark.range(0, batches, 1, numPartitions=batches)
-        numbers.mapInArrow(_task_of(work), "batch int, files int, failed int").collect()
+        positions = spark.range(0, tasks, 1, numPartitions=tasks)
+        positions.mapInArrow(task, "share int, files int, failed int").collect()
     except BaseException as error:  # noqa: BLE001 - it is the follower's
         future.set_exception(error)
     else:
         future.set_result(None)
 
 
-def _batch_of(work: Work, place: int) -> tuple[int, Batch]:
-    """The batch that is ``place``-th to be begun, and its number. Raises LocalFault."""
-    if work.parts is None:
-        return place, read_batch(Path(work.work_file), place)
-    number = work.numbers[place]
-    batch = work.parts.batch(number)
-    return number, batch._replace(sharers=min(batch.sharers, work.at_a_time))
+def _make_task(spec: RunSpec, files: ShareFiles, numbers: Sequence[int]) -> Any:  # noqa: ANN401 - what mapInArrow takes
+    def read_share(number: int) -> Share:
+        share = files.read_share(number)
+        return share._replace(sharers=min(share.sharers, spec.at_a_time))
 
-
-def _task_of(work: Work) -> Any:  # noqa: ANN401 - what mapInArrow takes
     def task(rows: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         import pyarrow as pa
         from pyspark import TaskContext
@@ -156,13 +167,12 @@ def _task_of(work: Work) -> Any:  # noqa: ANN401 - what mapInArrow takes
         context = TaskContext.get()
         assert context is not None
         executor = f"{os.uname().nodename.partition('.')[0]}:{os.getppid()}"  # its workers have one parent
-        schema = pa.schema([("batch", pa.int32()), ("files", pa.int32()), ("failed", pa.int32())])
-        for part in rows:
-            for place in part.column(0).to_pylist():
-                batch, some = _batch_of(work, place)
-                copy = Copy(batch, context.taskAttemptId(), context.attemptNumber(), executor)
-                done = do_batch(work, some, copy)
-                told = {"batch": done.batch, "files": done.files, "failed": done.failed}
-                yield pa.RecordBatch.from_pylist([told], schema=schema)
+        schema = pa.schema([("share", pa.int32()), ("files", pa.int32()), ("failed", pa.int32())])
+        for batch in rows:
+            for position in batch.column(0).to_pylist():
+                number = numbers[position]
+                copy = TaskCopy(number, context.taskAttemptId(), context.attemptNumber(), executor)
+                outcome = bring_share(spec, read_share(number), copy)
+                yield pa.RecordBatch.from_pylist([msgspec.structs.asdict(outcome)], schema=schema)
 
     return task

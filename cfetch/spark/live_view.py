@@ -1,10 +1,10 @@
 """What the tasks of a job do now, as far as the driver hears it: shown as if it happened on one machine."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from cfetch.events import ExecutorSlow, Listener, Progress
-from cfetch.hub.book import Seen
-from cfetch.hub.receipts import Account, Live
+from cfetch.hub.receipts import Account
+from cfetch.hub.registry import ClusterView
 from cfetch.report.counts import Counts
 
 __all__ = ["LiveView"]
@@ -23,18 +23,17 @@ class LiveView:
         self._emit = emit
         self._slow: set[str] = set()
 
-    def show(self, seen: Seen, living: Sequence[Live]) -> None:
-        """Emit the run's numbers, by what the hub has ``seen`` and by the live files of other tasks."""
+    def show(self, seen: ClusterView) -> None:
+        """Emit the run's numbers, by what the hub has ``seen`` of its tasks."""
         for executor in seen.executors:
             if executor.share is not None and executor.name not in self._slow:
                 self._slow.add(executor.name)
                 self._emit(ExecutorSlow(t_s=self._now_s(), executor=executor.name, share=executor.share))
-        self._emit(self._progress(seen, living))
+        self._emit(self._progress(seen))
 
-    def _progress(self, seen: Seen, living: Sequence[Live]) -> Progress:
+    def _progress(self, seen: ClusterView) -> Progress:
         counts = self._counts
-        unheard = [attempt for live in living if live.task not in seen.tasks for attempt in live.active]
-        under_way = {attempt.id: attempt for attempt in (*seen.active, *unheard)}  # one of two copies will do
+        under_way = {attempt.id: attempt for attempt in seen.active}  # one of two copies will do
         active = [attempt for attempt in under_way.values() if attempt.id not in self._account]
         return Progress(
             t_s=self._now_s(),

@@ -1,9 +1,10 @@
-"""A plan cut into batches for tasks, by the seconds that each is expected to take. Pure.
+"""How a plan is cut into shares for Spark's tasks, by the seconds that each is expected to take. Pure.
 
-Seconds, and not bytes: a million small files and one huge one are both slow. A host that one batch can bear
-goes into one batch as a whole, small hosts together; so its limits are one task's matter. A larger host is
-dealt to several. A file that is a batch's worth is one. The longest batches are the first to be begun. All by
-the placement's rule for what is known beforehand: the longest first, each to whom bears the least.
+Seconds, and not bytes: a million small files and one huge file are both slow. All files of a host go into one
+share where one task can bear them, and small hosts share a share; then the limits of a host are one task's
+matter. A larger host is dealt out to several shares. A file that is worth a whole share is one. The longest
+shares begin first. Dealing out follows the placement's rule for what is known beforehand: the longest first,
+each to the one that has least.
 """
 
 from array import array
@@ -13,13 +14,25 @@ from typing import NamedTuple
 
 from cfetch.placement.chooser import spread
 
-__all__ = ["Pace", "Shares", "floors", "sharers", "shares"]
+__all__ = [
+    "LONGEST_S",
+    "MICRO",
+    "MOST_FILES",
+    "Pace",
+    "SharesCut",
+    "choose_target_s",
+    "count_queues",
+    "count_sharers",
+    "cut_shares",
+    "deal_out",
+    "find_floors",
+]
 
-BATCHES_A_SLOT = 4  # so that the last ones even out what the first were wrong about
+SHARES_PER_SLOT = 4  # so that the last ones even out what the first were wrong about
 SHORTEST_S = 10.0  # a task costs some 50 ms of its own, and a round of them on all slots some 300
 LONGEST_S = 120.0  # what the loss of an executor costs at most
-SLACK = 1.02  # files are whole: else there is often a batch more than the slots divide, and a round for it
-MOST_FILES = 20_000  # of a batch: they are in the memory of a task
+SLACK = 1.02  # files are whole: else there is often a share more than the slots divide, and a round for it
+MOST_FILES = 20_000  # of a share: they are in the memory of a task
 MICRO = 1_000_000
 
 
@@ -35,74 +48,73 @@ class Pace(NamedTuple):
         return files * self.latency_s / self.concurrency + size_bytes / self.rate_bps
 
 
-class Shares(NamedTuple):
-    """``batch_of``: the batch of each entry, from 0; ``cost_s``: of each batch."""
+class SharesCut(NamedTuple):
+    """``share_of``: the share of each entry, from 0; ``cost_s``: the expected seconds of each share."""
 
-    batch_of: "array[int]"
+    share_of: "array[int]"
     cost_s: list[float]
 
 
-def shares(sizes: Sequence[int], host_of: Sequence[int], *, pace: Pace, slots: int) -> Shares:
-    """Batches for ``slots`` tasks at a time.
+def cut_shares(sizes: Sequence[int], host_of: Sequence[int], *, pace: Pace, slots: int) -> SharesCut:
+    """Shares for ``slots`` tasks at a time.
 
     ``sizes`` are bytes, -1 for unknown, which counts as the mean.
     """
     known = [size for size in sizes if size >= 0]
     mean = sum(known) / len(known) if known else 1.0
     costs = [int(MICRO * pace.cost_s(1, size if size >= 0 else mean)) for size in sizes]
-    total_s = sum(costs) / MICRO
-    target = int(MICRO * target_s(total_s, slots))
+    target = int(MICRO * choose_target_s(sum(costs) / MICRO, slots))
     by_host: dict[int, list[int]] = {}
-    found: list[list[int]] = []
+    shares: list[list[int]] = []
     for entry, cost in enumerate(costs):
         if cost >= target:
-            found.append([entry])
+            shares.append([entry])
         else:
             by_host.setdefault(host_of[entry], []).append(entry)
     small: list[list[int]] = []
     for entries in by_host.values():
-        queues = queues_for(sum(costs[one] for one in entries), len(entries), target)
+        queues = count_queues(sum(costs[entry] for entry in entries), len(entries), target)
         if queues == 1:
             small.append(entries)
             continue
-        found += dealt_to(entries, [costs[one] for one in entries], queues)
-    loads = [sum(costs[one] for one in entries) for entries in small]
-    bins = queues_for(sum(loads), sum(map(len, small)), target)
-    for hosts in dealt_to(list(range(len(small))), loads, bins) if small else []:
-        found.append([entry for host in hosts for entry in small[host]])
-    batch_of = array("I", bytes(4 * len(sizes)))
-    filled = [(sum(costs[one] for one in entries), entries) for entries in found if entries]
-    filled.sort(key=lambda one: one[0], reverse=True)
-    for batch, (_, entries) in enumerate(filled):
+        shares += deal_out(entries, [costs[entry] for entry in entries], queues)
+    loads = [sum(costs[entry] for entry in entries) for entries in small]
+    queues = count_queues(sum(loads), sum(map(len, small)), target)
+    for hosts in deal_out(list(range(len(small))), loads, queues) if small else []:
+        shares.append([entry for host in hosts for entry in small[host]])
+    filled = [(sum(costs[entry] for entry in entries), entries) for entries in shares if entries]
+    filled.sort(key=lambda pair: pair[0], reverse=True)
+    share_of = array("I", bytes(4 * len(sizes)))
+    for share, (_, entries) in enumerate(filled):
         for entry in entries:
-            batch_of[entry] = batch
-    return Shares(batch_of, [cost / MICRO for cost, _ in filled])
+            share_of[entry] = share
+    return SharesCut(share_of, [cost / MICRO for cost, _ in filled])
 
 
-def sharers(cut: Shares, host_of: Sequence[int], *, slots: int) -> list[int]:
-    """With how many others at a time, itself among them, each batch shares the host that is asked most."""
+def count_sharers(cut: SharesCut, host_of: Sequence[int], *, slots: int) -> list[int]:
+    """For each share: how many tasks at a time, its own among them, ask the host that most of them ask."""
     hosts_of: list[set[int]] = [set() for _ in cut.cost_s]
-    for batch, host in zip(cut.batch_of, host_of, strict=True):
-        hosts_of[batch].add(host)
-    batches_of = Counter(host for hosts in hosts_of for host in hosts)
-    return [min(slots, max(batches_of[host] for host in hosts)) for hosts in hosts_of]
+    for share, host in zip(cut.share_of, host_of, strict=True):
+        hosts_of[share].add(host)
+    shares_of = Counter(host for hosts in hosts_of for host in hosts)
+    return [min(slots, max(shares_of[host] for host in hosts)) for hosts in hosts_of]
 
 
-def floors(
-    cut: Shares, sizes: Sequence[int], host_of: Sequence[int], *, pace: Pace, per_host: int | None
+def find_floors(
+    cut: SharesCut, sizes: Sequence[int], host_of: Sequence[int], *, pace: Pace, per_host: int | None
 ) -> dict[int, float]:
     """Seconds that each host's files take however many slots there are.
 
-    Its longest batch, as what stands in one is one task's; and all of it by ``per_host`` connections.
+    That is its longest share, as one task brings it; and all of its files by ``per_host`` connections.
     """
-    found: dict[int, float] = {}
-    batches: dict[int, set[int]] = {}
-    for batch, host in zip(cut.batch_of, host_of, strict=True):
-        batches.setdefault(batch, set()).add(host)
-    for batch, hosts in batches.items():
+    floors: dict[int, float] = {}
+    hosts_of: dict[int, set[int]] = {}
+    for share, host in zip(cut.share_of, host_of, strict=True):
+        hosts_of.setdefault(share, set()).add(host)
+    for share, hosts in hosts_of.items():
         if len(hosts) == 1:
             (host,) = hosts
-            found[host] = max(found.get(host, 0.0), cut.cost_s[batch])
+            floors[host] = max(floors.get(host, 0.0), cut.cost_s[share])
     if per_host is not None:
         files = Counter(host_of)
         known: Counter[int] = Counter()
@@ -110,23 +122,25 @@ def floors(
             known[host] += max(size, 0)
         for host, count in files.items():
             alone_s = pace.cost_s(count, known[host]) * pace.concurrency / per_host
-            found[host] = max(found.get(host, 0.0), alone_s)
-    return found
+            floors[host] = max(floors.get(host, 0.0), alone_s)
+    return floors
 
 
-def target_s(total_s: float, slots: int) -> float:
-    """What a batch is to take: a few for each slot, but no shorter and no longer than makes sense."""
-    wanted_s = min(max(total_s / (BATCHES_A_SLOT * slots), SHORTEST_S), LONGEST_S)
-    rounds = max(1, round(total_s / wanted_s / slots))  # a slot without a batch would be idle
+def choose_target_s(total_s: float, slots: int) -> float:
+    """Seconds that a share is to take: a few shares for each slot, but none too short or too long."""
+    wanted_s = min(max(total_s / (SHARES_PER_SLOT * slots), SHORTEST_S), LONGEST_S)
+    rounds = max(1, round(total_s / wanted_s / slots))  # a slot without a share would be idle
     return max(SLACK * total_s / (rounds * slots), 1e-6)
 
 
-def queues_for(cost: int, files: int, target: int) -> int:
+def count_queues(cost: int, files: int, target: int) -> int:
+    """How many shares so much work makes."""
     return max(1, round(cost / target), -(-files // MOST_FILES))
 
 
-def dealt_to(items: Sequence[int], costs: Sequence[int], queues: int) -> list[list[int]]:
-    dealt: list[list[int]] = [[] for _ in range(queues)]
+def deal_out(items: Sequence[int], costs: Sequence[int], queues: int) -> list[list[int]]:
+    """The items of each queue, with queues as even as their costs allow."""
+    hands: list[list[int]] = [[] for _ in range(queues)]
     for item, queue in zip(items, spread(costs, queues), strict=True):
-        dealt[queue].append(item)
-    return dealt
+        hands[queue].append(item)
+    return hands

@@ -1,4 +1,4 @@
-"""From scores to a choice: intervals, the Pareto front, the recommended setting, and how it does elsewhere.
+"""From scores to a choice: intervals, the Pareto front, the recommended setting, and its worth elsewhere.
 
 Pure. Arrays are (runs, settings). The bootstrap draws whole runs, as files of one run share its weather; its
 dice are seeded, so that equal metrics give equal answers.
@@ -16,7 +16,15 @@ from cfetch.report.tuning_document import Choice, Estimated, HeldOut, Score, Set
 from cfetch.tuning.history import Column
 from cfetch.tuning.replay import Censored, Setting
 
-__all__ = ["RULE", "Result", "Table", "choose", "scored", "table", "values"]
+__all__ = [
+    "RULE",
+    "RunResult",
+    "ScoreTable",
+    "build_table",
+    "choose_setting",
+    "describe_setting",
+    "score_settings",
+]
 
 DRAWS = 2000  # the ends of a 95 % interval are good to a few per cent of its width
 SEED = 79
@@ -29,7 +37,7 @@ RULE = (
 )
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """A run's scores, one entry a setting; empty where no file of it finished."""
 
     source: str
@@ -47,7 +55,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     twice_bytes: list[float]
 
 
-class Table(NamedTuple):
+class ScoreTable(NamedTuple):
     """All runs under all settings; ``default`` is the default's column."""
 
     settings: tuple[Setting, ...]
@@ -62,111 +70,111 @@ class Table(NamedTuple):
         """Of makespans, against the default's in the same run."""
         return self.makespan_s / self.makespan_s[:, self.default, None]
 
-    def only(self, runs: NDArray[np.bool_]) -> "Table":
+    def select(self, runs: NDArray[np.bool_]) -> "ScoreTable":
         """Some of the runs."""
         parts = (self.makespan_s, self.flagged, self.false_alarms, self.twice_bytes)
-        return Table(self.settings, self.default, *(part[runs] for part in parts))
+        return ScoreTable(self.settings, self.default, *(part[runs] for part in parts))
 
 
-def table(settings: Sequence[Setting], default: int, results: Sequence[Result]) -> Table:
+def build_table(settings: Sequence[Setting], default: int, results: Sequence[RunResult]) -> ScoreTable:
     """One row a run. A run that took no time counts as a millisecond, so that ratios are finite."""
     makespan_s, flagged, alarms, twice = (
-        np.array([getattr(one, name) for one in results])
+        np.array([getattr(result, name) for result in results])
         for name in ("makespan_s", "flagged", "false_alarms", "twice_bytes")
     )
-    return Table(tuple(settings), default, np.maximum(makespan_s, 0.001), flagged, alarms, twice)
+    return ScoreTable(tuple(settings), default, np.maximum(makespan_s, 0.001), flagged, alarms, twice)
 
 
-def values(setting: Setting) -> Values:
+def describe_setting(setting: Setting) -> Values:
     """As the document has it."""
     return Values(multiplier=setting.multiplier, quantile=setting.quantile, padding_s=setting.padding_s)
 
 
-def choose(found: Table, allowed: int) -> Choice:
+def choose_setting(table: ScoreTable, allowed: int) -> Choice:
     """The best of the first ``allowed`` settings by `RULE`; and, chosen on some runs, its worth on others."""
-    picked = _pick(found, allowed)
-    runs = len(found.makespan_s)
+    picked = _pick_setting(table, allowed)
+    runs = len(table.makespan_s)
     folds = min(FOLDS, runs)
     fold = np.arange(runs) % folds
-    picks = [_pick(found.only(fold != one), allowed) for one in range(folds)]
-    held_out = found.ratio[np.arange(runs), [picks[one] for one in fold]]
+    picks = [_pick_setting(table.select(fold != number), allowed) for number in range(folds)]
+    held_out = table.ratio[np.arange(runs), [picks[number] for number in fold]]
     return Choice(
-        recommended=values(found.settings[picked]),
-        ratio=_estimated(found.ratio[:, picked, None])[0],
+        recommended=describe_setting(table.settings[picked]),
+        ratio=_estimate(table.ratio[:, picked, None])[0],
         held_out=HeldOut(
             folds=folds,
-            ratio=_estimated(held_out[:, None])[0],
-            picks=[values(found.settings[one]) for one in picks],
+            ratio=_estimate(held_out[:, None])[0],
+            picks=[describe_setting(table.settings[pick]) for pick in picks],
         ),
     )
 
 
-def scored(found: Table, allowed: int) -> tuple[list[SettingScore], list[Score]]:
+def score_settings(table: ScoreTable, allowed: int) -> tuple[list[SettingScore], list[Score]]:
     """The first ``allowed`` settings with their figures and their front, and the figures of the others."""
     makespans, ratios, alarms, twice = (
-        _estimated(part) for part in (found.makespan_s, found.ratio, found.false_alarms, found.twice_bytes)
+        _estimate(part) for part in (table.makespan_s, table.ratio, table.false_alarms, table.twice_bytes)
     )
-    front = _front(found, allowed)
+    front = _find_front(table, allowed)
     figures = [
         Score(makespan_s=took, ratio=ratio, flagged=flagged, false_alarms=alarm, twice_bytes=again)
         for took, ratio, flagged, alarm, again in zip(
-            makespans, ratios, found.flagged.mean(axis=0).tolist(), alarms, twice, strict=True
+            makespans, ratios, table.flagged.mean(axis=0).tolist(), alarms, twice, strict=True
         )
     ]
     return [
-        SettingScore(**msgspec.structs.asdict(one), values=values(setting), front=at in front)
-        for at, (one, setting) in enumerate(zip(figures[:allowed], found.settings, strict=False))
+        SettingScore(**msgspec.structs.asdict(score), values=describe_setting(setting), front=index in front)
+        for index, (score, setting) in enumerate(zip(figures[:allowed], table.settings, strict=False))
     ], figures[allowed:]
 
 
-def _pick(found: Table, allowed: int) -> int:
-    ratio, twice = found.ratio[:, :allowed], found.twice_bytes[:, :allowed].mean(axis=0)
-    far = _distances(found)[:allowed]
+def _pick_setting(table: ScoreTable, allowed: int) -> int:
+    ratio, twice = table.ratio[:, :allowed], table.twice_bytes[:, :allowed].mean(axis=0)
+    far = _measure_distances(table)[:allowed]
     best = int(np.lexsort((far, ratio.mean(axis=0)))[0])
     behind = ratio - ratio[:, best, None]
-    low = np.percentile(_draws(len(ratio)) @ behind, 2.5, axis=0)
+    low = np.percentile(_draw_weights(len(ratio)) @ behind, 2.5, axis=0)
     same = (low < 0) | (behind.mean(axis=0) <= SAME)
     order = np.lexsort((far, twice, ~same))
     return int(order[0])
 
 
-def _front(found: Table, allowed: int) -> set[int]:
+def _find_front(table: ScoreTable, allowed: int) -> set[int]:
     """Settings that none beats; of several with equal scores, the nearest to the default."""
-    rows = np.array([part.mean(axis=0) for part in (found.ratio, found.false_alarms, found.twice_bytes)]).T
-    rows, far = rows[:allowed], _distances(found)
+    rows = np.array([part.mean(axis=0) for part in (table.ratio, table.false_alarms, table.twice_bytes)]).T
+    rows, far = rows[:allowed], _measure_distances(table)
     return {
-        at
-        for at, row in enumerate(rows)
+        index
+        for index, row in enumerate(rows)
         if not any(
-            (other <= row).all() and ((other < row).any() or far[rival] < far[at])
+            (other <= row).all() and ((other < row).any() or far[rival] < far[index])
             for rival, other in enumerate(rows)
         )
     }
 
 
-def _distances(found: Table) -> Column:
+def _measure_distances(table: ScoreTable) -> Column:
     """From the default, in steps that feel alike: logarithms of multiplier and padding, and the quantile."""
-    home = found.settings[found.default]
+    home = table.settings[table.default]
     return np.array(
         [
-            abs(math.log(one.multiplier / home.multiplier))
-            + abs(one.quantile - home.quantile)
-            + abs(math.log((1 + one.padding_s) / (1 + home.padding_s)))
-            for one in found.settings
+            abs(math.log(setting.multiplier / home.multiplier))
+            + abs(setting.quantile - home.quantile)
+            + abs(math.log((1 + setting.padding_s) / (1 + home.padding_s)))
+            for setting in table.settings
         ]
     )
 
 
-def _draws(runs: int) -> Column:
+def _draw_weights(runs: int) -> Column:
     """(`DRAWS`, runs) weights: each row is a draw of as many runs, with replacement."""
     drawn = np.random.default_rng(SEED).integers(0, runs, (DRAWS, runs))
     return np.array([np.bincount(row, minlength=runs) for row in drawn]) / runs
 
 
-def _estimated(rows: Column) -> list[Estimated]:
+def _estimate(rows: Column) -> list[Estimated]:
     means = rows.mean(axis=0)
-    low, high = np.percentile(_draws(len(rows)) @ rows, (2.5, 97.5), axis=0)
+    low, high = np.percentile(_draw_weights(len(rows)) @ rows, (2.5, 97.5), axis=0)
     return [
-        Estimated(mean=float(mean), low=float(one), high=float(other))
-        for mean, one, other in zip(means, low, high, strict=True)
+        Estimated(mean=float(mean), low=float(least), high=float(most))
+        for mean, least, most in zip(means, low, high, strict=True)
     ]

@@ -1,10 +1,10 @@
-"""What a run's metrics tell about each file's first judged attempt, as columns of numbers.
+"""Each file's first judged attempt, as columns of numbers made of a run's metrics.
 
 An attempt that was broken off, by mitigation or by a person, does not say how long it would have taken: only
-that it is at least what was seen. Such attempts are never dropped, as they are the slow ones. What was
-missing is taken from their last rate; where they were silent, from the stall rule, which would have ended
-them; where nothing had come yet when a person stopped the run, it stays open (NaN) and `replay.group` draws
-it from the run's attempts that lasted longer.
+that it would have been at least as long as was seen. Such attempts are never dropped, as they are the slow
+ones. The missing time is taken from their last rate; where they were silent, from the stall rule, which would
+have ended them; where nothing had come yet when a person stopped the run, it stays open (NaN), and
+`replay.prepare_group` draws it from the run's attempts that lasted longer.
 """
 
 from array import array
@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from cfetch.records import AttemptRecord, FileRecord
 from cfetch.report.saved_time import running_rate_bps
 
-__all__ = ["CUT", "ERRORS_ONLY", "MIN_TAIL_BYTES", "STALLED", "WHOLE", "Column", "History", "history"]
+__all__ = ["CUT", "ERRORS_ONLY", "MIN_TAIL_BYTES", "STALLED", "WHOLE", "Column", "History", "build_history"]
 
 Column = NDArray[np.float64]
 
-MIN_TAIL_BYTES = 64 << 10  # a shorter rest of a resumed file tells the server's latency, not its speed
+MIN_TAIL_BYTES = 64 << 10  # a shorter rest of a resumed file shows the server's latency, not its speed
 WHOLE, STALLED, CUT, ERRORS_ONLY = range(4)  # how the judged attempt ended
 _PREAMBLE = {"error", "expired", "moved"}  # nobody judges these, but they held a worker
 _NAN = float("nan")
@@ -52,42 +52,44 @@ class History(NamedTuple):
     sample_bps: Column
     host: Column
 
-    def only(self, rows: NDArray[Any]) -> "History":
+    def select(self, rows: NDArray[Any]) -> "History":
         """The files that ``rows`` (a mask or indices) selects."""
         return History(*(column[rows] for column in self))
 
 
-def history(records: Iterable[FileRecord], *, stall_timeout_s: float) -> tuple[History, list[str]]:
+def build_history(records: Iterable[FileRecord], *, stall_timeout_s: float) -> tuple[History, list[str]]:
     """Columns of the files that were tried, and the names of their hosts by number."""
     rows = array("d")
     hosts: dict[str, int] = {}
     for record in records:
         if record.attempts:
-            rows.extend(_row(record, stall_timeout_s))
+            rows.extend(_make_row(record, stall_timeout_s))
             rows.append(hosts.setdefault(record.host, len(hosts)))
     wide = len(History._fields)
     table = np.frombuffer(rows).reshape(-1, wide) if rows else np.empty((0, wide))
     return History(*np.ascontiguousarray(table.T)), list(hosts)
 
 
-def _row(record: FileRecord, stall_timeout_s: float) -> tuple[float, ...]:
+def _make_row(record: FileRecord, stall_timeout_s: float) -> tuple[float, ...]:
     attempts = record.attempts
     if len(attempts) == 1 and attempts[0].outcome == "done" and record.status == "done":
-        return _plain_row(record, attempts[0])  # nearly every file
-    attempts = [one for one in attempts if one.outcome != "lost" and not one.helper] or attempts
-    start_s, busy_s = attempts[0].start_s, sum(one.end_s - one.start_s for one in attempts)
+        return _make_plain_row(record, attempts[0])  # nearly every file
+    attempts = [
+        attempt for attempt in attempts if attempt.outcome != "lost" and not attempt.helper
+    ] or attempts
+    start_s, busy_s = attempts[0].start_s, sum(attempt.end_s - attempt.start_s for attempt in attempts)
     done = record.status == "done"
     end_s = record.end_s if done else _NAN
-    at = next((i for i, one in enumerate(attempts) if _is_judged(one)), None)
-    sample_bps = _rate_bps(attempts[-1]) if done else _NAN
-    if at is None:
+    index = next((i for i, attempt in enumerate(attempts) if _is_judged(attempt)), None)
+    sample_bps = _measure_rate_bps(attempts[-1]) if done else _NAN
+    if index is None:
         return (start_s, busy_s, end_s, busy_s, 0, 0, 0, 0, ERRORS_ONLY, _NAN, _NAN, sample_bps)
-    judged, before_s = attempts[at], sum(one.end_s - one.start_s for one in attempts[:at])
+    judged, before_s = attempts[index], sum(attempt.end_s - attempt.start_s for attempt in attempts[:index])
     size = record.size_bytes if record.size_bytes is not None else record.bytes if done else 0
     size = max(0, size - judged.from_byte)
-    ended, rest_s = _end(judged, size, stall_timeout_s)
-    after = attempts[at + 1] if at + 1 < len(attempts) else None
-    fresh_bps = _rate_bps(after) if after is not None and after.outcome == "done" else _NAN
+    ended, rest_s = _estimate_end(judged, size, stall_timeout_s)
+    after = attempts[index + 1] if index + 1 < len(attempts) else None
+    fresh_bps = _measure_rate_bps(after) if after is not None and after.outcome == "done" else _NAN
     kept = float(after.from_byte > judged.from_byte) if after is not None and judged.bytes else _NAN
     seen_s = judged.end_s - judged.start_s
     got = min(judged.bytes, size)
@@ -96,12 +98,12 @@ def _row(record: FileRecord, stall_timeout_s: float) -> tuple[float, ...]:
     )  # fmt: skip
 
 
-def _plain_row(record: FileRecord, only: AttemptRecord) -> tuple[float, ...]:
-    """One attempt, and it was whole: as `_row` would have it."""
+def _make_plain_row(record: FileRecord, only: AttemptRecord) -> tuple[float, ...]:
+    """One attempt, and it was whole: as `_make_row` would have it."""
     seen_s = only.end_s - only.start_s
     size = max(0, (record.bytes if record.size_bytes is None else record.size_bytes) - only.from_byte)
     got = min(only.bytes, size)
-    rate_bps = _rate_bps(only)
+    rate_bps = _measure_rate_bps(only)
     return (only.start_s, seen_s, record.end_s, 0, size, seen_s, got, 0, WHOLE, _NAN, _NAN, rate_bps)
 
 
@@ -113,14 +115,14 @@ def _was_interrupted(attempt: AttemptRecord) -> bool:
     return attempt.outcome == "error" and attempt.error == "interrupted"
 
 
-def _rate_bps(attempt: AttemptRecord) -> float:
+def _measure_rate_bps(attempt: AttemptRecord) -> float:
     """As the detector takes it: no sample without a body, and none of a short rest."""
     if not attempt.bytes or (attempt.from_byte and attempt.bytes < MIN_TAIL_BYTES):
         return _NAN
     return attempt.bytes / max(attempt.end_s - attempt.start_s, 0.001)
 
 
-def _end(attempt: AttemptRecord, size_bytes: int, stall_timeout_s: float) -> tuple[int, float]:
+def _estimate_end(attempt: AttemptRecord, size_bytes: int, stall_timeout_s: float) -> tuple[int, float]:
     """How it ended, and for how long it would have gone on if nobody had broken it off."""
     if attempt.outcome == "done":
         return WHOLE, 0.0

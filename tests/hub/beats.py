@@ -7,7 +7,7 @@ import msgspec
 
 from cfetch.events import ActiveAttempt
 from cfetch.hub.framing import HUB, TASK
-from cfetch.hub.messages import HEAD_BYTES, NONCE_BYTES, PROOF_BYTES, Beat, Channel, Orders, proof
+from cfetch.hub.messages import HEAD_BYTES, NONCE_BYTES, PROOF_BYTES, Beat, Channel, Orders, make_proof
 from cfetch.straggler.merged import Sample
 
 __all__ = ["MIB", "FakeTask", "attempt", "beat", "samples"]
@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 
 def beat(task=1, *, executor="a", **more):
-    return Beat(**{"task": task, "batch": task, "executor": executor, **more})
+    return Beat(**{"task": task, "share": task, "executor": executor, **more})
 
 
 def samples(rate, number, host="h"):
@@ -55,14 +55,14 @@ class FakeTask:
     def meet(self):
         """Prove who one is, and check the hub's proof."""
         own, other = bytes(NONCE_BYTES), self.read(NONCE_BYTES)
-        self.socket.sendall(own + proof(self.key, TASK, own, other))
-        assert self.read(PROOF_BYTES) == proof(self.key, HUB, other, own)
+        self.socket.sendall(own + make_proof(self.key, TASK, own, other))
+        assert self.read(PROOF_BYTES) == make_proof(self.key, HUB, other, own)
         self.outgoing = Channel(self.key, TASK, other, own)
         self.incoming = Channel(self.key, HUB, other, own)
         return self
 
     def ask(self, one):
-        self.socket.sendall(self.outgoing.sealed(msgspec.msgpack.encode(one)))
+        self.socket.sendall(self.outgoing.seal(msgspec.msgpack.encode(one)))
         return self.hear()
 
     def hear(self):

@@ -12,17 +12,17 @@ from cfetch.bench.faults import Fault
 from cfetch.clock import SystemClock
 from cfetch.config.settings import Settings
 from cfetch.events import StragglerCancelled
-from cfetch.hub import book as hub_book
 from cfetch.hub import client as hub_client
-from cfetch.hub.book import Book
-from cfetch.hub.messages import HubAt
-from cfetch.hub.receipts import Receipts
+from cfetch.hub import registry as hub_registry
+from cfetch.hub.messages import HubAddress
+from cfetch.hub.receipts import ReceiptReader
+from cfetch.hub.registry import TaskRegistry
 from cfetch.hub.server import open_hub
 from cfetch.manifest.plan import freeze
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.secret import SecretText
-from cfetch.spark.task import Copy, Work, attempts_of, do_batch
-from cfetch.spark.work_file import Batch
+from cfetch.spark.share_files import Share
+from cfetch.spark.task import RunSpec, TaskCopy, attempts_directory, bring_share
 from cfetch.straggler.merged import Sample
 from tests.engine.drive import tree
 from tests.hub.beats import FakeTask, beat
@@ -34,14 +34,14 @@ PER_HOST = 4
 
 @contextmanager
 def hub_of(settings):
-    with open_hub(Book(settings.straggler, settings.per_host), "127.0.0.1", SystemClock()) as hub:
+    with open_hub(TaskRegistry(settings.straggler, settings.per_host), "127.0.0.1", SystemClock()) as hub:
         yield hub
 
 
 def work_of(tmp_path, settings, at):
     (tmp_path / "receipts").mkdir()
-    attempts_of(tmp_path / "to", "i", 1).mkdir(parents=True)
-    return Work(
+    attempts_directory(tmp_path / "to", "i", 1).mkdir(parents=True)
+    return RunSpec(
         settings=settings,
         headers=(),
         env={},
@@ -50,7 +50,6 @@ def work_of(tmp_path, settings, at):
         epoch=1,
         root=str(tmp_path / "to"),
         receipts=str(tmp_path / "receipts"),
-        work_file="",
         wall_start_s=0.0,
         part_s=0.0,
         at_a_time=2,
@@ -58,25 +57,25 @@ def work_of(tmp_path, settings, at):
     )
 
 
-def batch_of(tmp_path, manifest, sharers=2):
+def share_of(tmp_path, manifest, sharers=2):
     directory = tmp_path / f"plan-{manifest.stem}"
     directory.mkdir()
     with manifest.open("rb") as source, freeze(source, name="m", directory=directory) as plan:
-        return Batch([plan.entry(index) for index in range(len(plan))], sharers)
+        return Share([plan.entry(index) for index in range(len(plan))], sharers)
 
 
-def plain_batch(tmp_path, origin, folder, number, sharers=2):
+def plain_share(tmp_path, origin, folder, number, sharers=2):
     """Of files that a counting origin has."""
     rows = [{"url": f"{origin.url}{folder}{n}", "path": f"{folder}{n}", "size": 1000} for n in range(number)]
     manifest = tmp_path / f"{folder}.json"
     manifest.write_text(json.dumps({"version": 1, "files": rows}))
-    return batch_of(tmp_path, manifest, sharers)
+    return share_of(tmp_path, manifest, sharers)
 
 
 @contextmanager
-def begun(work, batch, copy):
+def begun(spec, share, copy):
     """A task in a thread; joined in the end."""
-    thread = threading.Thread(target=do_batch, args=(work, batch, copy))
+    thread = threading.Thread(target=bring_share, args=(spec, share, copy))
     thread.start()
     try:
         yield thread
@@ -89,13 +88,13 @@ def test_tasks_together_have_no_more_connections_than_there_may_be(tmp_path):
     """Two of them, and all four of one when the other has ended: no fixed shares."""
     settings = Settings(to=(str(tmp_path / "to"),), concurrency=8, per_host=PER_HOST)
     with counting() as origin, hub_of(settings) as hub:
-        work = work_of(tmp_path, settings, hub.at)
-        long, short = plain_batch(tmp_path, origin, "l", 600, 4), plain_batch(tmp_path, origin, "s", 100, 4)
-        with begun(work, long, Copy(0, 1, 0, "a")), begun(work, short, Copy(1, 2, 0, "b")):
+        spec = work_of(tmp_path, settings, hub.address)
+        long, short = plain_share(tmp_path, origin, "l", 600, 4), plain_share(tmp_path, origin, "s", 100, 4)
+        with begun(spec, long, TaskCopy(0, 1, 0, "a")), begun(spec, short, TaskCopy(1, 2, 0, "b")):
             pass
         assert origin.most_asking == PER_HOST
         assert origin.requests == 700
-        assert hub.look().tasks == frozenset()
+        assert hub.view().tasks == frozenset()
     assert len(tree(tmp_path / "to")) == 700
 
 
@@ -103,26 +102,26 @@ def test_a_task_uses_what_the_other_does_not(tmp_path):
     """Four connections where its fixed share is one."""
     settings = Settings(to=(str(tmp_path / "to"),), concurrency=8, per_host=PER_HOST)
     with counting() as origin, hub_of(settings) as hub:
-        work = work_of(tmp_path, settings, hub.at)
-        do_batch(work, plain_batch(tmp_path, origin, "f", 50, sharers=4), Copy(0, 1, 0, "a"))
+        spec = work_of(tmp_path, settings, hub.address)
+        bring_share(spec, plain_share(tmp_path, origin, "f", 50, sharers=4), TaskCopy(0, 1, 0, "a"))
         assert origin.most_asking == PER_HOST
 
 
 @pytest.mark.parametrize("trouble", ["refuses", "is silent", "is somebody else", "is not there"])
 def test_without_a_hub_a_task_goes_by_its_fixed_share(tmp_path, trouble):
-    """And brings its batch to its end: a hub that cannot be reached costs nothing but the view."""
+    """And brings its share to its end: a hub that cannot be reached costs nothing but the view."""
     settings = Settings(to=(str(tmp_path / "to"),), concurrency=8, per_host=PER_HOST)
     with socket.create_server(("127.0.0.1", 0)) as silent, hub_of(settings) as hub, counting() as origin:
         wrong = SecretText("00" * 32)
-        at: HubAt | None = HubAt("127.0.0.1", silent.getsockname()[1], wrong)
+        at: HubAddress | None = HubAddress("127.0.0.1", silent.getsockname()[1], wrong)
         if trouble == "refuses":
             silent.close()
         elif trouble == "is somebody else":
-            at = hub.at._replace(key=wrong)
+            at = hub.address._replace(key=wrong)
         elif trouble == "is not there":
             at = None
-        work = work_of(tmp_path, settings, at)
-        do_batch(work, plain_batch(tmp_path, origin, "f", 50, sharers=2), Copy(0, 1, 0, "a"))
+        spec = work_of(tmp_path, settings, at)
+        bring_share(spec, plain_share(tmp_path, origin, "f", 50, sharers=2), TaskCopy(0, 1, 0, "a"))
         assert origin.most_asking == PER_HOST // 2
     assert len(tree(tmp_path / "to")) == 50
 
@@ -131,9 +130,9 @@ def test_a_hub_that_dies_in_between_costs_nothing(tmp_path):
     """The task keeps its leases for a while, then has its fixed share."""
     settings = Settings(to=(str(tmp_path / "to"),), concurrency=8, per_host=PER_HOST)
     with counting() as origin, hub_of(settings) as hub:
-        work = work_of(tmp_path, settings, hub.at)
-        batch = plain_batch(tmp_path, origin, "f", 400)
-        with begun(work, batch, Copy(0, 1, 0, "a")) as task:
+        spec = work_of(tmp_path, settings, hub.address)
+        share = plain_share(tmp_path, origin, "f", 400)
+        with begun(spec, share, TaskCopy(0, 1, 0, "a")) as task:
             while origin.requests < 100:
                 assert task.is_alive()
             hub.close()
@@ -147,12 +146,12 @@ def test_a_stop_comes_through_the_hub(tmp_path):
     settings = Settings(to=(str(tmp_path / "to"),), mitigation=False)
     stall = Fault(kind="stall", after_bytes=10, first=0)
     with served(files_of(4), {held: stall}) as origin, hub_of(settings) as hub:
-        work = work_of(tmp_path, settings, hub.at)
-        batch = batch_of(tmp_path, write_manifest(tmp_path / "m.json", origin, files_of(4)))
-        with begun(work, batch, Copy(0, 1, 0, "a")) as task:
-            while not any(one.bytes == 10 for one in hub.look().active):
+        spec = work_of(tmp_path, settings, hub.address)
+        share = share_of(tmp_path, write_manifest(tmp_path / "m.json", origin, files_of(4)))
+        with begun(spec, share, TaskCopy(0, 1, 0, "a")) as task:
+            while not any(one.bytes == 10 for one in hub.view().active):
                 assert task.is_alive()
-            assert [one.executor for one in hub.look().active] == ["a"]
+            assert [one.executor for one in hub.view().active] == ["a"]
             assert not list((tmp_path / "receipts").glob("live-*"))  # the hub has it all
             hub.stop()
     assert receipts_in(tmp_path)
@@ -160,7 +159,7 @@ def test_a_stop_comes_through_the_hub(tmp_path):
 
 
 def receipts_in(tmp_path):
-    return list(Receipts(tmp_path / "receipts").new(lambda _: True))
+    return list(ReceiptReader(tmp_path / "receipts").read_new(lambda _: True))
 
 
 def beside_others(tmp_path, late, *, bps, padding):
@@ -169,15 +168,17 @@ def beside_others(tmp_path, late, *, bps, padding):
     rule: dict[str, Any] = {"quantile": 0.9, "multiplier": 1.1, "padding": padding, "check_interval": 0.05}
     settings = Settings(to=(str(tmp_path / "to"),), concurrency=6, **rule)
     faults = {name: Fault(kind="slow", rate_bps=bps, first=1) for name in list(files)[:late]}
-    with served(files, faults) as origin, hub_of(settings) as hub, FakeTask(hub.at) as other:
+    with served(files, faults) as origin, hub_of(settings) as hub, FakeTask(hub.address) as other:
         host = origin.url.split("/")[2]
         normal = [Sample(host, 1000, 1e5)] * 30
         other.meet().ask(beat(9, executor="b", samples=normal, finished=30))
-        work = work_of(tmp_path, settings, hub.at)
-        do_batch(
-            work, batch_of(tmp_path, write_manifest(tmp_path / "m.json", origin, files)), Copy(0, 1, 0, "a")
+        spec = work_of(tmp_path, settings, hub.address)
+        bring_share(
+            spec,
+            share_of(tmp_path, write_manifest(tmp_path / "m.json", origin, files)),
+            TaskCopy(0, 1, 0, "a"),
         )
-        seen = hub.look()
+        seen = hub.view()
     assert tree(tmp_path / "to") == whole(files)
     events = [event for one in receipts_in(tmp_path) for event in one.events]
     return [one for one in events if isinstance(one, StragglerCancelled)], seen
@@ -192,8 +193,8 @@ def test_the_first_file_of_a_task_is_judged_by_those_of_others(tmp_path):
 def test_files_of_a_slow_executor_are_not_begun_anew(tmp_path, monkeypatch):
     """All six come slowly, so it is not theirs: nobody is cancelled, and the executor is named."""
     monkeypatch.setattr(hub_client, "EVERY_S", 0.05)
-    monkeypatch.setattr(hub_book, "COMPARED_S", 0.0)
-    monkeypatch.setattr(hub_book, "TELLING_S", 0.2)
+    monkeypatch.setattr(hub_registry, "COMPARED_S", 0.0)
+    monkeypatch.setattr(hub_registry, "TELLING_S", 0.2)
     found, seen = beside_others(tmp_path, 6, bps=300, padding=2.0)
     assert found == []
     assert {one.name: one.share is not None for one in seen.executors} == {"a": True, "b": False}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cfetch.hub.leases import SETTLED_S, TURN_S, Demand, Leases, fair
+from cfetch.hub.leases import SETTLED_S, TURN_S, Demand, Leases, divide_fairly
 
 
 @pytest.mark.parametrize(
@@ -26,13 +26,13 @@ from cfetch.hub.leases import SETTLED_S, TURN_S, Demand, Leases, fair
 )
 def test_fair_parts(wants, most, parts):
     """As much as the others, or as much as it wants; the odd ones to those who come first."""
-    assert list(fair(dict(enumerate(wants)), most, range(len(wants))).values()) == parts
+    assert list(divide_fairly(dict(enumerate(wants)), most, range(len(wants))).values()) == parts
 
 
 @given(st.lists(st.integers(0, 20)), st.integers(0, 40))
 def test_fair_parts_are_max_min_and_leave_nothing(wants, most):
     """All is given that is wanted; who lacks some has at most one less than anybody."""
-    parts = fair(dict(enumerate(wants)), most, range(len(wants)))
+    parts = divide_fairly(dict(enumerate(wants)), most, range(len(wants)))
     assert sum(parts.values()) == min(most, sum(wants))
     assert all(0 <= part <= wants[task] for task, part in parts.items())
     lacking = [part for task, part in parts.items() if part < wants[task]]
@@ -51,7 +51,7 @@ class Task:
         self.has = max(self.has, min(self.wants, self.lease))
 
     def beat(self, leases, now_s, *, lost=False):
-        found = leases.beat(self.number, {"h": Demand(self.has, self.lease, self.wants)}, now_s)["h"]
+        found = leases.take_demands(self.number, {"h": Demand(self.has, self.lease, self.wants)}, now_s)["h"]
         if not lost:
             self.lease = found
 
@@ -82,7 +82,7 @@ def test_there_are_never_more_than_there_may_be(most, steps):
             task.beat(leases, now_s, lost=what == "lost")
             task.live(0)
         assert sum(one.has for one in tasks.values()) <= most
-        assert leases.held("h") <= most
+        assert leases.count_held("h") <= most
 
 
 def rounds(leases, tasks, number, now_s=0.0):
@@ -144,8 +144,8 @@ def test_a_task_that_is_forgotten_leaves_its_leases():
     leases.forget(1)
     second.beat(leases, 0.0)
     assert second.lease == 4
-    leases.beat(2, {}, 1.0)
-    assert leases.held("h") == 0
+    leases.take_demands(2, {}, 1.0)
+    assert leases.count_held("h") == 0
     leases.forget(2)
     assert not leases._hosts
     assert not leases._hosts_of

@@ -5,7 +5,7 @@ import pytest
 
 from cfetch.errors import LocalFault
 from cfetch.events import EntryFinished, RetryScheduled
-from cfetch.hub.receipts import Account, Live, Living, Receipt, Receipts, leave_receipt, live_name
+from cfetch.hub.receipts import Account, Receipt, ReceiptReader, leave_receipt
 from cfetch.records import FileRecord
 
 
@@ -31,11 +31,11 @@ def ended(number, status="done"):
     return EntryFinished(t_s=1.0, record=record)
 
 
-def receipt(*events, task=1, number=None, batch=0, fault=None):
+def receipt(*events, task=1, number=None, share=0, fault=None):
     return Receipt(
         instant="i",
         epoch=1,
-        batch=batch,
+        share=share,
         task=task,
         attempt=0,
         number=number,
@@ -45,7 +45,7 @@ def receipt(*events, task=1, number=None, batch=0, fault=None):
 
 
 def told(account, *receipts):
-    news = [event for one in receipts for event in account.news(one)]
+    news = [event for one in receipts for event in account.take_in(one)]
     return [(event.record.id, event.record.status) for event in news if isinstance(event, EntryFinished)]
 
 
@@ -57,28 +57,28 @@ def test_the_first_of_two_copies_wins(tmp_path):
     """By a link, which never replaces; nothing else stays behind, and nobody else may read it."""
     assert leave_receipt(tmp_path, receipt(ended(1)))
     assert not leave_receipt(tmp_path, receipt(ended(2), task=2))
-    (found,) = Receipts(tmp_path).new(everything)
+    (found,) = ReceiptReader(tmp_path).read_new(everything)
     assert [event.record.id for event in found.events if isinstance(event, EntryFinished)] == [1]
     (path,) = tmp_path.iterdir()
-    assert (path.name, path.stat().st_mode & 0o777) == ("batch-1-000000", 0o600)
+    assert (path.name, path.stat().st_mode & 0o777) == ("share-1-000000", 0o600)
 
 
-def test_each_receipt_is_read_once_and_parts_come_before_their_batch(tmp_path):
-    """So that what a batch's receipt relies on is known."""
+def test_each_receipt_is_read_once_and_parts_come_before_their_share(tmp_path):
+    """So that what a share's receipt relies on is known."""
     leave_receipt(tmp_path, receipt(ended(1), number=0))
     leave_receipt(tmp_path, receipt(ended(2)))
-    receipts = Receipts(tmp_path)
-    assert [one.number for one in receipts.new(everything)] == [0, None]
-    assert list(receipts.new(everything)) == []
+    receipts = ReceiptReader(tmp_path)
+    assert [one.number for one in receipts.read_new(everything)] == [0, None]
+    assert list(receipts.read_new(everything)) == []
 
 
-def test_a_torn_part_is_passed_over_and_a_torn_batch_is_named(tmp_path):
-    """A part is written without waiting for the disk; a batch's receipt must not be."""
+def test_a_torn_part_is_passed_over_and_a_torn_share_is_named(tmp_path):
+    """A part is written without waiting for the disk; a share's receipt must not be."""
     (tmp_path / "part-1-000000-1-0").write_bytes(b'{"schema":')
-    assert list(Receipts(tmp_path).new(everything)) == []
-    (tmp_path / "batch-1-000000").write_bytes(b"")
-    with pytest.raises(LocalFault, match="batch-1-000000 is damaged"):
-        list(Receipts(tmp_path).new(everything))
+    assert list(ReceiptReader(tmp_path).read_new(everything)) == []
+    (tmp_path / "share-1-000000").write_bytes(b"")
+    with pytest.raises(LocalFault, match="share-1-000000 is damaged"):
+        list(ReceiptReader(tmp_path).read_new(everything))
 
 
 def test_a_directory_that_has_gone_is_a_local_fault(tmp_path):
@@ -86,7 +86,7 @@ def test_a_directory_that_has_gone_is_a_local_fault(tmp_path):
     with pytest.raises(LocalFault, match="cannot leave a receipt"):
         leave_receipt(tmp_path / "gone", receipt())
     with pytest.raises(LocalFault, match="cannot use"):
-        list(Receipts(tmp_path / "gone").new(everything))
+        list(ReceiptReader(tmp_path / "gone").read_new(everything))
 
 
 def test_an_entry_that_two_copies_have_brought_is_told_once():
@@ -99,31 +99,31 @@ def test_an_entry_that_two_copies_have_brought_is_told_once():
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
 def test_what_one_copy_could_not_bring_another_may(status):
-    """It is held back until the batch is over."""
+    """It is held back until the share is over."""
     account = Account()
     assert told(account, receipt(ended(1, status), number=0)) == []
     assert told(account, receipt(ended(1), number=0, task=2)) == [(1, "done")]
     assert told(account, receipt(task=2)) == []
-    assert list(account.left()) == []
+    assert list(account.close()) == []
 
 
-def test_what_nobody_could_bring_is_told_at_the_end_of_its_batch():
-    """Or, where the batch has none, of the run; once."""
+def test_what_nobody_could_bring_is_told_at_the_end_of_its_share():
+    """Or, where the share has none, of the run; once."""
     account = Account()
     first = receipt(ended(1, "failed"), number=0)
     assert told(account, first, receipt()) == [(1, "failed")]
-    assert told(account, receipt(ended(2, "cancelled"), number=0, batch=1, task=2)) == []
-    assert [event.record.id for event in account.left() if isinstance(event, EntryFinished)] == [2]
-    assert list(account.left()) == []
+    assert told(account, receipt(ended(2, "cancelled"), number=0, share=1, task=2)) == []
+    assert [event.record.id for event in account.close() if isinstance(event, EntryFinished)] == [2]
+    assert list(account.close()) == []
 
 
-def test_a_batch_tells_what_its_parts_have_not():
+def test_a_share_tells_what_its_parts_have_not():
     """Its receipt has all events of its task, and no retry is told twice."""
     retry = RetryScheduled(t_s=0.0, id=1, path="f", n=1, delay_s=1.0, error_kind="transient", error="reset")
     account = Account()
-    assert list(account.news(receipt(retry, number=0))) == [retry]
-    assert list(account.news(receipt(retry, retry, ended(1)))) == [retry, ended(1)]
-    assert list(account.news(receipt(retry, task=2))) == [retry]
+    assert list(account.take_in(receipt(retry, number=0))) == [retry]
+    assert list(account.take_in(receipt(retry, retry, ended(1)))) == [retry, ended(1)]
+    assert list(account.take_in(receipt(retry, task=2))) == [retry]
 
 
 def parts_of(events, *, each, task=1):
@@ -150,12 +150,12 @@ def test_many_parts_of_a_task_in_one_look(tmp_path):
     events = [ended(number) for number in range(24)]
     for part in parts_of(events, each=2):
         leave_receipt(tmp_path, part)
-    found = list(Receipts(tmp_path).new(everything))
+    found = list(ReceiptReader(tmp_path).read_new(everything))
     assert [one.number for one in found] == list(range(12))
     assert told(Account(), *found) == [(number, "done") for number in range(24)]
 
 
-def test_a_part_that_was_torn_is_told_by_its_batch():
+def test_a_part_that_was_torn_is_told_by_its_share():
     """Later parts do not speak for it."""
     events = [ended(number) for number in range(6)]
     parts = parts_of(events, each=2)
@@ -164,30 +164,7 @@ def test_a_part_that_was_torn_is_told_by_its_batch():
     assert told(account, receipt(*events)) == [(2, "done"), (3, "done")]
 
 
-def test_a_task_that_is_silent_is_not_shown(tmp_path):
-    """By the driver's own clock: one that was killed leaves its last word; one that was slow is back."""
-    now_s = [0.0]
-    living = Living(tmp_path, 1, lambda: now_s[0], silent_s=10.0)
-
-    def say(beat):
-        live = Live(batch=0, task=7, beat=beat, active=[])
-        (tmp_path / live_name(1, 0, 7)).write_bytes(msgspec.json.encode(live))
-
-    def shown():
-        return [live.beat for live in living.look()]
-
-    say(1)
-    (tmp_path / live_name(1, 0, 8)).write_bytes(b"{")
-    assert shown() == [1]
-    now_s[0] = 10.0
-    assert shown() == [1]
-    now_s[0] = 10.1
-    assert shown() == []
-    say(2)
-    assert shown() == [2]
-
-
 def test_other_events_are_told_as_they_are():
     """Retries of two copies are two."""
     retry = RetryScheduled(t_s=0.0, id=1, path="f", n=1, delay_s=1.0, error_kind="transient", error="reset")
-    assert list(Account().news(receipt(retry, retry, number=0))) == [retry, retry]
+    assert list(Account().take_in(receipt(retry, retry, number=0))) == [retry, retry]

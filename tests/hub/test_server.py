@@ -9,38 +9,38 @@ import pytest
 from cfetch.clock import SystemClock
 from cfetch.config.straggler import StragglerConfig
 from cfetch.hub import server as module
-from cfetch.hub.book import Book
 from cfetch.hub.framing import TASK
 from cfetch.hub.leases import Demand
-from cfetch.hub.messages import KEY_BYTES, MOST_BEAT_BYTES, NONCE_BYTES, PROOF_BYTES, proof
+from cfetch.hub.messages import KEY_BYTES, MOST_BEAT_BYTES, NONCE_BYTES, PROOF_BYTES, make_proof
+from cfetch.hub.registry import TaskRegistry
 from cfetch.hub.server import open_hub
 from tests.hub.beats import FakeTask, beat, samples
 
 
 @contextmanager
 def running(per_host=None):
-    with open_hub(Book(StragglerConfig(), per_host), "127.0.0.1", SystemClock()) as hub:
+    with open_hub(TaskRegistry(StragglerConfig(), per_host), "127.0.0.1", SystemClock()) as hub:
         yield hub
 
 
 def is_served(hub):
     """A task of the run is."""
-    with FakeTask(hub.at) as task:
+    with FakeTask(hub.address) as task:
         return task.meet().ask(beat(99)).answers
 
 
 def test_a_beat_is_answered():
     """Over one connection, again and again; what the hub knows is there to be looked at."""
-    with running(per_host=3) as hub, FakeTask(hub.at) as task:
+    with running(per_host=3) as hub, FakeTask(hub.address) as task:
         task.meet()
         assert task.ask(beat(7, demands={"h": Demand(0, 0, 9)})).leases == {"h": 3}
         assert task.ask(beat(7, demands={"h": Demand(3, 3, 9)}, **samples(1, 9))).median_bps == 1 << 20
-        assert hub.look().tasks == {7}
+        assert hub.view().tasks == {7}
 
 
 def test_a_stop_is_told_at_once():
     """Without being asked; and to those who come later."""
-    with running() as hub, FakeTask(hub.at) as task, FakeTask(hub.at) as later:
+    with running() as hub, FakeTask(hub.address) as task, FakeTask(hub.address) as later:
         task.meet().ask(beat(1))
         hub.stop()
         orders = task.hear()
@@ -50,7 +50,7 @@ def test_a_stop_is_told_at_once():
 
 def sent(hub, data):
     """Say something and wait for the end of the connection."""
-    with FakeTask(hub.at) as stranger:
+    with FakeTask(hub.address) as stranger:
         stranger.socket.sendall(data)
         return stranger.is_closed()
 
@@ -61,15 +61,15 @@ def test_garbage_ends_its_connection_and_nothing_else(data):
     with running() as hub:
         assert sent(hub, data)
         assert is_served(hub)
-        assert hub.look().tasks == {99}
+        assert hub.view().tasks == {99}
 
 
 def test_a_wrong_key_is_told_nothing():
     """The hub proves nothing to one who has proved nothing."""
-    with running() as hub, FakeTask(hub.at, bytes(KEY_BYTES)) as stranger:
+    with running() as hub, FakeTask(hub.address, bytes(KEY_BYTES)) as stranger:
         other = stranger.read(NONCE_BYTES)
         own = bytes(NONCE_BYTES)
-        stranger.socket.sendall(own + proof(stranger.key, TASK, own, other))
+        stranger.socket.sendall(own + make_proof(stranger.key, TASK, own, other))
         with pytest.raises(EOFError):
             stranger.read(1)
         assert is_served(hub)
@@ -77,9 +77,9 @@ def test_a_wrong_key_is_told_nothing():
 
 def test_what_was_heard_on_one_connection_is_worth_nothing_on_another():
     """The hub asks each for another proof."""
-    with running() as hub, FakeTask(hub.at) as task, FakeTask(hub.at) as thief:
+    with running() as hub, FakeTask(hub.address) as task, FakeTask(hub.address) as thief:
         own, other = bytes(NONCE_BYTES), task.read(NONCE_BYTES)
-        said = own + proof(task.key, TASK, own, other)
+        said = own + make_proof(task.key, TASK, own, other)
         task.socket.sendall(said)
         assert len(task.read(PROOF_BYTES)) == PROOF_BYTES
         thief.socket.sendall(said)
@@ -92,9 +92,9 @@ def test_what_was_heard_on_one_connection_is_worth_nothing_on_another():
 def test_a_bad_message_ends_a_known_tasks_connection(what, monkeypatch):
     """At once. Somebody is in between, or it is not this package: the task comes again."""
     monkeypatch.setattr(module, "SILENT_S", 600.0)
-    with running() as hub, FakeTask(hub.at) as task:
+    with running() as hub, FakeTask(hub.address) as task:
         task.meet()
-        data = task.outgoing.sealed(b"\x90" if what == "no beat" else msgspec.msgpack.encode(beat(5)))
+        data = task.outgoing.seal(b"\x90" if what == "no beat" else msgspec.msgpack.encode(beat(5)))
         if what == "forged":
             data = data[:-1] + bytes([data[-1] ^ 1])
         elif what == "too large":
@@ -103,14 +103,14 @@ def test_a_bad_message_ends_a_known_tasks_connection(what, monkeypatch):
             data += data
         task.socket.sendall(data)
         assert task.is_closed()
-        assert hub.look().tasks == ({5} if what == "said twice" else set())
+        assert hub.view().tasks == ({5} if what == "said twice" else set())
         assert is_served(hub)
 
 
 def test_one_who_says_nothing_is_not_waited_for(monkeypatch):
     """Nor one who says it byte by byte; the others are served meanwhile."""
     monkeypatch.setattr(module, "MEETING_S", 0.2)
-    with running() as hub, FakeTask(hub.at) as silent, FakeTask(hub.at) as slow:
+    with running() as hub, FakeTask(hub.address) as silent, FakeTask(hub.address) as slow:
         slow.socket.sendall(b"x")
         assert is_served(hub)
         assert silent.is_closed()
@@ -120,23 +120,23 @@ def test_one_who_says_nothing_is_not_waited_for(monkeypatch):
 def test_a_task_that_falls_silent_is_not_waited_for(monkeypatch):
     """Nor one that stops in the middle of a message."""
     monkeypatch.setattr(module, "SILENT_S", 0.2)
-    with running() as hub, FakeTask(hub.at) as silent, FakeTask(hub.at) as slow:
+    with running() as hub, FakeTask(hub.address) as silent, FakeTask(hub.address) as slow:
         silent.meet()
-        slow.meet().socket.sendall(slow.outgoing.sealed(b"x" * 100)[:50])
+        slow.meet().socket.sendall(slow.outgoing.seal(b"x" * 100)[:50])
         assert silent.is_closed()
         assert slow.is_closed()
         assert is_served(hub)
 
 
-def test_too_many_strangers_are_turned_away(monkeypatch):
+def test_too_many_unproved_are_turned_away(monkeypatch):
     """They take no place of a task that has one."""
-    monkeypatch.setattr(module, "MOST_STRANGERS", 2)
+    monkeypatch.setattr(module, "MOST_UNPROVED", 2)
     with running() as hub, ExitStack() as stack:
-        task = stack.enter_context(FakeTask(hub.at)).meet()
-        strangers = [stack.enter_context(FakeTask(hub.at)) for _ in range(2)]
+        task = stack.enter_context(FakeTask(hub.address)).meet()
+        strangers = [stack.enter_context(FakeTask(hub.address)) for _ in range(2)]
         for stranger in strangers:
             assert stranger.read(NONCE_BYTES)
-        with FakeTask(hub.at) as third, pytest.raises(EOFError):
+        with FakeTask(hub.address) as third, pytest.raises(EOFError):
             third.read(1)
         assert task.ask(beat(1)).answers
 
@@ -144,7 +144,7 @@ def test_too_many_strangers_are_turned_away(monkeypatch):
 def test_two_hundred_tasks():
     """All are heard, and together have no more than there may be; half of them are killed."""
     with running(per_host=150) as hub, ExitStack() as stack:
-        tasks = [stack.enter_context(FakeTask(hub.at)).meet() for _ in range(200)]
+        tasks = [stack.enter_context(FakeTask(hub.address)).meet() for _ in range(200)]
         demand = {"h": Demand(0, 0, 4)}
         leases = [
             task.ask(beat(n, executor=f"e{n % 9}", demands=demand)).leases for n, task in enumerate(tasks)
@@ -153,26 +153,26 @@ def test_two_hundred_tasks():
         for task in tasks[::2]:
             task.vanish()
         assert all(task.ask(beat(n, executor="e")).answers for n, task in enumerate(tasks) if n % 2)
-        assert len(hub.look().tasks) == 200  # a killed one may come again, and is missed for a while
+        assert len(hub.view().tasks) == 200  # a killed one may come again, and is missed for a while
 
 
 def test_a_hub_that_ends_closes_its_connections():
     """And its port is free."""
-    with running() as hub, FakeTask(hub.at) as task:
+    with running() as hub, FakeTask(hub.address) as task:
         task.meet().ask(beat(1))
         hub.close()
         assert task.is_closed()
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection((hub.at.host, hub.at.port))
+            socket.create_connection((hub.address.host, hub.address.port))
 
 
 def test_an_address_of_somebody_else_is_told_before_anything_starts():
     """The caller goes on without."""
-    with pytest.raises(OSError), open_hub(Book(StragglerConfig(), None), "192.0.2.1", SystemClock()):
+    with pytest.raises(OSError), open_hub(TaskRegistry(StragglerConfig(), None), "192.0.2.1", SystemClock()):
         pass
 
 
 def test_the_key_is_not_shown():
     """In a log or in a traceback."""
     with running() as hub:
-        assert hub.at.key.reveal() not in f"{hub.at!r}"
+        assert hub.address.key.reveal() not in f"{hub.address!r}"

@@ -9,7 +9,7 @@ from cfetch.bench.content import Group
 from cfetch.bench.scenario import Scenario
 from cfetch.bench.simulation.plan import SimPlan
 from cfetch.manifest.entries import Entries
-from cfetch.spark.task import Listed
+from cfetch.spark.task import EntryList
 from tests.engine.drive import ListPlan, entry_of
 
 BODIES = [b"five!", b"", b"two", b"unknown"]
@@ -39,7 +39,7 @@ def entries(request, frozen) -> Entries:
     groups = (Group("a", 3, 5), Group("b", 2, 0))
     made: dict[str, Any] = {
         "plan": lambda: frozen(json.dumps({"files": rows})),
-        "list of a task": lambda: Listed(made_entries(), ()),
+        "list of a task": lambda: EntryList(made_entries(), ()),
         "simulation": lambda: SimPlan(Scenario(name="mine", groups=groups, network=None, concurrency=4)),
         "list of the tests": lambda: ListPlan(made_entries()),
     }

@@ -20,8 +20,9 @@ from cfetch.errors import Held, UsageError
 from cfetch.events import EntryFinished, Event, Progress, RunNoted, RunStarted, RunStopping
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.spark import cluster_run, shares
-from cfetch.spark.job import own_words, slots_of, start_job, unlike
-from cfetch.spark.task import Work
+from cfetch.spark.job import count_slots, find_task_fault, missing_settings, start_job
+from cfetch.spark.share_files import ShareFiles
+from cfetch.spark.task import RunSpec
 from tests.engine.drive import tree
 from tests.spark.counting import counting
 from tests.spark.scene import asked, download, files_of, served, whole, write_manifest
@@ -30,13 +31,13 @@ pytestmark = pytest.mark.usefixtures("spark")
 
 FILES = files_of(40)
 NAMES = list(FILES)
-MANY_BATCHES = {"concurrency": 1}
+MANY_SHARES = {"concurrency": 1}
 HELD = {"mitigation": False}  # what the server holds is held, and no straggler
 
 
 @pytest.fixture
-def small_batches(monkeypatch):
-    """Batches of a few files, one after another on a slot."""
+def small_shares(monkeypatch):
+    """Shares of a few files, one after another on a slot."""
     monkeypatch.setattr(shares, "SHORTEST_S", 0.1)
 
 
@@ -82,7 +83,7 @@ class Died(BaseException):
     """As if the driver were no more: nothing of ours catches it."""
 
 
-def test_a_driver_that_dies_is_followed_by_one_that_goes_on(tmp_path, small_batches):
+def test_a_driver_that_dies_is_followed_by_one_that_goes_on(tmp_path, small_shares):
     """Only what has no receipt is asked for again, and what was taken away since."""
     done: list[str] = []
 
@@ -96,7 +97,7 @@ def test_a_driver_that_dies_is_followed_by_one_that_goes_on(tmp_path, small_batc
     with served(FILES, {NAMES[-1]: held, NAMES[-2]: held}) as origin:
         manifest = write_manifest(tmp_path / "m.json", origin, FILES)
         with pytest.raises(Died):
-            download(manifest, tmp_path / "to", die, engine="spark", **MANY_BATCHES, **HELD)
+            download(manifest, tmp_path / "to", die, engine="spark", **MANY_SHARES, **HELD)
         plans = tmp_path / "to/.cfetch/plans"
         private = [path for path in (plans, *plans.rglob("*")) if path.stat().st_mode & 0o077]
         assert private == []
@@ -104,7 +105,7 @@ def test_a_driver_that_dies_is_followed_by_one_that_goes_on(tmp_path, small_batc
         (tmp_path / "to" / done[1]).write_bytes(b"cut short")
         before = asked(origin)
         told: list[Event] = []
-        summary = download(manifest, tmp_path / "to", told.append, engine="spark", **MANY_BATCHES)
+        summary = download(manifest, tmp_path / "to", told.append, engine="spark", **MANY_SHARES)
         again = asked(origin) - before
     first_look = next(at for at, event in enumerate(told) if isinstance(event, Progress))
     known = [event.record.path for event in told[:first_look] if isinstance(event, EntryFinished)]
@@ -117,7 +118,7 @@ def test_a_driver_that_dies_is_followed_by_one_that_goes_on(tmp_path, small_batc
     assert tree(tmp_path / "to") == whole(FILES)
 
 
-def test_a_signal_ends_the_run_in_good_order(tmp_path, small_batches):
+def test_a_signal_ends_the_run_in_good_order(tmp_path, small_shares):
     """Once what is under way is shown: tasks close it; exit 130; the next run goes on."""
     told: list[Event] = []
 
@@ -133,12 +134,12 @@ def test_a_signal_ends_the_run_in_good_order(tmp_path, small_batches):
     held = Fault(kind="stall", after_bytes=10, first=1)
     with served(FILES, {NAMES[-1]: held}) as origin:
         manifest = write_manifest(tmp_path / "m.json", origin, FILES)
-        first = download(manifest, tmp_path / "to", once, engine="spark", **MANY_BATCHES, **HELD)
+        first = download(manifest, tmp_path / "to", once, engine="spark", **MANY_SHARES, **HELD)
         assert (first.exit_code, first.status) == (130, "interrupted")
         assert signal.getsignal(signal.SIGINT) is handler
         assert len([one for one in told if isinstance(one, RunStopping)]) == 1
         before = asked(origin)
-        second = download(manifest, tmp_path / "to", engine="spark", **MANY_BATCHES)
+        second = download(manifest, tmp_path / "to", engine="spark", **MANY_SHARES)
         again = asked(origin) - before
     assert second.exit_code == 0
     assert second.files.skipped >= first.files.done > 0
@@ -182,7 +183,7 @@ def test_an_executor_that_cannot_work_ends_the_run(tmp_path):
 
 def test_a_task_that_does_not_see_the_drivers_directory_is_quoted(tmp_path, spark):
     """Its own sentence is found in what Spark makes of it."""
-    work = Work(
+    spec = RunSpec(
         settings=Settings(),
         headers=(),
         env={},
@@ -192,16 +193,16 @@ def test_a_task_that_does_not_see_the_drivers_directory_is_quoted(tmp_path, spar
         wall_start_s=0.0,
         root="/r",
         receipts="/r",
-        work_file=str(tmp_path / "gone"),
         part_s=1.0,
         at_a_time=1,
     )
-    failure = start_job(spark, work, 1, "a-test").exception(60)
-    said = failure and own_words(failure)
+    gone = ShareFiles(directory=str(tmp_path / "gone"), count=1, per_file=1)
+    failure = start_job(spark, spec, gone, range(1), "a-test").exception(60)
+    said = failure and find_task_fault(failure)
     assert said
-    assert said.startswith(f"cannot use {tmp_path}/gone: ")
+    assert said.startswith(f"cannot use {tmp_path}/gone/part-000000.parquet: ")
     assert "\n" not in said
-    assert own_words(ValueError("something else")) is None
+    assert find_task_fault(ValueError("something else")) is None
 
 
 @pytest.mark.parametrize("what", ["two directories", "batches"])
@@ -251,11 +252,11 @@ def session_of(**values) -> Any:
 
 def test_a_session_of_somebody_else_is_told_what_it_lacks(spark):
     """On a cluster; on one machine there is no other for a copy."""
-    assert unlike(session_of(spark_master="spark://m:7077", spark_speculation="true")) == [
+    assert missing_settings(session_of(spark_master="spark://m:7077", spark_speculation="true")) == [
         "spark.excludeOnFailure.enabled=true"
     ]
-    assert unlike(session_of(spark_master="local[4]")) == unlike(spark) == []
-    assert slots_of(spark) == 2
+    assert missing_settings(session_of(spark_master="local[4]")) == missing_settings(spark) == []
+    assert count_slots(spark) == 2
 
 
 def test_a_host_that_makes_more_executors_useless_is_told(tmp_path):
@@ -271,7 +272,7 @@ def test_a_host_that_makes_more_executors_useless_is_told(tmp_path):
     )
 
 
-def test_tasks_together_keep_the_limit_of_a_host(tmp_path, small_batches):
+def test_tasks_together_keep_the_limit_of_a_host(tmp_path, small_shares):
     """Two at a time, eight files each: three connections in all, which no fixed share allows."""
     told: list[Event] = []
     rows = [{"path": f"f{n}", "size": 1000} for n in range(300)]
@@ -307,8 +308,8 @@ def test_a_stop_comes_through_the_hub(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("at", [("192.0.2.1", None), None])
 def test_without_a_hub_a_run_is_the_same(tmp_path, monkeypatch, at):
-    """No address to listen at, or Connect, which tells none: receipts and live files do."""
-    monkeypatch.setattr(cluster_run, "driver_at", lambda _: at)
+    """No address to listen at, or Connect, which tells none: receipts alone report the files."""
+    monkeypatch.setattr(cluster_run, "find_driver_address", lambda _: at)
     told: list[Event] = []
     with served(FILES) as origin:
         manifest = write_manifest(tmp_path / "m.json", origin, FILES)

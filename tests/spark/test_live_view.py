@@ -3,8 +3,8 @@
 import pytest
 
 from cfetch.events import Event, ExecutorSlow, ExecutorView, Progress
-from cfetch.hub.book import NOBODY
-from cfetch.hub.receipts import Account, Live
+from cfetch.hub.receipts import Account
+from cfetch.hub.registry import EMPTY_VIEW
 from cfetch.report.summary import Tally
 from cfetch.spark.live_view import LiveView
 from tests.report.records import active, attempt, finished, record, segments, started
@@ -15,13 +15,13 @@ def shown():
     """What is emitted, and a way to show a run of ``files`` in which ``records`` have ended."""
     events: list[Event] = []
 
-    def show(files, *records, seen=NOBODY, living=()):
+    def show(files, *records, seen=EMPTY_VIEW):
         tally, account = Tally(), Account()
         for event in (started(files), *finished(*records)):
             tally(event)
         for one in records:
             account.add(one.id)
-        LiveView(files, tally.counts, account, lambda: 7.0, events.append).show(seen, living)
+        LiveView(files, tally.counts, account, lambda: 7.0, events.append).show(seen)
         (live,) = [event for event in events if isinstance(event, Progress)]
         return live, tally.summary(7.0)
 
@@ -46,13 +46,10 @@ def test_segments_are_no_retries(shown):
 
 
 def test_what_is_under_way_is_shown_once(shown):
-    """By the hub, and by live files of tasks that it does not hear; one of two copies, nothing that ended."""
-    heard = NOBODY._replace(tasks=frozenset({1}), active=[active(5, bytes=10)], unshown=2, unshown_bytes=1000)
-    living = [
-        Live(batch=0, task=1, beat=1, active=[active(9)]),
-        Live(batch=0, task=2, beat=1, active=[active(5, bytes=30), active(6, bytes=7), active(0)]),
-    ]
-    live, _ = shown(10, record(0, 100, attempt()), seen=heard, living=living)
+    """By the hub: one of two copies, and nothing that has ended."""
+    copies = [active(5, bytes=10), active(6, bytes=7), active(5, bytes=30), active(0)]
+    heard = EMPTY_VIEW._replace(tasks=frozenset({1}), active=copies, unshown=2, unshown_bytes=1000)
+    live, _ = shown(10, record(0, 100, attempt()), seen=heard)
     assert [(one.id, one.bytes) for one in live.active] == [(5, 30), (6, 7)]
     assert (live.bytes_active, live.waiting, live.unshown) == (1037, 5, 2)
 
@@ -64,7 +61,7 @@ def test_an_executor_is_called_slow_once():
     fast = ExecutorView(name="a", tasks=1, files=0, rate_bps=9.0, share=None)
     slow = ExecutorView(name="b", tasks=1, files=0, rate_bps=1.0, share=0.1)
     for executors in ([fast], [fast, slow], [fast, slow]):
-        view.show(NOBODY._replace(executors=executors), ())
+        view.show(EMPTY_VIEW._replace(executors=executors))
     assert [event for event in events if not isinstance(event, Progress)] == [
         ExecutorSlow(t_s=7.0, executor="b", share=0.1)
     ]

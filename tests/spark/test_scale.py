@@ -16,7 +16,7 @@ from scale_model import Cluster
 from scale_paper import limits_of, paper
 from scale_world import ALL, World, clean, job_of
 
-from cfetch.spark.shares import Shares
+from cfetch.spark.shares import SharesCut
 
 WORLD = World(
     files=6_000,
@@ -64,11 +64,11 @@ def test_what_is_done_about_stragglers_helps():
 
 
 def test_the_hub_knows_normal_speed_where_a_task_does_not():
-    """A batch of a single file has nothing to compare it with."""
+    """A share of a single file has nothing to compare it with."""
     world = WORLD._replace(
         files=400, slow_executors=0.0, lost_an_hour=0.0, slow_connections=0.1, median_bytes=2e8, sigma=0.1
     )
-    alone = Shares(array("I", range(world.files)), [7.0] * world.files)
+    alone = SharesCut(array("I", range(world.files)), [7.0] * world.files)
     assert run(world, "detector", alone).rescues == 0
     with_hub = run(world, "both and hub", alone)
     assert with_hub.rescues > 20
@@ -86,11 +86,11 @@ def test_the_limit_of_a_host_is_kept(rules):
 
 
 def test_the_cut_keeps_all_slots_at_work():
-    """A few batches each, none much longer than the others. Worse cuts of the same files are seen."""
+    """A few shares each, none much longer than the others. Worse cuts of the same files are seen."""
     world = clean(WORLD)._replace(files=12_000, largest_bytes=16 << 20, hosts=7)
     cut = job_of(world).cut
     assert run(world, "none").ratio < 1.3
-    uneven = Shares(array("I", [max(0, batch - 8) for batch in cut.batch_of]), cut.cost_s[8:])
+    uneven = SharesCut(array("I", [max(0, share - 8) for share in cut.share_of]), cut.cost_s[8:])
     assert run(world, "none", uneven).ratio > 1.6
 
 

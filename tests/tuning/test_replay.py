@@ -8,8 +8,8 @@ import pytest
 
 from cfetch.config.straggler import StragglerConfig
 from cfetch.straggler.detector import Detector
-from cfetch.tuning.history import CUT, ERRORS_ONLY, STALLED, WHOLE, History, history
-from cfetch.tuning.replay import Setting, group, replay
+from cfetch.tuning.history import CUT, ERRORS_ONLY, STALLED, WHOLE, History, build_history
+from cfetch.tuning.replay import Setting, prepare_group, replay
 from tests.report.records import attempt, record
 
 TICK_S = 0.5
@@ -83,7 +83,7 @@ def recorded(sizes, alone_s, workers, fresh_s=None, **columns):
 
 
 def ready(made, workers, own=NOBODY):
-    return group(made, workers=workers, tick_s=TICK_S, own=own)
+    return prepare_group(made, workers=workers, tick_s=TICK_S, own=own)
 
 
 def scene(seed, files=300):
@@ -221,7 +221,7 @@ def test_unknown_sizes_are_never_flagged():
 
 
 def columns(*records, stall_timeout_s=30.0):
-    return history(records, stall_timeout_s=stall_timeout_s)[0]
+    return build_history(records, stall_timeout_s=stall_timeout_s)[0]
 
 
 def test_what_was_broken_off_goes_on_at_its_last_rate():

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from cfetch.app.tune import TuneOptions, tune
 from cfetch.bench.child import run_child
 from cfetch.bench.compare import CFETCH
 from cfetch.bench.content import Group
@@ -26,18 +27,11 @@ from cfetch.errors import ConfigError, LocalFault, UsageError
 from cfetch.report.metrics import RunHeader
 from cfetch.report.tune_view import view
 from cfetch.report.tuning_document import Tuning
-from cfetch.tuning.choice import Result, choose, scored, table, values
-from cfetch.tuning.engines import CHUNK_BYTES, _chunks, metrics_runs, replayed, replayed_by_spark
+from cfetch.spark.replay_job import CHUNK_BYTES, _cut_chunks, replay_on_spark
+from cfetch.tuning.choice import RunResult, build_table, choose_setting, describe_setting, score_settings
+from cfetch.tuning.recommendation import DEFAULT_GRID, format_config, read_grid, recommend, write_config
 from cfetch.tuning.replay import Censored, Setting
-from cfetch.tuning.tune import (
-    DEFAULT_GRID,
-    TuneOptions,
-    as_config,
-    chosen,
-    read_grid,
-    tune,
-    write_config,
-)
+from cfetch.tuning.runs import read_recorded_runs, replay_runs
 from tests.report.records import attempt, record
 
 DEFAULT = Setting(1.5, 0.6, 5.0)
@@ -92,7 +86,7 @@ def test_a_planted_optimum_is_found(tmp_path):
     grid = tmp_path / "grid.yaml"
     grid.write_text("multiplier: [1.1, 3, 8]\nquantile: 0.6\npadding: [1s, 10m]\n")
     found = tuned(paths, grid)
-    planted = values(Setting(3.0, 0.6, 1.0))
+    planted = describe_setting(Setting(3.0, 0.6, 1.0))
     assert found.choice.recommended == planted
     assert min(found.settings, key=lambda one: one.ratio.mean).values == planted
     assert found.choice.ratio.high < 1
@@ -107,7 +101,7 @@ def test_what_is_found_holds_for_new_runs(tmp_path, five_runs):
     others = [str(write_run(tmp_path / f"o{seed}.jsonl", seed)) for seed in range(50, 55)]
     setting = Setting(*msgspec.structs.astuple(picked))
     assert setting != DEFAULT
-    for result in replayed(others, metrics_runs, [setting, DEFAULT]):
+    for result in replay_runs(others, read_recorded_runs, [setting, DEFAULT]):
         assert result.makespan_s[0] <= result.makespan_s[1]
 
 
@@ -128,11 +122,11 @@ def test_the_document_says_what_it_rests_on(five_runs):
 
 def results(makespan_s, twice, settings):
     """Runs by hand: rows of makespans, and of bytes fetched twice."""
-    return table(
+    return build_table(
         settings,
         settings.index(DEFAULT),
         [
-            Result(
+            RunResult(
                 source="s", instant="i", host=None, files=1, finished=1, workers=1, recorded_s=1.0, own_s=1.0,
                 estimates=Censored(0, 0, 0), makespan_s=row, flagged=[1.0] * len(row),
                 false_alarms=[0.0] * len(row), twice_bytes=list(twice),
@@ -159,23 +153,27 @@ NEAR, FAR = Setting(1.5, 0.6, 4.0), Setting(9.0, 0.1, 1.0)
 )
 def test_the_rule(makespans, twice, expected):
     """The lowest makespan; of those that cannot be told from it fewest bytes twice, then the nearest."""
-    found = choose(results(makespans, twice, [DEFAULT, FAR, NEAR]), 3)
-    assert found.recommended == values(expected)
+    found = choose_setting(results(makespans, twice, [DEFAULT, FAR, NEAR]), 3)
+    assert found.recommended == describe_setting(expected)
 
 
 def test_held_out_runs_are_not_those_it_was_chosen_on():
     """Each fold's best fails on the run left out: the figure says so, though the choice looks good."""
     first, second, third = Setting(2.0, 0.6, 5.0), Setting(3.0, 0.6, 5.0), Setting(4.0, 0.6, 5.0)
     rows = [[10.0, 30.0, 1.0, 1.0], [10.0, 1.0, 30.0, 1.0], [10.0, 1.0, 1.0, 30.0]]
-    found = choose(results(rows, (0.0,) * 4, [DEFAULT, first, second, third]), 4)
+    found = choose_setting(results(rows, (0.0,) * 4, [DEFAULT, first, second, third]), 4)
     assert found.held_out.folds == 3
-    assert found.held_out.picks == [values(first), values(second), values(third)]
+    assert found.held_out.picks == [
+        describe_setting(first),
+        describe_setting(second),
+        describe_setting(third),
+    ]
     assert found.held_out.ratio.mean == pytest.approx(3.0)
 
 
 def test_the_front_has_no_setting_that_another_beats():
     """And of two that are equal only the nearer one."""
-    found, others = scored(
+    found, others = score_settings(
         results([[10.0, 5.0, 5.0, 12.0]] * 3, (0.0, 9.0, 9.0, 3.0), [DEFAULT, FAR, NEAR, NEAR]), 3
     )
     assert [one.front for one in found] == [True, False, True]
@@ -185,10 +183,12 @@ def test_the_front_has_no_setting_that_another_beats():
 
 def test_intervals_cover_the_spread_of_the_runs():
     """Runs alike: a point. Runs unlike: from below the mean to above it, within the extremes."""
-    alike, _ = scored(results([[10.0, 5.0]] * 4, (0.0, 0.0), [DEFAULT, FAR]), 2)
+    alike, _ = score_settings(results([[10.0, 5.0]] * 4, (0.0, 0.0), [DEFAULT, FAR]), 2)
     assert alike[1].ratio.low == alike[1].ratio.high == pytest.approx(0.5)
-    unlike, _ = scored(results([[10.0, low] for low in (2.0, 4.0, 6.0, 8.0)], (0.0, 0.0), [DEFAULT, FAR]), 2)
-    one = unlike[1].ratio
+    differing, _ = score_settings(
+        results([[10.0, low] for low in (2.0, 4.0, 6.0, 8.0)], (0.0, 0.0), [DEFAULT, FAR]), 2
+    )
+    one = differing[1].ratio
     assert 0.2 <= one.low < one.mean == pytest.approx(0.5)
     assert one.mean < one.high <= 0.8
 
@@ -244,7 +244,7 @@ def test_the_written_file_is_a_configuration(tmp_path, five_runs):
     """It sets the three options and their policy, nothing else, and its comments name data and figures."""
     found = tuned(five_runs)
     path = tmp_path / "tuned.yaml"
-    write_config(path, as_config(found, "2026-03-04"))
+    write_config(path, format_config(found, "2026-03-04"))
     resolved = resolve(flags={}, env={}, file=path)
     picked = found.choice.recommended
     settings = resolved.settings
@@ -417,10 +417,11 @@ def test_metrics_of_real_downloads_are_learned_from(tmp_path):
     assert [(run.files, run.finished) for run in found.runs] == [(40, 40)] * 3
 
 
-def test_both_engines_answer_alike(spark, five_runs):
+@pytest.mark.usefixtures("spark")
+def test_both_engines_answer_alike(five_runs):
     """To the last bit, but for the engine's name."""
     local = tuned(five_runs)
-    remote = tune(TuneOptions(metrics=five_runs, engine="spark"), SystemClock(), spark=spark)
+    remote = tune(TuneOptions(metrics=five_runs, engine="spark"), SystemClock())
     assert msgspec.structs.replace(remote, engine="local") == msgspec.structs.replace(
         local,
         runs=[
@@ -430,28 +431,31 @@ def test_both_engines_answer_alike(spark, five_runs):
     )
 
 
-def test_a_task_that_cannot_read_its_file_says_which(spark, tmp_path, five_runs):
+@pytest.mark.usefixtures("spark")
+def test_a_task_that_cannot_read_its_file_says_which(tmp_path, five_runs):
     """As the local engine does."""
     bad = tmp_path / "bad.jsonl"
     bad.write_text("no metrics\n")
     with pytest.raises(UsageError, match=r"bad\.jsonl:1: not cfetch metrics"):
-        tune(TuneOptions(metrics=(*five_runs, bad), engine="spark"), SystemClock(), spark=spark)
+        tune(TuneOptions(metrics=(*five_runs, bad), engine="spark"), SystemClock())
     with pytest.raises(UsageError, match=r"absent\.jsonl: cannot read the metrics"):
-        tune(TuneOptions(metrics=(tmp_path / "absent.jsonl",), engine="spark"), SystemClock(), spark=spark)
+        tune(TuneOptions(metrics=(tmp_path / "absent.jsonl",), engine="spark"), SystemClock())
 
 
 def test_large_files_are_tasks_of_their_own_and_order_is_kept(spark, five_runs):
     """Two to a task, then each alone: results come in the order in which the files were given."""
     paths = [str(path) for path in reversed(five_runs)]
-    here = list(replayed(paths, metrics_runs, DEFAULT_GRID))
+    here = list(replay_runs(paths, read_recorded_runs, DEFAULT_GRID))
     for size in (CHUNK_BYTES // 2, CHUNK_BYTES):
-        assert replayed_by_spark(spark, [(path, size) for path in paths], metrics_runs, DEFAULT_GRID) == here
+        assert (
+            replay_on_spark(spark, [(path, size) for path in paths], read_recorded_runs, DEFAULT_GRID) == here
+        )
 
 
 def test_neighbours_share_a_task_until_there_is_enough_for_it():
     """A task costs 50 ms: it gets 8 MiB of metrics or more, unless there are no more."""
     half = CHUNK_BYTES // 2
-    assert _chunks([("a", half), ("b", half), ("c", 3 * half), ("d", 1)]) == [["a", "b"], ["c"], ["d"]]
+    assert _cut_chunks([("a", half), ("b", half), ("c", 3 * half), ("d", 1)]) == [["a", "b"], ["c"], ["d"]]
 
 
 def broken(path):
@@ -461,16 +465,16 @@ def broken(path):
 def test_a_task_that_breaks_is_one_message(spark):
     """Spark's own words, a page of them, stay in its log."""
     with pytest.raises(LocalFault, match="Spark could not replay the runs") as fault:
-        replayed_by_spark(spark, [("x", 1)], broken, DEFAULT_GRID)
+        replay_on_spark(spark, [("x", 1)], broken, DEFAULT_GRID)
     assert "gone" not in str(fault.value)
 
 
 def test_small_hosts_are_not_replayed_alone(tmp_path):
     """A hundred files of a host in a run, or it is only part of the whole."""
     path = write_run(tmp_path / "x.jsonl", 1, files=300, hosts=3)
-    assert [one.host for one in metrics_runs(str(path))] == [None, "h0", "h1", "h2"]
+    assert [one.host for one in read_recorded_runs(str(path))] == [None, "h0", "h1", "h2"]
     path = write_run(tmp_path / "y.jsonl", 1, files=300, hosts=4)
-    assert [one.host for one in metrics_runs(str(path))] == [None]
+    assert [one.host for one in read_recorded_runs(str(path))] == [None]
 
 
 def test_infinity_never_reaches_the_document(five_runs):
@@ -480,5 +484,5 @@ def test_infinity_never_reaches_the_document(five_runs):
 
 def chosen_settings(paths):
     columns = [*DEFAULT_GRID, DEFAULT._replace(padding_s=math.inf)]
-    made = list(replayed(map(str, paths), metrics_runs, columns))
-    return chosen(made, DEFAULT_GRID, "local").settings
+    made = list(replay_runs(map(str, paths), read_recorded_runs, columns))
+    return recommend(made, DEFAULT_GRID, "local").settings

@@ -2,8 +2,8 @@
 
 An offset says for each manifest how many of its lines, and bytes, were read. A trigger takes what is new,
 or a fair share of it for each manifest; spans of lines are the partitions, and the same offsets give the
-same spans. A span is a batch that is brought once (``once``), so what Spark repeats after a crash asks
-for nothing again. Its receipt goes when Spark has committed it.
+same spans. A span is a share that is brought once (``once``), so a trigger that Spark repeats after a crash
+asks for nothing again. Its receipt goes when Spark has committed it.
 """
 
 import hashlib
@@ -21,13 +21,13 @@ from cfetch.errors import ConfigError, UsageError
 from cfetch.feed.backends.segment_index import INDEX_NAME
 from cfetch.manifest.entry import Entry
 from cfetch.records import FileRecord
-from cfetch.spark.frames.frame import keep, work_of
+from cfetch.spark.frames.frame import make_run_spec, open_frame_directory
 from cfetch.spark.frames.manifest_directory import Line, Mark, read_text
-from cfetch.spark.frames.once import bring_once
+from cfetch.spark.frames.once import bring_share_once
 from cfetch.spark.frames.options import Options, read_options
 from cfetch.spark.frames.rows import COLUMNS, CONTENT, FileRow, arrow_batches
-from cfetch.spark.task import Work
-from cfetch.spark.work_file import Batch
+from cfetch.spark.share_files import Share
+from cfetch.spark.task import RunSpec
 from cfetch.storage.files import on_disk
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ class Feed(NamedTuple):
 
     path: Path
     directory: Path
-    work: Work
+    spec: RunSpec
     content_bytes: int | None
 
 
 class Span(InputPartition):
-    """Lines of a manifest: a batch."""
+    """Lines of a manifest: a share."""
 
     def __init__(self, manifest: str, begin: Mark, end: Mark) -> None:
         self.manifest = manifest
@@ -110,13 +110,15 @@ def is_feed(path: str) -> bool:
 
 def feed_of(options: Options, *, slots: int) -> Feed:
     """Its directories are there afterwards. Raises LocalFault."""
-    directory = keep(options, "feeds", options.own["path"])
+    directory = open_frame_directory(options, "feeds", options.own["path"])
     path = options.own["path"]
     if is_feed(path):
         own = directory / "pulled"
-        return Feed(own, directory, work_of(options, directory, str(own), slots=slots), options.content_bytes)
-    work = work_of(options, directory, path, slots=slots)
-    return Feed(Path(path), directory, work, options.content_bytes)
+        return Feed(
+            own, directory, make_run_spec(options, directory, str(own), slots=slots), options.content_bytes
+        )
+    spec = make_run_spec(options, directory, path, slots=slots)
+    return Feed(Path(path), directory, spec, options.content_bytes)
 
 
 def receipts_of(feed: Feed, manifest: str) -> Path:
@@ -130,18 +132,18 @@ def read_span(feed: Feed, span: Span) -> Iterator["pa.RecordBatch"]:
     Raises:
         LocalFault: this executor cannot do the work.
     """
-    text = read_text(feed.path / span.manifest, span.begin, span.end, feed.work.settings.base_url)
+    text = read_text(feed.path / span.manifest, span.begin, span.end, feed.spec.settings.base_url)
     entries = list({line.entry.path: line.entry for line in reversed(text.lines) if line.entry}.values())[
         ::-1
     ]
     receipts = receipts_of(feed, span.manifest) / f"{span.begin.bytes}-{span.end.bytes}"
     with on_disk(receipts):
         receipts.mkdir(0o700, parents=True, exist_ok=True)
-    work = msgspec.structs.replace(feed.work, headers=text.headers, receipts=str(receipts))
+    spec = msgspec.structs.replace(feed.spec, headers=text.headers, receipts=str(receipts))
     task = int(hashlib.sha256(str(receipts).encode()).hexdigest()[:14], 16)  # no other span's
-    records = bring_once(work, Batch(entries, work.at_a_time), 0, task=task)
+    records = bring_share_once(spec, Share(entries, spec.at_a_time), 0, task=task)
     rows = _rows(span.manifest, text.lines, {record.path: record for record in records})
-    return arrow_batches(rows, Path(work.root), content_bytes=feed.content_bytes, manifest=True)
+    return arrow_batches(rows, Path(spec.root), content_bytes=feed.content_bytes, manifest=True)
 
 
 def _rows(manifest: str, lines: list[Line], records: dict[str, FileRecord]) -> Iterator[FileRow]:

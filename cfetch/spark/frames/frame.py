@@ -1,11 +1,10 @@
-"""What a data frame over a manifest keeps on disk: the batches of the frozen plan, and receipts for them.
+"""The state that a data frame over a manifest keeps on disk: the shares of its plan, and their receipts.
 
-A frame is in nobody's hands for long, for nothing lives as long as a data frame does; so it does not
-stand on the timeline. Its directory in the state is named by what the manifest states and where the files
-go: all frames of one manifest over one directory are one. A batch in it has a lock while it is brought,
-and a receipt after that (``once``). A file is published by a rename of a whole and verified part, so
-whoever else writes to the same directory at that time, be it another frame or ``cfetch download``, leaves
-whole files too.
+No run owns a frame, as nothing lives as long as a data frame does; so it does not stand on the timeline. Its
+directory in the state is named by what the manifest states and by the destination: all frames of one manifest
+over one directory are one. A share in it has a lock while it is brought, and a receipt after that (``once``).
+A file is published by a rename of a whole and verified part, so another writer to the same directory at that
+time, be it another frame or ``cfetch download``, leaves whole files too.
 """
 
 import hashlib
@@ -25,15 +24,15 @@ from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.open_manifest import frozen
 from cfetch.spark.frames.once import EPOCH, forget_failures, locked
 from cfetch.spark.frames.options import Options
-from cfetch.spark.shares import Pace, sharers, shares
-from cfetch.spark.task import Work, attempts_of
-from cfetch.spark.work_file import write_work
+from cfetch.spark.share_files import ShareFiles, write_shares
+from cfetch.spark.shares import Pace, count_sharers, cut_shares
+from cfetch.spark.task import RunSpec, attempts_directory
 from cfetch.storage.directory import STATE_NAME, Directory
 from cfetch.storage.files import on_disk, replace_file
 from cfetch.timeline.attempts import ATTEMPTS
 from cfetch.wire.network import network_of
 
-__all__ = ["Frame", "keep", "load_frame", "work_of"]
+__all__ = ["Frame", "load_frame", "make_run_spec", "open_frame_directory"]
 
 FRAMES = "frames"
 KEEP_S = 30 * 86_400.0  # what nobody has loaded for a month goes: it holds links
@@ -41,15 +40,15 @@ SINCE_1970 = 0.0  # what the times of receipts count from: frames have no beginn
 
 
 class Frame(NamedTuple):
-    """What the tasks need; a partition is the number of a batch, below ``batches``."""
+    """What the tasks need; a partition is the number of a share."""
 
-    work: Work
-    batches: int
+    spec: RunSpec
+    shares: ShareFiles
     content_bytes: int | None
 
 
-class _Cut(msgspec.Struct, frozen=True, kw_only=True):
-    """What the batches were cut by (``cfetch.frame/1``): the same again gives the same batches."""
+class _CutBy(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures that the shares were cut by (``cfetch.frame/1``): the same again give the same shares."""
 
     schema: str = "cfetch.frame/1"
     slots: int
@@ -66,21 +65,20 @@ def load_frame(manifest: str, options: Options, *, slots: int) -> Frame:
     settings = options.settings
     network = network_of(settings.network, options.env)
     with frozen(manifest, base_url=settings.base_url, network=network) as plan:
-        directory = keep(options, FRAMES, f"{__version__} {plan.digest}")
-        work = msgspec.structs.replace(
-            work_of(options, directory, manifest, slots=slots), headers=plan.headers
-        )
+        directory = open_frame_directory(options, FRAMES, f"{__version__} {plan.digest}")
+        spec = make_run_spec(options, directory, manifest, slots=slots)
+        spec = msgspec.structs.replace(spec, headers=plan.headers)
         with on_disk(directory):
             os.utime(directory)
-            Path(work.receipts).mkdir(0o700, exist_ok=True)
+            Path(spec.receipts).mkdir(0o700, exist_ok=True)
         _sweep(directory.parent, options.root / STATE_NAME / ATTEMPTS)
         with locked(directory / "lock"):
-            batches = _write(plan, Path(work.work_file), settings.concurrency, slots)
-            forget_failures(Path(work.receipts))
-        return Frame(work, batches, options.content_bytes)
+            shares = _write_shares(plan, directory, settings.concurrency, slots)
+            forget_failures(Path(spec.receipts))
+        return Frame(spec, shares, options.content_bytes)
 
 
-def keep(options: Options, kind: str, identity: str) -> Path:
+def open_frame_directory(options: Options, kind: str, identity: str) -> Path:
     """The directory in the state for one ``identity`` and destination; its parts have one too.
 
     Both are there afterwards. Raises LocalFault.
@@ -92,18 +90,18 @@ def keep(options: Options, kind: str, identity: str) -> Path:
         directory = places(options.settings).state / kind / name
         with on_disk(directory):
             directory.mkdir(0o700, parents=True, exist_ok=True)
-            attempts_of(options.root, name, EPOCH).mkdir(0o700, parents=True, exist_ok=True)
+            attempts_directory(options.root, name, EPOCH).mkdir(0o700, parents=True, exist_ok=True)
     finally:
         volume.close()
     return directory
 
 
-def work_of(options: Options, directory: Path, manifest: str, *, slots: int) -> Work:
-    """What tasks are told. The name of ``directory`` stands where a run has its plan's instant.
+def make_run_spec(options: Options, directory: Path, manifest: str, *, slots: int) -> RunSpec:
+    """What the tasks have to know. The name of ``directory`` stands where a run has its plan's instant.
 
     ``manifest``: fresh links come from there, if it is a URL.
     """
-    return Work(
+    return RunSpec(
         settings=options.settings,
         headers=(),
         env=options.env,
@@ -112,28 +110,26 @@ def work_of(options: Options, directory: Path, manifest: str, *, slots: int) -> 
         epoch=EPOCH,
         root=str(options.root),
         receipts=str(directory / "receipts"),
-        work_file=str(directory / "work.parquet"),
         wall_start_s=SINCE_1970,
-        part_s=float("inf"),  # nobody looks before the batch is over
+        part_s=float("inf"),  # nobody looks before the share is over
         at_a_time=slots,
     )
 
 
-def _write(plan: Plan, work_file: Path, concurrency: int, slots: int) -> int:
-    """The number of batches. Written anew each time: the links may have been signed anew."""
-    path = work_file.with_name("cut.json")
-    cut = _Cut(slots=slots, concurrency=concurrency)
+def _write_shares(plan: Plan, directory: Path, concurrency: int, slots: int) -> ShareFiles:
+    """Write them anew each time: the links may have been signed anew. Readers meet old files or new ones."""
+    path = directory / "cut.json"
+    by = _CutBy(slots=slots, concurrency=concurrency)
     with on_disk(path), suppress(FileNotFoundError, msgspec.MsgspecError):
-        cut = msgspec.json.decode(path.read_bytes(), type=_Cut)
-    found = shares(plan.sizes, plan.host_of, pace=Pace(concurrency=cut.concurrency), slots=cut.slots)
-    batches = len(found.cost_s) if len(plan) else 0
-    replace_file(path, msgspec.json.encode(cut))
-    write_work(work_file, plan, range(len(plan)), found, sharers(found, plan.host_of, slots=slots))
-    return batches
+        by = msgspec.json.decode(path.read_bytes(), type=_CutBy)
+    cut = cut_shares(plan.sizes, plan.host_of, pace=Pace(concurrency=by.concurrency), slots=by.slots)
+    sharers = count_sharers(cut, plan.host_of, slots=slots)
+    replace_file(path, msgspec.json.encode(by))
+    return write_shares(directory / "shares", plan, range(len(plan)), cut, sharers)
 
 
 def _sweep(frames: Path, attempts: Path) -> None:
-    """Remove frames that were not loaded for long, and what their dead tasks have left."""
+    """Remove frames that were not loaded for long, and the parts that their dead tasks have left."""
     now_s = time.time()
     with suppress(OSError):
         for path in list(frames.iterdir()):

@@ -1,8 +1,8 @@
-"""A batch that is brought once, however often and by how many tasks at a time it is asked for.
+"""A share that is brought once, however often and by how many tasks at a time it is asked for.
 
-The first to ask takes the batch's lock, downloads and leaves a receipt; the others wait for the lock and
-find the receipt. The kernel lets go of a dead task's lock. A receipt answers as long as the files that it
-tells of stand; what failed stays failed until ``forget_failures``.
+The first task that asks takes the lock of the share, brings it as a task of a job does, and leaves the same
+receipt; the others wait for the lock and find the receipt. The kernel releases the lock of a dead task. A
+receipt answers for as long as its files stand; an entry that failed stays failed until ``forget_failures``.
 """
 
 import fcntl
@@ -14,114 +14,87 @@ from pathlib import Path
 
 import msgspec
 
-from cfetch.errors import Blocked, LocalFault
+from cfetch.errors import LocalFault
 from cfetch.events import EntryFinished
-from cfetch.hub.receipts import Receipt, batch_name
-from cfetch.manifest.entry import SafePath
+from cfetch.hub.receipts import Receipt, is_in_place, read_receipt, share_receipt_name
 from cfetch.records import FileRecord
-from cfetch.spark.task import Copy, Work, attempts_of, do_batch
-from cfetch.spark.work_file import Batch
+from cfetch.spark.share_files import Share
+from cfetch.spark.task import RunSpec, TaskCopy, attempts_directory, bring_share
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import local_fault, on_disk, replace_file
 
-__all__ = ["EPOCH", "bring_once", "forget_failures", "locked"]
+__all__ = ["EPOCH", "bring_share_once", "forget_failures", "locked"]
 
-EPOCH = 1  # nobody takes a batch over from another: a lock is held or it is not
-_FAILED = "failed-"  # before the number of a batch: some of its files could not be had
+EPOCH = 1  # no task takes a share over from another: a lock is held or it is not
+_FAILED = "failed-"  # before the number of a share: some of its files could not be had
 _AGAIN = "again-"  # the same, and they are to be tried again
 
 
-def bring_once(work: Work, batch: Batch, number: int, *, task: int) -> list[FileRecord]:
-    """What became of each entry, in the order of their ids; downloads what no receipt tells.
+def bring_share_once(spec: RunSpec, share: Share, number: int, *, task: int) -> list[FileRecord]:
+    """The record of each entry, in the order of their ids; brings the entries that no receipt has.
 
-    ``number``: the batch's among those of ``work.receipts``; ``task``: its own among all of ``work.instant``.
+    ``number``: the share's among those of ``spec.receipts``; ``task``: its own among all of ``spec.instant``.
 
     Raises:
         LocalFault: this executor cannot do the work.
     """
-    records = _answer(work, batch, number)
+    records = _answer_by_receipt(spec, share, number)
     if records is None:
-        with locked(Path(work.receipts, f"lock-{number:06d}")):
-            records = _answer(work, batch, number)
+        with locked(Path(spec.receipts, f"lock-{number:06d}")):
+            records = _answer_by_receipt(spec, share, number)
             if records is None:
-                records = _brought(work, batch, number, task)
+                records = _bring_rest(spec, share, number, task)
     return sorted(records, key=lambda record: record.id)
 
 
-def _answer(work: Work, batch: Batch, number: int) -> list[FileRecord] | None:
-    """What the receipt says; None: there is none, it is not whole, or a file of it stands no more."""
-    receipts = Path(work.receipts)
-    receipt = _read(receipts / batch_name(EPOCH, number))
+def _answer_by_receipt(spec: RunSpec, share: Share, number: int) -> list[FileRecord] | None:
+    """None: there is no receipt, it lacks entries, or a file of it is gone."""
+    receipts = Path(spec.receipts)
+    receipt = read_receipt(receipts / share_receipt_name(EPOCH, number))
     if receipt is None or (receipts / f"{_AGAIN}{number:06d}").exists():
         return None
-    records = _records(receipt)
-    there = [record for record in records if record.status in ("done", "skipped")]
-    is_whole = len(records) == len(batch.entries) and len(_standing(there, work.root)) == len(there)
-    return records if is_whole else None
+    brought = [record for record in receipt.records if record.is_in_place]
+    is_whole = len(receipt.records) == len(share.entries)
+    return receipt.records if is_whole and len(_select_in_place(receipt, spec)) == len(brought) else None
 
 
-def _brought(work: Work, batch: Batch, number: int, task: int) -> list[FileRecord]:
-    path = Path(work.receipts, batch_name(EPOCH, number))
-    before = _read(path)
-    good = [] if before is None else _standing(_records(before), work.root)
+def _bring_rest(spec: RunSpec, share: Share, number: int, task: int) -> list[FileRecord]:
+    path = Path(spec.receipts, share_receipt_name(EPOCH, number))
+    before = read_receipt(path)
+    good = [] if before is None else _select_in_place(before, spec)
     known = {record.id for record in good}
-    left = [entry for entry in batch.entries if entry.id not in known]
-    directory = attempts_of(Path(work.root), work.instant, EPOCH)
+    left = [entry for entry in share.entries if entry.id not in known]
+    directory = attempts_directory(Path(spec.root), spec.instant, EPOCH)
     with on_disk(directory):
         path.unlink(missing_ok=True)
         directory.mkdir(0o700, parents=True, exist_ok=True)
         if (directory / f"t{task}").exists():
             shutil.rmtree(directory / f"t{task}")  # parts of a task that was killed: the lock is ours
-    done = do_batch(work, batch._replace(entries=left), Copy(number, task, 0))
-    receipt = _read(path)
+    outcome = bring_share(spec, share._replace(entries=left), TaskCopy(number, task, 0))
+    receipt = read_receipt(path)
     if receipt is None:
-        raise LocalFault(f"the receipt of a batch in {work.receipts} was removed; read the frame again")
+        raise LocalFault(f"the receipt of a share in {spec.receipts} was removed; read the frame again")
     if good:
         events = [EntryFinished(t_s=record.end_s, record=record) for record in good]
         receipt = msgspec.structs.replace(receipt, events=[*receipt.events, *events])
         replace_file(path, msgspec.json.encode(receipt))
     with on_disk(path):
-        if done.failed:
+        if outcome.failed:
             path.with_name(f"{_FAILED}{number:06d}").touch(0o600)
         path.with_name(f"{_AGAIN}{number:06d}").unlink(missing_ok=True)
-    return _records(receipt)
+    return receipt.records
 
 
-def _read(path: Path) -> Receipt | None:
-    """None: it is not there, or a power cut has torn it, which is as if the batch had not been brought."""
+def _select_in_place(receipt: Receipt, spec: RunSpec) -> list[FileRecord]:
+    volume = Directory(Path(spec.root))
     try:
-        with on_disk(path):
-            return msgspec.json.decode(path.read_bytes(), type=Receipt) if path.exists() else None
-    except msgspec.MsgspecError:
-        return None
-
-
-def _records(receipt: Receipt) -> list[FileRecord]:
-    return [event.record for event in receipt.events if isinstance(event, EntryFinished)]
-
-
-def _standing(records: list[FileRecord], root: str) -> list[FileRecord]:
-    """Those whose files are in place, with the size that they had."""
-    volume = Directory(Path(root))
-    try:
-        return [record for record in records if _stands(volume, record)]
+        return [record for record in receipt.records if is_in_place(volume, record)]
     finally:
         volume.close()
 
 
-def _stands(volume: Directory, record: FileRecord) -> bool:
-    if record.status not in ("done", "skipped"):
-        return False
-    wanted = record.bytes if record.status == "done" else record.size_bytes
-    try:
-        size_bytes = volume.existing(SafePath(record.path))
-    except Blocked:
-        return False
-    return size_bytes is not None and wanted in (size_bytes, None)
-
-
 def forget_failures(receipts: Path) -> None:
-    """Whoever asks next for a batch with failed files has them tried again. Raises LocalFault."""
+    """The next read of a share with failed files tries them again. Raises LocalFault."""
     with on_disk(receipts):
         for path in list(receipts.glob(f"{_FAILED}*")):
             path.replace(path.with_name(_AGAIN + path.name.removeprefix(_FAILED)))

@@ -1,7 +1,7 @@
 """``spark.read.format("cfetch")``: a manifest as a data frame, with a row for each file.
 
-``load`` freezes the manifest, on the driver. A partition is a batch of it; reading it brings the batch,
-unless that was done before, and then tells what became of its files.
+``load`` freezes the manifest, on the driver. A partition is a share of it; reading a partition brings the
+share, unless that was done before, and then returns a row for each of its files.
 """
 
 from collections.abc import Iterator
@@ -13,10 +13,9 @@ from pyspark.sql.types import StructType
 
 from cfetch.errors import ConfigError
 from cfetch.spark.frames.frame import Frame, load_frame
-from cfetch.spark.frames.once import bring_once
+from cfetch.spark.frames.once import bring_share_once
 from cfetch.spark.frames.options import read_options
 from cfetch.spark.frames.rows import COLUMNS, CONTENT, FileRow, arrow_batches
-from cfetch.spark.work_file import read_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +35,7 @@ class FilesSource(DataSource):
         return "cfetch"
 
     def schema(self) -> str:
-        """Asked for once, by ``load``; so the manifest is frozen here, and its faults are told at once.
+        """Spark asks once, in ``load``; so the manifest is frozen here, and its faults are raised at once.
 
         Raises UsageError, LocalFault.
         """
@@ -51,7 +50,7 @@ class FilesSource(DataSource):
         return FilesReader(self._frame)
 
 
-class BatchNumber(InputPartition):
+class ShareNumber(InputPartition):
     """Of a frame; from 0."""
 
 
@@ -62,11 +61,11 @@ class FilesReader(DataSourceReader):
         self._frame = frame
 
     def partitions(self) -> list[InputPartition]:
-        """One for each batch."""
-        return [BatchNumber(number) for number in range(self._frame.batches)]
+        """One for each share."""
+        return [ShareNumber(number) for number in range(self._frame.shares.count)]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
-        """On an executor. Nothing is told before the batch is over, so who stops reading leaves it whole.
+        """On an executor. No row comes before the share is over: a reader that stops early leaves it whole.
 
         Raises:
             LocalFault: this executor cannot do the work.
@@ -74,8 +73,8 @@ class FilesReader(DataSourceReader):
         frame, number = self._frame, partition.value
         if number is None:  # what Spark makes of no partitions
             return
-        batch = read_batch(Path(frame.work.work_file), number)
-        records = bring_once(frame.work, batch, number, task=number)
-        digests = {entry.id: entry.digest for entry in batch.entries}
+        share = frame.shares.read_share(number)
+        records = bring_share_once(frame.spec, share, number, task=number)
+        digests = {entry.id: entry.digest for entry in share.entries}
         rows = (FileRow(record.id, digests.get(record.id), record) for record in records)
-        yield from arrow_batches(rows, Path(frame.work.root), content_bytes=frame.content_bytes)
+        yield from arrow_batches(rows, Path(frame.spec.root), content_bytes=frame.content_bytes)

@@ -1,4 +1,4 @@
-"""From staged entries to their batches: totals of hosts, and pieces to deal out, by Spark."""
+"""From staged entries to shares: Spark sums up hosts and pieces, and the driver deals the pieces out."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -7,46 +7,46 @@ from cfetch.spark.prepare.queues import (
     GIANT,
     QUEUE,
     SMALL,
-    Dealt,
+    Deal,
     Piece,
-    buckets,
-    dealt,
-    pieces_a_batch,
-    target,
+    choose_target,
+    count_buckets,
+    count_pieces_per_share,
+    deal_pieces,
 )
 from cfetch.spark.shares import MICRO, MOST_FILES, Pace
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["Cut", "Cutting"]
+__all__ = ["ManifestCut", "ManifestCutter"]
 
 MOST_FLOORS = 20  # a person reads the first
 MOST_HOSTS = 100  # the same
 MOST_COST = 9e18  # a bigint holds it
 
 
-class Cut(NamedTuple):
-    """How entries get their batches. The frames grow with the batches alone."""
+class ManifestCut(NamedTuple):
+    """The share of each piece, and so of each entry. The frames grow with the shares alone."""
 
-    dealt: Dealt
+    deal: Deal
     hosts: int
     host_files: dict[str, int]
     floors: list[Floor]
     noted: "DataFrame"
-    batches: "DataFrame"
-    cutting: "Cutting"
+    shares: "DataFrame"
+    cutter: "ManifestCutter"
     small: int
 
-    def placed(self, entries: "DataFrame") -> "DataFrame":
-        """Entries with their ``batch`` and its ``sharers``."""
+    def assign_shares(self, entries: "DataFrame") -> "DataFrame":
+        """Entries with their ``share`` and its ``sharers``."""
         from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
 
-        pieces = self.cutting.pieces(entries, self.noted, self.small)
-        return pieces.join(F.broadcast(self.batches), ["kind", "place", "bucket"])
+        pieces = self.cutter.assign_pieces(entries, self.noted, self.small)
+        return pieces.join(F.broadcast(self.shares), ["kind", "place", "bucket"])
 
 
-class Cutting(NamedTuple):
+class ManifestCutter(NamedTuple):
     """``mean`` is what an unknown size counts as, ``known`` the bytes of the others, of ``files`` in all."""
 
     pace: Pace
@@ -59,14 +59,14 @@ class Cutting(NamedTuple):
 
     @property
     def target(self) -> int:
-        """Microseconds that a batch is to take."""
-        return target(self.pace.cost_s(self.files, self.known + self.mean * self.unknown), self.slots)
+        """Microseconds that a share is to take."""
+        return choose_target(self.pace.cost_s(self.files, self.known + self.mean * self.unknown), self.slots)
 
     @property
-    def a_batch(self) -> int:
-        """How many pieces make up a batch."""
+    def per_share(self) -> int:
+        """How many pieces make up a share."""
         total_s = self.pace.cost_s(self.files, self.known + self.mean * self.unknown)
-        return pieces_a_batch(max(int(total_s * MICRO) // self.target, self.files // MOST_FILES))
+        return count_pieces_per_share(max(int(total_s * MICRO) // self.target, self.files // MOST_FILES))
 
     def cost(self) -> "Column":
         """Of an entry, in microseconds."""
@@ -76,11 +76,11 @@ class Cutting(NamedTuple):
         seconds = F.lit(self.pace.latency_s / self.pace.concurrency) + size / F.lit(float(self.pace.rate_bps))
         return F.least(seconds * F.lit(float(MICRO)), F.lit(MOST_COST)).cast("long")
 
-    def cut(self, spark: "SparkSession", entries: "DataFrame") -> Cut:
-        """Deal entries (row, key, host, size) out to batches."""
+    def cut(self, spark: "SparkSession", entries: "DataFrame") -> ManifestCut:
+        """Deal entries (row, key, host, size) out to shares."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        hosts = self._hosts(entries).persist()
+        hosts = self._sum_hosts(entries).persist()
         try:
             large = (F.col("cost") * 2 >= 3 * self.target) | (F.col("files") > MOST_FILES)
             marked = hosts.withColumn("large", large)
@@ -89,27 +89,29 @@ class Cutting(NamedTuple):
                 F.sum(F.when(~large, F.col("cost"))).alias("cost"),
                 F.sum(F.when(~large, F.col("files"))).alias("files"),
             ).collect()[0]
-            noted = self._noted(spark, marked)
+            noted = self._note_large_hosts(spark, marked)
             files = (F.col("files") + F.col("giants")).alias("files")
             most = hosts.select("host", files).orderBy(F.desc("files"), "host").limit(MOST_HOSTS).collect()
-            small = buckets(int(every.cost or 0), int(every.files or 0), self.target, self.a_batch)
-            pieces = self._pieces(entries, noted, small)
-            found = dealt(pieces, self.target)
-            floors = self._floors(hosts, found)
+            small = count_buckets(int(every.cost or 0), int(every.files or 0), self.target, self.per_share)
+            pieces = self._collect_pieces(entries, noted, small)
+            deal = deal_pieces(pieces, self.target)
+            floors = self._find_floors(hosts, deal)
         finally:
             hosts.unpersist()
         import pyarrow as pa
 
-        rows = zip(pieces, found.batch_of, strict=True)
-        table = [(p.kind, p.host, p.bucket, batch, found.sharers[batch]) for p, batch in rows]
+        rows = zip(pieces, deal.share_of, strict=True)
+        table = [(p.kind, p.host, p.bucket, share, deal.sharers[share]) for p, share in rows]
         kinds = (pa.int32(), pa.string(), pa.int64(), pa.int32(), pa.int32())
-        columns = [pa.array(one, kind) for one, kind in zip(zip(*table, strict=True), kinds, strict=True)]
-        names = ["kind", "place", "bucket", "batch", "sharers"]
-        batches = spark.createDataFrame(pa.Table.from_arrays(columns, names=names))
-        host_files = {one.host: one.files for one in most}
-        return Cut(found, every.hosts, host_files, floors, noted, batches, self, small)
+        columns = [
+            pa.array(values, kind) for values, kind in zip(zip(*table, strict=True), kinds, strict=True)
+        ]
+        names = ["kind", "place", "bucket", "share", "sharers"]
+        shares = spark.createDataFrame(pa.Table.from_arrays(columns, names=names))
+        host_files = {row.host: row.files for row in most}
+        return ManifestCut(deal, every.hosts, host_files, floors, noted, shares, self, small)
 
-    def pieces(self, entries: "DataFrame", noted: "DataFrame", small: int) -> "DataFrame":
+    def assign_pieces(self, entries: "DataFrame", noted: "DataFrame", small: int) -> "DataFrame":
         """Entries with the piece that each belongs to: ``kind``, ``place`` (a host) and ``bucket``."""
         from pyspark.sql import functions as F  # noqa: N812
 
@@ -125,8 +127,8 @@ class Cutting(NamedTuple):
         place = F.when(giant | is_queue, F.col("host")).otherwise(F.lit(""))
         return joined.withColumns({"kind": kind, "bucket": bucket, "place": place})
 
-    def _hosts(self, entries: "DataFrame") -> "DataFrame":
-        """Of each host: cost and number of the files that are no batch of their own, number of the others."""
+    def _sum_hosts(self, entries: "DataFrame") -> "DataFrame":
+        """Of each host: cost and number of the files that are no share of their own, number of the others."""
         from pyspark.sql import functions as F  # noqa: N812
 
         costed = entries.withColumn("cost", self.cost().cast("decimal(20,0)"))  # a sum of bigints overflows
@@ -138,29 +140,30 @@ class Cutting(NamedTuple):
             F.sum(F.col("size").cast("decimal(20,0)")).alias("known"),
         )
 
-    def _noted(self, spark: "SparkSession", hosts: "DataFrame") -> "DataFrame":
-        """Hosts that need several batches, or have files that are one: their buckets, if any, and batches."""
+    def _note_large_hosts(self, spark: "SparkSession", hosts: "DataFrame") -> "DataFrame":
+        """Hosts that need several shares, or have files that are one: their buckets, if any, and shares."""
         import pyarrow as pa
 
         rows = hosts.where("large or giants > 0").orderBy("host").collect()
-        a_batch = self.a_batch
+        per_share = self.per_share
         many = [
-            buckets(int(one.cost), one.files, self.target, a_batch) if one.large else None for one in rows
+            count_buckets(int(row.cost), row.files, self.target, per_share) if row.large else None
+            for row in rows
         ]
-        others = [one.giants + (not one.large and one.files > 0) for one in rows]
+        others = [row.giants + (not row.large and row.files > 0) for row in rows]
         columns = [
-            pa.array([one.host for one in rows], pa.string()),
+            pa.array([row.host for row in rows], pa.string()),
             pa.array(many, pa.int64()),
             pa.array(others, pa.int32()),
         ]
         return spark.createDataFrame(pa.Table.from_arrays(columns, names=["host", "buckets", "others"]))
 
-    def _pieces(self, entries: "DataFrame", noted: "DataFrame", small: int) -> list[Piece]:
+    def _collect_pieces(self, entries: "DataFrame", noted: "DataFrame", small: int) -> list[Piece]:
         from pyspark.sql import functions as F  # noqa: N812
 
         cost = F.least(F.sum(F.col("cost").cast("decimal(20,0)")), F.lit(MOST_COST)).cast("long")
         rows = (
-            self.pieces(entries, noted, small)
+            self.assign_pieces(entries, noted, small)
             .groupBy("kind", "place", "bucket")
             .agg(
                 cost.alias("cost"),
@@ -172,12 +175,12 @@ class Cutting(NamedTuple):
         columns = (column.to_pylist() for column in rows.columns)
         return [Piece(*row) for row in zip(*columns, strict=True)]
 
-    def _floors(self, hosts: "DataFrame", found: Dealt) -> list[Floor]:
-        """The longest batch that is one host's; and all of a host by ``per_host`` connections."""
+    def _find_floors(self, hosts: "DataFrame", deal: Deal) -> list[Floor]:
+        """The longest share that is one host's; and all of a host by ``per_host`` connections."""
         from pyspark.sql import functions as F  # noqa: N812
 
         longest: dict[str, float] = {}
-        for host, cost_s in zip(found.host, found.cost_s, strict=True):
+        for host, cost_s in zip(deal.host, deal.cost_s, strict=True):
             if host:
                 longest[host] = max(longest.get(host, 0.0), cost_s)
         if self.per_host is not None:
@@ -193,4 +196,4 @@ class Cutting(NamedTuple):
             for row in top.collect():
                 longest[row.host] = max(longest.get(row.host, 0.0), row.s)
         floors = [Floor(host, seconds) for host, seconds in longest.items()]
-        return sorted(floors, key=lambda one: (-one.seconds, one.host))[:MOST_FLOORS]
+        return sorted(floors, key=lambda floor: (-floor.seconds, floor.host))[:MOST_FLOORS]

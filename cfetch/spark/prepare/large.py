@@ -12,14 +12,14 @@ from cfetch.errors import UsageError
 from cfetch.manifest.formats.detection import detected
 from cfetch.manifest.source import Source
 from cfetch.spark.interruptible import interruptible
-from cfetch.spark.job import SETTINGS, slots_of
+from cfetch.spark.job import SETTINGS, count_slots
 from cfetch.spark.prepare.manifests import manifests_of, prepare
 from cfetch.spark.prepare.prepared import PreparedPlan
 from cfetch.spark.session import spark_session
 from cfetch.spark.shares import Pace
 from cfetch.storage.files import on_disk
 
-__all__ = ["LARGE_BYTES", "is_large", "prepared_by_spark"]
+__all__ = ["LARGE_BYTES", "is_large", "prepare_on_spark"]
 
 LARGE_BYTES = 256 << 20  # a million rows and more: 20 s of the driver, and 0.3 GB of it to deal them out
 TABLES = ("csv", "jsonl", "parquet")
@@ -36,7 +36,7 @@ def is_large(path: Path) -> bool:
         return False
 
 
-def prepared_by_spark(
+def prepare_on_spark(
     stack: ExitStack,
     manifest: str,
     name: str,
@@ -45,7 +45,7 @@ def prepared_by_spark(
     rejected: Path,
     progress: Callable[[int], None] | None = None,
 ) -> PreparedPlan:
-    """The manifest, or all of a directory of them, validated and frozen as batches in ``directory``.
+    """The manifest, or all of a directory of them, validated and frozen as shares in ``directory``.
 
     ``stack`` keeps the session, for the download too. ``name`` is what messages call it, ``rejected`` where
     the table of all faults is put, if there are any.
@@ -65,7 +65,7 @@ def prepared_by_spark(
             sources,
             directory,
             base_url=settings.base_url,
-            slots=slots_of(spark),
+            slots=count_slots(spark),
             pace=Pace(concurrency=settings.concurrency),
             per_host=settings.per_host,
             progress=progress,

@@ -1,9 +1,9 @@
-"""Manifests of any size, validated by Spark and frozen as batches in Parquet files.
+"""Manifests of any size, validated by Spark and frozen as shares in Parquet files.
 
 The driver cuts manifests into units; tasks check their rows by the code of the reader on one machine and
 stage them in files; hashes of paths find what may collide; and the driver deals pieces of hosts out to
-batches (``prepare.queues``). Nothing that the driver collects grows with the entries, only with units and
-batches. No RDDs and no ``sparkContext``. All files are their owner's alone: they hold signed links.
+shares (``prepare.queues``). Nothing that the driver collects grows with the entries, only with units and
+shares. No RDDs and no ``sparkContext``. All files are their owner's alone: they hold signed links.
 """
 
 import hashlib
@@ -20,11 +20,10 @@ from cfetch.errors import LocalFault, UsageError
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.reading import checked_base_url
 from cfetch.secret import printable
-from cfetch.spark.job import own_words
-from cfetch.spark.prepare.cut import Cutting
+from cfetch.spark.job import find_task_fault
+from cfetch.spark.prepare.cut import ManifestCutter
 from cfetch.spark.prepare.prepared import ABOUT, PLAN, PreparedPlan, RejectedRow, save
 from cfetch.spark.prepare.rows import (
-    WRITE_ROWS,
     Read,
     Unit,
     count_lines,
@@ -33,8 +32,10 @@ from cfetch.spark.prepare.rows import (
     read_unit,
     units_of,
 )
-from cfetch.spark.prepare.tasks import Numbering, batches_a_file, judge, rewrite, write_batches
+from cfetch.spark.prepare.tasks import Numbering, judge, rewrite, write_share_files
+from cfetch.spark.share_files import shares_per_file
 from cfetch.spark.shares import Pace
+from cfetch.spark.table_writer import WRITE_ROWS
 from cfetch.storage.files import on_disk
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def prepare(
     try:
         return preparing.run(unit_bytes, progress)
     except PySparkException as error:
-        said = own_words(error)
+        said = find_task_fault(error)
         if said is not None:
             raise LocalFault(f"an executor cannot work: {said}") from None
         kind = error.getCondition() or type(error).__name__
@@ -269,13 +270,14 @@ class _Preparing:
         with on_disk(self._directory):
             paths = sorted((self._directory / "rejected").iterdir())
         if not paths:
-            return PreparedPlan(directory=str(self._directory), rejected=0)
+            return PreparedPlan(directory=str(self._directory), rejected=0, shares_per_file=1)
         files = [_Staged(0, 0, str(path)) for path in paths if not path.name.startswith(".")]
         frame = self._staged(files, ["source", "line", "reason"]).select("source", "line", "reason")
         first = frame.orderBy("source", "line", "reason").limit(KEPT).collect()
         return PreparedPlan(
             directory=str(self._directory),
             rejected=frame.count(),
+            shares_per_file=1,
             first_rejected=[RejectedRow(row.source, row.line, row.reason) for row in first],
         )
 
@@ -313,6 +315,7 @@ class _Preparing:
         plan = PreparedPlan(
             directory=str(self._directory),
             rejected=0,
+            shares_per_file=1,
             files=files,
             total_bytes=known,
             sizes_unknown=unknown,
@@ -326,28 +329,28 @@ class _Preparing:
         first = list(accumulate((kept[at].rows if at in kept else 0 for at in range(len(units))), initial=0))
         staged = [_entries_of(kept[number], self._stage) for number in sorted(kept) if kept[number].rows]
         mean = known / (files - unknown) if files > unknown else 1.0
-        cutting = Cutting(self._pace, mean, files, known, unknown, self._slots, self._per_host)
+        cutter = ManifestCutter(self._pace, mean, files, known, unknown, self._slots, self._per_host)
         light = self._staged(staged, ["row", "key", "host", "size"])
-        cut = cutting.cut(self._spark, light)
+        cut = cutter.cut(self._spark, light)
         full = self._staged(staged, ["row", "key", "entry", "host", "size"])
-        a_file = batches_a_file(files, len(cut.dealt.cost_s))
-        numbering = Numbering(first, own_of, a_file)
+        per_file = shares_per_file(files, len(cut.deal.cost_s))
+        numbering = Numbering(first, own_of, per_file)
         path = self._directory / PLAN
-        rows = cut.placed(full).select("batch", "unit", "row", "entry", "host", "size", "sharers")
-        parts = -(-len(cut.dealt.cost_s) // a_file)
-        sorted_rows = rows.repartitionById(parts, (rows.batch / a_file).cast("int")).sortWithinPartitions(
-            "batch", "unit", "row"
+        rows = cut.assign_shares(full).select("share", "unit", "row", "entry", "host", "size", "sharers")
+        parts = -(-len(cut.deal.cost_s) // per_file)
+        sorted_rows = rows.repartitionById(parts, (rows.share / per_file).cast("int")).sortWithinPartitions(
+            "share", "unit", "row"
         )
-        told = sorted_rows.mapInArrow(lambda some: write_batches(some, path, numbering), "entries long")
+        told = sorted_rows.mapInArrow(lambda some: write_share_files(some, path, numbering), "entries long")
         if sum(row.entries for row in told.collect()) != files:
             raise LocalFault(f"the plan in {path} is not whole; prepare the manifest again")
         return msgspec.structs.replace(
             plan,
             hosts=cut.hosts,
             host_files=cut.host_files,
-            batches_a_file=a_file,
-            cost_s=cut.dealt.cost_s,
-            files_of=cut.dealt.files,
+            shares_per_file=per_file,
+            cost_s=cut.deal.cost_s,
+            files_of=cut.deal.files,
             floors=cut.floors,
         )
 

@@ -1,4 +1,4 @@
-"""A plan that Spark has prepared: what it is, where it lies, and its batches read back. No Spark in it."""
+"""A plan that Spark has prepared: what it is, where it lies, and its shares read back. No Spark in it."""
 
 import secrets
 import shutil
@@ -12,8 +12,7 @@ from cfetch.errors import LocalFault, ManifestError, Problem
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.secret import printable
-from cfetch.spark.prepare.parts import Parts
-from cfetch.spark.work_file import Batch
+from cfetch.spark.share_files import Share, ShareFiles
 from cfetch.storage.files import on_disk, replace_file
 
 __all__ = ["ABOUT", "PLAN", "Floor", "PreparedPlan", "RejectedRow", "load_prepared", "save"]
@@ -40,19 +39,20 @@ class RejectedRow(msgspec.Struct, frozen=True):
 class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What ``prepare`` has found; it can be downloaded if nothing was ``rejected``.
 
-    ``directory`` has ``folder`` (batch, id, entry as msgpack, host, size, sharers, own_headers; a row group
-    for each batch and ``batches_a_file`` of them a file) and ``rejected/`` (source, line, reason). ``cost_s``
-    and ``files_of`` are of each batch. ``digest`` is that of the same manifests, one behind the other, as one
+    ``directory`` has ``folder`` (share, id, entry as msgpack, host, size, sharers, own_headers; a row group
+    for each share, ``shares_per_file`` of them a file) and ``rejected/`` (source, line, reason). ``cost_s``
+    and ``files_of`` are of each share. ``digest`` is that of the same manifests, one behind the other, as one
     machine freezes them. ``headers`` go with every request; ``own_headers`` with those of the entries that
     name them by number. ``merged`` is how many repeated entries were dropped. Bytes are of known sizes.
-    ``host_files``: files by host, of the ``hosts`` that have most. Of what is here, only what is of each
-    batch grows with the manifest.
+    ``host_files``: files by host, of the ``hosts`` that have most. Only the lists with a figure for each
+    share grow with the manifest.
     """
 
     directory: str
     folder: str = PLAN
     source: str = ""
     rejected: int
+    shares_per_file: int
     first_rejected: list[RejectedRow] = []
     files: int = 0
     total_bytes: int = 0
@@ -65,7 +65,6 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
     headers: Headers = ()
     own_headers: list[Headers] = []
     expires_at: float | None = None
-    batches_a_file: int = 1
     cost_s: list[float] = []
     files_of: list[int] = []
     floors: list[Floor] = []
@@ -80,7 +79,7 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tasks(self) -> int:
-        """A batch is a task's."""
+        """How many tasks bring it: one for each share."""
         return len(self.cost_s)
 
     @property
@@ -89,26 +88,26 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
         return {floor.host: floor.seconds for floor in self.floors}
 
     @property
-    def parts(self) -> Parts:
-        """Its batches."""
-        return Parts(
+    def share_files(self) -> ShareFiles:
+        """Its shares."""
+        return ShareFiles(
             directory=str(Path(self.directory, self.folder)),
             count=len(self.cost_s),
-            a_file=self.batches_a_file,
+            per_file=self.shares_per_file,
             own_headers=self.own_headers,
         )
 
-    def batch(self, number: int) -> Batch:
-        """The entries of a batch. Raises LocalFault: it cannot be read here."""
-        return self.parts.batch(number)
+    def share(self, number: int) -> Share:
+        """The entries of a share. Raises LocalFault: it cannot be read here."""
+        return self.share_files.read_share(number)
 
     def entries(self) -> Iterator[Entry]:
-        """All of them, batch by batch. Raises LocalFault."""
-        return self.parts.entries()
+        """All of them, share by share. Raises LocalFault."""
+        return self.share_files.read_entries()
 
     def find(self, path: str) -> int | None:
         """The number of the entry with exactly this path; reads all of the plan. Raises LocalFault."""
-        return self.parts.find(path)
+        return self.share_files.find(path)
 
     def save(self, directory: Path) -> None:
         """Put the plan into another directory of its file system as well, for ``load_prepared``.

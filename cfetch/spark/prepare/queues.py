@@ -1,36 +1,36 @@
-"""Batches of a manifest that no machine holds: by the rules of ``shares``, over pieces in place of files.
+"""Shares of a manifest that no machine holds: by the rules of ``shares``, over pieces in place of files.
 
-A piece is what a hash puts together: some files of a host that needs several batches, or some small hosts.
-There are some for each batch, so that dealing them out evens batches out, but no more in all than the driver
-holds easily, however many files there are. Pure.
+A hash puts entries together into pieces: a piece is some files of a host that needs several shares, or some
+small hosts. There are several pieces for each share, so that shares come out even, but no more in all than
+the driver holds easily, however many files there are. Pure.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cfetch.spark.shares import MICRO, dealt_to, queues_for, target_s
+from cfetch.spark.shares import MICRO, choose_target_s, count_queues, deal_out
 
 __all__ = [
     "GIANT",
     "QUEUE",
     "SMALL",
-    "Dealt",
+    "Deal",
     "Piece",
-    "buckets",
-    "dealt",
-    "pieces_a_batch",
-    "target",
+    "choose_target",
+    "count_buckets",
+    "count_pieces_per_share",
+    "deal_pieces",
 ]
 
 SMALL, QUEUE, GIANT = range(3)
 MOST_PIECES = 100_000  # some 40 MB of the driver's
-EVENEST, COARSEST = 64, 4  # of files from 1 KB to 100 MB, batches are even to within 0.1 and to within 4 %
+EVENEST, COARSEST = 64, 4  # of files from 1 KB to 100 MB, shares are even to within 0.1 and to within 4 %
 
 
 class Piece(NamedTuple):
-    """``kind``: small hosts, a part of a large ``host``, or one file that is a batch's worth.
+    """``kind``: small hosts, a part of a large ``host``, or one file that is a share's worth.
 
-    ``cost`` is in microseconds. ``others``: with how many batches, itself among them, its hosts are shared
+    ``cost`` is in microseconds. ``others``: with how many shares, itself among them, its hosts are shared
     apart from the queues of a large one.
     """
 
@@ -42,61 +42,63 @@ class Piece(NamedTuple):
     others: int
 
 
-class Dealt(NamedTuple):
-    """``batch_of``: of each piece, from 0, the longest batch first; the rest is of each batch."""
+class Deal(NamedTuple):
+    """``share_of``: of each piece, from 0, the longest share first; the rest is of each share."""
 
-    batch_of: list[int]
+    share_of: list[int]
     cost_s: list[float]
     files: list[int]
     sharers: list[int]
     host: list[str]
 
 
-def target(total_s: float, slots: int) -> int:
-    """Microseconds that a batch is to take."""
-    return max(1, int(MICRO * target_s(total_s, slots)))
+def choose_target(total_s: float, slots: int) -> int:
+    """Microseconds that a share is to take."""
+    return max(1, int(MICRO * choose_target_s(total_s, slots)))
 
 
-def pieces_a_batch(batches: int) -> int:
+def count_pieces_per_share(shares: int) -> int:
     """How many make up one of so many."""
-    return min(EVENEST, max(COARSEST, MOST_PIECES // max(1, batches)))
+    return min(EVENEST, max(COARSEST, MOST_PIECES // max(1, shares)))
 
 
-def buckets(cost: int, files: int, target: int, a_batch: int) -> int:
-    """Into how many pieces a hash is to part so much, with ``a_batch`` of them for each batch."""
-    return a_batch * queues_for(cost, files, target)
+def count_buckets(cost: int, files: int, target: int, per_share: int) -> int:
+    """Into how many pieces a hash is to part so much, with ``per_share`` of them for each share."""
+    return per_share * count_queues(cost, files, target)
 
 
-def dealt(pieces: Sequence[Piece], target: int) -> Dealt:
-    """Batches of about ``target`` microseconds. The order of ``pieces`` does not matter to what they hold."""
-    order = sorted(range(len(pieces)), key=lambda at: pieces[at][:3])
+def deal_pieces(pieces: Sequence[Piece], target: int) -> Deal:
+    """Shares of about ``target`` microseconds. The order of ``pieces`` does not matter to what they hold."""
+    order = sorted(range(len(pieces)), key=lambda number: pieces[number][:3])
     groups: dict[tuple[int, str], list[int]] = {}
-    found: list[list[int]] = []
-    for at in order:
-        piece = pieces[at]
+    shares: list[list[int]] = []
+    for number in order:
+        piece = pieces[number]
         if piece.kind == GIANT:
-            found.append([at])
+            shares.append([number])
         else:
-            groups.setdefault((piece.kind, piece.host), []).append(at)
+            groups.setdefault((piece.kind, piece.host), []).append(number)
     queues_of: dict[str, int] = {}
     for (kind, host), group in groups.items():
-        costs = [pieces[at].cost for at in group]
-        queues = queues_for(sum(costs), sum(pieces[at].files for at in group), target)
-        some = [
-            [group[one] for one in queue] for queue in dealt_to(range(len(group)), costs, queues) if queue
-        ]
-        found += some
+        costs = [pieces[number].cost for number in group]
+        queues = count_queues(sum(costs), sum(pieces[number].files for number in group), target)
+        hands = deal_out(range(len(group)), costs, queues)
+        filled = [[group[position] for position in hand] for hand in hands if hand]
+        shares += filled
         if kind == QUEUE:
-            queues_of[host] = len(some)
-    found.sort(key=lambda batch: sum(pieces[at].cost for at in batch), reverse=True)
-    batch_of = [0] * len(pieces)
-    for batch, members in enumerate(found):
-        for at in members:
-            batch_of[at] = batch
-    return Dealt(
-        batch_of,
-        [sum(pieces[at].cost for at in batch) / MICRO for batch in found],
-        [sum(pieces[at].files for at in batch) for batch in found],
-        [max(pieces[at].others for at in b) + queues_of.get(pieces[b[0]].host, 0) for b in found],
-        [pieces[batch[0]].host for batch in found],
+            queues_of[host] = len(filled)
+    shares.sort(key=lambda share: sum(pieces[number].cost for number in share), reverse=True)
+    share_of = [0] * len(pieces)
+    for share, members in enumerate(shares):
+        for number in members:
+            share_of[number] = share
+    return Deal(
+        share_of,
+        [sum(pieces[number].cost for number in share) / MICRO for share in shares],
+        [sum(pieces[number].files for number in share) for share in shares],
+        [
+            max(pieces[number].others for number in share) + queues_of.get(pieces[share[0]].host, 0)
+            for share in shares
+        ],
+        [pieces[share[0]].host for share in shares],
     )

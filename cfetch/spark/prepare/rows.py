@@ -7,11 +7,10 @@ they hold signed links.
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import BinaryIO
 
 import msgspec
 
@@ -28,11 +27,11 @@ from cfetch.manifest.rows import Document, checked_row
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import host_of
 from cfetch.secret import SecretUrl, printable
-from cfetch.storage.files import local_fault, open_replacement
+from cfetch.spark.table_writer import WRITE_ROWS, TableWriter
+from cfetch.storage.files import local_fault
 
 __all__ = [
     "Read",
-    "Table",
     "Unit",
     "count_lines",
     "first_of",
@@ -40,12 +39,10 @@ __all__ = [
     "key_of",
     "read_unit",
     "rejects",
-    "tables",
     "units_of",
     "without",
 ]
 
-WRITE_ROWS = 8192  # in memory at a time: some 5 MB
 REMEMBERED = 4096  # directories; one that is forgotten costs a row when it comes again
 BLOCK_BYTES = 1 << 20
 
@@ -91,97 +88,16 @@ class Read(msgspec.Struct, kw_only=True):
     fault: str | None = None
 
 
-def tables() -> dict[str, Any]:
-    """The schemas by name, as pyarrow has them."""
-    import pyarrow as pa
-
-    entry = [("row", pa.int64()), ("key", pa.int64()), ("entry", pa.binary())]
-    stated = [("host", pa.string()), ("size", pa.int64())]
-    plan = [
-        ("batch", pa.int32()),
-        ("id", pa.int64()),
-        ("entry", pa.binary()),
-        *stated,
-        ("sharers", pa.int32()),
-        ("own_headers", pa.int32()),
-    ]
-    return {
-        "entries": pa.schema([*entry, *stated, ("identity", pa.binary())]),
-        "above": pa.schema(entry),
-        "rejected": pa.schema([("source", pa.string()), ("line", pa.int64()), ("reason", pa.string())]),
-        "plan": pa.schema(plan),
-    }
-
-
-class Table:
-    """A Parquet file on its way to ``path``, one of ``tables``. Raises LocalFault: it cannot be written."""
-
-    def __init__(self, path: Path, table: str) -> None:
-        import pyarrow.parquet as pq
-
-        self._path = path
-        self._schema = tables()[table]
-        self._rows: list[tuple[object, ...]] = []
-        self._files = ExitStack()
-        with self._writing():
-            self._file = self._files.enter_context(open_replacement(path))
-        few = ("host", "source", "batch", "sharers", "own_headers")
-        dictionary = [name for name in few if name in self._schema.names]
-        self._writer = pq.ParquetWriter(self._file, self._schema, use_dictionary=dictionary)
-
-    def add(self, *row: object) -> None:
-        """Append a row of all columns."""
-        self._rows.append(row)
-        if len(self._rows) >= WRITE_ROWS:
-            self._flush()
-
-    def _flush(self) -> None:
-        import pyarrow as pa
-
-        if self._rows:
-            columns = zip(zip(*self._rows, strict=True), self._schema, strict=True)
-            arrays = [pa.array(values, kind.type) for values, kind in columns]
-            self.write(pa.Table.from_arrays(arrays, schema=self._schema))
-            self._rows.clear()
-
-    def write(self, rows: Any) -> None:  # noqa: ANN401 - a Table
-        """Append a row group."""
-        with self._writing():
-            self._writer.write_table(rows, row_group_size=len(rows))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            with suppress(OSError):
-                self._writer.close()
-            self._files.__exit__(kind, error, trace)
-            return
-        with self._writing(), self._files:
-            self._flush()
-            self._writer.close()
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise local_fault(error, f"cannot write {self._path.parent}") from None
-
-
 class Rejects(Faults):
     """All faults, in a table that is there if there is one."""
 
     def __init__(self, path: Path, source: str, tables: ExitStack) -> None:
-        """``tables``: what it opens is closed there."""
+        """``tables`` closes the table that this opens."""
         super().__init__()
         self._path = path
         self._source = source
         self._tables = tables
-        self._table: Table | None = None
+        self._table: TableWriter | None = None
 
     def add(self, line: int, message: str) -> None:
         """Note one fault of the source."""
@@ -191,7 +107,7 @@ class Rejects(Faults):
         """Note one fault."""
         self.total += 1
         if self._table is None:
-            self._table = self._tables.enter_context(Table(self._path, "rejected"))
+            self._table = self._tables.enter_context(TableWriter(self._path, "rejected"))
         self._table.add(printable(source), line, message)
 
 
@@ -300,8 +216,8 @@ def read_unit(unit: Unit, stage: Path, rejected: Path, base_url: str | None) -> 
     try:
         with (
             rejects(rejected / f"rows-{name}", unit.path) as faults,
-            Table(stage / f"entries-{name}", "entries") as entries,
-            Table(stage / f"above-{name}", "above") as above,
+            TableWriter(stage / f"entries-{name}", "entries") as entries,
+            TableWriter(stage / f"above-{name}", "above") as above,
         ):
             staged = _Staged(told, entries, above)
             try:
@@ -349,7 +265,7 @@ def first_of(*times: float | None) -> float | None:
 class _Staged:
     """Entries on their way into a unit's tables."""
 
-    def __init__(self, told: Read, entries: Table, above: Table) -> None:
+    def __init__(self, told: Read, entries: TableWriter, above: TableWriter) -> None:
         self._told = told
         self._entries = entries
         self._above = above
@@ -386,7 +302,10 @@ def without(stage: Path, number: int, rows: Sequence[int]) -> Read:
     name = f"{number:08d}.parquet"
     told = Read(number=number)
     dropped = pa.array(rows, pa.int64())
-    with Table(stage / f"kept-{name}", "entries") as kept, (stage / f"entries-{name}").open("rb") as file:
+    with (
+        TableWriter(stage / f"kept-{name}", "entries") as kept,
+        (stage / f"entries-{name}").open("rb") as file,
+    ):
         for batch in pq.ParquetFile(file).iter_batches(batch_size=WRITE_ROWS):
             left = batch.filter(pc.invert(pc.is_in(batch.column("row"), value_set=dropped)))
             if len(left):

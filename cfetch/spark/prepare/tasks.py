@@ -1,4 +1,4 @@
-"""The later tasks of ``prepare``: what wants one place is compared, repeats go, batches are written.
+"""The later tasks of ``prepare``: entries that want one place are compared, repeats go, shares are written.
 
 Rows come from Spark sorted, as Arrow batches, and memory does not grow with their number. No Spark in it.
 """
@@ -16,13 +16,11 @@ from cfetch.manifest.collisions import Collision, compared
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import places
 from cfetch.secret import printable
-from cfetch.spark.prepare.parts import part_name
-from cfetch.spark.prepare.rows import WRITE_ROWS, Rejects, Table, rejects, tables, without
+from cfetch.spark.prepare.rows import Rejects, rejects, without
+from cfetch.spark.share_files import file_name
+from cfetch.spark.table_writer import WRITE_ROWS, TableWriter, table_schemas
 
-__all__ = ["Numbering", "batches_a_file", "judge", "rewrite", "write_batches"]
-
-ENTRIES_A_FILE = 100_000  # some 20 MB, and a second of the task that writes them
-MOST_BATCHES_A_FILE = 256  # who reads one of them reads what the file says of them all: 100 KB
+__all__ = ["Numbering", "judge", "rewrite", "write_share_files"]
 
 
 class _Placed(Entry, frozen=True, array_like=True, kw_only=True, gc=False):
@@ -35,12 +33,12 @@ class _Placed(Entry, frozen=True, array_like=True, kw_only=True, gc=False):
 class Numbering(msgspec.Struct, frozen=True):
     """By unit: ``first``, the id of its first entry, and ``own_headers``, which of the plan's these have.
 
-    ``batches_a_file``: of the plan.
+    ``shares_per_file``: of the plan.
     """
 
     first: list[int]
     own_headers: list[int | None]
-    batches_a_file: int
+    shares_per_file: int
 
 
 def _rows(batches: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
@@ -119,8 +117,8 @@ def rewrite(batches: Iterable[Any], stage: Path) -> Iterator[Any]:
         yield pa.RecordBatch.from_pydict({"told": [told]})
 
 
-def write_batches(batches: Iterable[Any], plan: Path, numbering: Numbering) -> Iterator[Any]:
-    """Write a part of the plan: rows (batch, unit, row, entry, host, size, sharers), sorted so.
+def write_share_files(batches: Iterable[Any], plan: Path, numbering: Numbering) -> Iterator[Any]:
+    """Write a part of the plan: rows (share, unit, row, entry, host, size, sharers), sorted so.
 
     Yields its number of entries.
     """
@@ -129,15 +127,15 @@ def write_batches(batches: Iterable[Any], plan: Path, numbering: Numbering) -> I
 
     first, own_headers = pa.array(numbering.first, pa.int64()), pa.array(numbering.own_headers, pa.int32())
 
-    def numbered(rows: Any) -> Any:  # noqa: ANN401 - a Table of a batch
+    def numbered(rows: Any) -> Any:  # noqa: ANN401 - a Table of a share
         unit = rows.column("unit")
         ids = pc.add(pc.take(first, unit), rows.column("row"))
         named = rows.append_column("id", ids).append_column("own_headers", pc.take(own_headers, unit))
-        return named.select(tables()["plan"].names)
+        return named.select(table_schemas()["shares"].names)
 
-    for number, part in groupby(_segments(batches), lambda one: one[0] // numbering.batches_a_file):
+    for number, part in groupby(_segments(batches), lambda one: one[0] // numbering.shares_per_file):
         count = 0
-        with Table(plan / part_name(number), "plan") as table:
+        with TableWriter(plan / file_name(number), "shares") as table:
             for _, segments in groupby(part, itemgetter(0)):
                 rows = pa.Table.from_batches([rows for _, rows in segments])
                 table.write(numbered(rows))
@@ -146,16 +144,11 @@ def write_batches(batches: Iterable[Any], plan: Path, numbering: Numbering) -> I
 
 
 def _segments(batches: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-    """Rows cut where their first column, the batch, changes; nothing is copied."""
+    """Rows cut where their first column, the share, changes; nothing is copied."""
     import pyarrow.compute as pc
 
     for rows in batches:
         runs, begin = pc.run_end_encode(rows.column(0)), 0
-        for batch, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
-            yield batch, rows.slice(begin, end - begin)
+        for share, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+            yield share, rows.slice(begin, end - begin)
             begin = end
-
-
-def batches_a_file(files: int, batches: int) -> int:
-    """How many batches of a plan of so many ``files`` one Parquet file has; each is a row group."""
-    return max(1, min(MOST_BATCHES_A_FILE, ENTRIES_A_FILE * batches // max(1, files)))

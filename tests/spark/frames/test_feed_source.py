@@ -216,9 +216,9 @@ def test_receipts_go_with_the_commit(reader, origin, tmp_path):
     for span in (Span("a.jsonl", START, middle), Span("a.jsonl", middle, end)):
         assert sum(batch.num_rows for batch in one.read(span)) == 2
     receipts = tmp_path / "to" / ".cfetch" / "feeds"
-    assert len(list(receipts.glob("*/*/*/batch-*"))) == 2
+    assert len(list(receipts.glob("*/*/*/share-*"))) == 2
     one.commit({"a.jsonl": list(middle)})
-    assert [found.parent.name for found in receipts.glob("*/*/*/batch-*")] == [f"{middle.bytes}-{end.bytes}"]
+    assert [found.parent.name for found in receipts.glob("*/*/*/share-*")] == [f"{middle.bytes}-{end.bytes}"]
     one.commit({"a.jsonl": list(end), "unknown.jsonl": [1, 2]})
     assert list(receipts.glob("*/*/*")) == []
 

@@ -18,9 +18,8 @@ from cfetch.bench.faults import Fault
 from cfetch.errors import ConfigError, LocalFault, ManifestError
 from cfetch.spark import register
 from cfetch.spark.frames.frame import load_frame
-from cfetch.spark.frames.once import bring_once
+from cfetch.spark.frames.once import bring_share_once
 from cfetch.spark.frames.options import NOT_HERE, read_options
-from cfetch.spark.work_file import read_batch
 from tests.spark.serving import asked, manifest, serving
 
 PROJECT = Path(__file__).parents[3]
@@ -118,15 +117,15 @@ def test_each_file_is_asked_for_once_however_the_frame_is_used(frame, origin, on
     once_each(*FILES, "gone.bin")
 
 
-def test_who_stops_reading_leaves_whole_batches(frame, origin, once_each, tmp_path):
-    """A limit reads as many batches as it needs: these are whole, and the rest was not begun."""
+def test_who_stops_reading_leaves_whole_shares(frame, origin, once_each, tmp_path):
+    """A limit reads as many shares as it needs: these are whole, and the rest was not begun."""
     found = frame(manifest(tmp_path / "m.json", origin, FILES))
     assert found.rdd.getNumPartitions() == 2
     assert len(found.limit(3).collect()) == 3
     there = tree(tmp_path / "to")
     assert {"d/0.bin", "d/2.bin"} <= set(there) < set(FILES)
     assert parts(tmp_path / "to") == []
-    receipts = list((tmp_path / "to" / ".cfetch").glob("frames/*/receipts/batch-*"))
+    receipts = list((tmp_path / "to" / ".cfetch").glob("frames/*/receipts/share-*"))
     assert len(receipts) == 1
     once_each(*there)
     assert found.where("status = 'done'").count() == len(FILES)
@@ -283,30 +282,30 @@ def test_a_variable_of_the_environment_is_a_setting(tmp_path, monkeypatch):
 
 
 def test_links_that_were_signed_anew_are_the_same_frame(tmp_path):
-    """The batches stay, and the tasks get the fresh links."""
+    """The shares stay, and the tasks get the fresh links."""
     loaded = []
     for signature in ("old", "new"):
         link = f"https://b.s3.amazonaws.com/a?X-Amz-Signature={signature}"
         (tmp_path / "m.jsonl").write_text(f'{{"url": "{link}"}}\n')
         loaded.append(load_frame(str(tmp_path / "m.jsonl"), options_of("m", tmp_path / "to"), slots=2))
-    assert loaded[0].work == loaded[1].work
-    batch = read_batch(Path(loaded[1].work.work_file), 0)
-    assert [entry.url.reveal() for entry in batch.entries] == [link]
+    assert loaded[0] == loaded[1]
+    share = loaded[1].shares.read_share(0)
+    assert [entry.url.reveal() for entry in share.entries] == [link]
 
 
 def test_links_are_private(tmp_path):
     """Nobody else may read what holds them."""
     (tmp_path / "m.jsonl").write_text('{"url": "https://h/a?sig=secret"}\n')
     frame = load_frame(str(tmp_path / "m.jsonl"), options_of("m", tmp_path / "to"), slots=2)
-    assert Path(frame.work.work_file).stat().st_mode & 0o777 == 0o600
+    assert {path.stat().st_mode & 0o777 for path in Path(frame.shares.directory).iterdir()} == {0o600}
     assert (tmp_path / "to" / ".cfetch").stat().st_mode & 0o777 == 0o700
 
 
 def test_the_cut_stays_whatever_cluster_loads_it(origin, tmp_path):
-    """Receipts are by batch: other batches would make them lie."""
+    """Receipts are by share: other shares would make them lie."""
     path = manifest(tmp_path / "m.json", origin, FILES)
     frames = [load_frame(str(path), options_of(path, tmp_path / "to"), slots=slots) for slots in (2, 8)]
-    assert [frame.batches for frame in frames] == [2, 2]
+    assert [frame.shares.count for frame in frames] == [2, 2]
 
 
 def test_frames_that_nobody_loads_go_after_a_month(tmp_path):
@@ -315,9 +314,9 @@ def test_frames_that_nobody_loads_go_after_a_month(tmp_path):
     for name, days in (("a", 31), ("b", 29), ("c", 31)):
         (tmp_path / "m.jsonl").write_text(f'{{"url": "http://h/{name}"}}\n')
         frame = load_frame(str(tmp_path / "m.jsonl"), options_of("m", tmp_path / "to"), slots=2)
-        directories.append(Path(frame.work.receipts).parent)
+        directories.append(Path(frame.spec.receipts).parent)
         os.utime(directories[-1], (time.time() - days * 86400,) * 2)
-        left = tmp_path / "to" / ".cfetch" / "attempts" / frame.work.instant
+        left = tmp_path / "to" / ".cfetch" / "attempts" / frame.spec.instant
         assert left.is_dir()
     load_frame(str(tmp_path / "m.jsonl"), options_of("m", tmp_path / "to"), slots=2)
     assert [path.is_dir() for path in directories] == [False, True, True]
@@ -328,10 +327,10 @@ def test_copies_of_a_task_wait_for_the_first(origin, once_each, tmp_path):
     """As speculation, a second driver and a join make them: all tell the same, one has asked."""
     path = manifest(tmp_path / "m.json", origin, FILES)
     frame = load_frame(str(path), options_of(path, tmp_path / "to"), slots=2)
-    batch = read_batch(Path(frame.work.work_file), 0)
+    share = frame.shares.read_share(0)
     told: list[object] = []
     copies = [
-        threading.Thread(target=lambda: told.append(bring_once(frame.work, batch, 0, task=0)))
+        threading.Thread(target=lambda: told.append(bring_share_once(frame.spec, share, 0, task=0)))
         for _ in range(4)
     ]
     for copy in copies:
@@ -340,19 +339,18 @@ def test_copies_of_a_task_wait_for_the_first(origin, once_each, tmp_path):
         copy.join()
     assert len(told) == 4
     assert all(one == told[0] for one in told)
-    once_each(*(entry.path for entry in batch.entries))
+    once_each(*(entry.path for entry in share.entries))
 
 
 KILLED = """
 import sys
 from pathlib import Path
 from cfetch.spark.frames.frame import load_frame
-from cfetch.spark.frames.once import bring_once
+from cfetch.spark.frames.once import bring_share_once
 from cfetch.spark.frames.options import read_options
-from cfetch.spark.work_file import read_batch
 options = read_options({"manifest": sys.argv[1], "to": sys.argv[2]}, needed="manifest")
-work = load_frame(sys.argv[1], options, slots=1).work
-bring_once(work, read_batch(Path(work.work_file), 0), 0, task=0)
+frame = load_frame(sys.argv[1], options, slots=1)
+bring_share_once(frame.spec, frame.shares.read_share(0), 0, task=0)
 """
 
 
@@ -373,7 +371,7 @@ def test_a_killed_task_leaves_the_lock_and_nothing_that_counts(tmp_path):
         origin.script.faults = {}
         origin.requests.clear()
         frame = load_frame(str(path), options_of(path, tmp_path / "to"), slots=1)
-        told = bring_once(frame.work, read_batch(Path(frame.work.work_file), 0), 0, task=0)
+        told = bring_share_once(frame.spec, frame.shares.read_share(0), 0, task=0)
         assert {one.path: one.status for one in told} == {"quick": "skipped", "slow": "done"}
         assert asked(origin) == {"slow": 1}
     assert tree(tmp_path / "to") == files
@@ -381,26 +379,26 @@ def test_a_killed_task_leaves_the_lock_and_nothing_that_counts(tmp_path):
 
 
 def test_a_torn_receipt_is_none(origin, once_each, tmp_path):
-    """After a power cut the batch is looked at again; its files stand."""
+    """After a power cut the share is looked at again; its files stand."""
     path = manifest(tmp_path / "m.json", origin, FILES)
     frame = load_frame(str(path), options_of(path, tmp_path / "to"), slots=1)
-    batch = read_batch(Path(frame.work.work_file), 0)
-    bring_once(frame.work, batch, 0, task=0)
-    (receipt,) = Path(frame.work.receipts).glob("batch-*")
+    share = frame.shares.read_share(0)
+    bring_share_once(frame.spec, share, 0, task=0)
+    (receipt,) = Path(frame.spec.receipts).glob("share-*")
     receipt.write_bytes(receipt.read_bytes()[:100])
-    assert {one.status for one in bring_once(frame.work, batch, 0, task=0)} == {"skipped"}
-    once_each(*(entry.path for entry in batch.entries))
+    assert {one.status for one in bring_share_once(frame.spec, share, 0, task=0)} == {"skipped"}
+    once_each(*(entry.path for entry in share.entries))
 
 
-def test_a_receipt_of_half_a_batch_answers_for_that_half(origin, once_each, tmp_path):
+def test_a_receipt_of_half_a_share_answers_for_that_half(origin, once_each, tmp_path):
     """As a task leaves it that was to bring what lacked, and was killed before it put both together."""
     path = unproved(tmp_path / "m.json", origin, *FILES)
     frame = load_frame(str(path), options_of(path, tmp_path / "to"), slots=1)
-    batch = read_batch(Path(frame.work.work_file), 0)
-    half = batch._replace(entries=batch.entries[:10])
-    assert len(bring_once(frame.work, half, 0, task=0)) == 10
+    share = frame.shares.read_share(0)
+    half = share._replace(entries=share.entries[:10])
+    assert len(bring_share_once(frame.spec, half, 0, task=0)) == 10
     for _ in range(2):
-        assert [one.id for one in bring_once(frame.work, batch, 0, task=0)] == list(range(len(FILES)))
+        assert [one.id for one in bring_share_once(frame.spec, share, 0, task=0)] == list(range(len(FILES)))
         once_each(*FILES)
 
 
@@ -408,12 +406,12 @@ def test_what_stands_in_the_way_of_a_file_is_its_row(origin, tmp_path):
     """Also when it came after the receipt."""
     path = manifest(tmp_path / "m.json", origin, FILES)
     frame = load_frame(str(path), options_of(path, tmp_path / "to"), slots=1)
-    batch = read_batch(Path(frame.work.work_file), 0)
-    bring_once(frame.work, batch, 0, task=0)
+    share = frame.shares.read_share(0)
+    bring_share_once(frame.spec, share, 0, task=0)
     one = tmp_path / "to" / "d" / "5.bin"
     one.unlink()
     one.mkdir()
-    told = {record.path: record.error_kind for record in bring_once(frame.work, batch, 0, task=0)}
+    told = {record.path: record.error_kind for record in bring_share_once(frame.spec, share, 0, task=0)}
     assert told == {name: "blocked" if name == "d/5.bin" else None for name in FILES}
 
 
@@ -428,10 +426,10 @@ def test_a_directory_that_executors_do_not_see(origin, tmp_path):
     """The message says what is asked of it."""
     path = manifest(tmp_path / "m.json", origin, FILES)
     frame = load_frame(str(path), options_of(path, tmp_path / "to"), slots=1)
-    batch = read_batch(Path(frame.work.work_file), 0)
+    share = frame.shares.read_share(0)
     shutil.rmtree(tmp_path / "to")
     with pytest.raises(LocalFault, match="cannot use"):
-        bring_once(frame.work, batch, 0, task=0)
+        bring_share_once(frame.spec, share, 0, task=0)
 
 
 def test_the_example_runs(spark, origin, tmp_path, capsys):

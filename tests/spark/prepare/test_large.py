@@ -24,11 +24,11 @@ from cfetch.events import EntryFinished, Event, Progress, RunNoted
 from cfetch.hub.receipts import Account
 from cfetch.spark import shares
 from cfetch.spark.interruptible import interruptible
+from cfetch.spark.open_shares import PreparedShares
 from cfetch.spark.prepare import large
 from cfetch.spark.prepare.prepared import PreparedPlan, load_prepared
-from cfetch.spark.prepare.queues import COARSEST, EVENEST, MOST_PIECES, pieces_a_batch
+from cfetch.spark.prepare.queues import COARSEST, EVENEST, MOST_PIECES, count_pieces_per_share
 from cfetch.spark.shares import Pace
-from cfetch.spark.to_do import PreparedTasks
 from tests.engine.drive import tree
 from tests.spark.scene import asked, download, files_of, served, whole, write_manifest
 
@@ -39,8 +39,8 @@ NAMES = list(FILES)
 
 
 @pytest.fixture
-def small_batches(monkeypatch):
-    """Batches of a few files, one after another on a slot."""
+def small_shares(monkeypatch):
+    """Shares of a few files, one after another on a slot."""
     monkeypatch.setattr(shares, "SHORTEST_S", 0.05)
 
 
@@ -104,7 +104,7 @@ class Died(BaseException):
     """As if the driver were no more: nothing of ours catches it."""
 
 
-def test_a_driver_that_dies_is_followed_by_one_that_goes_on(tmp_path, small_batches):
+def test_a_driver_that_dies_is_followed_by_one_that_goes_on(tmp_path, small_shares):
     """Only what was not brought is asked for again; what was taken away since is."""
     done: list[str] = []
 
@@ -265,7 +265,7 @@ def test_a_plan_is_previewed_scheduled_run_and_given_up(tmp_path, monkeypatch):
 
 
 def test_what_the_driver_holds_does_not_grow_with_the_entries(tmp_path):
-    """Three thousand of them: what is kept of the plan is of batches and hosts; then one bit of an entry."""
+    """Three thousand of them: what is kept of the plan is of shares and hosts; then one bit of an entry."""
     folder = tmp_path / "manifests"
     folder.mkdir()
     rows = [{"url": f"https://h{n % 3}.example/{n}", "path": f"d/{n}", "size": 9} for n in range(3000)]
@@ -276,8 +276,10 @@ def test_what_the_driver_holds_does_not_grow_with_the_entries(tmp_path):
         assert isinstance(plan, PreparedPlan)
         assert (len(plan), len(plan.cost_s)) == (3000, 2)
         assert len(msgspec.json.encode(plan)) < 1000 + len(plan.directory)
-        found = PreparedTasks(plan).to_do(Account(), tmp_path, pace=Pace(), slots=2, per_host=None)
+        found = PreparedShares(plan).find_open_shares(
+            Account(), tmp_path, pace=Pace(), slots=2, per_host=None
+        )
         assert len(pickle.dumps(found)) < 1000 + len(plan.directory)
-    for batches in (0, 1, 100, 10_000, 1_000_000):
-        assert COARSEST <= pieces_a_batch(batches) <= EVENEST
-        assert pieces_a_batch(batches) * batches <= max(MOST_PIECES, COARSEST * batches)
+    for count in (0, 1, 100, 10_000, 1_000_000):
+        assert COARSEST <= count_pieces_per_share(count) <= EVENEST
+        assert count_pieces_per_share(count) * count <= max(MOST_PIECES, COARSEST * count)

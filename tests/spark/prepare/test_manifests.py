@@ -1,4 +1,4 @@
-"""Manifests prepared by Spark: the same entries and the same faults as on one machine, each in one batch."""
+"""Manifests prepared by Spark: the same entries and the same faults as on one machine, each in one share."""
 
 import csv
 import gzip
@@ -19,7 +19,7 @@ from cfetch.manifest import freeze
 from cfetch.manifest.fields import checked_headers
 from cfetch.spark.prepare.manifests import manifests_of, prepare
 from cfetch.spark.prepare.prepared import load_prepared
-from cfetch.spark.prepare.queues import GIANT, QUEUE, SMALL, Piece, buckets, dealt, target
+from cfetch.spark.prepare.queues import GIANT, QUEUE, SMALL, Piece, choose_target, count_buckets, deal_pieces
 from cfetch.spark.prepare.rows import read_unit, units_of, without
 from cfetch.spark.shares import MICRO, Pace
 
@@ -28,9 +28,9 @@ SMALL_UNIT = 4_000  # bytes: each manifest here is cut
 
 def entries_of(plan):
     """All entries in the order of their ids, after a look that each is in one batch."""
-    batches = [plan.batch(number).entries for number in range(len(plan.cost_s))]
-    assert [len(one) for one in batches] == plan.files_of
-    return sorted((one for batch in batches for one in batch), key=lambda one: one.id)
+    shares = [plan.share(number).entries for number in range(len(plan.cost_s))]
+    assert [len(one) for one in shares] == plan.files_of
+    return sorted((one for share in shares for one in share), key=lambda one: one.id)
 
 
 def frozen(path, folder, **options):
@@ -158,7 +158,7 @@ def test_files_are_their_owners_alone_and_no_stage_stays(mixed):
 
 
 def test_a_plan_is_laid_down_beside_others_until_they_are_forgotten(mixed, tmp_path):
-    """A run may be reading the one before; entries are found in it, batch by batch and by name."""
+    """A run may be reading the one before; entries are found in it, share by share and by name."""
     plan, _ = mixed
     plan.save(tmp_path)
     before = load_prepared(tmp_path)
@@ -176,7 +176,7 @@ def test_a_plan_is_laid_down_beside_others_until_they_are_forgotten(mixed, tmp_p
     entries = list(last.entries())
     assert sorted(one.id for one in entries) == list(range(len(plan)))
     ids = [one.id for one in entries]
-    assert [number for some in last.parts.ids() for number in some] == ids
+    assert [number for some in last.share_files.read_ids() for number in some] == ids
     assert [last.find(one.path) for one in entries[::40]] == ids[::40]
     assert last.find(entries[0].path[:-1]) is None
 
@@ -187,7 +187,7 @@ def test_a_second_plan_in_one_directory_is_refused(mixed, spark):
         prepare(spark, sources, Path(plan.directory), slots=3)
 
 
-def test_one_manifest_has_the_digest_ids_and_batches_of_every_run(spark, tmp_path):
+def test_one_manifest_has_the_digest_ids_and_shares_of_every_run(spark, tmp_path):
     dice = random.Random(2)
     header = {"version": 1, "base_url": "https://base.example/d/", "headers": {"X-B": "secret"}}
     rows = [header, *good_rows(dice, "n", 300)]
@@ -205,7 +205,7 @@ def test_one_manifest_has_the_digest_ids_and_batches_of_every_run(spark, tmp_pat
             assert (plan.digest, plan.total_bytes) == (one.digest, one.total_bytes)
             assert entries_of(plan) == [one.entry(index) for index in range(len(one))]
             assert dict(plan.headers) == dict(given) | dict(one.headers)
-    first, second = ([plan.batch(at) for at in range(len(plan.cost_s))] for plan in plans)
+    first, second = ([plan.share(at) for at in range(len(plan.cost_s))] for plan in plans)
     assert first == second
     assert plans[0].cost_s == plans[1].cost_s == sorted(plans[0].cost_s, reverse=True)
     assert plans[0].hosts == 10
@@ -315,15 +315,15 @@ def test_units_are_whole_lines_and_leave_none_out(tmp_path, unit_bytes):
 
 def test_lanes_are_even_and_giants_alone():
     aim = 60 * MICRO
-    queues = buckets(10 * aim, 1000, aim, 64)
+    queues = count_buckets(10 * aim, 1000, aim, 64)
     pieces = [Piece(QUEUE, "big", at, 10 * aim // queues, 1, 1) for at in range(queues)]
     pieces += [Piece(SMALL, "", at, aim // 3, 5, 1 + (at == 0)) for at in range(9)]
     pieces += [Piece(GIANT, "big", 5, 5 * aim, 1, 1)]
-    found = dealt(pieces, aim)
+    found = deal_pieces(pieces, aim)
     assert found.cost_s[0] == 300
     assert sorted(found.cost_s[1:]) == pytest.approx([60] * 13)
     assert Counter(found.files) == {1: 1, queues // 10: 10, 15: 3}
     assert sorted(found.sharers) == [1, 1, 2, *[11] * 11]
-    assert found.batch_of == dealt(pieces, aim).batch_of
+    assert found.share_of == deal_pieces(pieces, aim).share_of
     assert set(found.host) == {"big", ""}
-    assert target(Pace().cost_s(1000, 0), 2) > 0
+    assert choose_target(Pace().cost_s(1000, 0), 2) > 0

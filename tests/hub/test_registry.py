@@ -5,7 +5,6 @@ import pytest
 
 from cfetch.config.straggler import StragglerConfig
 from cfetch.events import BaselineView
-from cfetch.hub.book import COMPARED_S, Book
 from cfetch.hub.leases import Demand
 from cfetch.hub.messages import (
     MOST_BEAT_BYTES,
@@ -15,72 +14,73 @@ from cfetch.hub.messages import (
     SILENT_S,
     Orders,
 )
+from cfetch.hub.registry import COMPARED_S, TaskRegistry
 from cfetch.spark.task import MOST_SHOWN
 from cfetch.straggler.merged import Sample
 from tests.hub.beats import MIB, attempt, beat, samples
 
 
-def book(per_host=None, **options):
-    return Book(StragglerConfig(**options), per_host)
+def registry_of(per_host=None, **options):
+    return TaskRegistry(StragglerConfig(**options), per_host)
 
 
 def test_each_task_judges_by_all_files_of_all_tasks():
     """As soon as enough of them have finished."""
-    hub = book()
-    assert hub.beat(beat(1, under_way=4, **samples(10, 5)), 0.0).median_bps is None
-    assert hub.beat(beat(2, under_way=0, **samples(10, 5)), 0.0).median_bps == 10 * MIB
-    assert hub.look(0.0).baseline == BaselineView(median_bps=10 * MIB, finished=10, required=9)
+    hub = registry_of()
+    assert hub.answer(beat(1, under_way=4, **samples(10, 5)), 0.0).median_bps is None
+    assert hub.answer(beat(2, under_way=0, **samples(10, 5)), 0.0).median_bps == 10 * MIB
+    assert hub.view(0.0).baseline == BaselineView(median_bps=10 * MIB, finished=10, required=9)
 
 
 def test_a_slow_executor_keeps_its_own_baseline_and_is_named():
     """All its tasks, and nobody else's; before any of its files has finished."""
-    hub = book()
-    hub.beat(beat(1, executor="a", **samples(10, 20)), 0.0)
-    hub.beat(beat(2, executor="b", under_way=5, active=[attempt(n) for n in range(5)]), 1.0)
-    orders = hub.beat(beat(3, executor="b"), COMPARED_S)
+    hub = registry_of()
+    hub.answer(beat(1, executor="a", **samples(10, 20)), 0.0)
+    hub.answer(beat(2, executor="b", under_way=5, active=[attempt(n) for n in range(5)]), 1.0)
+    orders = hub.answer(beat(3, executor="b"), COMPARED_S)
     assert orders == Orders(median_bps=None, slow=True)
-    assert hub.beat(beat(1, executor="a"), COMPARED_S) == Orders(median_bps=10 * MIB)
-    shares = {one.name: one.share for one in hub.look(COMPARED_S).executors}
+    assert hub.answer(beat(1, executor="a"), COMPARED_S) == Orders(median_bps=10 * MIB)
+    shares = {one.name: one.share for one in hub.view(COMPARED_S).executors}
     assert shares == {"a": None, "b": pytest.approx(0.1)}
 
 
 def test_what_has_just_begun_says_nothing_of_its_speed():
     """Nor does what has no size."""
-    hub = book()
-    hub.beat(beat(1, executor="a", **samples(10, 20)), 0.0)
+    hub = registry_of()
+    hub.answer(beat(1, executor="a", **samples(10, 20)), 0.0)
     young = [attempt(n, elapsed_s=1.9) for n in range(9)]
-    hub.beat(beat(2, executor="b", active=[*young, attempt(9, size_bytes=None)]), 1.0)
-    assert not hub.beat(beat(2, executor="b"), COMPARED_S).slow
+    hub.answer(beat(2, executor="b", active=[*young, attempt(9, size_bytes=None)]), 1.0)
+    assert not hub.answer(beat(2, executor="b"), COMPARED_S).slow
 
 
 def test_a_silent_task_is_no_more():
     """Its leases go to others, its attempts are not shown; its executor is still known for as long."""
-    hub = book(per_host=4)
-    assert hub.beat(beat(1, demands={"h": Demand(0, 0, 9)}, under_way=1), 0.0).leases == {"h": 4}
-    assert hub.beat(beat(2, demands={"h": Demand(0, 0, 9)}), SILENT_S).leases == {"h": 0}
-    assert hub.look(SILENT_S + COMPARED_S).tasks == {2}
-    assert hub.beat(beat(2, demands={"h": Demand(0, 0, 9)}), SILENT_S + COMPARED_S).leases == {"h": 4}
-    assert [one.tasks for one in hub.look(SILENT_S + COMPARED_S).executors] == [1]
-    assert hub.look(3 * SILENT_S) == hub.look(3 * SILENT_S)._replace(tasks=frozenset(), executors=[])
+    hub = registry_of(per_host=4)
+    assert hub.answer(beat(1, demands={"h": Demand(0, 0, 9)}, under_way=1), 0.0).leases == {"h": 4}
+    assert hub.answer(beat(2, demands={"h": Demand(0, 0, 9)}), SILENT_S).leases == {"h": 0}
+    assert hub.view(SILENT_S + COMPARED_S).tasks == {2}
+    assert hub.answer(beat(2, demands={"h": Demand(0, 0, 9)}), SILENT_S + COMPARED_S).leases == {"h": 4}
+    assert [one.tasks for one in hub.view(SILENT_S + COMPARED_S).executors] == [1]
+    assert hub.view(3 * SILENT_S) == hub.view(3 * SILENT_S)._replace(tasks=frozenset(), executors=[])
 
 
 def test_a_task_that_says_it_is_over_is_forgotten_at_once():
     """Another has its leases in the same moment, and what it has done is not forgotten."""
-    hub = book(per_host=4)
-    hub.beat(beat(1, demands={"h": Demand(4, 0, 9)}, under_way=4, active_bytes=7), 0.0)
-    assert hub.beat(beat(1, files=3, over=True), 0.5).leases == {}
-    assert hub.beat(beat(2, demands={"h": Demand(0, 0, 9)}), 0.5).leases == {"h": 4}
-    seen = hub.look(0.5)
+    hub = registry_of(per_host=4)
+    hub.answer(beat(1, demands={"h": Demand(4, 0, 9)}, under_way=4, active_bytes=7), 0.0)
+    assert hub.answer(beat(1, files=3, over=True), 0.5).leases == {}
+    assert hub.answer(beat(2, demands={"h": Demand(0, 0, 9)}), 0.5).leases == {"h": 4}
+    seen = hub.view(0.5)
     assert (seen.unshown, seen.unshown_bytes) == (0, 0)
     assert [(one.tasks, one.files) for one in seen.executors] == [(1, 3)]
 
 
 def test_what_is_shown():
     """Attempts with their executor; what beats leave out is counted; speed is that of the last beats."""
-    hub = book()
-    hub.beat(beat(1, files=1, active=[attempt(1)], under_way=3, active_bytes=30), 0.0)
-    hub.beat(beat(1, files=4, size_bytes=1000, active=[attempt(2)], under_way=3, active_bytes=30), 1.0)
-    seen = hub.look(1.0)
+    hub = registry_of()
+    hub.answer(beat(1, files=1, active=[attempt(1)], under_way=3, active_bytes=30), 0.0)
+    hub.answer(beat(1, files=4, size_bytes=1000, active=[attempt(2)], under_way=3, active_bytes=30), 1.0)
+    seen = hub.view(1.0)
     assert [(one.id, one.executor) for one in seen.active] == [(2, "a")]
     assert (seen.unshown, seen.unshown_bytes) == (2, 20)
     (executor,) = seen.executors
@@ -89,19 +89,19 @@ def test_what_is_shown():
 
 def test_a_beat_that_comes_twice_counts_files_once():
     """Its answer was lost, and it is said again."""
-    hub = book()
+    hub = registry_of()
     for _ in range(2):
-        hub.beat(beat(1, files=5), 0.0)
-    assert [one.files for one in hub.look(0.0).executors] == [5]
+        hub.answer(beat(1, files=5), 0.0)
+    assert [one.files for one in hub.view(0.0).executors] == [5]
 
 
 def test_everybody_hears_of_the_stop():
     """Those that begin later too, and one that says goodbye."""
-    hub = book()
-    assert not hub.beat(beat(1), 0.0).stop
+    hub = registry_of()
+    assert not hub.answer(beat(1), 0.0).stop
     hub.stopping = True
-    assert hub.beat(beat(2), 0.0).stop
-    assert hub.beat(beat(2, over=True), 0.0).stop
+    assert hub.answer(beat(2), 0.0).stop
+    assert hub.answer(beat(2, over=True), 0.0).stop
 
 
 def test_the_longest_messages_fit():

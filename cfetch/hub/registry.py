@@ -1,7 +1,7 @@
-"""What the hub of a run knows, and what it answers: beats in, orders out. Pure.
+"""The tasks of a run as their beats tell of them, and the hub's answer to each beat. Pure.
 
-A task is what its last beat says, so nothing depends on an earlier one, and one that has been silent for
-``SILENT_S`` seconds is no more.
+Beats go in and orders come out. A task is what its last beat says, so nothing depends on an earlier beat; a
+task that has been silent for ``SILENT_S`` seconds no longer counts.
 """
 
 from collections.abc import Iterator
@@ -15,15 +15,15 @@ from cfetch.hub.leases import Leases
 from cfetch.hub.messages import SILENT_S, Beat, Orders
 from cfetch.straggler.merged import Merged, Sample
 
-__all__ = ["NOBODY", "Book", "Seen"]
+__all__ = ["EMPTY_VIEW", "ClusterView", "TaskRegistry"]
 
-COMPARED_S = 2.0  # executors are compared with each other so often
+COMPARED_S = 2.0  # how often executors are compared with each other
 TELLING_S = 2.0  # an attempt younger than that says little of its speed
 SPEED_WEIGHT = 0.3  # of the newest beat
 
 
-class Seen(NamedTuple):
-    """What all tasks do now, as far as they can be heard; ``unshown`` attempts are under way besides."""
+class ClusterView(NamedTuple):
+    """All that tasks do now, as far as they can be heard; ``unshown`` attempts are under way besides."""
 
     tasks: frozenset[int]
     executors: list[ExecutorView]
@@ -33,7 +33,7 @@ class Seen(NamedTuple):
     baseline: BaselineView
 
 
-NOBODY = Seen(frozenset(), [], [], 0, 0, BaselineView(median_bps=None, finished=0, required=0))
+EMPTY_VIEW = ClusterView(frozenset(), [], [], 0, 0, BaselineView(median_bps=None, finished=0, required=0))
 
 
 class _Task:
@@ -42,11 +42,11 @@ class _Task:
         self.heard_s = heard_s
         self.rate_bps = 0.0
 
-    def take(self, beat: Beat, now_s: float) -> None:
+    def update(self, beat: Beat, now_s: float) -> None:
         before, since_s = self.beat, now_s - self.heard_s
-        came = beat.size_bytes + beat.active_bytes - before.size_bytes - before.active_bytes
+        received = beat.size_bytes + beat.active_bytes - before.size_bytes - before.active_bytes
         if since_s > 0:
-            self.rate_bps += SPEED_WEIGHT * (max(0, came) / since_s - self.rate_bps)
+            self.rate_bps += SPEED_WEIGHT * (max(0, received) / since_s - self.rate_bps)
         self.beat, self.heard_s = beat, now_s
 
 
@@ -57,7 +57,7 @@ class _Executor:
         self.heard_s = 0.0
 
 
-class Book:
+class TaskRegistry:
     """``per_host``: connections to a host for all tasks together; None is without a limit.
 
     Times are seconds on one monotonic clock.
@@ -73,14 +73,14 @@ class Book:
         self._under_way = 0
         self.stopping = False
 
-    def beat(self, beat: Beat, now_s: float) -> Orders:
-        """Take in what a task says; what it is to do."""
-        self._look_around(now_s)
-        self._note(beat, now_s)
+    def answer(self, beat: Beat, now_s: float) -> Orders:
+        """Take in the beat of a task; the orders for it."""
+        self._compare(now_s)
+        self._record(beat, now_s)
         if beat.over:
             self._forget(beat.task)
             return Orders(stop=self.stopping)
-        leases = {} if self._leases is None else self._leases.beat(beat.task, beat.demands, now_s)
+        leases = {} if self._leases is None else self._leases.take_demands(beat.task, beat.demands, now_s)
         slow = beat.executor in self._slow
         return Orders(
             stop=self.stopping,
@@ -89,19 +89,23 @@ class Book:
             slow=slow,
         )
 
-    def look(self, now_s: float) -> Seen:
-        """What there is to show."""
-        self._look_around(now_s)
+    def view(self, now_s: float) -> ClusterView:
+        """All that there is to show."""
+        self._compare(now_s)
         beats = [task.beat for task in self._tasks.values()]
         active = [
-            msgspec.structs.replace(one, executor=beat.executor) for beat in beats for one in beat.active
+            msgspec.structs.replace(attempt, executor=beat.executor)
+            for beat in beats
+            for attempt in beat.active
         ]
-        return Seen(
+        return ClusterView(
             tasks=frozenset(self._tasks),
-            executors=[self._view(name, one) for name, one in sorted(self._executors.items())],
+            executors=[
+                self._view_executor(name, executor) for name, executor in sorted(self._executors.items())
+            ],
             active=active,
             unshown=self._under_way - len(active),
-            unshown_bytes=sum(beat.active_bytes for beat in beats) - sum(one.bytes for one in active),
+            unshown_bytes=sum(beat.active_bytes for beat in beats) - sum(attempt.bytes for attempt in active),
             baseline=BaselineView(
                 median_bps=self._merged.median_bps,
                 finished=self._merged.finished,
@@ -109,7 +113,7 @@ class Book:
             ),
         )
 
-    def _note(self, beat: Beat, now_s: float) -> None:
+    def _record(self, beat: Beat, now_s: float) -> None:
         task = self._tasks.get(beat.task)
         if task is None:
             task = self._tasks[beat.task] = _Task(beat, now_s)
@@ -118,7 +122,7 @@ class Book:
         else:
             ended = beat.files - task.beat.files
             self._under_way += beat.under_way - task.beat.under_way
-            task.take(beat, now_s)
+            task.update(beat, now_s)
         executor = self._executors.setdefault(beat.executor, _Executor())
         executor.tasks.add(beat.task)
         executor.files += max(0, ended)
@@ -132,29 +136,31 @@ class Book:
         if self._leases is not None:
             self._leases.forget(number)
 
-    def _look_around(self, now_s: float) -> None:
-        """Every moment: who has fallen silent, and who is slow."""
+    def _compare(self, now_s: float) -> None:
+        """Now and then: drop tasks that have fallen silent, and find out which executors are slow."""
         if self._compared_s is not None and now_s - self._compared_s < COMPARED_S:
             return
         self._compared_s = now_s
-        for number in [one for one, task in self._tasks.items() if now_s - task.heard_s > SILENT_S]:
+        silent = [number for number, task in self._tasks.items() if now_s - task.heard_s > SILENT_S]
+        for number in silent:
             self._forget(number)
         for name in [
             name
-            for name, one in self._executors.items()
-            if not one.tasks
-            and now_s - one.heard_s > SILENT_S  # else it has just ended one, and begins another
+            for name, executor in self._executors.items()
+            if not executor.tasks
+            and now_s - executor.heard_s > SILENT_S  # else it has just ended a task, and begins another
         ]:
             del self._executors[name]
-        self._slow = self._merged.slow(self._going())
+        self._slow = self._merged.slow(self._sample_attempts())
 
-    def _going(self) -> Iterator[tuple[str, Sample]]:
+    def _sample_attempts(self) -> Iterator[tuple[str, Sample]]:
         for task in self._tasks.values():
-            for one in task.beat.active:
-                if one.elapsed_s >= TELLING_S and one.size_bytes:
-                    yield task.beat.executor, Sample(one.host, one.size_bytes, one.rate_bps)
+            for attempt in task.beat.active:
+                if attempt.elapsed_s >= TELLING_S and attempt.size_bytes:
+                    sample = Sample(attempt.host, attempt.size_bytes, attempt.rate_bps)
+                    yield task.beat.executor, sample
 
-    def _view(self, name: str, executor: _Executor) -> ExecutorView:
+    def _view_executor(self, name: str, executor: _Executor) -> ExecutorView:
         return ExecutorView(
             name=name,
             tasks=len(executor.tasks),

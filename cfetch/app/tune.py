@@ -1,0 +1,75 @@
+"""`cfetch tune` as one call: metrics of past runs in, the best straggler options for such runs out."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from cfetch.clock import Clock
+from cfetch.errors import UsageError
+from cfetch.report.tuning_document import Tuning
+from cfetch.secret import printable
+from cfetch.spark.replay_job import replay_on_spark
+from cfetch.spark.session import spark_session
+from cfetch.tuning.recommendation import DEFAULT_GRID, list_columns, read_grid, recommend
+from cfetch.tuning.runs import Load, read_recorded_runs, replay_runs
+
+__all__ = ["TuneOptions", "tune"]
+
+SAY_EVERY_S = 2.0
+
+
+class TuneOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What to replay, and where. ``grid`` None is `DEFAULT_GRID`; the default setting always takes part."""
+
+    metrics: tuple[Path, ...]
+    grid: Path | None = None
+    engine: Literal["local", "spark"] = "local"
+    spark_master: str | None = None
+
+
+def tune(
+    options: TuneOptions,
+    clock: Clock,
+    say: Callable[[str], None] = lambda _: None,
+) -> Tuning:
+    """Replay the runs under every setting and choose; ``say`` gets a line for a person every two seconds.
+
+    Raises:
+        ConfigError: the grid is wrong.
+        UsageError: metrics cannot be read, there are too few, or nothing in them was slow; says which.
+        LocalFault: Spark could not carry it out.
+    """
+    grid = read_grid(options.grid) if options.grid else DEFAULT_GRID
+    if options.engine == "spark":
+        items = [(str(path.absolute()), _read_size(path)) for path in options.metrics]
+        say(f"replaying {len(items):,} metrics files on Spark")
+        with spark_session(options.spark_master) as session:
+            results = replay_on_spark(session, items, read_recorded_runs, list_columns(grid))
+    else:
+        load: Load = partial(read_recorded_runs, on_records=_Progress(clock, say))
+        results = list(replay_runs(map(str, options.metrics), load, list_columns(grid)))
+    return recommend(results, grid, options.engine)
+
+
+class _Progress:
+    """Says how many files have been read, not more often than a person reads."""
+
+    def __init__(self, clock: Clock, say: Callable[[str], None]) -> None:
+        self._clock, self._say = clock, say
+        self._files, self._said_s = 0, clock.monotonic()
+
+    def __call__(self, files: int) -> None:
+        self._files += files
+        if self._clock.monotonic() - self._said_s >= SAY_EVERY_S:
+            self._said_s = self._clock.monotonic()
+            self._say(f"{self._files:,} files read and replayed")
+
+
+def _read_size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise UsageError(f"{printable(str(path))}: cannot read the metrics: {error.strerror}") from None

@@ -1,0 +1,158 @@
+"""The shares of a plan on disk: Parquet files in one directory, with a row group for each share.
+
+There is one format, whoever cuts the plan into shares: the driver, for a manifest that it holds
+(``write_shares``), or Spark's own tasks, for one that no machine holds (``prepare.tasks``). A task reads its
+own row group and no other, so nothing is shuffled, and no lost shuffle file makes Spark run a stage again.
+"""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from cfetch.errors import LocalFault
+from cfetch.manifest.entry import Entry
+from cfetch.manifest.fields import Headers
+from cfetch.manifest.plan import Plan
+from cfetch.spark.shares import SharesCut
+from cfetch.spark.table_writer import TableWriter, table_schemas
+from cfetch.storage.files import on_disk
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+__all__ = ["Share", "ShareFiles", "file_name", "shares_per_file", "write_shares"]
+
+ENTRIES_PER_FILE = 100_000  # some 20 MB, and a second of the task that writes them
+MOST_SHARES_PER_FILE = 256  # a reader of one share reads what the file says of them all: 100 KB
+
+
+class Share(NamedTuple):
+    """The entries of one task; ``sharers``: so many tasks at a time ask the same host, itself among them."""
+
+    entries: list[Entry]
+    sharers: int
+
+
+def file_name(number: int) -> str:
+    """The name of a directory's file of that number, from 0."""
+    return f"part-{number:06d}.parquet"
+
+
+def shares_per_file(files: int, shares: int) -> int:
+    """How many shares of a plan of so many ``files`` one Parquet file has; each is a row group."""
+    return max(1, min(MOST_SHARES_PER_FILE, ENTRIES_PER_FILE * shares // max(1, files)))
+
+
+class ShareFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """``count`` shares in the files of ``directory``, ``per_file`` of them in each but the last.
+
+    ``own_headers`` go with the entries that name them by number. Nothing is held but the share that is read.
+    All methods raise LocalFault where the files cannot be read.
+    """
+
+    directory: str
+    count: int
+    per_file: int
+    own_headers: list[Headers] = []
+
+    def read_share(self, number: int) -> Share:
+        """The share of that number, from 0."""
+        with self._open(number // self.per_file) as file:
+            table = file.read_row_group(number % self.per_file, use_threads=False)
+            return Share(list(self._entries(table)), table.column("sharers")[0].as_py())
+
+    def read_ids(self) -> Iterator[list[int]]:
+        """The numbers of the entries of each share, in the order of shares."""
+        for table in self._row_groups(["id"]):
+            yield table.column(0).to_pylist()
+
+    def read_entries(self) -> Iterator[Entry]:
+        """All entries, share by share."""
+        for table in self._row_groups(None):
+            yield from self._entries(table)
+
+    def find(self, path: str) -> int | None:
+        """The number of the entry with exactly this path; reads all shares."""
+        import pyarrow.compute as pc
+
+        for table in self._row_groups(None):
+            near = table.filter(pc.match_substring(table.column("entry"), path.encode()))
+            for entry in self._entries(near):
+                if entry.path == path:
+                    return entry.id
+        return None
+
+    def _row_groups(self, columns: list[str] | None) -> "Iterator[pa.Table]":
+        for number in range(-(-self.count // self.per_file)):
+            with self._open(number) as file:
+                for group in range(file.num_row_groups):
+                    yield file.read_row_group(group, columns, use_threads=False)
+
+    @contextmanager
+    def _open(self, number: int) -> "Iterator[pq.ParquetFile]":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        path = Path(self.directory, file_name(number))
+        try:
+            with on_disk(path), path.open("rb") as file:
+                yield pq.ParquetFile(file)
+        except pa.ArrowInvalid:
+            raise LocalFault(
+                f"{path} cannot be read as it was written; prepare the manifest, or run the command, again"
+            ) from None
+
+    def _entries(self, table: "pa.Table") -> Iterator[Entry]:
+        decode = msgspec.msgpack.Decoder(Entry).decode
+        columns = (table.column(name).to_pylist() for name in ("id", "entry", "own_headers"))
+        for entry_id, data, own in zip(*columns, strict=True):
+            entry = decode(data)
+            headers = entry.headers
+            if own is not None:
+                headers = tuple((dict(self.own_headers[own]) | dict(headers)).items())
+            yield msgspec.structs.replace(entry, id=entry_id, headers=headers)
+
+
+def write_shares(
+    directory: Path, plan: Plan, indexes: Sequence[int], cut: SharesCut, sharers: Sequence[int]
+) -> ShareFiles:
+    """Write the entries ``indexes`` of a plan, as ``cut`` deals them out; files that are there are replaced.
+
+    Raises LocalFault.
+    """
+    with on_disk(directory):
+        directory.mkdir(0o700, parents=True, exist_ok=True)
+    count = len(cut.cost_s)
+    members: list[array[int]] = [array("I") for _ in range(count)]
+    for position, share in enumerate(cut.share_of):
+        members[share].append(indexes[position])
+    per_file = shares_per_file(len(indexes), count)
+    for number, first in enumerate(range(0, count, per_file)):
+        with TableWriter(directory / file_name(number), "shares") as table:
+            for share in range(first, min(first + per_file, count)):
+                table.write(_share_table(plan, members[share], share, sharers[share]))
+    return ShareFiles(directory=str(directory), count=count, per_file=per_file)
+
+
+def _share_table(plan: Plan, indexes: Sequence[int], share: int, sharers: int) -> "pa.Table":
+    import pyarrow as pa
+
+    encode = msgspec.msgpack.Encoder().encode
+    entries = [plan.entry(index) for index in indexes]
+    columns = [
+        [share] * len(entries),
+        [entry.id for entry in entries],
+        [encode(entry) for entry in entries],
+        [plan.hosts[plan.host_of[index]] for index in indexes],
+        [entry.size_bytes for entry in entries],
+        [sharers] * len(entries),
+        [None] * len(entries),
+    ]
+    schema = table_schemas()["shares"]
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)

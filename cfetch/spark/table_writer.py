@@ -1,0 +1,101 @@
+"""Parquet files of cfetch's own, each written under a hidden name and put in place when it is whole.
+
+A task may so be repeated, run twice, or die: nobody ever reads half a file. All files are their owner's
+alone, as they hold signed links.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from cfetch.storage.files import local_fault, open_replacement
+
+__all__ = ["WRITE_ROWS", "TableWriter", "table_schemas"]
+
+WRITE_ROWS = 8192  # in memory at a time: some 5 MB
+
+
+def table_schemas() -> dict[str, Any]:
+    """The schemas by name, as pyarrow has them."""
+    import pyarrow as pa
+
+    entry = [("row", pa.int64()), ("key", pa.int64()), ("entry", pa.binary())]
+    stated = [("host", pa.string()), ("size", pa.int64())]
+    shares = [
+        ("share", pa.int32()),
+        ("id", pa.int64()),
+        ("entry", pa.binary()),
+        *stated,
+        ("sharers", pa.int32()),
+        ("own_headers", pa.int32()),
+    ]
+    return {
+        "entries": pa.schema([*entry, *stated, ("identity", pa.binary())]),
+        "above": pa.schema(entry),
+        "rejected": pa.schema([("source", pa.string()), ("line", pa.int64()), ("reason", pa.string())]),
+        "shares": pa.schema(shares),
+    }
+
+
+class TableWriter:
+    """A Parquet file on its way to ``path``, with one of ``table_schemas``.
+
+    Raises LocalFault: it cannot be written.
+    """
+
+    def __init__(self, path: Path, table: str) -> None:
+        import pyarrow.parquet as pq
+
+        self._path = path
+        self._schema = table_schemas()[table]
+        self._rows: list[tuple[object, ...]] = []
+        self._files = ExitStack()
+        with self._writing():
+            self._file = self._files.enter_context(open_replacement(path))
+        few = ("host", "source", "share", "sharers", "own_headers")
+        dictionary = [name for name in few if name in self._schema.names]
+        self._writer = pq.ParquetWriter(self._file, self._schema, use_dictionary=dictionary)
+
+    def add(self, *row: object) -> None:
+        """Append a row of all columns."""
+        self._rows.append(row)
+        if len(self._rows) >= WRITE_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        if self._rows:
+            columns = zip(zip(*self._rows, strict=True), self._schema, strict=True)
+            arrays = [pa.array(values, kind.type) for values, kind in columns]
+            self.write(pa.Table.from_arrays(arrays, schema=self._schema))
+            self._rows.clear()
+
+    def write(self, rows: Any) -> None:  # noqa: ANN401 - a Table
+        """Append a row group."""
+        with self._writing():
+            self._writer.write_table(rows, row_group_size=len(rows))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            with suppress(OSError):
+                self._writer.close()
+            self._files.__exit__(kind, error, trace)
+            return
+        with self._writing(), self._files:
+            self._flush()
+            self._writer.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise local_fault(error, f"cannot write {self._path.parent}") from None

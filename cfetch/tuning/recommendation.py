@@ -1,0 +1,272 @@
+"""From the scores of recorded runs to a recommendation: grid, runs that count, a ``--config`` file."""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from cfetch import __version__
+from cfetch.config.document import load as load_yaml
+from cfetch.config.settings import KINDS, Settings
+from cfetch.errors import ConfigError, LocalFault, UsageError
+from cfetch.report.tuning_document import (
+    Estimated,
+    Estimates,
+    HostChoice,
+    LeftOut,
+    Replayed,
+    Tuning,
+    Values,
+)
+from cfetch.secret import printable
+from cfetch.tuning.choice import (
+    RULE,
+    RunResult,
+    build_table,
+    choose_setting,
+    describe_setting,
+    score_settings,
+)
+from cfetch.tuning.replay import Setting
+from cfetch.tuning.runs import HOST_FILES
+
+__all__ = [
+    "DEFAULT_GRID",
+    "GRID_KEYS",
+    "describe_values",
+    "format_config",
+    "list_columns",
+    "make_default_setting",
+    "read_grid",
+    "recommend",
+    "write_config",
+]
+
+GRID_KEYS = ("multiplier", "quantile", "padding")
+DEFAULT_GRID = tuple(
+    itertools.starmap(Setting, itertools.product((1.25, 1.5, 2.0, 3.0), (0.4, 0.6, 0.8), (1.0, 5.0, 10.0)))
+)
+MAX_SETTINGS = 1000  # a finer grid would say more than the replay knows
+MIN_RUNS = 3  # fewer give no interval, and nothing to check the choice on
+MIN_FINISHED = 100  # finished files of all runs together: 2 % of stragglers are two files
+RUN_FINISHED = 10  # a run with fewer has no median to speak of
+MOST_HOSTS = 5  # by files; more is a table that nobody reads
+
+
+def make_default_setting() -> Setting:
+    """What `cfetch download` does if nothing is said."""
+    default = Settings()
+    return Setting(default.multiplier, default.quantile, default.padding)
+
+
+def list_columns(grid: Sequence[Setting]) -> list[Setting]:
+    """What is replayed: the grid, the default if it is not in it, and at last no mitigation at all."""
+    default = make_default_setting()
+    return [*dict.fromkeys((*grid, default)), default._replace(padding_s=math.inf)]
+
+
+def read_grid(path: Path) -> tuple[Setting, ...]:
+    """All combinations of the lists in a YAML file; a key that is missing has the default grid's.
+
+    Raises:
+        ConfigError: unreadable, an unknown key, or a value that is out of range; names the key.
+    """
+    document = load_yaml(path)
+    name = printable(str(path))
+    unknown = [key for key in document if key not in GRID_KEYS]
+    if unknown:
+        raise ConfigError(
+            f"{name}: unknown key {printable(unknown[0])!r}; known keys: {', '.join(GRID_KEYS)}"
+        )
+    axes = []
+    for position, key in enumerate(GRID_KEYS):
+        given = document.get(key, [])
+        try:
+            numbers = {_parse_value(key, text) for text in (given if isinstance(given, list) else [given])}
+        except ValueError as error:
+            raise ConfigError(f"{name}: {key}: each value {error}") from None
+        if key in document and not numbers:
+            raise ConfigError(f"{name}: {key} is an empty list; leave it out for the usual values")
+        axes.append(sorted(numbers or {setting[position] for setting in DEFAULT_GRID}))
+    number = math.prod(map(len, axes))
+    if number > MAX_SETTINGS:
+        raise ConfigError(f"{name} makes {number:,} settings; the most is {MAX_SETTINGS:,}")
+    return tuple(itertools.starmap(Setting, itertools.product(*axes)))
+
+
+def _parse_value(key: str, text: object) -> float:
+    if not isinstance(text, str):
+        raise ValueError("must be a number")  # noqa: TRY004 - the caller reports both alike
+    return float(KINDS[key].parse(text))
+
+
+def recommend(
+    results: Sequence[RunResult], grid: Sequence[Setting], engine: Literal["local", "spark"]
+) -> Tuning:
+    """The answer that follows from all runs' scores.
+
+    Raises:
+        UsageError: too few runs or files, or nothing slow.
+    """
+    columns = list_columns(grid)
+    allowed, default = len(columns) - 1, columns.index(make_default_setting())
+    used, left_out = _select_runs(results)
+    _require_enough(used, allowed)
+    table = build_table(columns, default, used)
+    every, (unmitigated,) = score_settings(table, allowed)
+    instants = {(run.source, run.instant) for run in used}
+    parts = [part for part in results if part.host is not None and (part.source, part.instant) in instants]
+    once = {(part.instant, part.host, part.files, part.recorded_s): part for part in parts}
+    hosts, hosts_left_out = _choose_by_host(list(once.values()), columns)
+    return Tuning(
+        version=__version__,
+        engine=engine,
+        rule=RULE,
+        default=describe_setting(make_default_setting()),
+        choice=choose_setting(table, allowed),
+        settings=every,
+        unmitigated=unmitigated,
+        runs=[_describe_run(run) for run in used],
+        left_out=left_out,
+        estimates=Estimates(
+            by_rate=sum(run.estimates[0] for run in used),
+            by_stall_rule=sum(run.estimates[1] for run in used),
+            drawn=sum(run.estimates[2] for run in used),
+        ),
+        hosts=hosts,
+        hosts_left_out=hosts_left_out,
+    )
+
+
+def _select_runs(results: Sequence[RunResult]) -> tuple[list[RunResult], list[LeftOut]]:
+    """The runs that take part, and why the others do not."""
+    used: dict[tuple[str, int, float], RunResult] = {}
+    left_out = []
+    for run in results:
+        if run.host is not None:
+            continue
+        key = run.instant, run.files, run.recorded_s
+        if run.finished < RUN_FINISHED:
+            reason = f"only {run.finished} files finished"
+        elif key in used:
+            reason = "given twice"
+        else:
+            used[key] = run
+            continue
+        left_out.append(LeftOut(name=f"{run.instant} of {run.source}", reason=reason))
+    return list(used.values()), left_out
+
+
+def _require_enough(used: Sequence[RunResult], allowed: int) -> None:
+    stays = f"the default stays: {describe_values(describe_setting(make_default_setting()))}"
+    if len(used) < MIN_RUNS:
+        raise UsageError(
+            f"{len(used)} runs with {RUN_FINISHED} finished files are too few, {MIN_RUNS} are needed; "
+            f"give the metrics of more runs; until then {stays}"
+        )
+    finished = sum(run.finished for run in used)
+    if finished < MIN_FINISHED:
+        raise UsageError(
+            f"{finished} finished files in all runs are too few, {MIN_FINISHED} are needed; "
+            f"give the metrics of more runs; until then {stays}"
+        )
+    if not any(any(run.flagged[:allowed]) for run in used):
+        raise UsageError(
+            "nothing in these runs was slow enough: no setting of the grid would have flagged an attempt, so "
+            f"there is nothing to learn from; {stays}"
+        )
+
+
+def describe_values(values: Values) -> str:
+    """As flags are written: ``multiplier 1.5, quantile 0.6, padding 5s``."""
+    return ", ".join(f"{key} {text}" for key, text in _format_values(values).items())
+
+
+def _format_values(values: Values) -> dict[str, str]:
+    given = msgspec.structs.astuple(values)
+    return {key: KINDS[key].show(value) for key, value in zip(GRID_KEYS, given, strict=True)}
+
+
+def _describe_run(run: RunResult) -> Replayed:
+    return Replayed(
+        source=run.source,
+        instant=run.instant,
+        files=run.files,
+        finished=run.finished,
+        workers=run.workers,
+        recorded_s=run.recorded_s,
+        replayed_s=run.own_s,
+    )
+
+
+def _choose_by_host(
+    results: Sequence[RunResult], columns: Sequence[Setting]
+) -> tuple[list[HostChoice], list[LeftOut]]:
+    """A choice for each host that has enough, the largest first, and why the others have none."""
+    allowed, default = len(columns) - 1, columns.index(make_default_setting())
+    by_host: dict[str, list[RunResult]] = {}
+    for run in results:
+        if run.host is not None and run.finished >= HOST_FILES:
+            by_host.setdefault(run.host, []).append(run)
+    hosts: list[HostChoice] = []
+    left_out: list[LeftOut] = []
+    for host, own in sorted(by_host.items(), key=lambda item: -sum(run.finished for run in item[1])):
+        reason = None
+        if len(own) < MIN_RUNS:
+            reason = f"{HOST_FILES} finished files or more in only {len(own)} of the {MIN_RUNS} runs needed"
+        elif not any(any(run.flagged[:allowed]) for run in own):
+            reason = "nothing of it was slow"
+        elif len(hosts) >= MOST_HOSTS:
+            reason = f"not among the {MOST_HOSTS} with most files"
+        if reason:
+            left_out.append(LeftOut(name=host, reason=reason))
+            continue
+        table = build_table(columns, default, own)
+        files = sum(run.finished for run in own)
+        hosts.append(HostChoice(host=host, runs=len(own), files=files, choice=choose_setting(table, allowed)))
+    return hosts, left_out
+
+
+def format_config(tuning: Tuning, day: str) -> str:
+    """A file for ``--config``, with the figures and the data that it rests on as comments."""
+    choice = tuning.choice
+    return "\n".join(
+        (
+            *_list_remarks(tuning, day),
+            "policy: cloudfetch  # whose formula these values are for",
+            *(f"{k}: {v}" for k, v in _format_values(choice.recommended).items()),
+            "",
+        )
+    )
+
+
+def _list_remarks(tuning: Tuning, day: str) -> Iterator[str]:
+    choice, runs, held_out = tuning.choice, tuning.runs, tuning.choice.held_out
+    files = sum(run.finished for run in runs)
+    yield f"# Made by cfetch {tuning.version} tune on {day}: cfetch download MANIFEST --config this-file"
+    yield f"# From {len(runs)} runs with {files:,} finished files, {runs[0].instant} to {runs[-1].instant}."
+    default = describe_values(tuning.default)
+    yield f"# Makespans against the default's ({default}), with 95 % intervals over runs:"
+    yield f"#   these values                         {_format_interval(choice.ratio)}"
+    held_out_ratio = _format_interval(held_out.ratio)
+    yield f"#   on runs they were not chosen on       {held_out_ratio}, {held_out.folds} folds"
+    yield f"#   nobody ever flagged                  {_format_interval(tuning.unmitigated.ratio)}"
+    for host in tuning.hosts:
+        yield f"# {printable(host.host, 80)} alone: {describe_values(host.choice.recommended)}"
+
+
+def _format_interval(estimate: Estimated) -> str:
+    return f"{estimate.mean:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
+
+
+def write_config(path: Path, text: str) -> None:
+    """Raises LocalFault if it cannot be written."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise LocalFault(
+            f"cannot write {printable(str(path))}: {error.strerror}; name another with --out"
+        ) from None

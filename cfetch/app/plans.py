@@ -8,7 +8,7 @@ from cfetch.config.settings import Settings
 from cfetch.errors import UsageError
 from cfetch.report.plan_view import Cleaned, CleanedInstant, Plan, Plans
 from cfetch.run.directories import places, timeline
-from cfetch.timeline.archive import archive, archived
+from cfetch.timeline.archive import archive, read_archive
 from cfetch.timeline.clean import clean
 from cfetch.timeline.execution import roll_back
 from cfetch.timeline.owner import Owner
@@ -22,7 +22,7 @@ __all__ = ["archive_plans", "clean_plans", "list_plans", "roll_back_plan", "show
 def list_plans(settings: Settings, *, also_archived: bool = False) -> Plans:
     """What stands on the timeline, and with ``also_archived`` what has left it."""
     with open_existing(*timeline(settings)) as table:
-        plans = [_completed(entry, record) for entry, record in archived(table)] if also_archived else []
+        plans = [_completed(entry, record) for entry, record in read_archive(table)] if also_archived else []
         with table.lock.held() as now_s:
             entries = table.store.entries()
         seen = {(plan.instant, plan.action) for plan in plans}

@@ -104,10 +104,10 @@ def main() -> None:
     """Run the command line and leave with its exit code."""
     guard()
     _verbs()
-    sys.exit(_ended())
+    sys.exit(_run_verb())
 
 
-def _ended() -> int:
+def _run_verb() -> int:
     try:
         try:
             app()
@@ -120,14 +120,14 @@ def _ended() -> int:
     except ReaderGone:
         return 128 + signal.SIGPIPE
     except Exception as bug:  # noqa: BLE001 - the last line of defence; its text may hold a secret, so only places are shown
-        _tell_places(bug)
+        _print_places(bug)
     return CfetchError.exit_code
 
 
-def _tell_places(bug: BaseException) -> None:
+def _print_places(bug: BaseException) -> None:
     if isinstance(bug, BaseExceptionGroup):
         for inner in bug.exceptions:
-            _tell_places(inner)
+            _print_places(inner)
         return
     print(f"cfetch: a bug in cfetch, {type(bug).__name__}, at:", file=sys.stderr)
     for frame in traceback.extract_tb(bug.__traceback__):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cfetch.app.download import Prepared
     from cfetch.records import Summary
 
-__all__ = ["download", "preview", "run", "tell_document"]
+__all__ = ["download", "preview", "print_document", "run"]
 
 
 @with_settings
@@ -68,24 +68,24 @@ def download(
             summary = run(prepared, resolved)
         except Held as held:
             if settings.json:
-                tell_document(held_document(held))
+                print_document(held_document(held))
             raise
     assert summary is not None
     if settings.json:
-        tell_document(summary)
+        print_document(summary)
     if summary.exit_code:
         raise typer.Exit(summary.exit_code)
 
 
 def preview(prepared: "Prepared", settings: Settings) -> None:
-    """What ``--dry-run`` tells."""
+    """Print what ``--dry-run`` has learned."""
     import msgspec
 
     from cfetch.dashboard.preview import preview_lines
 
     document = prepared.preview()
     if settings.json:
-        tell_document(document)
+        print_document(document)
     else:
         typer.echo("\n".join(preview_lines(**msgspec.structs.asdict(document))))
 
@@ -107,7 +107,7 @@ def run(prepared: "Prepared", resolved: Resolved) -> "Summary | None":
         return prepared.run(listener)
 
 
-def tell_document(document: "msgspec.Struct") -> None:
+def print_document(document: "msgspec.Struct") -> None:
     """One JSON document on stdout."""
     import msgspec
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cfetch.cli.download import tell_document
+from cfetch.cli.download import print_document
 from cfetch.cli.options import seconds, with_follow
 from cfetch.config.kinds import duration
 from cfetch.config.layers import Resolved
@@ -97,10 +97,10 @@ def follow(
         )
     except Held as held:
         if settings.json:
-            tell_document(held_document(held))
+            print_document(held_document(held))
         raise
     if settings.json:
-        tell_document(followed.summary)
+        print_document(followed.summary)
     if followed.error is not None and not isinstance(followed.error, Interrupted):
         raise followed.error
     if followed.summary.exit_code:

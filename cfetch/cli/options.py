@@ -23,10 +23,10 @@ __all__ = [
     "config_document",
     "seconds",
     "with_follow",
-    "with_guard",
-    "with_intake",
+    "with_manifest",
     "with_network",
     "with_settings",
+    "with_timeline",
 ]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
@@ -71,9 +71,9 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 
     def call(given: dict[str, Any]) -> None:
         show_config: bool = given.pop("show_config")
-        command(resolved=_resolved(given, KINDS), show_config=show_config, **given)
+        command(resolved=_resolve_given(given, KINDS), show_config=show_config, **given)
 
-    return _extended(command, call, [*map(_parameter, KINDS), *_config_parameters()])
+    return _extend(command, call, [*map(_parameter, KINDS), *_config_parameters()])
 
 
 def with_network(command: Callable[..., None]) -> Callable[..., None]:
@@ -81,24 +81,24 @@ def with_network(command: Callable[..., None]) -> Callable[..., None]:
     names = _PANELS["Network"]
 
     def call(given: dict[str, Any]) -> None:
-        settings = _resolved(given, names).settings
+        settings = _resolve_given(given, names).settings
         from cfetch.wire.network import network_of
 
         command(network=network_of(settings.network, os.environ), **given)
 
-    return _extended(command, call, [*map(_parameter, names), _config_parameters()[0]])
+    return _extend(command, call, [*map(_parameter, names), _config_parameters()[0]])
 
 
-def with_guard(command: Callable[..., None]) -> Callable[..., None]:
+def with_timeline(command: Callable[..., None]) -> Callable[..., None]:
     """Append where a timeline lies, how it is guarded, and --config, to ``command(…, settings)``."""
-    return _with_some(command, ("to", "state", *_PANELS["Guard"]))
+    return _with_settings_of(command, ("to", "state", *_PANELS["Guard"]))
 
 
-def with_intake(command: Callable[..., None]) -> Callable[..., None]:
+def with_manifest(command: Callable[..., None]) -> Callable[..., None]:
     """Append what concerns a manifest and its destination, and --config, to ``command(…, settings)``."""
     more = ("statement_host", "dry_run", "json", "quiet")
     where = _PANELS["Where it runs"]
-    return _with_some(command, ("to", "base_url", "state", *where, *_PANELS["Network"], *more))
+    return _with_settings_of(command, ("to", "base_url", "state", *where, *_PANELS["Network"], *more))
 
 
 def with_follow(command: Callable[..., None]) -> Callable[..., None]:
@@ -106,9 +106,9 @@ def with_follow(command: Callable[..., None]) -> Callable[..., None]:
     names = tuple(name for name in KINDS if name not in _OF_ONE_RUN)
 
     def call(given: dict[str, Any]) -> None:
-        command(resolved=_resolved(given, names), **given)
+        command(resolved=_resolve_given(given, names), **given)
 
-    return _extended(command, call, [*map(_parameter, names), _config_parameters()[0]])
+    return _extend(command, call, [*map(_parameter, names), _config_parameters()[0]])
 
 
 def seconds(name: str, text: str, kind: Kind) -> float:
@@ -120,15 +120,15 @@ def seconds(name: str, text: str, kind: Kind) -> float:
     return duration_s
 
 
-def _with_some(command: Callable[..., None], names: tuple[str, ...]) -> Callable[..., None]:
+def _with_settings_of(command: Callable[..., None], names: tuple[str, ...]) -> Callable[..., None]:
 
     def call(given: dict[str, Any]) -> None:
-        command(settings=_resolved(given, names).settings, **given)
+        command(settings=_resolve_given(given, names).settings, **given)
 
-    return _extended(command, call, [*map(_parameter, names), _config_parameters()[0]])
+    return _extend(command, call, [*map(_parameter, names), _config_parameters()[0]])
 
 
-def _extended(
+def _extend(
     command: Callable[..., None], call: Callable[[dict[str, Any]], None], more: list[inspect.Parameter]
 ) -> Callable[..., None]:
     """``command`` as Typer is to see it: the parameters ``more`` stand for what ``call`` makes of them."""
@@ -145,7 +145,7 @@ def _extended(
     return wrapper
 
 
-def _resolved(given: dict[str, Any], names: Iterable[str]) -> Resolved:
+def _resolve_given(given: dict[str, Any], names: Iterable[str]) -> Resolved:
     """Take flags and --config out of what was given, and lay them over file and environment."""
     config: Path | None = given.pop("config")
     flags = {name: _as_text(value) for name in names if (value := given.pop(name)) is not None}

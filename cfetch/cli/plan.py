@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cfetch.cli import download as main_job
-from cfetch.cli.options import JsonOption, config_document, seconds, with_guard, with_intake, with_settings
+from cfetch.cli.options import (
+    JsonOption,
+    config_document,
+    seconds,
+    with_manifest,
+    with_settings,
+    with_timeline,
+)
 from cfetch.config.kinds import duration
 from cfetch.config.layers import Resolved, show
 from cfetch.config.settings import Settings
@@ -35,7 +42,7 @@ Instant = Annotated[
 
 
 @app.command(no_args_is_help=True)
-@with_intake
+@with_manifest
 def schedule(
     *,
     manifest: Annotated[
@@ -73,7 +80,7 @@ def schedule(
             main_job.preview(prepared, settings)
             return
         scheduled = prepared.schedule(removable=removable)
-    _tell(scheduled, [scheduled.instant], json=settings.json)
+    _print(scheduled, [scheduled.instant], json=settings.json)
 
 
 @app.command()
@@ -130,7 +137,7 @@ def run(
     if settings.json:
         from cfetch.report.plan_view import Summaries
 
-        main_job.tell_document(Summaries(summaries=summaries))
+        main_job.print_document(Summaries(summaries=summaries))
     elif not instants:
         typer.echo("there is no pending plan on this timeline")
     if code:
@@ -138,7 +145,7 @@ def run(
 
 
 def _preview(instants: list[str], settings: Settings) -> None:
-    """What a run of each plan would do; one that is completed has nothing left to do."""
+    """Print what a run of each plan would do. A completed plan has nothing left to do."""
     import msgspec
 
     from cfetch.app.download import prepare_planned
@@ -151,7 +158,7 @@ def _preview(instants: list[str], settings: Settings) -> None:
             if prepared is not None:
                 previews.append(prepared.preview())
                 lines += preview_lines(**msgspec.structs.asdict(previews[-1]))
-    _tell(Previews(previews=previews), lines, json=settings.json)
+    _print(Previews(previews=previews), lines, json=settings.json)
 
 
 def _run_one(instant: str, resolved: Resolved, *, alone: bool) -> "tuple[Summary | None, int]":
@@ -173,7 +180,7 @@ def _run_one(instant: str, resolved: Resolved, *, alone: bool) -> "tuple[Summary
 
 
 @app.command("list")
-@with_guard
+@with_timeline
 def list_(
     *,
     archived: Annotated[bool, typer.Option("--archived", help="Those in the archive too.")] = False,
@@ -192,11 +199,11 @@ def list_(
     from cfetch.report.plan_view import plan_lines
 
     plans = list_plans(settings, also_archived=archived)
-    _tell(plans, plan_lines(plans.plans), json=json)
+    _print(plans, plan_lines(plans.plans), json=json)
 
 
 @app.command("show", no_args_is_help=True)
-@with_guard
+@with_timeline
 def show_(*, instant: Instant, json: JsonOption = False, settings: Settings) -> None:
     """Tell all about one plan, and the rollbacks of it.
 
@@ -208,11 +215,11 @@ def show_(*, instant: Instant, json: JsonOption = False, settings: Settings) -> 
     from cfetch.report.plan_view import shown_lines
 
     plans = show_plan(settings, instant)
-    _tell(plans, shown_lines(plans.plans), json=json)
+    _print(plans, shown_lines(plans.plans), json=json)
 
 
 @app.command(no_args_is_help=True)
-@with_guard
+@with_timeline
 def rollback(
     *,
     instant: Instant,
@@ -237,11 +244,11 @@ def rollback(
 
     roll_back_plan(settings, instant, remove=remove)
     plans = Plans(plans=[p for p in list_plans(settings).plans if instant in (p.instant, p.target)])
-    _tell(plans, plan_lines(plans.plans), json=json)
+    _print(plans, plan_lines(plans.plans), json=json)
 
 
 @app.command()
-@with_guard
+@with_timeline
 def clean(
     *,
     rollback_delay: Annotated[
@@ -269,12 +276,12 @@ def clean(
         keep_s=seconds("keep", keep, KEEP),
         dry_run=dry_run,
     )
-    _tell(cleaned, cleaned_lines(cleaned), json=json)
+    _print(cleaned, cleaned_lines(cleaned), json=json)
 
 
-def _tell(document: "msgspec.Struct", lines: Iterable[str], *, json: bool) -> None:
+def _print(document: "msgspec.Struct", lines: Iterable[str], *, json: bool) -> None:
     if json:
-        main_job.tell_document(document)
+        main_job.print_document(document)
         return
     for line in lines:
         typer.echo(line)

@@ -11,7 +11,7 @@ import yaml
 from cfetch.errors import ConfigError
 from cfetch.secret import printable
 
-__all__ = ["MAX_DOCUMENT_BYTES", "load", "quoted"]
+__all__ = ["MAX_DOCUMENT_BYTES", "load", "quote"]
 
 MAX_DOCUMENT_BYTES = 1 << 20  # a configuration is written by hand; a larger file is a mistake
 
@@ -67,7 +67,7 @@ def load(path: Path) -> dict[str, object]:
     return document
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Write ``text`` as a scalar on one line that ``load`` reads back."""
     style = None if text.isprintable() else '"'
     dumped = yaml.dump(

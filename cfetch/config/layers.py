@@ -54,7 +54,7 @@ def resolve(
                 values[name] = _read(KINDS[name], raw)
                 origins[name] = where
             except ValueError as error:
-                problems.append(f"{where}: {_shown(name, raw)} {error}")
+                problems.append(f"{where}: {_name_value(name, raw)} {error}")
     if problems:
         raise ConfigError("\n".join(problems))
     note = _choose_policy(values, origins)
@@ -97,7 +97,7 @@ def _read(kind: Kind, raw: object) -> Any:  # noqa: ANN401 - each option has its
     return tuple(raw)
 
 
-def _shown(name: str, raw: object) -> str:
+def _name_value(name: str, raw: object) -> str:
     """The value as an error quotes it. A value that may hold a secret, as a URL may, is not quoted."""
     if KINDS[name].secret or not isinstance(raw, str) or "://" in raw:
         return name
@@ -152,10 +152,10 @@ def show(resolved: Resolved) -> str:
 
 
 def _as_yaml(kind: Kind, value: Any) -> str:  # noqa: ANN401 - each option has its own type
-    from cfetch.config.document import quoted
+    from cfetch.config.document import quote
 
     if kind.is_list and len(value) == 1:
         (value,) = value
     if isinstance(value, tuple):
         return "[" + ", ".join(json.dumps(item) for item in value) + "]"  # YAML that no comma takes apart
-    return quoted(value) if isinstance(value, str) else kind.show(value)
+    return quote(value) if isinstance(value, str) else kind.show(value)

@@ -76,11 +76,11 @@ def cut(
         totals[batch] += size
         files[batch] += 1
     order = array("I", sorted(range(len(totals)), key=totals.__getitem__, reverse=True))
-    start, members = _grouped(batch_of, files)
+    start, members = _group(batch_of, files)
     return Cut(batch_of, totals, files, has_name, order, start, members, mean)
 
 
-def _grouped(batch_of: "array[int]", files: "array[int]") -> "tuple[array[int], array[int]]":
+def _group(batch_of: "array[int]", files: "array[int]") -> "tuple[array[int], array[int]]":
     """Where the entries of each batch start in the list of all, and that list (a counting sort)."""
     start = array("I", [0])
     for count in files:

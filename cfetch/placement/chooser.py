@@ -33,7 +33,7 @@ REFUSED = "refused it before"
 
 
 class Mode(Enum):
-    """What makes one volume better than another."""
+    """The measure by which volumes are compared."""
 
     FINISH = "finish"
     COUNT = "count"
@@ -41,7 +41,7 @@ class Mode(Enum):
 
 
 class VolumeState(msgspec.Struct, frozen=True, gc=False):
-    """What a choice knows of one volume.
+    """The state of one volume, as far as a choice needs it.
 
     ``load_bytes`` and ``load_count`` (files) are assigned and unfinished. ``speed_bps`` is in bytes per
     second; 0 means not measured. ``room_bytes`` is for all unfinished batches together; None means unbounded.
@@ -55,7 +55,7 @@ class VolumeState(msgspec.Struct, frozen=True, gc=False):
 
 
 class Verdict(NamedTuple):
-    """What a choice thought of one volume.
+    """The verdict of a choice on one volume.
 
     ``cost`` is in seconds (finish), files (count) or places after the turn (round-robin); None means that it
     was no candidate, and ``why`` says for what reason.
@@ -137,19 +137,19 @@ def _objection(volume: VolumeState, size_bytes: int, *, refused: bool) -> str:
 def explain(choice: Choice, names: Sequence[str]) -> str:
     """One line for a person: where it goes and what spoke against the others."""
     others = ", ".join(
-        f"{name} {_short(verdict, choice)}"
+        f"{name} {_cost_text(verdict, choice)}"
         for index, (name, verdict) in enumerate(zip(names, choice.verdicts, strict=True))
         if index != choice.index
     )
     if choice.index is None:
         return f"nowhere: {others}" if others else "nowhere: there is no volume"
-    chosen = _short(choice.verdicts[choice.index], choice)
+    chosen = _cost_text(choice.verdicts[choice.index], choice)
     if choice.mode is Mode.FINISH:
         chosen = f"done in {chosen}" if choice.is_measured else f"{chosen} with it, no speed is known yet"
     return f"{names[choice.index]}: {chosen}" + (f"; {others}" if others else "")
 
 
-def _short(verdict: Verdict, choice: Choice) -> str:
+def _cost_text(verdict: Verdict, choice: Choice) -> str:
     if verdict.cost is None:
         return f"has {verdict.why}" if verdict.why == NO_ROOM else verdict.why
     match choice.mode:

@@ -130,7 +130,7 @@ def lacks_only_room(volumes: Sequence[VolumeBooks], batch: BatchState) -> bool:
 
 
 def explain_refusals(volumes: Sequence[VolumeBooks], batch: BatchState, mode: Mode) -> tuple[str, ...]:
-    """What each volume has against the batch: why it failed last, and whether it lacks room; for a person."""
+    """Each volume's reason against the batch, for a person: its last failure, and whether it lacks room."""
     known = [volume.known() for volume in volumes]
     choice = choose(known, batch.size_bytes, batch.files, mode=mode, without=batch.refused)
     lacks = [NO_ROOM * (verdict.why == NO_ROOM) for verdict in choice.verdicts]

@@ -54,7 +54,7 @@ class Overdue(NamedTuple):
 
 
 class View(msgspec.Struct, frozen=True, gc=False):
-    """What a person may see of one volume. ``queued`` and ``running`` are numbers of batches."""
+    """One volume for a person. ``queued`` and ``running`` are numbers of batches."""
 
     load_bytes: int
     load_count: int
@@ -175,7 +175,7 @@ class Placer:
             if now_s >= batch.retry_s:
                 batch.refused = frozenset()
                 batch.retry_s = inf
-            chosen = self._chosen(batch, known)
+            chosen = self._choose(batch, known)
             if chosen is None:
                 self._waiting.append(batch)
                 if batch.refused:
@@ -188,7 +188,7 @@ class Placer:
             placed.append(chosen)
         return placed
 
-    def _chosen(self, batch: BatchState, known: list[VolumeState]) -> Placed | None:
+    def _choose(self, batch: BatchState, known: list[VolumeState]) -> Placed | None:
         home = find_open_home(self._volumes, batch)
         if home is not None:
             return Placed(batch.number, home, "part of it is there", None)

@@ -2,7 +2,8 @@
 
 An archive file, ``timeline/archive/<first>_<last>_<tail>.jsonl``, holds up to ``FILE_INSTANTS`` instants, one
 a line. It is written whole and flushed, under a name that nobody else uses, before its instants leave.
-Whoever is killed between, or archives beside another, makes an instant stand twice: readers take it once.
+A process that is killed in between, or two that archive side by side, leave an instant twice; readers count
+it once.
 """
 
 from collections.abc import Collection, Iterator
@@ -16,7 +17,7 @@ from cfetch.timeline.states import Action, Entry, State
 from cfetch.timeline.store import RECORDS, TIMELINE
 from cfetch.timeline.table import Table, on_this_machine
 
-__all__ = ["ARCHIVE", "archive", "archived"]
+__all__ = ["ARCHIVE", "archive", "read_archive"]
 
 ARCHIVE = f"{TIMELINE}/archive"
 FILE_INSTANTS = 1000  # some 0.5 MB: read at once, and small enough to lose nothing by a kill
@@ -78,8 +79,8 @@ def _record(table: Table, entry: Entry) -> PlanRecord | RollbackRecord | None:
     return table.store.read_rollback(entry)
 
 
-def archived(table: Table) -> Iterator[tuple[Entry, PlanRecord | RollbackRecord]]:
-    """What the archive holds, each instant once, in the order of the files. Raises LocalFault."""
+def read_archive(table: Table) -> Iterator[tuple[Entry, PlanRecord | RollbackRecord]]:
+    """Read the archive: each instant once, in the order of the files. Raises LocalFault."""
     seen: set[tuple[str, Action]] = set()
     with on_this_machine("cannot read the archive"):
         for name in sorted(table.files.names(ARCHIVE)):

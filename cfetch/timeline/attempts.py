@@ -58,7 +58,7 @@ class Attempts:
 
     def exist(self, instant: str, below: int) -> bool:
         """Whether epochs lower than ``below`` have left anything."""
-        return any(_dead(files, instant, below) for files in self._volumes)
+        return any(_dead_directories(files, instant, below) for files in self._volumes)
 
     def are_elsewheres(self, instant: str) -> bool:
         """Whether they belong to a timeline in another state directory, which has marked them so."""
@@ -81,21 +81,21 @@ class Attempts:
         ``gone_epoch``: its owner can write no more. May be done twice, and by two at a time.
         """
         for volume, files in enumerate(self._volumes):
-            for name in _dead(files, instant, below):
+            for name in _dead_directories(files, instant, below):
                 path = f"{ATTEMPTS}/{instant}/{name}"
                 owner, _, origin = name.partition("-")
                 kept_in = f"{ATTEMPTS}/{instant}/{below}-{origin or owner}"
                 for directory in (*_tasks(files, path), path):
                     keep: Collection[str] = ()
                     if salvage is not None:
-                        keep = _chosen(salvage, files, volume, directory)
+                        keep = _choose_useful(salvage, files, volume, directory)
                     _empty(files, directory, keep, kept_in, move=int(owner) == gone_epoch)
             self._remove_if_empty(files, f"{ATTEMPTS}/{instant}")
 
     def remove(self, instant: str, epoch: int) -> None:
         """Take away an epoch's own directories where they are empty: it has ended in good order."""
         for files in self._volumes:
-            for name in _dead(files, instant, epoch + 1):
+            for name in _dead_directories(files, instant, epoch + 1):
                 for task in _tasks(files, f"{ATTEMPTS}/{instant}/{name}"):
                     self._remove_if_empty(files, task)
                 self._remove_if_empty(files, f"{ATTEMPTS}/{instant}/{name}")
@@ -107,7 +107,7 @@ class Attempts:
             files.remove_directory(path)
 
 
-def _dead(files: Files, instant: str, below: int) -> list[str]:
+def _dead_directories(files: Files, instant: str, below: int) -> list[str]:
     """Directories of lower epochs: first those in which they wrote, so that a torn copy never wins."""
     ranked = [
         (match[2] is not None, int(match[1]), match[0])
@@ -122,7 +122,7 @@ def _tasks(files: Files, path: str) -> list[str]:
     return [f"{path}/{name}" for name in files.names(path) if _TASK.fullmatch(name)]
 
 
-def _chosen(salvage: Salvage, files: Files, volume: int, path: str) -> Collection[str]:
+def _choose_useful(salvage: Salvage, files: Files, volume: int, path: str) -> Collection[str]:
     names = files.names(path)
     return (
         salvage(DeadAttempt(volume, path, names, lambda name: files.read(f"{path}/{name}"))) if names else ()

@@ -24,7 +24,7 @@ _EVERY_EPOCH = 10**18
 
 
 class Explained(NamedTuple):
-    """What became of an instant (or would, in a dry run), and why: for people and for ``--json``."""
+    """The fate of one instant (in a dry run: its future), with the reason, for people and for ``--json``."""
 
     entry: Entry
     kept: bool
@@ -132,7 +132,7 @@ def _look_once(table: Table) -> list[_Seen]:
 
 
 def _sweep(table: Table, now_s: float) -> None:
-    """What no pending instant needs: attempts, heartbeats, frozen plans; and temporary files of the dead.
+    """Remove what no pending instant needs: attempts, heartbeats, frozen plans, temporary files of the dead.
 
     ``now_s`` is by the file system's clock, which has dated the files.
     """

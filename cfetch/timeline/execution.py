@@ -59,19 +59,19 @@ def schedule(table: Table, instant: str, record: PlanRecord) -> str:
 
     Returns the instant to start: ``instant``, or that of the plan that was there before. Raises LocalFault.
     """
-    pending, read = _pending_like(table, record, set())
+    pending, read = _find_pending(table, record, set())
     if pending is not None:
         return pending
     with on_this_machine("cannot schedule the plan"), table.lock.held():
-        pending, _ = _pending_like(table, record, read)  # only what has come since: the lock is short
+        pending, _ = _find_pending(table, record, read)  # only what has come since: the lock is short
         if pending is not None:
             return pending
         table.store.put(Entry(instant, Action.DOWNLOAD, State.REQUESTED), record)
     return instant
 
 
-def _pending_like(table: Table, record: PlanRecord, passed: set[str]) -> tuple[str | None, set[str]]:
-    """A plan to go on with instead, and the instants that were looked at in vain."""
+def _find_pending(table: Table, record: PlanRecord, passed: set[str]) -> tuple[str | None, set[str]]:
+    """Find a pending plan with the same fingerprint; also the instants that were read and do not match."""
     seen = set(passed)
     with on_this_machine("cannot read the timeline"):
         entries = table.store.entries()
@@ -206,7 +206,7 @@ class Execution:
 
     @property
     def run_id(self) -> str:
-        """Of this execution, and no other."""
+        """Names this execution and no other."""
         return f"{self.instant}.{self.epoch}"
 
     @property
@@ -218,7 +218,7 @@ class Execution:
         """Raises Held or LocalFault if the plan is not this execution's any more; touches no file."""
         lost = self._pulse.lost
         if lost is not None:
-            raise self._lost(lost)
+            raise self._explain_loss(lost)
 
     def confirm(self) -> None:
         """Look whether the plan is still this execution's. Raises Held, LocalFault."""
@@ -226,7 +226,7 @@ class Execution:
         with on_this_machine(f"cannot look at plan {self.instant}"):
             entry = find(self._table.store.entries(), self.instant)
         if entry != self._entry:
-            raise self._lost(TAKEN_OVER)
+            raise self._explain_loss(TAKEN_OVER)
 
     def commit(self, *, files: int, size_bytes: int) -> None:
         """Complete the plan: everything is published and durable. After this the execution is over.
@@ -244,7 +244,7 @@ class Execution:
                 with suppress(OSError):  # it is completed, and who did it is a matter for people
                     table.store.enrich(done, msgspec.structs.replace(self.record, completion=completion))
         except FileNotFoundError:
-            raise self._lost(TAKEN_OVER) from None
+            raise self._explain_loss(TAKEN_OVER) from None
         self._beating.stop()
         self._pulse.remove()
         self._tidy_up()
@@ -256,7 +256,7 @@ class Execution:
                 self.check()
                 self._table.store.move(self._entry, Event.ABANDON, self.record.kind)
         except FileNotFoundError:
-            raise self._lost(TAKEN_OVER) from None
+            raise self._explain_loss(TAKEN_OVER) from None
         self._beating.stop()
         self._pulse.remove()
 
@@ -284,7 +284,7 @@ class Execution:
                         gone_epoch=self._gone_epoch,
                     )
         except FileNotFoundError:
-            raise self._lost(TAKEN_OVER) from None
+            raise self._explain_loss(TAKEN_OVER) from None
         self._rollbacks = []
 
     def _begin(self) -> None:
@@ -295,13 +295,14 @@ class Execution:
                 table.attempts.make(self.instant, self.epoch)
                 self._entry = table.store.move(self._entry, Event.WORK, self.record.kind)
         except FileNotFoundError:
-            raise self._lost(TAKEN_OVER) from None
+            raise self._explain_loss(TAKEN_OVER) from None
 
     def _tidy_up(self) -> None:
         with suppress(OSError):
             self._table.attempts.remove(self.instant, self.epoch)
 
-    def _lost(self, why: str) -> Held | LocalFault:
+    def _explain_loss(self, why: str) -> Held | LocalFault:
+        """End this execution, and find out who has the plan now: the error to raise."""
         self.fail()
         table = self._table
         with suppress(OSError):

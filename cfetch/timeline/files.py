@@ -60,7 +60,7 @@ class Files(Protocol):
         """Remove an empty directory; raises OSError if it is not."""
 
     def names(self, path: str) -> list[str]:
-        """What a directory holds, in no order; empty where there is none."""
+        """List the names in a directory, in no order; empty if there is no directory."""
 
     def flush_names(self, path: str) -> None:
         """Make the names in a directory survive a power cut."""
@@ -106,7 +106,7 @@ class LocalFiles:
     def read(self, path: str) -> bytes:
         """All of a file."""
         with (
-            self._opened(path, os.O_RDONLY) as descriptor,
+            self._open(path, os.O_RDONLY) as descriptor,
             os.fdopen(descriptor, "rb", closefd=False) as file,
         ):
             size_bytes = os.fstat(descriptor).st_size  # a buffer of the most would be made in full each time
@@ -114,7 +114,7 @@ class LocalFiles:
 
     def rewrite(self, path: str, head: bytes, data: bytes) -> None:
         """Write ``data``, of the same length, over a file that begins with ``head``."""
-        with self._opened(path, os.O_RDWR) as descriptor:
+        with self._open(path, os.O_RDWR) as descriptor:
             if os.pread(descriptor, len(head), 0) != head:
                 raise FileNotFoundError(path)
             os.pwrite(descriptor, data, 0)  # closing carries it to a network file system's server
@@ -131,7 +131,7 @@ class LocalFiles:
 
     def copy(self, old: str, new: str) -> None:
         """Make a new file with the bytes of an old one."""
-        with self._opened(old, os.O_RDONLY) as source, self._parent(new) as (parent, name):
+        with self._open(old, os.O_RDONLY) as source, self._parent(new) as (parent, name):
             target = os.open(name, _NEW, PRIVATE, dir_fd=parent)
             with os.fdopen(source, "rb", closefd=False) as reader, os.fdopen(target, "wb") as writer:
                 shutil.copyfileobj(reader, writer, 1 << 20)
@@ -155,16 +155,16 @@ class LocalFiles:
             os.rmdir(name, dir_fd=parent)
 
     def names(self, path: str) -> list[str]:
-        """What a directory holds, in no order; empty where there is none."""
+        """List the names in a directory, in no order; empty if there is no directory."""
         try:
-            with self._opened(path, _DIRECTORY) as descriptor, os.scandir(descriptor) as found:
-                return [one.name for one in found]
+            with self._open(path, _DIRECTORY) as descriptor, os.scandir(descriptor) as entries:
+                return [entry.name for entry in entries]
         except FileNotFoundError:
             return []
 
     def flush_names(self, path: str) -> None:
         """Make the names in a directory survive a power cut."""
-        with self._opened(path, _DIRECTORY) as descriptor:
+        with self._open(path, _DIRECTORY) as descriptor:
             os.fsync(descriptor)
 
     def modified_s(self, path: str) -> float:
@@ -187,7 +187,7 @@ class LocalFiles:
             os.close(current)
 
     @contextmanager
-    def _opened(self, path: str, flags: int) -> Iterator[int]:
+    def _open(self, path: str, flags: int) -> Iterator[int]:
         with self._parent(path) as (parent, name):
             descriptor = os.open(name, flags | _OLD, dir_fd=parent)
         try:

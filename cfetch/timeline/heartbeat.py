@@ -204,7 +204,7 @@ class BeatThread:
 
 
 class Verdict(NamedTuple):
-    """What is known of an owner. ``age_s``: of its beat, by the file system's clock, for people."""
+    """Knowledge of an owner. ``age_s``: the age of its beat by the file system's clock, for people."""
 
     is_live: bool
     is_gone: bool  # and nothing of it can write any more

@@ -1,4 +1,4 @@
-"""Who executes an instant, and how another process of the same machine can tell that it is gone."""
+"""The owner of an instant, and how another process of the same machine proves that the owner is gone."""
 
 import os
 import socket
@@ -42,7 +42,7 @@ def this_owner(token: str) -> Owner:
         boot_id=boot_id(),
         pid_space=_pid_space(),
         pid=os.getpid(),
-        started=_started(os.getpid()) or 0,
+        started=_start_ticks(os.getpid()) or 0,
         token=token,
     )
 
@@ -51,7 +51,7 @@ def is_gone(owner: Owner) -> bool:
     """Whether it is proved that the process has ended: only where its number can be looked up here."""
     if owner.boot_id != boot_id() or not owner.pid_space or owner.pid_space != _pid_space():
         return False
-    return _started(owner.pid) != owner.started
+    return _start_ticks(owner.pid) != owner.started
 
 
 def has_restarted(owner: Owner) -> bool:
@@ -75,8 +75,8 @@ def _pid_space() -> int:
     return 0
 
 
-def _started(pid: int) -> int | None:
-    """When the process started (proc(5), field 22); None if it has ended, be it buried or not."""
+def _start_ticks(pid: int) -> int | None:
+    """The start of the process in clock ticks (proc(5), field 22); None if it has ended, reaped or not."""
     with suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
         return None if fields[0] in {b"Z", b"X"} else int(fields[19])

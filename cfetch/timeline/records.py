@@ -1,4 +1,4 @@
-"""What the timeline's files hold: JSON, one object each, no secrets."""
+"""The contents of the timeline's files: one JSON object each, no secrets."""
 
 import msgspec
 
@@ -11,7 +11,7 @@ _COUNTER_DIGITS = 18
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
-    """Who brought an instant to its end, and when by that machine's clock; ``files`` and ``bytes`` done."""
+    """The end of an instant: the owner, the time by its machine's clock, ``files`` and ``bytes`` done."""
 
     epoch: int
     owner: Owner
@@ -75,7 +75,7 @@ def encode_beat(head: bytes, counter: int, *, is_released: bool = False) -> byte
 
 
 def read_beat(data: bytes) -> Beat | None:
-    """The beat; None for anything that is not one, such as the torn file of a power cut."""
+    """Read a beat; None for anything else, such as the torn file of a power cut."""
     try:
         return msgspec.json.decode(data, type=Beat)
     except (msgspec.MsgspecError, UnicodeDecodeError):

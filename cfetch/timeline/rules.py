@@ -1,4 +1,4 @@
-"""What may be done with an instant: RFC-79's rules as functions of values, pure.
+"""RFC-79's rules about instants as functions of values. Pure.
 
 The RFC's steps for an execution, with two corrections: *completed* is looked at before the heartbeat, and an
 age of exactly the delay is old enough to clean.
@@ -47,7 +47,7 @@ def may_start(view: View) -> Start:
 
 
 class Cleaning(Enum):
-    """What clean does with an instant."""
+    """The things that clean may do with an instant."""
 
     KEEP = "keep"
     ROLL_BACK = "roll back"  # schedule a rollback of it, then execute that
@@ -56,7 +56,7 @@ class Cleaning(Enum):
 
 
 def to_clean(view: View, delay_s: float) -> tuple[Cleaning, str]:
-    """What clean does with an instant, and why, in words for a person (RFC-79, clean)."""
+    """Decide what clean does with an instant; the reason is for a person (RFC-79, clean)."""
     if view.state is State.COMPLETED:
         return Cleaning.KEEP, "completed, and not old enough for the archive"
     if view.action is Action.ROLLBACK:

@@ -21,14 +21,14 @@ __all__ = ["Action", "Entry", "Event", "Kind", "State", "after", "instant_wall_s
 
 
 class Action(StrEnum):
-    """What an instant does."""
+    """The kind of work of an instant."""
 
     DOWNLOAD = "download"
     ROLLBACK = "rollback"
 
 
 class Kind(StrEnum):
-    """What becomes of a download whose attempt has died."""
+    """How a download ends whose attempt has died: started again, or removed."""
 
     IMMUTABLE = "immutable"  # it stays until somebody completes it, in as many epochs as that takes
     REMOVABLE = "removable"  # one attempt; after that, and when nobody wants it, it is rolled back and gone
@@ -44,7 +44,7 @@ class State(StrEnum):
 
 
 class Event(StrEnum):
-    """What may happen to an instant."""
+    """The events in the life of an instant."""
 
     CLAIM = "claim"  # a new owner takes it, in a new epoch
     WORK = "work"  # the owner begins to write files

@@ -123,5 +123,5 @@ def _path(entry: Entry) -> str:
 
 
 def _rank(entry: Entry) -> tuple[bool, int]:
-    """Of two files of one instant, which only a file system that lost its mind can leave, the later state."""
+    """Rank states: of two files of one instant, left by a broken file system, the later state counts."""
     return entry.state is State.COMPLETED, entry.epoch

@@ -64,7 +64,7 @@ def this_node() -> Node:
 
 
 class Beating(Protocol):
-    """What keeps a pulse beating until it is stopped."""
+    """A pulse that keeps beating until it is stopped."""
 
     def stop(self) -> None:
         """No further beats begin."""

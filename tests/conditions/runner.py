@@ -61,7 +61,7 @@ def call(*words):
     argv, sys.argv = sys.argv, ["cfetch", *map(str, words)]
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = app._ended()
+            code = app._run_verb()
     finally:
         sys.argv = argv
     return Ran(code, kept[0].getvalue().decode(), kept[1].getvalue().decode())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cfetch.config.document import MAX_DOCUMENT_BYTES, load, quoted
+from cfetch.config.document import MAX_DOCUMENT_BYTES, load, quote
 from cfetch.errors import ConfigError
 
 
@@ -117,6 +117,6 @@ def test_unreadable_file_is_named(tmp_path):
 )
 def test_quoted_text_reads_back_from_one_line(read, text):
     """Whatever a path holds, its quoted form is one line that means the same text."""
-    line = quoted(text)
+    line = quote(text)
     assert "\n" not in line
     assert read(f"key: {line}  # a comment\n") == {"key": text}

@@ -5,7 +5,7 @@ import pytest
 
 from cfetch.errors import LocalFault
 from cfetch.timeline import archive as room
-from cfetch.timeline.archive import archive, archived
+from cfetch.timeline.archive import archive, read_archive
 from cfetch.timeline.clean import clean
 from cfetch.timeline.states import Action
 from tests.timeline.real import nobody, start
@@ -34,7 +34,7 @@ def test_old_instants_move_with_their_records(processes, monkeypatch):
     told = clean(table, delay_s=0, keep_s=2 * DAY_S)
     assert [one.kept for one in told] == [False] * 5 + [True] * 2
     assert [entry.instant for entry in table.store.entries()] == [instants[5], pending]
-    found = list(archived(table))
+    found = list(read_archive(table))
     assert [entry.instant for entry, _ in found] == instants[:5]
     assert [record.completion and record.completion.files for _, record in found] == [0, 1, 2, 3, 4]
     assert len(list((processes.state / "timeline/archive").iterdir())) == 3
@@ -55,7 +55,7 @@ def test_who_is_killed_between_writing_and_removing_loses_nothing(processes, mon
     assert len(table.store.entries()) == 3
     archive(table, 0.0)
     assert table.store.entries() == []
-    assert sorted(entry.instant for entry, _ in archived(table)) == instants
+    assert sorted(entry.instant for entry, _ in read_archive(table)) == instants
 
 
 def test_two_who_archive_at_once_lose_nothing(processes, monkeypatch):
@@ -80,7 +80,7 @@ def test_two_who_archive_at_once_lose_nothing(processes, monkeypatch):
     monkeypatch.setattr(a.store, "read_plan", meanwhile)
     assert [entry.instant for entry in archive(a, 0.0)] == [instants[0], instants[3]]
     assert a.store.entries() == []
-    assert sorted(entry.instant for entry, _ in archived(a)) == instants
+    assert sorted(entry.instant for entry, _ in read_archive(a)) == instants
 
 
 def test_what_cannot_be_read_stays(processes):
@@ -123,4 +123,4 @@ def test_a_damaged_archive_is_named(processes):
     (file,) = (processes.state / "timeline/archive").iterdir()
     file.write_bytes(file.read_bytes()[:-20])
     with pytest.raises(LocalFault, match=f"{file.name} is damaged"):
-        list(archived(table))
+        list(read_archive(table))

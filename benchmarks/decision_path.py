@@ -22,7 +22,9 @@ import msgspec
 
 from cfetch.clock import RunClock
 from cfetch.config.settings import Settings
-from cfetch.engine.attempt import Attempt, BreakOff
+from cfetch.engine.attempt import Assignment, Attempt, BreakOff, Grounds
+from cfetch.engine.flights import Flights
+from cfetch.engine.live_counts import LiveCounts
 from cfetch.engine.monitor import Monitor
 from cfetch.engine.schedule import Schedule
 from cfetch.manifest.entry import Entry, SafePath
@@ -37,6 +39,8 @@ SLOW = 0.02  # of all attempts, at a fiftieth of the rate
 WARM_UP_S = 10.0  # every attempt has ended once by then, so that normal is known
 LATENCY_S = 0.04
 ENTRY = Entry(id=0, url=SecretUrl("http://h/f"), path=SafePath("f"), size_bytes=SIZE_BYTES)
+ASSIGNMENT = Assignment(ENTRY, 1, "h")
+NO_TRANSFER: Any = None  # the monitor asks for none
 NO_ENTRIES: Schedule[Any] = Schedule([], [], 0, opens_s=lambda _, __, now_s: now_s, most_put_back=1)
 
 
@@ -53,13 +57,14 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 class PacedAttempt(Attempt):
     """Advances at its own rate; to break it off ends nothing but a number."""
 
-    __slots__ = ("bps",)
+    __slots__ = ("bps", "is_broken_off")
 
     bps: float
+    is_broken_off: bool
 
-    def break_off(self, reason: BreakOff) -> None:
+    def break_off(self, reason: BreakOff, grounds: Grounds | None = None) -> None:  # noqa: ARG002
         """See ``Attempt``."""
-        self.reason = reason
+        self.is_broken_off = True
 
 
 class World:
@@ -74,7 +79,10 @@ class World:
         self.policy: Policy = policy_of(
             name, settings.straggler, tick_s=settings.check_interval, concurrency=active
         )
-        self.monitor = Monitor(self.policy, NO_ENTRIES, settings, RunClock(self), _deaf, _deaf)
+        self.flights = Flights()
+        self.monitor = Monitor(
+            self.policy, self.flights, LiveCounts(), NO_ENTRIES, settings, RunClock(self), _deaf, _deaf
+        )
         self._dice = random.Random(active)
         self._attempts: list[PacedAttempt] = []
         self._next = 0
@@ -113,11 +121,12 @@ class World:
     def _begin(self) -> PacedAttempt:
         dice = self._dice
         key, self._next = self._next, self._next + 1
-        attempt = PacedAttempt(key, 1, self.now_s, from_byte=0, size_bytes=SIZE_BYTES, immune=False)
+        attempt = PacedAttempt(ASSIGNMENT, self.now_s, from_byte=0, size_bytes=SIZE_BYTES, key=key)
+        attempt.is_broken_off = False
         attempt.resumable = True
         attempt.first_byte_s = attempt.last_byte_s = self.now_s + LATENCY_S
         attempt.bps = RATE_BPS * dice.lognormvariate(0, 0.2) * (0.02 if dice.random() < SLOW else 1)
-        self.monitor.active[key] = (attempt, ENTRY)
+        self.flights.started(attempt, NO_TRANSFER)
         self._attempts.append(attempt)
         before = time.process_time()
         self.policy.started(key, SIZE_BYTES, self.now_s, host="h", immune=False, mitigations=0)
@@ -130,12 +139,12 @@ class World:
             attempt.last_byte_s = self.now_s
 
     def _tell(self) -> None:
-        ended = [a for a in self._attempts if a.reason is not None or a.received == SIZE_BYTES]
+        ended = [a for a in self._attempts if a.is_broken_off or a.received == SIZE_BYTES]
         for attempt in ended:
             self._attempts.remove(attempt)
-            self.monitor.attempt_ended(attempt)
+            self.flights.ended(attempt)
             before = time.process_time()
-            if attempt.reason is None:
+            if not attempt.is_broken_off:
                 first_s = attempt.first_byte_s
                 self.policy.finished(attempt.key, SIZE_BYTES, self.now_s, first_byte_s=first_s)
             else:

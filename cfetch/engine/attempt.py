@@ -8,10 +8,11 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
+from typing import NamedTuple
 
 from cfetch.clock import RunClock
 from cfetch.errors import Expired, RangeRefused, Refused, SourceError, Throttled, Transient
-from cfetch.manifest.entry import Digest
+from cfetch.manifest.entry import Digest, Entry
 from cfetch.records import AttemptRecord, Outcome
 from cfetch.secret import SecretUrl
 from cfetch.storage.volume import Sink
@@ -20,7 +21,7 @@ from cfetch.wire.judge import Action, Asked, Verdict, judge
 from cfetch.wire.rate import Limiter
 from cfetch.wire.retry import retry_after_s
 
-__all__ = ["Attempt", "BreakOff", "fetch", "outcome_of", "unread"]
+__all__ = ["Assignment", "Attempt", "BreakOff", "Grounds", "fetch", "outcome_of"]
 
 MAX_SAMPLES = 32  # per attempt in the metrics; enough to see a rate collapse, ~1 KiB of JSON
 FIRST_SAMPLE_GAP_S = 0.05
@@ -39,151 +40,245 @@ class BreakOff(Enum):
     DISMISSED = "dismissed"  # it helped, and its entry needs no help any more
 
 
+class Assignment(NamedTuple):
+    """What an attempt is sent for: the ``n``-th at ``entry``, asked of ``host``, for a volume.
+
+    ``mirror``: the host, where it is not the entry's own. ``is_immune``: it is not broken off as a straggler.
+    """
+
+    entry: Entry
+    n: int
+    host: str = ""
+    mirror: str | None = None
+    volume_index: int = 0
+    is_immune: bool = False
+
+
+class Grounds(NamedTuple):
+    """By which figures an attempt was judged a straggler.
+
+    ``projected_s``: when it would have ended, had it not been broken off; None where nobody knows.
+    """
+
+    expected_s: float
+    projected_s: float | None
+    median_bps: float | None
+
+
+class Samples:
+    """Bytes received over time, thinned to a bounded number. The next is due at ``next_s``."""
+
+    __slots__ = ("_gap_s", "next_s", "points")
+
+    def __init__(self) -> None:
+        self.points: list[tuple[float, int]] = []
+        self._gap_s = FIRST_SAMPLE_GAP_S
+        self.next_s = 0.0
+
+    def add(self, now_s: float, received: int) -> None:
+        """Keep one more; where there are too many, every other goes."""
+        self.points.append((round(now_s, 4), received))
+        if len(self.points) >= MAX_SAMPLES:
+            del self.points[1::2]
+            self._gap_s *= 2
+        self.next_s = now_s + self._gap_s
+
+
+class Hold:
+    """For how long our own side (a rate limit, a full disk buffer) has kept an attempt from reading."""
+
+    __slots__ = ("_before_s", "since_s")
+
+    def __init__(self) -> None:
+        self._before_s = 0.0
+        self.since_s: float | None = None
+
+    def end(self, now_s: float) -> None:
+        """It reads again."""
+        self._before_s, self.since_s = self.total_s(now_s), None
+
+    def total_s(self, now_s: float) -> float:
+        """All such times, the present one included."""
+        return self._before_s if self.since_s is None else self._before_s + now_s - self.since_s
+
+
+class Reply:
+    """What the server has answered.
+
+    ``fell_short``: it sent less than it was asked for. ``has_news_of_size``: it stated more of what is to be
+    fetched than was known, and the policy has not been told of that yet.
+    """
+
+    __slots__ = ("fell_short", "has_news_of_size", "response", "verdict")
+
+    def __init__(self) -> None:
+        self.response: Response | None = None
+        self.verdict: Verdict | None = None
+        self.fell_short = False
+        self.has_news_of_size = False
+
+    def unread(self) -> bytes:
+        """What has come of an accepted body and nobody has read; it is not there twice."""
+        if self.response is None or self.verdict is None or self.verdict.action is not Action.ACCEPT:
+            return b""
+        return self.response.buffered()
+
+
+class Interruption:
+    """The way to end an attempt from outside: its task is cancelled, and ``reason`` says why.
+
+    ``grounds``: of a straggler's.
+    """
+
+    __slots__ = ("_task", "_uncancelled", "grounds", "reason")
+
+    def __init__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._uncancelled = task.cancelling()
+        self.reason: BreakOff | None = None
+        self.grounds: Grounds | None = None
+
+    def cause(self, reason: BreakOff, grounds: Grounds | None) -> None:
+        """End the attempt at its next wait; only the first reason counts."""
+        if self.reason is None:
+            self.reason, self.grounds = reason, grounds
+            self._task.cancel()
+
+    def was_cause(self) -> bool:
+        """For the handler of the cancellation: true if it was ``cause`` and nothing else."""
+        return self.reason is not None and self._task.uncancel() <= self._uncancelled
+
+
+class Reported:
+    """What the monitor has passed on: that the attempt's host lives, that it is slow for its volume."""
+
+    __slots__ = ("life", "slowness")
+
+    def __init__(self) -> None:
+        self.life = self.slowness = False
+
+
 class Attempt:
-    """An attempt under way: what the monitor watches and the record is made from. Times are run seconds."""
+    """An attempt under way: what the monitor watches and the record is made from. Times are run seconds.
+
+    ``key``: the entry's id, or a negative number of a helper's own. It brings the bytes from ``from_byte``
+    on; ``to_byte`` is the end of its range, where that is not the file's. ``resumable``: another attempt may
+    go on where this one stands.
+    """
 
     __slots__ = (
-        "_gap_s",
-        "_held_s",
-        "_held_since_s",
-        "_next_sample_s",
-        "_task",
-        "_uncancelled",
-        "at",
-        "expected_s",
-        "fell_short",
+        "_hold",
+        "assignment",
         "first_byte_s",
         "from_byte",
-        "has_shown_life",
-        "host",
-        "id",
-        "immune",
+        "interruption",
         "key",
         "last_byte_s",
-        "learned_size",
-        "median_bps",
-        "mirror",
-        "n",
-        "projected_s",
-        "reason",
         "received",
-        "response",
+        "reply",
+        "reported",
         "resumable",
         "samples",
         "size_bytes",
         "start_s",
         "to_byte",
-        "told_slow",
-        "verdict",
     )
 
     def __init__(
         self,
-        entry_id: int,
-        n: int,
+        assignment: Assignment,
         now_s: float,
         *,
         from_byte: int,
         size_bytes: int | None,
-        immune: bool,
-        at: int = 0,
+        to_byte: int | None = None,
         key: int | None = None,
     ) -> None:
-        self.id = entry_id
-        self.key = entry_id if key is None else key  # another stream of the same entry has one of its own
-        self.at = at  # the number of the volume that it writes to
-        self.told_slow = False  # that volume's account has it
-        self.n = n
+        self.assignment = assignment
+        self.key = assignment.entry.id if key is None else key
         self.start_s = now_s
-        self.last_byte_s: float | None = None
         self.from_byte = from_byte
+        self.to_byte = to_byte
         self.size_bytes = size_bytes
-        self.immune = immune
-        self.has_shown_life = False  # its host was told that it lives
-        self.host = ""  # that it asks
-        self.mirror: str | None = None  # the same, where that is not the entry's own
-        self.fell_short = False  # the server sent less than it was asked for
-        self.to_byte: int | None = None  # the end of its range, where that is not the file's
-        self.resumable = False  # another attempt may go on where this one stands
-        self.projected_s: float | None = None  # when it would have ended, had it not been broken off
-        self.learned_size = False  # the reply told more of what is to be fetched than was known
         self.received = 0
         self.first_byte_s: float | None = None
-        self.samples: list[tuple[float, int]] = []
-        self.response: Response | None = None
-        self.verdict: Verdict | None = None
-        self.reason: BreakOff | None = None
-        self.expected_s: float | None = None
-        self.median_bps: float | None = None
-        self._held_s = 0.0
-        self._held_since_s: float | None = None
-        self._gap_s = FIRST_SAMPLE_GAP_S
-        self._next_sample_s = 0.0
-        task = asyncio.current_task()
-        assert task is not None
-        self._task = task
-        self._uncancelled = task.cancelling()
+        self.last_byte_s: float | None = None
+        self.resumable = False
+        self.samples = Samples()
+        self.reply = Reply()
+        self.interruption = Interruption()
+        self.reported = Reported()
+        self._hold = Hold()
+
+    @property
+    def id(self) -> int:
+        """Its entry's."""
+        return self.assignment.entry.id
 
     @property
     def request_s(self) -> float:
         """For the stall rule: when the request was sent."""
         return self.start_s
 
-    def break_off(self, reason: BreakOff) -> None:
+    @property
+    def reason(self) -> BreakOff | None:
+        """Why it was broken off, if it was."""
+        return self.interruption.reason
+
+    @property
+    def is_helper(self) -> bool:
+        """Whether another attempt owns the entry."""
+        return self.key < 0
+
+    def break_off(self, reason: BreakOff, grounds: Grounds | None = None) -> None:
         """End this attempt at its next wait; its task goes on with the entry."""
-        if self.reason is None:
-            self.reason = reason
-            self._task.cancel()
+        self.interruption.cause(reason, grounds)
+
+    def was_broken_off(self) -> bool:
+        """For the handler of the cancellation: true if it was ``break_off`` and nothing else."""
+        return self.interruption.was_cause()
 
     def forgive(self, now_s: float) -> None:
         """Our own process stood still: its silence does not count as the server's."""
-        if self._held_since_s is None:
+        if not self.is_held:
             self.last_byte_s = now_s
 
     def hold(self, now_s: float) -> None:
-        """A rate limit keeps us from reading: until ``let_go`` its silence is ours."""
-        self._held_since_s = now_s
+        """We stop reading: until ``let_go`` its silence is ours."""
+        self._hold.since_s = now_s
         self.last_byte_s = math.inf
 
     def let_go(self, now_s: float) -> None:
-        """The limit lets us read again."""
-        self._held_s = self.held_s(now_s)
-        self._held_since_s = None
+        """We read again."""
+        self._hold.end(now_s)
         self.last_byte_s = now_s
 
     @property
     def is_held(self) -> bool:
-        """Whether that is so now."""
-        return self._held_since_s is not None
+        """Whether our own side keeps it from reading just now."""
+        return self._hold.since_s is not None
 
     def held_s(self, now_s: float) -> float:
-        """Seconds for which a rate limit, not the server, made it wait."""
-        since_s = self._held_since_s
-        return self._held_s if since_s is None else self._held_s + now_s - since_s
-
-    def was_broken_off(self) -> bool:
-        """For the handler of the cancellation: true if it was ``break_off`` and nothing else."""
-        return self.reason is not None and self._task.uncancel() <= self._uncancelled
+        """Seconds for which a rate limit or the volume, not the server, made it wait."""
+        return self._hold.total_s(now_s)
 
     def note(self, now_s: float, size_bytes: int) -> None:
         """Bytes came."""
         self.received += size_bytes
         self.last_byte_s = now_s
-        if now_s < self._next_sample_s:
+        if now_s < self.samples.next_s:
             return
         if self.first_byte_s is None:
             self.first_byte_s = now_s
-        self.samples.append((round(now_s, 4), self.received))
-        if len(self.samples) >= MAX_SAMPLES:
-            del self.samples[1::2]
-            self._gap_s *= 2
-        self._next_sample_s = now_s + self._gap_s
+        self.samples.add(now_s, self.received)
 
     def record(self, outcome: Outcome, error: str | None, now_s: float) -> AttemptRecord:
         """The story of this attempt."""
-        response = self.response
+        assignment, response, grounds = self.assignment, self.reply.response, self.interruption.grounds
         return AttemptRecord(
-            n=self.n,
+            n=assignment.n,
             start_s=round(self.start_s, 6),
             first_byte_s=None if self.first_byte_s is None else round(self.first_byte_s, 6),
             end_s=round(now_s, 6),
@@ -193,13 +288,13 @@ class Attempt:
             outcome=outcome,
             error=error,
             peer=None if response is None else response.peer,
-            median_bps=self.median_bps,
-            expected_s=self.expected_s,
-            samples=self.samples,
-            mirror=self.mirror,
-            projected_s=self.projected_s,
+            median_bps=None if grounds is None else grounds.median_bps,
+            expected_s=None if grounds is None else grounds.expected_s,
+            samples=self.samples.points,
+            mirror=assignment.mirror,
+            projected_s=None if grounds is None else grounds.projected_s,
             to_byte=self.to_byte,
-            helper=self.key != self.id,
+            helper=self.is_helper,
         )
 
 
@@ -237,12 +332,12 @@ async def fetch(
     try:
         if segment is not None and not segment.left_bytes:
             return  # it was overtaken before it began
-        response = attempt.response = await transport.open(url, _range_of(asked), secrets, fresh=fresh)
+        response = attempt.reply.response = await transport.open(url, _range_of(asked), secrets, fresh=fresh)
         try:
             limit = _accept(attempt, response, part, asked, digest, clock)
             read = response.read if limiter is None else limiter.reader(response.read, url.host(), attempt)
-            at = await _receive(attempt, part, read, limit, clock)
-            if at is None:
+            end = await _receive(attempt, part, read, limit, clock)
+            if end is None:
                 response.close()
                 return
         except BaseException:
@@ -252,8 +347,8 @@ async def fetch(
             finally:
                 response.close()
             raise
-        check_end(part, at, limit)
-        attempt.fell_short = part.segment is not None and part.segment.left_bytes > 0
+        check_end(part, end, limit)
+        attempt.reply.fell_short = part.segment is not None and part.segment.left_bytes > 0
     finally:
         part.release()
 
@@ -262,20 +357,20 @@ def _accept(
     attempt: Attempt, response: Response, part: Sink, asked: Asked, digest: Digest | None, clock: RunClock
 ) -> int | None:
     """Judge the reply and make ``part`` ready for it; where its body ends in the file, if that is known."""
-    verdict = attempt.verdict = judge(response.status, response.headers, asked)
+    verdict = attempt.reply.verdict = judge(response.status, response.headers, asked)
     if verdict.action is not Action.ACCEPT:
         raise _error_of(verdict, response, part, clock)
     if not verdict.framed and attempt.size_bytes is None and digest is None:
         raise Refused(NO_END)  # before a byte is read: such a body may go on until the disk is full
     if verdict.from_byte != asked.from_byte:
         part.restart()
-        attempt.learned_size = True  # it has the whole file to fetch after all
+        attempt.reply.has_news_of_size = True  # it has the whole file to fetch after all
     attempt.from_byte = verdict.from_byte
     part.validator = verdict.validator
     attempt.resumable = verdict.validator is not None or digest is not None
     part.total_bytes = verdict.total_bytes or part.total_bytes
     if attempt.size_bytes is None and verdict.total_bytes is not None:
-        attempt.size_bytes, attempt.learned_size = verdict.total_bytes, True
+        attempt.size_bytes, attempt.reply.has_news_of_size = verdict.total_bytes, True
     if asked.end_byte is None or verdict.body_bytes is None:
         return attempt.size_bytes
     return verdict.from_byte + verdict.body_bytes
@@ -289,20 +384,20 @@ async def _receive(
     clock: RunClock,
 ) -> int | None:
     """Write the body as it comes; where in the file it ended, or None if the rest of it is another's."""
-    at, write, note, now = attempt.from_byte, part.write, attempt.note, clock.now
+    position, write, note, now = attempt.from_byte, part.write, attempt.note, clock.now
     while data := await read():
-        at += len(data)
-        if limit is not None and at > limit:
+        position += len(data)
+        if limit is not None and position > limit:
             part.restart()
             raise Refused(f"the server sends more than the {limit} bytes that were stated")
         write(data)
         note(now(), len(data))
         segment = part.segment  # others may help from now on
-        if segment is not None and not segment.left_bytes and at != limit:
+        if segment is not None and not segment.left_bytes and position != limit:
             return None
         if part.must_wait:
             await _wait_for_volume(attempt, part, clock)
-    return at
+    return position
 
 
 async def _wait_for_volume(attempt: Attempt, part: Sink, clock: RunClock) -> None:
@@ -325,27 +420,20 @@ def _range_of(asked: Asked) -> dict[str, str]:
     return wanted
 
 
-def unread(attempt: Attempt) -> bytes:
-    """What has come of a reply that was accepted and nobody has read; it is not there twice."""
-    if attempt.response is None or attempt.verdict is None or attempt.verdict.action is not Action.ACCEPT:
-        return b""
-    return attempt.response.buffered()
-
-
 def salvage(attempt: Attempt, part: Sink, limit: int | None, now_s: float) -> None:
     """Keep what had arrived before the attempt was broken off; it may even be the last byte."""
     segment = part.segment
-    at = part.position if segment is None else segment.position
-    data = unread(attempt)
-    if data and (limit is None or at + len(data) <= limit):
+    position = part.position if segment is None else segment.position
+    data = attempt.reply.unread()
+    if data and (limit is None or position + len(data) <= limit):
         part.write(data)
         attempt.note(now_s, len(data))
 
 
-def check_end(part: Sink, at: int, limit: int | None) -> None:
-    """Raise unless the body, which has ended at ``at``, has ended where it should."""
-    if limit is not None and at < limit and (part.segment is None or part.segment.left_bytes):
-        raise Transient(f"the body ended after {at} of {limit} bytes")
+def check_end(part: Sink, end: int, limit: int | None) -> None:
+    """Raise unless the body, which has ended at ``end``, has ended where it should."""
+    if limit is not None and end < limit and (part.segment is None or part.segment.left_bytes):
+        raise Transient(f"the body ended after {end} of {limit} bytes")
 
 
 def _error_of(verdict: Verdict, response: Response, part: Sink, clock: RunClock) -> SourceError:

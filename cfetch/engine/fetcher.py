@@ -9,9 +9,11 @@ from collections.abc import Callable
 
 from cfetch.clock import RunClock
 from cfetch.config.settings import Settings
-from cfetch.engine.attempt import Attempt, BreakOff, fetch, outcome_of, unread
+from cfetch.engine.attempt import Assignment, Attempt, BreakOff, fetch, outcome_of
+from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
-from cfetch.engine.monitor import Monitor
+from cfetch.engine.links import Links
+from cfetch.engine.live_counts import LiveCounts
 from cfetch.engine.segments import Helper, Segments
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import Corrupt, LocalFault, SourceError, Straggling, Transient
@@ -21,7 +23,6 @@ from cfetch.events import (
     Listener,
     RetryScheduled,
     StragglerCancelled,
-    UrlRefreshed,
 )
 from cfetch.manifest.fields import Headers
 from cfetch.records import Outcome
@@ -29,12 +30,11 @@ from cfetch.storage.volume import Sink
 from cfetch.straggler.policy import Policy
 from cfetch.wire.http import Transport
 from cfetch.wire.rate import limiter_of
-from cfetch.wire.refresh import Link, UrlRefresher
+from cfetch.wire.refresh import UrlRefresher
 from cfetch.wire.retry import Limits, RetryBudget, Spent, next_step
 
 __all__ = ["Fetcher"]
 
-EXPIRY_MARGIN_S = 60.0  # a link is renewed this long before its end; a request must not outlive it on the way
 NEEDS_FRESH = (None, 421)  # the connection failed, or leads to a server that does not serve this host
 MIN_TAIL_BYTES = 64 << 10  # a shorter rest of a resumed file tells the server's latency, not its speed
 
@@ -48,9 +48,11 @@ class Fetcher:
         limits: Limits,
         hosts: Hosts,
         policy: Policy,
-        monitor: Monitor,
+        flights: Flights,
+        counts: LiveCounts,
         transport: Transport,
         *,
+        put_back: Callable[[], int],
         headers: Headers,
         refresher: UrlRefresher | None,
         clock: RunClock,
@@ -61,19 +63,20 @@ class Fetcher:
         self._limits = limits
         self._hosts = hosts
         self._policy = policy
-        self._monitor = monitor
-        self.streams = Segments(
+        self._flights = flights
+        self._counts = counts
+        self.segments = Segments(
             settings,
             policy,
             hosts,
-            monitor,
+            flights,
+            put_back=put_back,
             clock=clock,
             on_end=self._end_early,
         )
         self._transport = transport
-        self._plan_headers = headers
         self._plan_secrets = {name: value.reveal() for name, value in headers}
-        self._refresher = refresher
+        self._links = Links(refresher, headers, clock, emit)
         self._clock = clock
         self._jitter = jitter
         self._emit = emit
@@ -93,19 +96,19 @@ class Fetcher:
                 if error is None:
                     return None
                 delay_s = self._after(transfer, error)
-                if transfer.helpers and delay_s > 0:  # the others go on meanwhile
+                if transfer.helpers.keys and delay_s > 0:  # the others go on meanwhile
                     await self._clock.sleep(delay_s)
                     delay_s = 0.0
                 if delay_s > 0 or not self.place(transfer):
                     return self._clock.now() + delay_s
         finally:
-            self.streams.dismiss(transfer)
+            self.segments.dismiss(transfer)
 
     async def _bring(self, transfer: Transfer) -> SourceError | None:
         """Bring all of the file that no other stream brings; None when it is whole and verified."""
         part = transfer.part
-        while part.ranges is None or await self.streams.more(transfer):
-            error = await self._renewed(transfer)
+        while part.ranges is None or await self.segments.more(transfer):
+            error = await self._links.renew(transfer)
             if error is None:
                 error = await self._try_once(transfer)
             if error is not None or part.ranges is None:
@@ -126,7 +129,7 @@ class Fetcher:
         except LocalFault as met:
             fault = met
         finally:
-            self.streams.over(helper, fault, failed=error is not None and not isinstance(error, Straggling))
+            self.segments.over(helper, fault, failed=error is not None and not isinstance(error, Straggling))
 
     def place(self, transfer: Transfer) -> bool:
         """Take a place at the best of the transfer's sources that bears one more; whether there is one.
@@ -139,46 +142,48 @@ class Fetcher:
         if source is None:
             return False
         transfer.move(source)
-        transfer.placed_bytes = transfer.wanted_bytes
-        self._hosts.started(transfer.host, transfer.placed_bytes)
-        transfer.placed = True
+        place_bytes = transfer.sources.place_bytes = transfer.wanted_bytes
+        self._hosts.started(transfer.host, place_bytes)
         return True
 
     def leave(self, transfer: Transfer) -> None:
         """Give the transfer's place back, if it has one."""
-        if transfer.placed:
-            self._hosts.left(transfer.host, self._clock.now(), transfer.placed_bytes)
-            transfer.placed = False
+        sources = transfer.sources
+        if sources.place_bytes is not None:
+            self._hosts.left(sources.host, self._clock.now(), sources.place_bytes)
+            sources.place_bytes = None
 
     def given_up(self, transfer: Transfer) -> SourceError | None:
         """Why the transfer is not to wait for any of its hosts any longer."""
         now_s = self._clock.now()
-        reasons = [self._hosts.given_up(transfer.host_of(n), now_s) for n in transfer.usable_sources()]
+        sources = transfer.sources
+        reasons = [self._hosts.given_up(sources.host_of(n), now_s) for n in sources.usable()]
         return Transient("; ".join(dict.fromkeys(filter(None, reasons)))) if all(reasons) else None
 
     def _after(self, transfer: Transfer, error: SourceError) -> float:
         """Seconds until the next try; raises the error if there is none."""
         transfer.note_progress(self._clock.now())
         transfer.count(error)
-        elapsed_s = self._clock.now() - transfer.progress_s
+        sources, tries, access = transfer.sources, transfer.tries, transfer.access
+        elapsed_s = self._clock.now() - tries.progress_s
         step = next_step(
             error,
-            Spent(transfer.errors, transfer.refreshes, elapsed_s, transfer.corrupt),
+            Spent(tries.errors, access.refreshes, elapsed_s, sources.corrupt),
             self._limits,
             jitter=self._jitter(),
-            can_refresh=self._refresher is not None and transfer.source == 0,
-            others=transfer.has_other_source(),
-            untried=transfer.has_other_source(untried=True),
+            can_refresh=self._links.can_renew(transfer),
+            others=sources.has_other(),
+            untried=sources.has_other(untried=True),
             joined=transfer.has_joined(),
         )
         if step.delay_s is None:
-            transfer.gave_up = step.reason
+            tries.gave_up = step.reason
             raise error
         if step.leave:
             transfer.leave_source()
         elif not transfer.may_resume():
             transfer.part.restart()
-        transfer.must_refresh = transfer.must_refresh or step.refresh
+        access.must_refresh = access.must_refresh or step.refresh
         if isinstance(error, Straggling):
             return 0.0
         delay_s = step.delay_s
@@ -186,36 +191,6 @@ class Fetcher:
             delay_s = max(delay_s, self._budget.spend_s(self._clock.now()))
         self._announce_retry(transfer, error, delay_s)
         return delay_s
-
-    async def _renewed(self, transfer: Transfer) -> SourceError | None:
-        """Get a fresh link if the transfer needs one; what went wrong, if that matters."""
-        is_due = (
-            transfer.expires_at is not None and self._clock.wall() + EXPIRY_MARGIN_S >= transfer.expires_at
-        )
-        must = transfer.must_refresh
-        if self._refresher is None or transfer.source != 0 or not (must or is_due):
-            return None
-        try:
-            headers = tuple((dict(self._plan_headers) | dict(transfer.headers)).items())
-            link = await self._refresher.refresh(
-                transfer.entry, Link(transfer.url, transfer.expires_at, headers)
-            )
-        except SourceError as error:
-            return error if must else None  # the old link may still do: clocks differ
-        transfer.take(link, counts=must)
-        transfer.must_refresh = False
-        self._emit(
-            UrlRefreshed(
-                t_s=self._clock.now(),
-                id=transfer.entry.id,
-                offset=transfer.entry.position,
-                url=str(link.url),
-                reason="straggler"
-                if transfer.attempts and transfer.attempts[-1].outcome == "straggler"
-                else "expired",
-            )
-        )
-        return None
 
     async def _try_once(self, transfer: Transfer, helper: Helper | None = None) -> SourceError | None:
         """One attempt; None when its segment is here, or all of the part, which is verified then."""
@@ -226,15 +201,15 @@ class Fetcher:
             await fetch(
                 attempt,
                 sink,
-                url=transfer.url,
-                secrets=transfer.secrets(self._plan_secrets),
+                url=transfer.access.url,
+                secrets=transfer.access.secrets(self._plan_secrets, transfer.sources.number),
                 digest=entry.digest,
                 transport=self._transport,
                 clock=self._clock,
-                fresh=transfer.fresh or helper is not None,
+                fresh=transfer.access.is_fresh or helper is not None,
                 limiter=self._limiter,
             )
-            if attempt.fell_short and attempt.received < MIN_TAIL_BYTES:
+            if attempt.reply.fell_short and attempt.received < MIN_TAIL_BYTES:
                 raise Transient(f"the server sent only {attempt.received} bytes of what it was asked for")
             if helper is None and part.ranges is None:
                 transfer.verified = part.verify(entry.size_bytes, entry.digest)
@@ -248,45 +223,51 @@ class Fetcher:
         except SourceError as failure:
             error = self._unless_whole(transfer, attempt, failure)
             self._end(transfer, attempt, outcome_of(error), error)
-            transfer.fresh = transfer.fresh or failure.http_status in NEEDS_FRESH
+            access = transfer.access
+            access.is_fresh = access.is_fresh or failure.http_status in NEEDS_FRESH
             return error
         except LocalFault as fault:
             self._end_untold(transfer, attempt, str(fault))
             raise
 
     def _start(self, transfer: Transfer, sink: Sink, helper: Helper | None) -> Attempt:
-        entry, now_s, segment = transfer.entry, self._clock.now(), sink.segment
+        entry, now_s, segment, tries = transfer.entry, self._clock.now(), sink.segment, transfer.tries
         position = sink.position if segment is None else segment.position
         end = entry.size_bytes if segment is None else segment.end
-        immune = helper is None and transfer.is_last_try(self._settings.max_attempts)
-        transfer.begun += 1
-        n = transfer.begun
+        size_bytes = entry.size_bytes if segment is None else sink.total_bytes
+        tries.begun += 1
+        assignment = Assignment(
+            entry,
+            tries.begun,
+            transfer.host,
+            transfer.sources.mirror,
+            volume_index=0 if transfer.staging is None else transfer.staging.at,
+            is_immune=helper is None and tries.is_last(self._limits.max_attempts),
+        )
         attempt = Attempt(
-            entry.id,
-            n,
+            assignment,
             now_s,
             from_byte=position,
-            size_bytes=entry.size_bytes if segment is None else sink.total_bytes,
-            immune=immune,
-            at=0 if transfer.staging is None else transfer.staging.at,
+            size_bytes=size_bytes,
+            to_byte=segment.end if segment is not None and segment.end != size_bytes else None,
             key=None if helper is None else helper.key,
         )
-        attempt.host, attempt.mirror = transfer.host, transfer.mirror
-        if segment is not None and segment.end != attempt.size_bytes:
-            attempt.to_byte = segment.end
-        wanted = None if end is None else end - position
         self._policy.started(
-            attempt.key, wanted, now_s, host=transfer.host, immune=immune, mitigations=transfer.mitigations
+            attempt.key,
+            None if end is None else end - position,
+            now_s,
+            host=assignment.host,
+            immune=assignment.is_immune,
+            mitigations=tries.mitigations,
         )
-        self._monitor.active[attempt.key] = (attempt, entry)
-        self.streams.began(attempt, transfer)
+        self._flights.started(attempt, transfer)
         self._emit(
             AttemptStarted(
                 t_s=now_s,
                 id=entry.id,
-                n=n,
+                n=assignment.n,
                 path=entry.path,
-                host=transfer.host,
+                host=assignment.host,
                 size_bytes=entry.size_bytes,
                 from_byte=position,
             )
@@ -296,7 +277,7 @@ class Fetcher:
     def _end(self, transfer: Transfer, attempt: Attempt, outcome: Outcome, error: SourceError | None) -> None:
         """The attempt is over; its host is told."""
         now_s = self._clock.now()
-        if not self._is_over(attempt):
+        if not self._flights.ended(attempt):
             return
         if outcome == "done":
             tail = attempt.from_byte > 0 and attempt.received < MIN_TAIL_BYTES
@@ -310,7 +291,7 @@ class Fetcher:
         told = None if error is None else str(error)
         transfer.attempts.append(attempt.record(outcome, told, now_s))
         pause = self._hosts.ended(
-            attempt.host,
+            attempt.assignment.host,
             error,
             now_s,
             started_s=attempt.start_s,
@@ -322,30 +303,22 @@ class Fetcher:
 
     def _end_untold(self, transfer: Transfer, attempt: Attempt, error: str) -> None:
         """The attempt is over for a reason that tells nothing about its host."""
-        if not self._is_over(attempt):
+        if not self._flights.ended(attempt):
             return
         self._policy.paused(attempt.key)
         transfer.attempts.append(attempt.record("error", error, self._clock.now()))
 
     def _end_early(self, attempt: Attempt, transfer: Transfer) -> None:
         """It was broken off for what other streams have done, or for its entry's end."""
-        if data := unread(attempt):  # nobody needs them, but they have come
+        if data := attempt.reply.unread():  # nobody needs them, but they have come
             attempt.note(self._clock.now(), len(data))
         self._end_untold(transfer, attempt, "not needed any more")
-
-    def _is_over(self, attempt: Attempt) -> bool:
-        """It is under way no more; False: that was told before."""
-        if self._monitor.active.get(attempt.key, (None,))[0] is not attempt:
-            return False
-        self._monitor.attempt_ended(attempt)
-        self.streams.ended(attempt)
-        return True
 
     def _unless_whole(self, transfer: Transfer, attempt: Attempt, failure: SourceError) -> SourceError | None:
         """What stays of ``failure``: None if the last byte had come, and the file is whole after all."""
         entry, part = transfer.entry, transfer.part
         if (
-            attempt.key < 0
+            attempt.is_helper
             or attempt.size_bytes is None
             or part.position != attempt.size_bytes
             or not attempt.received
@@ -368,11 +341,11 @@ class Fetcher:
         silent = Transient(f"no byte for {self._settings.stall_timeout:g} s")
         slow = Straggling("far slower than the other files")
         error = self._unless_whole(transfer, attempt, slow if straggler else silent)
-        transfer.fresh = True
+        transfer.access.is_fresh = True
         word: Outcome = "straggler" if straggler else "stalled"
         self._end(transfer, attempt, word if error else "done", error)
         if straggler:
-            transfer.mitigations += attempt.key == attempt.id
+            transfer.tries.mitigations += not attempt.is_helper
             self._emit(
                 StragglerCancelled(
                     t_s=self._clock.now(),
@@ -381,7 +354,7 @@ class Fetcher:
                     path=entry.path,
                     size_bytes=entry.size_bytes,
                     elapsed_s=self._clock.now() - attempt.start_s,
-                    attempt=attempt.n,
+                    attempt=attempt.assignment.n,
                     kept_bytes=part.position if transfer.may_resume() else 0,
                     completed=error is None,
                 )
@@ -389,7 +362,7 @@ class Fetcher:
         return error
 
     def _announce_retry(self, transfer: Transfer, error: SourceError, delay_s: float) -> None:
-        self._monitor.announce_retry(transfer.entry.id)
+        self._counts.announce_retry(transfer.entry.id)
         self._emit(
             RetryScheduled(
                 t_s=self._clock.now(),

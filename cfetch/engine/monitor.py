@@ -3,14 +3,15 @@
 The decisions are the straggler room's; this task asks at each tick and carries the answers out.
 """
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cfetch.clock import RunClock
 from cfetch.config.settings import Settings
-from cfetch.engine.attempt import Attempt, BreakOff
+from cfetch.engine.attempt import Attempt, BreakOff, Grounds
 from cfetch.engine.batches.placing import Placing
+from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import FAIR_BYTES
+from cfetch.engine.live_counts import LiveCounts
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.transfer import Transfer
 from cfetch.events import (
@@ -24,10 +25,6 @@ from cfetch.events import (
     StragglerCancelling,
     StragglerCheck,
 )
-from cfetch.manifest.entry import Entry
-from cfetch.records import FileRecord
-from cfetch.report.counts import Counts
-from cfetch.storage.held_ranges import HeldRanges
 from cfetch.straggler.policy import Check, Policy
 from cfetch.straggler.stall import stalled
 
@@ -38,11 +35,16 @@ EPISODE_S = 10.0  # without a download that is far too slow, and a slowdown is o
 
 
 class Monitor:
-    """``active`` maps entry ids to the attempts under way; the pool keeps it, and reports each record."""
+    """Reads ``flights`` and ``counts``, which others keep.
+
+    ``on_life`` gets each host that has begun to bring bytes; ``on_check`` is called after each look.
+    """
 
     def __init__(
         self,
         policy: Policy,
+        flights: Flights,
+        counts: LiveCounts,
         schedule: Schedule[Transfer],
         settings: Settings,
         clock: RunClock,
@@ -53,47 +55,18 @@ class Monitor:
         placing: Placing | None = None,
     ) -> None:
         self._placing = placing
-        self._landed: Counter[int] = Counter()
         self._policy = policy
+        self._flights = flights
+        self._counts = counts
         self._schedule = schedule
         self._settings = settings
         self._clock = clock
         self._emit = emit
-        self._speeds: dict[int, tuple[int, float, int, float]] = {}  # id -> (n, t, bytes, rate)
-        self.active: dict[int, tuple[Attempt, Entry]] = {}
-        self.opened: dict[int, HeldRanges] = {}  # of entries that several streams bring
-        self._counts = Counts()
-        self._announced: Counter[int] = Counter()  # retries of entries that have not ended, by entry id
+        self._speeds: dict[int, tuple[int, float, int, float]] = {}  # key -> (n, t, bytes, rate)
         self._on_life = on_life
         self._on_check = on_check
         self._checked_s = 0.0
         self.slow_until_s = 0.0  # the network or a host is slow, by the policy, at least until then
-        self.bytes_adopted = 0
-
-    @property
-    def put_back(self) -> int:
-        """Entries that wait for another try."""
-        return self._schedule.put_back
-
-    def ended_with(self, record: FileRecord) -> None:
-        """Count an entry that has come to its end: its record says how many retries were made."""
-        self._counts.add(record)
-        self._announced.pop(record.id, None)
-
-    def announce_retry(self, entry_id: int) -> None:
-        """Count a retry that is about to follow."""
-        self._announced[entry_id] += 1
-
-    def attempt_ended(self, attempt: Attempt) -> None:
-        """It is not under way any more."""
-        del self.active[attempt.key]
-        self._landed[attempt.at] += attempt.received
-
-    def landed(self, at: int) -> int:
-        """Bytes that have come for volume ``at`` until now."""
-        return self._landed[at] + sum(
-            attempt.received for attempt, _ in self.active.values() if attempt.at == at
-        )
 
     async def watch(self) -> None:
         """Judge the attempts under way, tick after tick, until cancelled."""
@@ -107,17 +80,17 @@ class Monitor:
     def check(self) -> None:
         """One look at all attempts under way."""
         now_s = self._clock.now()
-        for attempt, _ in self.active.values():
-            if attempt.received >= FAIR_BYTES and not attempt.has_shown_life:
-                attempt.has_shown_life = True
-                self._on_life(attempt.host)
-            if attempt.learned_size and attempt.size_bytes is not None:
-                attempt.learned_size = False
+        attempts = self._flights.attempts()
+        for attempt in attempts:
+            if attempt.received >= FAIR_BYTES and not attempt.reported.life:
+                attempt.reported.life = True
+                self._on_life(attempt.assignment.host)
+            if attempt.reply.has_news_of_size and attempt.size_bytes is not None:
+                attempt.reply.has_news_of_size = False
                 self._policy.sized(attempt.key, attempt.size_bytes - attempt.from_byte)
-        attempts = [attempt for attempt, _ in self.active.values()]
         check = self._policy.check(now_s, attempts)
         if self._placing is not None:
-            self._look_at_volumes(self._placing, now_s)
+            self._look_at_volumes(self._placing, attempts, now_s)
         if check.gap_s or self._came_late(now_s):  # this process stood still, the servers did not
             for attempt in attempts:
                 attempt.forgive(now_s)
@@ -125,7 +98,7 @@ class Monitor:
             self._break_off(check, now_s)
         timeout_s = self._settings.stall_timeout
         for key in stalled(attempts, now_s, stall_timeout_s=timeout_s, reply_timeout_s=timeout_s):
-            self.active[key][0].break_off(BreakOff.STALLED)
+            self._flights.attempt(key).break_off(BreakOff.STALLED)
         if check.held_back is not None:
             if now_s >= self.slow_until_s:
                 self._emit(SlowdownSeen(t_s=now_s, active=check.active, reason=check.held_back))
@@ -136,13 +109,13 @@ class Monitor:
                 FallbackTriggered(t_s=now_s, stragglers=self._policy.total_stragglers, threshold=threshold)
             )
 
-    def _look_at_volumes(self, placing: Placing, now_s: float) -> None:
+    def _look_at_volumes(self, placing: Placing, attempts: Sequence[Attempt], now_s: float) -> None:
         """A file that takes far longer than the rest, for whatever reason, speaks against its volume."""
-        for attempt, _ in self.active.values():
+        for attempt in attempts:
             limit_s = self._policy.expected_s(attempt.key)
-            if limit_s is not None and not attempt.told_slow and now_s - attempt.start_s > limit_s:
-                attempt.told_slow = True
-                placing.straggled(attempt.at)
+            if limit_s is not None and not attempt.reported.slowness and now_s - attempt.start_s > limit_s:
+                attempt.reported.slowness = True
+                placing.straggled(attempt.assignment.volume_index)
 
     def _came_late(self, now_s: float) -> bool:
         """Whether so much of the stall time-out has gone by unwatched that silence proves nothing."""
@@ -155,15 +128,13 @@ class Monitor:
                 t_s=now_s,
                 active_downloads=check.active,
                 completed_downloads=check.finished,
-                stragglers=[self.active[flagged.id][0].id for flagged in check.stragglers],
+                stragglers=[self._flights.attempt(flagged.id).id for flagged in check.stragglers],
                 median_bps=check.median_bps,
             )
         )
         for flagged in check.stragglers:
-            attempt, entry = self.active[flagged.id]
-            attempt.expected_s = round(flagged.expected_s, 4)
-            attempt.projected_s = None if flagged.projected_s is None else round(flagged.projected_s, 4)
-            attempt.median_bps = check.median_bps
+            attempt = self._flights.attempt(flagged.id)
+            entry = attempt.assignment.entry
             self._emit(
                 StragglerCancelling(
                     t_s=now_s,
@@ -174,7 +145,9 @@ class Monitor:
                     expected_s=flagged.expected_s,
                 )
             )
-            attempt.break_off(BreakOff.STRAGGLER)
+            projected_s = None if flagged.projected_s is None else round(flagged.projected_s, 4)
+            grounds = Grounds(round(flagged.expected_s, 4), projected_s, check.median_bps)
+            attempt.break_off(BreakOff.STRAGGLER, grounds)
 
     async def tick(self) -> None:
         """Report the run's numbers, a few times a second, until cancelled."""
@@ -185,20 +158,20 @@ class Monitor:
     def report(self) -> None:
         """Report the run's numbers as they are now."""
         now_s = self._clock.now()
-        active = [self._view(attempt, entry, now_s) for attempt, entry in self.active.values()]
-        self._speeds = {id_: speed for id_, speed in self._speeds.items() if id_ in self.active}
-        policy, counts = self._policy, self._counts
+        active = [self._view(attempt, now_s) for attempt in self._flights.attempts()]
+        self._speeds = {key: speed for key, speed in self._speeds.items() if key in self._flights}
+        policy, counts, ended = self._policy, self._counts, self._counts.ended
         self._emit(
             Progress(
                 t_s=now_s,
-                done=counts.done,
-                skipped=counts.skipped,
-                failed=counts.failed,
-                retries=counts.retries + self._announced.total(),
-                bytes_done=counts.in_place_bytes,
-                bytes_active=self._bytes_active(),
-                bytes_wasted=counts.wasted_bytes,
-                bytes_adopted=self.bytes_adopted,
+                done=ended.done,
+                skipped=ended.skipped,
+                failed=ended.failed,
+                retries=counts.retries,
+                bytes_done=ended.in_place_bytes,
+                bytes_active=self._flights.bytes_active(),
+                bytes_wasted=ended.wasted_bytes,
+                bytes_adopted=counts.adopted_bytes,
                 active=active,
                 waiting=self._schedule.waiting,
                 baseline=BaselineView(
@@ -212,38 +185,35 @@ class Monitor:
             )
         )
 
-    def _bytes_active(self) -> int:
-        alone = (attempt for attempt, _ in self.active.values() if attempt.id not in self.opened)
-        held = sum(ranges.held_bytes for ranges in self.opened.values())
-        return held + sum(attempt.from_byte + attempt.received for attempt in alone)
-
-    def _view(self, attempt: Attempt, entry: Entry, now_s: float) -> ActiveAttempt:
+    def _view(self, attempt: Attempt, now_s: float) -> ActiveAttempt:
+        assignment = attempt.assignment
         elapsed_s = now_s - attempt.start_s
         expected_s = self._policy.expected_s(attempt.key)
-        in_ranges = attempt.id in self.opened
+        in_ranges = self._flights.is_shared(attempt.id)
         end = attempt.size_bytes if attempt.to_byte is None else attempt.to_byte
         return ActiveAttempt(
             id=attempt.id,
-            path=entry.path,
-            host=attempt.host,
+            path=assignment.entry.path,
+            host=assignment.host,
             size_bytes=None if end is None else end - attempt.from_byte * in_ranges,
             bytes=attempt.from_byte * (not in_ranges) + attempt.received,
             rate_bps=self._speed(attempt, now_s),
             elapsed_s=elapsed_s,
             expected_s=expected_s,
-            n=attempt.n,
+            n=assignment.n,
             state=_state(attempt, elapsed_s, expected_s, end),
         )
 
     def _speed(self, attempt: Attempt, now_s: float) -> float:
         """Bytes per second, smoothed over about a second of reports."""
-        n, then_s, then_bytes, rate_bps = self._speeds.get(attempt.key, (0, 0.0, 0, 0.0))
-        if n != attempt.n:
+        before, then_s, then_bytes, rate_bps = self._speeds.get(attempt.key, (0, 0.0, 0, 0.0))
+        n = attempt.assignment.n
+        if n != before:
             then_s, then_bytes, rate_bps = attempt.start_s, 0, 0.0
         if now_s > then_s:
             latest_bps = (attempt.received - then_bytes) / (now_s - then_s)
-            rate_bps = latest_bps if n != attempt.n else 0.7 * rate_bps + 0.3 * latest_bps
-        self._speeds[attempt.key] = (attempt.n, now_s, attempt.received, rate_bps)
+            rate_bps = latest_bps if n != before else 0.7 * rate_bps + 0.3 * latest_bps
+        self._speeds[attempt.key] = (n, now_s, attempt.received, rate_bps)
         return rate_bps
 
 
@@ -254,8 +224,8 @@ def _state(attempt: Attempt, elapsed_s: float, expected_s: float | None, end: in
         wanted = end - attempt.from_byte
         if elapsed_s * wanted > expected_s * max(attempt.received, 1) and elapsed_s > expected_s / 4:
             return "slow"  # at this pace it will exceed its limit
-    if attempt.immune:
+    if attempt.assignment.is_immune:
         return "last try"
-    if attempt.to_byte is not None or attempt.key < 0:
+    if attempt.to_byte is not None or attempt.is_helper:
         return "segment"
-    return "retrying" if attempt.n > 1 else "ok"
+    return "retrying" if attempt.assignment.n > 1 else "ok"

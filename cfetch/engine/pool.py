@@ -17,6 +17,8 @@ from cfetch.config.settings import Settings
 from cfetch.engine.batches.placing import Placing
 from cfetch.engine.batches.staging import let_pass, was_the_move
 from cfetch.engine.fetcher import Fetcher
+from cfetch.engine.flights import Flights
+from cfetch.engine.live_counts import LiveCounts
 from cfetch.engine.monitor import Monitor
 from cfetch.engine.schedule import NEVER, Schedule
 from cfetch.engine.segments import Helper
@@ -79,21 +81,24 @@ class Pool:
             )
         self.schedule = self._new_schedule(backwards=backwards)
         self._policy = policy or self._own_policy(knowledge)
+        self._flights = Flights()
+        self._counts = LiveCounts()
         self._monitor = self._new_monitor()
         self._fetcher = Fetcher(
             settings,
             limits,
             self._hosts,
             self._policy,
-            self._monitor,
+            self._flights,
+            self._counts,
             transport,
+            put_back=lambda: self.schedule.put_back,
             headers=entries.headers,
             refresher=refresher,
             clock=clock,
             jitter=jitter,
             emit=emit,
         )
-        self._segments = self._fetcher.streams
         self._idle: deque[asyncio.Future[None]] = deque()  # workers that wait for something to start
         self._helpers: deque[Helper] = deque()  # further streams that wait for a worker
         self._in_hand = 0  # entries
@@ -116,6 +121,8 @@ class Pool:
     def _new_monitor(self) -> Monitor:
         return Monitor(
             self._policy,
+            self._flights,
+            self._counts,
             self.schedule,
             self._settings,
             self._clock,
@@ -140,7 +147,7 @@ class Pool:
     async def run(self) -> None:
         """Work until every entry has ended, or ``stop``. A local fault is left in ``fault``."""
         count = workers_of(self._settings)
-        if not self._segments.is_on:
+        if not self._fetcher.segments.is_on:
             count = min(count, len(self._entries))
         async with asyncio.TaskGroup() as group:
             if self._placing is None:
@@ -208,7 +215,7 @@ class Pool:
 
     def landed(self, at: int) -> int:
         """Bytes that have come for volume ``at`` until now."""
-        return self._monitor.landed(at)
+        return self._flights.landed_bytes(at)
 
     def stop(self, reason: str, *, again: bool = False) -> None:
         """Start nothing new and close what is under way; ``run`` returns soon after.
@@ -270,18 +277,20 @@ class Pool:
     @property
     def _is_over(self) -> bool:
         """Nothing is left to start, and nobody whom an idle worker could help."""
-        if self._segments.is_on and self._in_hand:
+        if self._fetcher.segments.is_on and self._in_hand:
             return False
         return self._placing.is_over if self._placing is not None else not self.schedule.waiting
 
     def _share_out(self) -> None:
         """Hosts get other widths; idle workers help those that have much left."""
-        if look_at_widths(self._hosts, self._monitor, self._emit, self.now()):
+        now_s = self.now()
+        is_calm = now_s >= self._monitor.slow_until_s
+        if look_at_widths(self._hosts, self._flights, self._emit, now_s, is_calm=is_calm):
             self.wake()
         idle = sum(not waiter.done() for waiter in self._idle) - len(self._helpers)
-        if idle > 0 and self._segments.helps_any and not self._stopping:
+        if idle > 0 and self._fetcher.segments.helps_any and not self._stopping:
             try:
-                self._helpers.extend(self._segments.assign(idle))
+                self._helpers.extend(self._fetcher.segments.assign(idle))
             except LocalFault as fault:  # a part could not be opened up
                 self.fail(fault)
             for _ in range(len(self._helpers)):
@@ -291,8 +300,7 @@ class Pool:
         now_s = self.now()
         if isinstance(found, Transfer):
             transfer = found
-            transfer.queued_s += now_s - transfer.put_s
-            transfer.progress_s += max(0.0, now_s - transfer.due_s)  # it was the host's time, not the entry's
+            transfer.take_again(now_s)
         else:
             transfer = self._new_transfer(found, now_s)
             self._has_mirrors = self._has_mirrors or bool(transfer.entry.mirrors)
@@ -323,7 +331,8 @@ class Pool:
             if own_s <= now_s:
                 return own_s
             transfer = self._new_transfer(found, now_s)
-        opens_s = min(self._hosts.opens_s(transfer.host_of(n), now_s) for n in transfer.usable_sources())
+        sources = transfer.sources
+        opens_s = min(self._hosts.opens_s(sources.host_of(n), now_s) for n in sources.usable())
         return now_s if opens_s > now_s and self._fetcher.given_up(transfer) is not None else opens_s
 
     def _leave(self, transfer: Transfer) -> None:
@@ -390,7 +399,7 @@ class Pool:
             self._placing.drop(transfer)
             return
         if again_s is not None:
-            transfer.put_s, transfer.due_s = self.now(), again_s
+            transfer.put_back(self.now(), again_s)
             self.schedule.put(transfer.queue, transfer, again_s)
             return
         if self._placing is not None:
@@ -428,7 +437,7 @@ class Pool:
             return
         began_s = self.now()
         async with self._one_at_a_time:
-            transfer.progress_s += self.now() - began_s
+            transfer.tries.progress_s += self.now() - began_s
             yield
 
     def _committed(self, transfer: Transfer, error: CfetchError | None) -> None:
@@ -446,7 +455,7 @@ class Pool:
         Then ``transfer.verified`` says what vouches for it; some bytes of it may have been taken over anyhow.
         """
         entry, part = transfer.entry, transfer.part
-        transfer.is_new = False
+        transfer.adopted_bytes = 0
         if self._placing is not None:
             found = await self._placing.vouched_for(transfer)
         else:
@@ -461,7 +470,7 @@ class Pool:
         else:
             await self._volumes[0].adopt(entry, part)
         transfer.adopted_bytes = part.position
-        self._monitor.bytes_adopted += part.position
+        self._counts.adopt(part.position)
         if part.position and part.position == entry.size_bytes:
             with suppress(Corrupt):  # then it is empty now, and fetched anew
                 transfer.verified = part.verify(entry.size_bytes, entry.digest)
@@ -469,7 +478,7 @@ class Pool:
 
     async def _try(self, transfer: Transfer) -> float | None:
         """See ``Fetcher.go_on``; raises SourceError too where no source is to be waited for."""
-        if not transfer.placed and not self._fetcher.place(transfer):
+        if transfer.sources.place_bytes is None and not self._fetcher.place(transfer):
             error = self._fetcher.given_up(transfer)
             if error is not None:
                 raise error
@@ -495,5 +504,5 @@ class Pool:
         record = judged(record, stall_timeout_s=self._settings.stall_timeout)
         if status in ("failed", "cancelled"):
             self._policy.failed(transfer.entry.id)
-        self._monitor.ended_with(record)
+        self._counts.end(record)
         self._emit(EntryFinished(t_s=record.end_s, record=record))

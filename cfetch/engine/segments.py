@@ -5,7 +5,6 @@ missing until the file is whole. A further stream tries once. Whatever ends it, 
 missing again. So an entry never fails by being helped, and while no slot is idle nothing of this happens.
 """
 
-import asyncio
 import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -13,8 +12,8 @@ from typing import NamedTuple
 from cfetch.clock import RunClock
 from cfetch.config.settings import Settings
 from cfetch.engine.attempt import Attempt, BreakOff
+from cfetch.engine.flights import Flight, Flights
 from cfetch.engine.hosts import Hosts
-from cfetch.engine.monitor import Monitor
 from cfetch.engine.segment_split import Candidate, Split, choose
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import LocalFault
@@ -46,15 +45,20 @@ class Segments:
         settings: Settings,
         policy: Policy,
         hosts: Hosts,
-        monitor: Monitor,
+        flights: Flights,
         *,
+        put_back: Callable[[], int],
         clock: RunClock,
         on_end: Callable[[Attempt, Transfer], None],
     ) -> None:
-        """``on_end`` is told of an attempt that is ended here, at once: its task may end after its entry."""
+        """``put_back``: how many entries wait for another try.
+
+        ``on_end`` is told of an attempt that is ended here, at once: its task may end after its entry.
+        """
         self._policy = policy
         self._hosts = hosts
-        self._monitor = monitor
+        self._flights = flights
+        self._put_back = put_back
         self._clock = clock
         self._on_end = on_end
         self._most = settings.segments
@@ -64,35 +68,26 @@ class Segments:
             and not is_limited  # then one stream is as fast as many
             and self._most > 1
         )
-        self._leads: dict[int, tuple[Attempt, Transfer]] = {}
         self._helpers: dict[int, Helper] = {}
         self._keys = 0
-
-    def began(self, attempt: Attempt, transfer: Transfer) -> None:
-        """An attempt is under way that may be helped."""
-        if self.is_on:
-            self._leads[attempt.key] = attempt, transfer
-
-    def ended(self, attempt: Attempt) -> None:
-        """It is over."""
-        self._leads.pop(attempt.key, None)
 
     @property
     def helps_any(self) -> bool:
         """Whether there is anyone whom an idle worker may have to help soon."""
-        return bool(self._leads)
+        return self.is_on and len(self._flights) > 0
 
     def assign(self, idle: int) -> list[Helper]:
         """What so many idle workers are to do; less than that, where it would not help."""
         now_s = self._clock.now()
-        found = (self._candidate(attempt, transfer, now_s) for attempt, transfer in self._leads.values())
-        streams = [
-            one._replace(streams=max(one.streams, self._most - self._free(one.host))) for one in found if one
+        candidates = [
+            candidate._replace(streams=max(candidate.streams, self._most - self._free(candidate.host)))
+            for flight in self._flights
+            if (candidate := self._candidate(flight, now_s)) is not None
         ]
-        if not streams:
+        if not candidates:
             return []
         splits = choose(
-            streams,
+            candidates,
             idle=idle,
             fresh_s=self._policy.fresh_s,
             most_streams=self._most,
@@ -106,50 +101,46 @@ class Segments:
         """
         ranges = transfer.part.ranges
         assert ranges is not None
-        self._monitor.opened[transfer.entry.id] = ranges
+        self._flights.share(transfer.entry.id, ranges)
         while not ranges.is_whole:
-            if transfer.fault is not None:
-                raise transfer.fault
+            if transfer.helpers.fault is not None:
+                raise transfer.helpers.fault
             transfer.part.segment = ranges.take_first()
             if transfer.part.segment is not None:
                 return True
-            transfer.changed = asyncio.get_running_loop().create_future()
-            await transfer.changed
+            await transfer.helpers.wait_for_change()
         return False
 
     def over(self, helper: Helper, fault: LocalFault | None = None, *, failed: bool = False) -> None:
         """A further stream has ended: its owner may take what it has left."""
         transfer = helper.transfer
         self._helpers.pop(helper.key, None)
-        transfer.helpers -= {helper.key}
-        transfer.fault = transfer.fault or fault
-        transfer.failed_helpers += failed
         self._hosts.left(helper.host, self._clock.now(), helper.place_bytes)
         if transfer.part.ranges is not None:
             transfer.part.ranges.give_back(helper.segment)
-        if transfer.changed is not None and not transfer.changed.done():
-            transfer.changed.set_result(None)
+        transfer.helpers.remove(helper.key, fault, has_failed=failed)
 
     def dismiss(self, transfer: Transfer) -> None:
         """The owner leaves the entry, for now or for good: the further streams end and write no more."""
-        self._monitor.opened.pop(transfer.entry.id, None)
-        for key in transfer.helpers:
+        self._flights.unshare(transfer.entry.id)
+        for key in transfer.helpers.keys:
             helper = self._helpers[key]
             if transfer.part.ranges is not None:
                 transfer.part.ranges.give_back(helper.segment)
-            if key in self._leads:
-                self._end(*self._leads[key], BreakOff.DISMISSED)
+            self._end(self._flights.get(key), BreakOff.DISMISSED)
 
-    def _end(self, attempt: Attempt, transfer: Transfer, reason: BreakOff) -> None:
-        attempt.break_off(reason)
-        self._on_end(attempt, transfer)
+    def _end(self, flight: Flight | None, reason: BreakOff) -> None:
+        if flight is not None:
+            flight.attempt.break_off(reason)
+            self._on_end(flight.attempt, flight.transfer)
 
     def _free(self, host: str) -> int:
         """Places at ``host`` that no entry is waiting for after a failed try."""
-        return max(0, self._hosts.free(host) - self._monitor.put_back)
+        return max(0, self._hosts.free(host) - self._put_back())
 
-    def _candidate(self, attempt: Attempt, transfer: Transfer, now_s: float) -> Candidate | None:
+    def _candidate(self, flight: Flight, now_s: float) -> Candidate | None:
         """The attempt as the choice sees it; None if it cannot be helped just now."""
+        attempt, transfer = flight
         part, size_bytes = transfer.part, attempt.size_bytes
         if (
             attempt.reason is not None
@@ -159,7 +150,7 @@ class Segments:
             or transfer.moved
         ):
             return None
-        if transfer.failed_helpers >= MOST_FAILURES or self._hosts.opens_s(transfer.host, now_s) > now_s:
+        if transfer.helpers.failures >= MOST_FAILURES or self._hosts.opens_s(transfer.host, now_s) > now_s:
             return None
         if part.ranges is None and not part.can_open_up(size_bytes):
             return None
@@ -168,7 +159,7 @@ class Segments:
             return None
         if math.isinf(remaining_s) and now_s - attempt.start_s < YOUNG_S:
             return None
-        segment = self._segment_of(attempt, transfer)
+        segment = self._segment_of(flight)
         if segment is None:
             left_bytes = planned_bytes = size_bytes - part.position
         else:
@@ -183,32 +174,34 @@ class Segments:
             host=transfer.host,
             left_bytes=planned_bytes,
             remaining_s=remaining_s * planned_bytes / left_bytes,
-            streams=1 + len(transfer.helpers),
+            streams=1 + len(transfer.helpers.keys),
         )
 
-    def _segment_of(self, attempt: Attempt, transfer: Transfer) -> Segment | None:
-        helper = self._helpers.get(attempt.key)
-        return transfer.part.segment if helper is None else helper.segment
+    def _segment_of(self, flight: Flight) -> Segment | None:
+        helper = self._helpers.get(flight.attempt.key)
+        return flight.transfer.part.segment if helper is None else helper.segment
 
     def _planned_end(self, segment: Segment, transfer: Transfer) -> int:
         """Where ``segment`` will end when all who were sent for a part of it have begun."""
-        starts = (self._helpers[key].segment.start for key in transfer.helpers)
-        return min((at for at in starts if segment.position < at < segment.end), default=segment.end)
+        starts = (self._helpers[key].segment.start for key in transfer.helpers.keys)
+        return min((start for start in starts if segment.position < start < segment.end), default=segment.end)
 
     def _carry_out(self, split: Split) -> Iterator[Helper]:
-        attempt, transfer = self._leads[split.key]
+        flight = self._flights.get(split.key)
+        assert flight is not None  # nobody has waited since it was chosen
+        attempt, transfer = flight
         free = self._free(transfer.host)
         if not free:  # those that were helped before it took them
             return
         assert attempt.size_bytes is not None
         ranges = transfer.part.ranges or self._open(transfer, attempt.size_bytes)
-        segment = self._segment_of(attempt, transfer)
+        segment = self._segment_of(flight)
         assert segment is not None
-        at, end = segment.position + split.keeps_bytes, self._planned_end(segment, transfer)
-        if at >= end:  # another of its entry's streams was helped by that already
+        start, end = segment.position + split.keeps_bytes, self._planned_end(segment, transfer)
+        if start >= end:  # another of its entry's streams was helped by that already
             return
-        piece = -(-(end - at) // min(split.fresh_streams, free))
-        for cut in range(at, end, piece):
+        piece = -(-(end - start) // min(split.fresh_streams, free))
+        for cut in range(start, end, piece):
             yield self._helper(transfer, ranges.join(cut, min(cut + piece, end)))
 
     def _open(self, transfer: Transfer, size_bytes: int) -> HeldRanges:
@@ -216,28 +209,27 @@ class Segments:
         ranges.on_over = self._is_over
         ranges.on_cut = self._is_cut
         ranges.begun_bytes = BEGUN_BYTES
-        self._monitor.opened[transfer.entry.id] = ranges
+        self._flights.share(transfer.entry.id, ranges)
         return ranges
 
     def _is_over(self, segment: Segment) -> None:
         """Another stream has brought all that this one was to bring."""
-        if (lead := self._lead_of(segment)) is not None:
-            self._end(*lead, BreakOff.OVERTAKEN)
+        self._end(self._flight_of(segment), BreakOff.OVERTAKEN)
 
     def _is_cut(self, segment: Segment) -> None:
         """Others have begun to bring what comes after its end."""
-        if (lead := self._lead_of(segment)) is not None:
-            attempt, _ = lead
+        if (flight := self._flight_of(segment)) is not None:
+            attempt = flight.attempt
             attempt.to_byte = segment.end
             self._policy.sized(attempt.key, segment.end - attempt.from_byte)
 
-    def _lead_of(self, segment: Segment) -> tuple[Attempt, Transfer] | None:
-        return next((lead for lead in self._leads.values() if self._segment_of(*lead) is segment), None)
+    def _flight_of(self, segment: Segment) -> Flight | None:
+        return next((flight for flight in self._flights if self._segment_of(flight) is segment), None)
 
     def _helper(self, transfer: Transfer, segment: Segment) -> Helper:
         self._keys -= 1
         helper = Helper(self._keys, transfer, segment, transfer.host, segment.left_bytes)
         self._helpers[helper.key] = helper
-        transfer.helpers |= {helper.key}
+        transfer.helpers.add(helper.key)
         self._hosts.started(helper.host, helper.place_bytes)
         return helper

@@ -1,12 +1,12 @@
 """One entry in a worker's hands: its part, its sources, its tries, in the end its record.
 
-Mutable, owned by one task at a time. Source 0 is the entry's own URL, the others are its mirrors. They are
-tried by how often they failed this entry, then by when the file would have come from them (the placement's
-rule: what is under way there and this file, by the measured speed), then in the manifest's order.
+Mutable, owned by one task at a time. Sources are tried by how often they failed this entry, then by when the
+file would have come from them (the placement's rule: what is under way there and this file, by the measured
+speed), then in the manifest's order.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cfetch.engine.hosts import Hosts
@@ -29,57 +29,208 @@ MAX_MITIGATIONS = (
 LEFT = 1 << 30  # failures of a source that is never asked again
 
 
-class Transfer:
-    """``errors`` counts failed tries, ``corrupt`` those that brought wrong bytes from the present source.
+class Sources:
+    """Where one entry may be asked for: source 0 is its own URL, the others are its mirrors.
 
-    ``mitigations`` counts cancelled stragglers, which cost no try. ``placed``: it has a place at its host.
-    ``put_s``: when it was put back to wait for its next try, which may start at ``due_s``. ``is_new``: nobody
-    has looked yet whether it is in place. ``staging`` is its batch on a volume, and ``task`` the worker that
-    has it in hand; ``moved``: the batch goes elsewhere, so this transfer ends without a word.
+    ``number`` is the present source, at ``host``. ``place_bytes``: for how many bytes the entry has a place
+    there; None: it has none. ``corrupt`` counts tries that brought wrong bytes from the present source.
+    """
+
+    __slots__ = ("_failures", "_is_owed", "_mirrors", "_own_host", "corrupt", "host", "number", "place_bytes")
+
+    def __init__(self, own_host: str, mirrors: Sequence[SecretUrl]) -> None:
+        self._own_host = self.host = own_host
+        self._mirrors = mirrors
+        self._failures = [0] * (1 + len(mirrors))
+        self._is_owed = False  # the present source may show the whole: wrong bytes may have been another's
+        self.number = 0
+        self.corrupt = 0
+        self.place_bytes: int | None = None
+
+    @property
+    def mirror(self) -> str | None:
+        """The present source's host, if it is a mirror."""
+        return self.host if self.number else None
+
+    def host_of(self, number: int) -> str:
+        """The host that a source is asked at."""
+        return self._mirrors[number - 1].host() if number else self._own_host
+
+    def usable(self) -> Iterator[int]:
+        """The sources that have not been left for good."""
+        return (number for number, failures in enumerate(self._failures) if failures < LEFT)
+
+    def has_other(self, *, untried: bool = False) -> bool:
+        """Whether there is another source to ask; ``untried``: one that has not failed this entry."""
+        most = 0 if untried else LEFT - 1
+        return any(failures <= most and n != self.number for n, failures in enumerate(self._failures))
+
+    def best(self, hosts: Hosts, now_s: float, size_bytes: int, *, stays: bool) -> int | None:
+        """The source for the next try, among those whose hosts bear one more; None if none does.
+
+        ``stays``: elsewhere the bytes that are there would be lost.
+        """
+        if not self._mirrors:
+            return 0 if hosts.opens_s(self.host, now_s) <= now_s else None
+
+        def cost(number: int) -> tuple[float, float, int]:
+            at_home = number == self.number and (stays or self._is_owed)
+            failures = self._failures[number] - (LEFT if self._is_owed else 0.5) * at_home
+            return (failures, hosts.finish_s(self.host_of(number), size_bytes), number)
+
+        open_now = [n for n in self.usable() if hosts.opens_s(self.host_of(n), now_s) <= now_s]
+        return min(open_now, key=cost, default=None)
+
+    def move(self, number: int) -> None:
+        """Ask another source from now on."""
+        self.number, self.host, self.corrupt = number, self.host_of(number), 0
+
+    def leave(self) -> None:
+        """The present source is wrong for good."""
+        self._failures[self.number] = LEFT
+
+    def count(self, error: SourceError, *, has_joined: bool, has_digest: bool) -> None:
+        """A try at the present source has failed; ``has_joined``: it went on with bytes from before."""
+        is_corrupt = isinstance(error, Corrupt)
+        self._is_owed = is_corrupt and has_joined
+        if self._is_owed:
+            return
+        self.corrupt += is_corrupt
+        loses_bytes = isinstance(error, Straggling) and not has_digest
+        if not loses_bytes and not isinstance(error, Expired):  # slow is better than to begin anew
+            self._failures[self.number] += 1
+
+
+class Access:
+    """How the present source is asked: its URL, the headers that go with it, over which connection.
+
+    ``link`` is the entry's own: the manifest's or a refreshed one, with headers of its own perhaps.
+    """
+
+    __slots__ = ("_entry", "headers", "is_fresh", "link", "must_refresh", "refreshes", "url")
+
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
+        self.link = Link(entry.url, entry.expires_at)
+        self.url: SecretUrl = entry.url
+        self.headers: tuple[tuple[str, SecretText], ...] = entry.headers
+        self.refreshes = 0
+        self.must_refresh = False
+        self.is_fresh = False  # over a connection of its own
+
+    def move(self, source: int) -> None:
+        """Another source is asked from now on."""
+        self.url = self._entry.mirrors[source - 1] if source else self.link.url
+        self.is_fresh = False
+
+    def renew(self, link: Link, *, counts: bool) -> None:
+        """Use a fresh link from now on; ``counts`` if the server had refused the old one."""
+        self.link, self.url = link, link.url
+        self.headers = link.headers or self.headers
+        self.refreshes += counts
+        self.must_refresh = False
+
+    def secrets(self, of_all: Mapping[str, str], source: int) -> Mapping[str, str]:
+        """The headers for the present source; another origin gets only those that came with its link."""
+        own = {name: value.reveal() for name, value in self.headers} if self.headers else {}
+        if self.url is self._entry.url or self.url.origin() == self._entry.url.origin():
+            return {**of_all, **own} if own else of_all
+        return {} if source else {name: value.reveal() for name, value in self.link.headers}
+
+
+class Tries:
+    """How often an entry was tried, and with what success.
+
+    ``begun`` counts attempts, those of helpers too; ``errors`` failed tries; ``mitigations`` cancelled
+    stragglers, which cost no try. ``best_bytes`` is the most that was ever there, at ``progress_s``.
+    ``gave_up``: the limit that ended the tries, in words.
+    """
+
+    __slots__ = ("begun", "best_bytes", "errors", "gave_up", "mitigations", "progress_s")
+
+    def __init__(self, now_s: float) -> None:
+        self.begun = self.errors = self.mitigations = self.best_bytes = 0
+        self.progress_s = now_s
+        self.gave_up = ""
+
+    def note_progress(self, position: int, now_s: float) -> None:
+        """Bytes that will be built upon; where they are more than ever, the limits begin anew."""
+        if position >= self.best_bytes + MIN_PROGRESS_BYTES:
+            self.best_bytes, self.progress_s, self.errors = position, now_s, 0
+
+    def is_last(self, max_attempts: int) -> bool:
+        """Whether a cancellation now could cost the file: such an attempt is immune."""
+        return 0 < self.errors >= max_attempts - 1 or self.mitigations >= MAX_MITIGATIONS
+
+
+class Waits:
+    """When an entry was first taken in hand, and how long it has waited for its tries since.
+
+    ``put_s``: when it was put back to wait for its next try, which may start at ``due_s``.
+    """
+
+    __slots__ = ("due_s", "put_s", "queued_s", "start_s")
+
+    def __init__(self, now_s: float) -> None:
+        self.start_s = self.put_s = self.due_s = now_s
+        self.queued_s = 0.0
+
+
+class Helpers:
+    """The helpers of one entry, by their keys; ``failures`` of them have brought nothing.
+
+    ``fault``: what one of them has met on the volume.
+    """
+
+    __slots__ = ("_changed", "failures", "fault", "keys")
+
+    def __init__(self) -> None:
+        self.keys: frozenset[int] = frozenset()
+        self.failures = 0
+        self.fault: LocalFault | None = None
+        self._changed: asyncio.Future[None] | None = None
+
+    def add(self, key: int) -> None:
+        """One more is sent."""
+        self.keys |= {key}
+
+    def remove(self, key: int, fault: LocalFault | None, *, has_failed: bool) -> None:
+        """One has ended: its owner looks again."""
+        self.keys -= {key}
+        self.fault = self.fault or fault
+        self.failures += has_failed
+        if self._changed is not None and not self._changed.done():
+            self._changed.set_result(None)
+
+    async def wait_for_change(self) -> None:
+        """Until one of them has ended."""
+        self._changed = asyncio.get_running_loop().create_future()
+        await self._changed
+
+
+class Transfer:
+    """``adopted_bytes`` were there of a dead run; None: nobody has looked yet.
+
+    ``staging`` is its batch on a volume, and ``task`` the worker that has it in hand; ``moved``: the batch
+    goes elsewhere, so this transfer ends without a word.
     """
 
     __slots__ = (
-        "_failures",
-        "_is_owed",
-        "_link_headers",
-        "_own_host",
-        "_own_url",
+        "access",
         "adopted_bytes",
         "attempts",
-        "begun",
-        "best_bytes",
-        "changed",
-        "corrupt",
-        "due_s",
         "entry",
-        "errors",
-        "expires_at",
-        "failed_helpers",
-        "fault",
-        "fresh",
-        "gave_up",
-        "headers",
         "helpers",
-        "host",
         "index",
-        "is_new",
-        "mitigations",
         "moved",
-        "must_refresh",
         "part",
-        "placed",
-        "placed_bytes",
-        "progress_s",
-        "put_s",
         "queue",
-        "queued_s",
-        "refreshes",
-        "source",
+        "sources",
         "staging",
-        "start_s",
         "task",
-        "url",
+        "tries",
         "verified",
+        "waits",
     )
 
     def __init__(
@@ -94,79 +245,54 @@ class Transfer:
         staging: "Staging | None" = None,
     ) -> None:
         self.entry = entry
+        self.part = part
         self.index = index
+        self.queue = queue
         self.staging = staging
         self.task: asyncio.Task[None] | None = None
-        self.is_new = True
         self.moved = False
-        self.part = part
-        self.queue = queue
-        self._own_host = self.host = host
-        self.start_s = self.progress_s = self.put_s = self.due_s = now_s
-        self.queued_s = 0.0
-        self.placed = False
-        self.placed_bytes = 0  # for which it has its place
-        self.source = 0
-        self._failures = [0] * (1 + len(entry.mirrors))
-        self._is_owed = False  # the present source may show the whole: wrong bytes may have been another's
-        self.best_bytes = 0
-        self.adopted_bytes = 0  # of the part that a dead run has left
-        self.url: SecretUrl = entry.url
-        self._own_url = entry.url  # a refreshed one in time, with headers of its own perhaps
-        self._link_headers: tuple[tuple[str, SecretText], ...] = ()
-        self.headers: tuple[tuple[str, SecretText], ...] = entry.headers
-        self.expires_at = entry.expires_at
-        self.errors = 0
-        self.corrupt = 0
-        self.mitigations = 0
-        self.refreshes = 0
-        self.must_refresh = False
-        self.fresh = False
+        self.adopted_bytes: int | None = None
         self.verified = "none"
-        self.gave_up = ""  # the limit that ended the tries, in words
         self.attempts: list[AttemptRecord] = []
-        self.begun = 0  # attempts, those of further streams too
-        self.helpers: frozenset[int] = frozenset()  # keys of the further streams
-        self.failed_helpers = 0
-        self.fault: LocalFault | None = None  # that one of them has met
-        self.changed: asyncio.Future[None] | None = None  # done when one of them ends
-
-    def host_of(self, source: int) -> str:
-        """The host that a source is asked at."""
-        return self.entry.mirrors[source - 1].host() if source else self._own_host
+        self.sources = Sources(host, entry.mirrors)
+        self.access = Access(entry)
+        self.tries = Tries(now_s)
+        self.waits = Waits(now_s)
+        self.helpers = Helpers()
 
     @property
-    def mirror(self) -> str | None:
-        """The present source's host, if it is a mirror."""
-        return self.host if self.source else None
+    def is_new(self) -> bool:
+        """Whether nobody has looked yet if the file is in place."""
+        return self.adopted_bytes is None
 
-    def usable_sources(self) -> Iterator[int]:
-        """The sources that have not been left for good."""
-        return (n for n, failures in enumerate(self._failures) if failures < LEFT)
+    @property
+    def host(self) -> str:
+        """Who is asked now."""
+        return self.sources.host
+
+    @property
+    def mitigations(self) -> int:
+        """How many of its attempts were cancelled as stragglers."""
+        return self.tries.mitigations
 
     @property
     def wanted_bytes(self) -> int:
         """What is still to come, as far as that is known."""
         return max(0, (self.entry.size_bytes or 0) - self.part.position)
 
-    def has_other_source(self, *, untried: bool = False) -> bool:
-        """Whether there is another source to ask; ``untried``: one that has not failed this entry."""
-        most = 0 if untried else LEFT - 1
-        return any(failures <= most and n != self.source for n, failures in enumerate(self._failures))
+    def put_back(self, now_s: float, due_s: float) -> None:
+        """It waits for its next try, until ``due_s`` at least."""
+        self.waits.put_s, self.waits.due_s = now_s, due_s
+
+    def take_again(self, now_s: float) -> None:
+        """Its wait is over; what came after the time that was due was the host's time, not the entry's."""
+        self.waits.queued_s += now_s - self.waits.put_s
+        self.tries.progress_s += max(0.0, now_s - self.waits.due_s)
 
     def best_source(self, hosts: Hosts, now_s: float) -> int | None:
-        """The source for the next try, among those whose hosts bear one more; None if none does."""
-        if not self.entry.mirrors:
-            return 0 if hosts.opens_s(self.host, now_s) <= now_s else None
-        stays = self.part.position > 0 and self.entry.digest is None  # elsewhere the bytes would be lost
-
-        def cost(source: int) -> tuple[float, float, int]:
-            at_home = source == self.source and (stays or self._is_owed)
-            failures = self._failures[source] - (LEFT if self._is_owed else 0.5) * at_home
-            return (failures, hosts.finish_s(self.host_of(source), self.wanted_bytes), source)
-
-        open_now = [n for n in self.usable_sources() if hosts.opens_s(self.host_of(n), now_s) <= now_s]
-        return min(open_now, key=cost, default=None)
+        """See ``Sources.best``."""
+        stays = self.part.position > 0 and self.entry.digest is None
+        return self.sources.best(hosts, now_s, self.wanted_bytes, stays=stays)
 
     def move(self, source: int) -> None:
         """Ask another source from now on.
@@ -174,41 +300,23 @@ class Transfer:
         An ETag speaks for the one URL that stated it (RFC 9110 8.8.3), so bytes of two sources are joined
         only under the manifest's hash.
         """
-        if source == self.source:
+        if source == self.sources.number:
             return
-        self.source = source
-        self.host = self.host_of(source)
-        self.corrupt = 0
-        self.fresh = False
-        self.url = self.entry.mirrors[source - 1] if source else self._own_url
+        self.sources.move(source)
+        self.access.move(source)
         if self.entry.digest is None:
             self.part.restart()
         self.part.came_from(mirror=source > 0)
 
     def leave_source(self) -> None:
         """The present source is wrong for good; the next begins with all its tries."""
-        self._failures[self.source] = LEFT
-        self.errors = 0
-
-    def secrets(self, of_all: Mapping[str, str]) -> Mapping[str, str]:
-        """The headers for the present source; another origin gets only those that came with its link."""
-        own = {name: value.reveal() for name, value in self.headers} if self.headers else {}
-        if self.url is self.entry.url or self.url.origin() == self.entry.url.origin():
-            return {**of_all, **own} if own else of_all
-        return {} if self.source else {n: value.reveal() for n, value in self._link_headers}
-
-    def take(self, link: Link, *, counts: bool) -> None:
-        """Use a fresh link from now on; ``counts`` if the server had refused the old one."""
-        self.url = self._own_url = link.url
-        self.expires_at = link.expires_at
-        self._link_headers = link.headers
-        self.headers = link.headers or self.headers
-        self.refreshes += counts
+        self.sources.leave()
+        self.tries.errors = 0
 
     def note_progress(self, now_s: float) -> None:
-        """Bytes that will be built upon, and more of them than ever: the limits begin anew."""
-        if self.may_resume() and self.part.position >= self.best_bytes + MIN_PROGRESS_BYTES:
-            self.best_bytes, self.progress_s, self.errors = self.part.position, now_s, 0
+        """Bytes have come; those that will be built upon count."""
+        if self.may_resume():
+            self.tries.note_progress(self.part.position, now_s)
 
     def has_joined(self) -> bool:
         """Whether the last try went on with bytes that were there before it."""
@@ -216,18 +324,9 @@ class Transfer:
 
     def count(self, error: SourceError) -> None:
         """A try has failed. Stragglers and links that are over have limits of their own."""
-        self.errors += not isinstance(error, Straggling | Expired)
-        self._is_owed = isinstance(error, Corrupt) and self.has_joined()
-        if self._is_owed:
-            return
-        self.corrupt += isinstance(error, Corrupt)
-        loses_bytes = isinstance(error, Straggling) and self.entry.digest is None
-        if not loses_bytes and not isinstance(error, Expired):  # slow is better than to begin anew
-            self._failures[self.source] += 1
-
-    def is_last_try(self, max_attempts: int) -> bool:
-        """Whether a cancellation now could cost the file: such an attempt is immune."""
-        return 0 < self.errors >= max_attempts - 1 or self.mitigations >= MAX_MITIGATIONS
+        self.tries.errors += not isinstance(error, Straggling | Expired)
+        has_digest = self.entry.digest is not None
+        self.sources.count(error, has_joined=self.has_joined(), has_digest=has_digest)
 
     def may_resume(self) -> bool:
         """Whether bytes of another reply may follow the part's: a strong validator, or a hash to prove it."""
@@ -244,9 +343,9 @@ class Transfer:
         error: CfetchError | None = None,
     ) -> FileRecord:
         """The entry's whole story. ``kept_bytes`` stay on the volume."""
-        entry = self.entry
-        elapsed_s = now_s - self.start_s
-        fetched_bytes = max(0, kept_bytes - self.adopted_bytes)
+        entry, gave_up = self.entry, self.tries.gave_up
+        elapsed_s = now_s - self.waits.start_s
+        fetched_bytes = max(0, kept_bytes - (self.adopted_bytes or 0))
         return FileRecord(
             instant=instant,
             id=entry.id,
@@ -258,13 +357,13 @@ class Transfer:
             status=status,
             verified=self.verified,
             volume=volume,
-            queued_s=round(self.queued_s, 6),
-            start_s=round(self.start_s, 6),
+            queued_s=round(self.waits.queued_s, 6),
+            start_s=round(self.waits.start_s, 6),
             end_s=round(now_s, 6),
             rate_bps=round(fetched_bytes / max(elapsed_s, 0.001), 1),
             stragglers=self.mitigations,
             attempts=self.attempts,
             error_kind=None if error is None else error.kind,
-            error=None if error is None else f"{error}; {self.gave_up}" if self.gave_up else str(error),
+            error=None if error is None else f"{error}; {gave_up}" if gave_up else str(error),
             batch=None if self.staging is None else self.staging.batch.shown,
         )

@@ -1,10 +1,8 @@
 """How wide a run is: the places its hosts have, the workers that serve them, and who hears of a change."""
 
-from collections import Counter
-
 from cfetch.config.settings import Settings
+from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
-from cfetch.engine.monitor import Monitor
 from cfetch.events import Listener, WidthChanged
 from cfetch.straggler.width import Width
 from cfetch.wire.retry import Limits
@@ -27,14 +25,11 @@ def hosts_of(settings: Settings, limits: Limits) -> Hosts:
     return Hosts(most, limits, new_width=lambda: Width(start, most))
 
 
-def look_at_widths(hosts: Hosts, monitor: Monitor, emit: Listener, now_s: float) -> bool:
-    """To be called a few times a second: search on, and tell of changes; whether more may start now."""
+def look_at_widths(hosts: Hosts, flights: Flights, emit: Listener, now_s: float, *, is_calm: bool) -> bool:
+    """To be called a few times a second: search on, and emit changes; whether more may start now."""
     if not hosts.has_widths:
         return False
-    received: Counter[str] = Counter()
-    for run, _ in monitor.active.values():
-        received[run.host] += run.received
-    rose = hosts.look(now_s, received, calm=now_s >= monitor.slow_until_s)
+    rose = hosts.look(now_s, flights.received_by_host(), calm=is_calm)
     for host, change in hosts.changes:
         emit(
             WidthChanged(

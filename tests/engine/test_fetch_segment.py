@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cfetch.clock import RunClock, SystemClock
-from cfetch.engine.attempt import Attempt, BreakOff, fetch
+from cfetch.engine.attempt import Assignment, Attempt, BreakOff, fetch
 from cfetch.errors import RangeRefused, Refused, Transient
 from cfetch.secret import SecretUrl
 from cfetch.storage.directory import Directory
@@ -21,6 +21,7 @@ from tests.wire.raw_server import RawServer, reply
 DATA = random.Random("segment").randbytes(1_000_000)
 SIZE = len(DATA)
 START, END = 400_000, 700_000
+ENTRY = entry_of(0, "a", DATA)
 TAG = '"v1"'
 
 
@@ -57,7 +58,7 @@ def partial(start, end, *, body=None, tag=TAG, total=SIZE, length=True):
 
 async def bring(sink, server, transport, *, size_bytes=SIZE, digest=None):
     """One attempt at it; what the monitor would see of it."""
-    run = Attempt(0, 1, 0.0, from_byte=0, size_bytes=size_bytes, immune=False, key=-1)
+    run = Attempt(Assignment(ENTRY, 1), 0.0, from_byte=0, size_bytes=size_bytes, key=-1)
     await fetch(
         run, sink, url=SecretUrl(server.url), secrets={}, digest=digest, transport=transport,
         clock=RunClock(SystemClock()), fresh=False,
@@ -309,7 +310,7 @@ async def test_a_stretch_that_is_overtaken_is_broken_off(part, transport):
         runs = []
 
         async def main():
-            run = Attempt(0, 1, 0.0, from_byte=0, size_bytes=SIZE, immune=False, key=-1)
+            run = Attempt(Assignment(ENTRY, 1), 0.0, from_byte=0, size_bytes=SIZE, key=-1)
             runs.append(run)
             with pytest.raises(asyncio.CancelledError):
                 await fetch(

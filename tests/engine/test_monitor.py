@@ -4,13 +4,17 @@ import asyncio
 from typing import Any
 
 from cfetch.config.settings import Settings
-from cfetch.engine.attempt import Attempt, BreakOff
+from cfetch.engine.attempt import Assignment, Attempt, BreakOff
+from cfetch.engine.flights import Flights
+from cfetch.engine.live_counts import LiveCounts
 from cfetch.engine.monitor import Monitor
 from cfetch.engine.schedule import Schedule
 from cfetch.straggler.detector import Detector
 from tests.engine.drive import entry_of
 
 NO_ENTRIES: Schedule[Any] = Schedule([], [], 0, opens_s=lambda _, __, now_s: now_s, most_put_back=1)
+NO_TRANSFER: Any = None  # nothing asks for it here
+IMMUNE = Assignment(entry_of(0, "a", b"x" * 100), 1, is_immune=True)
 
 
 class Clock:
@@ -27,12 +31,15 @@ async def looks(*times_s, stall_timeout):
     clock: Any = Clock()
     settings = Settings(stall_timeout=stall_timeout)
     detector = Detector(settings.straggler)
-    monitor = Monitor(detector, NO_ENTRIES, settings, clock, lambda _: None, lambda _: None)
+    flights = Flights()
+    monitor = Monitor(
+        detector, flights, LiveCounts(), NO_ENTRIES, settings, clock, lambda _: None, lambda _: None
+    )
 
     async def attempt():
-        run = Attempt(0, 1, 0.0, from_byte=0, size_bytes=100, immune=True)
+        run = Attempt(IMMUNE, 0.0, from_byte=0, size_bytes=100)
         run.note(0.0, 10)
-        monitor.active[0] = (run, entry_of(0, "a", b"x" * 100))
+        flights.started(run, NO_TRANSFER)
         for time_s in times_s:
             clock.now_s = time_s
             monitor.check()
@@ -64,12 +71,15 @@ async def test_a_further_stream_that_falls_silent_is_ended_itself():
     clock: Any = Clock()
     settings = Settings(stall_timeout=2.0)
     policy = Detector(settings.straggler)
-    monitor = Monitor(policy, NO_ENTRIES, settings, clock, lambda _: None, lambda _: None)
+    flights = Flights()
+    monitor = Monitor(
+        policy, flights, LiveCounts(), NO_ENTRIES, settings, clock, lambda _: None, lambda _: None
+    )
     runs: dict[int, Attempt] = {}
 
     async def attempt(key):
-        run = runs[key] = Attempt(0, 1, 0.0, from_byte=0, size_bytes=100, immune=True, key=key)
-        monitor.active[key] = (run, entry_of(0, "a", b"x" * 100))
+        run = runs[key] = Attempt(IMMUNE, 0.0, from_byte=0, size_bytes=100, key=key)
+        flights.started(run, NO_TRANSFER)
         await asyncio.Event().wait()
 
     tasks = [asyncio.create_task(attempt(key)) for key in (0, -1)]

@@ -1,0 +1,102 @@
+"""Attempts under way: the one place that knows which have started and ended, and what they have brought.
+
+The fetcher and the segments report starts and ends here; the monitor, the pool and the volumes' health read.
+Nothing here decides and nothing waits.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from cfetch.engine.attempt import Attempt
+from cfetch.engine.transfer import Transfer
+from cfetch.storage.held_ranges import HeldRanges
+
+__all__ = ["Flight", "Flights"]
+
+
+class Flight(NamedTuple):
+    """An attempt under way, and the transfer that it is a part of."""
+
+    attempt: Attempt
+    transfer: Transfer
+
+
+class Flights:
+    """Attempts under way, by key in the order of their starts, and what is held of entries they share."""
+
+    def __init__(self) -> None:
+        self._attempts: dict[int, Attempt] = {}
+        self._transfers: dict[int, Transfer] = {}  # the same keys
+        self._shared: dict[int, HeldRanges] = {}  # by entry id
+        self._landed: Counter[int] = Counter()  # by volume, of attempts that have ended
+
+    def __len__(self) -> int:
+        return len(self._attempts)
+
+    def __contains__(self, key: int) -> bool:
+        return key in self._attempts
+
+    def __iter__(self) -> Iterator[Flight]:
+        return map(Flight, self._attempts.values(), self._transfers.values())
+
+    def attempts(self) -> list[Attempt]:
+        """All, at this moment."""
+        return list(self._attempts.values())
+
+    def attempt(self, key: int) -> Attempt:
+        """The one with this key; it has to be under way."""
+        return self._attempts[key]
+
+    def get(self, key: int) -> Flight | None:
+        """The one with this key, if it is under way."""
+        return Flight(self._attempts[key], self._transfers[key]) if key in self._attempts else None
+
+    def of_volume(self, index: int) -> Iterator[Attempt]:
+        """Those that write to volume ``index``."""
+        return (attempt for attempt in self._attempts.values() if attempt.assignment.volume_index == index)
+
+    def of_entry(self, entry_id: int) -> Iterator[Flight]:
+        """The owner's and the helpers' of one entry."""
+        return (flight for flight in self if flight.attempt.id == entry_id)
+
+    def started(self, attempt: Attempt, transfer: Transfer) -> None:
+        """An attempt is under way. Its key is nobody else's until it has ended."""
+        self._attempts[attempt.key], self._transfers[attempt.key] = attempt, transfer
+
+    def ended(self, attempt: Attempt) -> bool:
+        """An attempt is over; False where that was reported before."""
+        if self._attempts.get(attempt.key) is not attempt:
+            return False
+        del self._attempts[attempt.key], self._transfers[attempt.key]
+        self._landed[attempt.assignment.volume_index] += attempt.received
+        return True
+
+    def landed_bytes(self, volume_index: int) -> int:
+        """Bytes that have come for a volume until now, whatever became of them."""
+        return self._landed[volume_index] + sum(one.received for one in self.of_volume(volume_index))
+
+    def received_by_host(self) -> Counter[str]:
+        """Bytes that the attempts under way have brought."""
+        received: Counter[str] = Counter()
+        for attempt in self._attempts.values():
+            received[attempt.assignment.host] += attempt.received
+        return received
+
+    def share(self, entry_id: int, ranges: HeldRanges) -> None:
+        """Several attempts bring the entry from now on: what is held of it, its ranges say."""
+        self._shared[entry_id] = ranges
+
+    def unshare(self, entry_id: int) -> None:
+        """No worker has the entry in hand any more; harmless when nobody shared it."""
+        self._shared.pop(entry_id, None)
+
+    def is_shared(self, entry_id: int) -> bool:
+        """Whether several attempts bring the entry."""
+        return entry_id in self._shared
+
+    def bytes_active(self) -> int:
+        """Bytes that are there of entries under way, those of earlier attempts too; each counts once."""
+        held = sum(ranges.held_bytes for ranges in self._shared.values())
+        alone = (one for one in self._attempts.values() if one.id not in self._shared)
+        return held + sum(attempt.from_byte + attempt.received for attempt in alone)

@@ -201,7 +201,7 @@ def test_several_streams_write_one_part():
             assert last.segment is segment
             last.write(bytes(30))
             last.release()
-        return part.position, ranges.is_whole, ranges.twice_bytes, volume._taken
+        return part.position, ranges.is_whole, ranges.twice_bytes, volume._disk.taken_bytes
 
     assert run_virtual(scene()) == (100, True, 25, 100)
 

@@ -5,7 +5,7 @@ import math
 import mmap
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 from cfetch.bench.faults import Fault, Script, fault_for
 from cfetch.bench.http_messages import choose_slice
@@ -50,6 +50,27 @@ class Connection:
         self.sent = 0.0
         self.served = 0
         self.idle_s = 0.0
+
+
+class _Meets(NamedTuple):
+    """What a request meets; ``is_lasting``: a fresh one would meet the same."""
+
+    fault: Fault | None
+    is_lasting: bool
+
+
+class _Body:
+    """The bytes of a reply: ``end`` of them come, ``taken`` were read. ``has_come``: all that will.
+
+    ``then``: what follows on them: "keep" the connection, "stall", "reset", "truncate", or "close".
+    """
+
+    __slots__ = ("end", "has_come", "taken", "then")
+
+    def __init__(self) -> None:
+        self.end = self.taken = 0
+        self.then = "keep"
+        self.has_come = False
 
 
 class SimTransport:
@@ -100,7 +121,7 @@ class SimTransport:
             raise NotImplementedError(f"the simulator answers GET, not {method}")
         host, _, number = url.reveal()[len("http://") :].partition("/")
         index = int(number)
-        exchange = Exchange(self, self._connection(int(host), fresh), *self._fault(index))
+        exchange = Exchange(self, self._connection(int(host), fresh), self._meets(index))
         self._exchanges[asyncio.current_task()] = exchange
         self.requests += 1
         try:
@@ -143,14 +164,14 @@ class SimTransport:
         line = connection_of(self.network, self._seed, host, self._made[host])
         return Connection(host, line, fresh=fresh)
 
-    def _fault(self, index: int) -> tuple[Fault | None, bool]:
-        """What the file's next request meets, and whether the one after it meets the same."""
+    def _meets(self, index: int) -> _Meets:
+        """What the file's next request meets."""
         script = self._faults.get(index)
         if script is None:
-            return None, False
+            return _Meets(None, False)
         n = self._asked[index] = self._asked.get(index, 0) + 1
         fault = fault_for(script, n)
-        return fault, fault is not None and fault is fault_for(script, n + 1)
+        return _Meets(fault, fault is not None and fault is fault_for(script, n + 1))
 
 
 class Exchange:
@@ -158,17 +179,13 @@ class Exchange:
 
     __slots__ = (
         "_before",
+        "_body",
         "_due_s",
-        "_end",
-        "_ending",
-        "_fault",
         "_flow",
-        "_has_come",
-        "_is_lasting",
         "_link",
+        "_meets",
         "_said",
         "_slow_at",
-        "_taken",
         "_transport",
         "_waiter",
         "connection",
@@ -177,13 +194,10 @@ class Exchange:
         "status",
     )
 
-    def __init__(
-        self, transport: SimTransport, connection: Connection, fault: Fault | None, is_lasting: bool
-    ) -> None:
+    def __init__(self, transport: SimTransport, connection: Connection, meets: _Meets) -> None:
         self._transport = transport
         self._link = transport.link
-        self._fault = fault
-        self._is_lasting = is_lasting  # a fresh request would meet the same fault
+        self._meets = meets
         self._due_s = -math.inf  # when the head comes
         self.connection = connection
         self.status = 0
@@ -193,16 +207,13 @@ class Exchange:
         line = connection.line
         self._before = connection.sent  # of the connection's bytes, those of earlier replies
         self._slow_at = math.inf if line.slow_after is None else max(0.0, line.slow_after - self._before)
-        self._taken = 0  # by whoever reads
-        self._end = 0  # as many bytes come
-        self._ending = "keep"  # or what follows on them: "stall", "reset", "truncate"
+        self._body = _Body()
         self._flow: Flow | None = None
-        self._has_come = False  # all that will
         self._waiter: asyncio.Future[None] | None = None
 
     async def answer(self, headers: Mapping[str, str], index: int, size_bytes: int) -> None:
         """Wait for the head. A connection that has stalled gives none."""
-        connection, fault, line = self.connection, self._fault, self.connection.line
+        connection, fault, line = self.connection, self._meets.fault, self.connection.line
         latency_s = line.latency_s * (1 if connection.served else 2) * self._link.factor(connection.host)
         connection.served += 1
         if line.stall_after is not None and connection.sent >= line.stall_after:
@@ -237,28 +248,28 @@ class Exchange:
         return start, stop
 
     def _begin(self, start: int, stop: int) -> None:
-        line, fault, length = self.connection.line, self._fault, stop - start
-        self._end = length
+        line, fault, length = self.connection.line, self._meets.fault, stop - start
+        self._body.end = length
         if fault is not None and fault.after_bytes is not None:
-            self._end, self._ending = min(fault.after_bytes, max(0, length - 1)), fault.kind
-        if line.stall_after is not None and line.stall_after - self._before < self._end:
-            self._end, self._ending = int(line.stall_after - self._before), "stall"
+            self._body.end, self._body.then = min(fault.after_bytes, max(0, length - 1)), fault.kind
+        if line.stall_after is not None and line.stall_after - self._before < self._body.end:
+            self._body.end, self._body.then = int(line.stall_after - self._before), "stall"
         self._flow = Flow(self.connection.host, self._limit_bps(0.0), self._told)
         self._set_mark(self._flow)
-        if self._end == 0:
+        if self._body.end == 0:
             self._come()
         else:
             self._link.start(self._flow)
 
     def _limit_bps(self, got: float) -> float:
-        line, fault = self.connection.line, self._fault
+        line, fault = self.connection.line, self._meets.fault
         limit_bps = line.slow_bps if got >= self._slow_at else math.inf
         if fault is not None and fault.rate_bps is not None:
             limit_bps = min(limit_bps, fault.rate_bps)
         return min(limit_bps, line.rate_bps, FASTEST_BPS)
 
     def _set_mark(self, flow: Flow) -> None:
-        flow.mark = float(min(self._end, self._taken + WINDOW_BYTES))
+        flow.mark = float(min(self._body.end, self._body.taken + WINDOW_BYTES))
         if flow.got < self._slow_at < flow.mark:
             flow.mark = self._slow_at
 
@@ -266,7 +277,7 @@ class Exchange:
         """Bytes have come."""
         flow, waiter = self._flow, self._waiter
         assert flow is not None
-        if flow.got >= self._end:
+        if flow.got >= self._body.end:
             self._come()
         elif flow.got >= flow.mark:
             if flow.got == self._slow_at:
@@ -281,13 +292,13 @@ class Exchange:
     def _come(self) -> None:
         """No more will come; where that is the whole reply, the connection is free."""
         self._leave()
-        self._has_come = True
-        if self._ending == "keep":
+        self._body.has_come = True
+        if self._body.then == "keep":
             self._transport.over(self.connection)
 
     def _leave(self) -> None:
         """The flow is over."""
-        if self._flow is not None and not self._has_come:
+        if self._flow is not None and not self._body.has_come:
             self._link.stop(self._flow)
             self.connection.sent = self._before + self._flow.got
             self._transport.sent_bytes += int(self._flow.got + WHOLE)
@@ -298,10 +309,10 @@ class Exchange:
             data = self._take(most)
             if data:
                 return data
-            if self._has_come:
-                if self._ending == "stall":
+            if self._body.has_come:
+                if self._body.then == "stall":
                     await _for_ever()
-                if self._ending == "reset":
+                if self._body.then == "reset":
                     raise Transient("the connection broke: Connection reset by peer")
                 return b""
             await self._more()
@@ -312,23 +323,23 @@ class Exchange:
 
     def close(self) -> None:
         """See ``Response``; bytes that nobody has read have come all the same."""
-        if not self._has_come:
+        if not self._body.has_come:
             self._leave()
-            self._has_come, self._ending = True, "close"
+            self._body.has_come, self._body.then = True, "close"
 
     def _take(self, most: int) -> bytes:
         flow = self._flow
-        if flow is None or self._ending == "close":
+        if flow is None or self._body.then == "close":
             return b""
-        if not self._has_come:
+        if not self._body.has_come:
             self._link.settle(flow)
-        ready = int(flow.got + WHOLE) - self._taken
+        ready = int(flow.got + WHOLE) - self._body.taken
         if 0 <= most < ready:
             ready = most
         if ready <= 0:
             return b""
-        self._taken += ready
-        if not self._has_come and flow.mark < self._end:
+        self._body.taken += ready
+        if not self._body.has_come and flow.mark < self._body.end:
             was_full = flow.rate_bps == 0.0
             self._set_mark(flow)
             if was_full:
@@ -356,8 +367,8 @@ class Exchange:
     @property
     def is_held_back(self) -> bool:
         """It is slower than a fresh request of its file usually is: whoever breaks it off is right."""
-        line, fault, network = self.connection.line, self._fault, self._transport.network
-        if fault is not None and fault.kind in {"slow", "stall", "delay"} and not self._is_lasting:
+        line, fault, network = self.connection.line, self._meets.fault, self._transport.network
+        if fault is not None and fault.kind in {"slow", "stall", "delay"} and not self._meets.is_lasting:
             return True
         got = self._got()
         if got >= self._slow_at or (line.stall_after is not None and self._before + got >= line.stall_after):
@@ -369,7 +380,7 @@ class Exchange:
         got, line = self._got(), self.connection.line
         if self.status == 0 and (line.stall_after is not None and self._before >= line.stall_after):
             return math.inf
-        if self._ending == "stall" and size_bytes > self._end:
+        if self._body.then == "stall" and size_bytes > self._body.end:
             return math.inf
         rate_bps = self._flow.rate_bps if self._flow is not None else 0.0
         rate_bps = rate_bps or self._limit_bps(got) / self._link.factor(self.connection.host)
@@ -379,7 +390,7 @@ class Exchange:
     def _got(self) -> float:
         if self._flow is None:
             return 0.0
-        if not self._has_come:
+        if not self._body.has_come:
             self._link.settle(self._flow)
         return self._flow.got
 

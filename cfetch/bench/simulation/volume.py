@@ -22,10 +22,10 @@ __all__ = ["SimPart", "SimVolume"]
 class SimPart:
     """See ``volume.Part``."""
 
-    __slots__ = ("_volume", "position", "ranges", "segment", "total_bytes", "validator")
+    __slots__ = ("_disk", "position", "ranges", "segment", "total_bytes", "validator")
 
-    def __init__(self, volume: "SimVolume") -> None:
-        self._volume = volume
+    def __init__(self, disk: "SimDisk") -> None:
+        self._disk = disk
         self.position = 0
         self.validator: str | None = None
         self.total_bytes: int | None = None
@@ -38,7 +38,7 @@ class SimPart:
             self.write_at(self.segment, data)
             return
         self.position += len(data)
-        self._volume.take(len(data))
+        self._disk.take(len(data))
 
     def write_at(self, segment: Segment, data: bytes) -> None:
         """The next bytes of a segment; those that are held are not written again."""
@@ -46,7 +46,7 @@ class SimPart:
             before = self.ranges.held_bytes
             self.ranges.advance(segment, len(data))
             self.position = self.ranges.held_bytes
-            self._volume.take(self.position - before)
+            self._disk.take(self.position - before)
 
     def can_open_up(self, size_bytes: int) -> bool:
         """Every server of the model gives a strong ETag."""
@@ -82,12 +82,12 @@ class SimPart:
 
     @property
     def must_wait(self) -> bool:
-        """See ``SimVolume.must_wait``."""
-        return self._volume.must_wait
+        """See ``SimDisk.must_wait``."""
+        return self._disk.must_wait
 
     async def room(self) -> None:
-        """Wait for the volume."""
-        await self._volume.written_down_to(MOST_UNWRITTEN_BYTES)
+        """Wait for the disk."""
+        await self._disk.written_down_to(MOST_UNWRITTEN_BYTES)
 
     def restart(self) -> None:
         """Forget the bytes."""
@@ -118,6 +118,39 @@ class SimPart:
         """Nothing is there."""
 
 
+class SimDisk:
+    """Writes ``rate_bps``, one byte after another; ``written_s``: when all that was taken is written."""
+
+    def __init__(self, rate_bps: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.rate_bps = rate_bps
+        self.taken_bytes = 0
+        self.written_s = 0.0
+
+    def take(self, size_bytes: int) -> None:
+        """Write so much behind what is being written."""
+        self.taken_bytes += size_bytes
+        if self.rate_bps < math.inf:
+            self.written_s = max(self.written_s, self._loop.time()) + size_bytes / self.rate_bps
+
+    @property
+    def unwritten_bytes(self) -> float:
+        """What was taken and is not written yet."""
+        if self.rate_bps == math.inf:
+            return 0.0
+        return max(0.0, self.written_s - self._loop.time()) * self.rate_bps
+
+    @property
+    def must_wait(self) -> bool:
+        """As much is unwritten as a real volume allows."""
+        return self.unwritten_bytes > MOST_UNWRITTEN_BYTES
+
+    async def written_down_to(self, size_bytes: int) -> None:
+        """Wait until no more than this is unwritten."""
+        while (more := self.unwritten_bytes - size_bytes) > 0:  # noqa: ASYNC110 - it is known when; more may come
+            await asyncio.sleep(max(more / self.rate_bps, 1e-6))
+
+
 class SimVolume:
     """See ``volume.Volume``. Make it inside the virtual loop.
 
@@ -132,41 +165,17 @@ class SimVolume:
         self.is_full = False
         self.is_stuck = False
         self._loop = asyncio.get_running_loop()
-        self._rate_bps = rate_bps
-        self._taken = 0
-        self._written_s = 0.0  # when all that was taken so far is written
+        self._disk = SimDisk(rate_bps)
         self._pending: deque[tuple[float, Sequence[volume.Part], Ended]] = deque()
         self._work = asyncio.Event()
         self._draining = False
-
-    def take(self, size_bytes: int) -> None:
-        """Write so much behind what is being written."""
-        self._taken += size_bytes
-        if self._rate_bps < math.inf:
-            self._written_s = max(self._written_s, self._loop.time()) + size_bytes / self._rate_bps
-
-    @property
-    def _unwritten(self) -> float:
-        if self._rate_bps == math.inf:
-            return 0.0
-        return max(0.0, self._written_s - self._loop.time()) * self._rate_bps
-
-    @property
-    def must_wait(self) -> bool:
-        """As much is unwritten as a real volume allows."""
-        return self._unwritten > MOST_UNWRITTEN_BYTES
-
-    async def written_down_to(self, size_bytes: int) -> None:
-        """Wait until no more than this is unwritten."""
-        while (more := self._unwritten - size_bytes) > 0:  # noqa: ASYNC110 - it is known when; more may come
-            await asyncio.sleep(max(more / self._rate_bps, 1e-6))
 
     async def open(self) -> None:
         """Nothing is there."""
 
     def part(self, entry: Entry) -> volume.Part:  # noqa: ARG002
         """A new, empty one."""
-        return SimPart(self)
+        return SimPart(self._disk)
 
     async def standing(self, entry: Entry) -> str | None:  # noqa: ARG002
         """Nothing is there."""
@@ -191,10 +200,10 @@ class SimVolume:
     def commit(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:  # noqa: ARG002
         """As soon as everything is written that was taken before."""
         told = partial(self._named, parts, ended)
-        if self._rate_bps == math.inf:
+        if self._disk.rate_bps == math.inf:
             told()
             return
-        self._pending.append((self._written_s, parts, ended))
+        self._pending.append((self._disk.written_s, parts, ended))
         self._work.set()
 
     def _named(self, parts: Sequence[volume.Part], ended: Ended) -> None:
@@ -237,12 +246,13 @@ class SimVolume:
     @property
     def written_bytes(self) -> int | None:
         """None where it is never behind."""
-        return None if self._rate_bps == math.inf else int(self._taken - self._unwritten)
+        disk = self._disk
+        return None if disk.rate_bps == math.inf else int(disk.taken_bytes - disk.unwritten_bytes)
 
     @property
     def is_behind(self) -> bool:
         """Something is unwritten."""
-        return self._unwritten > 0
+        return self._disk.unwritten_bytes > 0
 
     def oldest_s(self, now_s: float) -> float:  # noqa: ARG002
         """It always answers."""

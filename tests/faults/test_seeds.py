@@ -16,7 +16,7 @@ import pytest
 
 from cfetch.engine import segment_split as helping
 from cfetch.engine.pool import Pool
-from cfetch.engine.transfer import Transfer
+from cfetch.engine.transfer import Access
 from cfetch.report.summary import exit_code
 from cfetch.storage.directory import Directory
 from cfetch.storage.part import Part
@@ -253,11 +253,11 @@ def test_who_sends_a_header_along_to_other_origins_is_found_out(monkeypatch):
     """An entry's headers are for its own origin."""
     headers = {}
 
-    def to_all(self, of_all):
-        headers.update({name: value.reveal() for name, value in self.entry.headers})
+    def to_all(self, of_all, source):
+        headers.update({name: value.reveal() for name, value in self._entry.headers})
         return {**of_all, **headers}
 
-    monkeypatch.setattr(Transfer, "secrets", to_all)
+    monkeypatch.setattr(Access, "secrets", to_all)
     assert found_out("secret", lambda seed: hostile(seed, endings=QUIET))
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from cfetch.clock import SystemClock
-from cfetch.dashboard.open import choose
+from cfetch.dashboard.open import choose_mode
 from cfetch.report.format import count, size
 
 __all__ = ["Advance", "progress_bar"]
@@ -20,7 +20,7 @@ SILENT_S = 2.0
 LINE_EVERY_S = 10.0  # a log of an hour gets 360 lines
 
 Advance = Callable[[int, int], None]
-"""Told the files and the bytes that were finished since it was last told; from any thread."""
+"""Called with the number of files and of bytes finished since the last call; from any thread."""
 
 
 @contextmanager
@@ -32,16 +32,16 @@ def progress_bar(
     quiet: bool = False,
     stream: TextIO | None = None,
 ) -> Iterator[Advance]:
-    """Show it on ``stream`` (stderr) while the ``with`` lasts; ``files`` and ``size_bytes`` are the totals.
+    """Show progress on ``stream`` (stderr) inside the ``with``; ``files`` and ``size_bytes`` are the totals.
 
-    The bar goes by bytes where ``size_bytes`` is given, else by files.
+    The bar counts bytes where ``size_bytes`` is given, else files.
     """
     stream = sys.stderr if stream is None else stream
-    mode = choose(quiet=quiet, log_format="text", terminal=stream.isatty(), environ=os.environ)
+    mode = choose_mode(quiet=quiet, log_format="text", terminal=stream.isatty(), environ=os.environ)
     if mode == "quiet":
-        yield lambda files, size_bytes: None  # noqa: ARG005 - told and not shown
+        yield lambda files, size_bytes: None  # noqa: ARG005 - quiet: nothing is shown
     elif mode == "live":
-        with _bar(doing, files, size_bytes, stream) as advance:
+        with _show_bar(doing, files, size_bytes, stream) as advance:
             yield advance
     else:
         yield _Lines(doing, files, stream)
@@ -70,7 +70,7 @@ class _Lines:
 
 
 @contextmanager
-def _bar(doing: str, files: int | None, size_bytes: int | None, stream: TextIO) -> Iterator[Advance]:
+def _show_bar(doing: str, files: int | None, size_bytes: int | None, stream: TextIO) -> Iterator[Advance]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -16,46 +16,46 @@ SHOWN_VOLUMES = 16  # --json has all of them
 _HEADLINES = {"completed": "done", "partial": "partly done", "failed": "failed", "interrupted": "interrupted"}
 
 
-def closing_lines(summary: Summary, stopping: str | None = None, *, failures_told: int = 0) -> list[str]:
-    """The summary as lines for a person, the verdict first; all of it printable.
+def closing_lines(summary: Summary, stopping: str | None = None, *, failures_named: int = 0) -> list[str]:
+    """The summary as printable lines for a person, the verdict first.
 
-    ``stopping`` is why the run ended early, ``failures_told`` how many failures stand above these lines.
+    ``stopping`` is why the run ended early, ``failures_named`` how many failures the log has named already.
     """
     if summary.status == "completed" and not summary.files.total:
         return ["done: the manifest has no entries"]
     received = f"{size(summary.bytes.fetched)} in {duration(summary.elapsed_s)} ({rate(summary.rate_bps)})"
     if not summary.bytes.fetched:
         received = f"nothing received in {duration(summary.elapsed_s)}"
-    why = [f"  {reason}"] if (reason := _stopped(summary, stopping)) else []
-    failures = _failures_above(summary, failures_told) if failures_told else _failures(summary)
-    head = f"{_HEADLINES[summary.status]}: {_in_place(summary)}, {received}"
-    return [head, *why, *_events(summary), *_volumes(summary), *failures, *_pointers(summary)]
+    why = [f"  {reason}"] if (reason := _stop_reason(summary, stopping)) else []
+    failures = _failures_above_line(summary, failures_named) if failures_named else _failure_lines(summary)
+    head = f"{_HEADLINES[summary.status]}: {_count_in_place(summary)}, {received}"
+    return [head, *why, *_event_lines(summary), *_volume_lines(summary), *failures, *_pointer_lines(summary)]
 
 
 def closing_line(summary: Summary, stopping: str | None = None) -> str:
-    """The same in one line, for a log of errors only."""
+    """The summary in one line, for a log of errors only."""
     failed = f"{summary.files.failed:,} of {plural(summary.files.total, 'file')} failed"
     parts = [
-        _stopped(summary, stopping),
-        failed if summary.files.failed else _in_place(summary),
+        _stop_reason(summary, stopping),
+        failed if summary.files.failed else _count_in_place(summary),
         f"metrics: {printable(summary.metrics, 1000)}" if summary.metrics else "",
     ]
     return "; ".join(part for part in parts if part)
 
 
-def _in_place(summary: Summary) -> str:
+def _count_in_place(summary: Summary) -> str:
     files = summary.files
     return f"{files.done + files.skipped:,} of {plural(files.total, 'file')} in place"
 
 
-def _stopped(summary: Summary, stopping: str | None) -> str:
-    """What ended the run early, without what was said while it was ending."""
+def _stop_reason(summary: Summary, stopping: str | None) -> str:
+    """What ended the run early."""
     if summary.status == "interrupted":
         return f"stopped by {Signals(summary.exit_code - 128).name}"
     return f"stopped: {printable(stopping, 1000)}" if stopping else ""
 
 
-def _events(summary: Summary) -> list[str]:
+def _event_lines(summary: Summary) -> list[str]:
     stragglers, fallback = summary.stragglers, summary.fallback
     facts = [
         (summary.files.skipped, f"{summary.files.skipped:,} already there"),
@@ -64,37 +64,37 @@ def _events(summary: Summary) -> list[str]:
             stragglers.detected,
             f"{plural(stragglers.detected, 'straggler')} ({stragglers.cancelled:,} cancelled)",
         ),
-        (stragglers.saved_s or stragglers.wasted_bytes, _verdict(summary)),
+        (stragglers.saved_s or stragglers.wasted_bytes, _mitigation_text(summary)),
         (summary.bytes.wasted, f"{size(summary.bytes.wasted)} received in vain"),
         (fallback.triggered, f"fell back to one at a time{', then recovered' if fallback.restored else ''}"),
     ]
-    told = [text for present, text in facts if present]
-    return [f"  {', '.join(told)}"] if told else []
+    texts = [text for present, text in facts if present]
+    return [f"  {', '.join(texts)}"] if texts else []
 
 
-def _verdict(summary: Summary) -> str:
-    """What the cancelled attempts were worth, summed over the files, which run side by side."""
+def _mitigation_text(summary: Summary) -> str:
+    """The time that cancelling stragglers saved or lost, summed over files that run side by side."""
     saved_s = summary.stragglers.saved_s
     twice = summary.stragglers.wasted_bytes / max(summary.bytes.fetched, 1)
     worth = f"mitigation {'saved' if saved_s >= 0 else 'lost'} {duration(abs(saved_s))}"
     return f"{worth} with {100 * twice:.1f} % of the bytes twice" if twice else worth
 
 
-def _volumes(summary: Summary) -> list[str]:
-    """One line for each of several: what is in place there; why it was out of use, if it was."""
+def _volume_lines(summary: Summary) -> list[str]:
+    """One line for each volume of several: what is in place there; why it was out of use, if it was."""
     volumes = summary.volumes or []
     shown = volumes
     if len(volumes) > SHOWN_VOLUMES:
-        shown = sorted(volumes, key=lambda one: one.out_of_use is None)[:SHOWN_VOLUMES]
+        shown = sorted(volumes, key=lambda volume: volume.out_of_use is None)[:SHOWN_VOLUMES]
     rows = [
         (
-            shorten(one.volume, 60),
-            plural(one.files, "file"),
-            size(one.bytes),
-            plural(one.batches, "batch"),
-            "" if one.out_of_use is None else f"was out of use: {printable(one.out_of_use, 1000)}",
+            shorten(volume.volume, 60),
+            plural(volume.files, "file"),
+            size(volume.bytes),
+            plural(volume.batches, "batch"),
+            "" if volume.out_of_use is None else f"was out of use: {printable(volume.out_of_use, 1000)}",
         )
-        for one in shown
+        for volume in shown
     ]
     widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
     lines = ["  " + "  ".join(map(fit, row[:-1], widths)) + f"  {row[-1]}" for row in rows]
@@ -102,7 +102,7 @@ def _volumes(summary: Summary) -> list[str]:
     return [line.rstrip() for line in lines] + ([f"  and {plural(more, 'more volume')}"] if more else [])
 
 
-def _failures(summary: Summary) -> list[str]:
+def _failure_lines(summary: Summary) -> list[str]:
     if not summary.files.failed:
         return []
     lines = [f"  {plural(summary.files.failed, 'file')} failed:"]
@@ -114,12 +114,12 @@ def _failures(summary: Summary) -> list[str]:
     return [*lines, f"    and {more:,} more"] if more > 0 else lines
 
 
-def _failures_above(summary: Summary, told: int) -> list[str]:
-    which = "named above" if told == summary.files.failed else f"{told:,} of them named above"
+def _failures_above_line(summary: Summary, named: int) -> list[str]:
+    which = "named above" if named == summary.files.failed else f"{named:,} of them named above"
     return [f"  {plural(summary.files.failed, 'file')} failed, {which}"]
 
 
-def _pointers(summary: Summary) -> list[str]:
+def _pointer_lines(summary: Summary) -> list[str]:
     again = "the same command goes on: files in place are skipped"
     if summary.exit_code:
         then = f"once the cause is gone, {again}" if summary.exit_code == LocalFault.exit_code else again

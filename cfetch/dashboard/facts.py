@@ -1,7 +1,8 @@
-"""What a log tells of a run: the start, a line now and then, trouble at once but never a flood, the end.
+"""What a log says about a run: the start, a line now and then, trouble at once but never a flood, the end.
 
-One reduction for plain lines, JSON lines and quiet mode: they differ in how a fact is written, not in what is
-told.
+Plain lines, JSON lines and quiet mode share this reduction: they differ in how a fact is written, not in
+which facts there are. Three tables at the end of the file turn an event into a fact: at most ``MAX_LINES``
+of its kind (``_PACED``), only with ``explain`` (``_EXPLAINED``), or always (``_AT_ONCE``).
 """
 
 from collections.abc import Callable, Iterator
@@ -51,7 +52,7 @@ MAX_LINES = 20  # of each kind; ten thousand equal lines help nobody, and the me
 
 
 class Fact(NamedTuple):
-    """One thing to tell: ``text`` for people, ``data`` for machines; both printable."""
+    """One line of the log: ``text`` for people, ``data`` for machines; both printable."""
 
     t_s: float
     name: str
@@ -61,51 +62,51 @@ class Fact(NamedTuple):
 
 
 class Facts:
-    """Turns events into facts, at the pace of a log; with ``explain``, what becomes of each batch too."""
+    """Turns events into facts, at the pace of a log; with ``explain``, also the fate of each batch."""
 
     def __init__(self, *, explain: bool = False) -> None:
         self.view = View()
         self._explain = explain
         self._next_progress_s = FIRST_PROGRESS_S
-        self._told = dict.fromkeys(_COUNTED, 0)
+        self._emitted = dict.fromkeys(_COUNTED, 0)
 
-    def of(self, event: Event) -> Iterator[Fact]:
+    def reduce(self, event: Event) -> Iterator[Fact]:
         """The facts that ``event`` adds: mostly none."""
         self.view.apply(event)
         if isinstance(event, EntryFinished):
             if event.record.status == "failed":
-                yield from self._paced(_failed(event))
+                yield from self._limit(_failure_fact(event))
         elif isinstance(event, Progress):
             if event.t_s >= self._next_progress_s:
                 self._next_progress_s = event.t_s + PROGRESS_EVERY_S
-                yield self._progress(event)
+                yield self._progress_fact(event)
         elif isinstance(event, StragglerCancelled):
             if not event.completed:
-                yield from self._paced(_straggler(event))
+                yield from self._limit(_straggler_fact(event))
         elif type(event) in _PACED:
-            yield from self._paced(_PACED[type(event)](event))
+            yield from self._limit(_PACED[type(event)](event))
         elif type(event) in _EXPLAINED:
             if self._explain:
                 yield _EXPLAINED[type(event)](event)
         elif type(event) in _AT_ONCE:
             yield _AT_ONCE[type(event)](event)
         elif isinstance(event, RunFinished):
-            yield self._finished(event)
+            yield self._finish_fact(event)
 
-    def _paced(self, fact: Fact) -> Iterator[Fact]:
-        self._told[fact.name] += 1
-        if self._told[fact.name] <= MAX_LINES:
+    def _limit(self, fact: Fact) -> Iterator[Fact]:
+        self._emitted[fact.name] += 1
+        if self._emitted[fact.name] <= MAX_LINES:
             yield fact
-        if self._told[fact.name] == MAX_LINES:
+        if self._emitted[fact.name] == MAX_LINES:
             text = f"{fact.name.replace('_', ' ')}: counted only from here on; the metrics name all"
             yield Fact(fact.t_s, "counted_only", fact.level, text, {"fact": fact.name})
 
-    def _progress(self, event: Progress) -> Fact:
+    def _progress_fact(self, event: Progress) -> Fact:
         view = self.view
         files = view.run.files if view.run else 0
         eta = view.eta
-        slow = sum(one.share is not None for one in event.executors)
-        resting = sum(one.breaker == "open" for one in event.volumes)
+        slow = sum(executor.share is not None for executor in event.executors)
+        resting = sum(volume.breaker == "open" for volume in event.volumes)
         counters = [
             (event.failed, f"{event.failed:,} failed"),
             (event.retries, plural(event.retries, "retry")),
@@ -116,7 +117,7 @@ class Facts:
         ]
         text = (
             f"{percent(view.fraction)}, {view.settled_files:,} of {files:,} files, "
-            f"{size(view.bytes_in_hand)}, {rate(view.rate_bps)}, {_active(event)} active"
+            f"{size(view.bytes_in_hand)}, {rate(view.rate_bps)}, {_count_active(event)} active"
             + (f", about {duration(eta[0])} left" if eta else "")
             + "".join(f", {word}" for present, word in counters if present)
         )
@@ -127,7 +128,7 @@ class Facts:
             "failed": event.failed,
             "retries": event.retries,
             "stragglers": event.stragglers,
-            "active": _active(event),
+            "active": _count_active(event),
             "waiting": event.waiting,
             "bytes_in_hand": view.bytes_in_hand,
             "bytes_wasted": event.bytes_wasted,
@@ -137,14 +138,16 @@ class Facts:
             "sequential": event.sequential,
         }
         if event.volumes:
-            data["volumes"] = [_told(one) for one in event.volumes]
+            data["volumes"] = [_volume_data(volume) for volume in event.volumes]
         if event.executors:
-            data["tasks"] = sum(one.tasks for one in event.executors)
+            data["tasks"] = sum(executor.tasks for executor in event.executors)
             data["executors"] = len(event.executors)
-            data["executors_slow"] = [printable(one.name) for one in event.executors if one.share is not None]
+            data["executors_slow"] = [
+                printable(executor.name) for executor in event.executors if executor.share is not None
+            ]
         return Fact(event.t_s, "progress", "info", text, data)
 
-    def _finished(self, event: RunFinished) -> Fact:
+    def _finish_fact(self, event: RunFinished) -> Fact:
         summary = event.summary
         data: dict[str, object] = {
             "status": summary.status,
@@ -156,17 +159,17 @@ class Facts:
             "stragglers": summary.stragglers,
             "metrics": printable(summary.metrics, 1000) if summary.metrics else None,
         }
-        told = min(self._told["failed"], MAX_LINES)
-        text = "\n".join(closing_lines(summary, self.view.stopping, failures_told=told))
+        named = min(self._emitted["failed"], MAX_LINES)
+        text = "\n".join(closing_lines(summary, self.view.stopping, failures_named=named))
         level: Literal["info", "error"] = "error" if summary.exit_code else "info"
         return Fact(event.t_s, "finished", level, text, data)
 
 
-def _active(event: Progress) -> int:
+def _count_active(event: Progress) -> int:
     return len(event.active) + event.unshown
 
 
-def _started(event: RunStarted) -> Fact:
+def _start_fact(event: RunStarted) -> Fact:
     destination = printable(event.destination)
     known = sizes(event.bytes_known, event.sizes_unknown, event.files)
     text = f"{plural(event.files, 'file')} ({known}) to {destination}, {event.concurrency} at a time"
@@ -179,27 +182,27 @@ def _started(event: RunStarted) -> Fact:
         "destination": destination,
     }
     if len(event.destinations) > 1:
-        data["destinations"] = [printable(one, 1000) for one in event.destinations]
+        data["destinations"] = [printable(volume, 1000) for volume in event.destinations]
     return Fact(event.t_s, "started", "info", text, data)
 
 
-def _stopping(event: RunStopping) -> Fact:
+def _stop_fact(event: RunStopping) -> Fact:
     reason = printable(event.reason, 1000)  # a long path must not push the cause out
     return Fact(event.t_s, "stopping", "warning", f"stopping: {reason}", {"reason": reason})
 
 
-def _waiting(event: PlanWaiting) -> Fact:
+def _wait_fact(event: PlanWaiting) -> Fact:
     reason = printable(event.reason, 1000)
     text = f"waiting to see whether it is alive: {reason}"
     return Fact(event.t_s, "plan_waiting", "warning", text, {"reason": reason})
 
 
-def _noted(event: RunNoted) -> Fact:
+def _note_fact(event: RunNoted) -> Fact:
     note = printable(event.note, 1000)
     return Fact(event.t_s, "note", "warning", f"note: {note}", {"note": note})
 
 
-def _failed(event: EntryFinished) -> Fact:
+def _failure_fact(event: EntryFinished) -> Fact:
     record = event.record
     path, kind = printable(record.path), record.error_kind or "unknown"
     message = printable(record.error or "no reason was recorded", 1000)
@@ -213,7 +216,7 @@ def _failed(event: EntryFinished) -> Fact:
     return Fact(event.t_s, "failed", "error", f"failed: {path}: {message} ({kind})", data)
 
 
-def _straggler(event: StragglerCancelled) -> Fact:
+def _straggler_fact(event: StragglerCancelled) -> Fact:
     path = printable(event.path)
     age = duration(event.elapsed_s)
     where = "" if event.executor is None else f" on {printable(event.executor)}"
@@ -230,14 +233,14 @@ def _straggler(event: StragglerCancelled) -> Fact:
     return Fact(event.t_s, "straggler_cancelled", "warning", text, data)
 
 
-def _paused(event: HostPaused) -> Fact:
+def _pause_fact(event: HostPaused) -> Fact:
     host, reason = printable(event.host), printable(event.reason)
     text = f"{host}: {reason}; no request there for {duration(event.pause_s)}"
     data: dict[str, object] = {"host": host, "pause_s": round(event.pause_s, 3), "reason": reason}
     return Fact(event.t_s, "host_paused", "warning", text, data)
 
 
-def _slow(event: ExecutorSlow) -> Fact:
+def _executor_fact(event: ExecutorSlow) -> Fact:
     name = printable(event.executor)
     text = (
         f"executor {name} is slow: {share_text(event.share)}; "
@@ -247,7 +250,7 @@ def _slow(event: ExecutorSlow) -> Fact:
     return Fact(event.t_s, "executor_slow", "warning", text, data)
 
 
-def _width(event: WidthChanged) -> Fact:
+def _width_fact(event: WidthChanged) -> Fact:
     host, reason = printable(event.host), printable(event.reason)
     text = f"{host}: {width_text(event)}: {reason}"
     data: dict[str, object] = {
@@ -259,49 +262,49 @@ def _width(event: WidthChanged) -> Fact:
     return Fact(event.t_s, "width_changed", "info", text, data)
 
 
-def _slowdown(event: SlowdownSeen) -> Fact:
+def _slowdown_fact(event: SlowdownSeen) -> Fact:
     reason = printable(event.reason, 1000)
     text = f"slow: {reason}; no download is cancelled for it"
     return Fact(event.t_s, "slowdown", "warning", text, {"active": event.active, "reason": reason})
 
 
-def _volume_paused(event: VolumePaused) -> Fact:
+def _volume_fact(event: VolumePaused) -> Fact:
     volume, reason = printable(event.volume, 1000), printable(event.reason, 1000)
     data: dict[str, object] = {"volume": volume, "pause_s": event.pause_s, "reason": reason}
     text = f"{volume}: {printable(pause_text(event), 1000)}"
     return Fact(event.t_s, "volume_paused", "error" if event.pause_s is None else "warning", text, data)
 
 
-def _told(one: VolumeView) -> dict[str, object]:
-    reason = None if one.reason is None else printable(one.reason, 1000)
-    return {**msgspec.structs.asdict(one), "name": printable(one.name, 1000), "reason": reason}
+def _volume_data(volume: VolumeView) -> dict[str, object]:
+    reason = None if volume.reason is None else printable(volume.reason, 1000)
+    return {**msgspec.structs.asdict(volume), "name": printable(volume.name, 1000), "reason": reason}
 
 
 def placed_text(event: BatchPlaced) -> str:
-    """Where a batch goes, and why there; printable."""
+    """The volume that a batch goes to, and the reason; printable."""
     volume = printable(event.volume, 1000)
     moved = "" if event.moved_from is None else f", from {printable(event.moved_from, 1000)}"
     why = printable(event.why, 1000).removeprefix(f"{volume}: ")
-    return f"{_batch(event)} to {volume}{moved}: {why}"
+    return f"{_batch_text(event)} to {volume}{moved}: {why}"
 
 
-def _batch(event: BatchPlaced | BatchCommitted) -> str:
+def _batch_text(event: BatchPlaced | BatchCommitted) -> str:
     return f"batch {printable(event.batch)} ({plural(event.files, 'file')}, {size(event.size_bytes)})"
 
 
-def _placed(event: BatchPlaced) -> Fact:
-    data = _of_batch(event) | {"why": printable(event.why, 1000), "moved_from": event.moved_from}
+def _placement_fact(event: BatchPlaced) -> Fact:
+    data = _batch_data(event) | {"why": printable(event.why, 1000), "moved_from": event.moved_from}
     if event.moved_from is not None:
         data["moved_from"] = printable(event.moved_from, 1000)
     return Fact(event.t_s, "batch_placed", "info", placed_text(event), data)
 
 
-def _committed(event: BatchCommitted) -> Fact:
-    text = f"{_batch(event)} is in place on {printable(event.volume, 1000)}"
-    return Fact(event.t_s, "batch_committed", "info", text, _of_batch(event))
+def _commit_fact(event: BatchCommitted) -> Fact:
+    text = f"{_batch_text(event)} is in place on {printable(event.volume, 1000)}"
+    return Fact(event.t_s, "batch_committed", "info", text, _batch_data(event))
 
 
-def _of_batch(event: BatchPlaced | BatchCommitted) -> dict[str, object]:
+def _batch_data(event: BatchPlaced | BatchCommitted) -> dict[str, object]:
     return {
         "batch": printable(event.batch),
         "files": event.files,
@@ -310,26 +313,26 @@ def _of_batch(event: BatchPlaced | BatchCommitted) -> dict[str, object]:
     }
 
 
-def _fallback(event: FallbackTriggered) -> Fact:
+def _fallback_fact(event: FallbackTriggered) -> Fact:
     text = f"fallback: {event.stragglers} of at most {event.threshold} stragglers: one entry at a time now"
     data: dict[str, object] = {"stragglers": event.stragglers, "threshold": event.threshold}
     return Fact(event.t_s, "fallback", "warning", text, data)
 
 
-_Told = dict[type[Event], Callable[[Any], Fact]]
+_Makers = dict[type[Event], Callable[[Any], Fact]]
 
-_PACED: _Told = {
-    HostPaused: _paused,
-    VolumePaused: _volume_paused,
-    ExecutorSlow: _slow,
-    WidthChanged: _width,
-    SlowdownSeen: _slowdown,
+_PACED: _Makers = {
+    HostPaused: _pause_fact,
+    VolumePaused: _volume_fact,
+    ExecutorSlow: _executor_fact,
+    WidthChanged: _width_fact,
+    SlowdownSeen: _slowdown_fact,
 }
-_EXPLAINED: _Told = {BatchPlaced: _placed, BatchCommitted: _committed}
-_AT_ONCE: _Told = {
-    PlanWaiting: _waiting,
-    FallbackTriggered: _fallback,
-    RunNoted: _noted,
-    RunStarted: _started,
-    RunStopping: _stopping,
+_EXPLAINED: _Makers = {BatchPlaced: _placement_fact, BatchCommitted: _commit_fact}
+_AT_ONCE: _Makers = {
+    PlanWaiting: _wait_fact,
+    FallbackTriggered: _fallback_fact,
+    RunNoted: _note_fact,
+    RunStarted: _start_fact,
+    RunStopping: _stop_fact,
 }

@@ -20,28 +20,30 @@ __all__ = ["json_lines", "plain_lines", "quiet_lines"]
 @contextmanager
 def plain_lines(stream: TextIO, *, explain: bool = False) -> Iterator[Listener]:
     """One line per fact, the run's age in front."""
-    yield _lines(stream, _plain, explain=explain)
+    yield _write_lines(stream, _as_plain, explain=explain)
 
 
 @contextmanager
 def json_lines(stream: TextIO, *, explain: bool = False) -> Iterator[Listener]:
     """One JSON object per fact: ``t_s``, ``event``, ``level`` and what belongs to the event."""
-    yield _lines(stream, _json, explain=explain)
+    yield _write_lines(stream, _as_json, explain=explain)
 
 
 @contextmanager
 def quiet_lines(stream: TextIO) -> Iterator[Listener]:
-    """Errors only, and where to look for more; nothing at all when all goes well."""
-    yield _lines(stream, _quiet)
+    """Errors only, with the place to look for more; nothing when all goes well."""
+    yield _write_lines(stream, _as_error)
 
 
-def _lines(stream: TextIO, render: Callable[[Fact, View], str | None], *, explain: bool = False) -> Listener:
+def _write_lines(
+    stream: TextIO, render: Callable[[Fact, View], str | None], *, explain: bool = False
+) -> Listener:
     facts = Facts(explain=explain)
     alive = True
 
-    def tell(event: Event) -> None:
+    def write_facts(event: Event) -> None:
         nonlocal alive
-        for fact in facts.of(event):
+        for fact in facts.reduce(event):
             text = render(fact, facts.view)
             if text is not None and alive:
                 try:
@@ -50,19 +52,19 @@ def _lines(stream: TextIO, render: Callable[[Fact, View], str | None], *, explai
                 except (OSError, ValueError):  # a closed pipe: the download matters more than its log
                     alive = False
 
-    return tell
+    return write_facts
 
 
-def _plain(fact: Fact, _view: View) -> str:
+def _as_plain(fact: Fact, _view: View) -> str:
     return fact.text if fact.name == "finished" else f"[{fact.t_s:6.1f}s] {fact.text}"
 
 
-def _quiet(fact: Fact, view: View) -> str | None:
+def _as_error(fact: Fact, view: View) -> str | None:
     if fact.level != "error":
         return None
-    return closing_line(view.summary, view.stopping) if view.summary else _plain(fact, view)
+    return closing_line(view.summary, view.stopping) if view.summary else _as_plain(fact, view)
 
 
-def _json(fact: Fact, _view: View) -> str:
+def _as_json(fact: Fact, _view: View) -> str:
     head = {"t_s": round(fact.t_s, 3), "event": fact.name, "level": fact.level}
     return msgspec.json.encode({**head, **fact.data}).decode()

@@ -108,7 +108,7 @@ class _Shown:
             self.live.refresh()
 
     def print_lines(self) -> None:
-        """What has been said since the last frame; the terminal must be ready, or at its end."""
+        """Print the lines since the last frame; the terminal must be ready, or about to be closed."""
         if self._lines:
             self._console.print(Group(*self._lines), soft_wrap=True)
             self._lines.clear()

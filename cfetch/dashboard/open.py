@@ -11,14 +11,14 @@ from cfetch.dashboard.lines import json_lines, plain_lines, quiet_lines
 from cfetch.events import Listener
 from cfetch.secret import printable
 
-__all__ = ["choose", "open_dashboard", "reading_lines"]
+__all__ = ["choose_mode", "open_dashboard", "reading_lines"]
 
 READING_EVERY_S = 2.0  # a manifest that is read in less needs no word
 
 Mode = Literal["live", "plain", "json", "quiet"]
 
 
-def choose(*, quiet: bool, log_format: str, terminal: bool, environ: Mapping[str, str]) -> Mode:
+def choose_mode(*, quiet: bool, log_format: str, terminal: bool, environ: Mapping[str, str]) -> Mode:
     """``live`` only where a person watches: a terminal that can move its cursor and is not a CI job's."""
     if quiet:
         return "quiet"
@@ -45,15 +45,17 @@ def open_dashboard(
     stream: TextIO | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> AbstractContextManager[Listener]:
-    """A context manager that yields the listener to hand to the engine, and tidies the terminal at its end.
+    """A context manager that yields the listener for the engine, and tidies the terminal at its end.
 
     ``stream`` is stderr unless given. ``NO_COLOR`` and ``no_color`` keep the layout and drop the colours.
-    ``explain``: a line for each batch, why it went where it went; in front of the live view.
+    ``explain``: a line for each batch says why it goes to its volume; it stands above the live view.
     """
     stream = sys.stderr if stream is None else stream
     environ = os.environ if environ is None else environ
     unicode = (stream.encoding or "").lower().startswith("utf")
-    mode = choose(quiet=quiet, log_format=log_format, terminal=stream.isatty() and unicode, environ=environ)
+    mode = choose_mode(
+        quiet=quiet, log_format=log_format, terminal=stream.isatty() and unicode, environ=environ
+    )
     if mode == "live":
         from cfetch.dashboard.live import live_view  # rich costs 50 ms that a log never needs
 
@@ -64,14 +66,14 @@ def open_dashboard(
 
 
 def reading_lines(name: str, *, quiet: bool = False, stream: TextIO | None = None) -> Callable[[int], None]:
-    """A function to be told how many entries of manifest ``name`` were read: a line every two seconds."""
+    """A function to call with the number of entries read so far: it prints a line every two seconds."""
     stream = sys.stderr if stream is None else stream
-    told_s = SystemClock.monotonic()
+    printed_s = SystemClock.monotonic()
 
-    def tell(entries: int) -> None:
-        nonlocal told_s
-        if not quiet and SystemClock.monotonic() - told_s >= READING_EVERY_S:
-            told_s = SystemClock.monotonic()
+    def print_count(entries: int) -> None:
+        nonlocal printed_s
+        if not quiet and SystemClock.monotonic() - printed_s >= READING_EVERY_S:
+            printed_s = SystemClock.monotonic()
             print(f"reading {printable(name)}: {entries:,} entries", file=stream, flush=True)
 
-    return tell
+    return print_count

@@ -37,21 +37,21 @@ _NOTES = {
 def frame(view: View, width: int, height: int) -> list[Text]:
     """At most ``height - 1`` lines of at most ``width`` columns: the cursor needs a line of its own."""
     if view.progress is None or view.run is None:
-        return [_line(("connecting …", "dim"))]
-    top = _title(view, width) if height >= TALL else []
-    top += [_overall(view, width), _numbers(view)]
+        return [_join_parts(("connecting …", "dim"))]
+    top = _draw_title(view, width) if height >= TALL else []
+    top += [_draw_overall(view, width), _draw_numbers(view)]
     if height >= TALL:
-        top.append(_minute(view, width))
-    top += [_baseline(view), _mitigation(view, width)]
+        top.append(_draw_last_minute(view, width))
+    top += [_draw_baseline(view), _draw_mitigation(view, width)]
     gap = [Text()] if height >= SPACIOUS else []
-    notes = [_note(note, width) for note in list(view.notes)[-(3 if height >= TALL else 2) :]]
+    notes = [_draw_note(note, width) for note in list(view.notes)[-(3 if height >= TALL else 2) :]]
     below = [*gap, *notes] if notes else []
-    top += _volumes(view, width, height) + _executors(view, width, height)
+    top += _draw_volumes(view, width, height) + _draw_executors(view, width, height)
     room = height - 1 - len(top) - len(gap) - len(below)
-    return [*top, *gap, *_attempts(view, width, room), *below]
+    return [*top, *gap, *_draw_attempts(view, width, room), *below]
 
 
-def _volumes(view: View, width: int, height: int) -> list[Text]:
+def _draw_volumes(view: View, width: int, height: int) -> list[Text]:
     assert view.progress is not None
     volumes = view.progress.volumes
     if not volumes:
@@ -62,7 +62,7 @@ def _volumes(view: View, width: int, height: int) -> list[Text]:
     return [*gap, *volumes_panel(volumes, width, height // 4)]
 
 
-def _executors(view: View, width: int, height: int) -> list[Text]:
+def _draw_executors(view: View, width: int, height: int) -> list[Text]:
     assert view.progress is not None
     executors = view.progress.executors
     if not executors:
@@ -73,14 +73,14 @@ def _executors(view: View, width: int, height: int) -> list[Text]:
     return [*gap, *executors_panel(executors, width, height // 4)]
 
 
-def _line(*parts: tuple[str, str]) -> Text:
+def _join_parts(*parts: tuple[str, str]) -> Text:
     text = Text(no_wrap=True, overflow="ellipsis")
     for words, style in parts:
         text.append(words, style or None)
     return text
 
 
-def _title(view: View, width: int) -> list[Text]:
+def _draw_title(view: View, width: int) -> list[Text]:
     assert view.run is not None
     age = duration(view.t_s)
     word, style = ("stopping", "bold yellow") if view.stopping else ("cfetch", "bold")
@@ -90,7 +90,7 @@ def _title(view: View, width: int) -> list[Text]:
         more = f" and {others} more"
         destination = shorten(view.run.destinations[0], max(8, room - len(more))) + more
     return [
-        _line(
+        _join_parts(
             (word, style),
             (" to ", "dim"),
             (fit(shorten(destination, room), room), ""),
@@ -99,15 +99,15 @@ def _title(view: View, width: int) -> list[Text]:
     ]
 
 
-def _overall(view: View, width: int) -> Text:
+def _draw_overall(view: View, width: int) -> Text:
     eta = view.eta
     left = f"{'~' if eta[1] else ''}{duration(eta[0])} left" if eta else "time left unknown"
     tail = f" {percent(view.fraction):>5}  {left}"
     filled, empty = bar(view.fraction, max(10, width - len(tail)))
-    return _line((filled, "green"), (empty, "dim"), (tail, "bold"))
+    return _join_parts((filled, "green"), (empty, "dim"), (tail, "bold"))
 
 
-def _numbers(view: View) -> Text:
+def _draw_numbers(view: View) -> Text:
     run, progress = view.run, view.progress
     assert run is not None
     assert progress is not None
@@ -123,36 +123,36 @@ def _numbers(view: View) -> Text:
         parts.append((f"  × {count(progress.failed)} failed", "bold red"))
     if progress.skipped:
         parts.append((f"  {count(progress.skipped)} already there", "dim"))
-    return _line(*parts)
+    return _join_parts(*parts)
 
 
-def _minute(view: View, width: int) -> Text:
+def _draw_last_minute(view: View, width: int) -> Text:
     columns = 60 if width >= 100 else 30
     values = view.rates(columns)
     peak = f"  peak {rate(max(values))}" if values else ""
-    return _line(("last minute ", "dim"), (f"{sparkline(values):<{columns}}", "cyan"), (peak, "dim"))
+    return _join_parts(("last minute ", "dim"), (f"{sparkline(values):<{columns}}", "cyan"), (peak, "dim"))
 
 
-def _baseline(view: View) -> Text:
+def _draw_baseline(view: View) -> Text:
     assert view.progress is not None
     baseline = view.progress.baseline
     if baseline.finished < baseline.required or baseline.median_bps is None:
         share = f"warming up: {count(baseline.finished)} of {count(baseline.required)} needed"
-        return _line(("baseline    ", "dim"), (share, ""), (", no straggler is called yet", "dim"))
-    return _line(
+        return _join_parts(("baseline    ", "dim"), (share, ""), (", no straggler is called yet", "dim"))
+    return _join_parts(
         ("baseline    ", "dim"),
         (f"median {rate(baseline.median_bps)}", ""),
         (f", {count(baseline.finished)} finished, {count(baseline.required)} needed", "dim"),
     )
 
 
-def _mitigation(view: View, width: int) -> Text:
+def _draw_mitigation(view: View, width: int) -> Text:
     progress = view.progress
     assert progress is not None
-    found = plural(progress.stragglers, "straggler")
+    detected = plural(progress.stragglers, "straggler")
     parts = [
         ("mitigation  ", "dim"),
-        (found, "yellow" if progress.stragglers else ""),
+        (detected, "yellow" if progress.stragglers else ""),
         (f", {count(view.cancelled)} cancelled, {plural(progress.retries, 'retry')}", ""),
     ]
     if progress.sequential:
@@ -163,10 +163,10 @@ def _mitigation(view: View, width: int) -> Text:
         parts.append((", parallel", "dim"))
     if progress.bytes_wasted:
         parts.append((f", {size(progress.bytes_wasted)} in vain", "dim"))
-    return _line(*parts)
+    return _join_parts(*parts)
 
 
-def _attempts(view: View, width: int, room: int) -> list[Text]:
+def _draw_attempts(view: View, width: int, room: int) -> list[Text]:
     progress = view.progress
     assert progress is not None
     if room < 2 or not progress.active:
@@ -178,9 +178,9 @@ def _attempts(view: View, width: int, room: int) -> list[Text]:
     return [header(title, waiting, width, cluster), *(row(attempt, width, cluster) for attempt in shown)]
 
 
-def _note(note: Note, width: int) -> Text:
+def _draw_note(note: Note, width: int) -> Text:
     sign, style = _NOTES[note.kind]
     name = shorten(note.path, max(16, width // 3))
     age = f"{duration(note.t_s):>6} "
     words = f"{name}: {printable(note.text)}" if name else printable(note.text)
-    return _line((age, "dim"), (f"{sign} ", style), (words, ""))
+    return _join_parts((age, "dim"), (f"{sign} ", style), (words, ""))

@@ -1,4 +1,4 @@
-"""What ``--dry-run`` tells a person: how much there is to fetch, from where, and whether it fits."""
+"""The lines of ``--dry-run`` for a person: how much there is to fetch, from where, and whether it fits."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -29,21 +29,21 @@ def preview_lines(
     floors: Mapping[str, float] = MappingProxyType({}),
     schema: str = "",  # noqa: ARG001 - the document's, and nothing for a person
 ) -> list[str]:
-    """The preview as lines, all of them printable; the words are those of its document."""
+    """The preview as printable lines; the parameters are the fields of its document."""
     merging = f" ({plural(merged, 'repeated entry')} merged)" if merged else ""
     rows = [
         ("files", f"{count(files)}{merging}, {count(in_place)} in place already"),
         ("size", sizes(bytes_known, sizes_unknown, files)),
-        *_hosts(hosts, files, more_hosts),
+        *_host_rows(hosts, files, more_hosts),
         *([] if batches is None else [("batches", count(batches))]),
-        *_floors(floors),
-        *(_volumes(volumes) or [("to", printable(destination, 1000)), ("free there", size(free_bytes))]),
+        *_floor_rows(floors),
+        *(_volume_rows(volumes) or [("to", printable(destination, 1000)), ("free there", size(free_bytes))]),
     ]
-    told = [f"{name:>10}  {words}" for name, words in rows] if files else ["the manifest has no entries"]
-    return [*told, "nothing was downloaded"]
+    lines = [f"{name:>10}  {words}" for name, words in rows] if files else ["the manifest has no entries"]
+    return [*lines, "nothing was downloaded"]
 
 
-def _volumes(volumes: Mapping[str, int | None]) -> list[tuple[str, str]]:
+def _volume_rows(volumes: Mapping[str, int | None]) -> list[tuple[str, str]]:
     named = [
         printable(volume, 1000) + ("" if free_bytes is None else f" ({size(free_bytes)} free)")
         for volume, free_bytes in volumes.items()
@@ -51,7 +51,7 @@ def _volumes(volumes: Mapping[str, int | None]) -> list[tuple[str, str]]:
     return [("" if position else "to", words) for position, words in enumerate(named)]
 
 
-def _hosts(hosts: Mapping[str, int], files: int, more_hosts: int) -> list[tuple[str, str]]:
+def _host_rows(hosts: Mapping[str, int], files: int, more_hosts: int) -> list[tuple[str, str]]:
     most = sorted(hosts.items(), key=lambda item: -item[1])
     named = [f"{printable(host)} ({count(few)})" for host, few in most[:SHOWN_HOSTS]]
     more = len(most[SHOWN_HOSTS:]) + more_hosts
@@ -61,8 +61,8 @@ def _hosts(hosts: Mapping[str, int], files: int, more_hosts: int) -> list[tuple[
     return [("" if position else "from", words) for position, words in enumerate(named)]
 
 
-def _floors(floors: Mapping[str, float]) -> list[tuple[str, str]]:
-    """However many executors there are, these hosts alone take so long."""
+def _floor_rows(floors: Mapping[str, float]) -> list[tuple[str, str]]:
+    """How long the slowest hosts take, whatever the number of executors."""
     longest = sorted(floors.items(), key=lambda item: -item[1])[:SHOWN_FLOORS]
     named = [f"{printable(host)} takes {duration(s)}" for host, s in longest if s >= SHOWN_FLOOR_S]
     return [("" if position else "at least", words) for position, words in enumerate(named)]

@@ -43,7 +43,7 @@ def _columns(width: int, cluster: bool) -> _Columns:
     bars = 16 if width >= 110 else 8 if width >= 72 else 6
     fixed = [executor, host, sizes, bars, _RATE, _TIME, tries, _STATE]
     return _Columns(
-        max(8, width - sum(fixed) - sum(1 for one in fixed if one)), executor, host, sizes, bars, tries
+        max(8, width - sum(fixed) - sum(1 for column in fixed if column)), executor, host, sizes, bars, tries
     )
 
 

@@ -1,4 +1,4 @@
-"""A terminal that is never waited for: what it does not take at once is kept back, new frames are left out.
+"""A terminal that nothing waits for: text that it does not take at once is kept, and new frames are left out.
 
 A terminal stops reading when somebody presses Ctrl-S, when its connection hangs, when its program is stopped.
 A write would then block the event loop, and with it every download. So the terminal is opened a second time,

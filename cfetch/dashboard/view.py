@@ -1,4 +1,4 @@
-"""What there is to show, reduced from events: totals, rate, time left, attempts by risk, recent trouble.
+"""Events reduced to what can be shown: totals, rate, time left, attempts by risk, recent trouble.
 
 Pure: no terminal, no clock; time is the events' ``t_s``. The live view paints it, plain lines quote it.
 """
@@ -72,7 +72,7 @@ class View:
         self._second = 0
 
     def apply(self, event: Event) -> None:
-        """Take the event in."""
+        """Update the state by one event."""
         self._counts.of(event)
         if isinstance(event, EntryFinished):
             self._note_failure(event.t_s, event.record)
@@ -105,7 +105,7 @@ class View:
             self.notes.append(Note(t_s, "failed", record.path, record.error or record.error_kind or "failed"))
 
     def _note_once(self, kind: NoteKind, t_s: float, path: str, text: str) -> None:
-        """In the place of one of its kind: a storm of them must not push failures out of sight."""
+        """Add a note, in place of the last if that has the same kind: a storm must not push failures out."""
         if self.notes and self.notes[-1].kind == kind:
             self.notes.pop()
         self.notes.append(Note(t_s, kind, path, text))
@@ -163,12 +163,12 @@ class View:
 
     @property
     def settled_files(self) -> int:
-        """Entries about which nothing remains to be done."""
+        """Entries for which nothing remains to be done."""
         return self.progress.done + self.progress.skipped + self.progress.failed if self.progress else 0
 
     @property
     def bytes_in_hand(self) -> int:
-        """Bytes of the plan that are here, those of attempts under way included."""
+        """Bytes of the plan that have arrived, including those of attempts under way."""
         return self.progress.bytes_done + self.progress.bytes_active if self.progress else 0
 
     @property
@@ -198,7 +198,7 @@ class View:
         full = list(self._seconds)[:-1]  # the newest second is not over
         span = MINUTE_S // columns
         full = full[len(full) % span :]
-        return [sum(full[at : at + span]) / span for at in range(0, len(full), span)]
+        return [sum(full[start : start + span]) / span for start in range(0, len(full), span)]
 
     @property
     def eta(self) -> tuple[float, bool] | None:
@@ -210,7 +210,7 @@ class View:
         if progress is None or run is None or not progress.t_s:
             return None
         if not progress.waiting and progress.active:
-            return _tail(progress.active, progress.baseline.median_bps)
+            return _slowest_left_s(progress.active, progress.baseline.median_bps)
         if run.sizes_unknown:
             left = run.files - self.settled_files
             return (left * progress.t_s / progress.done, True) if progress.done else None
@@ -218,21 +218,28 @@ class View:
         return (left_bytes / self.rate_bps, False) if self.rate_bps > 0 else None
 
 
-def _tail(active: list[ActiveAttempt], median_bps: float | None) -> tuple[float, bool] | None:
+def _slowest_left_s(active: list[ActiveAttempt], median_bps: float | None) -> tuple[float, bool] | None:
     longest, rough = 0.0, False
-    for one in active:
-        if one.size_bytes is None:
+    for attempt in active:
+        if attempt.size_bytes is None:
             rough = True
             continue
-        left = max(0, one.size_bytes - one.bytes) / one.rate_bps if one.rate_bps > 0 else math.inf
-        afresh = _afresh(one, one.size_bytes, median_bps)
+        left = (
+            max(0, attempt.size_bytes - attempt.bytes) / attempt.rate_bps
+            if attempt.rate_bps > 0
+            else math.inf
+        )
+        afresh = _fresh_left_s(attempt, attempt.size_bytes, median_bps)
         left, rough = (afresh, True) if afresh < left else (left, rough)
         longest = max(longest, left)
     return (longest, rough) if 0 < longest < math.inf else None
 
 
-def _afresh(attempt: ActiveAttempt, size_bytes: int, median_bps: float | None) -> float:
-    """Seconds if it is broken off at its limit and then runs normally; infinite where it will not be."""
+def _fresh_left_s(attempt: ActiveAttempt, size_bytes: int, median_bps: float | None) -> float:
+    """Seconds left if the attempt is cancelled at its limit and a fresh one runs normally.
+
+    Infinite for an attempt that will not be cancelled.
+    """
     limit_s = attempt.expected_s
     if not median_bps or limit_s is None or attempt.state == "last try" or attempt.elapsed_s > 1.5 * limit_s:
         return math.inf
@@ -244,7 +251,7 @@ def by_risk(active: list[ActiveAttempt]) -> list[ActiveAttempt]:
 
     Steps of a quarter of the limit, then age: rows keep their places from frame to frame.
     """
-    return sorted(active, key=_risk)
+    return sorted(active, key=_rank_risk)
 
 
 def pause_text(event: VolumePaused) -> str:
@@ -265,9 +272,9 @@ def width_text(event: WidthChanged) -> str:
 
 def by_trouble(volumes: list[VolumeView]) -> list[VolumeView]:
     """The volumes, those out of use first, then those on trial; else in their order."""
-    return sorted(volumes, key=lambda one: _TROUBLE[one.breaker])
+    return sorted(volumes, key=lambda volume: _TROUBLE[volume.breaker])
 
 
-def _risk(attempt: ActiveAttempt) -> tuple[int, int, float, int]:
+def _rank_risk(attempt: ActiveAttempt) -> tuple[int, int, float, int]:
     used = attempt.elapsed_s / attempt.expected_s if attempt.expected_s else 0.0
     return (-_SEVERITY[attempt.state], -int(4 * used) if used >= 0.5 else 0, -attempt.elapsed_s, attempt.id)

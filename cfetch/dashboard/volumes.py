@@ -32,42 +32,42 @@ def _columns(volumes: list[VolumeView], width: int) -> _Columns:
     bars = 16 if width >= 110 else 8 if width >= 72 else 6
     batches = _BATCHES if width >= 72 else 0
     fixed = [bars, _FREE, _RATE, batches, _STATE]
-    room = max(8, width - sum(fixed) - sum(1 for one in fixed if one))
-    longest = max(cells(printable(one.name, 4096)) for one in volumes)
-    return _Columns(min(room, max(longest, len(_title(volumes)))), bars, batches)
+    room = max(8, width - sum(fixed) - sum(1 for column in fixed if column))
+    longest = max(cells(printable(volume.name, 4096)) for volume in volumes)
+    return _Columns(min(room, max(longest, len(_title_text(volumes)))), bars, batches)
 
 
 def volumes_panel(volumes: list[VolumeView], width: int, lines: int) -> list[Text]:
     """At most ``lines`` lines, at least three: a header, rows, and what did not fit in one line."""
     shown, columns = by_trouble(volumes), _columns(volumes, width)
     rest = shown[lines - 2 :] if len(shown) > lines - 1 else []
-    rows = [_row(one, columns) for one in shown[: len(shown) - len(rest)]]
-    return [_header(volumes, columns), *rows, *([_rest(rest)] if rest else [])]
+    rows = [_draw_row(volume, columns) for volume in shown[: len(shown) - len(rest)]]
+    return [_draw_header(volumes, columns), *rows, *([_draw_rest(rest)] if rest else [])]
 
 
 def volumes_line(volumes: list[VolumeView], width: int) -> Text:
-    """How many are in use, and what is wrong with the first that is not."""
+    """The number of volumes in use, and what is wrong with the first that is not."""
     worst = by_trouble(volumes)[0]
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append("volumes     ", "dim")
-    text.append(_in_use(volumes), "bold red" if worst.breaker == "open" else "")
+    text.append(_in_use_text(volumes), "bold red" if worst.breaker == "open" else "")
     if worst.breaker == "open":
-        text.append(f"; {_from_right(worst.name, width // 4)}: {_reason(worst)}")
+        text.append(f"; {_cut_left(worst.name, width // 4)}: {_reason_text(worst)}")
     return text
 
 
-def _in_use(volumes: list[VolumeView]) -> str:
-    return f"{sum(one.breaker != 'open' for one in volumes)} of {len(volumes)} in use"
+def _in_use_text(volumes: list[VolumeView]) -> str:
+    return f"{sum(volume.breaker != 'open' for volume in volumes)} of {len(volumes)} in use"
 
 
-def _title(volumes: list[VolumeView]) -> str:
-    return f"volumes, {_in_use(volumes)}"
+def _title_text(volumes: list[VolumeView]) -> str:
+    return f"volumes, {_in_use_text(volumes)}"
 
 
-def _header(volumes: list[VolumeView], columns: _Columns) -> Text:
-    title = _title(volumes)
+def _draw_header(volumes: list[VolumeView], columns: _Columns) -> Text:
+    title = _title_text(volumes)
     parts = [
-        fit(title if len(title) <= columns.name else _in_use(volumes), columns.name),
+        fit(title if len(title) <= columns.name else _in_use_text(volumes), columns.name),
         fit("done", columns.bar),
         "free".rjust(_FREE),
         "speed".rjust(_RATE),
@@ -77,36 +77,36 @@ def _header(volumes: list[VolumeView], columns: _Columns) -> Text:
     return Text(" ".join([*parts, "state"]), style="dim", no_wrap=True, overflow="crop")
 
 
-def _row(one: VolumeView, columns: _Columns) -> Text:
-    sign, word, style = _STATES[one.breaker]
+def _draw_row(volume: VolumeView, columns: _Columns) -> Text:
+    sign, word, style = _STATES[volume.breaker]
     text = Text(no_wrap=True, overflow="ellipsis")
-    text.append(f"{fit(_from_right(one.name, columns.name), columns.name)} ")
-    if one.breaker == "open":  # nothing moves there: the reason has all the other columns' place
-        text.append(f"{sign} {word}: {_reason(one)}", style)
+    text.append(f"{fit(_cut_left(volume.name, columns.name), columns.name)} ")
+    if volume.breaker == "open":  # nothing moves there: the reason has all the other columns' place
+        text.append(f"{sign} {word}: {_reason_text(volume)}", style)
         return text
-    whole = one.bytes_done + one.load_bytes
-    filled, empty = bar(one.bytes_done / whole if whole else 0.0, columns.bar)
+    whole = volume.bytes_done + volume.load_bytes
+    filled, empty = bar(volume.bytes_done / whole if whole else 0.0, columns.bar)
     text.append(filled, style)
     text.append(empty, "dim")
-    text.append(f" {size(one.free_bytes):>{_FREE}} {rate(one.speed_bps):>{_RATE}} ")
+    text.append(f" {size(volume.free_bytes):>{_FREE}} {rate(volume.speed_bps):>{_RATE}} ")
     if columns.batches:
-        text.append(f"{f'{one.running}/{one.queued}':>{columns.batches}} ")
+        text.append(f"{f'{volume.running}/{volume.queued}':>{columns.batches}} ")
     text.append(f"{sign} {word}", style)
     return text
 
 
-def _rest(volumes: list[VolumeView]) -> Text:
-    troubled = sum(one.breaker == "open" for one in volumes)
+def _draw_rest(volumes: list[VolumeView]) -> Text:
+    troubled = sum(volume.breaker == "open" for volume in volumes)
     how = f"{troubled} of them out of use" if troubled else "all well"
     return Text(f"and {len(volumes)} more, {how}", style="bold red" if troubled else "dim", no_wrap=True)
 
 
-def _reason(one: VolumeView) -> str:
-    return printable(one.reason or "no reason was given")
+def _reason_text(volume: VolumeView) -> str:
+    return printable(volume.reason or "no reason was given")
 
 
-def _from_right(name: str, width: int) -> str:
-    """The end of a name: there is what tells disks of one machine apart."""
+def _cut_left(name: str, width: int) -> str:
+    """The end of a name: it is the part that tells disks of one machine apart."""
     text = printable(name, 4096)  # the longest path there is
     if cells(text) <= width:
         return text

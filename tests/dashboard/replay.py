@@ -58,20 +58,20 @@ class Simulation:
     def executor(self, id_):
         return self.executors[id_ % len(self.executors)] if self.executors else None
 
-    def share(self, at, t_s):
+    def share(self, index, t_s):
         """Each third executor is slow after eight seconds."""
-        return 0.2 + at / 1000 if at % 3 == 2 and t_s > 8 else None
+        return 0.2 + index / 1000 if index % 3 == 2 and t_s > 8 else None
 
     def executor_views(self, t_s):
         return [
             ev.ExecutorView(
                 name=name,
-                tasks=(at + 1) % 5,
-                files=(self.counts["done"] + at) // len(self.executors),
-                rate_bps=(at + 1) % 5 * (8 if self.share(at, t_s) else 37) * MIB,
-                share=self.share(at, t_s),
+                tasks=(index + 1) % 5,
+                files=(self.counts["done"] + index) // len(self.executors),
+                rate_bps=(index + 1) % 5 * (8 if self.share(index, t_s) else 37) * MIB,
+                share=self.share(index, t_s),
             )
-            for at, name in enumerate(self.executors)
+            for index, name in enumerate(self.executors)
         ]
 
     def events(self):
@@ -94,9 +94,9 @@ class Simulation:
             t_s += TICK_S
             if self.volumes:
                 yield from self.volumes.step(t_s)
-            for at, name in enumerate(self.executors):
-                if self.share(at, t_s) and not self.share(at, t_s - TICK_S):
-                    yield ev.ExecutorSlow(t_s=t_s, executor=name, share=self.share(at, t_s))
+            for index, name in enumerate(self.executors):
+                if self.share(index, t_s) and not self.share(index, t_s - TICK_S):
+                    yield ev.ExecutorSlow(t_s=t_s, executor=name, share=self.share(index, t_s))
             yield from self.step(t_s)
             yield self.progress(t_s)
 
@@ -107,16 +107,19 @@ class Simulation:
         while self.queue and len(self.active) < self.concurrency:
             yield from self.start(self.queue.pop(), t_s, 1, 0)
         for id_ in list(self.active):
-            one = self.active[id_]
-            one["bytes"] = min(
-                self.sizes[id_], one["bytes"] + int(one["rate"] * TICK_S * self.random.uniform(0.6, 1.4))
+            attempt = self.active[id_]
+            attempt["bytes"] = min(
+                self.sizes[id_],
+                attempt["bytes"] + int(attempt["rate"] * TICK_S * self.random.uniform(0.6, 1.4)),
             )
-            one["samples"].append((t_s, one["bytes"] - one["from"]))
-            if one["bytes"] >= self.sizes[id_]:
+            attempt["samples"].append((t_s, attempt["bytes"] - attempt["from"]))
+            if attempt["bytes"] >= self.sizes[id_]:
                 yield self.finish(id_, t_s, "done")
-            elif one["doomed"] and t_s - one["start"] > 1:
+            elif attempt["doomed"] and t_s - attempt["start"] > 1:
                 yield from self.break_off(id_, t_s)
-            elif self.limit(id_) is not None and t_s - one["start"] > self.limit(id_) and one["n"] < 3:
+            elif (
+                self.limit(id_) is not None and t_s - attempt["start"] > self.limit(id_) and attempt["n"] < 3
+            ):
                 yield from self.cancel(id_, t_s)
 
     def start(self, id_, t_s, n, from_byte):
@@ -154,36 +157,36 @@ class Simulation:
         return None if median is None or self.unknown else 1.5 * self.sizes[id_] / median + 1.0
 
     def record_attempt(self, id_, t_s, outcome, error=None):
-        one = self.active[id_]
+        attempt = self.active[id_]
         self.attempts.setdefault(id_, []).append(
             records.AttemptRecord(
-                n=one["n"],
-                start_s=one["start"],
-                first_byte_s=one["start"] + 0.05,
+                n=attempt["n"],
+                start_s=attempt["start"],
+                first_byte_s=attempt["start"] + 0.05,
                 end_s=t_s,
-                from_byte=one["from"],
-                bytes=one["bytes"] - one["from"],
+                from_byte=attempt["from"],
+                bytes=attempt["bytes"] - attempt["from"],
                 http_status=200,
                 outcome=outcome,
                 error=error,
                 peer="10.0.0.1:443",
                 median_bps=self.median(),
                 expected_s=self.limit(id_),
-                samples=one["samples"],
+                samples=attempt["samples"],
             )
         )
 
     def finish(self, id_, t_s, status, error=None):
         if status == "done":
             self.record_attempt(id_, t_s, "done")
-        one = self.active.pop(id_)
+        attempt = self.active.pop(id_)
         self.counts[status] += 1
         bytes_ = self.sizes[id_] if status == "done" else 0
         self.bytes_done += bytes_
         attempts = self.attempts.pop(id_)
-        elapsed = max(t_s - one["start"], 0.01)
+        elapsed = max(t_s - attempt["start"], 0.01)
         if status == "done":
-            self.rates.append((one["bytes"] - one["from"]) / elapsed)
+            self.rates.append((attempt["bytes"] - attempt["from"]) / elapsed)
         return ev.EntryFinished(
             t_s=t_s,
             record=records.FileRecord(
@@ -209,11 +212,11 @@ class Simulation:
         )
 
     def break_off(self, id_, t_s):
-        one = self.active[id_]
+        attempt = self.active[id_]
         if self.random.random() < 0.3:
             error = f"HTTP 404 from {self.host(id_)}{self.hostile}: the object does not exist"
             self.record_attempt(id_, t_s, "error", error)
-            self.wasted += one["bytes"]
+            self.wasted += attempt["bytes"]
             yield self.finish(id_, t_s, "failed", error)
             return
         error = f"HTTP 503 from {self.host(id_)}: slow down{self.hostile}"
@@ -223,16 +226,16 @@ class Simulation:
             t_s=t_s,
             id=id_,
             path=self.path(id_),
-            n=one["n"] + 1,
+            n=attempt["n"] + 1,
             delay_s=0.5,
             error_kind="throttled",
             error=error,
         )
-        yield from self.start(id_, t_s, one["n"] + 1, one["bytes"])
+        yield from self.start(id_, t_s, attempt["n"] + 1, attempt["bytes"])
 
     def cancel(self, id_, t_s):
-        one = self.active[id_]
-        elapsed_s, expected_s = t_s - one["start"], self.limit(id_)
+        attempt = self.active[id_]
+        elapsed_s, expected_s = t_s - attempt["start"], self.limit(id_)
         self.stragglers += 1
         yield ev.StragglerCheck(
             t_s=t_s,
@@ -252,15 +255,15 @@ class Simulation:
             path=self.path(id_),
             size_bytes=self.size(id_),
             elapsed_s=elapsed_s,
-            attempt=one["n"],
-            kept_bytes=one["bytes"],
+            attempt=attempt["n"],
+            kept_bytes=attempt["bytes"],
             completed=False,
             executor=self.executor(id_),
         )
         if self.stragglers == 12 and not self.fallback:
             self.fallback = True
             yield ev.FallbackTriggered(t_s=t_s, stragglers=12, threshold=10)
-        yield from self.start(id_, t_s, one["n"] + 1, one["bytes"])
+        yield from self.start(id_, t_s, attempt["n"] + 1, attempt["bytes"])
 
     def progress(self, t_s):
         return ev.Progress(
@@ -268,9 +271,9 @@ class Simulation:
             **self.counts,
             retries=self.retries,
             bytes_done=self.bytes_done,
-            bytes_active=sum(one["bytes"] for one in self.active.values()),
+            bytes_active=sum(attempt["bytes"] for attempt in self.active.values()),
             bytes_wasted=self.wasted,
-            active=[self.view(id_, one, t_s) for id_, one in self.active.items()],
+            active=[self.view(id_, attempt, t_s) for id_, attempt in self.active.items()],
             waiting=len(self.queue),
             baseline=ev.BaselineView(
                 median_bps=self.median(), finished=len(self.rates), required=self.required()
@@ -282,11 +285,11 @@ class Simulation:
             unshown=1200 if self.executors else 0,
         )
 
-    def view(self, id_, one, t_s):
-        elapsed_s, expected_s = t_s - one["start"], self.limit(id_)
+    def view(self, id_, attempt, t_s):
+        elapsed_s, expected_s = t_s - attempt["start"], self.limit(id_)
         used = elapsed_s / expected_s if expected_s else 0
         state: ev.State = "ok"
-        if one["n"] == 3:
+        if attempt["n"] == 3:
             state = "last try"
         elif used > 0.6:
             state = "straggler" if used >= 1 else "slow"
@@ -295,11 +298,11 @@ class Simulation:
             path=self.path(id_),
             host=self.host(id_),
             size_bytes=self.size(id_),
-            bytes=one["bytes"],
-            rate_bps=(one["bytes"] - one["from"]) / elapsed_s if elapsed_s else 0.0,
+            bytes=attempt["bytes"],
+            rate_bps=(attempt["bytes"] - attempt["from"]) / elapsed_s if elapsed_s else 0.0,
             elapsed_s=elapsed_s,
             expected_s=expected_s,
-            n=one["n"],
+            n=attempt["n"],
             state=state,
             executor=self.executor(id_),
         )
@@ -310,16 +313,16 @@ class Volumes:
 
     def __init__(self, run, number):
         self.run, self.number = run, number
-        self.names = tuple(f"/mnt/{run.hostile}nvme/disk{at + 1}/lake" for at in range(number))
+        self.names = tuple(f"/mnt/{run.hostile}nvme/disk{index + 1}/lake" for index in range(number))
         self.breakers: list[Any] = ["closed"] * number
         self.placed = self.committed = 0
 
     def step(self, t_s):
         if self.placed < 4 * self.number and t_s >= self.placed * TICK_S:
-            at = self.placed % self.number
-            why = f"{self.names[at]}: done in {3 + self.placed / 10:.1f} s; {self.names[at - 1]} 5.2 s"
+            index = self.placed % self.number
+            why = f"{self.names[index]}: done in {3 + self.placed / 10:.1f} s; {self.names[index - 1]} 5.2 s"
             yield ev.BatchPlaced(
-                t_s=t_s, batch=self.batch(), files=12, size_bytes=180 * MIB, volume=self.names[at], why=why
+                t_s=t_s, batch=self.batch(), files=12, size_bytes=180 * MIB, volume=self.names[index], why=why
             )
             self.placed += 1
         if self.committed < self.placed and t_s > 5 + self.committed:
@@ -352,17 +355,17 @@ class Volumes:
         return [
             ev.VolumeView(
                 name=name,
-                load_bytes=0 if self.breakers[at] == "open" else min(left, 400 * MIB),
-                running=0 if self.breakers[at] == "open" else 2,
-                queued=0 if self.breakers[at] == "open" else at,
-                speed_bps=0.0 if self.breakers[at] == "open" else (40.0 + at) * MIB,
-                breaker=self.breakers[at],
-                reason=self.reason() if self.breakers[at] == "open" else None,
-                free_bytes=None if at == self.number - 1 else (1 << 40) // (at + 1) - share,
+                load_bytes=0 if self.breakers[index] == "open" else min(left, 400 * MIB),
+                running=0 if self.breakers[index] == "open" else 2,
+                queued=0 if self.breakers[index] == "open" else index,
+                speed_bps=0.0 if self.breakers[index] == "open" else (40.0 + index) * MIB,
+                breaker=self.breakers[index],
+                reason=self.reason() if self.breakers[index] == "open" else None,
+                free_bytes=None if index == self.number - 1 else (1 << 40) // (index + 1) - share,
                 batches_done=self.committed // self.number,
-                bytes_done=share * (at + 1) * 2 // self.number,
+                bytes_done=share * (index + 1) * 2 // self.number,
             )
-            for at, name in enumerate(self.names)
+            for index, name in enumerate(self.names)
         ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from cfetch.dashboard.closing import SHOWN_FAILURES, SHOWN_VOLUMES, closing_line, closing_lines
 from cfetch.dashboard.facts import MAX_LINES
 from cfetch.dashboard.lines import json_lines, plain_lines, quiet_lines
-from cfetch.dashboard.open import choose, open_dashboard
+from cfetch.dashboard.open import choose_mode, open_dashboard
 from cfetch.errors import Interrupted, LocalFault
 from cfetch.events import FallbackTriggered, HostPaused, RunFinished, RunStopping, SlowdownSeen, WidthChanged
 from cfetch.report.summary import Tally
@@ -28,11 +28,11 @@ from tests.report.records import (
 )
 
 
-def written(lines, *events, **options):
+def write_events(lines, *events, **options):
     stream_ = io.StringIO()
-    with lines(stream_, **options) as tell:
+    with lines(stream_, **options) as emit:
         for event in events:
-            tell(event)
+            emit(event)
     return stream_.getvalue().splitlines()
 
 
@@ -45,7 +45,7 @@ def failures(number):
     )
 
 
-def ended(*events, error=None, metrics="m.jsonl"):
+def finish_run(*events, error=None, metrics="m.jsonl"):
     tally = Tally()
     for event in events:
         tally(event)
@@ -54,7 +54,7 @@ def ended(*events, error=None, metrics="m.jsonl"):
 
 def test_progress_comes_first_after_two_seconds_then_every_ten():
     """Four events a second become a line now and then."""
-    lines = written(plain_lines, *(progress(t / 4) for t in range(1, 100)))
+    lines = write_events(plain_lines, *(progress(t / 4) for t in range(1, 100)))
     assert [line.split("]")[0] for line in lines] == ["[   2.0s", "[  12.0s", "[  22.0s"]
 
 
@@ -65,11 +65,11 @@ def test_a_plain_progress_line():
         *(progress(float(t), done=t, bytes_done=1024 * t, waiting=9) for t in (1, 2)),
     ]
     assert (
-        written(plain_lines, *events)[1]
+        write_events(plain_lines, *events)[1]
         == "[   2.0s] 20 %, 2 of 10 files, 2.0 KiB, 1.0 KiB/s, 0 active, about 8.0s left"
     )
     trouble = progress(2.0, failed=1, retries=2, sequential=True)
-    assert written(plain_lines, started(10, 10), cancelled(), trouble)[-1].endswith(
+    assert write_events(plain_lines, started(10, 10), cancelled(), trouble)[-1].endswith(
         ", 1 failed, 2 retries, 1 straggler, one at a time"
     )
 
@@ -77,24 +77,26 @@ def test_a_plain_progress_line():
 @pytest.mark.parametrize("lines", [plain_lines, quiet_lines])
 def test_failures_are_told_at_once_but_never_as_a_flood(lines):
     """After so many of one kind they are counted only, and a line says so."""
-    told = written(lines, *failures(1000))
-    assert len(told) == MAX_LINES + 1
-    assert told[0] == "[   1.0s] failed: a/0: HTTP 404 (refused)"
-    assert "counted only" in told[-1]
+    output = write_events(lines, *failures(1000))
+    assert len(output) == MAX_LINES + 1
+    assert output[0] == "[   1.0s] failed: a/0: HTTP 404 (refused)"
+    assert "counted only" in output[-1]
 
 
 def test_stragglers_have_a_limit_of_their_own():
     """A flood of stragglers does not silence failures."""
-    told = written(plain_lines, *(cancelled(float(i)) for i in range(100)), *failures(1))
-    assert len(told) == MAX_LINES + 2
-    assert told[-1].endswith("failed: a/0: HTTP 404 (refused)")
+    output = write_events(plain_lines, *(cancelled(float(i)) for i in range(100)), *failures(1))
+    assert len(output) == MAX_LINES + 2
+    assert output[-1].endswith("failed: a/0: HTTP 404 (refused)")
 
 
 def test_a_host_that_is_left_alone_is_named():
     """Who, why and for how long; a hostile name stays harmless."""
     paused = HostPaused(t_s=3.0, host="h.test\x1b[2J", pause_s=30.0, reason="HTTP 503")
-    assert written(plain_lines, paused) == ["[   3.0s] h.test\\x1b[2J: HTTP 503; no request there for 30s"]
-    (line,) = written(json_lines, paused)
+    assert write_events(plain_lines, paused) == [
+        "[   3.0s] h.test\\x1b[2J: HTTP 503; no request there for 30s"
+    ]
+    (line,) = write_events(json_lines, paused)
     assert json.loads(line) == {
         "t_s": 3.0,
         "event": "host_paused",
@@ -108,51 +110,51 @@ def test_a_host_that_is_left_alone_is_named():
 def test_a_change_of_width_is_told_with_its_reason():
     """More or fewer at a time, and why; not for ever."""
     narrower = WidthChanged(t_s=3.0, host="h\x1b", places=8, before=16, reason="9 of 10 were stragglers")
-    assert written(plain_lines, narrower) == [
+    assert write_events(plain_lines, narrower) == [
         "[   3.0s] h\\x1b: 8 downloads at a time instead of 16: 9 of 10 were stragglers"
     ]
-    assert json.loads(written(json_lines, narrower)[0])["places"] == 8
-    assert len(written(plain_lines, *[narrower] * 100)) == MAX_LINES + 1
+    assert json.loads(write_events(json_lines, narrower)[0])["places"] == 8
+    assert len(write_events(plain_lines, *[narrower] * 100)) == MAX_LINES + 1
 
 
 def test_a_slowdown_that_is_nobodys_fault_is_told():
     """And that nothing is done about it."""
     seen = SlowdownSeen(t_s=3.0, active=16, reason="7 of 16 downloads are slow at once")
-    assert written(plain_lines, seen) == [
+    assert write_events(plain_lines, seen) == [
         "[   3.0s] slow: 7 of 16 downloads are slow at once; no download is cancelled for it"
     ]
-    assert json.loads(written(json_lines, seen)[0])["active"] == 16
+    assert json.loads(write_events(json_lines, seen)[0])["active"] == 16
 
 
 def test_a_volume_out_of_use_is_named():
     """Who, for how long and why; for good it is an error, which quiet mode tells too."""
     for_good = paused(4.0, pause_s=None, volume="/d\x1b[2J")
-    assert written(plain_lines, paused(3.0), for_good) == [
+    assert write_events(plain_lines, paused(3.0), for_good) == [
         "[   3.0s] /data3: out of use for 30s: disk gone",
         "[   4.0s] /d\\x1b[2J: out of use for the rest of the run: disk gone",
     ]
-    assert written(quiet_lines, paused(3.0), for_good) == [
+    assert write_events(quiet_lines, paused(3.0), for_good) == [
         "[   4.0s] /d\\x1b[2J: out of use for the rest of the run: disk gone"
     ]
-    (line,) = written(json_lines, paused(3.0))
+    (line,) = write_events(json_lines, paused(3.0))
     assert json.loads(line) == {
         "t_s": 3.0, "event": "volume_paused", "level": "warning", "volume": "/data3", "pause_s": 30.0,
         "reason": "disk gone",
     }  # fmt: skip
-    assert len(written(plain_lines, *(paused(float(i)) for i in range(100)))) == MAX_LINES + 1
+    assert len(write_events(plain_lines, *(paused(float(i)) for i in range(100)))) == MAX_LINES + 1
 
 
 def test_batches_are_explained_when_asked():
     """Where, why there and from where; that it is in place. Without --explain nothing of it."""
     events = [placed(1.0), placed(2.0, moved_from="/data3", why="/data2: the only one left"), committed(3.0)]
-    assert written(plain_lines, *events, explain=True) == [
+    assert write_events(plain_lines, *events, explain=True) == [
         "[   1.0s] batch shard-7 (12 files, 3.0 MiB) to /data2: done in 3 s",
         "[   2.0s] batch shard-7 (12 files, 3.0 MiB) to /data2, from /data3: the only one left",
         "[   3.0s] batch shard-7 (12 files, 3.0 MiB) is in place on /data2",
     ]
-    assert written(plain_lines, *events) == written(json_lines, *events) == []
+    assert write_events(plain_lines, *events) == write_events(json_lines, *events) == []
     batch = {"batch": "shard-7", "files": 12, "size_bytes": 3 << 20, "volume": "/data2"}
-    first, second, third = map(json.loads, written(json_lines, *events, explain=True))
+    first, second, third = map(json.loads, write_events(json_lines, *events, explain=True))
     head = {"t_s": 1.0, "event": "batch_placed", "level": "info"}
     assert first == {**head, **batch, "why": "done in 3 s", "moved_from": None}
     assert (second["moved_from"], second["why"]) == ("/data3", "/data2: the only one left")
@@ -162,7 +164,8 @@ def test_batches_are_explained_when_asked():
 def test_every_batch_is_explained():
     """Who asks for it gets it: no flood is held back."""
     assert (
-        len(written(plain_lines, *(placed(1.0) for _ in range(5 * MAX_LINES)), explain=True)) == 5 * MAX_LINES
+        len(write_events(plain_lines, *(placed(1.0) for _ in range(5 * MAX_LINES)), explain=True))
+        == 5 * MAX_LINES
     )
 
 
@@ -170,23 +173,23 @@ def test_progress_tells_of_volumes():
     """Lines count those out of use, JSON has each with its numbers; nothing where there is one."""
     broken = volume("/b\x1b", breaker="open", reason="gone\x1b", free_bytes=None)
     shown = progress(2.0, volumes=[volume(), broken])
-    assert written(plain_lines, started(), shown)[1].endswith(", 1 of 2 volumes out of use")
-    (_, line) = written(json_lines, started(), shown)
+    assert write_events(plain_lines, started(), shown)[1].endswith(", 1 of 2 volumes out of use")
+    (_, line) = write_events(json_lines, started(), shown)
     first, second = json.loads(line)["volumes"]
     assert first == {
         "name": "/data1", "load_bytes": 100, "running": 1, "queued": 2, "speed_bps": 1000.0,
         "breaker": "closed", "reason": None, "free_bytes": 1 << 40, "batches_done": 3, "bytes_done": 300,
     }  # fmt: skip
     assert (second["name"], second["reason"], second["free_bytes"]) == ("/b\\x1b", "gone\\x1b", None)
-    assert "volumes" not in written(plain_lines, started(), progress(2.0))[1]
-    assert "volumes" not in json.loads(written(json_lines, started(), progress(2.0))[1])
+    assert "volumes" not in write_events(plain_lines, started(), progress(2.0))[1]
+    assert "volumes" not in json.loads(write_events(json_lines, started(), progress(2.0))[1])
 
 
 def test_json_names_every_destination():
     """The joined words are for people: a path may hold a comma."""
-    (line,) = written(json_lines, started(destination="/a, b, /c", destinations=("/a, b", "/c")))
+    (line,) = write_events(json_lines, started(destination="/a, b, /c", destinations=("/a, b", "/c")))
     assert json.loads(line)["destinations"] == ["/a, b", "/c"]
-    (line,) = written(json_lines, started(destinations=("/data",)))
+    (line,) = write_events(json_lines, started(destinations=("/data",)))
     assert "destinations" not in json.loads(line)
 
 
@@ -200,14 +203,14 @@ def test_quiet_is_silent_when_all_goes_well():
         FallbackTriggered(t_s=2.0, stragglers=1, threshold=1),
         *done,
     ]
-    assert written(quiet_lines, *events, ended(started(), *done)) == []
+    assert write_events(quiet_lines, *events, finish_run(started(), *done)) == []
 
 
 def test_quiet_names_failures_once_and_ends_with_one_line():
     """Each failure as it happens, then how many there were and where all is told."""
     events = [started(20), *failures(2)]
-    told = written(quiet_lines, *events, ended(*events))
-    assert [line.split("] ")[-1] for line in told] == [
+    output = write_events(quiet_lines, *events, finish_run(*events))
+    assert [line.split("] ")[-1] for line in output] == [
         "failed: a/0: HTTP 404 (refused)",
         "failed: a/1: HTTP 404 (refused)",
         "2 of 20 files failed; metrics: m.jsonl",
@@ -217,11 +220,11 @@ def test_quiet_names_failures_once_and_ends_with_one_line():
 def test_quiet_names_what_ended_the_run():
     """The cause is an error of its own, whether or not an entry failed by it."""
     stop = RunStopping(t_s=1.0, reason="disk full")
-    told = written(quiet_lines, started(20), stop, ended(started(20), error=LocalFault("x")))
-    assert told == ["stopped: disk full; 0 of 20 files in place; metrics: m.jsonl"]
-    assert closing_line(ended(started(20), error=Interrupted(15), metrics=None).summary, "SIGTERM: x") == (
-        "stopped by SIGTERM; 0 of 20 files in place"
-    )
+    output = write_events(quiet_lines, started(20), stop, finish_run(started(20), error=LocalFault("x")))
+    assert output == ["stopped: disk full; 0 of 20 files in place; metrics: m.jsonl"]
+    assert closing_line(
+        finish_run(started(20), error=Interrupted(15), metrics=None).summary, "SIGTERM: x"
+    ) == ("stopped by SIGTERM; 0 of 20 files in place")
 
 
 @pytest.mark.parametrize(
@@ -230,20 +233,20 @@ def test_quiet_names_what_ended_the_run():
 def test_plain_lines_name_a_failure_once(number, words):
     """The closing words only count what was told as it happened."""
     events = [started(30), *failures(number)]
-    told = written(plain_lines, *events, ended(*events))
-    assert sum("a/1: HTTP 404" in line for line in told) == 1
-    assert f"  {words}" in told
+    output = write_events(plain_lines, *events, finish_run(*events))
+    assert sum("a/1: HTTP 404" in line for line in output) == 1
+    assert f"  {words}" in output
 
 
 def test_json_lines_are_one_object_each():
     """Every line is an object with time, event and level; the same facts as plain lines, pace included."""
     events = [*stream(files=60, straggling=0.2)]
-    told = [json.loads(line) for line in written(json_lines, *events)]
-    assert [one["event"] for one in told][:2] == ["started", "progress"]
-    assert told[-1]["event"] == "finished"
-    assert all({"t_s", "event", "level"} <= set(one) for one in told)
-    assert told[-1]["files"]["done"] == 60
-    assert len(told) == sum("[" in line for line in written(plain_lines, *events)) + 1
+    output = [json.loads(line) for line in write_events(json_lines, *events)]
+    assert [entry["event"] for entry in output][:2] == ["started", "progress"]
+    assert output[-1]["event"] == "finished"
+    assert all({"t_s", "event", "level"} <= set(entry) for entry in output)
+    assert output[-1]["files"]["done"] == 60
+    assert len(output) == sum("[" in line for line in write_events(plain_lines, *events)) + 1
 
 
 @pytest.mark.parametrize("lines", [plain_lines, json_lines, quiet_lines])
@@ -255,14 +258,14 @@ def test_hostile_names_come_out_printable(lines):
         *finished(failed),
         RunStopping(t_s=1.0, reason=HOSTILE),
     ]
-    text = "\n".join(written(lines, *events, ended(started(), *finished(failed), metrics=HOSTILE)))
+    text = "\n".join(write_events(lines, *events, finish_run(started(), *finished(failed), metrics=HOSTILE)))
     assert not set(text) & set("\x1b\x07\x9b\u202e\r")
     assert "owned" in text
 
 
 def test_plain_lines_are_ascii():
     """A log in any encoding can take them."""
-    assert "\n".join(written(plain_lines, *stream(files=60, straggling=0.2))).isascii()
+    assert "\n".join(write_events(plain_lines, *stream(files=60, straggling=0.2))).isascii()
 
 
 def test_a_closed_pipe_does_not_end_the_run():
@@ -276,9 +279,9 @@ def test_a_closed_pipe_does_not_end_the_run():
             raise BrokenPipeError
 
     stream_ = Closed()
-    with plain_lines(stream_) as tell:
-        tell(started())
-        tell(RunStopping(t_s=1.0, reason="x"))
+    with plain_lines(stream_) as emit:
+        emit(started())
+        emit(RunStopping(t_s=1.0, reason="x"))
     assert stream_.writes == 1
 
 
@@ -302,14 +305,14 @@ TTY = {"terminal": True, "environ": {"TERM": "xterm"}, "quiet": False, "log_form
 )
 def test_the_choice(change, mode):
     """A live view only on a terminal that a person watches; what was asked for comes first."""
-    assert choose(**{**TTY, **change}) == mode
+    assert choose_mode(**{**TTY, **change}) == mode
 
 
 def test_a_stream_that_is_no_terminal_gets_plain_lines():
     """Opening on a file writes lines to it and nothing else."""
     stream_ = io.StringIO()
-    with open_dashboard(stream=stream_, environ={"TERM": "xterm"}) as tell:
-        tell(started())
+    with open_dashboard(stream=stream_, environ={"TERM": "xterm"}) as emit:
+        emit(started())
     assert stream_.getvalue() == "[   0.0s] 1 file (100 B) to /data, 4 at a time\n"
 
 
@@ -324,7 +327,7 @@ def test_closing_words_of_a_good_run():
             record(1, status="skipped"),
         ),
     ]
-    assert closing_lines(ended(*events).summary) == [
+    assert closing_lines(finish_run(*events).summary) == [
         "done: 2 of 2 files in place, 2.1 KiB in 5.0s (430 B/s)",
         "  1 already there, 1 retry, 100 B received in vain",
         "  metrics: m.jsonl",
@@ -335,7 +338,7 @@ def test_closing_words_of_a_good_run():
 def test_closing_words_of_a_bad_run():
     """Failures are named with their reasons, up to a limit; the rest is counted."""
     events = [started(30), *failures(30)]
-    lines = closing_lines(ended(*events).summary)
+    lines = closing_lines(finish_run(*events).summary)
     assert lines[0].startswith("failed: 0 of 30 files in place")
     assert lines[2:4] == ["  30 files failed:", "    a/0: HTTP 404 (refused)"]
     assert f"    and {30 - SHOWN_FAILURES} more" in lines
@@ -351,8 +354,8 @@ def test_closing_words_of_a_bad_run():
 def test_closing_words_tell_what_mitigation_was_worth(saved_s, wasted_bytes, words):
     """Seconds over all files, and the price in bytes."""
     slow = attempt(1, size=20, outcome="straggler", saved_s=saved_s, wasted_bytes=wasted_bytes)
-    one = record(0, 1000, slow, attempt(2, from_byte=20, size=980))
-    assert words in closing_lines(ended(started(1), *finished(one)).summary)[1]
+    entry = record(0, 1000, slow, attempt(2, from_byte=20, size=980))
+    assert words in closing_lines(finish_run(started(1), *finished(entry)).summary)[1]
 
 
 VOLUMES = ("/data1", "/data2", "s3://bucket/x")
@@ -371,7 +374,7 @@ def test_closing_words_over_several_volumes():
         paused(volume="/data2", reason="first"),
         paused(volume="/data2", reason="disk gone\x1b"),
     ]
-    assert closing_lines(ended(*events).summary)[2:5] == [
+    assert closing_lines(finish_run(*events).summary)[2:5] == [
         "  /data1         2 files  2.0 KiB  2 batches",
         "  /data2         0 files  0 B      0 batches  was out of use: disk gone\\x1b",
         "  s3://bucket/x  1 file   1.0 KiB  0 batches",
@@ -382,7 +385,7 @@ def test_closing_words_over_many_volumes():
     """Those that were out of use are named whatever their number's place; the rest is counted."""
     names = tuple(f"/data{i}" for i in range(SHOWN_VOLUMES + 4))
     events = [started(1, destinations=names), paused(volume=names[-1])]
-    lines = closing_lines(ended(*events).summary)
+    lines = closing_lines(finish_run(*events).summary)
     assert lines[1].endswith("was out of use: disk gone")
     assert lines[SHOWN_VOLUMES + 1] == "  and 4 more volumes"
     assert len([line for line in lines if "/data" in line]) == SHOWN_VOLUMES
@@ -391,7 +394,7 @@ def test_closing_words_over_many_volumes():
 @pytest.mark.parametrize(("number", "name"), [(2, "SIGINT"), (15, "SIGTERM")])
 def test_closing_words_of_an_interrupted_run(number, name):
     """Which signal stopped it, not what was said meanwhile; and that the same command goes on."""
-    summary = ended(started(3), error=Interrupted(number), metrics="m m.jsonl").summary
+    summary = finish_run(started(3), error=Interrupted(number), metrics="m m.jsonl").summary
     lines = closing_lines(summary, f"{name}: closing what is under way; once more to leave at once")
     assert lines == [
         "interrupted: 0 of 3 files in place, nothing received in 5.0s",
@@ -403,7 +406,7 @@ def test_closing_words_of_an_interrupted_run(number, name):
 
 def test_closing_words_after_a_local_fault():
     """The cause, and that it must go before the same command can go on."""
-    lines = closing_lines(ended(started(3), error=LocalFault("x")).summary, "disk full")
+    lines = closing_lines(finish_run(started(3), error=LocalFault("x")).summary, "disk full")
     assert lines[1] == "  stopped: disk full"
     assert lines[-1] == "  next: once the cause is gone, the same command goes on: files in place are skipped"
 
@@ -412,13 +415,13 @@ def test_the_way_on_names_no_option():
     """After failures the same command is all it takes."""
     events = [started(1), *failures(1)]
     for metrics in ("m.jsonl", None):
-        lines = closing_lines(ended(*events, metrics=metrics).summary)
+        lines = closing_lines(finish_run(*events, metrics=metrics).summary)
         assert lines[-1] == "  next: the same command goes on: files in place are skipped"
 
 
 def test_closing_words_of_an_empty_plan():
     """Nothing was done, so there is no rate to tell and no report to look at."""
-    assert closing_lines(ended(started(0, 0)).summary) == ["done: the manifest has no entries"]
+    assert closing_lines(finish_run(started(0, 0)).summary) == ["done: the manifest has no entries"]
 
 
 @pytest.mark.parametrize(
@@ -431,5 +434,5 @@ def test_closing_words_of_an_empty_plan():
 )
 def test_the_first_line_tells_sizes_as_far_as_they_are_known(known, unknown, words):
     """A sum of nothing is not told as 0 bytes."""
-    (line,) = written(plain_lines, started(20, known, sizes_unknown=unknown))
+    (line,) = write_events(plain_lines, started(20, known, sizes_unknown=unknown))
     assert f" {words} to /data" in line

@@ -154,9 +154,14 @@ def test_volumes_that_do_not_fit_are_counted_and_those_in_trouble_come_first():
     well = [volume(f"/data{i}") for i in range(6)]
     out, trial = volume("/out", breaker="open", reason="disk gone"), volume("/trial", breaker="half-open")
     lines = panel(*well, trial, out)
-    at = next(i for i, line in enumerate(lines) if line.startswith("volumes, 7 of 8 in use"))
-    assert [line.split()[0] for line in lines[at + 1 : at + 5]] == ["/out", "/trial", "/data0", "/data1"]
-    assert lines[at + 5] == "and 4 more, all well"
+    index = next(i for i, line in enumerate(lines) if line.startswith("volumes, 7 of 8 in use"))
+    assert [line.split()[0] for line in lines[index + 1 : index + 5]] == [
+        "/out",
+        "/trial",
+        "/data0",
+        "/data1",
+    ]
+    assert lines[index + 5] == "and 4 more, all well"
     assert any(line.startswith("/data4 ") for line in panel(*well[:5]))
     assert "and 2 more, all well" in panel(*well)
     gone = [volume(f"/out{i}", breaker="open", reason="disk gone") for i in range(6)]
@@ -274,7 +279,7 @@ def on_a_terminal(*arguments, width=80, height=24, **environ):
 
 def sequences(written):
     """The kinds of control sequences; colours are one: a busy machine leaves out frames that have some."""
-    return {re.sub(rb"^\x1b\[[0-9;]*m$", b"colour", one) for one in SEQUENCE.findall(written)}
+    return {re.sub(rb"^\x1b\[[0-9;]*m$", b"colour", sequence) for sequence in SEQUENCE.findall(written)}
 
 
 def test_hostile_names_bring_no_escape_sequence_of_their_own():
@@ -297,11 +302,11 @@ def test_explanations_stay_above_the_view():
     written = on_a_terminal("--volumes", "2", "--explain", width=200)
     after = SEQUENCE.sub(b"", written[written.rindex(b"\x1b[?25h") :])
     before = SEQUENCE.sub(b"", written[: written.rindex(b"\x1b[?25h")])
-    told = (
+    expected = (
         b"batch b007 (12 files, 180 MiB) to /mnt/nvme/disk2/lake: done in 3.7 s; /mnt/nvme/disk1/lake 5.2 s"
     )
-    assert before.count(told) == 1
-    assert told not in after
+    assert before.count(expected) == 1
+    assert expected not in after
     assert b"batch b0" not in on_a_terminal("--volumes", "2", width=200)
 
 

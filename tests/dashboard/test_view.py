@@ -127,14 +127,14 @@ def test_attempts_by_risk():
         active(5, elapsed_s=99.0, expected_s=None),
         active(6, state="retrying", elapsed_s=0.0),
     ]
-    assert [one.id for one in by_risk(attempts)] == [4, 2, 6, 1, 5, 3, 0]
+    assert [attempt.id for attempt in by_risk(attempts)] == [4, 2, 6, 1, 5, 3, 0]
 
 
 def test_rows_keep_their_places():
     """Two attempts that grow older side by side do not swap while neither is near its limit."""
     young = [active(i, elapsed_s=e, expected_s=limit) for i, e, limit in ((0, 2.0, 50.0), (1, 1.0, 6.0))]
     older = [active(i, elapsed_s=e, expected_s=limit) for i, e, limit in ((0, 3.5, 50.0), (1, 2.5, 6.0))]
-    assert [one.id for one in by_risk(young)] == [one.id for one in by_risk(older)] == [0, 1]
+    assert [attempt.id for attempt in by_risk(young)] == [attempt.id for attempt in by_risk(older)] == [0, 1]
 
 
 def test_notes_keep_the_last_three():

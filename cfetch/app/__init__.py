@@ -4,6 +4,7 @@
     engine_plan.py       a frozen manifest as each engine takes it
     plans.py             the timeline for people: list, show, roll back, clean, archive
     follow.py            a directory in step with a feed: one removable plan after another
+    tune.py              past runs replayed, the best straggler options of them chosen
     verify.py            trees hashed again and compared with their manifest, both ways
     manifest_build.py    a manifest from a list of URLs or a directory
     manifest_check.py    what a manifest holds, or what is wrong with it; and conversion

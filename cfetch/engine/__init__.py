@@ -10,10 +10,13 @@ emits events.
     widths.py           how many places hosts have, and how many workers serve them
     transfer.py         an entry in a worker's hands: part, sources, tries
     fetcher.py          its tries, one after the other
+    links.py            a fresh link before a try, where the old one is over
     attempt.py          one try: ask, judge, stream
+    flights.py          the attempts under way: who started, who ended, what they have brought
     segments.py         idle workers help entries under way
     segment_split.py    which entries they help, and from which byte on (pure)
     monitor.py          stragglers, stalls, progress
+    live_counts.py      what the run has come to so far (pure)
     batches/            entries that are committed together, on several volumes
 
 ::

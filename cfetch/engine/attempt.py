@@ -350,7 +350,7 @@ async def fetch(
         check_end(part, end, limit)
         attempt.reply.fell_short = part.segment is not None and part.segment.left_bytes > 0
     finally:
-        part.release()
+        part.release_segment()
 
 
 def _accept(
@@ -404,7 +404,7 @@ async def _wait_for_volume(attempt: Attempt, part: Sink, clock: RunClock) -> Non
     """The volume is behind; that is not the server's fault."""
     attempt.hold(clock.now())
     try:
-        await part.room()
+        await part.wait_for_room()
     finally:
         attempt.let_go(clock.now())
 

@@ -114,7 +114,7 @@ class Fetcher:
             if error is not None or part.ranges is None:
                 return error
         try:
-            await part.catch_up()
+            await part.hash_rest()
             transfer.verified = part.verify(transfer.entry.size_bytes, transfer.entry.digest)
         except Corrupt as corrupt:
             return corrupt
@@ -195,7 +195,7 @@ class Fetcher:
     async def _try_once(self, transfer: Transfer, helper: Helper | None = None) -> SourceError | None:
         """One attempt; None when its segment is here, or all of the part, which is verified then."""
         entry, part = transfer.entry, transfer.part
-        sink: Sink = part if helper is None else part.writer(helper.segment)
+        sink: Sink = part if helper is None else part.open_segment(helper.segment)
         attempt = self._start(transfer, sink, helper)
         try:
             await fetch(

@@ -167,7 +167,7 @@ class Pool:
             for task in watching:
                 task.cancel()
         for transfer in self.schedule.drain():
-            self.finish(transfer, "cancelled", kept_bytes=transfer.part.leave())
+            self.finish(transfer, "cancelled", kept_bytes=transfer.part.keep_leftover())
         if self._placing is not None:
             self._placing.end()
         self._monitor.report()
@@ -313,7 +313,7 @@ class Pool:
         if self._placing is not None:
             return self._placing.transfer(index, now_s)
         entry, queue = self._entries.entry(index), self._entries.host_of[index]
-        part, host = self._volumes[0].part(entry), self._entries.hosts[queue]
+        part, host = self._volumes[0].new_part(entry), self._entries.hosts[queue]
         return Transfer(entry, part, index=index, queue=queue, host=host, now_s=now_s)
 
     def _opens_s(self, queue: int, found: int | Transfer, now_s: float) -> float:
@@ -387,10 +387,10 @@ class Pool:
             if self._placing is not None and len(self._volumes) > 1:
                 self._placing.volume_failed(transfer, fault)
                 return
-            self.finish(transfer, "failed", kept_bytes=part.leave(), error=fault)
+            self.finish(transfer, "failed", kept_bytes=part.keep_leftover(), error=fault)
             raise
         except LocalFault as fault:
-            self.finish(transfer, "failed", kept_bytes=part.leave(), error=fault)
+            self.finish(transfer, "failed", kept_bytes=part.keep_leftover(), error=fault)
             raise
         except BaseException:
             part.discard()
@@ -405,14 +405,14 @@ class Pool:
         if self._placing is not None:
             self._placing.staged(transfer)
             return
-        self._volumes[0].commit([part], partial(self._committed, transfer))
+        self._volumes[0].publish([part], partial(self._committed, transfer))
         if self._volumes[0].is_full:
-            await self._volumes[0].room()
+            await self._volumes[0].wait_for_room()
 
     def _is_moved(self, transfer: Transfer) -> bool:
         """A cancellation has come: whether only because its batch moved, and then it is told of elsewhere."""
         if self._placing is None or not transfer.moved:
-            self.finish(transfer, "cancelled", kept_bytes=transfer.part.leave())
+            self.finish(transfer, "cancelled", kept_bytes=transfer.part.keep_leftover())
             return False
         self._placing.drop(transfer)
         return was_the_move()
@@ -427,7 +427,7 @@ class Pool:
         if self._placing is not None:
             self._placing.cannot_be_had(transfer, error)
         else:
-            self.finish(transfer, "failed", kept_bytes=transfer.part.leave(), error=error)
+            self.finish(transfer, "failed", kept_bytes=transfer.part.keep_leftover(), error=error)
 
     @asynccontextmanager
     async def _turn(self, transfer: Transfer) -> AsyncIterator[None]:
@@ -459,16 +459,16 @@ class Pool:
         if self._placing is not None:
             found = await self._placing.vouched_for(transfer)
         else:
-            found = await self._volumes[0].standing(entry)
+            found = await self._volumes[0].verify_existing(entry)
         if found is not None:
             await self._clock.sleep(0)  # a plan that is wholly there must not block signals and the dashboard
-            self._volumes[0 if transfer.staging is None else transfer.staging.at].drop(entry)
+            self._volumes[0 if transfer.staging is None else transfer.staging.at].remove_leftovers(entry)
             transfer.verified = found
             return True
         if self._placing is not None:
             await self._placing.adopt(transfer)
         else:
-            await self._volumes[0].adopt(entry, part)
+            await self._volumes[0].adopt_leftover(entry, part)
         transfer.adopted_bytes = part.position
         self._counts.adopt(part.position)
         if part.position and part.position == entry.size_bytes:

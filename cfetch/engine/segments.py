@@ -152,7 +152,7 @@ class Segments:
             return None
         if transfer.helpers.failures >= MOST_FAILURES or self._hosts.opens_s(transfer.host, now_s) > now_s:
             return None
-        if part.ranges is None and not part.can_open_up(size_bytes):
+        if part.ranges is None and not part.can_split(size_bytes):
             return None
         remaining_s = self._policy.remaining_s(attempt.key)
         if remaining_s is None:
@@ -205,7 +205,7 @@ class Segments:
             yield self._helper(transfer, ranges.join(cut, min(cut + piece, end)))
 
     def _open(self, transfer: Transfer, size_bytes: int) -> HeldRanges:
-        ranges = transfer.part.open_up(size_bytes)
+        ranges = transfer.part.split_into_ranges(size_bytes)
         ranges.on_over = self._is_over
         ranges.on_cut = self._is_cut
         ranges.begun_bytes = BEGUN_BYTES

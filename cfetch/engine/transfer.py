@@ -306,7 +306,7 @@ class Transfer:
         self.access.move(source)
         if self.entry.digest is None:
             self.part.restart()
-        self.part.came_from(mirror=source > 0)
+        self.part.change_source(mirror=source > 0)
 
     def leave_source(self) -> None:
         """The present source is wrong for good; the next begins with all its tries."""

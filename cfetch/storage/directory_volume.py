@@ -26,19 +26,19 @@ class DirectoryVolume:
         self.name = str(volume.root)
         self._volume = volume
         self._disk = disk
-        self._committer = Publisher(volume, durable=durable, disk=disk)
-        self._kept: Salvage | None = None
+        self._publisher = Publisher(volume, durable=durable, disk=disk)
+        self._salvage: Salvage | None = None
         self._marked: set[str] = set()
 
     async def open(self) -> None:
         """Reads the directories of dead runs. Raises VolumeFault."""
-        self._kept = await self._disk.call(lambda: Salvage(self._volume, self._disk))
+        self._salvage = await self._disk.call(lambda: Salvage(self._volume, self._disk))
 
-    def part(self, entry: Entry) -> Part:
+    def new_part(self, entry: Entry) -> Part:
         """No file is made before the first byte."""
         return Part(self._volume, entry, self._disk)
 
-    async def standing(self, entry: Entry) -> str | None:
+    async def verify_existing(self, entry: Entry) -> str | None:
         """By hash where the manifest has one; else by size, and the link it came from if that is known."""
         if entry.size_bytes is None and entry.digest is None:
             await self._disk.call(lambda: self._volume.existing(entry.path))  # it may be Blocked
@@ -57,17 +57,17 @@ class DirectoryVolume:
         found = await hash_and_close(descriptor, algorithm, entry.path, self._disk)
         return algorithm if found == entry.digest.hex else None
 
-    async def adopt(self, entry: Entry, part: volume.Part) -> None:
+    async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:
         """With what dead attempts at this plan have left."""
-        if self._kept is not None:
-            await self._kept.give(entry, cast("Part", part))
+        if self._salvage is not None:
+            await self._salvage.adopt_leftover(entry, cast("Part", part))
 
-    def drop(self, entry: Entry) -> None:
-        """See ``Salvage.drop``."""
-        if self._kept is not None:
-            self._kept.drop(entry)
+    def remove_leftovers(self, entry: Entry) -> None:
+        """See ``Salvage.remove_leftovers``."""
+        if self._salvage is not None:
+            self._salvage.remove_leftovers(entry)
 
-    async def holds(self, batch: str, entries: Sequence[Entry]) -> volume.Holding:
+    async def inspect_batch(self, batch: str, entries: Sequence[Entry]) -> volume.Holding:
         """By its mark or its record, and by the sizes of what stands under the names."""
         return await self._disk.look(lambda: self._look(batch, entries))
 
@@ -83,57 +83,57 @@ class DirectoryVolume:
                 continue
             if size_bytes is not None:
                 (standing if entry.size_bytes in (size_bytes, None) else other).append(position)
-        begun = self._kept is not None and batch in self._kept.homes
+        begun = self._salvage is not None and batch in self._salvage.begun_batches
         return volume.Holding(self._volume.has_record(batch), begun, standing, blocked, other)
 
-    def begin(self, batch: str) -> None:
+    def mark_batch(self, batch: str) -> None:
         """An empty file among the parts."""
-        if self._kept is None or batch not in self._kept.homes:
+        if self._salvage is None or batch not in self._salvage.begun_batches:
             self._marked.add(batch)
             self._disk.do(self._volume.mark, BATCH + batch)
 
-    def give_up(self, batch: str) -> None:
+    def unmark_batch(self, batch: str) -> None:
         """Soon."""
         if batch in self._marked:
             self._marked.discard(batch)
             self._disk.tidy(lambda: self._volume.unmark(BATCH + batch))
-        if self._kept is not None:
-            self._kept.unmark(batch)
+        if self._salvage is not None:
+            self._salvage.unmark_batch(batch)
 
-    def commit(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:
+    def publish(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:
         """In a group with others, where it is to be durable."""
-        self._committer.add(cast("Sequence[Part]", parts), ended, record)
+        self._publisher.add(cast("Sequence[Part]", parts), ended, record)
 
-    def replaced(self, path: SafePath) -> None:
+    def remove_older(self, path: SafePath) -> None:
         """Soon; what cannot be removed stays, and `cfetch verify` names it."""
         self._disk.tidy(lambda: self._volume.remove(path))
 
     @property
     def left_behind(self) -> int:
         """See ``Publisher.left_behind``."""
-        return self._committer.left_behind
+        return self._publisher.left_behind
 
-    def take_back(self, batch: str, parts: Sequence[volume.Part]) -> None:
+    def withdraw_batch(self, batch: str, parts: Sequence[volume.Part]) -> None:
         """Soon; what cannot be taken back stays, and no record vouches for it."""
         self._disk.tidy(lambda: self._volume.remove_record(batch))
-        self._committer.take_back(cast("Sequence[Part]", parts))
+        self._publisher.withdraw(cast("Sequence[Part]", parts))
 
     async def run(self) -> None:
         """See ``Publisher.run``."""
-        await self._committer.run()
+        await self._publisher.run()
 
     def drain(self) -> None:
         """See ``Publisher.drain``."""
-        self._committer.drain()
+        self._publisher.drain()
 
     @property
     def is_full(self) -> bool:
         """See ``Publisher.is_full``."""
-        return self._committer.is_full
+        return self._publisher.is_full
 
-    async def room(self) -> None:
-        """See ``Publisher.room``."""
-        await self._committer.room()
+    async def wait_for_room(self) -> None:
+        """See ``Publisher.wait_for_room``."""
+        await self._publisher.wait_for_room()
 
     async def free_bytes(self) -> int | None:
         """As the file system says."""

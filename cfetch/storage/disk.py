@@ -63,9 +63,9 @@ class Disk(Protocol):
 
     @property
     def must_wait(self) -> bool:
-        """So much is unwritten that whoever has more is to wait for ``room``."""
+        """So much is unwritten that whoever has more is to wait for ``wait_for_room``."""
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait until less is unwritten. Raises VolumeFault."""
 
     def oldest_s(self, now_s: float) -> float:
@@ -101,7 +101,7 @@ class InlineDisk:
     beside = long
     look = call
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """There is always room."""
 
     def oldest_s(self, now_s: float) -> float:  # noqa: ARG002
@@ -211,7 +211,7 @@ class GuardedDisk:
         """Something is unwritten."""
         return self._asked_bytes > self._over_bytes
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait for the thread, which wakes the waiters when it has written enough."""
         line = self.line
         while self.must_wait and line.fault is None:

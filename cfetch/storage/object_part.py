@@ -87,7 +87,7 @@ class _Sending:
             self._pieces.clear()
             self._progress.set()
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait while it is behind. Raises VolumeFault."""
         while self.is_behind:
             self._progress.clear()
@@ -136,29 +136,29 @@ class ObjectPart:
         self._whole_pieces: tuple[int, Hash | None] = (0, None)  # position and hash at their end
         self._sending: _Sending | None = None
         self._completing: asyncio.Task[None] | None = None
-        self._is_sealed = self._is_committed = self._is_discarded = False
+        self._is_finished = self._is_committed = self._is_discarded = False
         self.position = 0
         self.validator: str | None = None
         self.total_bytes: int | None = None
         self.segment: Segment | None = None
         self.ranges: HeldRanges | None = None
 
-    def can_open_up(self, size_bytes: int) -> bool:  # noqa: ARG002
+    def can_split(self, size_bytes: int) -> bool:  # noqa: ARG002
         """It takes bytes in order only."""
         return False
 
-    def open_up(self, size_bytes: int) -> HeldRanges:
+    def split_into_ranges(self, size_bytes: int) -> HeldRanges:
         """Not to be asked for."""
         raise NotImplementedError
 
-    def writer(self, segment: Segment, *, same_source: bool = True) -> Sink:
+    def open_segment(self, segment: Segment, *, same_source: bool = True) -> Sink:
         """Not to be asked for."""
         raise NotImplementedError
 
-    async def catch_up(self) -> None:
+    async def hash_rest(self) -> None:
         """The hash has seen it all."""
 
-    def release(self) -> None:
+    def release_segment(self) -> None:
         """Its stream has no segment."""
 
     def _new_hash(self) -> Hash | None:
@@ -215,13 +215,13 @@ class ObjectPart:
         """Whole pieces wait to be sent."""
         return self._sending is not None and self._sending.is_behind
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait for the store. Raises VolumeFault."""
         if self._sending is not None:
-            await self._sending.room()
+            await self._sending.wait_for_room()
         self.check()
 
-    def came_from(self, *, mirror: bool) -> None:  # noqa: ARG002 - the store is told of the entry's own link only
+    def change_source(self, *, mirror: bool) -> None:  # noqa: ARG002 - the store is told of the entry's own link only
         """The next bytes come from another source, whose validator is not known yet."""
         self.validator = None
         self.total_bytes = None
@@ -254,15 +254,15 @@ class ObjectPart:
         """It waits for its next try: see ``shed``."""
         self._outlet.rests(self)
 
-    def seal(self) -> None:
+    def finish(self) -> None:
         """It is whole and verified, and may wait for its batch: see ``shed``. Raises VolumeFault."""
         self.check()
-        self._is_sealed = True
+        self._is_finished = True
         self._outlet.rests(self)
 
     def shed(self) -> None:
         """Hold nothing in memory: make a sealed part visible now, or forget what is not yet a whole piece."""
-        if self._is_sealed:
+        if self._is_finished:
             self.complete()
             return
         position, running = self._whole_pieces
@@ -294,16 +294,16 @@ class ObjectPart:
             self._empty()
             await sending.complete()
 
-    def committed(self) -> None:
+    def mark_published(self) -> None:
         """It stands for good."""
         self._is_committed = True
 
-    def take_back(self) -> None:
+    def withdraw(self) -> None:
         """It does not stand for good after all."""
         self._is_committed = False
         self.discard()
 
-    def leave(self, *, whole: bool = False) -> int:  # noqa: ARG002 - of an upload nothing is kept, whole or not
+    def keep_leftover(self, *, whole: bool = False) -> int:  # noqa: ARG002 - of an upload nothing is kept, whole or not
         """Keep it if it is visible already: a later run finds it there. Otherwise it is discarded."""
         done = self._completing
         if done is not None and done.done() and not done.cancelled() and done.exception() is None:

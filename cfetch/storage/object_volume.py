@@ -72,11 +72,11 @@ class ObjectStoreVolume:
         self._begun = set(await self.ask(partial(self.store.names, BEGUN)))
         self._was_empty = await self.ask(self.store.is_empty)
 
-    def part(self, entry: Entry) -> ObjectPart:
+    def new_part(self, entry: Entry) -> ObjectPart:
         """No upload is begun before the first whole piece."""
         return ObjectPart(self, entry)
 
-    async def standing(self, entry: Entry) -> str | None:
+    async def verify_existing(self, entry: Entry) -> str | None:
         """By the hash that was told with the object, where the manifest has one; it is not read again.
 
         Else by size, and by the link it came from as far as that was told. Raises Blocked for a name that no
@@ -99,10 +99,10 @@ class ObjectStoreVolume:
             return "size"
         return "size" if about.source in map(identity, (entry.url, *entry.mirrors)) else None
 
-    async def adopt(self, entry: Entry, part: volume.Part) -> None:
+    async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:
         """Nothing: an upload belongs to the process that began it."""
 
-    def drop(self, entry: Entry) -> None:
+    def remove_leftovers(self, entry: Entry) -> None:
         """Nothing is left of dead runs that could be found."""
 
     def _obstacle(self, entry: Entry) -> Blocked | None:
@@ -110,7 +110,7 @@ class ObjectStoreVolume:
             return None
         return Blocked(f"its name, with the prefix, is longer than the {MAX_KEY_BYTES} bytes of a key")
 
-    async def holds(self, batch: str, entries: Sequence[Entry]) -> volume.Holding:
+    async def inspect_batch(self, batch: str, entries: Sequence[Entry]) -> volume.Holding:
         """By its mark or its record, and by the sizes of what stands under the names; a request for each."""
         obstacles = {n: self._obstacle(entry) for n, entry in enumerate(entries)}
         blocked = {n: error for n, error in obstacles.items() if error is not None}
@@ -131,19 +131,19 @@ class ObjectStoreVolume:
         ]
         return volume.Holding(record is not None, batch in self._begun, standing, blocked)
 
-    def begin(self, batch: str) -> None:
+    def mark_batch(self, batch: str) -> None:
         """An empty object, soon: before anything of a batch that waits for it is to be seen."""
         if batch not in self._begun:
             self._begun.add(batch)
             self._in_turn(_mark_of(batch), partial(self.store.put, _mark_of(batch), b""))
 
-    def give_up(self, batch: str) -> None:
+    def unmark_batch(self, batch: str) -> None:
         """Soon."""
         if batch in self._begun:
             self._begun.discard(batch)
             self._in_turn(_mark_of(batch), partial(self._delete, _mark_of(batch)))
 
-    def commit(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:
+    def publish(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:
         """Beside others: each object is visible at once when it is complete."""
         own = cast("Sequence[ObjectPart]", parts)
         size = (len(own), sum(part.held_bytes for part in own))
@@ -174,7 +174,7 @@ class ObjectStoreVolume:
             error = failure
         for part in parts:
             if error is None:
-                part.committed()
+                part.mark_published()
             else:
                 part.discard()
         self._pending_files -= size[0]
@@ -190,7 +190,7 @@ class ObjectStoreVolume:
             self._in_turn(key, partial(self._delete, key))  # it may be there all the same
             raise
 
-    def replaced(self, path: SafePath) -> None:
+    def remove_older(self, path: SafePath) -> None:
         """Nothing is done: of what stands in a store only what this run has put is ever deleted."""
 
     @property
@@ -198,11 +198,11 @@ class ObjectStoreVolume:
         """Not counted: what cannot be deleted was put whole, and the docs say so."""
         return 0
 
-    def take_back(self, batch: str, parts: Sequence[volume.Part]) -> None:
+    def withdraw_batch(self, batch: str, parts: Sequence[volume.Part]) -> None:
         """Soon: the record, and what this run has put."""
         self._in_turn(_record_of(batch), partial(self._delete, _record_of(batch)))
         for part in cast("Sequence[ObjectPart]", parts):
-            part.take_back()
+            part.withdraw()
 
     async def run(self) -> None:
         """Wait for what is committed, until ``drain`` and the last of it. Never raises LocalFault."""
@@ -223,7 +223,7 @@ class ObjectStoreVolume:
         """By number or by what they hold in memory."""
         return self._pending_files >= MAX_PENDING_FILES or self._pending_bytes >= MAX_PENDING_BYTES
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait while it is full."""
         while self.is_full:
             under_way = [one for one in self._commits if not one.done()]

@@ -66,9 +66,10 @@ class Part:
     A part whose entry has a hash needs nothing but its name to be gone on with by a later run; another one
     gets a note once it is ``WORTH_KEEPING_BYTES`` long (``resume``).
 
-    After ``open_up`` it is in ``ranges``: several streams bring it, each a ``Segment``; the owner's goes
-    through ``write`` as before. The hash then covers what is held from the beginning on, or less, and
-    ``catch_up`` reads the rest. What is held is not written again, so the hash has seen what the file has.
+    After ``split_into_ranges`` it is in ``ranges``: several streams bring it, each a ``Segment``; the
+    owner's goes through ``write`` as before. The hash then covers what is held from the beginning on, or
+    less, and ``hash_rest`` reads the rest. What is held is not written again, so the hash has seen what the
+    file has.
     """
 
     __slots__ = (
@@ -151,28 +152,28 @@ class Part:
 
     @property
     def must_wait(self) -> bool:
-        """The disk is behind: whoever has more bytes is to wait for ``room``."""
+        """The disk is behind: whoever has more bytes is to wait for ``wait_for_room``."""
         return self._disk.must_wait
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait for the disk. Raises LocalFault."""
-        await self._disk.room()
+        await self._disk.wait_for_room()
         self.check()
 
-    def can_open_up(self, size_bytes: int) -> bool:
+    def can_split(self, size_bytes: int) -> bool:
         """Only under a strong ETag, or if a hash will prove the whole; and if something is still to come."""
         may_join = self.validator is not None or self._entry.digest is not None
         is_well = self._file.fault is None and self._line.fault is None and not self._is_over
         return may_join and is_well and self.ranges is None and self.position < size_bytes
 
-    def open_up(self, size_bytes: int) -> HeldRanges:
+    def split_into_ranges(self, size_bytes: int) -> HeldRanges:
         """Let several streams bring it; the one under way goes on with all that is missing.
 
         Raises LocalFault.
         """
-        assert self.can_open_up(size_bytes)
+        assert self.can_split(size_bytes)
         ranges = HeldRanges(size_bytes, [(0, self.position)] if self.position else ())
-        self._disk.do(self._file.open_up, self._held_note(ranges))
+        self._disk.do(self._file.split_into_ranges, self._held_note(ranges))
         self._noted = self._may_note
         self._hashed = self.position
         self.total_bytes = size_bytes
@@ -180,12 +181,12 @@ class Part:
         self.segment = ranges.take_first()
         return ranges
 
-    def writer(self, segment: Segment, *, same_source: bool = True) -> SegmentSink:
+    def open_segment(self, segment: Segment, *, same_source: bool = True) -> SegmentSink:
         """See ``volume.Part``."""
         assert self.ranges is not None
         return SegmentSink(self, self.ranges, segment, self.validator if same_source else None)
 
-    def release(self) -> None:
+    def release_segment(self) -> None:
         """See ``volume.Sink``."""
         if self.ranges is not None and self.segment is not None:
             self.ranges.give_back(self.segment)
@@ -201,7 +202,7 @@ class Part:
             self._hash, self._hashed = self._new_hash(), 0
         self._note_held()
 
-    async def catch_up(self) -> None:
+    async def hash_rest(self) -> None:
         """Read what the hash has not seen; to be done before ``verify``. Raises LocalFault."""
         if self.ranges is None or self._hash is None or self._hashed == self.position:
             return
@@ -248,13 +249,13 @@ class Part:
             self.ranges = HeldRanges(note.total_bytes, note.held)
             self.position, self.total_bytes = self.ranges.held_bytes, note.total_bytes
             if self.ranges.is_whole:
-                await self.catch_up()
+                await self.hash_rest()
             return
         if self._hash is not None:
             await _read_and_close(os.dup(self._file.fd), self._hash, self._entry.path, self._disk)
         self.position = await self._disk.call(self._file.end)
 
-    def came_from(self, *, mirror: bool) -> None:
+    def change_source(self, *, mirror: bool) -> None:
         """The next bytes come from another source, whose validator is not known yet."""
         self._mirrored = mirror
         self.validator = None
@@ -280,7 +281,7 @@ class Part:
     def verify(self, size_bytes: int | None, digest: Digest | None) -> str:
         """See ``proof_of``. Raises Corrupt; then the part has been emptied."""
         ranges = self.ranges
-        assert ranges is None or self._hash is None or self._hashed == self.position, "catch_up comes first"
+        assert ranges is None or self._hash is None or self._hashed == self.position, "hash_rest comes first"
         try:
             known = ranges.size_bytes if size_bytes is None and ranges is not None else size_bytes
             proof = proof_of(self.position, self._hash, known, digest)
@@ -290,7 +291,7 @@ class Part:
         if ranges is not None:
             self._leave_ranges()
             self._noted = False
-            self._disk.do(self._file.close_up)
+            self._disk.do(self._file.join_ranges)
         return proof
 
     def close(self) -> None:
@@ -300,16 +301,16 @@ class Part:
         """
         self._disk.do(self._file.close)
 
-    def seal(self) -> None:
+    def finish(self) -> None:
         """The part is whole and verified. Raises LocalFault.
 
         What only its size vouches for is told where it came from: see ``placement.source``.
         """
         self.check()
-        self._disk.do(self._seal)
+        self._disk.do(self._finish)
 
-    def _seal(self) -> None:
-        self._file.seal(None if self._mirrored else self.validator)
+    def _finish(self) -> None:
+        self._file.finish(None if self._mirrored else self.validator)
 
     def publish(self) -> None:
         """Give the verified part its final name. A step: called where the disk carries steps out.
@@ -317,7 +318,7 @@ class Part:
         Raises LocalFault, Blocked.
         """
         self._file.check()
-        self._seal()
+        self._finish()
         self.check()  # others of its batch may have been published before the disk was given up
         self._file.publish()
 
@@ -325,7 +326,7 @@ class Part:
         """Take the final name away again. A step; raises LocalFault."""
         self._file.unpublish()
 
-    def leave(self, *, whole: bool = False) -> int:
+    def keep_leftover(self, *, whole: bool = False) -> int:
         """Keep what a later run can go on with and remove the rest; the number of bytes kept.
 
         ``whole``: verified, so its size and its name are proof enough on this boot.

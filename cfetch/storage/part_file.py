@@ -122,7 +122,7 @@ class PartFile:
         except LocalFault as fault:
             self._failed(fault)
 
-    def open_up(self, note: bytes | None) -> None:
+    def split_into_ranges(self, note: bytes | None) -> None:
         """From now on it is written in place. Killed between any two calls, it is one or the other."""
         if self.fault is not None:
             return
@@ -141,7 +141,7 @@ class PartFile:
         except LocalFault as fault:
             self._failed(fault)
 
-    def close_up(self) -> None:
+    def join_ranges(self) -> None:
         """All of it is there: its length tells the truth again."""
         if self.fault is not None:
             return
@@ -190,7 +190,7 @@ class PartFile:
         except OSError as error:
             self._failed(error, "write")
 
-    def seal(self, validator: str | None) -> None:
+    def finish(self, validator: str | None) -> None:
         """It is whole: what only its size vouches for is told where it came from, and under which ETag."""
         if self.fault is not None:
             return

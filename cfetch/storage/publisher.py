@@ -67,7 +67,7 @@ class Publisher:
             return
         try:
             for part in parts:
-                part.seal()  # hundreds may be pending, and descriptors are few
+                part.finish()  # hundreds may be pending, and descriptors are few
         except LocalFault as fault:
             self._tell(one, fault)
             return
@@ -83,7 +83,7 @@ class Publisher:
         """Whether so much is pending that workers have to wait."""
         return self._pending_files >= MAX_PENDING_FILES or self._pending_bytes >= MAX_PENDING_BYTES
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait while it is full."""
         while self.is_full:
             self._room.clear()
@@ -131,7 +131,7 @@ class Publisher:
             for part in (part for pending in group for part in pending.parts):
                 part.discard()
             for pending in named:
-                self._take_back(pending, fault)
+                self._withdraw_pending(pending, fault)
             for pending in group:
                 pending.ended(fault)
             return []
@@ -145,18 +145,18 @@ class Publisher:
             try:
                 await self._put_record(pending)
             except LocalFault as fault:
-                self._take_back(pending, fault)
+                self._withdraw_pending(pending, fault)
             else:
                 pending.ended(None)
         return []
 
-    def _take_back(self, pending: _Pending, fault: LocalFault) -> None:
+    def _withdraw_pending(self, pending: _Pending, fault: LocalFault) -> None:
         """They have their names, and nothing vouches for that; the batch may go elsewhere."""
         if pending.record is not None:
-            self.take_back(pending.parts)
+            self.withdraw(pending.parts)
         pending.ended(fault)
 
-    def take_back(self, parts: Sequence[Part]) -> None:
+    def withdraw(self, parts: Sequence[Part]) -> None:
         """Soon: no name and no file of theirs stays."""
         self._disk.tidy(lambda: self._unpublish(parts))
         for part in parts:

@@ -40,16 +40,16 @@ class Salvage:
             self._found[leftover.name if note is None else note.path].append((leftover, note))
 
     @property
-    def homes(self) -> Collection[str]:
+    def begun_batches(self) -> Collection[str]:
         """The ids of batches that dead runs were staging here."""
         return self._marks.keys()
 
-    def unmark(self, batch: str) -> None:
+    def unmark_batch(self, batch: str) -> None:
         """The batch is done, or goes elsewhere."""
         for leftover in self._marks.pop(batch, ()):
             self._disk.tidy(partial(self._volume.drop_leftover, leftover))
 
-    async def give(self, entry: Entry, part: Part) -> None:
+    async def adopt_leftover(self, entry: Entry, part: Part) -> None:
         """Let ``part`` go on with the one that fits and holds most; the others of this entry are removed."""
         found = self._of(entry)
         while found:
@@ -59,7 +59,7 @@ class Salvage:
             else:
                 self._disk.tidy(partial(self._volume.drop_leftover, leftover))
 
-    def drop(self, entry: Entry) -> None:
+    def remove_leftovers(self, entry: Entry) -> None:
         """The entry is in place: remove what there is of it."""
         for leftover, _ in self._of(entry):
             self._disk.tidy(partial(self._volume.drop_leftover, leftover))

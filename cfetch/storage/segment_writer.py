@@ -38,14 +38,14 @@ class SegmentSink:
         """See ``Part.must_wait``."""
         return self._part.must_wait
 
-    async def room(self) -> None:
-        """See ``Part.room``."""
-        await self._part.room()
+    async def wait_for_room(self) -> None:
+        """See ``Part.wait_for_room``."""
+        await self._part.wait_for_room()
 
     def restart(self) -> None:
         """Forget what this stream has brought; the others' bytes stay."""
         self._part.forget(self._segment)
 
-    def release(self) -> None:
+    def release_segment(self) -> None:
         """What has not come is missing again."""
         self._ranges.give_back(self._segment)

@@ -17,17 +17,17 @@ __all__ = ["Holding", "Part", "Sink", "Volume"]
 
 
 class Holding(NamedTuple):
-    """What a volume has of a batch: ``stands``: its record; ``begun``: it was being staged here.
+    """What a volume has of a batch: ``is_committed``: its record; ``is_begun``: it was being staged here.
 
-    By position among the batch's entries: ``standing``, of the right size; ``other``, of another size; and
-    ``blocked``: something else stands in their place.
+    By position among the batch's entries, the files under their final names: ``same_size`` and
+    ``other_size``; and ``blocked``: something else is in their place.
     """
 
-    stands: bool = False
-    begun: bool = False
-    standing: Sequence[int] = ()
+    is_committed: bool = False
+    is_begun: bool = False
+    same_size: Sequence[int] = ()
     blocked: Mapping[int, Blocked] = {}
-    other: Sequence[int] = ()
+    other_size: Sequence[int] = ()
 
 
 class Sink(Protocol):
@@ -51,15 +51,15 @@ class Sink(Protocol):
 
     @property
     def must_wait(self) -> bool:
-        """The volume is behind: whoever has more bytes is to wait for ``room``."""
+        """The volume is behind: whoever has more bytes is to wait for ``wait_for_room``."""
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait for the volume. Raises LocalFault."""
 
     def restart(self) -> None:
         """Forget what came: all of the file, but for a stream that helps only what this stream brought."""
 
-    def release(self) -> None:
+    def release_segment(self) -> None:
         """The stream is over: of its segment, if it has one, the rest is missing again. May be repeated."""
 
 
@@ -71,23 +71,23 @@ class Part(Sink, Protocol):
 
     ranges: HeldRanges | None
 
-    def can_open_up(self, size_bytes: int) -> bool:
+    def can_split(self, size_bytes: int) -> bool:
         """Whether several streams may bring it from now on, if it is a file of ``size_bytes``."""
 
-    def open_up(self, size_bytes: int) -> HeldRanges:
+    def split_into_ranges(self, size_bytes: int) -> HeldRanges:
         """Let them; the stream under way goes on with a segment of its own. Raises LocalFault."""
 
-    def writer(self, segment: Segment, *, same_source: bool = True) -> Sink:
+    def open_segment(self, segment: Segment, *, same_source: bool = True) -> Sink:
         """Where a stream that helps brings ``segment``; its owner's goes to the part itself.
 
         ``same_source``: from where the other bytes came, so their ETag must be the same; from elsewhere only
         bytes are joined that the manifest's hash will prove.
         """
 
-    async def catch_up(self) -> None:
+    async def hash_rest(self) -> None:
         """All ranges are held: read what the hash has not seen. To be done before ``verify``."""
 
-    def came_from(self, *, mirror: bool) -> None:
+    def change_source(self, *, mirror: bool) -> None:
         """The next bytes come from another source, whose validator is not known yet."""
 
     def verify(self, size_bytes: int | None, digest: Digest | None) -> str:
@@ -96,10 +96,10 @@ class Part(Sink, Protocol):
     def close(self) -> None:
         """Give up what it holds open; a later write goes on at the end."""
 
-    def seal(self) -> None:
+    def finish(self) -> None:
         """It is whole and verified, and may have to wait for the rest of its batch. Raises LocalFault."""
 
-    def leave(self, *, whole: bool = False) -> int:
+    def keep_leftover(self, *, whole: bool = False) -> int:
         """Keep what a later run can go on with; the number of bytes kept."""
 
     def discard(self) -> None:
@@ -114,38 +114,38 @@ class Volume(Protocol):
     async def open(self) -> None:
         """Look at what dead runs have left; once, before anything else."""
 
-    def part(self, entry: Entry) -> Part:
+    def new_part(self, entry: Entry) -> Part:
         """A new, empty one."""
 
-    async def standing(self, entry: Entry) -> str | None:
+    async def verify_existing(self, entry: Entry) -> str | None:
         """What vouches for the file under the entry's name; None if nothing does. Raises Blocked."""
 
-    async def adopt(self, entry: Entry, part: Part) -> None:
+    async def adopt_leftover(self, entry: Entry, part: Part) -> None:
         """Let an empty part go on with what a dead run has left."""
 
-    def drop(self, entry: Entry) -> None:
+    def remove_leftovers(self, entry: Entry) -> None:
         """The entry is in place: remove what dead runs have left of it."""
 
-    async def holds(self, batch: str, entries: Sequence[Entry]) -> Holding:
+    async def inspect_batch(self, batch: str, entries: Sequence[Entry]) -> Holding:
         """What is here of a batch."""
 
-    def begin(self, batch: str) -> None:
+    def mark_batch(self, batch: str) -> None:
         """Mark that a batch is being staged here, so that a later run comes back to it."""
 
-    def give_up(self, batch: str) -> None:
+    def unmark_batch(self, batch: str) -> None:
         """Take that mark away."""
 
-    def commit(self, parts: Sequence[Part], ended: Ended, record: BatchRecord | None = None) -> None:
+    def publish(self, parts: Sequence[Part], ended: Ended, record: BatchRecord | None = None) -> None:
         """Publish all of them, or none; then write the record of their batch; then tell."""
 
-    def replaced(self, path: SafePath) -> None:
+    def remove_older(self, path: SafePath) -> None:
         """The file stands on another volume now, verified: an older one here goes away."""
 
     @property
     def left_behind(self) -> int:
         """Files that stand here although their batch went elsewhere: the volume took no change back."""
 
-    def take_back(self, batch: str, parts: Sequence[Part]) -> None:
+    def withdraw_batch(self, batch: str, parts: Sequence[Part]) -> None:
         """Undo a commit, record and all: its batch goes elsewhere."""
 
     async def run(self) -> None:
@@ -156,9 +156,9 @@ class Volume(Protocol):
 
     @property
     def is_full(self) -> bool:
-        """So much waits for its commit that workers are to wait for ``room``."""
+        """So much waits for its commit that workers are to wait for ``wait_for_room``."""
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait while it is full."""
 
     async def free_bytes(self) -> int | None:

@@ -156,15 +156,15 @@ def test_a_volume_takes_what_it_can_and_then_they_wait():
     async def scene():
         now = asyncio.get_running_loop().time
         volume, ended = SimVolume("v", float(mib)), []
-        part = volume.part(SimPlan(scenario((1, 1))).entry(0))
+        part = volume.new_part(SimPlan(scenario((1, 1))).entry(0))
         part.write(bytes(16 * mib))
         waits = [part.must_wait]
         part.write(bytes(8 * mib))
         waits.append(part.must_wait)
-        await part.room()
+        await part.wait_for_room()
         found = [now(), volume.written_bytes, volume.is_behind]
         running = asyncio.ensure_future(volume.run())
-        volume.commit([part], lambda error: ended.append((error, now())))
+        volume.publish([part], lambda error: ended.append((error, now())))
         volume.drain()
         await running
         return waits, found, ended, (volume.done_files, volume.done_bytes, volume.is_behind)
@@ -181,26 +181,26 @@ def test_several_streams_write_one_part():
 
     async def scene():
         volume = SimVolume("v")
-        part = volume.part(SimPlan(scenario((1, 1))).entry(0))
-        assert not part.can_open_up(100)  # no ETag yet
+        part = volume.new_part(SimPlan(scenario((1, 1))).entry(0))
+        assert not part.can_split(100)  # no ETag yet
         part.validator = '"e"'
         part.write(bytes(10))
-        ranges = part.open_up(100)
+        ranges = part.split_into_ranges(100)
         assert part.segment is not None
-        other = part.writer(split(ranges, part.segment, 60))
+        other = part.open_segment(split(ranges, part.segment, 60))
         other.write(bytes(15))
-        other.release()
+        other.release_segment()
         part.write(bytes(40))
-        part.release()
+        part.release_segment()
         assert (part.position, ranges.missing) == (65, [(50, 60), (75, 100)])
         for wanted in (10, 25):
             segment = ranges.take_first()
             assert segment is not None
             assert segment.left_bytes == wanted
-            last = part.writer(segment)
+            last = part.open_segment(segment)
             assert last.segment is segment
             last.write(bytes(30))
-            last.release()
+            last.release_segment()
         return part.position, ranges.is_whole, ranges.twice_bytes, volume._disk.taken_bytes
 
     assert run_virtual(scene()) == (100, True, 25, 100)

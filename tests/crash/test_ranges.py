@@ -33,7 +33,7 @@ def bring_it(root):
     part = Part(volume, entry_of(0, "a", DATA))
     part.validator = '"v1"'
     part.write(DATA[:20_000])
-    ranges = part.open_up(len(DATA))
+    ranges = part.split_into_ranges(len(DATA))
     own = part.segment
     assert own is not None
     out = [own, split(ranges, own, 130_000), split(ranges, own, 60_000)]
@@ -88,10 +88,10 @@ async def go_on(root):
     entry = entry_of(0, "a", DATA)
     part = Part(volume, entry)
     if volume.existing(entry.path) == len(DATA):
-        Salvage(volume).drop(entry)
+        Salvage(volume).remove_leftovers(entry)
         volume.close()
         return len(DATA)
-    await Salvage(volume).give(entry, part)
+    await Salvage(volume).adopt_leftover(entry, part)
     found = part.position
     while part.ranges is not None and (segment := part.ranges.take_first()) is not None:
         part.segment = segment

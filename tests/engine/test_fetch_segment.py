@@ -68,10 +68,10 @@ async def bring(sink, server, transport, *, size_bytes=SIZE, digest=None):
 
 def opened(part):
     """A segment in the middle, and the way to it for a stream that helps."""
-    ranges = part.open_up(SIZE)
+    ranges = part.split_into_ranges(SIZE)
     split(ranges, part.segment, END)
     middle = split(ranges, part.segment, START)
-    return ranges, middle, part.writer(middle)
+    return ranges, middle, part.open_segment(middle)
 
 
 async def test_a_stretch_is_asked_for_and_written_where_it_belongs(part, transport):
@@ -242,8 +242,8 @@ async def test_the_owners_own_request_is_cut_short(part, transport):
         task = asyncio.create_task(bring(part, server, transport))
         while part.position < 90_000:
             await asyncio.sleep(0.001)
-        ranges = part.open_up(SIZE)
-        helper = part.writer(ranges.join(END, SIZE))
+        ranges = part.split_into_ranges(SIZE)
+        helper = part.open_segment(ranges.join(END, SIZE))
         helper.write(DATA[END : END + 10])
         server.goes_on.set()
         await task
@@ -260,8 +260,8 @@ async def test_who_never_begins_costs_the_owner_nothing(part, transport):
         task = asyncio.create_task(bring(part, server, transport))
         while part.position < 90_000:
             await asyncio.sleep(0.001)
-        ranges = part.open_up(SIZE)
-        helpers = [part.writer(ranges.join(*ends)) for ends in ((START, END), (END, SIZE))]
+        ranges = part.split_into_ranges(SIZE)
+        helpers = [part.open_segment(ranges.join(*ends)) for ends in ((START, END), (END, SIZE))]
         helpers[0].release()
         server.goes_on.set()
         run = await task
@@ -278,9 +278,9 @@ async def test_opened_up_before_the_reply_is_here(part, transport):
         task = asyncio.create_task(bring(part, server, transport))
         while not server.heads:
             await asyncio.sleep(0.001)
-        ranges, over = part.open_up(SIZE), list[Segment]()
+        ranges, over = part.split_into_ranges(SIZE), list[Segment]()
         ranges.on_over = over.append
-        helper = part.writer(split(ranges, part.segment, START))
+        helper = part.open_segment(split(ranges, part.segment, START))
         helper.write(DATA[START : START + 1000])
         server.goes_on.set()
         await task
@@ -294,8 +294,8 @@ async def test_opened_up_before_the_reply_is_here_and_it_fits(part, transport):
         task = asyncio.create_task(bring(part, server, transport))
         while not server.heads:
             await asyncio.sleep(0.001)
-        ranges = part.open_up(SIZE)
-        helper = part.writer(split(ranges, part.segment, END))
+        ranges = part.split_into_ranges(SIZE)
+        helper = part.open_segment(split(ranges, part.segment, END))
         helper.write(DATA[END:])
         server.goes_on.set()
         run = await task
@@ -345,8 +345,8 @@ async def test_from_another_source_only_under_a_hash(volume, transport):
     part: Any = Part(volume, entry)
     part.write(DATA[:1000])
     part.validator = TAG
-    ranges = part.open_up(SIZE)
-    sink = part.writer(split(ranges, part.segment, START), same_source=False)
+    ranges = part.split_into_ranges(SIZE)
+    sink = part.open_segment(split(ranges, part.segment, START), same_source=False)
     async with RawServer(partial(START, SIZE, tag='"mirror"')) as server:
         await bring(sink, server, transport, digest=entry.digest)
         assert "if-range" not in server.fields()
@@ -354,7 +354,7 @@ async def test_from_another_source_only_under_a_hash(volume, transport):
     assert part.validator == TAG
     part.segment.end = START
     part.write(DATA[1000:START])
-    await part.catch_up()
+    await part.hash_rest()
     assert part.verify(SIZE, entry.digest) == "sha256"
     part.discard()
 
@@ -363,16 +363,16 @@ async def test_the_first_bytes_may_be_a_stretch_too(volume, transport):
     """Opened up before a byte was here; a reply without a range is refused there as well."""
     entry = entry_of(0, "a", DATA, digest=True)
     part: Any = Part(volume, entry)
-    ranges = part.open_up(SIZE)
-    part.release()
-    sink = part.writer(split(ranges, ranges.take_first(), 500_000))
+    ranges = part.split_into_ranges(SIZE)
+    part.release_segment()
+    sink = part.open_segment(split(ranges, ranges.take_first(), 500_000))
     part.segment = ranges.out[0]
     async with RawServer(partial(0, 500_000), partial(500_000, SIZE)) as server:
         await bring(part, server, transport, digest=entry.digest)
         await bring(sink, server, transport, digest=entry.digest)
         assert [server.fields(n)["range"] for n in (0, 1)] == ["bytes=0-499999", "bytes=500000-999999"]
     assert ranges.is_whole
-    await part.catch_up()
+    await part.hash_rest()
     assert part.verify(SIZE, entry.digest) == "sha256"
     part.discard()
 

@@ -109,14 +109,14 @@ async def test_whoever_has_too_much_waits():
         disk.do(hanging, size_bytes=1)
         disk.do(written.append, 1, size_bytes=MOST_UNWRITTEN_BYTES)
         assert disk.must_wait
-        waiting = asyncio.ensure_future(disk.room())
+        waiting = asyncio.ensure_future(disk.wait_for_room())
         await begun(hanging)
         await asyncio.sleep(0)
         assert not waiting.done()
         hanging.let_go.set()
         await asyncio.wait_for(waiting, SOON_S)
         assert not disk.must_wait
-        await disk.room()
+        await disk.wait_for_room()
         await disk.call(lambda: None)
     assert written == [1]
 
@@ -193,7 +193,7 @@ async def test_who_waits_for_room_is_told_that_the_volume_was_left():
     async with a_disk(hanging) as disk:
         disk.do(hanging, size_bytes=MOST_UNWRITTEN_BYTES + 1)
         await begun(hanging)
-        waiting = asyncio.ensure_future(disk.room())
+        waiting = asyncio.ensure_future(disk.wait_for_room())
         await asyncio.sleep(0)
         disk.abandon("v is gone")
         with pytest.raises(VolumeFault, match="v is gone"):
@@ -245,7 +245,7 @@ async def test_no_part_is_published_once_its_disk_was_left(tmp_path):
     async with a_disk() as disk:
         part = Part(volume, entry_of(0, "a", b"abc"), disk)
         part.write(b"abc")
-        part.seal()
+        part.finish()
         await disk.call(lambda: None)
         disk.abandon("v is gone")
         with pytest.raises(VolumeFault, match="v is gone"):

@@ -49,13 +49,13 @@ async def feed(part, body):
     for start in range(0, len(body), CHUNK):
         part.write(body[start : start + CHUNK])
         if part.must_wait:
-            await part.room()
+            await part.wait_for_room()
 
 
 async def staged(volume, path, body, **how):
     """A whole and verified part."""
     entry = entry_of(0, path, body, **how)
-    part = volume.part(entry)
+    part = volume.new_part(entry)
     await feed(part, body)
     part.verify(entry.size_bytes, entry.digest)
     return part
@@ -64,7 +64,7 @@ async def staged(volume, path, body, **how):
 async def committed(volume, parts, record=None):
     """What the volume tells of it."""
     told = asyncio.get_running_loop().create_future()
-    volume.commit(parts, told.set_result, record)
+    volume.publish(parts, told.set_result, record)
     return await told
 
 
@@ -97,7 +97,7 @@ async def test_wrong_bytes_are_never_seen(volume, bucket, size):
     """By hash or by size; the upload is ended, and the right bytes may follow."""
     body = BIG[:size]
     entry = entry_of(0, "a", body, digest=True)
-    part = volume.part(entry)
+    part = volume.new_part(entry)
     for wrong in (b"x" + body[1:], body[:-1]):
         await feed(part, wrong)
         with pytest.raises(Corrupt):
@@ -113,7 +113,7 @@ async def test_wrong_bytes_are_never_seen(volume, bucket, size):
 
 async def test_begun_anew_in_the_middle(volume, bucket):
     """What came before the restart is in no upload."""
-    part = volume.part(entry_of(0, "a", BIG, digest=True))
+    part = volume.new_part(entry_of(0, "a", BIG, digest=True))
     part.validator = '"v1"'
     await feed(part, BIG[::-1][: 13 * MIB])
     part.restart()
@@ -128,7 +128,7 @@ async def test_begun_anew_in_the_middle(volume, bucket):
 
 async def test_another_try_goes_on_in_the_same_upload(volume, bucket):
     """Bytes so far stay, to the last one, while few parts wait."""
-    part = volume.part(entry_of(0, "a", BIG, digest=True))
+    part = volume.new_part(entry_of(0, "a", BIG, digest=True))
     await feed(part, BIG[: 13 * MIB])
     part.close()
     assert part.position == 13 * MIB
@@ -142,7 +142,7 @@ async def test_another_try_goes_on_in_the_same_upload(volume, bucket):
 async def test_parts_that_wait_share_a_bounded_memory(volume, bucket, monkeypatch):
     """The one that waits longest goes back to its last whole piece; it is fetched again from there."""
     monkeypatch.setattr(module, "MAX_HELD_BYTES", 3 * MIB)
-    parts = [volume.part(entry_of(n, str(n), BIG, digest=True)) for n in range(3)]
+    parts = [volume.new_part(entry_of(n, str(n), BIG, digest=True)) for n in range(3)]
     for part, size in zip(parts, (12 * MIB, 2 * MIB, MIB), strict=True):
         part.validator = '"v1"'
         await feed(part, BIG[:size])
@@ -164,7 +164,7 @@ async def test_a_batch_is_seen_when_it_is_whole_and_recorded_last(volume, bucket
     """Sealed parts wait; then all are there, and the record vouches for them."""
     parts = [await staged(volume, path, body) for path, body in (("a", b"1"), ("b", BIG), ("c", b""))]
     for part in parts:
-        part.seal()
+        part.finish()
     assert bucket.keys() == []
     record = record_of()
     confirmed = []
@@ -176,8 +176,8 @@ async def test_a_batch_is_seen_when_it_is_whole_and_recorded_last(volume, bucket
     entries = [
         entry_of(n, path, body) for n, (path, body) in enumerate((("a", b"1"), ("b", b"2"), ("d", b"")))
     ]
-    assert await volume.holds("b1", entries) == Holding(True, False, [0], {})
-    assert await volume.holds("b2", entries[1:]) == Holding(False, False, [], {})
+    assert await volume.inspect_batch("b1", entries) == Holding(True, False, [0], {})
+    assert await volume.inspect_batch("b2", entries[1:]) == Holding(False, False, [], {})
 
 
 async def test_a_batch_that_cannot_be_whole_leaves_nothing(volume, bucket):
@@ -268,10 +268,10 @@ async def test_a_record_that_may_have_arrived_is_deleted(volume, bucket, monkeyp
 
 async def test_a_mark_that_is_set_again_stays(volume, bucket, asked):
     """Its removal was asked for before."""
-    volume.begin("b1")
+    volume.mark_batch("b1")
     assert not volume.is_stuck  # that is for one that was abandoned
-    volume.give_up("b1")
-    volume.begin("b1")
+    volume.unmark_batch("b1")
+    volume.mark_batch("b1")
     await tidied(volume)
     mark = ".cfetch/begun/b1"
     assert asked == [f"put {mark}", f"deleted {mark}", f"put {mark}"]
@@ -313,11 +313,11 @@ async def test_a_batch_beyond_memory_is_made_visible_early(volume, bucket, monke
     monkeypatch.setattr(module, "MAX_HELD_BYTES", 1)
     for end, left in (("discard", []), ("leave", ["a"])):
         parts = [await staged(volume, path, b"12", digest=True) for path in ("a", "b")]
-        parts[0].seal()
+        parts[0].finish()
         await asyncio.wait([parts[0].complete()])
         assert bucket.keys() == ["a"]
         monkeypatch.setattr(module, "MAX_HELD_BYTES", 1000)
-        parts[1].seal()
+        parts[1].finish()
         kept = [getattr(part, end)() for part in parts]
         await tidied(volume)
         assert bucket.keys() == left
@@ -325,7 +325,7 @@ async def test_a_batch_beyond_memory_is_made_visible_early(volume, bucket, monke
     assert kept == [2, 0]
     parts[0].discard()
     await tidied(volume)
-    assert await volume.standing(entry_of(0, "a", b"12", digest=True)) == "sha256"
+    assert await volume.verify_existing(entry_of(0, "a", b"12", digest=True)) == "sha256"
 
 
 async def test_a_run_that_has_lost_its_plan_puts_and_deletes_nothing(bucket):
@@ -345,7 +345,7 @@ async def test_a_run_that_has_lost_its_plan_puts_and_deletes_nothing(bucket):
         lost.append(True)
         assert isinstance(await committed(volume, [part], record_of()), Held)
         early.discard()
-        volume.give_up("b1")
+        volume.unmark_batch("b1")
     assert bucket.keys() == ["b", "c"]
 
 
@@ -372,7 +372,7 @@ async def test_what_vouches_for_an_object_that_stands(volume, bucket, put, asked
     elif "none" not in put:
         assert await committed(volume, [await staged(volume, "a", b"123", **put)]) is None
     asked = {"body": b"123", **asked}
-    assert await volume.standing(entry_of(0, "a", **asked)) == vouched
+    assert await volume.verify_existing(entry_of(0, "a", **asked)) == vouched
 
 
 async def test_a_mirror_of_the_link_vouches_too(volume):
@@ -381,34 +381,38 @@ async def test_a_mirror_of_the_link_vouches_too(volume):
     mirrors = (entry_of(0, "a", b"", host="mirror.test").url,)
     entry = entry_of(0, "a", b"123", mirrors=mirrors)
     assert identity(mirrors[0]) != identity(entry.url)
-    assert await volume.standing(entry) == "size"
+    assert await volume.verify_existing(entry) == "size"
 
 
 async def test_a_name_that_no_store_takes_is_an_obstacle_of_its_own(volume):
     """1,024 bytes with the prefix; the others of the run go on."""
     fits = "/".join(["x" * 199] * 5) + "x" * (1024 - len("some/prefix/") - 999)
-    assert await volume.standing(entry_of(0, fits, b"1")) is None
+    assert await volume.verify_existing(entry_of(0, fits, b"1")) is None
     with pytest.raises(Blocked, match="1024 bytes"):
-        await volume.standing(entry_of(0, fits + "x", b"1"))
+        await volume.verify_existing(entry_of(0, fits + "x", b"1"))
 
 
 async def test_a_later_run_comes_back_to_what_was_begun(bucket):
     """The mark of a batch is there until the batch is given up."""
     async with lane_to(bucket.url) as first:
         await first.open()
-        assert await first.holds("b1", []) == Holding()
+        assert await first.inspect_batch("b1", []) == Holding()
         for batch in ("b1", "b2", "b2"):
-            first.begin(batch)
+            first.mark_batch(batch)
     async with lane_to(bucket.url, run_id="run-2") as second:
         await second.open()
-        assert [(await second.holds(one, [])).begun for one in ("b1", "b2", "b3")] == [True, True, False]
-        second.give_up("b1")
-        second.give_up("b1")
-        second.begin("b1")
-        second.give_up("b2")
+        assert [(await second.inspect_batch(one, [])).is_begun for one in ("b1", "b2", "b3")] == [
+            True,
+            True,
+            False,
+        ]
+        second.unmark_batch("b1")
+        second.unmark_batch("b1")
+        second.mark_batch("b1")
+        second.unmark_batch("b2")
     async with lane_to(bucket.url, run_id="run-3") as third:
         await third.open()
-        assert [(await third.holds(one, [])).begun for one in ("b1", "b2")] == [True, False]
+        assert [(await third.inspect_batch(one, [])).is_begun for one in ("b1", "b2")] == [True, False]
 
 
 async def test_what_is_there_of_a_batch(bucket):
@@ -422,12 +426,12 @@ async def test_what_is_there_of_a_batch(bucket):
         await empty.open()
         bucket.put("a", b"2")
         bucket.put("b", b"any")
-        found = await empty.holds("b1", entries)
-        assert (found.standing, [*found.blocked]) == ((), [0])
+        found = await empty.inspect_batch("b1", entries)
+        assert (found.same_size, [*found.blocked]) == ((), [0])
     async with lane_to(bucket.url) as volume:
         await volume.open()
-        found = await volume.holds("b1", entries)
-        assert (found.stands, found.standing, [*found.blocked]) == (False, [1, 2], [0])
+        found = await volume.inspect_batch("b1", entries)
+        assert (found.is_committed, found.same_size, [*found.blocked]) == (False, [1, 2], [0])
 
 
 async def test_a_batch_that_was_committed_can_be_taken_back(volume, bucket):
@@ -435,7 +439,7 @@ async def test_a_batch_that_was_committed_can_be_taken_back(volume, bucket):
     bucket.put("b", b"another tool's")
     parts = [await staged(volume, path, b"1") for path in ("a", "c")]
     assert await committed(volume, parts, record_of()) is None
-    volume.take_back("b1", parts)
+    volume.withdraw_batch("b1", parts)
     await tidied(volume)
     assert bucket.keys() == ["b"]
 
@@ -446,17 +450,17 @@ async def test_a_store_that_goes_away_is_told_in_time(monkeypatch):
     try:
         point_at(monkeypatch, server.url)
         async with asyncio.timeout(60), lane_to(Bucket(server).url) as volume:
-            part = volume.part(entry_of(0, "a", BIG * 4))
+            part = volume.new_part(entry_of(0, "a", BIG * 4))
             small = await staged(volume, "b", b"1")
             await feed(part, BIG)
             server.kill()
             volume.store._timeout_s = 0.5
             with pytest.raises(VolumeFault):
                 await feed(part, BIG * 3)
-            assert part.leave() == 0
+            assert part.keep_leftover() == 0
             assert isinstance(await committed(volume, [small]), VolumeFault)
             with pytest.raises(VolumeFault):
-                await volume.standing(entry_of(0, "a", BIG))
+                await volume.verify_existing(entry_of(0, "a", BIG))
     finally:
         server.child.kill()
 
@@ -470,7 +474,7 @@ async def test_a_piece_that_is_not_taken_ends_its_file(monkeypatch):
             fault = await committed(volume, [part])
             assert "take a piece of a within 0.2 s" in str(fault)
             with pytest.raises(VolumeFault, match="take a piece"):
-                part.seal()
+                part.finish()
 
 
 async def test_a_store_that_hangs_holds_nobody_up(monkeypatch):
@@ -479,14 +483,16 @@ async def test_a_store_that_hangs_holds_nobody_up(monkeypatch):
         point_at(monkeypatch, server.url)
         async with lane_to("s3://bucket/p", timeout_s=300.0) as volume:
             assert volume.oldest_s(time.monotonic()) == 0
-            part, late = volume.part(entry_of(0, "a", BIG)), volume.part(entry_of(1, "b", BIG))
+            part, late = volume.new_part(entry_of(0, "a", BIG)), volume.new_part(entry_of(1, "b", BIG))
             while not part.must_wait:
                 part.write(BIG[:CHUNK])
             assert part.position < 3 * PIECE_BYTES
             late.write(b"1")
             whole = await staged(volume, "c", b"1")
             told = asyncio.ensure_future(committed(volume, [whole], record_of()))
-            waiting = [asyncio.ensure_future(one) for one in (part.room(), volume.holds("x", []))]
+            waiting = [
+                asyncio.ensure_future(one) for one in (part.wait_for_room(), volume.inspect_batch("x", []))
+            ]
             while len(server.heads) < 3:
                 await asyncio.sleep(0)
             assert volume.oldest_s(time.monotonic() + 100) >= 100
@@ -502,7 +508,7 @@ async def test_a_store_that_hangs_holds_nobody_up(monkeypatch):
                 old.discard()
             assert volume.oldest_s(time.monotonic()) == 0
             assert volume.is_stuck
-            volume.part(entry_of(0, "a", BIG)).write(b"1")
+            volume.new_part(entry_of(0, "a", BIG)).write(b"1")
             await tidied(volume)
             assert not volume.is_stuck
             going_on = {str(task.get_coro()) for task in asyncio.all_tasks()}
@@ -517,9 +523,9 @@ async def test_too_much_that_waits_for_its_commit_makes_workers_wait(volume, mon
             told: list[CfetchError | None] = []
             for path in ("a", "b"):
                 assert not volume.is_full
-                volume.commit([await staged(volume, path, b"1")], told.append)
+                volume.publish([await staged(volume, path, b"1")], told.append)
             assert volume.is_full
-            await volume.room()
+            await volume.wait_for_room()
             assert not volume.is_full
             while len(told) < 2:
                 await asyncio.wait(volume._commits)
@@ -530,13 +536,13 @@ async def test_a_bug_in_what_is_told_ends_the_run(bucket):
     """It is not swallowed by a task that nobody looks at."""
     with pytest.raises(ZeroDivisionError):
         async with lane_to(bucket.url) as volume:
-            volume.commit([await staged(volume, "a", b"1")], lambda error: 1 // 0)
+            volume.publish([await staged(volume, "a", b"1")], lambda error: 1 // 0)
 
 
 async def test_what_is_told_with_an_object_is_no_secret(volume, bucket):
     """Its hash, or a hash of its link without the signature."""
     entry = entry_of(0, "a", b"1", query="?X-Amz-Signature=CANARY")
-    part = volume.part(entry)
+    part = volume.new_part(entry)
     part.write(b"1")
     assert await committed(volume, [part]) is None
     assert await committed(volume, [await staged(volume, "b", b"1", digest=True)]) is None

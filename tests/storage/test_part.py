@@ -123,7 +123,7 @@ def test_92_a_note_goes_before_the_bytes_it_tells_of(volume, root, monkeypatch):
     part.restart()
     assert seen == [[name]]
     part.write(b"x")
-    assert part.leave() == 0
+    assert part.keep_leftover() == 0
     assert staged(root) == []
 
 
@@ -144,7 +144,7 @@ def test_91_a_part_on_a_broken_disk_is_not_kept(volume, root, monkeypatch, call,
     with pytest.raises(LocalFault, match=os.strerror(number)):
         part.write(DATA) if call == "write" else part.close()
     monkeypatch.undo()
-    assert (part.leave() > 0) is kept
+    assert (part.keep_leftover() > 0) is kept
     assert (staged(root) != []) is kept
 
 

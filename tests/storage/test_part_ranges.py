@@ -79,7 +79,7 @@ def note_of(root):
 
 async def finish(part, digest):
     """The owner's last steps."""
-    await part.catch_up()
+    await part.hash_rest()
     proof = part.verify(len(DATA), SHA if digest else None)
     part.publish()
     return proof
@@ -90,7 +90,7 @@ async def finish(part, digest):
 async def test_out_of_order_is_the_same_file(volume, root, digest, order):
     """Bytes, hash and what is left in staging."""
     part = begun(volume, digest=digest)
-    ranges = part.open_up(len(DATA))
+    ranges = part.split_into_ranges(len(DATA))
     own = part.segment
     segments = [own, split(ranges, own, 70_000), split(ranges, own, 30_000)]
     for number in order:
@@ -109,12 +109,12 @@ async def test_whole_it_is_an_ordinary_part_again(root):
     """One that waits for its batch: its name and its size are proof enough for the next run."""
     volume = Directory(root, "attempts/i/0")
     part = begun(volume)
-    ranges = part.open_up(len(DATA))
+    ranges = part.split_into_ranges(len(DATA))
     bring(part, split(ranges, part.segment, 50_000))
     bring(part, part.segment)
     part.verify(len(DATA), None)
-    part.seal()
-    assert part.leave(whole=True) == len(DATA)
+    part.finish()
+    assert part.keep_leftover(whole=True) == len(DATA)
     ((name, path),) = staged(root).items()
     assert (name[0], path.read_bytes()) == ("s", DATA)
     assert os.getxattr(path, "user.cfetch.source")
@@ -129,7 +129,7 @@ def test_the_note_of_a_part_in_order_goes(volume, root):
     part.validator = TAG
     part.write(data[:-1000])
     assert sorted(name[0] + name[33:] for name in staged(root)) == ["s", "s.note"]
-    part.open_up(len(data))
+    part.split_into_ranges(len(data))
     assert sorted(name[0] + name[33:] for name in staged(root)) == ["r", "r.note"]
     part.discard()
     assert staged(root) == {}
@@ -138,7 +138,7 @@ def test_the_note_of_a_part_in_order_goes(volume, root):
 async def test_two_that_bring_the_same_write_it_once(volume, root, monkeypatch):
     """What the hash has seen stays what the file has, even if the second one's bytes are others."""
     part = begun(volume, digest=True)
-    ranges = part.open_up(len(DATA))
+    ranges = part.split_into_ranges(len(DATA))
     own = part.segment
     rival = ranges.join(own.position, own.end)
     bring(part, own, 50_000)
@@ -155,7 +155,7 @@ async def test_short_writes_in_place_are_completed(volume, root, monkeypatch):
     real = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, bytes(data)[:4096], at))
     part = begun(volume)
-    ranges = part.open_up(len(DATA))
+    ranges = part.split_into_ranges(len(DATA))
     bring(part, split(ranges, part.segment, 50_000))
     bring(part, part.segment)
     await finish(part, False)
@@ -170,7 +170,7 @@ def test_a_part_that_was_closed_is_written_in_place_too(volume, root, closed):
     part.write(DATA[1000:2000])  # for appending now
     if closed:
         part.close()
-    ranges = part.open_up(len(DATA))
+    ranges = part.split_into_ranges(len(DATA))
     tail = split(ranges, part.segment, 90_000)
     bring(part, tail)
     part.close()
@@ -193,12 +193,12 @@ def test_what_can_be_opened_up(volume, validator, digest, size, can):
     """Under a strong ETag or a hash, if something is missing; once, and not when it is given up."""
     part = begun(volume, digest=digest)
     part.validator = validator
-    assert part.can_open_up(size) is can
+    assert part.can_split(size) is can
     if can:
-        part.open_up(size)
-        assert not part.can_open_up(size)
+        part.split_into_ranges(size)
+        assert not part.can_split(size)
     part.discard()
-    assert not part.can_open_up(size)
+    assert not part.can_split(size)
 
 
 def test_the_note_lies_there_before_a_byte_is_out_of_order(volume, root, monkeypatch):
@@ -229,7 +229,7 @@ def test_the_note_lies_there_before_a_byte_is_out_of_order(volume, root, monkeyp
 
         monkeypatch.setattr(os, call, watched)
     part = begun(volume)
-    ranges = part.open_up(len(DATA))
+    ranges = part.split_into_ranges(len(DATA))
     segments = [split(ranges, part.segment, 60_000), part.segment]
     while not ranges.is_whole:
         for segment in segments:
@@ -245,7 +245,7 @@ async def test_the_note_is_renewed_as_bytes_come(volume, root, monkeypatch):
     """Not with each write: a note is a file."""
     monkeypatch.setattr(part_module, "NOTE_EVERY_BYTES", 10_000)
     part = begun(volume)
-    ranges = part.open_up(len(DATA))
+    ranges = part.split_into_ranges(len(DATA))
     assert note_of(root).held == ((0, 1000),)
     tail = split(ranges, part.segment, 50_000)
     bring(part, tail, 59_999)
@@ -253,7 +253,7 @@ async def test_the_note_is_renewed_as_bytes_come(volume, root, monkeypatch):
     bring(part, tail, 60_000)
     assert note_of(root).held == ((0, 1000), (50_000, 60_000))
     bring(part, part.segment, 2000)
-    assert part.leave() == 12_000
+    assert part.keep_leftover() == 12_000
     assert note_of(root).held == ((0, 2000), (50_000, 60_000))
     assert useful_parts(staged(root)) == sorted(staged(root))
 
@@ -261,11 +261,11 @@ async def test_the_note_is_renewed_as_bytes_come(volume, root, monkeypatch):
 def test_what_nobody_can_go_on_with_is_not_left(volume, root):
     """A mirror's ETag says nothing in a later run."""
     part = begun(volume)
-    part.came_from(mirror=True)
+    part.change_source(mirror=True)
     part.validator = TAG
-    ranges = part.open_up(len(DATA))
+    ranges = part.split_into_ranges(len(DATA))
     bring(part, split(ranges, part.segment, 50_000))
-    assert part.leave() == 0
+    assert part.keep_leftover() == 0
     assert staged(root) == {}
 
 
@@ -274,7 +274,7 @@ def test_what_nobody_can_go_on_with_is_not_left(volume, root):
 def test_87_a_disk_that_says_no_in_a_stretch(volume, root, monkeypatch, call, number):
     """Whoever brings more is told; what could not be written is not held."""
     part = begun(volume)
-    ranges = part.open_up(len(DATA))
+    ranges = part.split_into_ranges(len(DATA))
     tail = split(ranges, part.segment, 50_000)
     bring(part, tail, 60_000)
     if call != "pwrite":
@@ -292,10 +292,10 @@ def test_87_a_disk_that_says_no_in_a_stretch(volume, root, monkeypatch, call, nu
     with pytest.raises(LocalFault, match=os.strerror(number)):
         bring(part, part.segment, 2000)
     if number == errno.EIO and call == "pwrite":
-        assert part.leave() == 0
+        assert part.keep_leftover() == 0
         assert staged(root) == {}
         return
-    assert part.leave() > 0
+    assert part.keep_leftover() > 0
     data = next(path for name, path in staged(root).items() if len(name) == 33).read_bytes()
     assert all(data[a:b] == DATA[a:b] for a, b in note_of(root).held)
     part.discard()
@@ -311,7 +311,7 @@ def test_a_disk_that_says_no_to_the_first_note(volume, root, monkeypatch, call):
 
     monkeypatch.setattr(os, call, fails)
     with pytest.raises(VolumeFault, match="No space left"):
-        part.open_up(len(DATA))
+        part.split_into_ranges(len(DATA))
     monkeypatch.undo()
     assert part.ranges is None
     part.write(DATA[1000:])
@@ -324,14 +324,14 @@ def test_a_disk_that_says_no_to_the_first_note(volume, root, monkeypatch, call):
 async def test_a_stretch_writes_no_more_when_its_part_is_over(volume, root, end):
     """Whoever helps is told; what it still brings goes nowhere."""
     part = begun(volume, digest=True)
-    ranges, over = part.open_up(len(DATA)), list[Segment]()
+    ranges, over = part.split_into_ranges(len(DATA)), list[Segment]()
     ranges.on_over = over.append
     own = part.segment
-    helper = part.writer(split(ranges, own, 50_000))
+    helper = part.open_segment(split(ranges, own, 50_000))
     helper.write(DATA[50_000:60_000])
     if end == "publish":
         bring(part, own, 50_000)
-        rival = part.writer(ranges.join(helper.segment.position, helper.segment.end))
+        rival = part.open_segment(ranges.join(helper.segment.position, helper.segment.end))
         helper.write(DATA[60_000:])
         helper = rival
         await finish(part, True)
@@ -350,7 +350,7 @@ async def test_a_stretch_writes_no_more_when_its_part_is_over(volume, root, end)
 async def test_begun_anew_it_is_an_ordinary_part(volume, root):
     """The file has its ordinary name again, and may be opened up again."""
     part = begun(volume, digest=True)
-    ranges = part.open_up(len(DATA))
+    ranges = part.split_into_ranges(len(DATA))
     bring(part, split(ranges, part.segment, 50_000))
     part.restart()
     assert (part.position, part.validator, part.ranges, part.segment) == (0, None, None, None)
@@ -360,7 +360,7 @@ async def test_begun_anew_it_is_an_ordinary_part(volume, root):
     part.write(DATA[300:500])
     ((name, path),) = staged(root).items()
     assert (name[0], path.read_bytes()) == ("h", DATA[:500])
-    ranges = part.open_up(len(DATA))
+    ranges = part.split_into_ranges(len(DATA))
     bring(part, split(ranges, part.segment, 50_000))
     bring(part, part.segment)
     await finish(part, True)
@@ -371,13 +371,13 @@ async def test_begun_anew_it_is_an_ordinary_part(volume, root):
 async def test_24_wrong_bytes_in_a_stretch_are_found(volume, root, wrong):
     """By the hash, wherever they are; then nothing of it is built upon."""
     part = begun(volume, 5, digest=True)
-    ranges = part.open_up(len(DATA))
+    ranges = part.split_into_ranges(len(DATA))
     segments = [split(ranges, part.segment, 70_000), split(ranges, part.segment, 30_000), part.segment]
     data = bytearray(DATA)
     data[wrong] ^= 1
     for segment in segments:
         part.write_at(segment, bytes(data[segment.position : segment.end]))
-    await part.catch_up()
+    await part.hash_rest()
     with pytest.raises(Corrupt, match="sha256"):
         part.verify(len(DATA), SHA)
     assert (part.position, part.ranges) == (0, None)
@@ -387,7 +387,7 @@ async def test_24_wrong_bytes_in_a_stretch_are_found(volume, root, wrong):
 async def test_24_holes_are_no_file(volume, root):
     """Whoever takes it for whole is told how much there is."""
     part = begun(volume)
-    ranges = part.open_up(len(DATA))
+    ranges = part.split_into_ranges(len(DATA))
     bring(part, split(ranges, part.segment, 50_000))
     with pytest.raises(Corrupt, match="51000 bytes came"):
         part.verify(None, None)
@@ -397,8 +397,8 @@ async def test_24_holes_are_no_file(volume, root):
 async def test_what_is_not_to_be_trusted_is_missing_again(volume, root):
     """The hash forgets it, too, and so does the note."""
     part = begun(volume, digest=True)
-    ranges = part.open_up(len(DATA))
-    tail = part.writer(split(ranges, part.segment, 50_000))
+    ranges = part.split_into_ranges(len(DATA))
+    tail = part.open_segment(split(ranges, part.segment, 50_000))
     bring(part, part.segment)
     tail.write(bytes(10_000))
     assert part.position == 60_000
@@ -415,10 +415,10 @@ async def test_what_is_not_to_be_trusted_is_missing_again(volume, root):
 async def test_on_a_disk_of_its_own(volume, root, disk, digest):
     """Steps are carried out later, in order."""
     part = begun(volume, digest=digest, disk=disk)
-    ranges = part.open_up(len(DATA))
+    ranges = part.split_into_ranges(len(DATA))
     bring(part, split(ranges, part.segment, 50_000))
     bring(part, part.segment)
-    await part.catch_up()
+    await part.hash_rest()
     part.verify(len(DATA), SHA if digest else None)
     await disk.call(part.publish)
     assert tree(root) == {"a": DATA}
@@ -429,7 +429,7 @@ async def test_on_a_disk_of_its_own(volume, root, disk, digest):
 async def test_a_disk_that_fails_later_tells_all_streams(volume, root, disk, monkeypatch):
     """The one that wrote has gone on already."""
     part = begun(volume, disk=disk)
-    ranges = part.open_up(len(DATA))
+    ranges = part.split_into_ranges(len(DATA))
     await disk.call(lambda: None)
 
     def fails(*_):
@@ -442,7 +442,7 @@ async def test_a_disk_that_fails_later_tells_all_streams(volume, root, disk, mon
     monkeypatch.undo()
     with pytest.raises(VolumeFault, match="No space left"):
         bring(part, part.segment, 2000)
-    assert part.leave() == 0
+    assert part.keep_leftover() == 0
     await disk.close()
     assert staged(root) == {}
 
@@ -452,10 +452,10 @@ async def test_reading_what_the_hash_has_not_seen_can_be_stopped(volume, root, m
     monkeypatch.setattr(part_module, "READ_BYTES", 1000)
     monkeypatch.setattr(part_module, "READS_PER_TURN", 1)
     part = begun(volume, digest=True)
-    ranges = part.open_up(len(DATA))
+    ranges = part.split_into_ranges(len(DATA))
     bring(part, split(ranges, part.segment, 50_000))
     bring(part, part.segment)
-    task = asyncio.create_task(part.catch_up())
+    task = asyncio.create_task(part.hash_rest())
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -472,14 +472,14 @@ def left(root, *, digest=False, held=((0, 30_000), (60_000, 80_000)), change=Non
     part: Any = Part(volume, entry_of(0, "a", of, digest=digest))
     part.validator = TAG
     part.write(of[: held[0][1]])
-    ranges = part.open_up(len(of))
+    ranges = part.split_into_ranges(len(of))
     for start, end in held[1:]:
         if start == part.segment.position:
             part.write(of[start:end])
             continue
         tail = split(ranges, part.segment, start)
         part.write_at(tail, of[start:end])
-    part.leave()
+    part.keep_leftover()
     part.close()
     directory = root / ".cfetch/attempts/i/9-0"
     directory.mkdir()
@@ -498,7 +498,7 @@ async def gone_on(root, *, digest=False, entry=None):
     """What a new run finds: the part, and its volume."""
     volume = Directory(root, "attempts/i/1")
     part = Part(volume, entry or entry_of(0, "a", DATA, digest=digest))
-    await Salvage(volume).give(entry or entry_of(0, "a", DATA, digest=digest), part)
+    await Salvage(volume).adopt_leftover(entry or entry_of(0, "a", DATA, digest=digest), part)
     return volume, part
 
 

@@ -139,7 +139,7 @@ def test_a_full_group_does_not_wait_for_more(files, position):
         clock = VirtualClock()
         for number in range(files):
             add(str(number), position=position)
-        await committer.room()
+        await committer.wait_for_room()
         while committer._pending:
             await clock.sleep(0.001)
         took_s.append(clock.monotonic())
@@ -157,7 +157,7 @@ def test_too_much_pending_makes_workers_wait(position):
         for number in range(module.MAX_PENDING_FILES if position == 10 else 1):
             add(str(number), position=position)
         order.append(len(committer._pending) > 0)
-        await committer.room()
+        await committer.wait_for_room()
         order.append(len(committer._pending) == 0)
 
     log = commit(steps)

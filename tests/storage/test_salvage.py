@@ -35,7 +35,7 @@ def given(root, entry):
 
     async def main():
         part = Part(volume, entry)
-        await Salvage(volume).give(entry, part)
+        await Salvage(volume).adopt_leftover(entry, part)
         found = part.position, part.validator
         part.discard()
         return found

@@ -48,18 +48,18 @@ class SimPart:
             self.position = self.ranges.held_bytes
             self._disk.take(self.position - before)
 
-    def can_open_up(self, size_bytes: int) -> bool:
+    def can_split(self, size_bytes: int) -> bool:
         """Every server of the model gives a strong ETag."""
         return self.validator is not None and self.ranges is None and self.position < size_bytes
 
-    def open_up(self, size_bytes: int) -> HeldRanges:
+    def split_into_ranges(self, size_bytes: int) -> HeldRanges:
         """Bytes are no longer counted in order."""
         self.total_bytes = size_bytes
         self.ranges = HeldRanges(size_bytes, [(0, self.position)] if self.position else ())
         self.segment = self.ranges.take_first()
         return self.ranges
 
-    def writer(self, segment: Segment, *, same_source: bool = True) -> volume.Sink:
+    def open_segment(self, segment: Segment, *, same_source: bool = True) -> volume.Sink:
         """The real one: it asks of its part no more than this one can do."""
         assert self.ranges is not None
         validator = self.validator if same_source else None
@@ -71,10 +71,10 @@ class SimPart:
             self.ranges.forget(segment)
             self.position = self.ranges.held_bytes
 
-    async def catch_up(self) -> None:
+    async def hash_rest(self) -> None:
         """There is no hash."""
 
-    def release(self) -> None:
+    def release_segment(self) -> None:
         """Its own stream is over."""
         if self.ranges is not None and self.segment is not None:
             self.ranges.give_back(self.segment)
@@ -85,7 +85,7 @@ class SimPart:
         """See ``SimDisk.must_wait``."""
         return self._disk.must_wait
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait for the disk."""
         await self._disk.written_down_to(MOST_UNWRITTEN_BYTES)
 
@@ -96,7 +96,7 @@ class SimPart:
             self.ranges = self.segment = None
         self.position, self.validator, self.total_bytes = 0, None, None
 
-    def came_from(self, *, mirror: bool) -> None:  # noqa: ARG002
+    def change_source(self, *, mirror: bool) -> None:  # noqa: ARG002
         """The next bytes come from another source."""
         self.validator = None
 
@@ -107,10 +107,10 @@ class SimPart:
     def close(self) -> None:
         """Nothing is open."""
 
-    def seal(self) -> None:
+    def finish(self) -> None:
         """Nothing is open."""
 
-    def leave(self, *, whole: bool = False) -> int:  # noqa: ARG002
+    def keep_leftover(self, *, whole: bool = False) -> int:  # noqa: ARG002
         """No later run goes on with it."""
         return self.position
 
@@ -173,31 +173,31 @@ class SimVolume:
     async def open(self) -> None:
         """Nothing is there."""
 
-    def part(self, entry: Entry) -> volume.Part:  # noqa: ARG002
+    def new_part(self, entry: Entry) -> volume.Part:  # noqa: ARG002
         """A new, empty one."""
         return SimPart(self._disk)
 
-    async def standing(self, entry: Entry) -> str | None:  # noqa: ARG002
+    async def verify_existing(self, entry: Entry) -> str | None:  # noqa: ARG002
         """Nothing is there."""
         return None
 
-    async def adopt(self, entry: Entry, part: volume.Part) -> None:
+    async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:
         """Nothing is there."""
 
-    def drop(self, entry: Entry) -> None:
+    def remove_leftovers(self, entry: Entry) -> None:
         """Nothing is there."""
 
-    async def holds(self, batch: str, entries: Sequence[Entry]) -> volume.Holding:  # noqa: ARG002
+    async def inspect_batch(self, batch: str, entries: Sequence[Entry]) -> volume.Holding:  # noqa: ARG002
         """Nothing is there."""
         return volume.Holding()
 
-    def begin(self, batch: str) -> None:
+    def mark_batch(self, batch: str) -> None:
         """No later run comes."""
 
-    def give_up(self, batch: str) -> None:
+    def unmark_batch(self, batch: str) -> None:
         """No later run comes."""
 
-    def commit(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:  # noqa: ARG002
+    def publish(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:  # noqa: ARG002
         """As soon as everything is written that was taken before."""
         told = partial(self._named, parts, ended)
         if self._disk.rate_bps == math.inf:
@@ -211,10 +211,10 @@ class SimVolume:
         self.done_bytes += sum(part.position for part in parts)
         ended(None)
 
-    def replaced(self, path: SafePath) -> None:
+    def remove_older(self, path: SafePath) -> None:
         """There is no older one."""
 
-    def take_back(self, batch: str, parts: Sequence[volume.Part]) -> None:  # noqa: ARG002
+    def withdraw_batch(self, batch: str, parts: Sequence[volume.Part]) -> None:  # noqa: ARG002
         """The batch goes elsewhere."""
         self.done_files -= len(parts)
         self.done_bytes -= sum(part.position for part in parts)
@@ -236,7 +236,7 @@ class SimVolume:
         self._draining = True
         self._work.set()
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """It is never full."""
 
     async def free_bytes(self) -> int | None:

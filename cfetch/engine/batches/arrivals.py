@@ -66,7 +66,7 @@ class Arrivals:
         entries = [self._entries.entry(index) for index in indexes]
         name = entries[0].batch if self._cut.named[number] else None
         batch = Batch(number, batch_id(entries), name, indexes, self._cut.bytes[number])
-        tasks = [asyncio.ensure_future(volume.holds(batch.id, entries)) for volume in self._volumes]
+        tasks = [asyncio.ensure_future(volume.inspect_batch(batch.id, entries)) for volume in self._volumes]
         await asyncio.wait(tasks, timeout=LOOK_S)
         found = []
         for at, task in enumerate(tasks):
@@ -93,17 +93,17 @@ class Arrivals:
         A volume that failed keeps its mark though the batch has gone elsewhere, so a record counts first.
         """
         indexes = batch.entries
-        begun = next((at for at, holding in enumerate(found) if holding.begun), None)
-        batch.home = next((at for at, holding in enumerate(found) if holding.stands), begun)
-        most = max(range(len(found)), key=lambda at: len(found[at].standing))
-        if batch.home is None and batch.name is not None and found[most].standing:
+        begun = next((at for at, holding in enumerate(found) if holding.is_begun), None)
+        batch.home = next((at for at, holding in enumerate(found) if holding.is_committed), begun)
+        most = max(range(len(found)), key=lambda at: len(found[at].same_size))
+        if batch.home is None and batch.name is not None and found[most].same_size:
             batch.home = most
         for at, holding in sorted(enumerate(found), key=lambda pair: pair[0] != batch.home):
             if batch.name is None or at == batch.home:  # a named batch is to be on one volume, all of it
-                for position in holding.standing:
+                for position in holding.same_size:
                     batch.standing.setdefault(indexes[position], at)
         for at, holding in enumerate(found):
-            for position in (*holding.standing, *holding.other):
+            for position in (*holding.same_size, *holding.other_size):
                 batch.copies.setdefault(indexes[position], []).append(at)
         batch.blocked = [
             {indexes[position]: error for position, error in holding.blocked.items()} for holding in found

@@ -105,7 +105,7 @@ class Placing:
         queue = self.arrivals.queues.of[index]
         staging = self._stagings[self.arrivals.queues.batch[queue]]
         entry, host = self._entries.entry(index), self._entries.hosts[self.arrivals.queues.host[queue]]
-        part = self._volumes[staging.at].part(entry)
+        part = self._volumes[staging.at].new_part(entry)
         transfer = Transfer(entry, part, index=index, queue=queue, host=host, now_s=now_s, staging=staging)
         transfer.attempts = list(self._lost.get(index, ()))
         return transfer
@@ -142,7 +142,7 @@ class Placing:
         if blocked is not None:
             raise blocked
         at = staging.batch.standing.get(transfer.index)
-        return None if at is None else await self._volumes[at].standing(transfer.entry)
+        return None if at is None else await self._volumes[at].verify_existing(transfer.entry)
 
     def volume_of(self, transfer: Transfer) -> str:
         """Where the entry is, or was to be."""
@@ -154,7 +154,7 @@ class Placing:
 
     async def adopt(self, transfer: Transfer) -> None:
         """Go on with what a dead run has left on this volume."""
-        await self._volumes[_of(transfer).at].adopt(transfer.entry, transfer.part)
+        await self._volumes[_of(transfer).at].adopt_leftover(transfer.entry, transfer.part)
 
     def stands(self, transfer: Transfer) -> None:
         """It is in place already; in a named batch that counts once the batch stays here."""
@@ -169,7 +169,7 @@ class Placing:
         """It has failed for good."""
         if not _of(transfer).is_over:
             _of(transfer).batch.failed += 1
-            self._settled(transfer, "failed", kept_bytes=transfer.part.leave(), error=error)
+            self._settled(transfer, "failed", kept_bytes=transfer.part.keep_leftover(), error=error)
         else:
             self.drop(transfer)
 
@@ -192,12 +192,12 @@ class Placing:
             self.drop(transfer)
             return
         try:
-            transfer.part.seal()
+            transfer.part.finish()
         except LocalFault as fault:
             if isinstance(fault, VolumeFault) and len(self._volumes) > 1:
                 self.volume_failed(transfer, fault)
                 return
-            self._owner.finish(transfer, "failed", kept_bytes=transfer.part.leave(), error=fault)
+            self._owner.finish(transfer, "failed", kept_bytes=transfer.part.keep_leftover(), error=fault)
             raise
         staging.staged.append(transfer)
         self._placer.taken(staging.batch.number)
@@ -266,7 +266,7 @@ class Placing:
         for staging in self._stagings.values():
             self._tell_skipped(staging)
             for transfer in staging.staged:
-                self._owner.finish(transfer, "cancelled", kept_bytes=transfer.part.leave(whole=True))
+                self._owner.finish(transfer, "cancelled", kept_bytes=transfer.part.keep_leftover(whole=True))
         for at, volume in enumerate(self._volumes):
             if volume.left_behind:
                 view = self._placer.view(at)
@@ -328,11 +328,11 @@ class Placing:
     def _start(self, placed: Placed) -> None:
         batch = self._batches[placed.batch]
         if batch.name is not None and batch.home not in (None, placed.volume):
-            self._volumes[batch.home].take_back(batch.id, ())  # it is to be whole on the other one
+            self._volumes[batch.home].withdraw_batch(batch.id, ())  # it is to be whole on the other one
             batch.standing.clear()
             batch.home = None
         staging = self._stagings[batch.number] = Staging(batch, placed.volume, why(placed, self._names))
-        self._volumes[staging.at].begin(batch.id)
+        self._volumes[staging.at].mark_batch(batch.id)
         for queue in self.arrivals.queues.of_batch(batch.number):
             self._owner.schedule.release(queue)
         self._look_whether_complete(staging)
@@ -351,7 +351,7 @@ class Placing:
             parts = [transfer.part for transfer in staging.staged]
             record = staging.record(self._instant)
             ended = partial(self._committed, staging, parts)
-            self._volumes[staging.at].commit(parts, ended, record)
+            self._volumes[staging.at].publish(parts, ended, record)
         else:
             self._over(staging)
 
@@ -363,7 +363,7 @@ class Placing:
             "run the same command again to go on"
         )
         for transfer in staging.staged:
-            self._owner.finish(transfer, "failed", kept_bytes=transfer.part.leave(whole=True), error=error)
+            self._owner.finish(transfer, "failed", kept_bytes=transfer.part.keep_leftover(whole=True), error=error)
         self._over(staging, come_back=True)
 
     def _committed(self, staging: Staging, parts: Sequence[Part], error: CfetchError | None) -> None:
@@ -371,7 +371,7 @@ class Placing:
         at = staging.at
         if staging.is_over:  # it has been given to another volume meanwhile
             if error is None:
-                self._volumes[at].take_back(staging.batch.id, parts)
+                self._volumes[at].withdraw_batch(staging.batch.id, parts)
             return
         if isinstance(error, VolumeFault) and len(self._volumes) > 1:
             self._leave(staging, error)
@@ -386,7 +386,7 @@ class Placing:
             self._done_batches[at] += 1
             self._emit(batch_committed(self._owner.now(), staging, self._volumes[at].name))
             for other, path in staging.copies_elsewhere():
-                self._volumes[other].replaced(path)
+                self._volumes[other].remove_older(path)
         self._over(staging)
         if error is not None and not isinstance(error, Blocked):
             self._owner.fail(error if isinstance(error, LocalFault) else LocalFault(str(error)))
@@ -401,7 +401,7 @@ class Placing:
         staging.is_over = True
         self._tell_skipped(staging)
         if not come_back:
-            self._volumes[staging.at].give_up(staging.batch.id)
+            self._volumes[staging.at].unmark_batch(staging.batch.id)
         for transfer in staging.staged:
             self._lost.pop(transfer.index, None)
         staging.staged.clear()
@@ -469,7 +469,7 @@ class Placing:
             transfer.moved = True
             if transfer.task is not None:
                 transfer.task.cancel()
-        self._volumes[staging.at].give_up(staging.batch.id)
+        self._volumes[staging.at].unmark_batch(staging.batch.id)
 
     def _give_up(self, batch: Batch, why: str, reasons: Sequence[str] | None = None) -> None:
         """No volume takes the batch; ``reasons``: of each, by default what each said last to any batch."""
@@ -480,7 +480,7 @@ class Placing:
             if index not in batch.settled:
                 entry, queue = self._entries.entry(index), self.arrivals.queues.of[index]
                 host = self._entries.hosts[self._entries.host_of[index]]
-                part = self._volumes[0].part(entry)
+                part = self._volumes[0].new_part(entry)
                 transfer = Transfer(
                     entry, part, index=index, queue=queue, host=host, now_s=now_s, staging=nowhere
                 )

@@ -46,10 +46,6 @@ def test_the_modules_were_found():
 
 MOST_METHODS, MOST_ATTRIBUTES = 25, 15
 OVER_BUDGET = {  # (methods, attributes) of the classes that are still too large; may only shrink
-    "Directory": (36, 13),
-    "ObjectPart": (28, 18),
-    "ObjectStoreVolume": (37, 19),
-    "Part": (29, 16),
     "Placing": (41, 22),
     "Pool": (37, 22),
     "Schedule": (17, 19),

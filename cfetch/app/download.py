@@ -39,7 +39,7 @@ from cfetch.secret import printable
 from cfetch.storage.descriptors import reserve_descriptors
 from cfetch.storage.directory import STATE_NAME
 from cfetch.storage.files import local_fault, replace_file
-from cfetch.storage.leftovers import useful_parts
+from cfetch.storage.resume import useful_parts
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.timeline.clean import tidy_up
 from cfetch.timeline.execution import Completed, Execution, schedule, start

@@ -1,10 +1,27 @@
-"""How many files a run holds open at once, and whether the system lets it."""
+"""What a run holds open: whether the system lets it, and the directories of a volume.
 
+Files are opened by name in a held directory, so that most of them need no walk from the top.
+"""
+
+import os
 import resource
+import threading
+from collections import OrderedDict
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
 
-from cfetch.errors import ConfigError
+from cfetch.errors import ConfigError, VolumeFault
 
-__all__ = ["directories_for", "most_downloads", "reserve_descriptors"]
+__all__ = [
+    "DIRECTORY",
+    "HeldDirectories",
+    "directories_for",
+    "most_downloads",
+    "reserve_descriptors",
+]
+
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 PER_DOWNLOAD = 2  # its connection and its part
 OTHERS = 24  # standard streams, event loop, plan, metrics, staging, owner, one path being walked; 15 counted
@@ -41,3 +58,87 @@ def reserve_descriptors(concurrency: int, volumes: int = 1) -> None:
             "downloaded"
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+
+
+class _Held(NamedTuple):
+    """An open directory, and what it must be found to be under its path: device and inode."""
+
+    descriptor: int
+    number: tuple[int, int]
+
+
+def _number(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
+
+
+class HeldDirectories:
+    """The directories beneath ``root`` that are held open, the one used last at the end.
+
+    Everything is opened component by component, and no symlink is followed. Another thread may close a
+    descriptor that ``directory`` has given: hold ``lock`` while one is used.
+    """
+
+    def __init__(self, root: Path, *, share: int = 1) -> None:
+        """``share``: of so many volumes. Raises OSError."""
+        self.lock = threading.RLock()
+        self.root_fd = os.open(root, DIRECTORY & ~os.O_NOFOLLOW)
+        self._root = root
+        self._root_name = os.fsencode(root)
+        self._root_number = _number(os.fstat(self.root_fd))
+        self._held: OrderedDict[str, _Held] = OrderedDict()
+        self._most = max(1, directories_for(resource.getrlimit(resource.RLIMIT_NOFILE)[0]) // share)
+
+    def close(self) -> None:
+        """Give all of them back but the root's."""
+        while self._held:
+            os.close(self._held.popitem()[1].descriptor)
+
+    def directory(self, path: str, *, create: bool = True) -> int:
+        """A descriptor of the directory that stands under ``path`` now; "" is the root itself.
+
+        A held one may have been moved or removed; a file put into it would not be where it was asked for.
+
+        Raises:
+            VolumeFault: the root is not what it was.
+            OSError: it cannot be opened.
+        """
+        held = self._held.get(path)
+        if held is None or not self._is_at(path, held.number):
+            if not self._is_at("", self._root_number):
+                raise VolumeFault(
+                    f"{self._root} was moved or removed while cfetch was running; "
+                    "put it back, or run the same command again"
+                )
+            if held is not None:
+                os.close(self._held.pop(path).descriptor)
+            if not path:
+                return self.root_fd
+            descriptor = self.open_below(path, create=create)
+            held = self._held[path] = _Held(descriptor, _number(os.fstat(descriptor)))
+            if len(self._held) > self._most:
+                os.close(self._held.popitem(last=False)[1].descriptor)
+        self._held.move_to_end(path)
+        return held.descriptor
+
+    def _is_at(self, path: str, number: tuple[int, int]) -> bool:
+        try:
+            name = self._root_name + b"/" + path.encode()
+            return _number(os.stat(name, follow_symlinks=not path)) == number  # noqa: PTH116 - bytes: UTF-8
+        except OSError:
+            return False
+
+    def open_below(self, path: str, *, mode: int = 0o777, create: bool = True) -> int:
+        """A new descriptor of the directory at ``path``, which the caller closes. Raises OSError."""
+        current = os.dup(self.root_fd)
+        try:
+            for component in path.split("/"):
+                if create:
+                    with suppress(FileExistsError):
+                        os.mkdir(component.encode(), mode, dir_fd=current)
+                below = os.open(component.encode(), DIRECTORY, dir_fd=current)
+                os.close(current)
+                current = below
+        except BaseException:
+            os.close(current)
+            raise
+        return current

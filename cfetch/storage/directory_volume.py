@@ -1,22 +1,25 @@
-"""A directory as the pool sees it."""
+"""A volume that is a directory: adapts ``Directory``, and the disk that it is on, to the volume's port."""
 
 import os
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from functools import partial
 from typing import cast
+
+import msgspec
 
 from cfetch.errors import Blocked
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.storage import volume
-from cfetch.storage.batch_record import BatchRecord
 from cfetch.storage.directory import Directory
-from cfetch.storage.disk import GuardedDisk, InlineDisk
-from cfetch.storage.leftovers import BATCH
+from cfetch.storage.disk import Disk, GuardedDisk, InlineDisk
 from cfetch.storage.part import INLINE, Part, hash_and_close
-from cfetch.storage.publisher import Ended, Publisher
-from cfetch.storage.resume import identity
-from cfetch.storage.salvage import Salvage
+from cfetch.storage.publisher import Publisher
+from cfetch.storage.resume import BATCH, IN_RANGES, Note, fits, identity, part_name, read_note
+from cfetch.storage.staging import Leftover, boot_id
+from cfetch.storage.volume import BatchRecord, Ended
 
-__all__ = ["DirectoryVolume"]
+__all__ = ["DirectoryVolume", "Salvage"]
 
 
 class DirectoryVolume:
@@ -90,13 +93,13 @@ class DirectoryVolume:
         """An empty file among the parts."""
         if self._salvage is None or batch not in self._salvage.begun_batches:
             self._marked.add(batch)
-            self._disk.do(self._volume.mark, BATCH + batch)
+            self._disk.do(self._volume.staging.mark, BATCH + batch)
 
     def unmark_batch(self, batch: str) -> None:
         """Soon."""
         if batch in self._marked:
             self._marked.discard(batch)
-            self._disk.tidy(lambda: self._volume.unmark(BATCH + batch))
+            self._disk.tidy(lambda: self._volume.staging.unmark(BATCH + batch))
         if self._salvage is not None:
             self._salvage.unmark_batch(batch)
 
@@ -175,3 +178,68 @@ def _close(late: int | None) -> None:
     """Opened when nobody waited for it any more."""
     if late is not None:
         os.close(late)
+
+
+class Salvage:
+    """The parts of dead runs, by the entries that may go on with them.
+
+    There are as many as dead runs had under way and waiting; each is used at most once.
+
+    Raises:
+        LocalFault: what dead runs had published cannot be made durable.
+    """
+
+    def __init__(self, volume: Directory, disk: Disk = INLINE) -> None:
+        self._volume = volume
+        self._disk = disk
+        self._found: defaultdict[str, list[tuple[Leftover, Note | None]]] = defaultdict(list)
+        self._marks: dict[str, list[Leftover]] = {}
+        for leftover in volume.leftovers():
+            if leftover.name.startswith(BATCH):
+                self._marks.setdefault(leftover.name.removeprefix(BATCH), []).append(leftover)
+                continue
+            note = read_note(leftover.note)
+            tells_ranges = note is not None and note.held is not msgspec.UNSET
+            if tells_ranges is not leftover.name.startswith(IN_RANGES):
+                volume.staging.remove_leftover(leftover)  # nobody can tell what of it is held
+                continue
+            self._found[leftover.name if note is None else note.path].append((leftover, note))
+
+    @property
+    def begun_batches(self) -> Collection[str]:
+        """The ids of batches that dead runs were staging here."""
+        return self._marks.keys()
+
+    def unmark_batch(self, batch: str) -> None:
+        """The batch is done, or goes elsewhere."""
+        for leftover in self._marks.pop(batch, ()):
+            self._disk.tidy(partial(self._volume.staging.remove_leftover, leftover))
+
+    async def adopt_leftover(self, entry: Entry, part: Part) -> None:
+        """Let ``part`` go on with the one that fits and holds most; the others of this entry are removed."""
+        found = self._of(entry)
+        while found:
+            leftover, note = found.pop()
+            if not part.position and fits(note, entry, leftover.size_bytes, boot_id()):
+                await part.adopt(leftover, note)
+            else:
+                self._disk.tidy(partial(self._volume.staging.remove_leftover, leftover))
+
+    def remove_leftovers(self, entry: Entry) -> None:
+        """The entry is in place: remove what there is of it."""
+        for leftover, _ in self._of(entry):
+            self._disk.tidy(partial(self._volume.staging.remove_leftover, leftover))
+
+    def _of(self, entry: Entry) -> list[tuple[Leftover, Note | None]]:
+        """The one that holds least comes first."""
+        if not self._found:
+            return []
+        found = self._found.pop(entry.path, []) + self._found.pop(part_name(entry, boot_id()), [])
+        return sorted(found, key=_held_bytes)
+
+
+def _held_bytes(found: tuple[Leftover, Note | None]) -> int:
+    leftover, note = found
+    if note is None or not isinstance(note.held, tuple):
+        return leftover.size_bytes
+    return sum(end - start for start, end in note.held)

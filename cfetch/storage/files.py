@@ -67,11 +67,23 @@ _THIS_PROCESS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}  # no volume would ta
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 
-def volume_fault(error: OSError, what: str) -> LocalFault:
-    """The same where one volume said no, and another may say yes."""
+def volume_fault(error: OSError, what: str, *, beneath: int | None = None) -> LocalFault:
+    """The same where one volume said no, and another may say yes.
+
+    ``beneath``: an open directory of the volume; then "no space" is said only where space is what lacks.
+    """
     fault = local_fault(error, what)
     if error.errno in _THIS_PROCESS:
         return fault
+    if error.errno == errno.ENOSPC and beneath is not None:
+        with suppress(OSError):
+            usage = os.fstatvfs(beneath)
+            if usage.f_bavail and usage.f_files and not usage.f_favail:
+                return VolumeFault(
+                    f"{what}: the file system can hold no more files (all {usage.f_files:,} inodes are in "
+                    "use); remove some and run the same command again",
+                    no_room=True,
+                )
     return VolumeFault(str(fault), no_room=error.errno in _NO_ROOM)
 
 

@@ -1,4 +1,6 @@
-"""A bucket as a volume: the only place that knows obstore, which only those who need it install.
+"""A bucket of an object store: the only place that knows obstore, which only those who need it install.
+
+``ObjectStoreVolume`` makes a volume of it.
 
 An object becomes visible when it is complete, never before: an upload is what a part file is elsewhere.
 Every call is bounded in time. What obstore's errors say is read only to choose our own words: they hold URLs.

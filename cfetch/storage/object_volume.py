@@ -1,4 +1,4 @@
-"""An object store as the pool sees it.
+"""A volume that is a bucket: adapts ``ObjectStore`` to the volume's port.
 
 Objects are put under their final names when they are verified: the store makes each visible as a whole. Those
 of a batch are held back until all are there, as far as memory allows. Its record says that it is complete;
@@ -17,12 +17,11 @@ from cfetch.errors import Blocked, CfetchError, VolumeFault
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.secret import printable
 from cfetch.storage import volume
-from cfetch.storage.batch_record import BATCHES, BatchRecord
 from cfetch.storage.directory import STATE_NAME
 from cfetch.storage.object_part import ObjectPart
 from cfetch.storage.object_store import MAX_KEY_BYTES, Found, ObjectStore
-from cfetch.storage.publisher import Ended
 from cfetch.storage.resume import identity
+from cfetch.storage.volume import BATCHES, BatchRecord, Ended
 
 __all__ = ["ObjectStoreVolume"]
 

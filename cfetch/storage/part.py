@@ -13,12 +13,11 @@ from cfetch.storage.directory import Directory
 from cfetch.storage.disk import Disk, InlineDisk
 from cfetch.storage.files import volume_fault
 from cfetch.storage.held_ranges import HeldRanges, Segment
-from cfetch.storage.leftovers import Leftover, boot_id
 from cfetch.storage.part_file import PartFile
 from cfetch.storage.resume import WORTH_KEEPING_BYTES, Note, note_for, proof_of
-from cfetch.storage.segment_writer import SegmentSink
+from cfetch.storage.staging import Leftover, boot_id
 
-__all__ = ["INLINE", "Part", "hash_and_close"]
+__all__ = ["INLINE", "Part", "SegmentSink", "hash_and_close"]
 
 INLINE = InlineDisk()
 MOST_NOTED = 200  # segments in a note, which fits into what is read of one then; the others come again
@@ -57,6 +56,48 @@ async def _read_and_close(descriptor: int, running: Hash, path: SafePath, disk: 
         disk.tidy(file.close)  # it waits for a read under way, which may hang
 
 
+class PartNotes:
+    """What later runs are told of a part, so that they can go on with it: see ``resume``.
+
+    ``is_mirrored``: the present bytes' validator is a mirror's, and says nothing in a later run.
+    ``is_noted``: later runs are told of the present bytes. ``unnoted_bytes``: in ranges, held since the
+    last note.
+    """
+
+    __slots__ = ("_disk", "_entry", "_file", "is_mirrored", "is_noted", "unnoted_bytes")
+
+    def __init__(self, entry: Entry, file: PartFile, disk: Disk) -> None:
+        self._entry = entry
+        self._file = file
+        self._disk = disk
+        self.is_mirrored = self.is_noted = False
+        self.unnoted_bytes = 0
+
+    def note_source(self, validator: str | None) -> None:
+        """Under which ETag bytes in order came, if there was one and no hash will prove them."""
+        if validator is None or self.is_mirrored or self._entry.digest is not None:
+            return
+        note = msgspec.json.encode(note_for(self._entry, validator, boot_id()))
+        self._disk.do(self._file.note, note)
+        self.is_noted = True
+
+    def encode_ranges(self, ranges: HeldRanges, validator: str | None) -> bytes | None:
+        """The note of a part in ranges; None: a later run could not go on with it."""
+        own_validator = None if self.is_mirrored else validator
+        if self._entry.digest is None and own_validator is None:
+            return None
+        held = ranges.held[:MOST_NOTED]
+        note = note_for(self._entry, own_validator, boot_id(), held=held, total_bytes=ranges.size_bytes)
+        return msgspec.json.encode(note)
+
+    def note_ranges(self, ranges: HeldRanges, validator: str | None) -> None:
+        """Which bytes are held now, in place of an older note."""
+        self.unnoted_bytes = 0
+        note = self.encode_ranges(ranges, validator)
+        if note is not None:
+            self._disk.do(lambda: self._file.note(note, renews=True))
+
+
 class Part:
     """One entry's bytes on their way. What touches the file are steps that ``disk`` carries out, in order.
 
@@ -80,9 +121,7 @@ class Part:
         "_hashed",
         "_is_over",
         "_line",
-        "_mirrored",
-        "_noted",
-        "_unnoted_bytes",
+        "_notes",
         "_volume",
         "position",
         "ranges",
@@ -97,12 +136,10 @@ class Part:
         self._line = disk.line
         self._entry = entry
         self._file = PartFile(volume, entry, raises=disk is INLINE)
-        self._mirrored = False  # the present bytes' validator is a mirror's, and says nothing in a later run
-        self._noted = False  # later runs are told of the present bytes
+        self._notes = PartNotes(entry, self._file, disk)
         self._is_over = False  # nothing more is to be written
         self._hash = self._new_hash()
         self._hashed = 0  # in ranges: so many bytes the hash has seen
-        self._unnoted_bytes = 0  # in ranges: held since the last note
         self.ranges: HeldRanges | None = None
         self.segment: Segment | None = None  # in ranges: the one that its owner brings
         self.position = 0
@@ -123,8 +160,8 @@ class Part:
         if self._hash is not None:
             self._hash.update(data)
         self.position += len(data)
-        if self.position > WORTH_KEEPING_BYTES and not self._noted:
-            self._note()
+        if self.position > WORTH_KEEPING_BYTES and not self._notes.is_noted:
+            self._notes.note_source(self.validator)
 
     def write_at(self, segment: Segment, data: bytes) -> None:
         """Take the next bytes of ``segment``; those beyond its end are dropped. Raises LocalFault."""
@@ -135,14 +172,14 @@ class Part:
         for start, end in ranges.unheld(offset, min(offset + len(data), segment.end)):
             piece = data[start - offset : end - offset]
             self._disk.do(self._file.write_at, start, piece, size_bytes=len(piece))
-            self._unnoted_bytes += len(piece)
+            self._notes.unnoted_bytes += len(piece)
             if self._hash is not None and start == self._hashed:
                 self._hash.update(piece)
                 self._hashed = end
         ranges.advance(segment, len(data))
         self.position = ranges.held_bytes
-        if self._unnoted_bytes >= NOTE_EVERY_BYTES:
-            self._note_held()
+        if self._notes.unnoted_bytes >= NOTE_EVERY_BYTES:
+            self._notes.note_ranges(ranges, self.validator)
 
     def check(self) -> None:
         """Raises LocalFault if it cannot come to a good end any more."""
@@ -173,15 +210,16 @@ class Part:
         """
         assert self.can_split(size_bytes)
         ranges = HeldRanges(size_bytes, [(0, self.position)] if self.position else ())
-        self._disk.do(self._file.split_into_ranges, self._held_note(ranges))
-        self._noted = self._may_note
+        note = self._notes.encode_ranges(ranges, self.validator)
+        self._disk.do(self._file.split_into_ranges, note)
+        self._notes.is_noted = note is not None
         self._hashed = self.position
         self.total_bytes = size_bytes
         self.ranges = ranges
         self.segment = ranges.take_first()
         return ranges
 
-    def open_segment(self, segment: Segment, *, same_source: bool = True) -> SegmentSink:
+    def open_segment(self, segment: Segment, *, same_source: bool = True) -> "SegmentSink":
         """See ``volume.Part``."""
         assert self.ranges is not None
         return SegmentSink(self, self.ranges, segment, self.validator if same_source else None)
@@ -200,7 +238,7 @@ class Part:
         self.position = self.ranges.held_bytes
         if segment.start < self._hashed:
             self._hash, self._hashed = self._new_hash(), 0
-        self._note_held()
+        self._notes.note_ranges(self.ranges, self.validator)
 
     async def hash_rest(self) -> None:
         """Read what the hash has not seen; to be done before ``verify``. Raises LocalFault."""
@@ -211,38 +249,11 @@ class Part:
         await _read_and_close(descriptor, running, self._entry.path, self._disk)
         self._hash, self._hashed = running, self.position
 
-    def _note(self) -> None:
-        """Tell later runs under which ETag these bytes came, if there was one and no hash will prove them."""
-        if self.validator is None or self._mirrored or self._entry.digest is not None:
-            return
-        note = msgspec.json.encode(note_for(self._entry, self.validator, boot_id()))
-        self._disk.do(self._file.note, note)
-        self._noted = True
-
-    @property
-    def _may_note(self) -> bool:
-        """A later run may go on with what is out of order."""
-        return self._entry.digest is not None or (self.validator is not None and not self._mirrored)
-
-    def _held_note(self, ranges: HeldRanges) -> bytes | None:
-        if not self._may_note:
-            return None
-        validator = None if self._mirrored else self.validator
-        held = ranges.held[:MOST_NOTED]
-        note = note_for(self._entry, validator, boot_id(), held=held, total_bytes=ranges.size_bytes)
-        return msgspec.json.encode(note)
-
-    def _note_held(self) -> None:
-        self._unnoted_bytes = 0
-        note = None if self.ranges is None else self._held_note(self.ranges)
-        if note is not None:
-            self._disk.do(lambda: self._file.note(note, renews=True))
-
     async def adopt(self, leftover: Leftover, note: Note | None) -> None:
         """Go on with a dead run's part that ``fits``. Raises LocalFault."""
         if not await self._disk.call(lambda: self._file.take_over(leftover)):
             return
-        self._noted = bool(leftover.note)
+        self._notes.is_noted = bool(leftover.note)
         if note is not None and note.identity == self._file.identity:
             self.validator = note.validator
         if note is not None and note.held and note.total_bytes:
@@ -257,7 +268,7 @@ class Part:
 
     def change_source(self, *, mirror: bool) -> None:
         """The next bytes come from another source, whose validator is not known yet."""
-        self._mirrored = mirror
+        self._notes.is_mirrored = mirror
         self.validator = None
         self.total_bytes = None if self.ranges is None else self.ranges.size_bytes
 
@@ -266,7 +277,7 @@ class Part:
         if self.position == 0 and self.ranges is None:
             return
         self._leave_ranges()
-        self._noted = False
+        self._notes.is_noted = False
         self._disk.do(self._file.empty)
         self.position = 0
         self.validator = None
@@ -274,7 +285,7 @@ class Part:
 
     def _leave_ranges(self) -> None:
         ranges, self.ranges, self.segment = self.ranges, None, None
-        self._hashed = self._unnoted_bytes = 0
+        self._hashed = self._notes.unnoted_bytes = 0
         if ranges is not None:
             ranges.abandon()
 
@@ -290,7 +301,7 @@ class Part:
             raise
         if ranges is not None:
             self._leave_ranges()
-            self._noted = False
+            self._notes.is_noted = False
             self._disk.do(self._file.join_ranges)
         return proof
 
@@ -310,7 +321,7 @@ class Part:
         self._disk.do(self._finish)
 
     def _finish(self) -> None:
-        self._file.finish(None if self._mirrored else self.validator)
+        self._file.finish(None if self._notes.is_mirrored else self.validator)
 
     def publish(self) -> None:
         """Give the verified part its final name. A step: called where the disk carries steps out.
@@ -334,13 +345,13 @@ class Part:
         is_proved = self._entry.digest is not None and self.position > WORTH_KEEPING_BYTES
         has_skipped = self._file.fault is not None and self._disk is not INLINE
         lost = self._file.lost or has_skipped or self._volume.lost_writes
-        if lost or not (self._noted or is_proved or whole):
+        if lost or not (self._notes.is_noted or is_proved or whole):
             self.discard()
             return 0
         with contextlib.suppress(LocalFault):  # whoever goes on looks at what is really there
             if self.ranges is not None:
                 self.ranges.abandon()
-                self._note_held()
+                self._notes.note_ranges(self.ranges, self.validator)
         with contextlib.suppress(LocalFault):
             self.close()
         return self.position
@@ -353,3 +364,47 @@ class Part:
         self._is_over = True
         self._leave_ranges()
         self._disk.tidy(self._file.remove)
+
+
+class SegmentSink:
+    """A further stream's way into a part that is in ranges: see ``volume.Sink``.
+
+    What this stream meets concerns its segment only, never the part as a whole.
+    """
+
+    __slots__ = ("_part", "_ranges", "_segment", "segment", "total_bytes", "validator")
+
+    def __init__(self, part: Part, ranges: HeldRanges, segment: Segment, validator: str | None) -> None:
+        """``validator``: of the bytes that are there, if this stream's must have the same."""
+        self._part = part
+        self._ranges = ranges
+        self._segment = segment
+        self.segment: Segment | None = segment
+        self.validator = validator
+        self.total_bytes: int | None = ranges.size_bytes
+
+    @property
+    def position(self) -> int:
+        """Of the next byte."""
+        return self._segment.position
+
+    def write(self, data: bytes) -> None:
+        """See ``Part.write_at``."""
+        self._part.write_at(self._segment, data)
+
+    @property
+    def must_wait(self) -> bool:
+        """See ``Part.must_wait``."""
+        return self._part.must_wait
+
+    async def wait_for_room(self) -> None:
+        """See ``Part.wait_for_room``."""
+        await self._part.wait_for_room()
+
+    def restart(self) -> None:
+        """Forget what this stream has brought; the others' bytes stay."""
+        self._part.forget(self._segment)
+
+    def release_segment(self) -> None:
+        """What has not come is missing again."""
+        self._ranges.give_back(self._segment)

@@ -12,11 +12,10 @@ import os
 from cfetch.errors import LocalFault, VolumeFault
 from cfetch.manifest.entry import Entry
 from cfetch.secret import printable
-from cfetch.storage.directory import Directory
+from cfetch.storage.directory import Directory, Source, set_source
 from cfetch.storage.files import volume_fault
-from cfetch.storage.leftovers import IN_RANGES, Leftover, boot_id, in_ranges
-from cfetch.storage.resume import identity, part_name
-from cfetch.storage.source_note import Source
+from cfetch.storage.resume import IN_RANGES, identity, in_ranges, part_name
+from cfetch.storage.staging import Leftover, boot_id
 
 __all__ = ["PartFile"]
 
@@ -80,10 +79,10 @@ class PartFile:
 
     def _open(self) -> None:
         if self._is_made:
-            self.fd = self._volume.reopen_part(self._name, in_place=self._in_place)
+            self.fd = self._volume.staging.reopen_part(self._name, in_place=self._in_place)
             return
         self._name = self._own_name()
-        self.fd = self._volume.create_part(self._name)
+        self.fd = self._volume.staging.create_part(self._name)
         self._is_made = True
 
     def append(self, data: bytes) -> None:
@@ -117,7 +116,7 @@ class PartFile:
         if self.fault is not None:
             return
         try:
-            self._volume.note_part(self._name, note, renews=renews)
+            self._volume.staging.note_part(self._name, note, renews=renews)
             self._is_noted = True
         except LocalFault as fault:
             self._failed(fault)
@@ -131,13 +130,13 @@ class PartFile:
                 self._open()
             before, name = self._name, in_ranges(self._name)
             if note is not None:
-                self._volume.note_part(name, note, renews=True)
-            self._volume.rename_part(before, name)
+                self._volume.staging.note_part(name, note, renews=True)
+            self._volume.staging.rename_part(before, name)
             was_noted, self._is_noted = self._is_noted, note is not None
             self._name, self._in_place = name, True
             self.close()  # it was open for appending, perhaps
             if was_noted:
-                self._volume.forget_note(before)
+                self._volume.staging.forget_note(before)
         except LocalFault as fault:
             self._failed(fault)
 
@@ -149,11 +148,11 @@ class PartFile:
             if self.fd < 0:
                 self._open()
             before, name = self._name, self._own_name()
-            self._volume.rename_part(before, name)
+            self._volume.staging.rename_part(before, name)
             self._name, self._in_place = name, False
             if self._is_noted:
                 self._is_noted = False
-                self._volume.forget_note(before)
+                self._volume.staging.forget_note(before)
         except LocalFault as fault:
             self._failed(fault)
 
@@ -165,7 +164,7 @@ class PartFile:
             self._forget_note()
             if self._in_place:
                 self.close()
-                self._volume.discard_part(self._name)
+                self._volume.staging.discard_part(self._name)
                 self._is_made = self._in_place = False
                 return
             if self.fd < 0:
@@ -178,7 +177,7 @@ class PartFile:
     def _forget_note(self) -> None:
         if self._is_noted:
             self._is_noted = False
-            self._volume.forget_note(self._name)
+            self._volume.staging.forget_note(self._name)
 
     def close(self) -> None:
         """Give the descriptor back; a later write opens it again."""
@@ -201,7 +200,7 @@ class PartFile:
             self._failed(fault)
             return
         if self.fd >= 0 and self._entry.digest is None:
-            self._volume.record(self.fd, Source(self.identity, validator))
+            set_source(self.fd, Source(self.identity, validator))
         self.close()
 
     def check(self) -> None:
@@ -230,7 +229,7 @@ class PartFile:
             self.close()
         with contextlib.suppress(LocalFault):
             if self._is_made:
-                self._volume.discard_part(self._name)
+                self._volume.staging.discard_part(self._name)
             self._is_made = False
         with contextlib.suppress(LocalFault):
             self._forget_note()
@@ -239,7 +238,7 @@ class PartFile:
         """Become a dead run's part; False: another run was faster. Raises LocalFault."""
         is_in_ranges = leftover.name.startswith(IN_RANGES)
         self._name = in_ranges(self._own_name()) if is_in_ranges else self._own_name()
-        descriptor = self._volume.adopt_part(leftover, self._name)
+        descriptor = self._volume.staging.adopt_part(leftover, self._name)
         if descriptor is None:
             return False
         self.fd = descriptor
@@ -259,6 +258,6 @@ class PartFile:
         """A descriptor of its own for reading it from ``offset`` on. Raises LocalFault."""
         if self.fault is not None:
             raise self.fault
-        descriptor = self._volume.reopen_part(self._name, in_place=True)
+        descriptor = self._volume.staging.reopen_part(self._name, in_place=True)
         os.lseek(descriptor, offset, os.SEEK_SET)
         return descriptor

@@ -11,19 +11,19 @@ Not durable (``crash``): renamed at once. A killed process loses nothing by that
 
 import asyncio
 import concurrent.futures.thread  # noqa: F401 - else it is loaded at the first flush, when descriptors may be few
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
 
 from cfetch.errors import Blocked, CfetchError, LocalFault
-from cfetch.storage.batch_record import BatchRecord
 from cfetch.storage.directory import Directory
 from cfetch.storage.disk import Disk
 from cfetch.storage.part import INLINE, Part
+from cfetch.storage.volume import BatchRecord, Ended
 
-__all__ = ["Ended", "Publisher"]
+__all__ = ["Publisher"]
 
 GROUP_S = 0.2  # what a file waits at most for others; four or five flushes a second
 GROUP_FILES = 1024  # a flush of so many small files takes well under a second, and so do their names
@@ -31,9 +31,6 @@ MAX_PENDING_FILES = 4096  # memory, some 3 KiB each and of twice as many; only a
 MAX_PENDING_BYTES = (
     256 << 20
 )  # the kernel's own limit for unwritten pages is usually higher; ours bounds a flush
-
-Ended = Callable[[CfetchError | None], None]
-"""Told once for all parts that were added together: None when they have their final names for good."""
 
 
 class _Pending(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a part of an earlier run may still be good for: pure.
+"""What a part of an earlier run may still be good for, by its name and the note beside it: pure.
 
 A part's name is a hash of what its entry is: path, size, and the manifest's hash or the link. So a later run
 finds the part of its own entry by name, and a hash, or the size of a part that was whole, proves it. Beside a
@@ -6,9 +6,16 @@ part that neither will prove lies a note with the strong ETag under which its by
 others follow them. A part that several streams have written has holes, and its note says what it holds. A
 link that was signed anew still names the same file, so signatures do not count; names and notes hold a hash
 of the rest, never the URL.
+
+The timeline moves what ``useful_parts`` names from a dead attempt's directory to
+``attempts/<instant>/<epoch>-<old epoch>/``, and removes all else that was there. A part tells by its name
+alone which entry it is for, so one that can prove itself needs no note: files are published in groups,
+and a note for each small file that waits would cost more than the file.
 """
 
 import hashlib
+import re
+from collections.abc import Iterable
 from itertools import pairwise
 
 import msgspec
@@ -18,23 +25,37 @@ from cfetch.manifest.digests import Hash
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.manifest.urls import unsigned
 from cfetch.secret import SecretUrl
-from cfetch.storage.leftovers import PROVED_BY_HASH, PROVED_BY_SIZE
 
 __all__ = [
+    "BATCH",
+    "IN_RANGES",
+    "NOTE_SUFFIX",
+    "PART_NAME",
+    "PROVED_BY_HASH",
+    "PROVED_BY_SIZE",
     "WORTH_KEEPING_BYTES",
     "Note",
     "fits",
     "identity",
+    "in_ranges",
     "note_for",
     "part_name",
     "proof_of",
     "read_note",
+    "useful_parts",
 ]
 
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 WORTH_KEEPING_BYTES = (
     1 << 20
 )  # less is fetched again in 0.1 s at 100 Mbit/s; a note for each file would cost more
+
+NOTE_SUFFIX = ".note"
+PROVED_BY_HASH = "h"  # how the names of parts begin: the manifest has a hash for this one
+PROVED_BY_SIZE = "s"  # it has not: without a note, of use only when whole, and on the boot that wrote it
+IN_RANGES = "r"  # it has holes: of use only with its note, which tells where; its length says nothing
+BATCH = "b"  # an empty file: the batch of that id is being staged here
+PART_NAME = re.compile(f"[{PROVED_BY_HASH}{PROVED_BY_SIZE}{IN_RANGES}{BATCH}][0-9a-f]{{32}}")
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -76,6 +97,18 @@ def part_name(entry: Entry, boot_id: str, link: str | None = None) -> str:
         kind, proof = PROVED_BY_SIZE, f"{link or identity(entry.url)} {boot_id}"
     text = f"{entry.path}\0{entry.size_bytes}\0{proof}"
     return kind + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def in_ranges(name: str) -> str:
+    """The name of a part from the moment on in which its bytes come out of order."""
+    return IN_RANGES + name[1:]
+
+
+def useful_parts(names: Iterable[str]) -> list[str]:
+    """Of the names in a dead attempt's directory those of parts, and of the notes beside them."""
+    found = set(names)
+    parts = {name for name in found if PART_NAME.fullmatch(name)}
+    return sorted(parts | {name + NOTE_SUFFIX for name in parts} & found)
 
 
 def note_for(

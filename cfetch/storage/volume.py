@@ -1,19 +1,54 @@
 """A volume as the pool sees it: where entries stand, where parts are written, how they get their names.
 
-A volume is of one of two kinds: ``local_lane`` for a directory, ``object_lane`` for an object store. The pool
-asks no volume anything but through its volume, and knows no other difference between them.
+There are two kinds: ``DirectoryVolume`` adapts a directory of a file system, ``ObjectStoreVolume`` a bucket
+of an object store. The pool asks a volume only what is in this port, and knows no difference between them.
 """
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from cfetch.errors import Blocked
-from cfetch.manifest.entry import Digest, Entry, SafePath
-from cfetch.storage.batch_record import BatchRecord
-from cfetch.storage.held_ranges import HeldRanges, Segment
-from cfetch.storage.publisher import Ended
+import msgspec
 
-__all__ = ["Holding", "Part", "Sink", "Volume"]
+from cfetch.errors import Blocked, CfetchError
+from cfetch.manifest.entry import Digest, Entry, SafePath
+from cfetch.manifest.urls import unsigned
+from cfetch.storage.held_ranges import HeldRanges, Segment
+
+__all__ = ["BATCHES", "BatchRecord", "Ended", "Holding", "Part", "Sink", "Volume", "batch_id"]
+
+Ended = Callable[[CfetchError | None], None]
+"""Told once for all parts that were added together: None when they have their final names for good."""
+
+BATCHES = "batches"  # below the volume's state directory: one file a batch
+
+
+class BatchRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch that stands whole on the volume where this lies (``cfetch.batch/1``).
+
+    ``name`` is the manifest's; ``files`` and ``bytes`` are what stands there, ``files`` of ``entries`` that
+    the batch has; ``why`` says why it was placed there.
+    """
+
+    schema: str = "cfetch.batch/1"
+    id: str
+    name: str | None
+    instant: str
+    entries: int
+    files: int
+    bytes: int
+    why: str
+
+
+def batch_id(entries: Iterable[Entry]) -> str:
+    """The same for the same files from the same sources, however links are signed; 32 hex digits."""
+    texts = sorted(
+        f"{entry.path}\0{entry.size_bytes}\0{entry.digest}\0{unsigned(entry.url.value)}" for entry in entries
+    )
+    running = hashlib.blake2b(digest_size=16)
+    for text in texts:
+        running.update(text.encode() + b"\n")
+    return running.hexdigest()
 
 
 class Holding(NamedTuple):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from cfetch.storage.leftovers import boot_id
+from cfetch.storage.staging import boot_id
 
 __all__ = ["Owner", "has_restarted", "is_gone", "this_owner"]
 

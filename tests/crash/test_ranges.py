@@ -13,10 +13,9 @@ import pytest
 from cfetch.bench.content import Synthetic
 from cfetch.storage import part as part_module
 from cfetch.storage.directory import Directory
-from cfetch.storage.leftovers import useful_parts
+from cfetch.storage.directory_volume import Salvage
 from cfetch.storage.part import Part
-from cfetch.storage.resume import read_note
-from cfetch.storage.salvage import Salvage
+from cfetch.storage.resume import read_note, useful_parts
 from tests.crash.process import command, ended, started
 from tests.crash.scene import MIB, Job, Scene, serving
 from tests.engine.drive import entry_of, split, tree

@@ -262,10 +262,10 @@ async def test_who_never_begins_costs_the_owner_nothing(part, transport):
             await asyncio.sleep(0.001)
         ranges = part.split_into_ranges(SIZE)
         helpers = [part.open_segment(ranges.join(*ends)) for ends in ((START, END), (END, SIZE))]
-        helpers[0].release()
+        helpers[0].release_segment()
         server.goes_on.set()
         run = await task
-        helpers[1].release()
+        helpers[1].release_segment()
         assert len(server.heads) == 1
     assert (ranges.is_whole, ranges.twice_bytes, run.received) == (True, 0, SIZE - 1000)
     assert part.verify(SIZE, None) == "size"

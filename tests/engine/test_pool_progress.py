@@ -9,8 +9,8 @@ from cfetch.clock import VirtualClock, run_virtual
 from cfetch.errors import LocalFault, Transient
 from cfetch.secret import SecretUrl
 from cfetch.storage.directory import Directory
-from cfetch.storage.leftovers import boot_id
 from cfetch.storage.resume import note_for, part_name
+from cfetch.storage.staging import boot_id
 from cfetch.wire.document import SILENCE_S, fetch_document
 from tests.engine.drive import drive, entry_of
 from tests.engine.fake import FakeTransport, Reply

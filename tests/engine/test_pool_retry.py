@@ -8,8 +8,8 @@ import pytest
 from cfetch.errors import Transient
 from cfetch.events import AttemptStarted, EntryFinished, RetryScheduled
 from cfetch.secret import SecretUrl
+from cfetch.storage.directory import Source, set_source, source_of
 from cfetch.storage.resume import identity
-from cfetch.storage.source_note import Source, set_source, source_of
 from tests.engine.drive import drive, entries_for, entry_of
 from tests.engine.fake import Reply
 

@@ -20,7 +20,7 @@ from cfetch.records import FileRecord, Summary
 from cfetch.report.summary import Tally
 from cfetch.storage.directory import STATE_NAME, Directory
 from cfetch.storage.directory_volume import DirectoryVolume
-from cfetch.storage.leftovers import PROVED_BY_SIZE, useful_parts
+from cfetch.storage.resume import PROVED_BY_SIZE, useful_parts
 from cfetch.timeline.attempts import ATTEMPTS, Attempts
 from cfetch.timeline.files import LocalFiles
 from cfetch.timeline.table import on_this_machine

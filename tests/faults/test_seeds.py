@@ -20,6 +20,7 @@ from cfetch.engine.transfer import Access
 from cfetch.report.summary import exit_code
 from cfetch.storage.directory import Directory
 from cfetch.storage.part import Part
+from cfetch.storage.staging import Staging
 from cfetch.straggler.stall import stalled
 from cfetch.timeline.attempts import Attempts
 from cfetch.wire.judge import judge
@@ -169,7 +170,7 @@ def test_who_follows_symlinks_writes_outside(monkeypatch):
     def publish(self, name, path):
         full = Path(self.root, path)
         full.parent.mkdir(parents=True, exist_ok=True)
-        os.rename(Path(self.root, self._staging_path, name), full)
+        os.rename(Path(self.root, self.staging.path, name), full)
 
     def linked(seed):
         world = hostile(seed, endings=QUIET, durability="crash")
@@ -209,7 +210,7 @@ def test_who_does_not_roll_back_leaves_debris(monkeypatch):
 
 def test_who_drops_no_leftovers_is_found_out(monkeypatch):
     """What was salvaged for a file that is in place by now is of no use."""
-    monkeypatch.setattr(Directory, "drop_leftover", lambda self, leftover: None)
+    monkeypatch.setattr(Staging, "remove_leftover", lambda self, leftover: None)
     kills = [Ending("kill", at) for at in range(10, 40, 5)]
     assert found_out("debris", lambda seed: hostile(seed, endings=kills))
 

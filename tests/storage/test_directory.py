@@ -8,9 +8,8 @@ import pytest
 
 from cfetch.errors import Blocked, LocalFault
 from cfetch.manifest.entry import safe_path
-from cfetch.storage.directory import Directory
+from cfetch.storage.directory import ATTRIBUTE, Directory, Source
 from cfetch.storage.part import Part
-from cfetch.storage.source_note import ATTRIBUTE, Source
 from tests.engine.drive import entry_of, tree
 
 DATA = bytes(range(256)) * 8

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from cfetch.storage.directory import Directory
-from cfetch.storage.leftovers import useful_parts
+from cfetch.storage.resume import useful_parts
 
 HASHED, SIZED, RANGES = "h" + "0" * 32, "s" + "0" * 32, "r" + "0" * 32
 
@@ -69,7 +69,7 @@ def test_links_in_a_dead_run_are_not_parts(tmp_path, volume):
 def test_an_adopted_part_is_this_runs_own(tmp_path, volume, note):
     """It moves with its note, if it has one, and can be read and written."""
     directory = kept(tmp_path, {SIZED: b"part"} | ({SIZED + ".note": note} if note else {}))
-    descriptor = volume.adopt_part(volume.leftovers()[0], SIZED)
+    descriptor = volume.staging.adopt_part(volume.leftovers()[0], SIZED)
     assert descriptor is not None
     os.lseek(descriptor, 0, os.SEEK_END)
     os.write(descriptor, b"s")
@@ -84,10 +84,10 @@ def test_a_part_that_another_run_took_is_nobodys_loss(tmp_path, volume):
     """Of two that find it, one goes on with it and the other begins anew, without a note."""
     kept(tmp_path, {SIZED: b"part", SIZED + ".note": b"note"})
     leftover = volume.leftovers()[0]
-    descriptor = volume.adopt_part(leftover, HASHED)
+    descriptor = volume.staging.adopt_part(leftover, HASHED)
     assert descriptor is not None
     os.close(descriptor)
-    assert volume.adopt_part(leftover, SIZED) is None
+    assert volume.staging.adopt_part(leftover, SIZED) is None
     assert not list(tmp_path.rglob(SIZED + "*"))
 
 
@@ -102,7 +102,7 @@ def test_c92_killed_while_it_takes_a_part_over(tmp_path, volume, monkeypatch, st
 
     monkeypatch.setattr(os, stop, killed)
     with pytest.raises(KeyboardInterrupt):
-        volume.adopt_part(leftover, SIZED)
+        volume.staging.adopt_part(leftover, SIZED)
     monkeypatch.undo()
     whole = [path for path in tmp_path.rglob(SIZED) if path.with_name(SIZED + ".note").exists()]
     assert [path.read_bytes() for path in whole] == [b"part"]
@@ -112,8 +112,8 @@ def test_a_part_of_no_use_is_dropped_with_its_note(tmp_path, volume):
     """Again is harmless."""
     directory = kept(tmp_path, {SIZED: b"part", SIZED + ".note": b"note"})
     leftover = volume.leftovers()[0]
-    volume.drop_leftover(leftover)
-    volume.drop_leftover(leftover)
+    volume.staging.remove_leftover(leftover)
+    volume.staging.remove_leftover(leftover)
     assert list(directory.iterdir()) == []
 
 

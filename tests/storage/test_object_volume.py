@@ -10,11 +10,10 @@ import pytest
 
 from cfetch.errors import Blocked, CfetchError, Corrupt, Held, VolumeFault
 from cfetch.storage import object_volume as module
-from cfetch.storage.batch_record import BatchRecord
 from cfetch.storage.object_store import PIECE_BYTES, ObjectStore, Upload
 from cfetch.storage.object_volume import ObjectStoreVolume
 from cfetch.storage.resume import identity
-from cfetch.storage.volume import Holding
+from cfetch.storage.volume import BatchRecord, Holding
 from tests.engine.drive import entry_of
 from tests.storage.s3_server import Bucket, MotoServer, point_at
 from tests.wire.raw_server import RawServer
@@ -311,7 +310,7 @@ async def test_what_arrives_after_its_batch_has_failed_is_deleted(volume, bucket
 async def test_a_batch_beyond_memory_is_made_visible_early(volume, bucket, monkeypatch):
     """Verified files, the one that waits longest first; given up, they go; left, a later run finds them."""
     monkeypatch.setattr(module, "MAX_HELD_BYTES", 1)
-    for end, left in (("discard", []), ("leave", ["a"])):
+    for end, left in (("discard", []), ("keep_leftover", ["a"])):
         parts = [await staged(volume, path, b"12", digest=True) for path in ("a", "b")]
         parts[0].finish()
         await asyncio.wait([parts[0].complete()])

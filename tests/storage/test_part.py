@@ -289,7 +289,7 @@ def test_a_part_of_another_owner_is_not_written_to(volume, root):
         part_of(volume).write(DATA)
     (name,) = staged(root)
     assert (root / ".cfetch/attempts/i/0" / name).read_bytes() == b"other"
-    volume.discard_part(name)
+    volume.staging.discard_part(name)
 
 
 def test_more_directories_than_descriptors_are_held(volume, root):

@@ -15,12 +15,11 @@ from cfetch.errors import Corrupt, LocalFault, VolumeFault
 from cfetch.manifest.entry import Digest
 from cfetch.storage import part as part_module
 from cfetch.storage.directory import Directory
+from cfetch.storage.directory_volume import Salvage
 from cfetch.storage.disk import GuardedDisk
 from cfetch.storage.held_ranges import Segment
-from cfetch.storage.leftovers import useful_parts
 from cfetch.storage.part import Part
-from cfetch.storage.resume import read_note
-from cfetch.storage.salvage import Salvage
+from cfetch.storage.resume import read_note, useful_parts
 from tests.engine.drive import entry_of, split, tree
 
 DATA = random.Random("ranges").randbytes(100_000)
@@ -320,7 +319,7 @@ def test_a_disk_that_says_no_to_the_first_note(volume, root, monkeypatch, call):
     assert tree(root) == {"a": DATA}
 
 
-@pytest.mark.parametrize("end", ["discard", "restart", "leave", "publish"])
+@pytest.mark.parametrize("end", ["discard", "restart", "keep_leftover", "publish"])
 async def test_a_stretch_writes_no_more_when_its_part_is_over(volume, root, end):
     """Whoever helps is told; what it still brings goes nowhere."""
     part = begun(volume, digest=True)
@@ -341,7 +340,7 @@ async def test_a_stretch_writes_no_more_when_its_part_is_over(volume, root, end)
     assert over == [helper.segment]
     assert helper.segment.left_bytes == 0
     helper.write(bytes(1000))
-    helper.release()
+    helper.release_segment()
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == was
     assert part.ranges is None or part.ranges.out == []
     part.discard()

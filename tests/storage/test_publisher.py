@@ -31,8 +31,8 @@ class Part:
     def __init__(self, name, log, position=10, error=None):
         self.name, self.log, self.position, self.error = name, log, position, error
 
-    def seal(self):
-        self.log.append(f"seal {self.name}")
+    def finish(self):
+        self.log.append(f"finish {self.name}")
 
     def publish(self):
         if self.error:
@@ -74,8 +74,8 @@ async def two(committer, add):
 def test_c93_bytes_are_flushed_before_names_and_names_before_anybody_is_told():
     """No name is given to bytes that a power cut could take, and nothing vouches for a name that it could."""
     assert commit(two) == [
-        "seal a",
-        "seal b",
+        "finish a",
+        "finish b",
         "flush",
         "publish a",
         "publish b",

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from cfetch.storage.directory import Directory
-from cfetch.storage.leftovers import boot_id
+from cfetch.storage.directory_volume import Salvage
 from cfetch.storage.part import Part
 from cfetch.storage.resume import note_for, part_name
-from cfetch.storage.salvage import Salvage
+from cfetch.storage.staging import boot_id
 from tests.engine.drive import drive, entry_of
 from tests.engine.fake import Reply
 

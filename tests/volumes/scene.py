@@ -15,7 +15,7 @@ from cfetch.app.download import prepare
 from cfetch.bench.content import Content, Synthetic, pieces
 from cfetch.config.settings import Settings
 from cfetch.events import BatchCommitted, BatchPlaced, VolumePaused
-from cfetch.storage.batch_record import BatchRecord
+from cfetch.storage.volume import BatchRecord
 
 __all__ = ["KIB", "MIB", "PROJECT", "Found", "Scene", "Volume", "named", "under"]
 

@@ -9,12 +9,10 @@ from typing import cast
 
 from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.storage import volume
-from cfetch.storage.batch_record import BatchRecord
 from cfetch.storage.disk import MOST_UNWRITTEN_BYTES
 from cfetch.storage.held_ranges import HeldRanges, Segment
-from cfetch.storage.part import Part
-from cfetch.storage.publisher import Ended
-from cfetch.storage.segment_writer import SegmentSink
+from cfetch.storage.part import Part, SegmentSink
+from cfetch.storage.volume import BatchRecord, Ended
 
 __all__ = ["SimPart", "SimVolume"]
 

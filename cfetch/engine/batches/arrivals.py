@@ -8,8 +8,7 @@ from cfetch.engine.batches.staging import Batch
 from cfetch.errors import LocalFault
 from cfetch.manifest.entries import Entries
 from cfetch.placement.batches import cut
-from cfetch.storage.batch_record import batch_id
-from cfetch.storage.volume import Holding, Volume
+from cfetch.storage.volume import Holding, Volume, batch_id
 
 __all__ = ["Arrivals", "BatchQueues"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import Blocked
 from cfetch.manifest.entry import SafePath
-from cfetch.storage.batch_record import BatchRecord
+from cfetch.storage.volume import BatchRecord
 
 __all__ = ["Batch", "Staging", "let_pass", "was_the_move"]
 

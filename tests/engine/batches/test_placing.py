@@ -26,11 +26,17 @@ class Volume(Directory):
     broken_names = 0  # so many of the next renames fail
     made = 0
 
-    def create_part(self, name):
-        if self.full or self.dead:
-            raise VolumeFault(f"{self.root.name} says no", no_room=self.full)
-        self.made += 1
-        return super().create_part(name)
+    def __init__(self, root, staging):
+        super().__init__(root, staging)
+        create = self.staging.create_part
+
+        def create_part(name):
+            if self.full or self.dead:
+                raise VolumeFault(f"{self.root.name} says no", no_room=self.full)
+            self.made += 1
+            return create(name)
+
+        vars(self.staging)["create_part"] = create_part
 
     def publish(self, name, path):
         if self.broken_names:

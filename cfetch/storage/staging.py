@@ -1,0 +1,219 @@
+"""The directory in which a run writes its parts, below the state directory of a volume.
+
+It is ``attempts/<instant>/<epoch>``, made by the timeline and this run's alone. Beside it lies what the
+timeline has kept of dead attempts at the same plan; a part of theirs is taken over by a rename.
+"""
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from cfetch.storage.descriptors import DIRECTORY, HeldDirectories
+from cfetch.storage.files import volume_fault
+from cfetch.storage.resume import NOTE_SUFFIX, PART_NAME
+
+__all__ = ["Leftover", "Staging", "boot_id", "leftovers_in"]
+
+
+MAX_FILE_BYTES = 16 << 10
+_KEPT = re.compile(r"[0-9]+-[0-9]+")
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Leftover(NamedTuple):
+    """A part that may be of use. ``run`` is its directory below ``attempts``; ``note`` is raw, or empty."""
+
+    run: str
+    name: str
+    size_bytes: int
+    note: bytes
+
+
+@cache
+def boot_id() -> str:
+    """Changes when the machine restarts."""
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    return f"unknown {os.getpid()}"  # as good as another boot: nothing is taken for flushed
+
+
+def leftovers_in(attempts: int, instant: str) -> Iterator[Leftover]:
+    """What was kept of dead attempts at ``instant``, below the held directory ``attempts``.
+
+    What cannot be read is passed over: it is fetched again.
+    """
+    for kept in filter(_KEPT.fullmatch, _subdirectories(attempts, instant)):
+        yield from _parts(attempts, f"{instant}/{kept}")
+
+
+def _subdirectories(parent: int, name: str) -> list[str]:
+    with suppress(OSError):
+        descriptor = os.open(name, DIRECTORY, dir_fd=parent)
+        try:
+            with os.scandir(descriptor) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        finally:
+            os.close(descriptor)
+    return []
+
+
+def _parts(attempts: int, run: str) -> Iterator[Leftover]:
+    descriptor = os.open(run, DIRECTORY, dir_fd=attempts)
+    try:
+        with os.scandir(descriptor) as entries:
+            names = {entry.name for entry in entries}
+        for name in sorted(filter(PART_NAME.fullmatch, names)):
+            with suppress(OSError):
+                found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                note = _read(descriptor, name + NOTE_SUFFIX) if name + NOTE_SUFFIX in names else b""
+                if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+                    yield Leftover(run, name, found.st_size, note)
+    finally:
+        os.close(descriptor)
+
+
+def _read(directory: int, name: str) -> bytes:
+    descriptor = os.open(name, _FILE, dir_fd=directory)
+    try:
+        return os.read(descriptor, MAX_FILE_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+class Staging:
+    """Closed at first. ``descriptor`` is the open directory. Raises LocalFault where the machine says no."""
+
+    def __init__(self, root: Path) -> None:
+        """``root`` is the volume's, for messages."""
+        self._root = root
+        self._attempts_fd = self.descriptor = -1
+        self.path = ""
+
+    def open(self, directories: HeldDirectories, path: str) -> None:
+        """Write parts to ``path``, an attempt's directory below the root, from now on. Raises OSError.
+
+        It is never made anew: that it is gone is how a run learns that its plan was taken over.
+        """
+        self.path = path
+        self._attempts_fd = directories.open_below("/".join(path.split("/")[:2]), create=False)
+        self.descriptor = directories.open_below(path, create=False)
+
+    def close(self) -> None:
+        """Nothing is written any more."""
+        for descriptor in (self.descriptor, self._attempts_fd):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self.descriptor = self._attempts_fd = -1
+
+    @property
+    def epoch(self) -> str:
+        """Of this attempt; a Spark task's directory lies deeper."""
+        return self.path.split("/")[3]
+
+    def leftovers(self) -> list[Leftover]:
+        """Parts of dead attempts at the same plan that may be of use."""
+        return list(leftovers_in(self._attempts_fd, self.path.split("/")[2]))
+
+    def adopt_part(self, leftover: Leftover, name: str) -> int | None:
+        """Take a dead run's part, with its note, into this run; its descriptor, for reading and writing.
+
+        None: another run was faster. Killed between any two steps, it leaves the part with a note.
+        """
+        source = f"{leftover.run}/{leftover.name}"
+        if leftover.note:
+            self.note_part(name, leftover.note)
+        try:
+            os.rename(source, name, src_dir_fd=self._attempts_fd, dst_dir_fd=self.descriptor)
+            if leftover.note:
+                with suppress(FileNotFoundError):
+                    os.unlink(source + NOTE_SUFFIX, dir_fd=self._attempts_fd)
+            flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+            return os.open(name, flags, dir_fd=self.descriptor)
+        except FileNotFoundError:
+            self.forget_note(name)
+            return None
+        except OSError as error:
+            raise volume_fault(error, f"cannot go on with a part file in {self._root}") from None
+
+    def remove_leftover(self, leftover: Leftover) -> None:
+        """Remove a dead run's part that is of no use."""
+        for suffix in (NOTE_SUFFIX, ""):
+            with suppress(OSError):
+                os.unlink(f"{leftover.run}/{leftover.name}{suffix}", dir_fd=self._attempts_fd)
+
+    def note_part(self, name: str, note: bytes, *, renews: bool = False) -> None:
+        """Put a note beside a part; ``renews``: in an older one's place, if there is one, and in one step."""
+        draft = name + NOTE_SUFFIX + (".next" if renews else "")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags |= os.O_TRUNC if renews else os.O_EXCL
+        try:
+            descriptor = os.open(draft, flags, 0o600, dir_fd=self.descriptor)
+            try:
+                if os.write(descriptor, note) < len(note):  # what is torn is no note, and its part debris
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            finally:
+                os.close(descriptor)
+            if renews:
+                self.rename_part(draft, name + NOTE_SUFFIX)
+        except OSError as error:
+            raise volume_fault(error, f"cannot note a part file in {self._root}") from None
+
+    def forget_note(self, name: str) -> None:
+        """Take the note away: what it says is true no more."""
+        try:
+            os.unlink(name + NOTE_SUFFIX, dir_fd=self.descriptor)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise volume_fault(error, f"cannot remove a note of a part file in {self._root}") from None
+
+    def create_part(self, name: str) -> int:
+        """A new, empty file in the staging directory; its descriptor, for writing and reading."""
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            return os.open(name, flags, 0o666, dir_fd=self.descriptor)  # its mode as a final file
+        except OSError as error:
+            raise volume_fault(
+                error, f"cannot create a part file in {self._root}", beneath=self.descriptor
+            ) from None
+
+    def reopen_part(self, name: str, *, in_place: bool = False) -> int:
+        """A descriptor for going on with a part that was closed: at its end, or anywhere if ``in_place``."""
+        try:
+            flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | (0 if in_place else os.O_APPEND)
+            return os.open(name, flags, dir_fd=self.descriptor)
+        except OSError as error:
+            raise volume_fault(error, f"cannot go on with a part file in {self._root}") from None
+
+    def rename_part(self, name: str, to: str) -> None:
+        """Another name in the same directory: see ``leftovers``."""
+        try:
+            os.rename(name, to, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+        except OSError as error:
+            raise volume_fault(error, f"cannot go on with a part file in {self._root}") from None
+
+    def mark(self, name: str) -> None:
+        """Put an empty file into the staging directory, where a later run finds it."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        with suppress(OSError):
+            os.close(os.open(name, flags, 0o600, dir_fd=self.descriptor))
+
+    def unmark(self, name: str) -> None:
+        """Take it away. What cannot be done is done by a later run."""
+        with suppress(OSError):
+            os.unlink(name, dir_fd=self.descriptor)
+
+    def discard_part(self, name: str) -> None:
+        """Remove a part, if it is there."""
+        try:
+            os.unlink(name, dir_fd=self.descriptor)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise volume_fault(error, f"cannot remove a part file in {self._root}") from None

@@ -363,7 +363,9 @@ class Placing:
             "run the same command again to go on"
         )
         for transfer in staging.staged:
-            self._owner.finish(transfer, "failed", kept_bytes=transfer.part.keep_leftover(whole=True), error=error)
+            self._owner.finish(
+                transfer, "failed", kept_bytes=transfer.part.keep_leftover(whole=True), error=error
+            )
         self._over(staging, come_back=True)
 
     def _committed(self, staging: Staging, parts: Sequence[Part], error: CfetchError | None) -> None:

@@ -6,56 +6,123 @@ backpressure while bytes come, and by ``shed`` while the part waits for its next
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from typing import Protocol, TypeVar
 
 from cfetch.errors import Corrupt, VolumeFault
 from cfetch.manifest.digests import Hash, new_hash
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.storage.held_ranges import HeldRanges, Segment
-from cfetch.storage.object_store import PIECE_BYTES, About, ObjectStore, Upload, piece_bytes_for
+from cfetch.storage.object_store import PIECE_BYTES, About, ObjectStore, StoreCalls, Upload, piece_bytes_for
 from cfetch.storage.resume import identity, proof_of
 from cfetch.storage.volume import Sink
 
-__all__ = ["ObjectPart", "Outlet"]
+__all__ = ["Bucket", "ObjectPart"]
 
-T = TypeVar("T")
+AT_A_TIME = 16  # objects that are made visible together; a small one is a round trip of some 50 ms
+MAX_HELD_BYTES = 64 << 20  # of all parts of a volume that wait for their next try or for their batch
 MOST_UNSENT = 2  # pieces: one in the sender's hand, one that is ready when it comes back
 
 
-class Outlet(Protocol):
-    """What a part asks of its volume. ``line`` is done, with a fault, once the volume was abandoned."""
+class OwnObjects:
+    """What this run puts beside its parts' uploads and what it deletes, key by key in the order asked for.
 
-    store: ObjectStore
-    run_id: str
-    line: "asyncio.Future[VolumeFault]"
-    turns: asyncio.Semaphore
+    ``run_id`` is unique to this execution: only what it has put is ever deleted. ``confirm`` is the plan's
+    guard: it raises CfetchError if the plan is not this run's any more, and then nothing is deleted.
+    """
 
-    async def ask(self, call: Callable[[], Awaitable[T]]) -> T:
-        """The answer of the store. Raises VolumeFault, also when the volume is abandoned."""
+    def __init__(
+        self, store: ObjectStore, calls: StoreCalls, *, run_id: str, confirm: Callable[[], None]
+    ) -> None:
+        self.run_id = run_id
+        self.confirm = confirm
+        self._store = store
+        self._calls = calls
+        self._last: dict[str, asyncio.Task[None]] = {}  # step by key
 
-    def tidy(self, step: Callable[[], Awaitable[None]]) -> object:
-        """Carry out a step that only cleans up, whatever becomes of its part meanwhile."""
+    def put(self, key: str, data: bytes) -> None:
+        """Soon."""
+        self._do(key, partial(self._store.put, key, data))
+
+    def delete(self, key: str) -> None:
+        """Soon, whether it is there or not."""
+        self._do(key, partial(self._delete, key))
 
     def undo(self, key: str, after: "asyncio.Task[None]") -> None:
-        """Delete an object if this run has put it; ``after`` is the task that may be at it."""
+        """Soon, delete an object if this run has put it: another may stand there. ``after`` may be at it."""
+        self._do(key, partial(self._undo, key, after))
 
-    async def cleared(self, key: str) -> None:
-        """Wait until what was to be deleted under ``key`` until now is gone."""
+    async def wait_for(self, key: str) -> None:
+        """Wait for what was to be put or deleted under ``key`` until now: what comes next is to last."""
+        last = self._last.get(key)
+        if last is not None:
+            await asyncio.wait([last])
 
-    def rests(self, part: "ObjectPart") -> None:
-        """It waits, for its next try or for its batch, and holds ``held_bytes`` meanwhile."""
+    async def _undo(self, key: str, after: "asyncio.Task[None]") -> None:
+        await asyncio.wait([after])
+        found = await self._store.look(key)
+        if found is not None and found.about is not None and found.about.run == self.run_id:
+            await self._delete(key)
 
-    def goes_on(self, part: "ObjectPart") -> None:
-        """It waits no longer."""
+    async def _delete(self, key: str) -> None:
+        self.confirm()
+        await self._store.delete([key])
+
+    def _do(self, key: str, step: Callable[[], Awaitable[None]]) -> None:
+        before = self._last.get(key)
+
+        async def follow() -> None:
+            if before is not None:
+                await asyncio.wait([before])
+            await step()
+
+        def forget(task: "asyncio.Task[None]") -> None:
+            if self._last.get(key) is task:
+                del self._last[key]
+
+        self._last[key] = self._calls.tidy(follow)
+        self._last[key].add_done_callback(forget)
+
+
+class WaitingParts:
+    """Parts that wait, for their next try or for their batch, and hold bytes meanwhile."""
+
+    def __init__(self) -> None:
+        self._parts: dict[ObjectPart, None] = {}  # the longest first
+
+    def add(self, part: "ObjectPart") -> None:
+        """Beyond ``MAX_HELD_BYTES`` those that wait longest let go of what they hold."""
+        self._parts[part] = None
+        held_bytes = sum(waiting.held_bytes for waiting in self._parts)
+        while held_bytes > MAX_HELD_BYTES:
+            oldest = next(iter(self._parts))
+            del self._parts[oldest]
+            held_bytes -= oldest.held_bytes
+            oldest.shed()
+
+    def remove(self, part: "ObjectPart") -> None:
+        """It waits no longer, and is not to let go of anything now."""
+        self._parts.pop(part, None)
+
+
+class Bucket:
+    """An object store as one run uses it: what its volume and all its parts share."""
+
+    def __init__(
+        self, store: ObjectStore, *, run_id: str, confirm: Callable[[], None], monotonic: Callable[[], float]
+    ) -> None:
+        self.store = store
+        self.calls = StoreCalls(monotonic)
+        self.objects = OwnObjects(store, self.calls, run_id=run_id, confirm=confirm)
+        self.waiting = WaitingParts()
+        self.turns = asyncio.Semaphore(AT_A_TIME)
 
 
 class _Sending:
     """One upload, and the pieces that it has not taken yet."""
 
-    def __init__(self, outlet: Outlet, upload: Upload) -> None:
-        self._outlet = outlet
+    def __init__(self, calls: StoreCalls, upload: Upload) -> None:
+        self._calls = calls
         self._upload = upload
         self._pieces: deque[bytes] = deque()
         self._task: asyncio.Task[None] | None = None
@@ -78,7 +145,7 @@ class _Sending:
     async def _send(self) -> None:
         try:
             while self._pieces:
-                await self._outlet.ask(partial(self._upload.write, self._pieces[0]))
+                await self._calls.ask(partial(self._upload.write, self._pieces[0]))
                 self._pieces.popleft()
                 self._progress.set()
         except VolumeFault as fault:
@@ -101,7 +168,7 @@ class _Sending:
             await self._sent()
             if self.fault is not None:
                 raise self.fault
-            await self._outlet.ask(self._upload.complete)
+            await self._calls.ask(self._upload.complete)
         except VolumeFault:
             self.end()
             raise
@@ -110,7 +177,7 @@ class _Sending:
         """Leave nothing of it at the store, soon."""
         while len(self._pieces) > 1:
             self._pieces.pop()
-        self._outlet.tidy(self._end)
+        self._calls.tidy(self._end)
 
     async def _end(self) -> None:
         await self._sent()  # broken off, a first piece may leave an upload whose name nobody has learned
@@ -122,26 +189,86 @@ class _Sending:
             self._task.result()
 
 
+class _Pieces:
+    """The bytes of an entry as they come: hashed, and cut into the pieces of an upload.
+
+    ``position``: how many have come. ``held_bytes``: of these, since the last whole piece. ``hash`` covers
+    all of them.
+    """
+
+    def __init__(self, entry: Entry) -> None:
+        self._size_bytes = entry.size_bytes
+        self.hash: Hash | None = new_hash(entry.digest.algorithm) if entry.digest else None
+        self.position = self.held_bytes = 0
+        self.piece_bytes = PIECE_BYTES
+        self._held: list[bytes] = []
+        self._whole: tuple[int, Hash | None] = (0, None)  # position and hash at the end of the last piece
+
+    def choose_size(self, total_bytes: int | None) -> None:
+        """Of the pieces, before the first byte; ``total_bytes`` is what the reply says of the file's size."""
+        self.piece_bytes = piece_bytes_for(self._size_bytes or total_bytes)
+
+    def add(self, data: bytes) -> Iterator[bytes]:
+        """Take more of them; the pieces that are whole now."""
+        while self.held_bytes + len(data) >= self.piece_bytes:
+            rest = self.piece_bytes - self.held_bytes
+            self._take(data[:rest])
+            data = data[rest:]
+            piece = self.take_rest()
+            self._whole = (self.position, self.hash.copy() if self.hash is not None else None)
+            yield piece
+        if data:
+            self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        self._held.append(data)
+        self.held_bytes += len(data)
+        self.position += len(data)
+        if self.hash is not None:
+            self.hash.update(data)
+
+    def take_rest(self) -> bytes:
+        """What is no whole piece yet; nothing is held then."""
+        held, self._held, self.held_bytes = self._held, [], 0
+        return b"".join(held)
+
+    def go_back_to_whole_pieces(self) -> bool:
+        """Forget what is no whole piece yet; False: there is no piece."""
+        position, running = self._whole
+        if not position:
+            return False
+        self.take_rest()
+        self.position = position
+        self.hash = running.copy() if running is not None else None
+        return True
+
+
 class ObjectPart:
     """See ``volume.Part``. ``close`` keeps what is in memory, if that is little for the whole volume."""
 
-    def __init__(self, outlet: Outlet, entry: Entry) -> None:
-        self._outlet = outlet
-        self._line = outlet.line
+    def __init__(self, bucket: Bucket, entry: Entry) -> None:
+        self._bucket = bucket
+        self._line = bucket.calls.line
         self._entry = entry
-        self._hash = self._new_hash()
-        self._filling: list[bytes] = []  # what came since the last whole piece
-        self.held_bytes = 0  # of these
-        self._piece_bytes = PIECE_BYTES
-        self._whole_pieces: tuple[int, Hash | None] = (0, None)  # position and hash at their end
+        self._pieces = _Pieces(entry)
         self._sending: _Sending | None = None
         self._completing: asyncio.Task[None] | None = None
-        self._is_finished = self._is_committed = self._is_discarded = False
-        self.position = 0
+        self._is_finished = self._is_discarded = False
+        self.is_published = False  # for good: its volume says so
         self.validator: str | None = None
         self.total_bytes: int | None = None
         self.segment: Segment | None = None
         self.ranges: HeldRanges | None = None
+
+    @property
+    def position(self) -> int:
+        """How many bytes are held, here or by the store."""
+        return self._pieces.position
+
+    @property
+    def held_bytes(self) -> int:
+        """In memory."""
+        return self._pieces.held_bytes
 
     def can_split(self, size_bytes: int) -> bool:  # noqa: ARG002
         """It takes bytes in order only."""
@@ -161,46 +288,24 @@ class ObjectPart:
     def release_segment(self) -> None:
         """Its stream has no segment."""
 
-    def _new_hash(self) -> Hash | None:
-        return new_hash(self._entry.digest.algorithm) if self._entry.digest else None
-
     def write(self, data: bytes) -> None:
         """Append. Raises VolumeFault if the store has not taken what came before."""
         self.check()
-        self._outlet.goes_on(self)
+        self._bucket.waiting.remove(self)
         if not self.position:
-            self._piece_bytes = piece_bytes_for(self._entry.size_bytes or self.total_bytes)
-        while self.held_bytes + len(data) >= self._piece_bytes:
-            rest = self._piece_bytes - self.held_bytes
-            self._take(data[:rest])
-            self._send_piece()
-            data = data[rest:]
-        if data:
-            self._take(data)
-
-    def _take(self, data: bytes) -> None:
-        self._filling.append(data)
-        self.held_bytes += len(data)
-        self.position += len(data)
-        if self._hash is not None:
-            self._hash.update(data)
-
-    def _send_piece(self) -> None:
-        self._upload().send(b"".join(self._filling))
-        self._empty()
-        self._whole_pieces = (self.position, self._hash.copy() if self._hash is not None else None)
-
-    def _empty(self) -> None:
-        self._filling = []
-        self.held_bytes = 0
+            self._pieces.choose_size(self.total_bytes)
+        for piece in self._pieces.add(data):
+            self._upload().send(piece)
 
     def _upload(self) -> _Sending:
         if self._sending is None:
             entry = self._entry
             digest = f"{entry.digest.algorithm}:{entry.digest.hex}" if entry.digest else None
-            about = About(digest, identity(entry.url) if digest is None else None, self._outlet.run_id)
-            upload = self._outlet.store.upload(entry.path, about, self._piece_bytes)
-            self._sending = _Sending(self._outlet, upload)
+            about = About(
+                digest, identity(entry.url) if digest is None else None, self._bucket.objects.run_id
+            )
+            upload = self._bucket.store.upload(entry.path, about, self._pieces.piece_bytes)
+            self._sending = _Sending(self._bucket.calls, upload)
         return self._sending
 
     def check(self) -> None:
@@ -230,14 +335,12 @@ class ObjectPart:
         """Forget the bytes: the upload is ended, and the next byte begins another."""
         if self.position:
             self._drop()
-            self.position = 0
             self.validator = None
-            self._hash = self._new_hash()
-            self._whole_pieces = (0, None)
+            self._pieces = _Pieces(self._entry)
 
     def _drop(self) -> None:
-        self._outlet.goes_on(self)
-        self._empty()
+        self._bucket.waiting.remove(self)
+        self._pieces.take_rest()
         if self._sending is not None:
             self._sending.end()
             self._sending = None
@@ -245,33 +348,27 @@ class ObjectPart:
     def verify(self, size_bytes: int | None, digest: Digest | None) -> str:
         """See ``proof_of``. Raises Corrupt; then the part has been emptied."""
         try:
-            return proof_of(self.position, self._hash, size_bytes, digest)
+            return proof_of(self.position, self._pieces.hash, size_bytes, digest)
         except Corrupt:
             self.restart()
             raise
 
     def close(self) -> None:
         """It waits for its next try: see ``shed``."""
-        self._outlet.rests(self)
+        self._bucket.waiting.add(self)
 
     def finish(self) -> None:
         """It is whole and verified, and may wait for its batch: see ``shed``. Raises VolumeFault."""
         self.check()
         self._is_finished = True
-        self._outlet.rests(self)
+        self._bucket.waiting.add(self)
 
     def shed(self) -> None:
         """Hold nothing in memory: make a sealed part visible now, or forget what is not yet a whole piece."""
         if self._is_finished:
             self.complete()
-            return
-        position, running = self._whole_pieces
-        if not position:
+        elif not self._pieces.go_back_to_whole_pieces():
             self.restart()
-            return
-        self._empty()
-        self.position = position
-        self._hash = running.copy() if running is not None else None
 
     def complete(self) -> "asyncio.Task[None]":
         """Make it visible, once; the task that does it raises VolumeFault."""
@@ -281,44 +378,35 @@ class ObjectPart:
         return self._completing
 
     async def _complete(self) -> None:
-        await self._outlet.cleared(self._entry.path)
-        async with self._outlet.turns:
+        await self._bucket.objects.wait_for(self._entry.path)
+        async with self._bucket.turns:
             if self._is_discarded:
                 self._drop()
                 return
             self.check()
             sending = self._upload()
-            if self._filling:
-                sending.send(b"".join(self._filling))
-            self._outlet.goes_on(self)
-            self._empty()
+            rest = self._pieces.take_rest()
+            if rest:
+                sending.send(rest)
+            self._bucket.waiting.remove(self)
             await sending.complete()
-
-    def mark_published(self) -> None:
-        """It stands for good."""
-        self._is_committed = True
-
-    def withdraw(self) -> None:
-        """It does not stand for good after all."""
-        self._is_committed = False
-        self.discard()
 
     def keep_leftover(self, *, whole: bool = False) -> int:  # noqa: ARG002 - of an upload nothing is kept, whole or not
         """Keep it if it is visible already: a later run finds it there. Otherwise it is discarded."""
         done = self._completing
         if done is not None and done.done() and not done.cancelled() and done.exception() is None:
-            self._is_committed = True
+            self.is_published = True
             return self.position
         self.discard()
         return 0
 
     def discard(self) -> None:
-        """Leave nothing of it at the store, soon; harmless after it was committed."""
-        if self._is_committed or self._is_discarded:
+        """Leave nothing of it at the store, soon; harmless after it was published."""
+        if self.is_published or self._is_discarded:
             return
         self._is_discarded = True
         if self._completing is not None:
-            self._outlet.undo(self._entry.path, self._completing)
+            self._bucket.objects.undo(self._entry.path, self._completing)
         else:
             self._drop()
 

@@ -8,22 +8,31 @@ Every call is bounded in time. What obstore's errors say is read only to choose 
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from cfetch.errors import UsageError, VolumeFault
+from cfetch.errors import CfetchError, UsageError, VolumeFault
 from cfetch.manifest.digests import missing_library
 from cfetch.secret import printable
 
 if TYPE_CHECKING:
     from obstore import AsyncWritableFile
 
-__all__ = ["MAX_KEY_BYTES", "PIECE_BYTES", "About", "Found", "ObjectStore", "Upload", "piece_bytes_for"]
+__all__ = [
+    "MAX_KEY_BYTES",
+    "PIECE_BYTES",
+    "About",
+    "Found",
+    "ObjectStore",
+    "StoreCalls",
+    "Upload",
+    "piece_bytes_for",
+]
 
 T = TypeVar("T")
 PIECE_BYTES = 5 << 20  # S3 takes no smaller piece of an upload, but for the last
@@ -32,6 +41,7 @@ PIECES_UNDER_WAY = 2  # of one upload: while one is on its way another is read, 
 ATTRIBUTE = "cfetch"  # Azure takes no name with a hyphen, and some proxies drop one with an underscore
 ATTRIBUTE_BYTES = 1024  # S3 takes 2 KiB of all attributes together
 MAX_KEY_BYTES = 1024  # UTF-8, with the prefix: the limit of all three
+LONGEST_END_S = 10.0  # what a run's end waits for uploads to be ended; a store's own rule ends the others
 MAX_RETRIES = 4  # 0.2 s to 3 s apart: outlives a store that asks to slow down, and is soon over at a dead one
 NO_ROOM = {"507", "QuotaExceeded", "XMinioStorageFull", "AccountLimitExceeded"}
 NO_LOGIN = re.compile(r"//169\.254\.|//metadata\.google|Account must be specified|Missing\w*KeyId")
@@ -252,6 +262,77 @@ class Upload:
         was_sound, self._is_sound = self._is_sound, False
         await self._asked(f"{what} {printable(self._key)}", call)
         self._is_sound = was_sound
+
+
+class StoreCalls:
+    """The calls under way at a store: those that somebody waits for, and those that only tidy up.
+
+    Made and used in an event loop; ``monotonic`` is the run's clock. ``line`` is done, with a fault, once the
+    volume was abandoned; from then on there is another one.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self.line: asyncio.Future[VolumeFault] = asyncio.get_running_loop().create_future()
+        self._monotonic = monotonic
+        self._since_s: dict[asyncio.Future[Any], float] = {}
+        self._tidying: set[asyncio.Task[None]] = set()
+        self._late: asyncio.Task[None] | None = None
+
+    async def ask(self, call: Callable[[], Awaitable[T]]) -> T:
+        """The store's answer. Raises VolumeFault, also when the volume is abandoned meanwhile."""
+        line = self.line
+        asked = asyncio.ensure_future(call())
+        either: list[asyncio.Future[Any]] = [asked, line]
+        self._since_s[asked] = self._monotonic()
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if line.done():
+                raise line.result()
+            return asked.result()
+        finally:
+            asked.cancel()
+            del self._since_s[asked]
+
+    def tidy(self, step: Callable[[], Awaitable[None]]) -> "asyncio.Task[None]":
+        """Soon; a store that says no to that has said no to more important things."""
+
+        async def carry_out() -> None:
+            with suppress(CfetchError):
+                await step()
+
+        task = asyncio.create_task(carry_out())
+        self._tidying.add(task)
+        task.add_done_callback(self._tidying.discard)
+        return task
+
+    def oldest_s(self, now_s: float) -> float:
+        """For how long the oldest call that somebody waits for has not come back."""
+        return max((now_s - since_s for since_s in self._since_s.values()), default=0.0)
+
+    def abandon(self, why: str, probe: Callable[[], Awaitable[None]]) -> None:
+        """Break off what is under way; ``probe`` is a call that shows when the store answers again."""
+        line, self.line = self.line, asyncio.get_running_loop().create_future()
+        line.set_result(VolumeFault(why))
+        self._late = self.tidy(probe)
+
+    @property
+    def is_stuck(self) -> bool:
+        """The call made when it was abandoned has neither been answered nor run out of time."""
+        return self._late is not None and not self._late.done()
+
+    async def wait_until_tidy(self) -> None:
+        """Nothing is being cleaned up; what is there later is cleaned up too."""
+        while self._tidying:
+            await asyncio.wait(self._tidying)
+
+    async def close(self, others: Collection["asyncio.Task[None]"]) -> None:
+        """End what tidies up, but not before it had some time; and the other tasks at once after it."""
+        if self._tidying:
+            await asyncio.wait(self._tidying, timeout=LONGEST_END_S)
+        late = [*self._tidying, *others]
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
 
 
 def _read_about(text: object) -> About | None:

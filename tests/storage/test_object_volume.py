@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from cfetch.errors import Blocked, CfetchError, Corrupt, Held, VolumeFault
-from cfetch.storage import object_volume as module
+from cfetch.storage import object_part as module
+from cfetch.storage import object_volume
 from cfetch.storage.object_store import PIECE_BYTES, ObjectStore, Upload
 from cfetch.storage.object_volume import ObjectStoreVolume
 from cfetch.storage.resume import identity
@@ -74,8 +75,7 @@ def record_of(batch="b1", **how):
 
 async def tidied(volume):
     """Wait until nothing is being cleaned up."""
-    while volume._tidying:
-        await asyncio.wait(volume._tidying)
+    await volume.bucket.calls.wait_until_tidy()
 
 
 @pytest.mark.parametrize("size", [0, 1, 100 << 10, PIECE_BYTES, 20 * MIB, 20 * MIB - 1])
@@ -167,7 +167,7 @@ async def test_a_batch_is_seen_when_it_is_whole_and_recorded_last(volume, bucket
     assert bucket.keys() == []
     record = record_of()
     confirmed = []
-    volume._confirm = lambda: confirmed.append(bucket.keys())
+    volume.bucket.objects.confirm = lambda: confirmed.append(bucket.keys())
     assert await committed(volume, parts, record) is None
     assert confirmed == [[], ["a", "b", "c"]]
     assert bucket.keys() == [".cfetch/batches/b1.json", "a", "b", "c"]
@@ -207,7 +207,7 @@ async def test_an_object_of_another_run_is_not_taken_back(volume, bucket):
 def asked(volume, monkeypatch):
     """What the store is asked for, in order, when that begins or, for deletions, is over."""
     log = []
-    upload, put, delete = volume.store.upload, volume.store.put, volume.store.delete
+    upload, put, delete = volume.bucket.store.upload, volume.bucket.store.put, volume.bucket.store.delete
 
     def noted(key, *rest):
         log.append(f"put {key}")
@@ -217,9 +217,9 @@ def asked(volume, monkeypatch):
         await delete(keys)
         log.extend(f"deleted {key}" for key in keys)
 
-    monkeypatch.setattr(volume.store, "upload", noted)
-    monkeypatch.setattr(volume.store, "put", noted)
-    monkeypatch.setattr(volume.store, "delete", deleted)
+    monkeypatch.setattr(volume.bucket.store, "upload", noted)
+    monkeypatch.setattr(volume.bucket.store, "put", noted)
+    monkeypatch.setattr(volume.bucket.store, "delete", deleted)
     return log
 
 
@@ -253,13 +253,13 @@ async def test_discarded_while_it_waits_for_an_older_deletion(volume, bucket, as
 
 async def test_a_record_that_may_have_arrived_is_deleted(volume, bucket, monkeypatch):
     """Its batch is given up, as the store has not confirmed it."""
-    put = volume.store.put
+    put = volume.bucket.store.put
 
     async def lost(*asked):
         await put(*asked)
         raise VolumeFault("no answer")
 
-    monkeypatch.setattr(volume.store, "put", lost)
+    monkeypatch.setattr(volume.bucket.store, "put", lost)
     assert str(await committed(volume, [await staged(volume, "a", b"1")], record_of())) == "no answer"
     await tidied(volume)
     assert bucket.keys() == []
@@ -279,7 +279,7 @@ async def test_a_mark_that_is_set_again_stays(volume, bucket, asked):
 
 async def test_what_is_not_begun_when_its_batch_fails_is_not_begun(volume, bucket, asked):
     """A thousand objects that nobody wants would be put and deleted again."""
-    volume.turns = asyncio.Semaphore(1)
+    volume.bucket.turns = asyncio.Semaphore(1)
     parts = [await staged(volume, path, body) for path, body in (("b", BIG), ("a", b"1"), ("c", b"3"))]
     await bucket.end_uploads(len(BIG) // PIECE_BYTES)
     assert await committed(volume, parts, record_of()) is not None
@@ -453,7 +453,7 @@ async def test_a_store_that_goes_away_is_told_in_time(monkeypatch):
             small = await staged(volume, "b", b"1")
             await feed(part, BIG)
             server.kill()
-            volume.store._timeout_s = 0.5
+            volume.bucket.store._timeout_s = 0.5
             with pytest.raises(VolumeFault):
                 await feed(part, BIG * 3)
             assert part.keep_leftover() == 0
@@ -495,7 +495,7 @@ async def test_a_store_that_hangs_holds_nobody_up(monkeypatch):
             while len(server.heads) < 3:
                 await asyncio.sleep(0)
             assert volume.oldest_s(time.monotonic() + 100) >= 100
-            volume.store._timeout_s = 0.5
+            volume.bucket.store._timeout_s = 0.5
             volume.abandon("it hangs")
             for one in waiting:
                 with pytest.raises(VolumeFault, match="it hangs"):
@@ -518,7 +518,7 @@ async def test_too_much_that_waits_for_its_commit_makes_workers_wait(volume, mon
     """By number and by bytes; the end of a commit lets them go on."""
     for limit in ("MAX_PENDING_FILES", "MAX_PENDING_BYTES"):
         with monkeypatch.context() as patch:
-            patch.setattr(module, limit, 2)
+            patch.setattr(object_volume, limit, 2)
             told: list[CfetchError | None] = []
             for path in ("a", "b"):
                 assert not volume.is_full
@@ -527,7 +527,7 @@ async def test_too_much_that_waits_for_its_commit_makes_workers_wait(volume, mon
             await volume.wait_for_room()
             assert not volume.is_full
             while len(told) < 2:
-                await asyncio.wait(volume._commits)
+                await asyncio.wait(volume._publisher.tasks)
             assert told == [None, None]
 
 

@@ -31,7 +31,8 @@ from cfetch.clock import SystemClock
 from cfetch.config.settings import Settings
 from cfetch.manifest.plan import Plan
 from cfetch.report.metrics import MetricsFile
-from cfetch.run.local_run import Run
+from cfetch.run.frame import Frame
+from cfetch.run.local_run import LocalEngine
 from cfetch.timeline.execution import Execution
 from cfetch.timeline.files import LocalFiles
 from cfetch.timeline.table import Table
@@ -76,6 +77,7 @@ class Nobody:
     """Guards nothing."""
 
     instant = "20260101T000000000Z-0000"
+    epoch = 1
 
     def confirm(self) -> None:
         """It is."""
@@ -124,15 +126,15 @@ def child(manifest: str, to: str, *, bare: bool) -> Outcome:
             (volume,) = prepared._volumes.local
             volume.stage(staging)
             assert isinstance(prepared.plan, Plan)
-            run = Run(
+            engine = LocalEngine(
                 prepared.plan,
                 prepared._volumes,
                 settings,
                 network=prepared._network,
                 refresher=lambda _: None,
-                clock=SystemClock(),
             )
-            summary = run.go(Nobody(), MetricsFile(Path(f"{to}.jsonl")), lambda _: None)
+            frame = Frame(engine, prepared.plan, [to], settings, SystemClock())
+            summary = frame.go(Nobody(), MetricsFile(Path(f"{to}.jsonl")), lambda _: None)
         else:
             found = prepared.run(lambda _: None)
             assert found is not None

@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import msgspec
 
@@ -30,9 +30,10 @@ from cfetch.records import Summary
 from cfetch.report.metrics import MetricsFile, failed_paths
 from cfetch.report.plan_view import Preview, Scheduled
 from cfetch.run.directories import is_shared, make_private, own_directory, places, timeline
+from cfetch.run.frame import Engine, Frame
 from cfetch.run.fresh_links import Renewal, StatementApi
 from cfetch.run.host_baseline import keep_baseline, read_baseline
-from cfetch.run.local_run import Run
+from cfetch.run.local_run import LocalEngine
 from cfetch.run.open_manifest import is_url, open_manifest, shown_name
 from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
@@ -47,9 +48,6 @@ from cfetch.timeline.records import PlanRecord
 from cfetch.timeline.states import Action, Entry, Kind, State, new_instant
 from cfetch.timeline.table import Table, existing, open_existing, open_table
 from cfetch.wire.network import Network, network_of
-
-if TYPE_CHECKING:
-    from cfetch.spark.cluster_run import ClusterRun
 
 __all__ = ["Prepared", "pending", "prepare", "prepare_entries", "prepare_planned"]
 
@@ -343,9 +341,9 @@ class Prepared:
         """
         with self._table() as table:
             knowledge, note = self._earlier_runs()
-            run = self._new_run(knowledge)
+            engine = self._new_engine(knowledge)
             kind = Kind.REMOVABLE if removable else Kind.IMMUTABLE
-            execution = self._start(table, kind, run.lose, listener)
+            execution = self._start(table, kind, engine.lose, listener)
             if execution is None:
                 return None
             self.plan.forget_others(self._state / "plans" / execution.instant)
@@ -355,9 +353,9 @@ class Prepared:
                 metrics = MetricsFile(self._metrics_path(execution))
                 if note is not None:
                     listener(RunNoted(t_s=0.0, note=note))
-                summary = run.go(execution, metrics, listener)
-                if isinstance(run, Run):
-                    keep_baseline(self._state, run.learned, self._clock.wall())
+                frame = Frame(engine, self.plan, self._volumes.roots, self._settings, self._clock)
+                summary = frame.go(execution, metrics, listener)
+                keep_baseline(self._state, engine.learned, self._clock.wall())
             if summary.status == "completed":
                 shutil.rmtree(self._state / "plans" / execution.instant, ignore_errors=True)
                 with suppress(LocalFault):  # all is in place; a later run tidies up a volume that failed
@@ -370,21 +368,20 @@ class Prepared:
             return NOTHING, None
         return read_baseline(self._state)
 
-    def _new_run(self, knowledge: Knowledge) -> "Run | ClusterRun":
+    def _new_engine(self, knowledge: Knowledge) -> Engine:
         if self._settings.engine == "local":
             plan = self._for_engines.here
             if plan is None:
                 raise ConfigError("engine is local, and Spark has prepared the plan: give --engine spark")
-            return Run(
+            return LocalEngine(
                 plan,
                 self._volumes,
                 self._settings,
                 network=self._network,
                 refresher=lambda transport: self._renewal.refresher(self._settings, transport, self._clock),
-                clock=self._clock,
                 knowledge=knowledge,
             )
-        from cfetch.spark.cluster_run import ClusterRun
+        from cfetch.spark.cluster_run import SparkEngine
 
         _check_for_spark(self._volumes)
         if self.plan.names_batches:
@@ -392,7 +389,7 @@ class Prepared:
                 "the manifest names batches, which are published as a whole; --engine spark publishes each "
                 "file by itself: use --engine local"
             )
-        return ClusterRun(
+        return SparkEngine(
             self._for_engines.shares,
             self._volumes.local[0].root,
             self._state,

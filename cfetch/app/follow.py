@@ -7,7 +7,6 @@ each a removable plan on the destination's timeline, run as any other. A change 
 """
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import replace
@@ -43,7 +42,7 @@ from cfetch.feed.tally import FollowTally
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.records import Summary
 from cfetch.run.directories import places
-from cfetch.run.local_run import listening
+from cfetch.run.signals import listen
 from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
 from cfetch.wire.network import Network, network_of
@@ -149,7 +148,7 @@ class _Follower:
     def run(self) -> Followed:
         """See ``follow``."""
         error: CfetchError | None = None
-        with listening(self._stop.told):
+        with listen(self._stop.end):
             try:
                 self._go()
             except CfetchError as ended:
@@ -388,21 +387,16 @@ class _Plans:
 
 
 class _Stop:
-    """Signals, while a follower reads or waits; while a plan runs they are the run's first.
-
-    The first ends what goes on in good order, the second the process.
-    """
+    """Ends what a follower reads or waits for in good order; a plan that runs ends by itself first."""
 
     def __init__(self, runner: asyncio.Runner) -> None:
         self._runner = runner
         self._by: Interrupted | None = None
         self._cancel: Callable[[], object] | None = None
 
-    def told(self, number: int, _frame: object) -> None:
+    def end(self, interrupted: Interrupted) -> None:
         """A signal has come."""
-        if self._by is not None:
-            os._exit(128 + number)
-        self._by = Interrupted(number)
+        self._by = interrupted
         if self._cancel is not None:
             self._cancel()
 

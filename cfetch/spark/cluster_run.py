@@ -9,35 +9,25 @@ attempt of the task, after one of the driver in the next run.
 
 import os
 import shutil
-import threading
+from collections.abc import Iterator
 from concurrent.futures import Future, wait
-from contextlib import ExitStack
-from functools import partial
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from cfetch.clock import Clock, RunClock
+from cfetch.clock import Clock
 from cfetch.config.settings import Settings
 from cfetch.errors import CfetchError, LocalFault
-from cfetch.events import (
-    EntryFinished,
-    Listener,
-    RunFinished,
-    RunNoted,
-    RunStopping,
-    fan_out,
-)
+from cfetch.events import EntryFinished, RunNoted, RunStopping
 from cfetch.hub.receipts import STOP_NAME, Account, ReceiptReader, is_in_place
 from cfetch.hub.registry import EMPTY_VIEW, TaskRegistry
 from cfetch.hub.server import Hub, open_hub
-from cfetch.records import FileRecord, Summary
-from cfetch.report.metrics import MetricsFile
-from cfetch.report.summary import Tally
-from cfetch.report.tracing import tracing_listener
+from cfetch.records import FileRecord
+from cfetch.run.frame import Run
 from cfetch.run.fresh_links import ManifestRef
-from cfetch.run.local_run import Guard, noted_signals, started
+from cfetch.run.signals import keep_handlers
 from cfetch.secret import printable
 from cfetch.spark.job import (
     SETTINGS,
@@ -56,12 +46,13 @@ from cfetch.spark.shares import Pace
 from cfetch.spark.task import RunSpec, attempts_directory
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import on_disk
+from cfetch.straggler.knowledge import NOTHING
 from cfetch.wire.network import NETWORK_ENV
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["ClusterGuard", "ClusterRun"]
+__all__ = ["SparkEngine"]
 
 POLL_S = 0.25  # receipts are looked for four times a second, as the dashboard is drawn
 STOP_S = 60.0  # what tasks get to end in good order
@@ -71,16 +62,10 @@ MOST_PARTS_A_S = 100  # and all tasks together no more often a second: each is a
 STATEMENT_ENV = ("DATABRICKS_HOST", "DATABRICKS_TOKEN")  # for fresh links of a statement
 
 
-class ClusterGuard(Guard, Protocol):
-    """The same, with the number of the execution: tasks need it."""
-
-    @property
-    def epoch(self) -> int:
-        """The execution's."""
-
-
-class ClusterRun:
+class SparkEngine:
     """``state`` and ``root`` are directories that the driver and all executors see. Used once."""
+
+    learned = NOTHING  # each share learns by itself, and the hub while the run lasts
 
     def __init__(
         self,
@@ -92,179 +77,188 @@ class ClusterRun:
         origin: ManifestRef,
         clock: Clock,
     ) -> None:
-        self._shares = shares
-        self._root = root
-        self._state = state
-        self._settings = settings
-        self._origin = origin
-        self._clock = clock
-        self._lost = threading.Event()
-        self._ended_by: list[CfetchError] = []
-        self._account = Account()
-        self._hub: Hub | None = None
-        self._now = RunClock(clock).now  # from 0, once Spark is there
-        self._view: LiveView | None = None
+        self._setup = _Setup(shares, root, state, settings, origin, clock)
+        self._ending = _Ending()
+        self._spark: SparkSession | None = None
+        self._slots = 0
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """A session, once its executors are there. Raises UsageError: Spark or Java is missing."""
+        with ExitStack() as stack:
+            with keep_handlers():  # Spark puts its own one in the place of a run's
+                master = self._setup.settings.spark_master
+                self._spark = stack.enter_context(spark_session(master, settings=SETTINGS))
+            self._slots = count_slots(self._spark)
+            yield
+
+    def bring(self, run: Run) -> CfetchError | None:
+        """See ``Engine``."""
+        assert self._spark is not None
+        return _Driver(self._setup, self._spark, self._slots, run, self._ending).bring()
+
+    def stop(self, reason: str) -> None:
+        """See ``Engine``."""
+        self._ending.reason = self._ending.reason or reason
 
     def lose(self, why: str) -> None:  # noqa: ARG002 - the guard says it again when it is asked
-        """The guard has lost the plan: stop. From any thread, at any time."""
-        self._lost.set()
+        """See ``Engine``."""
+        self._ending.is_lost = True
 
-    def go(self, guard: ClusterGuard, metrics: MetricsFile, listener: Listener) -> Summary:
-        """Download. Never raises for what happens to entries: the summary tells it, with the exit code.
 
-        Raises:
-            UsageError: Spark or Java is missing.
-            LocalFault: the state cannot be written.
-        """
-        tally = Tally()
-        tell = fan_out(*(one for one in (tally, metrics, tracing_listener(), listener) if one is not None))
-        self._view = LiveView(len(self._shares.plan), tally.counts, self._account, self._now, tell)
-        try:
-            master = self._settings.spark_master
-            noted = partial(
-                noted_signals, self._ended_by
-            )  # twice: Spark puts its own handler in the first's place
-            with noted(), spark_session(master, settings=SETTINGS) as spark, noted():
-                return self._go(spark, guard, tell, tally, metrics)
-        finally:
-            metrics.close()
+class _Setup(NamedTuple):
+    shares: ShareSource
+    root: Path
+    state: Path
+    settings: Settings
+    origin: ManifestRef
+    clock: Clock
 
-    def _go(
-        self, spark: "SparkSession", guard: ClusterGuard, tell: Listener, tally: Tally, metrics: MetricsFile
-    ) -> Summary:
-        slots = count_slots(spark)
-        self._now = RunClock(self._clock).now
-        tell(
-            started(self._shares.plan, self._settings, [self._root], instant=guard.instant, clock=self._clock)
-        )
-        error: CfetchError | None = None
-        orphans = Orphans(attempts_directory(self._root, guard.instant, guard.epoch), self._now)
-        try:
-            error = self._bring(spark, slots, guard, orphans, tell)
-            self._settle(guard, error, tally, orphans)
-        except CfetchError as fault:
-            if str(fault) != str(error):
-                tell(RunStopping(t_s=self._now(), reason=str(fault)))
-            error = fault
-        summary = tally.summary(self._now(), error=error, metrics=str(metrics.path))
-        tell(RunFinished(t_s=self._now(), summary=summary))
-        return summary
 
-    def _bring(
-        self, spark: "SparkSession", slots: int, guard: ClusterGuard, orphans: Orphans, tell: Listener
-    ) -> CfetchError | None:
-        """Run the job and tell what its tasks say; what ended it early."""
-        directory = self._state / "plans" / guard.instant / "receipts"
-        with on_disk(directory):
-            directory.mkdir(0o700, parents=True, exist_ok=True)
-            (directory / STOP_NAME).unlink(missing_ok=True)
-        receipts = ReceiptReader(directory)
-        self._tell_before(receipts, guard.epoch, tell)
-        spec = self._make_spec(guard, directory, slots)
-        own_shares = directory.parent / f"shares-{guard.epoch}"
-        pace, per_host = Pace(concurrency=self._settings.concurrency), self._settings.per_host
-        shares = self._shares.find_open_shares(
-            self._account, own_shares, pace=pace, slots=slots, per_host=per_host
+class _Ending:
+    """Whether the job is to end early; set by other threads and signal handlers, looked at by the driver."""
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self.is_lost = False  # says the guard, and is asked again
+
+
+class _Driver:
+    """One job: its receipts read as they come, its tasks shown, its end."""
+
+    def __init__(self, setup: _Setup, spark: "SparkSession", slots: int, run: Run, ending: _Ending) -> None:
+        self._setup = setup
+        self._spark = spark
+        self._slots = slots
+        self._run = run
+        self._ending = ending
+        self._emit = run.emit
+        self._now = run.clock.now
+        self._epoch = run.guard.epoch
+        self._directory = setup.state / "plans" / run.guard.instant / "receipts"
+        self._receipts = ReceiptReader(self._directory)
+        self._account = Account()
+        self._lost_by: CfetchError | None = None
+        self._orphans = Orphans(attempts_directory(setup.root, run.guard.instant, self._epoch), self._now)
+        self._view = LiveView(len(setup.shares.plan), run.counts, self._account, self._now, run.emit)
+
+    def bring(self) -> CfetchError | None:
+        """Run the job and emit what its tasks say. See ``Engine.bring``."""
+        with on_disk(self._directory):
+            self._directory.mkdir(0o700, parents=True, exist_ok=True)
+            (self._directory / STOP_NAME).unlink(missing_ok=True)
+        self._emit_earlier()
+        failure = self._run_job()
+        if failure is not None and not self._is_ending():
+            raise self._fault(failure)
+        if self._run.counts.in_place == len(self._setup.shares.plan):
+            self._orphans.clear()
+        return self._lost_by
+
+    def _run_job(self) -> BaseException | None:
+        """Start a task for each batch that is to do, and follow them; what ended the job early."""
+        spec, settings = self._make_spec(), self._setup.settings
+        own_shares = self._directory.parent / f"shares-{self._epoch}"
+        shares = self._setup.shares.find_open_shares(
+            self._account,
+            own_shares,
+            pace=Pace(concurrency=settings.concurrency),
+            slots=self._slots,
+            per_host=settings.per_host,
         )
         for note in shares.notes:
-            tell(RunNoted(t_s=self._now(), note=note))
+            self._note(note)
         if not shares.numbers:
             return None
-        unset = missing_settings(spark)
+        unset = missing_settings(self._spark)
         if unset:
-            tell(
-                RunNoted(
-                    t_s=self._now(), note=f"the Spark session lacks {', '.join(unset)}; see docs/spark.md"
-                )
-            )
-        tag = f"cfetch-{guard.instant}-{guard.epoch}"
+            self._note(f"the Spark session lacks {', '.join(unset)}; see docs/spark.md")
+        tag = f"cfetch-{spec.instant}-{self._epoch}"
         with ExitStack() as stack:
-            self._hub = self._own_hub(spark, stack, tell)
-            hub = self._hub and self._hub.address
-            spec = msgspec.structs.replace(spec, hub=hub)
-            future = start_job(spark, spec, shares.files, shares.numbers, tag)
+            hub = self._own_hub(stack)
+            spec = msgspec.structs.replace(spec, hub=hub and hub.address)
+            future = start_job(self._spark, spec, shares.files, shares.numbers, tag)
             try:
-                self._follow(future, receipts, guard.epoch, directory / STOP_NAME, orphans, tell)
+                self._follow(future, hub)
             finally:
                 if not future.done():
-                    call_off(spark, tag)
+                    call_off(self._spark, tag)
                 shutil.rmtree(own_shares, ignore_errors=True)
-        self._read(receipts, guard.epoch, tell)
+        self._read()
         for event in self._account.close():
-            tell(event)
-        if self._ended_by:
-            return self._ended_by[0]
-        if self._lost.is_set():
-            guard.confirm()
-        failure = future.exception() if future.done() else None
-        if failure is None:
-            return None
-        fault = self._fault(directory, guard.epoch, failure)
-        tell(RunStopping(t_s=self._now(), reason=str(fault)))
-        return fault
+            self._emit(event)
+        return future.exception() if future.done() else None
 
-    def _own_hub(self, spark: "SparkSession", stack: ExitStack, tell: Listener) -> Hub | None:
+    def _own_hub(self, stack: ExitStack) -> Hub | None:
         """None where executors could not reach it; the run goes on by receipts and fixed shares."""
-        at = find_driver_address(spark)
-        if at is None:
+        address = find_driver_address(self._spark)
+        if address is None:
             return None
-        name, bind = at
-        registry = TaskRegistry(self._settings.straggler, self._settings.per_host)
+        name, bind = address
+        registry = TaskRegistry(self._setup.settings.straggler, self._setup.settings.per_host)
         try:
-            return stack.enter_context(open_hub(registry, name, self._clock, bind=bind))
+            return stack.enter_context(open_hub(registry, name, self._setup.clock, bind=bind))
         except OSError as error:
-            note = f"executors cannot be heard at {printable(name)} ({error.strerror}): no live view of them"
-            tell(RunNoted(t_s=self._now(), note=note))
+            self._note(
+                f"executors cannot be heard at {printable(name)} ({error.strerror}): no live view of them"
+            )
             return None
 
-    def _make_spec(self, guard: ClusterGuard, receipts: Path, slots: int) -> RunSpec:
-        asks = self._origin.statement_id or self._settings.statement_host
+    def _make_spec(self) -> RunSpec:
+        shares, root, _, settings, origin, _ = self._setup
+        asks = origin.statement_id or settings.statement_host
         names = NETWORK_ENV + (STATEMENT_ENV if asks else ())
         return RunSpec(
-            settings=self._settings,
-            headers=self._shares.plan.headers,
+            settings=settings,
+            headers=shares.plan.headers,
             env={name: os.environ[name] for name in names if name in os.environ},
-            origin=self._origin,
-            instant=guard.instant,
-            epoch=guard.epoch,
-            root=str(self._root),
-            receipts=str(receipts),
-            wall_start_s=self._clock.wall() - self._now(),
-            part_s=max(SHORTEST_PART_S, slots / MOST_PARTS_A_S),
-            at_a_time=slots,
+            origin=origin,
+            instant=self._run.guard.instant,
+            epoch=self._epoch,
+            root=str(root),
+            receipts=str(self._directory),
+            wall_start_s=self._run.clock.wall() - self._now(),
+            part_s=max(SHORTEST_PART_S, self._slots / MOST_PARTS_A_S),
+            at_a_time=self._slots,
         )
 
-    def _follow(
-        self,
-        future: "Future[None]",
-        receipts: ReceiptReader,
-        epoch: int,
-        stop: Path,
-        orphans: Orphans,
-        tell: Listener,
-    ) -> None:
+    def _follow(self, future: "Future[None]", hub: Hub | None) -> None:
         """Until the job is over, or has been told to stop for long enough."""
         stop_s: float | None = None
         while not future.done():
             began_s = self._now()
-            self._read(receipts, epoch, tell)
-            orphans.look()
-            if self._view is not None:
-                self._view.show(self._hub.view() if self._hub is not None else EMPTY_VIEW)
-            if stop_s is None and (self._ended_by or self._lost.is_set()):
-                reason = "closing what is under way on all executors; once more to leave at once"
-                tell(RunStopping(t_s=self._now(), reason=reason))
-                if self._hub is not None:
-                    self._hub.stop()
-                with on_disk(stop):
-                    stop.touch(0o600)
+            self._read()
+            self._orphans.look()
+            self._view.show(hub.view() if hub is not None else EMPTY_VIEW)
+            if stop_s is None and self._is_ending():
+                self._stop(hub)
                 stop_s = self._now() + STOP_S
             if stop_s is not None and self._now() > stop_s:
                 return
             wait([future], max(POLL_S, READING_PAUSES * (self._now() - began_s)))
 
-    def _fault(self, receipts: Path, epoch: int, failure: BaseException) -> LocalFault:
-        for receipt in ReceiptReader(receipts).read_new(lambda name: name.startswith(f"fault-{epoch}-")):
+    def _is_ending(self) -> bool:
+        """Whether somebody wants an end, or the plan is not this run's any more."""
+        if self._ending.is_lost:
+            self._ending.is_lost = False
+            try:
+                self._run.guard.confirm()
+            except CfetchError as error:
+                self._lost_by = error
+        return self._ending.reason is not None or self._lost_by is not None
+
+    def _stop(self, hub: Hub | None) -> None:
+        """Ask all tasks to end in good order."""
+        reason = str(self._lost_by) if self._lost_by is not None else str(self._ending.reason)
+        self._emit(RunStopping(t_s=self._now(), reason=reason))
+        if hub is not None:
+            hub.stop()
+        stop = self._directory / STOP_NAME
+        with on_disk(stop):
+            stop.touch(0o600)
+
+    def _fault(self, failure: BaseException) -> LocalFault:
+        for receipt in self._receipts.read_new(lambda name: name.startswith(f"fault-{self._epoch}-")):
             return LocalFault(f"an executor cannot work: {receipt.fault}")
         said = find_task_fault(failure)
         if said is not None:
@@ -274,24 +268,14 @@ class ClusterRun:
             f"the Spark job ended early ({kind}); the executors' logs say why, then run it again"
         )
 
-    def _settle(self, guard: ClusterGuard, error: CfetchError | None, tally: Tally, orphans: Orphans) -> None:
-        if isinstance(error, LocalFault):
-            guard.confirm()
-        elif error is None and not tally.unfinished:
-            orphans.clear()
-            guard.commit(files=len(self._shares.plan), size_bytes=self._shares.plan.total_bytes)
-
-    def _tell_before(self, receipts: ReceiptReader, epoch: int, tell: Listener) -> None:
-        """The entries that earlier runs of the plan have brought and that stand; told as skipped."""
-        volume = Directory(self._root)
-        try:
-            for receipt in receipts.read_new(lambda name: name.startswith(("share-", "part-"))):
-                for record in receipt.records if receipt.epoch < epoch else ():
+    def _emit_earlier(self) -> None:
+        """The entries that earlier runs of the plan have brought and that are in place, as skipped."""
+        with closing(Directory(self._setup.root)) as volume:
+            for receipt in self._receipts.read_new(lambda name: name.startswith(("share-", "part-"))):
+                for record in receipt.records if receipt.epoch < self._epoch else ():
                     if record.id not in self._account and is_in_place(volume, record):
                         self._account.add(record.id)
-                        tell(self._finish_skipped(record))
-        finally:
-            volume.close()
+                        self._emit(self._finish_skipped(record))
 
     def _finish_skipped(self, record: FileRecord) -> EntryFinished:
         now_s = self._now()
@@ -300,9 +284,12 @@ class ClusterRun:
         )
         return EntryFinished(t_s=now_s, record=skipped)
 
-    def _read(self, receipts: ReceiptReader, epoch: int, tell: Listener) -> None:
-        """Tell what new receipts say."""
-        kinds = (f"share-{epoch}-", f"part-{epoch}-")
-        for receipt in receipts.read_new(lambda name: name.startswith(kinds)):
+    def _read(self) -> None:
+        """Emit what new receipts say."""
+        kinds = (f"share-{self._epoch}-", f"part-{self._epoch}-")
+        for receipt in self._receipts.read_new(lambda name: name.startswith(kinds)):
             for event in self._account.take_in(receipt):
-                tell(event)
+                self._emit(event)
+
+    def _note(self, note: str) -> None:
+        self._emit(RunNoted(t_s=self._now(), note=note))

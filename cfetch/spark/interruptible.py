@@ -5,8 +5,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, TypeVar
 
-from cfetch.errors import CfetchError
-from cfetch.run.local_run import noted_signals
+from cfetch.errors import Interrupted
+from cfetch.run.signals import listen
 from cfetch.spark.job import call_off, tag_jobs
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def interruptible(spark: "SparkSession", work: Callable[[], T]) -> T:
         except BaseException as error:  # noqa: BLE001 - it is the caller's
             future.set_exception(error)
 
-    noted: list[CfetchError] = []
-    with noted_signals(noted):
+    noted: list[Interrupted] = []
+    with listen(noted.append):
         threading.Thread(target=run, name="spark preparing", daemon=True).start()
         while not future.done() and not noted:
             wait([future], LOOK_S)

@@ -1,0 +1,195 @@
+"""One execution of a plan, whichever engine brings its entries: signals, metrics, settling, the summary.
+
+::
+
+    listen to signals                   the first ends the run in good order, the second ends the process
+    open the engine -> RunStarted
+    engine.bring                        emits what happens to entries; what ended it early
+    close the metrics                   a disk that is full now fails the run, not its reader
+    settle                              all in place: commit the plan. A fault: is the plan still this run's?
+    RunFinished                         with the summary, which is made from the same events
+
+Nothing that happens to entries is raised: the summary says it, with the exit code.
+"""
+
+import signal
+import socket
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+from cfetch import __version__
+from cfetch.clock import Clock, RunClock
+from cfetch.config.settings import Settings
+from cfetch.errors import CfetchError, Interrupted, LocalFault
+from cfetch.events import Event, Listener, RunFinished, RunStarted, RunStopping, fan_out
+from cfetch.manifest.entries import Frozen
+from cfetch.records import Summary
+from cfetch.report.counts import Counts
+from cfetch.report.metrics import MetricsFile
+from cfetch.report.summary import Tally
+from cfetch.report.tracing import tracing_listener
+from cfetch.run.signals import listen
+from cfetch.straggler.knowledge import Knowledge
+
+__all__ = ["Engine", "Frame", "Guard", "Run"]
+
+
+class Guard(Protocol):
+    """What keeps other runs off the plan; ``timeline.execution.Execution`` is one."""
+
+    @property
+    def instant(self) -> str:
+        """The plan's."""
+
+    @property
+    def epoch(self) -> int:
+        """The number of this execution of the plan."""
+
+    @property
+    def run_id(self) -> str:
+        """Of this execution, and no other."""
+
+    def confirm(self) -> None:
+        """Raises Held or LocalFault if the plan is not this run's any more."""
+
+    def commit(self, *, files: int, size_bytes: int) -> None:
+        """Everything is in place and durable. Raises Held, LocalFault."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What an engine gets of a run. ``counts`` are of the entries whose ends it has emitted."""
+
+    guard: Guard
+    emit: Listener
+    counts: Counts
+    clock: RunClock
+
+
+class Engine(Protocol):
+    """What brings the entries of one plan to their end: a pool in this process, or a job. Used once."""
+
+    @property
+    def learned(self) -> Knowledge:
+        """Of hosts, once ``bring`` is over, however it ended; nothing where each share learns by itself."""
+
+    def opened(self) -> AbstractContextManager[None]:
+        """What it needs for as long as the run lasts. Raises UsageError, LocalFault."""
+
+    def bring(self, run: Run) -> CfetchError | None:
+        """Bring all entries to their end, or to where a stop leaves them; what ended it early.
+
+        What it returns has been emitted as ``RunStopping``, what it raises has not.
+
+        Raises:
+            CfetchError: it cannot go on.
+        """
+
+    def stop(self, reason: str) -> None:
+        """Start nothing new, emit the reason, close what is under way; from any thread or signal handler.
+
+        It may come before ``bring``, which ends soon then.
+        """
+
+    def lose(self, why: str) -> None:
+        """The guard has lost the plan: ``bring`` asks it, and ends if it says so too. From any thread."""
+
+
+class Frame:
+    """A run of ``plan`` to ``roots`` by ``engine``. Used once."""
+
+    def __init__(
+        self, engine: Engine, plan: Frozen, roots: Sequence[str | Path], settings: Settings, clock: Clock
+    ) -> None:
+        self._engine = engine
+        self._plan = plan
+        self._roots = roots
+        self._settings = settings
+        self._clock = clock
+        self._error: CfetchError | None = None  # what ended the run, as far as the engine does not know it
+
+    def go(self, guard: Guard, metrics: MetricsFile, listener: Listener) -> Summary:
+        """Download.
+
+        Raises:
+            UsageError: the engine cannot be had.
+            LocalFault: it cannot begin.
+        """
+        tally, tracing = Tally(), tracing_listener()
+        emit_all = fan_out(*(one for one in (tally, metrics, tracing, listener) if one is not None))
+
+        def emit(event: Event) -> None:
+            try:
+                emit_all(event)
+            except LocalFault as fault:  # the metrics file cannot grow any more
+                self._error = self._error or fault
+                self._engine.stop(str(fault))
+
+        try:
+            with listen(self._interrupt), self._engine.opened():
+                run = Run(guard, emit, tally.counts, RunClock(self._clock))
+                emit(self._started(guard.instant))
+                error = self._close(metrics, run, self._bring(run))
+                error = self._settle(run, error)
+                summary = tally.summary(run.clock.now(), error=error, metrics=str(metrics.path))
+                emit(RunFinished(t_s=run.clock.now(), summary=summary))
+                return summary
+        finally:
+            metrics.close()
+
+    def _interrupt(self, interrupted: Interrupted) -> None:
+        self._error = self._error or interrupted
+        name = signal.Signals(interrupted.signal_number).name
+        self._engine.stop(f"{name}: closing what is under way; once more to leave at once")
+
+    def _started(self, instant: str) -> RunStarted:
+        roots = tuple(map(str, self._roots))
+        return RunStarted(
+            t_s=0.0,
+            instant=instant,
+            wall_start=datetime.fromtimestamp(self._clock.wall(), UTC).isoformat(timespec="milliseconds"),
+            version=__version__,
+            host=socket.gethostname(),
+            files=len(self._plan),
+            bytes_known=self._plan.total_bytes,
+            sizes_unknown=self._plan.sizes_unknown,
+            concurrency=self._settings.concurrency,
+            destination=", ".join(roots),
+            destinations=roots,
+            settings=self._settings.public(),
+        )
+
+    def _bring(self, run: Run) -> CfetchError | None:
+        try:
+            error = self._engine.bring(run)
+        except CfetchError as fault:
+            run.emit(RunStopping(t_s=run.clock.now(), reason=str(fault)))
+            error = fault
+        return self._error or error
+
+    def _close(self, metrics: MetricsFile, run: Run, error: CfetchError | None) -> CfetchError | None:
+        """Write the metrics' last lines; what the run ends with, which is a fault if they do not fit."""
+        try:
+            metrics.close()
+        except LocalFault as fault:
+            if error is None:
+                run.emit(RunStopping(t_s=run.clock.now(), reason=str(fault)))
+            return error or fault
+        return error
+
+    def _settle(self, run: Run, error: CfetchError | None) -> CfetchError | None:
+        """Complete the plan if all is in place; what the run ends with."""
+        try:
+            if isinstance(error, LocalFault):
+                run.guard.confirm()  # a fault may come of another run that tidies up after this one
+            elif error is None and run.counts.in_place == len(self._plan):
+                run.guard.commit(files=len(self._plan), size_bytes=self._plan.total_bytes)
+        except CfetchError as lost:
+            if str(lost) != str(error):  # else it was emitted when it was met
+                run.emit(RunStopping(t_s=run.clock.now(), reason=str(lost)))
+            return lost
+        return error

@@ -1,0 +1,233 @@
+"""The frame round an engine: what it asks when, what it commits, and what a run ends with."""
+
+import os
+import signal
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cfetch.clock import SystemClock
+from cfetch.config.settings import Settings
+from cfetch.errors import Held, Interrupted, LocalFault, UsageError
+from cfetch.events import EntryFinished, Event, RunFinished, RunStarted, RunStopping
+from cfetch.report.metrics import MetricsFile, read_metrics
+from cfetch.run.frame import Frame
+from cfetch.run.signals import keep_handlers, listen
+from cfetch.straggler.knowledge import NOTHING
+from tests.report.records import attempt, record
+from tests.run.engines import FakeGuard
+
+DONE = [record(0, 100, attempt()), record(1, 50, attempt(size=50))]
+FAULT = LocalFault("the disk is full")
+
+
+class FakePlan:
+    """Two entries."""
+
+    total_bytes = 150
+    sizes_unknown = 0
+
+    def __len__(self):
+        return 2
+
+
+class FakeEngine:
+    """``records`` come to their ends; then ``act`` is called, and its result is what ended the run."""
+
+    learned = NOTHING
+
+    def __init__(self, *records, act=lambda: None):
+        self.records = records
+        self.act = act
+        self.log = []
+        self.counts: Any = None
+
+    @contextmanager
+    def opened(self):
+        self.log.append("open")
+        yield
+        self.log.append("close")
+
+    def bring(self, run):
+        self.log.append("bring")
+        for one in self.records:
+            run.emit(EntryFinished(t_s=one.end_s, record=one))
+        self.counts = run.counts
+        return self.act()
+
+    def stop(self, reason):
+        self.log.append(f"stop: {reason}")
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run an engine in a frame: the summary, the guard and the events."""
+
+    def go(engine, *, guard=None, metrics=tmp_path / "m.jsonl"):
+        guard, events = guard or FakeGuard(), list[Event]()
+        plan: Any = FakePlan()
+        frame = Frame(engine, plan, ["/a", "/b"], Settings(concurrency=7), SystemClock())
+        summary = frame.go(guard, MetricsFile(metrics), events.append)
+        return summary, guard, events
+
+    return go
+
+
+def stopping(events):
+    """The reasons that were emitted for an early end."""
+    return [event.reason for event in events if isinstance(event, RunStopping)]
+
+
+def test_a_run_of_which_all_is_in_place_is_committed(run, tmp_path):
+    """Between its start and its end; the metrics have its records, and the summary counts them."""
+    engine = FakeEngine(*DONE)
+    summary, guard, events = run(engine)
+    assert engine.log == ["open", "bring", "close"]
+    assert [type(event) for event in events] == [RunStarted, EntryFinished, EntryFinished, RunFinished]
+    begun = events[0]
+    assert (begun.instant, begun.files, begun.bytes_known, begun.sizes_unknown) == (guard.instant, 2, 150, 0)
+    assert (begun.destination, begun.destinations, begun.concurrency) == ("/a, /b", ("/a", "/b"), 7)
+    assert (guard.committed, guard.asked) == ([(2, 150)], 0)
+    assert events[-1].summary == summary
+    assert (summary.status, summary.exit_code, summary.files.done) == ("completed", 0, 2)
+    assert summary.metrics == str(tmp_path / "m.jsonl")
+    assert [one.id for written in read_metrics([tmp_path / "m.jsonl"]) for one in written.files] == [0, 1]
+    assert (engine.counts.done, engine.counts.in_place_bytes) == (2, 150)
+
+
+@pytest.mark.parametrize(
+    ("entry", "code"),
+    [
+        (record(1, 50, status="skipped"), 0),
+        (record(1, 50, status="failed"), 1),
+        (record(1, 50, status="cancelled"), 1),
+    ],
+    ids=["skipped", "failed", "cancelled"],
+)
+def test_only_a_run_of_which_all_is_in_place_is_committed(run, entry, code):
+    """What stood there before counts as in place; what failed or was cancelled leaves the plan pending."""
+    summary, guard, _ = run(FakeEngine(DONE[0], entry))
+    assert (summary.exit_code, bool(guard.committed)) == (code, code == 0)
+
+
+def test_an_error_that_the_engine_returns_is_the_runs(run):
+    """The engine has emitted it, and the frame does not say it again."""
+    summary, guard, events = run(FakeEngine(*DONE, act=lambda: Held("taken over")))
+    assert (summary.exit_code, guard.committed, stopping(events)) == (4, [], [])
+
+
+def test_an_error_that_the_engine_raises_is_the_runs(run):
+    """It is emitted, and the run ends with a summary all the same."""
+
+    def act():
+        raise Held("taken over")
+
+    summary, guard, events = run(FakeEngine(*DONE, act=act))
+    assert (summary.exit_code, guard.committed, stopping(events)) == (4, [], ["taken over"])
+    assert isinstance(events[-1], RunFinished)
+
+
+@pytest.mark.parametrize(
+    ("lost", "code", "reasons"),
+    [(None, 3, []), (Held("taken over"), 4, ["taken over"]), (LocalFault(str(FAULT)), 3, [])],
+    ids=["the plan is ours", "another's", "the same fault"],
+)
+def test_a_fault_may_be_another_runs_doing(run, lost, code, reasons):
+    """The guard is asked after a fault, and knows better; what was said already is not said again."""
+    guard = FakeGuard()
+    guard.lost = lost
+    summary, _, events = run(FakeEngine(*DONE, act=lambda: FAULT), guard=guard)
+    assert (summary.exit_code, stopping(events), guard.asked) == (code, reasons, 1)
+    assert guard.committed == []
+
+
+def test_a_plan_that_cannot_be_committed_is_said(run):
+    """Another run has taken it over at the very end: exit 4, although all is in place."""
+
+    class Late(FakeGuard):
+        def commit(self, *, files, size_bytes):
+            raise Held("taken over")
+
+    summary, _, events = run(FakeEngine(*DONE), guard=Late())
+    assert (summary.exit_code, summary.files.done, stopping(events)) == (4, 2, ["taken over"])
+
+
+def test_metrics_that_cannot_grow_stop_the_engine(run):
+    """The first event that does not fit asks for the end; the run fails with that, whatever comes after."""
+    engine = FakeEngine(*DONE, act=lambda: Held("later"))
+    summary, guard, _ = run(engine, metrics=Path("/dev/full"))
+    (stop,) = [entry for entry in engine.log if entry.startswith("stop")]
+    assert "cannot write the metrics file /dev/full" in stop
+    assert (summary.exit_code, guard.committed) == (3, [])
+
+
+def test_last_lines_of_the_metrics_that_do_not_fit_fail_the_run(run, monkeypatch):
+    """They are written before the plan is committed: said in the summary, and not after it."""
+    close = MetricsFile.close
+    once = iter([FAULT])
+
+    def full_once(metrics):
+        close(metrics)
+        for fault in once:
+            raise fault
+
+    monkeypatch.setattr(MetricsFile, "close", full_once)
+    summary, guard, events = run(FakeEngine(*DONE))
+    assert (summary.exit_code, guard.committed, stopping(events)) == (3, [], [str(FAULT)])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_the_engine_and_is_what_ended_the_run(run, number):
+    """With the exit code of shells; afterwards who listened before does so again, and has heard of it."""
+    heard = []
+    with keep_handlers():
+        signal.signal(number, lambda number, _: heard.append(number))
+        mine = signal.getsignal(number)
+        engine = FakeEngine(*DONE, act=lambda: os.kill(os.getpid(), number))
+        summary, guard, _ = run(engine)
+        assert signal.getsignal(number) is mine
+    name = signal.Signals(number).name
+    assert engine.log[2:] == [f"stop: {name}: closing what is under way; once more to leave at once", "close"]
+    assert (summary.status, summary.exit_code) == ("interrupted", 128 + number)
+    assert (guard.committed, heard) == ([], [number])
+
+
+def test_an_engine_that_cannot_be_had_leaves_no_open_file(run, tmp_path):
+    """Its error is the caller's, as no run has begun; the metrics file is closed."""
+
+    class Missing(FakeEngine):
+        @contextmanager
+        def opened(self):
+            if self.log == []:
+                raise UsageError("no Java")
+            yield
+
+    with pytest.raises(UsageError, match="no Java"):
+        run(Missing())
+    assert (tmp_path / "m.jsonl").read_bytes() == b""
+
+
+def test_a_signal_that_the_caller_ignores_stays_ignored():
+    """As under nohup."""
+    came: list[Interrupted] = []
+    with keep_handlers():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        with listen(came.append):
+            os.kill(os.getpid(), signal.SIGHUP)
+    assert came == []
+
+
+def test_the_second_signal_ends_the_process_at_once(monkeypatch):
+    """With the code of a shell, and nothing else is run."""
+    came: list[Interrupted] = []
+    monkeypatch.setattr(os, "_exit", sys.exit)
+    with keep_handlers():
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        with listen(came.append):
+            os.kill(os.getpid(), signal.SIGTERM)
+            with pytest.raises(SystemExit) as exited:
+                os.kill(os.getpid(), signal.SIGTERM)
+    assert ([one.signal_number for one in came], exited.value.code) == ([15], 143)

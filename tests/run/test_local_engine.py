@@ -1,0 +1,28 @@
+"""The engine of one machine keeps the contract of engines."""
+
+from contextlib import closing, contextmanager
+
+from cfetch.run.local_run import LocalEngine
+from cfetch.run.volumes import Volumes
+from cfetch.wire.network import network_of
+from tests.run.engines import EngineContract
+
+
+class TestLocalEngine(EngineContract):
+    """A pool in this process."""
+
+    @contextmanager
+    def engine_of(self, scene):
+        """One directory, no way to fresh links."""
+        state = scene.to / ".cfetch"
+        with (
+            closing(Volumes([scene.to], write_timeout_s=30.0)) as volumes,
+            volumes.staged(scene.staging, scene.guard.instant, state),
+        ):
+            yield LocalEngine(
+                scene.plan,
+                volumes,
+                scene.settings,
+                network=network_of(scene.settings, {}),
+                refresher=lambda _: None,
+            )

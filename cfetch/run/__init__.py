@@ -5,7 +5,9 @@
     open_manifest.py    a manifest by its name: a path, a URL, standard input
     fresh_links.py      which ways to a fresh link this run has
     host_baseline.py    what earlier runs have learned about hosts: read before, merged after
+    frame.py            what goes on round every engine, and the port that an engine keeps
     local_run.py        the engine of one machine: transport, volumes and pool in an event loop
+    signals.py          the first signal ends a run in good order, the second ends the process
 
 ::
 

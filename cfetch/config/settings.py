@@ -44,9 +44,9 @@ class Settings:
         tuple[str, ...],
         destinations("Where the files go; repeat it to share them out. Also s3://bucket/prefix."),
     ] = (".",)
-    base_url: Annotated[
-        str | None, text("URL", "What the manifest's relative URLs are relative to; ends in a slash.")
-    ] = None
+    base_url: Annotated[str | None, text("URL", "Base of the manifest's relative URLs; ends in a slash.")] = (
+        None
+    )
     state: Annotated[
         str | None, text("DIR", "Where cfetch keeps its own files (default: DIR/.cfetch, the first DIR's).")
     ] = None
@@ -119,7 +119,7 @@ class Settings:
     spark_master: Annotated[
         str | None, text("URL", "The cluster for --engine spark (default: all processors of this machine).")
     ] = None
-    mitigation: Annotated[bool, flag("Restart downloads that are far slower than the median.")] = True
+    mitigation: Annotated[bool, flag("Restart downloads that are far slower than normal.")] = True
     policy: Annotated[
         str,
         choice(
@@ -134,8 +134,8 @@ class Settings:
         ratio(
             1,
             1000,
-            "How many times the median's time a file may take.",
-            "50 % slower than the median",
+            "How many times the normal time a file may take.",
+            "50 % slower than normal",
             above=True,
         ),
     ] = 1.5

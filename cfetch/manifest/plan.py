@@ -164,7 +164,7 @@ def freeze(
 
     Raises:
         ManifestError: with all faults; nothing is left in ``directory``.
-        UsageError: an unknown ``format``, a ``base_url`` that is none, a library that the format needs.
+        UsageError: an unknown ``format``, an invalid ``base_url``, a library that the format needs.
         LocalFault: ``source`` cannot be read or ``directory`` not be written.
     """
     with decompressed(source, name) as plain:

@@ -22,7 +22,7 @@ class Reading:
     """
 
     def __init__(self, source: Source, format: str | None, base_url: str | None = None) -> None:  # noqa: A002 - the public word
-        """Raises: UsageError: an unknown format, or a ``base_url`` that is none."""
+        """Raises: UsageError: an unknown format, or an invalid ``base_url``."""
         self._source = source
         self._reader = reader_for(source, format)
         self.document = Document(given_base_url=None if base_url is None else checked_base_url(base_url))
@@ -57,7 +57,7 @@ def read_entries(
 
     Raises:
         ManifestError: after the last entry, with all faults.
-        UsageError: an unknown ``format``, a ``base_url`` that is none, a library that the format needs.
+        UsageError: an unknown ``format``, an invalid ``base_url``, a library that the format needs.
         LocalFault: ``source`` cannot be read.
     """
     with decompressed(source, name) as plain:
@@ -67,15 +67,15 @@ def read_entries(
 
 
 def checked_base_url(text: str) -> str:
-    """A base as the caller gives it: absolute, and with a slash at its end, or its last word would go.
+    """Check a caller's base URL: absolute, and with a slash at its end, or joining would drop its last word.
 
     Raises:
-        UsageError: it is neither.
+        UsageError: it is not.
     """
     try:
         url = absolute_url(text, lambda: None)
     except UrlError as error:
-        raise UsageError(f"the base URL is none: {error}") from None
+        raise UsageError(f"the base URL is not valid: {error}") from None
     if not url.endswith("/") or "?" in url or "#" in url:
         raise UsageError("the base URL must end with a slash, as https://example.org/data/ does")
     return url

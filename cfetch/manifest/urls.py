@@ -36,7 +36,7 @@ _REASONS = tuple(
         (r"", "its host holds characters that no host name has"),
     )
 )
-"""Why a URL that is not ``_ABSOLUTE`` is none; the first that matches is told."""
+"""Reasons why a URL that is not ``_ABSOLUTE`` is invalid; the first that matches is given."""
 
 
 _AZURE = "sv ss srt sp se st spr sig sip sr skoid sktid skt ske sks skv"  # shared access signatures

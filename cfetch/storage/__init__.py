@@ -11,6 +11,7 @@ Read in this order::
     part_file.py          the file of a part, step by step
     held_ranges.py        which bytes are held while several segments are brought (pure)
     resume.py             what a part of an earlier run is good for: its name and its note
+    staging.py            where a run's parts lie, and what earlier runs have left there
     publisher.py          final names, in groups, in an order that survives a power cut
     directory.py          a directory, beneath a held descriptor, no symlink followed
     directory_volume.py   it as a volume; disk.py carries its steps out, in the loop or in a thread of its own

@@ -212,10 +212,10 @@ def show_(*, instant: Instant, json: JsonOption = False, settings: Settings) -> 
       cfetch plan show 20261121T160430123Z-1a2b --to data/
     """
     from cfetch.app.plans import show_plan
-    from cfetch.report.plan_view import shown_lines
+    from cfetch.report.plan_view import detail_lines
 
     plans = show_plan(settings, instant)
-    _print(plans, shown_lines(plans.plans), json=json)
+    _print(plans, detail_lines(plans.plans), json=json)
 
 
 @app.command(no_args_is_help=True)
@@ -268,7 +268,7 @@ def clean(
       cfetch plan clean --to data/ --dry-run
     """
     from cfetch.app.plans import clean_plans
-    from cfetch.report.plan_view import cleaned_lines
+    from cfetch.report.plan_view import clean_lines
 
     cleaned = clean_plans(
         settings,
@@ -276,7 +276,7 @@ def clean(
         keep_s=seconds("keep", keep, KEEP),
         dry_run=dry_run,
     )
-    _print(cleaned, cleaned_lines(cleaned), json=json)
+    _print(cleaned, clean_lines(cleaned), json=json)
 
 
 def _print(document: "msgspec.Struct", lines: Iterable[str], *, json: bool) -> None:

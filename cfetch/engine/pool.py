@@ -28,7 +28,7 @@ from cfetch.errors import Blocked, CfetchError, Corrupt, LocalFault, SourceError
 from cfetch.events import EntryFinished, Listener, RunStopping
 from cfetch.manifest.entries import Entries
 from cfetch.records import Status
-from cfetch.report.saved_time import judged
+from cfetch.report.saved_time import add_verdicts
 from cfetch.storage.volume import Volume
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.straggler.policy import Policy, policy_of
@@ -501,7 +501,7 @@ class Pool:
             kept_bytes=kept_bytes,
             error=error,
         )
-        record = judged(record, stall_timeout_s=self._settings.stall_timeout)
+        record = add_verdicts(record, stall_timeout_s=self._settings.stall_timeout)
         if status in ("failed", "cancelled"):
             self._policy.failed(transfer.entry.id)
         self._counts.end(record)

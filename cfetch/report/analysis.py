@@ -1,6 +1,6 @@
-"""From metrics to a report: which files were slow, what each host gives, what mitigation was worth.
+"""The report of recorded runs: which files were slow, how fast each host was, what mitigation was worth.
 
-Pure. One pass; a million files cost three numbers each, everything else is kept as the top few.
+Pure, in one pass: three numbers are kept of each file; of everything else only the top few.
 """
 
 import heapq
@@ -39,15 +39,15 @@ BINS = 12  # rows that still read as one picture
 
 def analyse(runs: Iterable[Run]) -> Report:
     """One report over all ``runs``, which are read to their ends."""
-    gathering = _Gathering()
+    builder = _ReportBuilder()
     lines = []
     for run in runs:
         counts = Counts()
         for record in run.files:
             counts.add(record)
-            gathering.add(record)
+            builder.add(record)
         lines.append(run_line(str(run.source), run.header, counts))
-    return gathering.report(lines)
+    return builder.report(lines)
 
 
 def run_line(source: str, header: RunHeader, counts: Counts) -> RunLine:
@@ -74,7 +74,7 @@ def run_line(source: str, header: RunHeader, counts: Counts) -> RunLine:
     )
 
 
-class _Host:
+class _HostRates:
     def __init__(self) -> None:
         self.rates, self.seconds, self.first = array("d"), array("d"), array("d")
         self.bytes = 0
@@ -90,9 +90,9 @@ class _Host:
         )
 
 
-class _Gathering:
+class _ReportBuilder:
     def __init__(self) -> None:
-        self.hosts: dict[str, _Host] = {}
+        self.hosts: dict[str, _HostRates] = {}
         self.slowest: list[tuple[float, int, FileRecord]] = []  # heaps; the number settles equal weights
         self.shown: list[tuple[float, int, Mitigation]] = []
         self.failures: dict[str, FailureKind] = {}
@@ -103,19 +103,19 @@ class _Gathering:
     def add(self, record: FileRecord) -> None:
         self.seen += 1
         if record.status == "done":
-            self._done(record)
+            self._add_done(record)
         elif record.status == "failed":
-            self._failed(record)
+            self._add_failed(record)
         if record.attempts:
             _push(self.slowest, record.end_s - record.start_s, self.seen, record, SLOWEST)
         if len(record.attempts) > 1:
             for verdict in mitigations(record):
-                self._mitigation(verdict)
+                self._add_mitigation(verdict)
 
-    def _done(self, record: FileRecord) -> None:
+    def _add_done(self, record: FileRecord) -> None:
         host = self.hosts.get(record.host)
         if host is None:
-            host = self.hosts[record.host] = _Host()
+            host = self.hosts[record.host] = _HostRates()
         host.rates.append(record.rate_bps)
         host.seconds.append(record.end_s - record.start_s)
         host.bytes += record.bytes
@@ -123,14 +123,14 @@ class _Gathering:
         if first is not None:
             host.first.append(first - record.attempts[-1].start_s)
 
-    def _failed(self, record: FileRecord) -> None:
+    def _add_failed(self, record: FileRecord) -> None:
         kind = record.error_kind or "unknown"
         known = self.failures.get(kind)
         if known is None:
             known = FailureKind(kind=kind, files=0, path=record.path, message=record.error or "")
         self.failures[kind] = msgspec.structs.replace(known, files=known.files + 1)
 
-    def _mitigation(self, verdict: Mitigation) -> None:
+    def _add_mitigation(self, verdict: Mitigation) -> None:
         self.cancelled += 1
         self.wasted_bytes += verdict.wasted_bytes
         saved = verdict.saved_s
@@ -178,7 +178,9 @@ def _percentiles(values: "array[float]") -> Percentiles:
 
 def _histogram(rates: "list[array[float]]") -> list[Bin]:
     """Bins whose edges are powers of two, as wide as it takes to stay within ``BINS``."""
-    every = np.concatenate([np.frombuffer(one) for one in rates]) if rates else np.empty(0)
+    every = (
+        np.concatenate([np.frombuffer(rates_of_host) for rates_of_host in rates]) if rates else np.empty(0)
+    )
     every = every[every > 0]  # an empty file has no rate
     if not every.size:
         return []

@@ -68,7 +68,7 @@ class Contender(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """Where it ran; numbers of different machines do not compare."""
+    """The machine of the bench; figures of different machines cannot be compared."""
 
     python: str
     platform: str

@@ -1,4 +1,4 @@
-"""A bench for a person's terminal: when files finished in each run, side by side, then the numbers.
+"""A bench on a terminal: when files finished in each run, side by side, then the numbers.
 
 The picture has one line a run on one time axis. A column's height is how many files finished in it (as a
 logarithm, so that one late file still shows); dots are time in which nothing finished and the job waited.
@@ -32,14 +32,14 @@ _NAMES = {"ideal": "ideal", "none": "no mitigation"}
 def view(comparison: Comparison) -> RenderableType:
     """Everything, for ``Console.print``."""
     parts: list[RenderableType] = [
-        _heading(comparison),
+        _draw_heading(comparison),
         Text(),
         *picture(comparison.runs, comparison.policy),
         Text(),
     ]
-    parts.append(_table(comparison))
+    parts.append(_draw_table(comparison))
     if comparison.contenders:
-        parts += [Text(), _contenders(comparison), *_commands(comparison.contenders)]
+        parts += [Text(), _draw_contenders(comparison), *_list_commands(comparison.contenders)]
     return Group(*parts)
 
 
@@ -53,26 +53,26 @@ def picture(runs: list[Figures], policy: str) -> list[Text]:
     ideal_s = ends_s.get("ideal", span_s)
     axis = f"{'':{NAME_WIDTH}}0{duration(span_s):>{WIDTH - 1}}"
     return [
-        *(_strip(run, _NAMES.get(run.name, policy), span_s, ideal_s) for run in runs),
+        *(_draw_run(run, _NAMES.get(run.name, policy), span_s, ideal_s) for run in runs),
         *(Text(line, style="dim", no_wrap=True) for line in (axis, *_LEGEND)),
     ]
 
 
-def _strip(run: Figures, name: str, span_s: float, ideal_s: float) -> Text:
+def _draw_run(run: Figures, name: str, span_s: float, ideal_s: float) -> Text:
     line = Text(f"{name:<{NAME_WIDTH}}")
-    columns = _columns(run.finishes_s, span_s)
+    columns = _count_finishes(run.finishes_s, span_s)
     top = max(columns, default=0)
     for position, number in enumerate(columns):
         since_s = span_s * position / WIDTH
         style = "green" if since_s < ideal_s else "yellow" if since_s < 2 * ideal_s else "red"
-        line.append(_level(number, top), style=style if number else f"dim {style}")
+        line.append(_draw_level(number, top), style=style if number else f"dim {style}")
     line.append(" " * (WIDTH - len(columns)))
     line.append(f" {duration(run.wall_s):>7}", style="bold")
     return line
 
 
-def _columns(finishes_s: list[float], span_s: float) -> list[int]:
-    """How many finished in each of the columns that the run reached."""
+def _count_finishes(finishes_s: list[float], span_s: float) -> list[int]:
+    """The number of files that finished in each column, up to the end of the run."""
     if not finishes_s:
         return []
     used = min(WIDTH, max(1, math.ceil(WIDTH * finishes_s[-1] / span_s)))
@@ -81,13 +81,13 @@ def _columns(finishes_s: list[float], span_s: float) -> list[int]:
     return [right - left for left, right in pairwise(marks)]
 
 
-def _level(number: int, top: int) -> str:
+def _draw_level(number: int, top: int) -> str:
     if not number:
         return "·"
     return _LEVELS[math.ceil(len(_LEVELS) * math.log1p(number) / math.log1p(top)) - 1]
 
 
-def _heading(comparison: Comparison) -> Text:
+def _draw_heading(comparison: Comparison) -> Text:
     machine = comparison.machine
     own = {"policy": comparison.policy} | comparison.options
     options = "".join(f", {key} {value}" for key, value in own.items())
@@ -115,42 +115,42 @@ _ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
 )
 
 
-def _table(comparison: Comparison) -> Table:
+def _draw_table(comparison: Comparison) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("")
     for run in comparison.runs:
         table.add_column(_NAMES.get(run.name, comparison.policy), justify="right")
     for label, cell in _ROWS:
         table.add_row(label, *map(cell, comparison.runs))
-    table.add_row("files done", *(_done(run) for run in comparison.runs))
+    table.add_row("files done", *(_draw_done(run) for run in comparison.runs))
     return table
 
 
-def _done(run: Figures) -> Text:
+def _draw_done(run: Figures) -> Text:
     bad = [f"{count(run.failed)} failed"] * bool(run.failed) + [f"{count(run.wrong)} wrong"] * bool(run.wrong)
     return Text(", ".join([count(run.done), *bad]), style="bold red" if bad else "")
 
 
-def _contenders(comparison: Comparison) -> Table:
+def _draw_contenders(comparison: Comparison) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for label in ("", "version", "wall, median", "all rounds", "CPU", "whole"):
         table.add_column(label, justify="left" if label in {"", "version"} else "right", no_wrap=True)
-    for one in comparison.contenders:
-        walls = [trial.wall_s for trial in one.trials]
-        killed = "killed, >" * any(trial.killed for trial in one.trials)
-        right = min(trial.right for trial in one.trials)
+    for contender in comparison.contenders:
+        walls = [trial.wall_s for trial in contender.trials]
+        killed = "killed, >" * any(trial.killed for trial in contender.trials)
+        right = min(trial.right for trial in contender.trials)
         whole = f"{count(right)}/{count(comparison.files)}"
         table.add_row(
-            Text(one.name, style="bold" if one.name == "cfetch" else ""),
-            one.version,
-            f"{killed}{one.wall_s:.2f} s",
+            Text(contender.name, style="bold" if contender.name == "cfetch" else ""),
+            contender.version,
+            f"{killed}{contender.wall_s:.2f} s",
             f"{min(walls):.1f}-{max(walls):.1f}",
-            f"{one.cpu_s:.2f} s",
+            f"{contender.cpu_s:.2f} s",
             Text(whole, style="bold red" if right < comparison.files else ""),
         )
     return table
 
 
-def _commands(contenders: list[Contender]) -> list[Text]:
-    """What each was started with: a comparison without it is worth nothing."""
-    return [Text()] + [Text(one.command, style="dim", overflow="fold") for one in contenders]
+def _list_commands(contenders: list[Contender]) -> list[Text]:
+    """The command line of each contender: a comparison without them is worth nothing."""
+    return [Text()] + [Text(contender.command, style="dim", overflow="fold") for contender in contenders]

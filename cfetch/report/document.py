@@ -28,10 +28,10 @@ class Percentiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One run's headline. ``bytes`` is what came over the wire, ``wasted`` the part of it in no file.
+    """One run's headline. ``bytes`` came over the wire; the ``wasted`` ones among them are in no file.
 
-    ``retries`` are attempts after a failed one; cancelled stragglers are in ``stragglers``. Not ``complete``:
-    some of the ``planned`` files have no record, for the run was stopped or still goes on.
+    ``retries`` are attempts after a failed one; cancelled stragglers are in ``stragglers``. A run is not
+    ``complete`` while some of the ``planned`` files have no record: it was stopped or still goes on.
     """
 
     source: str
@@ -55,7 +55,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SlowFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that took long from its first attempt to its end; ``why`` is what its attempts show.
+    """A file that took long from its first attempt to its end; ``why`` is explained by its attempts.
 
     ``instant`` names the run.
     """
@@ -71,7 +71,7 @@ class SlowFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostLine(msgspec.Struct, frozen=True, kw_only=True):
-    """What one host gave for files that are done."""
+    """The rates and times of one host, over its files that are done."""
 
     host: str
     files: int
@@ -92,7 +92,7 @@ class Bin(msgspec.Struct, frozen=True, kw_only=True):
 class Mitigation(msgspec.Struct, frozen=True, kw_only=True):
     """One cancelled attempt; ``cfetch.report.saved_time`` says how it is judged.
 
-    ``projected_s`` None: nobody knows when it would have ended; ``finish_s`` None: the file never came.
+    ``projected_s`` None: it is unknown when it would have ended; ``finish_s`` None: the file never came.
     """
 
     path: str
@@ -107,9 +107,9 @@ class Mitigation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mitigations(msgspec.Struct, frozen=True, kw_only=True):
-    """All attempts cancelled as stragglers or lost to a second stream, in ``shown`` those that mattered most.
+    """All attempts cancelled as stragglers or lost to a second stream; ``shown`` has those of most effect.
 
-    ``saved_s`` sums over files, and files run side by side: it is not the time the run became shorter by.
+    ``saved_s`` sums over files. Files run side by side, so the run did not become shorter by as much.
     """
 
     cancelled: int

@@ -44,7 +44,7 @@ def size(size_bytes: float | None) -> str:
 
 
 def sizes(bytes_known: int, sizes_unknown: int, files: int) -> str:
-    """All files together, as far as their sizes are known.
+    """The size of all files together, as far as it is known.
 
     >>> sizes(2048, 0, 3), sizes(2048, 1, 3), sizes(0, 3, 3)
     ('2.0 KiB', '2.0 KiB and 1 of unknown size', 'sizes unknown')
@@ -89,14 +89,14 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
-def plural(number: int, one: str) -> str:
+def plural(number: int, noun: str) -> str:
     """``1 file``, ``10,000 files``; an ending in ``y`` becomes ``ies``, one in ``ch`` gets ``es``."""
-    many = f"{one[:-1]}ies" if one.endswith("y") else f"{one}es" if one.endswith("ch") else f"{one}s"
-    return f"{number:,} {one if number == 1 else many}"
+    many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}es" if noun.endswith("ch") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else many}"
 
 
 def percent(fraction: float) -> str:
-    """A share in per cent; 100 % only when it is all of it.
+    """A share in per cent, rounded down: 100 % only for the whole.
 
     >>> percent(0.9999), percent(1.0)
     ('99 %', '100 %')
@@ -108,10 +108,10 @@ def cells(text: str) -> int:
     """How many columns of a terminal ``text`` takes."""
     if text.isascii():
         return len(text)
-    return sum(_cell(char) for char in text)
+    return sum(_char_width(char) for char in text)
 
 
-def _cell(char: str) -> int:
+def _char_width(char: str) -> int:
     if unicodedata.category(char) in {"Mn", "Me", "Cf"}:
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
@@ -138,13 +138,13 @@ def shorten(path: str, width: int) -> str:
             return candidate
     tail = (width - 1) // 4
     head = width - 1 - tail
-    return f"{_take(name, head)}…{_take(name[::-1], tail)[::-1]}"[:width]
+    return f"{_cut(name, head)}…{_cut(name[::-1], tail)[::-1]}"[:width]
 
 
-def _take(text: str, width: int) -> str:
+def _cut(text: str, width: int) -> str:
     used = 0
     for index, char in enumerate(text):
-        used += _cell(char)
+        used += _char_width(char)
         if used > width:
             return text[:index]
     return text
@@ -152,7 +152,7 @@ def _take(text: str, width: int) -> str:
 
 def fit(text: str, width: int) -> str:
     """``text`` padded or cut to exactly ``width`` columns."""
-    kept = text if cells(text) <= width else _take(text, width)
+    kept = text if cells(text) <= width else _cut(text, width)
     return kept + " " * (width - cells(kept))
 
 

@@ -1,8 +1,8 @@
-"""The metrics file: what became of every entry, one JSON object a line, behind a header for the run.
+"""The metrics file: a header for the run, then the record of each entry, one JSON object a line.
 
-A name that ends in ``.json`` gets one array document instead, one element a line. So both are written as a
-stream, both are read line by line in bounded memory, and a killed run leaves a file that reads but for its
-last, torn line. Formats: ``cfetch.run/1`` and ``cfetch.file/1``.
+A name that ends in ``.json`` gets one array document instead, one element a line. Both forms are written as a
+stream and read line by line in bounded memory. The file of a killed run can be read except for its last, torn
+line. Formats: ``cfetch.run/1`` and ``cfetch.file/1``.
 """
 
 import os
@@ -20,7 +20,7 @@ from cfetch.events import EntryFinished, Event, RunFinished, RunStarted
 from cfetch.records import FileRecord
 from cfetch.secret import printable
 
-__all__ = ["MetricsFile", "Run", "RunHeader", "decoded", "failed_paths", "read_metrics"]
+__all__ = ["MetricsFile", "Run", "RunHeader", "decode_document", "failed_paths", "read_metrics"]
 
 FLUSH_EVERY_S = 1.0  # what a kill -9 may cost of the record
 BUFFER_BYTES = 256 * 1024  # a write a second at 250 files/s, a few dozen at 10,000 files/s
@@ -45,7 +45,7 @@ class RunHeader(msgspec.Struct, frozen=True, kw_only=True):
 class MetricsFile:
     """A listener that writes ``path``, readable by its owner only; an older file of that name is replaced.
 
-    Flushed at least once a second of run time (any event's ``t_s`` counts) and when the run finishes.
+    It is flushed once a second of run time (by the events' ``t_s``) and when the run finishes.
 
     Raises:
         LocalFault: the file cannot be created or written (disk full). Raised once; later events are ignored.
@@ -61,11 +61,11 @@ class MetricsFile:
         self._fd = self._open()
 
     def __call__(self, event: Event) -> None:
-        """Write what the event adds."""
+        """Write the record of the event, if it has one."""
         if isinstance(event, EntryFinished):
             self._add(event.record)
         elif isinstance(event, RunStarted):
-            self._add(_header(event))
+            self._add(_header_of(event))
             self._flush()
         if len(self._buffer) >= BUFFER_BYTES or event.t_s - self._flushed_s >= FLUSH_EVERY_S:
             self._flush()
@@ -74,7 +74,7 @@ class MetricsFile:
             self.close()
 
     def close(self) -> None:
-        """Write what is left and close the file; again is harmless."""
+        """Write the rest and close the file. A second call does nothing."""
         if self._fd < 0:
             return
         if self._array:
@@ -133,7 +133,7 @@ class MetricsFile:
         return LocalFault(f"cannot write the metrics file {name}: {reason}; name another with --metrics")
 
 
-def _header(started: RunStarted) -> RunHeader:
+def _header_of(started: RunStarted) -> RunHeader:
     return RunHeader(
         instant=started.instant,
         wall_start=started.wall_start,
@@ -149,7 +149,7 @@ def _header(started: RunStarted) -> RunHeader:
 
 
 class Run(NamedTuple):
-    """One recorded run. ``files`` is read as it is used; the next run's header ends it."""
+    """One recorded run. ``files`` is read lazily and must be used up before the next run."""
 
     source: Path
     header: RunHeader
@@ -157,10 +157,10 @@ class Run(NamedTuple):
 
 
 def read_metrics(paths: Iterable[Path]) -> Iterator[Run]:
-    """The runs of metrics files, in order. A file may hold several runs, one after the other.
+    """Read the runs of metrics files, in order. A file may hold several runs, one after the other.
 
     Raises:
-        UsageError: a file cannot be read or holds something else; the message names file and line.
+        UsageError: a file cannot be read or is no metrics file; the message names file and line.
     """
     for path in paths:
         seen = 0
@@ -170,59 +170,60 @@ def read_metrics(paths: Iterable[Path]) -> Iterator[Run]:
             seen += isinstance(document, RunHeader)
             return seen
 
-        for _, group in groupby(_documents(path), key=number):
-            yield _run(path, group)
+        for _, group in groupby(_read_documents(path), key=number):
+            yield _read_run(path, group)
 
 
 def failed_paths(path: Path) -> set[str]:
     """The paths of the entries that failed or were cancelled, and did not succeed in a later run of the file.
 
     Raises:
-        UsageError: see ``read_metrics``; or a run ended before it had come to all its entries.
+        UsageError: as ``read_metrics``; or a run ended without a record for each of its entries.
     """
-    found: set[str] = set()
+    failed: set[str] = set()
     for run in read_metrics([path]):
-        told = 0
+        recorded = 0
         for record in run.files:
-            told += 1
+            recorded += 1
             if record.status in ("failed", "cancelled"):
-                found.add(record.path)
+                failed.add(record.path)
             else:
-                found.discard(record.path)
-        if told < run.header.files:
+                failed.discard(record.path)
+        if recorded < run.header.files:
             raise UsageError(
-                f"the run of {printable(str(path))} ended before it had come to {run.header.files - told:,} "
-                f"of its {run.header.files:,} files; run the same command again without --failed-from"
+                f"the run of {printable(str(path))} ended before it had come to "
+                f"{run.header.files - recorded:,} of its {run.header.files:,} files; "
+                "run the same command again without --failed-from"
             )
-    return found
+    return failed
 
 
-def _run(path: Path, documents: Iterator[RunHeader | FileRecord]) -> Run:
+def _read_run(path: Path, documents: Iterator[RunHeader | FileRecord]) -> Run:
     header = next(documents)
     if not isinstance(header, RunHeader):
         raise _refusal(path, 1, "a run header (schema cfetch.run/1) must come first")
-    return Run(path, header, (one for one in documents if isinstance(one, FileRecord)))
+    return Run(path, header, (document for document in documents if isinstance(document, FileRecord)))
 
 
-def _documents(path: Path) -> Iterator[RunHeader | FileRecord]:
-    found = False
-    for line, text, torn in _texts(path):
+def _read_documents(path: Path) -> Iterator[RunHeader | FileRecord]:
+    has_document = False
+    for line, text, torn in _read_texts(path):
         try:
-            yield decoded(text)
-            found = True
+            yield decode_document(text)
+            has_document = True
         except ValueError as error:
-            if torn and found and type(error) is not ValueError:  # another schema is no torn line
+            if torn and has_document and type(error) is not ValueError:  # another schema is no torn line
                 return
             raise _refusal(path, line, str(error)) from None
-    if not found:
+    if not has_document:
         raise _refusal(path, 1, "there is no run in it")
 
 
-def decoded(text: bytes) -> RunHeader | FileRecord:
-    """One object of a metrics file.
+def decode_document(text: bytes) -> RunHeader | FileRecord:
+    """Decode one object of a metrics file.
 
     Raises:
-        ValueError: it is none; the message says why.
+        ValueError: the text is no such object; the message says why.
     """
     schema = _FILE if text.startswith(_FILE_START) else _SCHEMA.decode(text).schema
     if schema == _FILE:
@@ -242,15 +243,15 @@ _SCHEMA = msgspec.json.Decoder(_Schema)
 _HEADER, _RECORD = msgspec.json.Decoder(RunHeader), msgspec.json.Decoder(FileRecord)
 
 
-def _texts(path: Path) -> Iterator[tuple[int, bytes, bool]]:
-    """Line number, one JSON object, and whether it ends the file without a line break."""
+def _read_texts(path: Path) -> Iterator[tuple[int, bytes, bool]]:
+    """Yield the line number, one JSON object, and whether it ends the file without a line break."""
     try:
         with path.open("rb") as file:
             start = file.read(3)
             if (
                 start[:1] == b"[" and start != b"[\n{"
             ):  # an array that another tool wrote on one line or indented
-                for index, raw in enumerate(_whole_array(path, start + file.read())):
+                for index, raw in enumerate(_read_array(path, start + file.read())):
                     yield index + 1, bytes(raw), False
                 return
             file.seek(0)
@@ -262,7 +263,7 @@ def _texts(path: Path) -> Iterator[tuple[int, bytes, bool]]:
         raise UsageError(f"{printable(str(path))}: cannot read the metrics: {error.strerror}") from None
 
 
-def _whole_array(path: Path, data: bytes) -> list[msgspec.Raw]:
+def _read_array(path: Path, data: bytes) -> list[msgspec.Raw]:
     try:
         return msgspec.json.decode(data, type=list[msgspec.Raw])
     except msgspec.DecodeError as error:

@@ -1,4 +1,4 @@
-"""What ``cfetch plan`` tells of a timeline: as documents for machines, and as lines for people."""
+"""What ``cfetch plan`` shows of a timeline: documents for machines, lines for people."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -19,19 +19,19 @@ __all__ = [
     "Previews",
     "Scheduled",
     "Summaries",
-    "cleaned_lines",
+    "clean_lines",
+    "detail_lines",
     "held_document",
     "plan_lines",
-    "shown_lines",
 ]
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """One instant. ``owner`` is who works on it, or completed it; ``live`` None where only time will tell.
+    """One instant. ``owner`` is the process that works on it or completed it.
 
-    ``released``: the owner has ended in good order, and anybody may go on.
-
-    ``target`` is the plan that a rollback names; ``files`` and ``bytes`` are the plan's.
+    ``live`` None: only time can show whether the owner is alive. ``released``: the owner ended in good
+    order, and any process may go on. ``target`` is the plan that a rollback names; ``files`` and ``bytes``
+    are the plan's.
     """
 
     instant: str
@@ -58,11 +58,11 @@ class Plans(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``--dry-run`` tells (``cfetch.preview/1``): nothing was downloaded.
+    """What ``--dry-run`` prints (``cfetch.preview/1``); nothing is downloaded.
 
-    ``hosts``: files by host; ``more_hosts``: how many have fewer than those. ``volumes``: the free bytes of
-    each, where there are several. Of a manifest that Spark has prepared, ``batches`` is how many tasks there
-    are, and ``floors`` how many seconds the slowest hosts take whatever the number of executors.
+    ``hosts``: files by host, the largest hosts only; ``more_hosts``: the number of others. ``volumes``: the
+    free bytes of each, where there are several. For a manifest that Spark has prepared, ``batches`` is the
+    number of tasks, and ``floors`` the seconds that the slowest hosts take with any number of executors.
     """
 
     schema: str = "cfetch.preview/1"
@@ -81,14 +81,17 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Previews(msgspec.Struct, frozen=True, kw_only=True):
-    """The same of several plans: ``cfetch plan run --dry-run --json`` (``cfetch.previews/1``)."""
+    """The previews of several plans: ``cfetch plan run --dry-run --json`` (``cfetch.previews/1``)."""
 
     schema: str = "cfetch.previews/1"
     previews: list[Preview]
 
 
 class Scheduled(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``cfetch plan schedule`` tells (``cfetch.scheduled/1``); ``was_pending``: it stood there."""
+    """What ``cfetch plan schedule`` prints (``cfetch.scheduled/1``).
+
+    ``was_pending``: the same plan was on the timeline already, and no second one was made.
+    """
 
     schema: str = "cfetch.scheduled/1"
     instant: str
@@ -116,7 +119,7 @@ class Summaries(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CleanedInstant(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one instant, and why."""
+    """The fate of one instant, and the reason."""
 
     instant: str
     action: str
@@ -134,7 +137,7 @@ class Cleaned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def held_document(held: Held) -> HeldBy:
-    """The refusal as a document."""
+    """The document of a refusal: another run has the plan."""
     return HeldBy(
         exit_code=held.exit_code, message=str(held), host=held.host, pid=held.pid, heartbeat_age_s=held.age_s
     )
@@ -148,12 +151,12 @@ def plan_lines(plans: Iterable[Plan]) -> Iterator[str]:
         files = UNKNOWN if plan.files is None else f"{plan.files:,}"
         known = size(plan.bytes or None)  # 0: no size is known
         kind = plan.kind or "unreadable"
-        rows.append((plan.instant, what, kind, plan.state, str(plan.epoch), files, known, _owner(plan)))
-    yield from _aligned(rows) if len(rows) > 1 else ["there is no plan on this timeline"]
+        rows.append((plan.instant, what, kind, plan.state, str(plan.epoch), files, known, _owner_text(plan)))
+    yield from _align(rows) if len(rows) > 1 else ["there is no plan on this timeline"]
 
 
-def shown_lines(plans: Sequence[Plan]) -> Iterator[str]:
-    """Each instant by itself, one fact a line."""
+def detail_lines(plans: Sequence[Plan]) -> Iterator[str]:
+    """A block for each instant, one fact a line."""
     for number, plan in enumerate(plans):
         if number:
             yield ""
@@ -163,7 +166,7 @@ def shown_lines(plans: Sequence[Plan]) -> Iterator[str]:
             ("kind", plan.kind or "its record cannot be read"),
             ("state", plan.state),
             ("epoch", str(plan.epoch)),
-            ("owner", _owner(plan)),
+            ("owner", _owner_text(plan)),
             ("manifest", plan.manifest),
             *(("" if position else "to", volume) for position, volume in enumerate(plan.destinations)),
             ("files", None if plan.files is None else f"{plan.files:,}"),
@@ -172,17 +175,17 @@ def shown_lines(plans: Sequence[Plan]) -> Iterator[str]:
         yield from (f"{name:>10}  {printable(text, 1000)}" for name, text in facts if text)
 
 
-def cleaned_lines(cleaned: Cleaned) -> Iterator[str]:
-    """Each instant with what became of it, and why."""
+def clean_lines(cleaned: Cleaned) -> Iterator[str]:
+    """A line for each instant: its fate, and the reason."""
     done = "would go" if cleaned.dry_run else "gone"
-    for one in cleaned.instants:
-        fate = "kept" if one.kept else done
-        yield f"{fate}: {one.instant} ({one.action}, {one.state}): {printable(one.why)}"
+    for instant in cleaned.instants:
+        fate = "kept" if instant.kept else done
+        yield f"{fate}: {instant.instant} ({instant.action}, {instant.state}): {printable(instant.why)}"
     if not cleaned.instants:
         yield "there is no plan on this timeline"
 
 
-def _owner(plan: Plan) -> str:
+def _owner_text(plan: Plan) -> str:
     if plan.owner is None:
         return UNKNOWN
     ago = "" if plan.heartbeat_age_s is None else f" {duration(plan.heartbeat_age_s)} ago"
@@ -194,7 +197,7 @@ def _owner(plan: Plan) -> str:
     return f"{printable(plan.owner)} ({word}{ago and f', last beat{ago}'})"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _align(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         line = (text + " " * (width - cells(text)) for text, width in zip(row, widths, strict=True))

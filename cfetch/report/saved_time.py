@@ -1,7 +1,9 @@
-"""What breaking off an attempt was worth: seconds saved, bytes received in vain.
+"""What cancelling an attempt was worth: seconds saved, bytes received in vain.
 
-Left alone it would have been done at its projection; what came instead is the end of its range, or the next
-cancelled attempt's projection, so that the savings of one file add up and nothing is counted twice.
+The saving compares two times. The projection: when the attempt would have been done, had it been left alone.
+The replacement: when its range was really done, or, if the attempt after it was cancelled too, the projection
+of that one. Attempts are judged from the last to the first, so the savings of one file add up and nothing is
+counted twice.
 """
 
 from collections.abc import Sequence
@@ -12,15 +14,15 @@ import msgspec
 from cfetch.records import AttemptRecord, FileRecord
 from cfetch.report.wasted_bytes import wasted_by_attempt
 
-__all__ = ["Verdict", "judged", "running_rate_bps", "verdicts"]
+__all__ = ["Verdict", "add_verdicts", "list_verdicts", "running_rate_bps"]
 
 
 class Verdict(NamedTuple):
-    """On one attempt that was cancelled as a straggler, or (in older metrics) lost to a second stream.
+    """The verdict on one attempt that was cancelled as a straggler, or (in older metrics) lost a race.
 
-    ``rate_bps``: at which it was running at its end. ``projected_s``: when it would have been done, by the
-    policy that cancelled it, else by that rate; None: nobody knows. ``saved_s``: None where that is so, or
-    the file never came; 0 of a second stream that lost.
+    ``rate_bps``: its rate when it ended. ``projected_s``: when it would have been done, as estimated by the
+    policy that cancelled it, else by that rate; None: unknown. ``saved_s``: None where the projection is
+    unknown or the file never came; 0 for a second stream that lost.
     """
 
     attempt: AttemptRecord
@@ -30,78 +32,79 @@ class Verdict(NamedTuple):
     wasted_bytes: int
 
 
-def judged(record: FileRecord, *, stall_timeout_s: float) -> FileRecord:
-    """The record, with the verdict on each cancelled attempt in it.
+def add_verdicts(record: FileRecord, *, stall_timeout_s: float) -> FileRecord:
+    """The record, with a verdict on each cancelled attempt.
 
-    One that stood still would have been ended by the stall rule, ``stall_timeout_s`` after its last byte, and
-    what came instead would have come so much later: that is its projection. But if what followed on one
-    without any byte waited for its first byte as long as that one had, the file was late, not the connection:
-    left alone it would have come sooner, by as much as it had been asked for sooner.
+    An attempt that stood still has no rate to project from. Without mitigation the stall rule would have
+    ended it ``stall_timeout_s`` after its last byte, and its replacement would have been later by as much:
+    that is its projection. One exception: an attempt got no byte, and its successor waited for its first
+    byte at least as long. Then the server was late with the file, not the connection. Left alone, the first
+    request would have been answered sooner, by as much as it was sent sooner.
     """
-    if all(one.outcome not in _CANCELLED for one in record.attempts):
+    if all(attempt.outcome not in _CANCELLED for attempt in record.attempts):
         return record
-    found = {id(one.attempt): one for one in _verdicts(record, stall_timeout_s)}
+    verdicts = {id(verdict.attempt): verdict for verdict in _judge(record, stall_timeout_s)}
     attempts = [
         msgspec.structs.replace(
-            one,
-            projected_s=_rounded(told.projected_s),
-            saved_s=_rounded(told.saved_s),
-            wasted_bytes=told.wasted_bytes,
+            attempt,
+            projected_s=_round(verdict.projected_s),
+            saved_s=_round(verdict.saved_s),
+            wasted_bytes=verdict.wasted_bytes,
         )
-        if (told := found.get(id(one)))
-        else one
-        for one in record.attempts
+        if (verdict := verdicts.get(id(attempt)))
+        else attempt
+        for attempt in record.attempts
     ]
     return msgspec.structs.replace(record, attempts=attempts)
 
 
-def verdicts(record: FileRecord) -> list[Verdict]:
-    """On each cancelled attempt of ``record``, the last one first."""
-    return _verdicts(record, None)
+def list_verdicts(record: FileRecord) -> list[Verdict]:
+    """The verdicts on the cancelled attempts of ``record``, the last one first."""
+    return _judge(record, None)
 
 
 _CANCELLED = {"straggler", "lost"}
 
 
-def _verdicts(record: FileRecord, stall_timeout_s: float | None) -> list[Verdict]:
+def _judge(record: FileRecord, stall_timeout_s: float | None) -> list[Verdict]:
     finish_s = record.end_s if record.status == "done" else None
-    has_helpers = any(one.helper for one in record.attempts)
-    in_stead: dict[int | None, float | None] = {}  # by the end of the range
-    found = []
+    has_helpers = any(attempt.helper for attempt in record.attempts)
+    projected_by_end: dict[int | None, float | None] = {}  # of the attempt judged before, by end of range
+    verdicts = []
     wasted = wasted_by_attempt(record)
-    for at in reversed(range(len(record.attempts))):
-        attempt = record.attempts[at]
+    for index in reversed(range(len(record.attempts))):
+        attempt = record.attempts[index]
         if attempt.outcome not in _CANCELLED:
             continue
         rate_bps = running_rate_bps(attempt)
-        if attempt.helper and attempt.outcome == "lost":  # the stream that it should have replaced won
+        if attempt.helper and attempt.outcome == "lost":  # the attempt that it raced has won
             saved_s = None if finish_s is None else 0.0
-            found.append(Verdict(attempt, rate_bps, attempt.projected_s, saved_s, wasted[at]))
+            verdicts.append(Verdict(attempt, rate_bps, attempt.projected_s, saved_s, wasted[index]))
             continue
-        range_s = _range_end_s(record, at) if has_helpers and finish_s is not None else finish_s
-        instead_s = in_stead.get(attempt.to_byte, range_s)
-        if instead_s is not None and (lost_s := _asked_in_vain_s(record.attempts, at)):
+        range_s = _range_end_s(record, index) if has_helpers and finish_s is not None else finish_s
+        instead_s = projected_by_end.get(attempt.to_byte, range_s)
+        if instead_s is not None and (lost_s := _wasted_wait_s(record.attempts, index)):
             projected_s: float | None = instead_s - lost_s
         else:
             projected_s = _projected_s(record, attempt, rate_bps, instead_s, stall_timeout_s)
         saved_s = None if projected_s is None or instead_s is None else projected_s - instead_s
-        found.append(Verdict(attempt, rate_bps, projected_s, saved_s, wasted[at]))
+        verdicts.append(Verdict(attempt, rate_bps, projected_s, saved_s, wasted[index]))
         if projected_s is not None and instead_s is not None:
-            in_stead[attempt.to_byte] = projected_s
-    return found
+            projected_by_end[attempt.to_byte] = projected_s
+    return verdicts
 
 
 def running_rate_bps(attempt: AttemptRecord) -> float:
-    """The rate at which ``attempt`` was running when it ended.
+    """The rate of ``attempt`` when it ended.
 
-    Taken over the later half of its time on the wire, the silence after its last sample included.
+    It is measured over the second half of the time since its first byte, including silence at the end.
     """
     if attempt.first_byte_s is None or not attempt.bytes:
         return 0.0
     middle = (attempt.first_byte_s + attempt.end_s) / 2
-    before = [(at, number) for at, number in attempt.samples if at <= middle]
-    at, number = before[-1] if before else (attempt.first_byte_s, 0)
-    return max(0.0, (attempt.bytes - number) / max(attempt.end_s - at, 0.001))
+    before = [(sampled_s, received) for sampled_s, received in attempt.samples if sampled_s <= middle]
+    sampled_s, received = before[-1] if before else (attempt.first_byte_s, 0)
+    return max(0.0, (attempt.bytes - received) / max(attempt.end_s - sampled_s, 0.001))
 
 
 def _projected_s(
@@ -127,31 +130,40 @@ def _projected_s(
     return attempt.end_s + max(0, end - attempt.from_byte - attempt.bytes) / rate_bps
 
 
-def _asked_in_vain_s(attempts: Sequence[AttemptRecord], at: int) -> float:
-    """By how much an attempt without any byte was asked for sooner than its successor that waited as long."""
-    silent = attempts[at]
-    after = next((one for one in attempts[at + 1 :] if one.start_s >= silent.end_s and not one.helper), None)
-    if silent.first_byte_s is not None or after is None:
+def _wasted_wait_s(attempts: Sequence[AttemptRecord], index: int) -> float:
+    """How much sooner than its successor an attempt without any byte was sent; 0 if that waited less."""
+    silent = attempts[index]
+    successor = next(
+        (
+            attempt
+            for attempt in attempts[index + 1 :]
+            if attempt.start_s >= silent.end_s and not attempt.helper
+        ),
+        None,
+    )
+    if silent.first_byte_s is not None or successor is None:
         return 0.0
-    waited_s = (after.end_s if after.first_byte_s is None else after.first_byte_s) - after.start_s
-    return after.start_s - silent.start_s if waited_s >= silent.end_s - silent.start_s else 0.0
+    waited_s = (
+        successor.end_s if successor.first_byte_s is None else successor.first_byte_s
+    ) - successor.start_s
+    return successor.start_s - silent.start_s if waited_s >= silent.end_s - silent.start_s else 0.0
 
 
-def _range_end_s(record: FileRecord, at: int) -> float:
-    """When the last byte came of what the attempt had left; the others' ranges are not its matter."""
-    attempt = record.attempts[at]
+def _range_end_s(record: FileRecord, index: int) -> float:
+    """When the last byte of the attempt's unfinished range came; other ranges of the file do not count."""
+    attempt = record.attempts[index]
     start = attempt.from_byte + attempt.bytes
     end = record.bytes if attempt.to_byte is None else attempt.to_byte
-    after = [
-        one.end_s
-        for one in record.attempts
-        if one.end_s >= attempt.end_s
-        and one is not attempt
-        and one.from_byte < end
-        and one.from_byte + one.bytes > start
+    ends_s = [
+        other.end_s
+        for other in record.attempts
+        if other.end_s >= attempt.end_s
+        and other is not attempt
+        and other.from_byte < end
+        and other.from_byte + other.bytes > start
     ]
-    return max(after, default=record.end_s)
+    return max(ends_s, default=record.end_s)
 
 
-def _rounded(seconds: float | None) -> float | None:
+def _round(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 4)

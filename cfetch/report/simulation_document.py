@@ -61,7 +61,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """One scenario: the ``ideal`` run's median makespan, a row a policy, and in words what came of it."""
+    """One scenario: the ``ideal`` run's median makespan, a row for each policy, and the verdict in words."""
 
     scenario: str
     description: str
@@ -73,7 +73,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Simulation(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole of it; equal versions, scenarios and seeds give equal documents."""
+    """The whole simulation; equal versions, scenarios and seeds give equal documents."""
 
     schema: str = "cfetch.simulation/1"
     version: str
@@ -83,7 +83,7 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verdict(rows: list[Row]) -> str:
-    """How ``adaptive`` does against the better of two others, and against the oracle; empty without it."""
+    """Compare ``adaptive`` with the better of two others and with the oracle; empty if it was not played."""
     by_name = {row.policy: row for row in rows}
     judged = by_name.get(JUDGED)
     others = [by_name[name] for name in SEED_POLICIES if name in by_name]
@@ -96,8 +96,8 @@ def verdict(rows: list[Row]) -> str:
         if abs(change) <= LEVEL
         else f"{abs(change):.0%} {'slower' if change > 0 else 'faster'} than"
     )
-    told = f"{JUDGED} is {word} the better of the others ({best.policy})"
+    text = f"{JUDGED} is {word} the better of the others ({best.policy})"
     oracle = by_name.get("oracle")
     if oracle is not None:
-        told += f", {judged.ratio_p50 / oracle.ratio_p50:.2f} times the oracle's time"
-    return told
+        text += f", {judged.ratio_p50 / oracle.ratio_p50:.2f} times the oracle's time"
+    return text

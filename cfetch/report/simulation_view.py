@@ -1,4 +1,4 @@
-"""Simulated runs for a person's terminal: a block a scenario, a line a policy, and what came of it."""
+"""Simulated runs on a terminal: a block for each scenario, a line for each policy, and the verdict."""
 
 from rich.console import Group, RenderableType
 from rich.table import Table

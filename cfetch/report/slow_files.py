@@ -1,8 +1,8 @@
-"""What one file's attempts tell: why it was slow, and what cancelling each straggler was worth."""
+"""What the attempts of one file show: why it was slow, and what cancelling each straggler was worth."""
 
 from cfetch.records import FileRecord
 from cfetch.report.document import Mitigation, SlowFile
-from cfetch.report.saved_time import verdicts
+from cfetch.report.saved_time import list_verdicts
 
 __all__ = ["mitigations", "slow_file"]
 
@@ -17,12 +17,12 @@ def slow_file(record: FileRecord) -> SlowFile:
         elapsed_s=record.end_s - record.start_s,
         rate_bps=record.rate_bps,
         attempts=len(record.attempts),
-        why=_why(record),
+        why=_explain(record),
     )
 
 
-def _why(record: FileRecord) -> str:
-    """What cost time: earlier attempts by outcome, then waits, then plain slowness."""
+def _explain(record: FileRecord) -> str:
+    """The causes of lost time: earlier attempts by outcome, then waits, then a slow rate."""
     reasons = []
     for outcome, word in _REASONS:
         number = sum(attempt.outcome == outcome for attempt in record.attempts)
@@ -53,14 +53,14 @@ def mitigations(record: FileRecord) -> list[Mitigation]:
     return [
         Mitigation(
             path=record.path,
-            attempt=one.attempt.n,
-            rate_bps=one.rate_bps,
-            elapsed_s=one.attempt.end_s - one.attempt.start_s,
-            cancelled_s=one.attempt.end_s,
-            projected_s=one.projected_s,
+            attempt=verdict.attempt.n,
+            rate_bps=verdict.rate_bps,
+            elapsed_s=verdict.attempt.end_s - verdict.attempt.start_s,
+            cancelled_s=verdict.attempt.end_s,
+            projected_s=verdict.projected_s,
             finish_s=record.end_s if record.status == "done" else None,
-            saved_s=one.saved_s,
-            wasted_bytes=one.wasted_bytes,
+            saved_s=verdict.saved_s,
+            wasted_bytes=verdict.wasted_bytes,
         )
-        for one in verdicts(record)
+        for verdict in list_verdicts(record)
     ]

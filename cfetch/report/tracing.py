@@ -88,7 +88,7 @@ def _finish(span: "Span", event: RunFinished) -> None:
     span.end()
 
 
-def _check(event: StragglerCheck) -> Tags:
+def _tag_check(event: StragglerCheck) -> Tags:
     return {
         "active_downloads": event.active_downloads,
         "completed_downloads": event.completed_downloads,
@@ -96,11 +96,11 @@ def _check(event: StragglerCheck) -> Tags:
     }
 
 
-def _cancelling(event: StragglerCancelling) -> Tags:
+def _tag_cancelling(event: StragglerCancelling) -> Tags:
     return {"offset": event.offset}
 
 
-def _cancelled(event: StragglerCancelled) -> Tags | None:
+def _tag_cancelled(event: StragglerCancelled) -> Tags | None:
     if event.completed:  # its last byte won the race: there was no cancelled download
         return None
     tags: dict[str, str | int | float] = {
@@ -113,15 +113,15 @@ def _cancelled(event: StragglerCancelled) -> Tags | None:
     return tags
 
 
-def _refreshed(event: UrlRefreshed) -> Tags | None:
+def _tag_refreshed(event: UrlRefreshed) -> Tags | None:
     return {"offset": event.offset, "sanitized_url": event.url} if event.reason == "straggler" else None
 
 
-def _fallback(event: FallbackTriggered) -> Tags:
+def _tag_fallback(event: FallbackTriggered) -> Tags:
     return {"total_stragglers_in_query": event.stragglers, "fallback_threshold": event.threshold}
 
 
-def _route(event: RouteEvent) -> Tags | None:
+def _tag_route(event: RouteEvent) -> Tags | None:
     if event.what == "hit":  # one for every page read
         return None
     return {
@@ -133,10 +133,10 @@ def _route(event: RouteEvent) -> Tags | None:
 
 
 _EVENTS: dict[type[Event], tuple[str, Callable[[Any], Tags | None]]] = {
-    StragglerCheck: ("cloudfetch.straggler_check", _check),
-    StragglerCancelling: ("cloudfetch.straggler_cancelling", _cancelling),
-    StragglerCancelled: ("cloudfetch.straggler_cancelled", _cancelled),
-    UrlRefreshed: ("cloudfetch.url_refreshed_for_straggler_retry", _refreshed),
-    FallbackTriggered: ("cloudfetch.sequential_fallback_triggered", _fallback),
-    RouteEvent: ("cfetch.feed_route", _route),
+    StragglerCheck: ("cloudfetch.straggler_check", _tag_check),
+    StragglerCancelling: ("cloudfetch.straggler_cancelling", _tag_cancelling),
+    StragglerCancelled: ("cloudfetch.straggler_cancelled", _tag_cancelled),
+    UrlRefreshed: ("cloudfetch.url_refreshed_for_straggler_retry", _tag_refreshed),
+    FallbackTriggered: ("cloudfetch.sequential_fallback_triggered", _tag_fallback),
+    RouteEvent: ("cfetch.feed_route", _tag_route),
 }

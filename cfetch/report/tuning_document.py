@@ -40,7 +40,7 @@ class Estimated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run would have been. ``false_alarms``: flagged, but alone they would have ended sooner."""
+    """The replay of a run. ``false_alarms``: attempts flagged that would have ended sooner if left alone."""
 
     makespan_s: Estimated
     ratio: Estimated
@@ -50,7 +50,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SettingScore(Score, frozen=True, kw_only=True):
-    """The same for one setting. ``front``: no other beats it in ratio, alarms and bytes together."""
+    """The score of one setting. ``front``: no other beats it in ratio, false alarms and bytes together."""
 
     values: Values
     front: bool
@@ -65,7 +65,7 @@ class HeldOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Estimates(msgspec.Struct, frozen=True, kw_only=True):
-    """Attempts whose true time nobody saw: it comes from their rate, the stall rule, or the run's own."""
+    """Attempts cut short: their true time is estimated by their rate, by the stall rule, or drawn."""
 
     by_rate: int
     by_stall_rule: int
@@ -100,7 +100,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """The same for the files of one host alone."""
+    """The choice for the files of one host alone."""
 
     host: str
     runs: int
@@ -109,7 +109,7 @@ class HostChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tuning(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole answer. ``settings``: the grid and the default; ``unmitigated``: nobody ever flagged."""
+    """The whole answer. ``settings``: the grid and the default; ``unmitigated``: nothing was flagged."""
 
     schema: str = "cfetch.tuning/1"
     version: str

@@ -45,7 +45,7 @@ def record(id_=0, size=100, *attempts, status="done", bytes_=None, **more):
         "start_s": first,
         "end_s": last,
         "rate_bps": size / (last - first) if last > first else 0.0,
-        "stragglers": sum(one.outcome == "straggler" for one in attempts),
+        "stragglers": sum(tried.outcome == "straggler" for tried in attempts),
         "attempts": list(attempts),
     }
     return FileRecord(**{**fields, **more})
@@ -65,7 +65,7 @@ def segments(*outcomes):
 
 def finished(*records):
     """EntryFinished events, each at its record's end."""
-    return [ev.EntryFinished(t_s=one.end_s, record=one) for one in records]
+    return [ev.EntryFinished(t_s=entry.end_s, record=entry) for entry in records]
 
 
 def started(files=1, bytes_known=100, **more):

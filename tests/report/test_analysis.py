@@ -25,8 +25,8 @@ def straggler(end_s=10.0, size=100, samples=((5.0, 50), (10.0, 100)), **more):
 
 def test_a_cancelled_attempt_is_judged_against_its_projected_finish():
     """900 bytes left at 10 B/s would have taken until 100 s; the retry was done at 12 s: 88 s saved."""
-    one = record(0, 1000, straggler(), attempt(2, 10.5, 12.0, from_byte=100, size=900))
-    sums = report(one).mitigations
+    file = record(0, 1000, straggler(), attempt(2, 10.5, 12.0, from_byte=100, size=900))
+    sums = report(file).mitigations
     (shown,) = sums.shown
     assert (shown.rate_bps, shown.projected_s, shown.finish_s) == (10.0, 100.0, 12.0)
     assert (shown.saved_s, sums.saved_s, sums.better, sums.worse) == (88.0, 88.0, 1, 0)
@@ -34,10 +34,10 @@ def test_a_cancelled_attempt_is_judged_against_its_projected_finish():
 
 def test_a_retry_that_was_slower_counts_as_lost():
     """Where the attempt would have been done before the retry was, the verdict is negative."""
-    one = record(
+    file = record(
         0, 1000, straggler(size=900, samples=((5.0, 400), (10.0, 900))), attempt(2, 10, 30, size=1000)
     )
-    sums = report(one).mitigations
+    sums = report(file).mitigations
     assert (sums.worse, sums.better, sums.saved_s) == (1, 0, 11.0 - 30.0)
     assert sums.wasted_bytes == 900
 
@@ -45,8 +45,8 @@ def test_a_retry_that_was_slower_counts_as_lost():
 def test_the_savings_of_two_cancellations_of_one_file_add_up():
     """Together they are the first projection less the real finish: nothing is counted twice."""
     second = attempt(2, 10.0, 20.0, size=200, outcome="straggler", samples=[(15.0, 100), (20.0, 200)])
-    one = record(0, 1000, straggler(), second, attempt(3, 20.0, 21.0, size=1000))
-    sums = report(one).mitigations
+    file = record(0, 1000, straggler(), second, attempt(3, 20.0, 21.0, size=1000))
+    sums = report(file).mitigations
     assert len(sums.shown) == 2
     assert sums.saved_s == 100.0 - 21.0
 
@@ -79,13 +79,13 @@ def test_slowest_files_are_the_slowest_and_say_why():
     random.Random(1).shuffle(times)
     files = [record(i, 100, attempt(end_s=float(s))) for i, s in enumerate(times)]
     slow = record(999, 100, attempt(1, 0, 300, outcome="stalled"), attempt(2, 310, 400), attempt(3, 400, 500))
-    found = report(*files, slow).slowest
-    assert [file.elapsed_s for file in found] == [
+    slowest = report(*files, slow).slowest
+    assert [file.elapsed_s for file in slowest] == [
         500.0,
         *(float(s) for s in range(199, 199 - SLOWEST + 1, -1)),
     ]
-    assert found[0].why == "stalled, 10s between attempts"
-    assert (found[0].attempts, found[1].why) == (3, "size")
+    assert slowest[0].why == "stalled, 10s between attempts"
+    assert (slowest[0].attempts, slowest[1].why) == (3, "size")
 
 
 def test_hosts_have_percentiles_of_their_own_files():
@@ -102,7 +102,7 @@ def test_throughput_bins_hold_every_file_that_has_a_rate():
     """Edges are powers of two around all rates; empty files have none."""
     rates = [1.0, 1.5, 2.0, 1000.0, 5e9, 0.0]
     bins = report(*(record(i, 1, attempt(), rate_bps=rate) for i, rate in enumerate(rates))).throughput
-    assert sum(one.files for one in bins) == 5
+    assert sum(bin_.files for bin_ in bins) == 5
     assert len(bins) <= 12
     assert bins[0].from_bps <= 1.0
     assert bins[-1].to_bps > 5e9

@@ -7,10 +7,10 @@ from cfetch.report.counts import Counts, retries
 from tests.report.records import attempt, cancelled, finished, record, retry, segments, started
 
 
-def counted(*records):
+def count_records(*records):
     counts = Counts()
-    for one in records:
-        counts.add(one)
+    for item in records:
+        counts.add(item)
     return counts
 
 
@@ -73,7 +73,7 @@ def test_nothing_is_counted_before_anything_has_ended():
 )
 def test_what_an_entry_adds(entry, numbers):
     """Its status, its bytes on disk and over the wire, and what its attempts went through."""
-    assert nonzero(counted(entry)) == numbers
+    assert nonzero(count_records(entry)) == numbers
 
 
 ENTRIES = [
@@ -87,7 +87,7 @@ ENTRIES = [
 
 def test_sums_of_entries():
     """In place are those done and skipped; settled are those and the failed; ended are all."""
-    counts = counted(*ENTRIES)
+    counts = count_records(*ENTRIES)
     assert (counts.in_place, counts.in_place_bytes) == (3, 180)
     assert (counts.settled, counts.ended) == (4, 5)
 
@@ -95,11 +95,11 @@ def test_sums_of_entries():
 @pytest.mark.parametrize("cut", range(len(ENTRIES) + 1))
 def test_parts_of_a_run_add_up_to_it(cut):
     """Wherever it was cut, and in whichever order the parts come; the last end is the latest of both."""
-    one, other = counted(*ENTRIES[:cut]), counted(*ENTRIES[cut:])
-    again = counted(*ENTRIES[:cut])
-    one.include(other)
+    first, other = count_records(*ENTRIES[:cut]), count_records(*ENTRIES[cut:])
+    again = count_records(*ENTRIES[:cut])
+    first.include(other)
     other.include(again)
-    assert one == other == counted(*ENTRIES)
+    assert first == other == count_records(*ENTRIES)
 
 
 def test_events_count_as_the_records_in_them():
@@ -107,7 +107,7 @@ def test_events_count_as_the_records_in_them():
     counts = Counts()
     for event in (started(5), retry(), cancelled(), cancelled(completed=True), *finished(*ENTRIES)):
         counts.of(event)
-    assert counts == msgspec.structs.replace(counted(*ENTRIES), cancelled_attempts=1)
+    assert counts == msgspec.structs.replace(count_records(*ENTRIES), cancelled_attempts=1)
 
 
 @pytest.mark.parametrize(
@@ -126,4 +126,4 @@ def test_events_count_as_the_records_in_them():
 )
 def test_a_retry_is_a_further_attempt_after_a_failed_one(entry, number):
     """Neither what follows a cancelled straggler or a move is one, nor a further segment's attempt."""
-    assert retries(entry) == counted(entry).retries == number
+    assert retries(entry) == count_records(entry).retries == number

@@ -141,10 +141,10 @@ def test_arrays_that_other_tools_rewrote_are_read(tmp_path, indent):
 
 def test_one_file_may_hold_several_runs(tmp_path):
     """Files that were put one after the other read as so many runs."""
-    one = write(tmp_path / "1.jsonl", started(1), *finished(RECORDS[0])).read_text()
+    text = write(tmp_path / "1.jsonl", started(1), *finished(RECORDS[0])).read_text()
     two = write(tmp_path / "2.jsonl", started(1, instant="i2"), *finished(RECORDS[1])).read_text()
     both = tmp_path / "both.jsonl"
-    both.write_text(one + two)
+    both.write_text(text + two)
     assert read(both) == [("i1", [RECORDS[0]]), ("i2", [RECORDS[1]])]
 
 

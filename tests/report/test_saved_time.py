@@ -5,7 +5,7 @@ import random
 import pytest
 
 from cfetch.report.counts import retries
-from cfetch.report.saved_time import judged, verdicts
+from cfetch.report.saved_time import add_verdicts, list_verdicts
 from cfetch.report.wasted_bytes import wasted_by_attempt, wasted_bytes
 from tests.report.records import attempt, record
 
@@ -77,11 +77,11 @@ def test_waste_is_what_came_less_what_stands(seed):
                 helper=dice.random() < 0.5,
             )
         )
-    covered = {b for one in attempts for b in range(one.from_byte, one.from_byte + one.bytes)}
+    covered = {b for piece in attempts for b in range(piece.from_byte, piece.from_byte + piece.bytes)}
     whole = attempts + [attempt(99, 30.0, 40.0, from_byte=0, size=100)] * (seed % 2)
     standing = 100 if seed % 2 else len(covered)
-    one = record(0, 100, *whole)
-    wasted = wasted_by_attempt(one)
+    file = record(0, 100, *whole)
+    wasted = wasted_by_attempt(file)
     assert min(wasted) >= 0
     assert sum(wasted) == sum(a.bytes for a in whole) - standing
 
@@ -101,38 +101,38 @@ def straggler(**more):
 
 def test_the_policys_own_projection_counts():
     """It was made when the decision was, from more than the metrics keep."""
-    one = record(0, 1000, straggler(projected_s=50.0), attempt(2, 10.5, 12.0, from_byte=100, size=900))
-    (found,) = verdicts(one)
-    assert (found.projected_s, found.saved_s, found.wasted_bytes) == (50.0, 38.0, 0)
+    file = record(0, 1000, straggler(projected_s=50.0), attempt(2, 10.5, 12.0, from_byte=100, size=900))
+    (verdict,) = list_verdicts(file)
+    assert (verdict.projected_s, verdict.saved_s, verdict.wasted_bytes) == (50.0, 38.0, 0)
 
 
 def test_a_silent_attempt_would_have_lasted_until_the_stall_rule():
     """Its last byte came at 5 s: the rule would have ended it at 35 s, and 2 s later the file was there."""
     silent = attempt(1, 0.0, 10.0, size=50, outcome="straggler", samples=[(4.0, 40), (5.0, 50)])
-    one = judged(record(0, 1000, silent, attempt(2, 10.5, 12.0, size=1000)), stall_timeout_s=30.0)
-    told = one.attempts[0]
-    assert (told.projected_s, told.saved_s, told.wasted_bytes) == (37.0, 25.0, 50)
-    assert verdicts(one)[0].saved_s == 25.0  # the report needs no stall rule: it reads the record
+    file = add_verdicts(record(0, 1000, silent, attempt(2, 10.5, 12.0, size=1000)), stall_timeout_s=30.0)
+    judged = file.attempts[0]
+    assert (judged.projected_s, judged.saved_s, judged.wasted_bytes) == (37.0, 25.0, 50)
+    assert list_verdicts(file)[0].saved_s == 25.0  # the report needs no stall rule: it reads the record
 
 
 def test_verdicts_stand_in_the_record_and_nowhere_else():
     """Attempts that were not cancelled bear none, and a record without cancelled ones is left as it is."""
-    one = judged(
+    file = add_verdicts(
         record(0, 1000, straggler(), attempt(2, 10.5, 12.0, size=900, from_byte=100)), stall_timeout_s=30
     )
-    assert [(a.saved_s, a.wasted_bytes) for a in one.attempts] == [(88.0, 0), (None, None)]
+    assert [(a.saved_s, a.wasted_bytes) for a in file.attempts] == [(88.0, 0), (None, None)]
     plain = record(0, 100, attempt(1, outcome="stalled"), attempt(2))
-    assert judged(plain, stall_timeout_s=30) is plain
+    assert add_verdicts(plain, stall_timeout_s=30) is plain
 
 
 def test_a_second_stream_that_lost_saved_nothing():
     """And cost what it had brought; the old one that lost is judged as a cancelled one."""
     lost = helper(2, 5.0, 10.0, from_byte=40, size=30, outcome="lost")
-    (found,) = verdicts(record(0, 100, lost, attempt(1, 0.0, 10.0, size=100)))
-    assert (found.saved_s, found.wasted_bytes) == (0.0, 30)
+    (verdict,) = list_verdicts(record(0, 100, lost, attempt(1, 0.0, 10.0, size=100)))
+    assert (verdict.saved_s, verdict.wasted_bytes) == (0.0, 30)
     old = attempt(1, 0.0, 10.0, size=50, outcome="lost", samples=[(5.0, 45), (10.0, 50)])
-    (found,) = verdicts(record(0, 100, old, helper(2, 5.0, 11.0, from_byte=45, size=55)))
-    assert (found.projected_s, found.saved_s, found.wasted_bytes) == (60.0, 49.0, 5)
+    (verdict,) = list_verdicts(record(0, 100, old, helper(2, 5.0, 11.0, from_byte=45, size=55)))
+    assert (verdict.projected_s, verdict.saved_s, verdict.wasted_bytes) == (60.0, 49.0, 5)
 
 
 def test_a_range_is_judged_by_its_own_end():
@@ -142,8 +142,8 @@ def test_a_range_is_judged_by_its_own_end():
         2, 0.0, 10.0, from_byte=500, size=100, outcome="straggler", samples=[(5.0, 50), (10.0, 100)]
     )
     mended = helper(3, 10.0, 12.0, from_byte=600, size=400)
-    (found,) = verdicts(record(0, 1000, slow, mended, first))
-    assert (found.projected_s, found.saved_s) == (50.0, 38.0)
+    (verdict,) = list_verdicts(record(0, 1000, slow, mended, first))
+    assert (verdict.projected_s, verdict.saved_s) == (50.0, 38.0)
 
 
 @pytest.mark.parametrize(("first_byte_s", "projected_s", "saved_s"), [(12.0, 10.0, -2.0), (11.9, 40.0, 28.0)])
@@ -151,5 +151,5 @@ def test_a_file_that_is_late_itself_was_asked_for_in_vain(first_byte_s, projecte
     """Silent for 2 s; the next one waited as long: left alone it would have come 2 s sooner."""
     silent = attempt(1, 8.0, 10.0, size=0, outcome="straggler", first_byte_s=None)
     after = attempt(2, 10.0, 12.0, size=1000, first_byte_s=first_byte_s)
-    one = judged(record(0, 1000, silent, after), stall_timeout_s=30.0)
-    assert (one.attempts[0].projected_s, one.attempts[0].saved_s) == (projected_s, saved_s)
+    file = add_verdicts(record(0, 1000, silent, after), stall_timeout_s=30.0)
+    assert (file.attempts[0].projected_s, file.attempts[0].saved_s) == (projected_s, saved_s)

@@ -120,15 +120,15 @@ def test_mitigation_counters():
 
 def test_the_verdicts_are_summed():
     """Seconds saved and lost, and bytes twice, of the attempts that bear a verdict; the others have none."""
-    one = record(
+    file = record(
         0,
         100,
         attempt(1, outcome="straggler", size=30, saved_s=8.5, wasted_bytes=30),
         attempt(2, outcome="lost", size=30, saved_s=-1.0, wasted_bytes=10),
         attempt(3),
     )
-    found = tally(started(2), *finished(one, record(1, 10, attempt()))).summary(1.0).stragglers
-    assert (found.saved_s, found.wasted_bytes) == (7.5, 40)
+    shown = tally(started(2), *finished(file, record(1, 10, attempt()))).summary(1.0).stragglers
+    assert (shown.saved_s, shown.wasted_bytes) == (7.5, 40)
 
 
 def test_fallback_is_restored_when_progress_says_parallel_again():
@@ -169,9 +169,9 @@ def test_fallback_is_restored_when_progress_says_parallel_again():
 )
 def test_waste_is_what_stands_in_no_file(attempts, on_disk, wasted):
     """Resumed bytes are kept, overwritten and discarded ones wasted, whatever the order of attempts."""
-    one = record(0, 100, *attempts, bytes_=on_disk)
-    assert wasted_by_attempt(one) == wasted
-    assert wasted_bytes(one) == sum(wasted)
+    file = record(0, 100, *attempts, bytes_=on_disk)
+    assert wasted_by_attempt(file) == wasted
+    assert wasted_bytes(file) == sum(wasted)
 
 
 def test_several_volumes_are_told_apart():
@@ -188,8 +188,11 @@ def test_several_volumes_are_told_apart():
         paused(volume="/data3", reason="first"),
         paused(volume="/data3", reason="disk gone"),
     ).summary(1.0)
-    found = [(one.volume, one.files, one.bytes, one.batches, one.out_of_use) for one in summary.volumes]
-    assert found == [
+    shown = [
+        (volume.volume, volume.files, volume.bytes, volume.batches, volume.out_of_use)
+        for volume in summary.volumes
+    ]
+    assert shown == [
         ("/data1", 0, 0, 0, None),
         ("/data2", 2, 150, 1, None),
         ("/data3", 0, 0, 0, "disk gone"),
@@ -214,6 +217,6 @@ def test_files_that_a_volume_or_a_batch_failed_are_among_the_failures(error, kin
     """Each with its kind; the run goes on without them, so that the exit code is that of failed entries."""
     failed = record(status="failed", error_kind=error.kind, error=str(error))
     summary = tally(started(), *finished(failed)).summary(1.0)
-    assert [(one.kind, one.message) for one in summary.failures] == [(kind, str(error))]
+    assert [(failure.kind, failure.message) for failure in summary.failures] == [(kind, str(error))]
     assert summary.exit_code == 1
     assert tally(started()).summary(1.0, error=error).exit_code == error.exit_code

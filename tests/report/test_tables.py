@@ -19,31 +19,31 @@ HEADER = RunHeader(
 )
 
 
-def shown(width=80, header=HEADER, records=None):
-    files = records if records is not None else recorded()
+def render_report(width=80, header=HEADER, records=None):
+    files = records if records is not None else play_records()
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=False)
     console.print(tables(analyse([Run(Path("m.jsonl"), header, iter(files))])))
     return out.getvalue()
 
 
-def recorded(**options):
+def play_records(**options):
     return [event.record for event in stream(straggling=0.08, **options) if hasattr(event, "record")]
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_no_line_is_wider_than_the_terminal(width):
     """Every table fits; long names give way."""
-    lines = shown(width).splitlines()
+    lines = render_report(width).splitlines()
     assert max(cells(line) for line in lines) <= width
     assert len(lines) > 40
 
 
 def test_every_part_is_there():
     """Headline, slowest, hosts, throughput, mitigations and failures each have their heading."""
-    text = shown()
+    text = render_report()
     failed = record(1, 9, attempt(), status="failed", error_kind="refused", error="HTTP 404")
-    text += shown(records=[failed])
+    text += render_report(records=[failed])
     for heading in ("run i1", "slowest files", "hosts", "throughput", "mitigations", "failures"):
         assert f"\n{heading}" in f"\n{text}"
     assert "a/1: HTTP 404" in text
@@ -52,21 +52,21 @@ def test_every_part_is_there():
 def test_a_mitigation_shows_what_it_saved():
     """The row of a cancelled attempt has its projected and its real finish and the difference."""
     slow = attempt(1, 0.0, 10.0, size=100, outcome="straggler", samples=[(5.0, 50), (10.0, 100)])
-    text = shown(records=[record(0, 1000, slow, attempt(2, 10.0, 12.0, from_byte=100, size=900))])
+    text = render_report(records=[record(0, 1000, slow, attempt(2, 10.0, 12.0, from_byte=100, size=900))])
     (row,) = [line for line in text.splitlines() if line.startswith("a/0") and "+" in line]
     assert row.split() == ["a/0", "1", "10s", "10", "B/s", "1m", "40s", "12s", "+1m", "28s", "0", "B"]
 
 
 def test_parts_without_content_are_left_out():
     """An empty run shows its headline and nothing else."""
-    text = shown(header=msgspec.structs.replace(HEADER, files=0), records=[])
+    text = render_report(header=msgspec.structs.replace(HEADER, files=0), records=[])
     assert text.startswith("run i1")
     assert len(text.splitlines()) == 2
 
 
 def test_files_that_were_in_place_count_as_such():
     """A run that found everything in place did not do nothing of it."""
-    text = shown(records=[record(i, status="skipped") for i in range(400)])
+    text = render_report(records=[record(i, status="skipped") for i in range(400)])
     assert "400 of 400 files in place, nothing received in 0.0s, 16 at a time" in text
     assert "400 already there" in text
     assert "incomplete" not in text
@@ -74,7 +74,9 @@ def test_files_that_were_in_place_count_as_such():
 
 def test_a_run_that_was_killed_is_incomplete():
     """Fewer records than planned files: said in the headline."""
-    text = shown(records=[record(0, 9, attempt()), record(1, status="failed"), record(2, status="cancelled")])
+    text = render_report(
+        records=[record(0, 9, attempt()), record(1, status="failed"), record(2, status="cancelled")]
+    )
     assert "  incomplete: 397 files without a record; the run was stopped or still goes on\n" in text
 
 
@@ -85,28 +87,28 @@ def test_of_several_runs_the_slowest_files_name_theirs(width):
         Run(
             Path("m"),
             msgspec.structs.replace(HEADER, instant=f"i{i}"),
-            iter([record(i, 9, one, instant=f"i{i}")]),
+            iter([record(i, 9, tried, instant=f"i{i}")]),
         )
-        for i, one in ((1, attempt(end_s=2.0)), (2, attempt(end_s=9.0)))
+        for i, tried in ((1, attempt(end_s=2.0)), (2, attempt(end_s=9.0)))
     ]
     out = io.StringIO()
     Console(file=out, width=width, force_terminal=False).print(tables(analyse(runs)))
     lines = out.getvalue().splitlines()
     assert [line.split("  ")[0] for line in lines if line.startswith("run ")] == ["run 1: i1", "run 2: i2"]
-    at = next(i for i, line in enumerate(lines) if line.startswith("slowest"))
-    assert lines[at + 1].split()[:2] == ["file", "run"]
-    assert [line.split()[:2] for line in lines[at + 2 : at + 4]] == [["a/2", "2"], ["a/1", "1"]]
+    column = next(i for i, line in enumerate(lines) if line.startswith("slowest"))
+    assert lines[column + 1].split()[:2] == ["file", "run"]
+    assert [line.split()[:2] for line in lines[column + 2 : column + 4]] == [["a/2", "2"], ["a/1", "1"]]
 
 
 def test_hostile_names_are_printed_harmless():
     """Escapes, controls and markup in names, hosts and messages do not reach the terminal as such."""
-    hostile = recorded(hostile=HOSTILE, files=80)
+    hostile = play_records(hostile=HOSTILE, files=80)
     failed = record(
         1, 9, attempt(), status="failed", error_kind=HOSTILE, error=HOSTILE, host=HOSTILE, path=HOSTILE
     )
     done = record(2, 9, attempt(), host=HOSTILE)
     header = RunHeader(instant=HOSTILE, wall_start=HOSTILE, version="0", host=HOSTILE, settings={})
-    text = shown(200, header, [*hostile, failed, done])
+    text = render_report(200, header, [*hostile, failed, done])
     assert not set(text) & set("\x1b\x07\x9b\u202e")
     assert "[bold]x[/bold]:smile:" in text
 

@@ -16,7 +16,7 @@ import msgspec
 
 from cfetch.errors import UsageError
 from cfetch.records import FileRecord
-from cfetch.report.metrics import RunHeader, decoded
+from cfetch.report.metrics import RunHeader, decode_document
 from cfetch.secret import printable
 
 __all__ = ["CHUNK_BYTES", "Chunk", "Line", "chunks_of", "lines_of", "started"]
@@ -145,7 +145,7 @@ def _array_lines(data: bytes) -> Iterator[Line]:
 
 def _held(text: bytes) -> RunHeader | FileRecord | str:
     try:
-        found = decoded(text.strip().rstrip(b","))
+        found = decode_document(text.strip().rstrip(b","))
         if isinstance(found, RunHeader):
             started(found)
     except ValueError as error:

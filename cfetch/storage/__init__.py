@@ -10,13 +10,14 @@ Read in this order::
     part.py               one entry's bytes: running hash, verification
     part_file.py          the file of a part, step by step
     held_ranges.py        which bytes are held while several segments are brought (pure)
-    resume.py             what a part of an earlier run is good for: its name and its note
-    staging.py            where a run's parts lie, and what earlier runs have left there
+    resume.py             what a part of an earlier run is good for: its name and its note (pure)
+    staging.py            the directory in which a run writes its parts, and what dead runs have left
     publisher.py          final names, in groups, in an order that survives a power cut
     directory.py          a directory, beneath a held descriptor, no symlink followed
-    directory_volume.py   it as a volume; disk.py carries its steps out, in the loop or in a thread of its own
+    directory_volume.py   adapts it to the port; disk.py carries its steps out, in the loop or in a thread
     descriptors.py        what a run holds open
-    object_store.py  object_part.py  object_volume.py    a bucket as a volume
+    object_store.py       a bucket: the only file that knows obstore, and the calls under way
+    object_part.py  object_volume.py    adapt it to the port
     tree.py               a directory to read only (``cfetch verify``)
     files.py              the one way to write a file of cfetch's own
 

@@ -1,12 +1,15 @@
 """Receipts on a real disk: the first of two wins, what is torn is passed over, each entry ends once."""
 
+import os
+
 import msgspec
 import pytest
 
 from cfetch.errors import LocalFault
 from cfetch.events import EntryFinished, RetryScheduled
-from cfetch.hub.receipts import Account, Receipt, ReceiptReader, leave_receipt
+from cfetch.hub.receipts import Account, Receipt, ReceiptReader, is_in_place, leave_receipt
 from cfetch.records import FileRecord
+from cfetch.storage.directory import Directory
 
 
 def ended(number, status="done"):
@@ -168,3 +171,42 @@ def test_other_events_are_told_as_they_are():
     """Retries of two copies are two."""
     retry = RetryScheduled(t_s=0.0, id=1, path="f", n=1, delay_s=1.0, error_kind="transient", error="reset")
     assert list(Account().take_in(receipt(retry, retry, number=0))) == [retry, retry]
+
+
+@pytest.mark.parametrize(
+    ("status", "facts", "is_there"),
+    [
+        ("done", {}, True),
+        ("skipped", {}, True),
+        ("skipped", {"size_bytes": None}, True),
+        ("skipped", {"size_bytes": 4}, False),
+        ("done", {"bytes": 4}, False),
+        ("failed", {}, False),
+        ("cancelled", {}, False),
+        ("done", {"path": "deep/gone"}, False),
+        ("done", {"path": "deep"}, False),
+        ("done", {"path": "deep/file/below"}, False),
+    ],
+)
+def test_a_file_is_in_place_with_the_size_that_it_had(tmp_path, status, facts, is_there):
+    """What a record says was brought or found; nothing else counts."""
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep/file").write_bytes(b"abc")
+    record = msgspec.structs.replace(ended(1, status).record, **{"path": "deep/file"} | facts)
+    volume = Directory(tmp_path)
+    assert is_in_place(volume, record) is is_there
+    volume.close()
+
+
+@pytest.mark.parametrize("name", ["deep", "deep/file"])
+def test_a_file_behind_a_symlink_is_not_in_place(tmp_path, name):
+    """Neither the file nor its directory may be one, wherever it leads."""
+    (tmp_path / "to/deep").mkdir(parents=True)
+    (tmp_path / "to/deep/file").write_bytes(b"abc")
+    os.rename(tmp_path / "to" / name, tmp_path / "elsewhere")
+    (tmp_path / "to" / name).symlink_to(tmp_path / "elsewhere")
+    assert (tmp_path / "to/deep/file").read_bytes() == b"abc"
+    record = msgspec.structs.replace(ended(1).record, path="deep/file")
+    volume = Directory(tmp_path / "to")
+    assert not is_in_place(volume, record)
+    volume.close()

@@ -1,0 +1,108 @@
+"""The transport's contract, kept by the adapter to aiohttp, the simulator's and the tests' scripted one."""
+
+import asyncio
+
+import pytest
+
+from cfetch.bench.faults import Fault
+from cfetch.bench.network import Network
+from cfetch.bench.origin import Origin
+from cfetch.bench.simulation.transport import SimTransport
+from cfetch.clock import RunClock, VirtualClock, run_virtual
+from cfetch.wire.http import HttpTransport
+from tests.engine.fake import FakeTransport, Reply
+from tests.wire.contract import BROKEN, REFUSED, SIZE_BYTES, WHOLE, TransportContract
+
+BODY = bytes(range(1, 251)) * (SIZE_BYTES // 250)
+HALF = SIZE_BYTES // 2
+FAULTS = {
+    BROKEN: (Fault(kind="reset", after_bytes=HALF, first=0),),
+    REFUSED: (Fault(kind="status", status=404, first=0),),
+}
+
+
+class HttpWorld:
+    """A real server on loopback."""
+
+    body = BODY
+
+    def url(self, file):
+        return f"{self._base}{file}"
+
+    def play(self, scene):
+        async def main():
+            files = dict.fromkeys((WHOLE, BROKEN, REFUSED), BODY)
+            async with Origin(files, FAULTS) as origin:
+                self._base = origin.url
+                transport = HttpTransport(connect_timeout_s=5.0)
+                try:
+                    return await scene(transport)
+                finally:
+                    await transport.close()
+
+        return asyncio.run(main())
+
+
+class SimWorld:
+    """A network that is computed, on virtual time; its files are of zeros."""
+
+    body = bytes(SIZE_BYTES)
+    files = (WHOLE, BROKEN, REFUSED)
+
+    def url(self, file):
+        return f"http://0/{self.files.index(file)}"
+
+    def play(self, scene):
+        async def main():
+            faults = {self.files.index(file): script for file, script in FAULTS.items()}
+            network = Network(latency_s=0.1, rate_bps=1e6)
+            clock = RunClock(VirtualClock())
+            transport = SimTransport(network, 1, [SIZE_BYTES] * len(self.files), faults, clock=clock)
+            try:
+                return await scene(transport)
+            finally:
+                await transport.close()
+
+        return run_virtual(main())
+
+
+class ScriptedWorld:
+    """Replies that a test has written, on virtual time."""
+
+    body = BODY
+
+    def url(self, file):
+        return f"http://h/{file}"
+
+    def play(self, scene):
+        async def main():
+            scripts = {
+                WHOLE: Reply(BODY, rate_bps=1e6),
+                BROKEN: Reply(BODY, rate_bps=1e6, cut=HALF, then="reset"),
+                REFUSED: Reply(status=404),
+            }
+            transport = FakeTransport(scripts)
+            try:
+                return await scene(transport)
+            finally:
+                await transport.close()
+
+        return run_virtual(main())
+
+
+class TestHttpTransport(TransportContract):
+    @pytest.fixture
+    def world(self):
+        return HttpWorld()
+
+
+class TestSimTransport(TransportContract):
+    @pytest.fixture
+    def world(self):
+        return SimWorld()
+
+
+class TestFakeTransport(TransportContract):
+    @pytest.fixture
+    def world(self):
+        return ScriptedWorld()

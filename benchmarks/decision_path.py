@@ -41,7 +41,7 @@ LATENCY_S = 0.04
 ENTRY = Entry(id=0, url=SecretUrl("http://h/f"), path=SafePath("f"), size_bytes=SIZE_BYTES)
 ASSIGNMENT = Assignment(ENTRY, 1, "h")
 NO_TRANSFER: Any = None  # the monitor asks for none
-NO_ENTRIES: Schedule[Any] = Schedule([], [], 0, opens_s=lambda _, __, now_s: now_s, most_put_back=1)
+NO_ENTRIES: Schedule[Any] = Schedule([], [], 0, most_put_back=1)
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):

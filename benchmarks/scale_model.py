@@ -105,11 +105,6 @@ class Copy:
         """The order of the work, as ``work.Listed`` makes it."""
         batch, world = self.batch, self.cluster.world
         self.places = list(range(len(batch.sizes)))
-        sizes = batch.sizes
-        if backwards:
-            self.places.reverse()
-            most = max(sizes) + 1
-            sizes = [most - batch.sizes[place] for place in self.places]
         numbers: dict[int, int] = {}
         self.queue_of = [numbers.setdefault(batch.hosts[place], len(numbers)) for place in self.places]
         self.queues = [str(host) for host in numbers]
@@ -120,7 +115,7 @@ class Copy:
             self.leases = dict.fromkeys(self.queues, 0 if self.cluster.rules.hub else self.share)
             self.hosts.lease(self.leases, self.share)
         self.schedule: Schedule[int] = Schedule(
-            sizes, self.queue_of, len(numbers), opens_s=self._opens_s, most_put_back=world.concurrency
+            batch.sizes, self.queue_of, len(numbers), most_put_back=world.concurrency, backwards=backwards
         )
 
     def _opens_s(self, queue: int, _: int, now_s: float) -> float:
@@ -169,7 +164,7 @@ class Copy:
         """Begin what may begin."""
         world, batch = self.cluster.world, self.batch
         while self.at_once < world.concurrency:
-            index = self.schedule.take(self.now_s)
+            index = self.schedule.take(self.now_s, self._opens_s)
             if index is None:
                 return
             place = self.places[index]

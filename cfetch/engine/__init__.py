@@ -5,6 +5,11 @@ who is too slow and ``placement/`` where batches go. It decides none of that its
 emits events.
 
     pool.py             workers, monitor and volumes' tasks in one task group
+    dispatch.py         what a worker does next; without anything it waits in ``idle_workers.py``
+    courier.py          an entry in a worker's hands; ``cancellation.py``: is it meant, or its worker?
+    commitment.py       the port to the volumes: which one an entry goes to, when it is published
+    committing.py       chooses a run's: ``single.py`` (each file by itself) or ``batches/``
+    publishing.py       the volumes' own tasks; ``ledger.py``: records; ``stop_switch.py``: early ends
     schedule.py         which entry starts next: the largest first, a queue per host (pure)
     hosts.py            what each host bears: windows, pauses, breakers (pure)
     widths.py           how many places hosts have, and how many workers serve them
@@ -21,11 +26,10 @@ emits events.
 
 ::
 
-    worker:  while entry = next that its host and its volume bear:
-                 in place already: skip
-                 until whole and verified:  attempt; after a failure ``wire/retry.py`` says when and how
-                                            (must it wait: back to its queue, its file closed)
-                 publish; record
+    worker:  while entry = dispatch: next that its host and its volume bear:
+                 courier: in place already: skip
+                          until whole and verified:  attempt; after a failure ``wire/retry.py`` says when
+                          (must it wait: back to its queue); commitment: publish; ledger: record
 
 When it fails: a cancellation goes by its stated reason and by the task's own count, never by the
 exception's type, so a straggler's end is not taken for the run's. What had arrived is kept. An entry fails

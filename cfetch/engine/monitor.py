@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from cfetch.clock import RunClock
 from cfetch.config.settings import Settings
 from cfetch.engine.attempt import Attempt, BreakOff, Grounds
-from cfetch.engine.batches.placing import Placing
 from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import FAIR_BYTES
 from cfetch.engine.live_counts import LiveCounts
@@ -24,6 +23,7 @@ from cfetch.events import (
     State,
     StragglerCancelling,
     StragglerCheck,
+    VolumeView,
 )
 from cfetch.straggler.policy import Check, Policy
 from cfetch.straggler.stall import stalled
@@ -37,7 +37,8 @@ EPISODE_S = 10.0  # without a download that is far too slow, and a slowdown is o
 class Monitor:
     """Reads ``flights`` and ``counts``, which others keep.
 
-    ``on_life`` gets each host that has begun to bring bytes; ``on_check`` is called after each look.
+    ``on_life`` gets each host that has begun to bring bytes, ``on_slow`` the volume of each attempt that
+    takes far too long; ``on_check`` is called after each look. ``views``: the volumes at this moment.
     """
 
     def __init__(
@@ -52,9 +53,11 @@ class Monitor:
         on_life: Callable[[str], None],
         *,
         on_check: Callable[[], None] = lambda: None,
-        placing: Placing | None = None,
+        on_slow: Callable[[int], None] = lambda _: None,
+        views: Callable[[], list[VolumeView]] = list,
     ) -> None:
-        self._placing = placing
+        self._on_slow = on_slow
+        self._views = views
         self._policy = policy
         self._flights = flights
         self._counts = counts
@@ -89,8 +92,7 @@ class Monitor:
                 attempt.reply.has_news_of_size = False
                 self._policy.sized(attempt.key, attempt.size_bytes - attempt.from_byte)
         check = self._policy.check(now_s, attempts)
-        if self._placing is not None:
-            self._look_at_volumes(self._placing, attempts, now_s)
+        self._look_at_volumes(attempts, now_s)
         if check.gap_s or self._came_late(now_s):  # this process stood still, the servers did not
             for attempt in attempts:
                 attempt.forgive(now_s)
@@ -109,13 +111,13 @@ class Monitor:
                 FallbackTriggered(t_s=now_s, stragglers=self._policy.total_stragglers, threshold=threshold)
             )
 
-    def _look_at_volumes(self, placing: Placing, attempts: Sequence[Attempt], now_s: float) -> None:
+    def _look_at_volumes(self, attempts: Sequence[Attempt], now_s: float) -> None:
         """A file that takes far longer than the rest, for whatever reason, speaks against its volume."""
         for attempt in attempts:
             limit_s = self._policy.expected_s(attempt.key)
             if limit_s is not None and not attempt.reported.slowness and now_s - attempt.start_s > limit_s:
                 attempt.reported.slowness = True
-                placing.straggled(attempt.assignment.volume_index)
+                self._on_slow(attempt.assignment.volume_index)
 
     def _came_late(self, now_s: float) -> bool:
         """Whether so much of the stall time-out has gone by unwatched that silence proves nothing."""
@@ -181,7 +183,7 @@ class Monitor:
                 ),
                 stragglers=policy.total_stragglers,
                 sequential=policy.sequential,
-                volumes=self._placing.views() if self._placing is not None else [],
+                volumes=self._views(),
             )
         )
 

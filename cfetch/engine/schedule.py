@@ -26,8 +26,6 @@ class Schedule(Generic[Waiting]):
         sizes: bytes by entry; -1 is unknown.
         queue_of: number of its host by entry, from 0 to ``queues`` - 1.
         queues: how many hosts there are.
-        opens_s: when something of a queue may start (or has to fail): the given time, a later one, or
-            ``NEVER``, which means not before ``reopen`` is called.
         most_put_back: with so many waiting for another try nothing new is handed out; bounds memory.
         released: whether entries may be handed out from the start, or only queue by queue (``release``).
         backwards: the smallest first, and of equals the last: a copy of a run begins at the other end.
@@ -41,74 +39,70 @@ class Schedule(Generic[Waiting]):
         queue_of: Sequence[int],
         queues: int,
         *,
-        opens_s: Callable[[int, int | Waiting, float], float],
         most_put_back: int,
         released: bool = True,
         backwards: bool = False,
     ) -> None:
-        self._opens_s = opens_s
+        self._new = _NewEntries(sizes, queue_of, queues, backwards=backwards)
+        self._back: _PutBack[Waiting] = _PutBack()
         self._most_put_back = most_put_back
-        rank = _smallest_first if backwards else _largest_first
-        self._rank_of: Callable[[int], int] = lambda index: rank(sizes[index])
-        by_size = sorted(range(len(sizes))[:: -1 if backwards else 1], key=self._rank_of)
-        self._order = array("I", sorted(by_size, key=queue_of.__getitem__) if queues > 1 else by_size)
-        self._next, self._end = _bounds(queue_of, queues)
-        self._start = self._next[:]
         self._released = bytearray([released]) * queues
-        self._back: dict[int, list[tuple[float, int, Waiting]]] = {}  # heaps by queue
-        self._counter = 0
-        self.fresh = len(self._order)
-        self.put_back = 0
         self._stands = bytearray(queues)  # 1: the queue is in the heap of those that may start
         self._ready: list[tuple[int, int, int]] = []  # rank, turn, queue: hosts with equal sizes take turns
         self._turn = 0
         self._later: list[tuple[float, int]] = []  # when to look at a queue again; too often does no harm
         self._shut: set[int] = set()  # queues whose next may not start until something ends
-        self._parked: dict[int, list[Waiting]] = {}  # the same for what was put back, by queue
         self._crowded_out: set[int] = set()  # queues whose new entries wait until fewer are put back
         for queue in range(queues):
             self.reopen(queue)
 
     @property
+    def put_back(self) -> int:
+        """Entries that wait for another try."""
+        return self._back.count
+
+    @property
     def waiting(self) -> int:
         """Entries that are not under way."""
-        return self.fresh + self.put_back
+        return self._new.count + self._back.count
 
     def left(self, queue: int) -> int:
-        """The same of one queue."""
-        back = len(self._back.get(queue, ())) + len(self._parked.get(queue, ()))
-        return self._end[queue] - self._next[queue] + back
+        """Entries of one queue that are not under way."""
+        return self._new.left(queue) + self._back.left(queue)
 
-    def take(self, now_s: float) -> int | Waiting | None:
-        """What may start now; None if there is nothing, or only later (see ``next_s``)."""
+    def take(
+        self, now_s: float, opens_s: Callable[[int, int | Waiting, float], float]
+    ) -> int | Waiting | None:
+        """What may start now; None if there is nothing, or only later (see ``next_s``).
+
+        ``opens_s``: when something of a queue may start (or has to fail): the given time, a later one, or
+        ``NEVER``, which means not before ``reopen`` is called.
+        """
         while self._later and self._later[0][0] <= now_s:
             self.reopen(heapq.heappop(self._later)[1])
         while self._ready:
             queue = self._ready[0][2]
             if not self._released[queue]:
-                heapq.heappop(self._ready)
-                self._stands[queue] = 0
+                self._leave_ready(queue)
                 continue
-            found: int | Waiting | None = self._put_back_first(queue, now_s)
+            waiting: int | Waiting | None = self._take_put_back(queue, now_s, opens_s)
             at_s = now_s
-            if found is None:
-                fresh = found = self._fresh_first(queue)
-                at_s = NEVER if fresh is None else self._opens_s(queue, fresh, now_s)
+            if waiting is None:
+                index = waiting = None if self._is_crowded else self._new.first(queue)
+                at_s = NEVER if index is None else opens_s(queue, index, now_s)
                 if at_s <= now_s:
-                    self._next[queue] += 1
-                    self.fresh -= 1
-            if found is not None and at_s <= now_s:
+                    self._new.pop(queue)
+            if waiting is not None and at_s <= now_s:
                 heapq.heapreplace(self._ready, self._place(queue))
-                while self._crowded_out and self.put_back < self._most_put_back:
+                while self._crowded_out and not self._is_crowded:
                     self.reopen(self._crowded_out.pop())
-                return found
-            heapq.heappop(self._ready)
-            self._stands[queue] = 0
-            if found is not None and at_s < NEVER:
+                return waiting
+            self._leave_ready(queue)
+            if waiting is not None and at_s < NEVER:
                 heapq.heappush(self._later, (at_s, queue))
-            elif found is not None:
+            elif waiting is not None:
                 self._shut.add(queue)
-            elif self._next[queue] < self._end[queue]:
+            elif self._new.left(queue):
                 self._crowded_out.add(queue)
         return None
 
@@ -118,12 +112,7 @@ class Schedule(Generic[Waiting]):
 
     def put(self, queue: int, waiting: Waiting, due_s: float) -> None:
         """Put something back whose next try may start at ``due_s``."""
-        self._wait(queue, waiting, due_s)
-        self.put_back += 1
-
-    def _wait(self, queue: int, waiting: Waiting, due_s: float) -> None:
-        self._counter += 1
-        heapq.heappush(self._back.setdefault(queue, []), (due_s, self._counter, waiting))
+        self._back.put(queue, waiting, due_s)
         heapq.heappush(self._later, (due_s, queue))
 
     def reopen(self, queue: int) -> None:
@@ -132,14 +121,14 @@ class Schedule(Generic[Waiting]):
             return
         self._shut.discard(queue)
         self._crowded_out.discard(queue)
-        for waiting in self._parked.pop(queue, ()):
-            self._wait(queue, waiting, 0.0)
-        if not self._stands[queue] and (self._next[queue] < self._end[queue] or queue in self._back):
+        if self._back.unpark(queue):
+            heapq.heappush(self._later, (0.0, queue))
+        if not self._stands[queue] and (self._new.left(queue) or self._back.waits(queue)):
             self._stands[queue] = 1
             heapq.heappush(self._ready, self._place(queue))
 
     def release(self, queue: int) -> None:
-        """From now on its entries may be handed out."""
+        """Let the queue's entries be handed out from now on."""
         self._released[queue] = 1
         self.reopen(queue)
 
@@ -148,68 +137,164 @@ class Schedule(Generic[Waiting]):
 
         Returns what was put back, to be ended. What the queue has handed out is the caller's to end.
         """
-        self._released[queue] = 0
-        self._shut.discard(queue)
-        self._crowded_out.discard(queue)
-        back = [waiting for _, _, waiting in self._back.pop(queue, ())] + self._parked.pop(queue, [])
-        self.put_back -= len(back)
-        self.fresh += self._next[queue] - self._start[queue]
-        self._next[queue] = self._start[queue]
-        return back
+        self._hold(queue)
+        self._new.restart(queue)
+        return self._back.withdraw(queue)
 
     def close(self, queue: int) -> None:
-        """Nothing of the queue is handed out any more; nothing of it was put back."""
-        self._released[queue] = 0
-        self._shut.discard(queue)
-        self._crowded_out.discard(queue)
-        self.fresh -= self._end[queue] - self._next[queue]
-        self._next[queue] = self._end[queue]
+        """Hand out nothing of the queue any more; nothing of it was put back."""
+        self._hold(queue)
+        self._new.close(queue)
 
     def reopen_shut(self) -> None:
         """Some host has a place that entries of other queues may take."""
-        for queue in [*self._shut, *self._parked]:
+        for queue in [*self._shut, *self._back.parked_queues()]:
             self.reopen(queue)
 
     def drain(self) -> Iterator[Waiting]:
         """All that was put back, to be ended."""
-        heaps, self._back, self.put_back = self._back, {}, 0
-        parked, self._parked = self._parked, {}
-        for heap in heaps.values():
-            yield from (waiting for _, _, waiting in heap)
-        for waiting in parked.values():
-            yield from waiting
+        return self._back.drain()
 
-    def _put_back_first(self, queue: int, now_s: float) -> Waiting | None:
+    @property
+    def _is_crowded(self) -> bool:
+        return self._back.count >= self._most_put_back
+
+    def _take_put_back(
+        self, queue: int, now_s: float, opens_s: Callable[[int, int | Waiting, float], float]
+    ) -> Waiting | None:
         """The first that is due and may start; those that may not yet do not hold up the others."""
-        back = self._back.get(queue)
-        while back and back[0][0] <= now_s:
-            waiting = heapq.heappop(back)[2]
-            if not back:
-                del self._back[queue]
-            at_s = self._opens_s(queue, waiting, now_s)
+        while (waiting := self._back.pop_due(queue, now_s)) is not None:
+            at_s = opens_s(queue, waiting, now_s)
             if at_s <= now_s:
-                self.put_back -= 1
                 return waiting
             if at_s < NEVER:
-                self._wait(queue, waiting, at_s)
+                self.put(queue, waiting, at_s)
             else:
-                self._parked.setdefault(queue, []).append(waiting)
-            back = self._back.get(queue)
+                self._back.park(queue, waiting)
         return None
 
-    def _fresh_first(self, queue: int) -> int | None:
-        if self.put_back >= self._most_put_back or self._next[queue] == self._end[queue]:
-            return None
-        return self._order[self._next[queue]]
+    def _hold(self, queue: int) -> None:
+        self._released[queue] = 0
+        self._shut.discard(queue)
+        self._crowded_out.discard(queue)
+
+    def _leave_ready(self, queue: int) -> None:
+        heapq.heappop(self._ready)
+        self._stands[queue] = 0
 
     def _place(self, queue: int) -> tuple[int, int, int]:
         self._turn += 1
-        return self._rank(queue), self._turn, queue
+        return self._new.rank(queue), self._turn, queue
 
-    def _rank(self, queue: int) -> int:
-        if self._next[queue] == self._end[queue]:
-            return 0
-        return self._rank_of(self._order[self._next[queue]])
+
+class _NewEntries:
+    """Entries by queue, the largest first; ``count`` of them were not handed out. 4 bytes an entry."""
+
+    def __init__(
+        self, sizes: Sequence[int], queue_of: Sequence[int], queues: int, *, backwards: bool
+    ) -> None:
+        rank = _smallest_first if backwards else _largest_first
+        self._rank_of: Callable[[int], int] = lambda index: rank(sizes[index])
+        by_size = sorted(range(len(sizes))[:: -1 if backwards else 1], key=self._rank_of)
+        self._order = array("I", sorted(by_size, key=queue_of.__getitem__) if queues > 1 else by_size)
+        self._next, self._end = _bounds(queue_of, queues)
+        self._start = self._next[:]
+        self.count = len(self._order)
+
+    def left(self, queue: int) -> int:
+        """Entries of the queue that were not handed out."""
+        return self._end[queue] - self._next[queue]
+
+    def first(self, queue: int) -> int | None:
+        """The queue's next entry."""
+        return self._order[self._next[queue]] if self._next[queue] < self._end[queue] else None
+
+    def rank(self, queue: int) -> int:
+        """By which queues are compared: the lowest comes first."""
+        index = self.first(queue)
+        return 0 if index is None else self._rank_of(index)
+
+    def pop(self, queue: int) -> None:
+        """The queue's next entry has been handed out."""
+        self._next[queue] += 1
+        self.count -= 1
+
+    def restart(self, queue: int) -> None:
+        """All entries of the queue are new again."""
+        self.count += self._next[queue] - self._start[queue]
+        self._next[queue] = self._start[queue]
+
+    def close(self, queue: int) -> None:
+        """No entry of the queue is left."""
+        self.count -= self.left(queue)
+        self._next[queue] = self._end[queue]
+
+
+class _PutBack(Generic[Waiting]):
+    """What waits for its next try: until it is due, or parked until a place is free. ``count`` of both."""
+
+    def __init__(self) -> None:
+        self._heaps: dict[int, list[tuple[float, int, Waiting]]] = {}  # by queue
+        self._parked: dict[int, list[Waiting]] = {}  # by queue
+        self._turn = 0
+        self.count = 0
+
+    def left(self, queue: int) -> int:
+        """How much of the queue waits."""
+        return len(self._heaps.get(queue, ())) + len(self._parked.get(queue, ()))
+
+    def waits(self, queue: int) -> bool:
+        """Whether something of the queue waits that is not parked."""
+        return queue in self._heaps
+
+    def put(self, queue: int, waiting: Waiting, due_s: float) -> None:
+        """Let something wait until ``due_s``."""
+        self._turn += 1
+        self.count += 1
+        heapq.heappush(self._heaps.setdefault(queue, []), (due_s, self._turn, waiting))
+
+    def pop_due(self, queue: int, now_s: float) -> Waiting | None:
+        """Take out what has been due for longest, if anything is."""
+        heap = self._heaps.get(queue)
+        if not heap or heap[0][0] > now_s:
+            return None
+        self.count -= 1
+        waiting = heapq.heappop(heap)[2]
+        if not heap:
+            del self._heaps[queue]
+        return waiting
+
+    def park(self, queue: int, waiting: Waiting) -> None:
+        """Let something wait until ``unpark``."""
+        self.count += 1
+        self._parked.setdefault(queue, []).append(waiting)
+
+    def unpark(self, queue: int) -> bool:
+        """What is parked of the queue is due at once; whether anything was."""
+        parked = self._parked.pop(queue, [])
+        for waiting in parked:
+            self.count -= 1
+            self.put(queue, waiting, 0.0)
+        return bool(parked)
+
+    def parked_queues(self) -> list[int]:
+        """Queues of which something is parked."""
+        return list(self._parked)
+
+    def withdraw(self, queue: int) -> list[Waiting]:
+        """Take out all that waits of the queue."""
+        taken = [waiting for _, _, waiting in self._heaps.pop(queue, ())] + self._parked.pop(queue, [])
+        self.count -= len(taken)
+        return taken
+
+    def drain(self) -> Iterator[Waiting]:
+        """Take out everything."""
+        heaps, self._heaps, self.count = self._heaps, {}, 0
+        parked, self._parked = self._parked, {}
+        for heap in heaps.values():
+            yield from (waiting for _, _, waiting in heap)
+        for queue in parked.values():
+            yield from queue
 
 
 def _largest_first(size_bytes: int) -> int:
@@ -223,7 +308,7 @@ def _smallest_first(size_bytes: int) -> int:
 
 
 def _bounds(queue_of: Sequence[int], queues: int) -> "tuple[array[int], array[int]]":
-    """Where each queue's segment of the order begins and ends."""
+    """Where each queue's part of the order begins and ends."""
     ends = array("I", bytes(4 * queues))
     for queue in queue_of:
         ends[queue] += 1

@@ -12,7 +12,7 @@ from cfetch.engine.schedule import Schedule
 from cfetch.straggler.detector import Detector
 from tests.engine.drive import entry_of
 
-NO_ENTRIES: Schedule[Any] = Schedule([], [], 0, opens_s=lambda _, __, now_s: now_s, most_put_back=1)
+NO_ENTRIES: Schedule[Any] = Schedule([], [], 0, most_put_back=1)
 NO_TRANSFER: Any = None  # nothing asks for it here
 IMMUNE = Assignment(entry_of(0, "a", b"x" * 100), 1, is_immune=True)
 

@@ -23,6 +23,20 @@ class Hosts:
         return max(now_s, self.held.get(queue, now_s))
 
 
+class Asking:
+    """A schedule that asks the same ``opens_s`` each time."""
+
+    def __init__(self, schedule, opens_s):
+        self._schedule = schedule
+        self._opens_s = opens_s
+
+    def take(self, now_s):
+        return self._schedule.take(now_s, self._opens_s)
+
+    def __getattr__(self, name):
+        return getattr(self._schedule, name)
+
+
 def schedule_of(sizes, queue_of=None, *, most=1000, backwards=False, **hosts):
     queue_of = queue_of or [0] * len(sizes)
     queues = max(queue_of, default=0) + 1
@@ -31,11 +45,10 @@ def schedule_of(sizes, queue_of=None, *, most=1000, backwards=False, **hosts):
         sizes,
         queue_of,
         queues,
-        opens_s=world.opens_s,
         most_put_back=most,
         backwards=backwards,
     )
-    return schedule, world
+    return Asking(schedule, world.opens_s), world
 
 
 def takes(schedule, world, queue_of, now_s=0.0):
@@ -130,13 +143,13 @@ def test_something_put_back_into_an_empty_lane_is_found():
 def test_what_may_not_start_yet_holds_up_nobody_in_its_lane():
     """It waits for another host's place: those behind it and the queue's new entries go on."""
     closed = {"a": 9.0, "b": NEVER}
-    schedule: Schedule[str] = Schedule(
+    inner: Schedule[str] = Schedule(
         [9, 8],
         [0, 0],
         1,
-        opens_s=lambda _, found, now_s: max(now_s, closed.get(str(found), 0.0)),
         most_put_back=9,
     )
+    schedule = Asking(inner, lambda _, found, now_s: max(now_s, closed.get(str(found), 0.0)))
     for name in ("a", "b", "c"):
         schedule.put(0, name, 1.0)
     assert [schedule.take(2.0) for _ in range(4)] == ["c", 0, 1, None]

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from cfetch.engine import segment_split as helping
+from cfetch.engine.ledger import Ledger
 from cfetch.engine.pool import Pool
 from cfetch.engine.transfer import Access
 from cfetch.report.summary import exit_code
@@ -191,13 +192,13 @@ def test_who_claims_success_is_contradicted_by_the_records(monkeypatch):
 
 def test_who_does_not_tell_of_an_entry_is_found_out(monkeypatch):
     """Each entry ends in exactly one record."""
-    finish = Pool.finish
+    finish = Ledger.finish
 
     def silently(self, job, status, **more):
         if status != "failed":
             finish(self, job, status, **more)
 
-    monkeypatch.setattr(Pool, "finish", silently)
+    monkeypatch.setattr(Ledger, "finish", silently)
     assert found_out("records", lambda seed: hostile(seed, faults=["404"], endings=QUIET))
 
 

@@ -3,8 +3,12 @@
 ``placement/`` decides, this room carries out. A batch is published on one volume as a whole, or begins anew
 elsewhere.
 
+    batched.py         the answers to the pool: the ``Commitment`` to batches
     arrivals.py        entries cut into batches, in the order in which they arrive
-    staging.py         a batch under way on one volume
+    rounds.py          the loop: batches arrive, get a volume, are begun, or are given up
+    staging.py         a batch under way on one volume; stagings.py: all of them
+    completion.py      the last entry of a batch has ended: publish it, or hold it back
+    volume_watch.py    a volume says no, or is slow: its batches go elsewhere
     health.py          how fast volumes are, how much room they have, whether they answer
     volume_events.py   what is emitted of all this
 
@@ -21,6 +25,6 @@ up, and its entries fail. A named batch of which an entry failed is not publishe
 for a later run. A volume that hangs holds up nobody else, and a file that was published there late is
 undone.
 
-Where to change: the order of arrival is ``arrivals.py``; patience with volumes ``health.py``; which volume,
-``placement/``.
+Where to change: the order of arrival is ``arrivals.py``; when a batch is begun ``rounds.py``; patience with
+volumes ``health.py``; which volume, ``placement/``.
 """

@@ -60,7 +60,6 @@ class Arrivals:
     async def next(self, failed: Callable[[int, LocalFault], None]) -> Batch:
         """The next batch, and what of it stands where; ``failed`` is told of volumes that say no."""
         number = self._cut.order[self._next]
-        self._next += 1
         indexes = self._cut.entries(number)
         entries = [self._entries.entry(index) for index in indexes]
         name = entries[0].batch if self._cut.named[number] else None
@@ -83,6 +82,7 @@ class Arrivals:
         ]
         guess = self._cut.unknown_bytes
         batch.missing_bytes = sum(guess if one.size_bytes is None else one.size_bytes for one in missing)
+        self._next += 1  # not before: until it has arrived, there is something to wait for
         return batch
 
     @staticmethod

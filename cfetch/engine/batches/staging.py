@@ -1,6 +1,5 @@
 """A batch under way, and its staging on one volume: from the first entry handed out until it is committed."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
 
 from cfetch.engine.transfer import Transfer
@@ -8,7 +7,7 @@ from cfetch.errors import Blocked
 from cfetch.manifest.entry import SafePath
 from cfetch.storage.volume import BatchRecord
 
-__all__ = ["Batch", "Staging", "let_pass", "was_the_move"]
+__all__ = ["Batch", "Staging"]
 
 
 class Batch:
@@ -104,22 +103,3 @@ class Staging:
             bytes=self.staged_bytes,
             why=self.why,
         )
-
-
-def was_the_move() -> bool:
-    """For the handler of a cancellation of a moved transfer: true if nobody else asked for it too."""
-    task = asyncio.current_task()
-    assert task is not None
-    return not task.uncancel()
-
-
-async def let_pass() -> None:
-    """A moved transfer may have ended by itself before its cancellation came: it is met here."""
-    task = asyncio.current_task()
-    assert task is not None
-    if task.cancelling():
-        try:
-            await asyncio.sleep(0)
-        except asyncio.CancelledError:
-            if task.uncancel():
-                raise

@@ -1,0 +1,265 @@
+"""Batches and volumes at work: the answers to the pool, and who of this room does what about them.
+
+A batch arrives (``arrivals``), gets a volume (``rounds``, by the ``Placer``'s decision), its entries are
+handed out (``stagings``); when the last of them is whole they are published together (``completion``). When
+the volume fails before that (``health``, ``volume_watch``), all that was done for the batch there is thrown
+away and it begins anew on another: its entries under way are cancelled, and their attempts end as
+``moved``.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from cfetch.clock import RunClock
+from cfetch.config.settings import Settings
+from cfetch.engine.batches.arrivals import Arrivals
+from cfetch.engine.batches.completion import Completion
+from cfetch.engine.batches.rounds import Rounds
+from cfetch.engine.batches.staging import Staging
+from cfetch.engine.batches.stagings import Stagings
+from cfetch.engine.batches.volume_watch import VolumeWatch
+from cfetch.engine.cancellation import was_the_move
+from cfetch.engine.idle_workers import IdleWorkers
+from cfetch.engine.ledger import Ledger
+from cfetch.engine.publishing import Publishing
+from cfetch.engine.schedule import NEVER, Schedule
+from cfetch.engine.stop_switch import StopSwitch
+from cfetch.engine.transfer import Transfer
+from cfetch.errors import CfetchError, LocalFault, VolumeFault
+from cfetch.events import Listener, VolumeView
+from cfetch.manifest.entries import Entries
+from cfetch.placement.chooser import Mode
+from cfetch.placement.placer import Placer
+from cfetch.storage.volume import Volume
+
+__all__ = ["Batched"]
+
+
+class Batched:
+    """The ``Commitment`` to batches. ``schedule`` has the queues of ``arrivals``, released batch by batch."""
+
+    def __init__(
+        self,
+        entries: Entries,
+        settings: Settings,
+        volumes: Sequence[Volume],
+        arrivals: Arrivals,
+        schedule: Schedule[Transfer],
+        ledger: Ledger,
+        switch: StopSwitch,
+        idle: IdleWorkers,
+        *,
+        instant: str,
+        clock: RunClock,
+        emit: Listener,
+        landed: Callable[[int], int],
+        confirm: Callable[[], None],
+    ) -> None:
+        self._volumes = list(volumes)
+        self._idle = idle
+        self.schedule = schedule
+        self._publishing = Publishing(volumes, switch)
+        self._work = asyncio.Event()
+        self._stagings = Stagings(entries, self._volumes, arrivals.queues, schedule, ledger)
+        mode = Mode(settings.placement) if len(volumes) > 1 else Mode.COUNT
+        placer = Placer(len(volumes), mode=mode, deadline_s=settings.placement_deadline)
+        self._watch = VolumeWatch(
+            self._volumes,
+            placer,
+            self._stagings,
+            switch,
+            clock=clock,
+            emit=emit,
+            confirm=confirm,
+            landed=landed,
+            patience_s=min(settings.write_timeout, settings.placement_deadline),
+            work=self._work,
+        )
+        self._completion = Completion(
+            self._volumes,
+            placer,
+            self._stagings,
+            self._watch,
+            switch,
+            instant=instant,
+            clock=clock,
+            emit=emit,
+            work=self._work,
+        )
+        self._rounds = Rounds(
+            settings,
+            [volume.name for volume in volumes],
+            arrivals,
+            placer,
+            self._stagings,
+            self._completion,
+            self._watch,
+            switch,
+            clock=clock,
+            emit=emit,
+            work=self._work,
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def is_over(self) -> bool:
+        """No batch is left, or the run is stopping."""
+        return self._rounds.is_over
+
+    async def open(self, group: asyncio.TaskGroup) -> None:
+        """Begin to watch the volumes, to place batches, and to publish."""
+        watching = group.create_task(self._watch.health.watch(), name="volumes")
+        placing = group.create_task(self._rounds.run(self.schedule, self._idle), name="batches")
+        self._tasks = [watching, placing]
+        self._publishing.start(group)
+
+    async def close(self) -> None:
+        """Publish what waits for it; the volumes are watched meanwhile, as one may hang."""
+        await self._publishing.finish()
+        watching, placing = self._tasks
+        await asyncio.wait([placing])
+        watching.cancel()
+
+    def end(self) -> None:
+        """End what was put back or is staged, and keep it for the next run."""
+        for transfer in self.schedule.drain():
+            self._stagings.finish(transfer, "cancelled", kept_bytes=transfer.part.keep_leftover())
+        self._completion.cancel_rest()
+        self._watch.report_left_behind()
+
+    def stop(self) -> None:
+        """Place nothing more, and have less patience with volumes."""
+        self._watch.health.hurry()
+        self._work.set()
+
+    def opens_s(self, queue: int, now_s: float) -> float:
+        """When an entry of the queue may start, as far as its volume goes: now, or when one ends there."""
+        under_way = self._watch.health.running[self._stagings.of_queue(queue).at]
+        return now_s if under_way < self._rounds.limit else NEVER
+
+    def host_of(self, queue: int) -> str:
+        """The host of a queue's entries."""
+        return self._stagings.host_of(queue)
+
+    def transfer(self, index: int, now_s: float) -> Transfer:
+        """Make the transfer of an entry, to its batch's volume."""
+        return self._stagings.transfer(index, self._stagings.of_entry(index), now_s)
+
+    def hand_out(self, index: int, now_s: float) -> Transfer | None:
+        """Give a new entry to the current task; None if it was settled elsewhere."""
+        staging = self._stagings.of_entry(index)
+        staging.unhanded -= 1
+        if staging.unhanded < self._rounds.limit:
+            self._work.set()
+        if index in staging.batch.settled:
+            return None
+        transfer = self._stagings.transfer(index, staging, now_s)
+        self.take(transfer)
+        return transfer
+
+    def take(self, transfer: Transfer) -> None:
+        """Note that the current task has the entry in hand: a move of its batch cancels it."""
+        staging = _staging(transfer)
+        staging.transfers.add(transfer)
+        transfer.task = asyncio.current_task()
+        self._watch.health.begins(staging.at)
+
+    def leave(self, transfer: Transfer) -> None:
+        """The entry's host and its volume may take one more, of whichever queue."""
+        staging = _staging(transfer)
+        staging.transfers.discard(transfer)
+        transfer.task = None
+        self._watch.health.ends(staging.at)
+        self.schedule.reopen(transfer.queue)
+        self.schedule.reopen_shut()
+
+    async def look_for(self, transfer: Transfer) -> str | None:
+        """What vouches for the file here or on another volume; else adopt what a dead run has left here.
+
+        Files of a batch without a name stay where they are. Raises Blocked, VolumeFault.
+        """
+        staging, entry = _staging(transfer), transfer.entry
+        blocked = staging.batch.blocked[staging.at].get(transfer.index)
+        if blocked is not None:
+            raise blocked
+        volume_index = staging.batch.standing.get(transfer.index)
+        vouched_for = (
+            None if volume_index is None else await self._volumes[volume_index].verify_existing(entry)
+        )
+        if vouched_for is None:
+            await self._volumes[staging.at].adopt_leftover(entry, transfer.part)
+        return vouched_for
+
+    def put_back(self, transfer: Transfer, due_s: float) -> None:
+        """Let the entry wait for its next try, unless its batch has moved."""
+        if transfer.moved:
+            self._stagings.drop(transfer)
+        else:
+            self.schedule.put(transfer.queue, transfer, due_s)
+
+    def skip(self, transfer: Transfer) -> None:
+        """Take note that the entry is in place; in a named batch that counts once the batch stays here."""
+        staging = _staging(transfer)
+        self._volumes[staging.at].remove_leftovers(transfer.entry)
+        if staging.is_over:
+            self._stagings.drop(transfer)
+        elif staging.batch.name is not None:
+            self._completion.skip(staging, transfer)
+        else:
+            kept_bytes = transfer.entry.size_bytes or 0
+            self._completion.settle(staging, transfer, "skipped", kept_bytes=kept_bytes)
+
+    async def publish(self, transfer: Transfer) -> None:
+        """Let a verified part wait for the others of its batch; the last one has them published."""
+        staging = _staging(transfer)
+        if staging.is_over:
+            self._stagings.drop(transfer)
+            return
+        try:
+            transfer.part.finish()
+        except LocalFault as fault:
+            self.fail_locally(transfer, fault)
+        else:
+            self._completion.stage(staging, transfer)
+
+    def fail(self, transfer: Transfer, error: CfetchError) -> None:
+        """End an entry that cannot be had."""
+        staging = _staging(transfer)
+        if staging.is_over:
+            self._stagings.drop(transfer)
+            return
+        staging.batch.failed += 1
+        kept_bytes = transfer.part.keep_leftover()
+        self._completion.settle(staging, transfer, "failed", kept_bytes=kept_bytes, error=error)
+
+    def fail_locally(self, transfer: Transfer, fault: LocalFault) -> None:
+        """Move the entry's batch to another volume; raises ``fault`` where that would not help."""
+        if not isinstance(fault, VolumeFault) or not self._watch.can_move(fault):
+            self._stagings.finish(transfer, "failed", kept_bytes=transfer.part.keep_leftover(), error=fault)
+            raise fault
+        staging = _staging(transfer)
+        staging.transfers.discard(transfer)  # it ends by itself
+        self._stagings.drop(transfer)
+        if not staging.is_over:
+            self._watch.leave(staging, fault)
+
+    def interrupt(self, transfer: Transfer) -> bool:
+        """End an entry whose worker was cancelled; true if that was only because its batch has moved."""
+        if transfer.moved:
+            self._stagings.drop(transfer)
+            return was_the_move()
+        self._stagings.finish(transfer, "cancelled", kept_bytes=transfer.part.keep_leftover())
+        return False
+
+    def note_straggler(self, volume_index: int) -> None:
+        """A file on this volume was far slower than the rest, which speaks against it."""
+        self._watch.note_straggler(volume_index)
+
+    def views(self) -> list[VolumeView]:
+        """The volumes for the dashboard."""
+        return self._watch.views()
+
+
+def _staging(transfer: Transfer) -> Staging:
+    assert transfer.staging is not None
+    return transfer.staging

@@ -1,0 +1,145 @@
+"""The end of a batch: when the last of its entries has ended, its parts are published together, or held back.
+
+An entry ends as staged (whole, and waiting for the others) or as settled (in place already, or not to be
+had). A named batch of which an entry failed is published neither in part nor as a whole: what came of it is
+kept for a later run. Files of a batch that was cut by size do not wait for those that failed.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+
+from cfetch.clock import RunClock
+from cfetch.engine.batches.staging import Staging
+from cfetch.engine.batches.stagings import Stagings
+from cfetch.engine.batches.volume_events import batch_committed
+from cfetch.engine.batches.volume_watch import VolumeWatch
+from cfetch.engine.stop_switch import StopSwitch
+from cfetch.engine.transfer import Transfer
+from cfetch.errors import Blocked, CfetchError, HeldBack, LocalFault, VolumeFault
+from cfetch.events import Listener
+from cfetch.placement.placer import Placer
+from cfetch.records import Status
+from cfetch.storage.volume import Part, Volume
+
+__all__ = ["Completion"]
+
+
+class Completion:
+    """``work`` is set when a batch is over, as another may be begun then."""
+
+    def __init__(
+        self,
+        volumes: list[Volume],
+        placer: Placer,
+        stagings: Stagings,
+        watch: VolumeWatch,
+        switch: StopSwitch,
+        *,
+        instant: str,
+        clock: RunClock,
+        emit: Listener,
+        work: asyncio.Event,
+    ) -> None:
+        self._volumes = volumes
+        self._placer = placer
+        self._stagings = stagings
+        self._watch = watch
+        self._switch = switch
+        self._instant = instant
+        self._clock = clock
+        self._emit = emit
+        self._work = work
+
+    def settle(
+        self,
+        staging: Staging,
+        transfer: Transfer,
+        status: Status,
+        *,
+        kept_bytes: int,
+        error: CfetchError | None = None,
+    ) -> None:
+        """End an entry about which nothing more is to be done, wherever its batch goes."""
+        staging.batch.settled.add(transfer.index)
+        self._stagings.finish(transfer, status, kept_bytes=kept_bytes, error=error)
+        self._end_entry(staging)
+
+    def skip(self, staging: Staging, transfer: Transfer) -> None:
+        """An entry of a named batch is in place, which counts once the batch stays here."""
+        staging.skipped.append(transfer)
+        self._end_entry(staging)
+
+    def stage(self, staging: Staging, transfer: Transfer) -> None:
+        """Let a whole and verified part wait for the others of its batch."""
+        staging.staged.append(transfer)
+        self._placer.taken(staging.batch.number)
+        if not transfer.mitigations:
+            self._placer.steady(staging.at)
+        self._end_entry(staging)
+
+    def look(self, staging: Staging) -> None:
+        """Publish the batch, or hold it back, if all its entries have ended."""
+        batch = staging.batch
+        if staging.left or staging.is_over:
+            return
+        if batch.failed and batch.name is not None:
+            self._hold_back(staging)
+        elif staging.staged:
+            parts = [transfer.part for transfer in staging.staged]
+            record = staging.record(self._instant)
+            self._volumes[staging.at].publish(parts, partial(self._end_commit, staging, parts), record)
+        else:
+            self._close(staging)
+
+    def cancel_rest(self) -> None:
+        """The run is over: keep what was not committed for the next one, as far as it can be."""
+        for staging in self._stagings.under_way.values():
+            self._stagings.finish_skipped(staging)
+            for transfer in staging.staged:
+                self._stagings.finish(
+                    transfer, "cancelled", kept_bytes=transfer.part.keep_leftover(whole=True)
+                )
+
+    def _end_entry(self, staging: Staging) -> None:
+        staging.left -= 1
+        self.look(staging)
+
+    def _hold_back(self, staging: Staging) -> None:
+        batch = staging.batch
+        error = HeldBack(
+            f"held back, as {batch.failed} of the {len(batch.entries)} files of batch {batch.name} failed; "
+            "run the same command again to go on"
+        )
+        for transfer in staging.staged:
+            self._stagings.finish(
+                transfer, "failed", kept_bytes=transfer.part.keep_leftover(whole=True), error=error
+            )
+        self._close(staging, come_back=True)
+
+    def _end_commit(self, staging: Staging, parts: Sequence[Part], error: CfetchError | None) -> None:
+        """The batch has its names and its record, or cannot get them."""
+        volume = self._volumes[staging.at]
+        if staging.is_over:  # it has been given to another volume meanwhile
+            if error is None:
+                volume.withdraw_batch(staging.batch.id, parts)
+            return
+        if isinstance(error, VolumeFault) and self._watch.can_move(error):
+            self._watch.leave(staging, error)
+            return
+        for transfer in staging.staged:
+            if error is None:
+                self._stagings.finish(transfer, "done", kept_bytes=transfer.part.position)
+            else:
+                self._stagings.finish(transfer, "failed", error=error)
+        if error is None:
+            self._emit(batch_committed(self._clock.now(), staging, volume.name))
+            self._watch.note_committed(staging)
+        self._close(staging)
+        if error is not None and not isinstance(error, Blocked):
+            self._switch.fail(error if isinstance(error, LocalFault) else LocalFault(str(error)))
+
+    def _close(self, staging: Staging, *, come_back: bool = False) -> None:
+        self._stagings.close(staging, come_back=come_back)
+        self._placer.written(staging.batch.number, self._clock.now(), of=staging.at)
+        self._work.set()

@@ -1,0 +1,158 @@
+"""The loop that keeps the volumes at work: batches arrive, get a volume, and are begun.
+
+A round runs whenever something has changed (``work``), and every half second. ``Placer`` decides; this
+carries its decisions out. A batch that no volume takes until the deadline, or that was begun too often in
+vain, is given up: its entries fail, and the run ends with that fault.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+from cfetch.clock import RunClock
+from cfetch.config.settings import Settings
+from cfetch.engine.batches.arrivals import Arrivals
+from cfetch.engine.batches.completion import Completion
+from cfetch.engine.batches.staging import Batch, Staging
+from cfetch.engine.batches.stagings import Stagings
+from cfetch.engine.batches.volume_events import batch_placed, given_up, why
+from cfetch.engine.batches.volume_watch import VolumeWatch
+from cfetch.engine.idle_workers import IdleWorkers
+from cfetch.engine.schedule import Schedule
+from cfetch.engine.stop_switch import StopSwitch
+from cfetch.engine.transfer import Transfer
+from cfetch.events import Listener
+from cfetch.placement.chooser import NO_ROOM, Mode
+from cfetch.placement.placer import Placed, Placer, Unplaceable
+
+__all__ = ["Rounds"]
+
+TICK_S = 0.5  # between rounds in which nothing has happened
+SHORTEST_WAIT_S = 0.01
+MOST_MOVES = 16  # of one batch: it takes minutes, as volumes that fail are paused
+
+
+class Rounds:
+    """``limit``: entries that may be under way on one volume."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        names: Sequence[str],
+        arrivals: Arrivals,
+        placer: Placer,
+        stagings: Stagings,
+        completion: Completion,
+        watch: VolumeWatch,
+        switch: StopSwitch,
+        *,
+        clock: RunClock,
+        emit: Listener,
+        work: asyncio.Event,
+    ) -> None:
+        self._names = names
+        self._arrivals = arrivals
+        self._placer = placer
+        self._stagings = stagings
+        self._completion = completion
+        self._watch = watch
+        self._switch = switch
+        self._clock = clock
+        self._emit = emit
+        self._work = work
+        self._concurrency = self.limit = settings.concurrency
+        self._measures = len(names) > 1 and Mode(settings.placement) is Mode.FINISH
+
+    @property
+    def is_over(self) -> bool:
+        """All batches are over, or the run is stopping."""
+        return self._switch.is_stopping or (self._arrivals.is_over and not self._stagings.batches)
+
+    async def run(self, schedule: Schedule[Transfer], idle: IdleWorkers) -> None:
+        """Go on until all batches are over; wake the workers after each round."""
+        await self._watch.health.opened()
+        while not self.is_over:
+            self._work.clear()
+            await self._round()
+            schedule.reopen_shut()
+            idle.wake_all()
+            now_s = self._clock.now()
+            wait_s = min(TICK_S, self._placer.next_s(now_s) - now_s)
+            if not self.is_over:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._work.wait(), max(wait_s, SHORTEST_WAIT_S))
+        schedule.reopen_shut()
+        idle.wake_all()
+
+    async def _round(self) -> None:
+        for batch in [batch for batch in self._stagings.batches.values() if batch.moves > MOST_MOVES]:
+            self._placer.cancel(batch.number)
+            self._give_up(batch, f"it was begun {batch.moves} times in vain")
+        began = True
+        while began and not self.is_over:
+            while not self._arrivals.is_over and self._placer.wants_more(self._clock.now()):
+                await self._arrive()
+            now_s = self._clock.now()
+            for placed in self._placer.assign(now_s):
+                self._emit_placed(placed)
+            self._share_places()
+            began = self._begin_batches(now_s)
+        for overdue in self._placer.overdue(self._clock.now()):
+            self._give_up(self._stagings.batches[overdue.batch], overdue.why, overdue.reasons)
+
+    def _share_places(self) -> None:
+        """Give each volume that has batches an equal number of the run's places."""
+        views = map(self._placer.view, range(len(self._names)))
+        at_work = sum(bool(view.queued or view.running) for view in views)  # one may be full, or paused
+        self.limit = max(1, -(-self._concurrency // max(1, at_work)))
+
+    def _begin_batches(self, now_s: float) -> bool:
+        """Begin what the volumes have room for; whether anything was begun."""
+        began = False
+        for volume_index in range(len(self._names)):
+            while (
+                self._wants_batch(volume_index)
+                and (placed := self._placer.begin(volume_index, now_s)) is not None
+            ):
+                began = True
+                if placed.stolen_from is not None and not placed.probe:
+                    self._emit_placed(placed)
+                batch = self._stagings.batches[placed.batch]
+                staging = self._stagings.open(batch, placed.volume, why(placed, self._names))
+                self._completion.look(staging)
+        return began
+
+    def _wants_batch(self, volume_index: int) -> bool:
+        here = self._stagings.here(volume_index)
+        if here and self._measures and self._watch.health.is_new(volume_index):
+            return False  # else the first and largest batches fill a volume that may be slow
+        return sum(staging.unhanded for staging in here) < self.limit and len(here) < 2 * self.limit + 2
+
+    async def _arrive(self) -> None:
+        batch = await self._arrivals.next(self._watch.leave_all)
+        self._stagings.batches[batch.number] = batch
+        size_bytes, files = batch.missing_bytes, len(batch.entries)
+        try:
+            self._placer.submit(batch.number, size_bytes, files, self._clock.now(), home=batch.home)
+        except Unplaceable as reason:
+            self._give_up(batch, str(reason))
+
+    def _give_up(self, batch: Batch, reason: str, reasons: Sequence[str] | None = None) -> None:
+        """No volume takes the batch; ``reasons``: of each, by default what each said last to any batch."""
+        views = self._watch.views()
+        said = [view.reason or NO_ROOM for view in views] if reasons is None else reasons
+        fault = given_up(batch, reason, said, self._names)
+        now_s, nowhere = self._clock.now(), Staging(batch, 0, "")
+        for index in batch.entries:
+            if index not in batch.settled:
+                transfer = self._stagings.transfer(index, nowhere, now_s)
+                self._stagings.finish(transfer, "failed", error=fault)
+        self._stagings.forget(batch)
+        self._work.set()
+        self._switch.blame(fault)
+        if all(view.breaker == "open" for view in views):
+            self._switch.fail(fault)
+
+    def _emit_placed(self, placed: Placed) -> None:
+        batch = self._stagings.batches[placed.batch]
+        self._emit(batch_placed(self._clock.now(), batch, placed, self._names))

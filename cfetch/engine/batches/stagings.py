@@ -1,0 +1,139 @@
+"""The batches that have arrived and are not over, and on which volume each of them is being staged.
+
+A staging begins when its batch gets a volume, and ends when the batch is committed or goes elsewhere. In the
+second case nothing of it counts: its transfers are dropped, and their attempts are kept to be told as
+``moved`` in the records of the entries, which begin anew.
+"""
+
+import msgspec
+
+from cfetch.engine.batches.arrivals import BatchQueues
+from cfetch.engine.batches.staging import Batch, Staging
+from cfetch.engine.ledger import Ledger
+from cfetch.engine.schedule import Schedule
+from cfetch.engine.transfer import Transfer
+from cfetch.errors import CfetchError
+from cfetch.manifest.entries import Entries
+from cfetch.records import AttemptRecord, Status
+from cfetch.storage.volume import Volume
+
+__all__ = ["Stagings"]
+
+
+class Stagings:
+    """``batches`` and ``under_way`` map the numbers of batches to them and to their stagings."""
+
+    def __init__(
+        self,
+        entries: Entries,
+        volumes: list[Volume],
+        queues: BatchQueues,
+        schedule: Schedule[Transfer],
+        ledger: Ledger,
+    ) -> None:
+        self._entries = entries
+        self._volumes = volumes
+        self._queues = queues
+        self._schedule = schedule
+        self._ledger = ledger
+        self._lost: dict[int, list[AttemptRecord]] = {}  # by entry, on volumes that were left
+        self.batches: dict[int, Batch] = {}
+        self.under_way: dict[int, Staging] = {}
+
+    def of_queue(self, queue: int) -> Staging:
+        """The staging whose entries a queue holds."""
+        return self.under_way[self._queues.batch[queue]]
+
+    def of_entry(self, index: int) -> Staging:
+        """The staging to which an entry belongs."""
+        return self.of_queue(self._queues.of[index])
+
+    def here(self, volume_index: int) -> list[Staging]:
+        """What is being staged on a volume."""
+        return [staging for staging in self.under_way.values() if staging.at == volume_index]
+
+    def host_of(self, queue: int) -> str:
+        """The host of a queue's entries."""
+        return self._entries.hosts[self._queues.host[queue]]
+
+    def open(self, batch: Batch, volume_index: int, why: str) -> Staging:
+        """Begin to stage a batch: its entries may be handed out."""
+        if batch.name is not None and batch.home not in (None, volume_index):
+            self._volumes[batch.home].withdraw_batch(batch.id, ())  # it is to be whole on the other one
+            batch.standing.clear()
+            batch.home = None
+        staging = self.under_way[batch.number] = Staging(batch, volume_index, why)
+        self._volumes[volume_index].mark_batch(batch.id)
+        for queue in self._queues.of_batch(batch.number):
+            self._schedule.release(queue)
+        return staging
+
+    def transfer(self, index: int, staging: Staging, now_s: float) -> Transfer:
+        """Make the transfer of an entry, to the volume of ``staging``."""
+        entry, queue = self._entries.entry(index), self._queues.of[index]
+        part, host = self._volumes[staging.at].new_part(entry), self.host_of(queue)
+        transfer = Transfer(entry, part, index=index, queue=queue, host=host, now_s=now_s, staging=staging)
+        transfer.attempts = list(self._lost.get(index, ()))
+        return transfer
+
+    def drop(self, transfer: Transfer) -> None:
+        """Remove the part of an entry that begins anew on another volume; keep its attempts."""
+        transfer.part.discard()
+        self._lost[transfer.index] = [
+            msgspec.structs.replace(attempt, outcome="moved") for attempt in transfer.attempts
+        ]
+
+    def finish(
+        self, transfer: Transfer, status: Status, *, kept_bytes: int = 0, error: CfetchError | None = None
+    ) -> None:
+        """Enter an entry's end in the ledger."""
+        self._lost.pop(transfer.index, None)
+        volume = self._volume_of(transfer).name
+        self._ledger.finish(transfer, status, volume=volume, kept_bytes=kept_bytes, error=error)
+
+    def withdraw(self, staging: Staging) -> None:
+        """End everything that is under way for the batch here."""
+        batch = staging.batch
+        staging.is_over = True
+        batch.moves += 1
+        del self.under_way[batch.number]
+        for queue in self._queues.of_batch(batch.number):
+            for transfer in self._schedule.withdraw(queue):
+                self.drop(transfer)
+        for transfer in staging.staged:
+            self.drop(transfer)
+        staging.staged.clear()
+        for transfer in staging.transfers:
+            transfer.moved = True
+            if transfer.task is not None:
+                transfer.task.cancel()
+        self._volumes[staging.at].unmark_batch(batch.id)
+
+    def close(self, staging: Staging, *, come_back: bool) -> None:
+        """End a staging whose entries have ended; ``come_back``: a later run goes on with the batch here."""
+        staging.is_over = True
+        self.finish_skipped(staging)
+        if not come_back:
+            self._volumes[staging.at].unmark_batch(staging.batch.id)
+        staging.staged.clear()
+        del self.under_way[staging.batch.number]
+        self.forget(staging.batch)
+
+    def finish_skipped(self, staging: Staging) -> None:
+        """End the entries that are in place: their named batch stays here."""
+        for transfer in staging.skipped:
+            self.finish(transfer, "skipped", kept_bytes=transfer.entry.size_bytes or 0)
+        staging.skipped.clear()
+
+    def forget(self, batch: Batch) -> None:
+        """Nothing more is to be done about a batch in this run."""
+        for queue in self._queues.of_batch(batch.number):
+            self._schedule.close(queue)  # settled entries may not have been handed out again
+        del self.batches[batch.number]
+
+    def _volume_of(self, transfer: Transfer) -> Volume:
+        """Where the entry is, or was to be."""
+        staging = transfer.staging
+        assert staging is not None
+        batch, index = staging.batch, transfer.index
+        return self._volumes[batch.standing.get(index, staging.at) if index in batch.settled else staging.at]

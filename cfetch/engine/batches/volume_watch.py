@@ -1,0 +1,139 @@
+"""What is done about volumes: those that fail or bring stragglers are left alone for a while.
+
+A volume that says no to one batch loses that batch; one that does not answer loses all of them. Either way
+the placer's breaker decides when it is asked again. With a single volume there is nobody to go to: the run
+fails.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from cfetch.breaker import Position
+from cfetch.clock import RunClock
+from cfetch.engine.batches.health import Health
+from cfetch.engine.batches.staging import Staging
+from cfetch.engine.batches.stagings import Stagings
+from cfetch.engine.batches.volume_events import left_behind, volume_paused, volume_view
+from cfetch.engine.stop_switch import StopSwitch
+from cfetch.errors import CfetchError, LocalFault, VolumeFault
+from cfetch.events import Listener, VolumeView
+from cfetch.placement.placer import Placer
+from cfetch.storage.volume import Volume
+
+__all__ = ["VolumeWatch"]
+
+
+class VolumeWatch:
+    """``work`` is set when batches may be placed anew.
+
+    ``confirm`` raises if the plan is not this run's any more, which may look like volumes that fail.
+    ``landed`` says how many bytes have come for a volume until now.
+    """
+
+    def __init__(
+        self,
+        volumes: list[Volume],
+        placer: Placer,
+        stagings: Stagings,
+        switch: StopSwitch,
+        *,
+        clock: RunClock,
+        emit: Listener,
+        confirm: Callable[[], None],
+        landed: Callable[[int], int],
+        patience_s: float,
+        work: asyncio.Event,
+    ) -> None:
+        self._volumes = volumes
+        self._placer = placer
+        self._stagings = stagings
+        self._switch = switch
+        self._clock = clock
+        self._emit = emit
+        self._confirm = confirm
+        self._work = work
+        self._done_bytes = [0] * len(volumes)
+        self._done_batches = [0] * len(volumes)
+        self.health = Health(
+            volumes,
+            placer,
+            clock,
+            patience_s=patience_s,
+            landed=landed,
+            here=stagings.here,
+            gone=self.leave_all,
+        )
+
+    def can_move(self, fault: LocalFault) -> bool:
+        """Whether what a volume refuses may go to another one."""
+        return isinstance(fault, VolumeFault) and len(self._volumes) > 1
+
+    def note_committed(self, staging: Staging) -> None:
+        """A batch has been published as a whole."""
+        self._done_bytes[staging.at] += staging.staged_bytes
+        self._done_batches[staging.at] += 1
+        for volume_index, path in staging.copies_elsewhere():
+            self._volumes[volume_index].remove_older(path)
+
+    def leave(self, staging: Staging, fault: VolumeFault) -> None:
+        """The volume cannot take this batch: it goes elsewhere."""
+        if not self._blames_volume(fault):
+            return
+        volume_index, number = staging.at, staging.batch.number
+        before = self._placer.view(volume_index).breaker
+        now_s = self._clock.now()
+        self._placer.failed(number, now_s, of=volume_index, reason=str(fault), no_room=fault.no_room)
+        self._stagings.withdraw(staging)
+        if fault.no_room:
+            self.health.is_full(volume_index)
+        if self._placer.view(volume_index).breaker is not before:
+            self._emit_paused(volume_index)
+        self._work.set()
+
+    def leave_all(self, volume_index: int, fault: LocalFault) -> None:
+        """The volume takes nothing any more: all its batches go elsewhere."""
+        if not self._blames_volume(fault):
+            return
+        was_open = self._placer.view(volume_index).breaker is Position.OPEN
+        self._placer.volume_failed(volume_index, self._clock.now(), str(fault))
+        for staging in self._stagings.here(volume_index):
+            self._stagings.withdraw(staging)
+        if not was_open:
+            self._emit_paused(volume_index)
+        self._work.set()
+
+    def note_straggler(self, volume_index: int) -> None:
+        """A file on this volume was far slower than the rest."""
+        if self._placer.straggled(volume_index, self._clock.now()):
+            self._emit_paused(volume_index)
+            self._work.set()
+
+    def views(self) -> list[VolumeView]:
+        """The volumes at this moment."""
+        free, batches, done = self.health.free_bytes, self._done_batches, self._done_bytes
+        return [
+            volume_view(volume.name, self._placer.view(n), free[n], batches[n], done[n])
+            for n, volume in enumerate(self._volumes)
+        ]
+
+    def report_left_behind(self) -> None:
+        """Name the volumes on which files stand twice."""
+        for volume_index, volume in enumerate(self._volumes):
+            if volume.left_behind:
+                reason = self._placer.view(volume_index).reason
+                self._emit(left_behind(self._clock.now(), volume.name, volume.left_behind, reason))
+
+    def _blames_volume(self, fault: LocalFault) -> bool:
+        """Whether to go to another volume: there is one, and the plan was not simply taken from this run."""
+        if self.can_move(fault):
+            with suppress(CfetchError):  # the run asks again at its end, and says who has it
+                self._confirm()
+                return True
+        self._switch.fail(fault)
+        return False
+
+    def _emit_paused(self, volume_index: int) -> None:
+        view = self._placer.view(volume_index)
+        if view.breaker is Position.OPEN:
+            self._emit(volume_paused(self._clock.now(), self._volumes[volume_index].name, view))

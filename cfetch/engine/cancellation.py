@@ -1,0 +1,24 @@
+"""Cancellations that are meant for one transfer and not for the worker that has it in hand."""
+
+import asyncio
+
+__all__ = ["let_pass", "was_the_move"]
+
+
+def was_the_move() -> bool:
+    """For the handler of a cancellation of a moved transfer: true if nobody else asked for it too."""
+    task = asyncio.current_task()
+    assert task is not None
+    return not task.uncancel()
+
+
+async def let_pass() -> None:
+    """Meet the cancellation of a moved transfer that had ended by itself before it came."""
+    task = asyncio.current_task()
+    assert task is not None
+    if task.cancelling():
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            if task.uncancel():
+                raise

@@ -1,0 +1,92 @@
+"""The port between the pool and the volumes: where entries go, and how they get their final names.
+
+The pool brings bytes; a commitment decides to which volume, and when parts are published. ``Single``
+publishes each part by itself on one volume. ``Batched`` places whole batches on several, publishes a batch
+at once, and begins it anew elsewhere when its volume fails. The pool asks both the same questions and never
+which it has.
+
+An entry's life here: ``hand_out``, ``look_for``; then ``skip``, ``publish``, ``put_back``, ``fail``,
+``fail_locally`` or ``interrupt``; last ``leave``. The commitment ends each entry in the ledger exactly once.
+"""
+
+import asyncio
+from typing import Protocol
+
+from cfetch.engine.schedule import Schedule
+from cfetch.engine.transfer import Transfer
+from cfetch.errors import CfetchError, LocalFault
+from cfetch.events import VolumeView
+
+__all__ = ["Commitment"]
+
+
+class Commitment(Protocol):
+    """``schedule`` holds the entries that wait; its queues are the commitment's."""
+
+    @property
+    def schedule(self) -> Schedule[Transfer]:
+        """The entries that wait for their turn."""
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing will be handed out any more."""
+
+    async def open(self, group: asyncio.TaskGroup) -> None:
+        """Begin; the tasks of the volumes live in ``group``."""
+
+    async def close(self) -> None:
+        """The workers have ended: wait until all that was given is published."""
+
+    def end(self) -> None:
+        """The run is over: end the entries that are left, and keep what a later run can use."""
+
+    def stop(self) -> None:
+        """Begin nothing new."""
+
+    def opens_s(self, queue: int, now_s: float) -> float:
+        """When an entry of the queue may start, as far as its volume goes: now, or when one ends there."""
+
+    def host_of(self, queue: int) -> str:
+        """The host of a queue's entries."""
+
+    def transfer(self, index: int, now_s: float) -> Transfer:
+        """Make the transfer of an entry, to its volume."""
+
+    def hand_out(self, index: int, now_s: float) -> Transfer | None:
+        """Give a new entry to the current task; None if nothing is to be done about it any more."""
+
+    def take(self, transfer: Transfer) -> None:
+        """Note that the current task has the entry in hand again."""
+
+    def leave(self, transfer: Transfer) -> None:
+        """Note that it no longer has: others may start."""
+
+    async def look_for(self, transfer: Transfer) -> str | None:
+        """What vouches for the file under the entry's name; None if nothing does.
+
+        Then the part goes on with what a dead run has left of it. Raises Blocked, LocalFault.
+        """
+
+    def put_back(self, transfer: Transfer, due_s: float) -> None:
+        """Let the entry wait for its next try."""
+
+    def skip(self, transfer: Transfer) -> None:
+        """Take note that the entry is in place already."""
+
+    async def publish(self, transfer: Transfer) -> None:
+        """Take a whole and verified part; wait while too much waits to be published. Raises LocalFault."""
+
+    def fail(self, transfer: Transfer, error: CfetchError) -> None:
+        """Take note that the entry cannot be had."""
+
+    def fail_locally(self, transfer: Transfer, fault: LocalFault) -> None:
+        """Take note that the volume or the machine said no. Raises ``fault`` if the run cannot go on."""
+
+    def interrupt(self, transfer: Transfer) -> bool:
+        """Take note that the entry's task was cancelled; true if the task itself is to go on."""
+
+    def note_straggler(self, volume_index: int) -> None:
+        """A file on this volume was far slower than the rest."""
+
+    def views(self) -> list[VolumeView]:
+        """The volumes at this moment, where there is more to show than the run's own figures."""

@@ -1,0 +1,73 @@
+"""Chooses how a run's entries are committed, which nobody asks afterwards."""
+
+from collections.abc import Callable, Sequence
+
+from cfetch.clock import RunClock
+from cfetch.config.settings import Settings
+from cfetch.engine.batches.arrivals import Arrivals
+from cfetch.engine.batches.batched import Batched
+from cfetch.engine.commitment import Commitment
+from cfetch.engine.idle_workers import IdleWorkers
+from cfetch.engine.ledger import Ledger
+from cfetch.engine.schedule import Schedule
+from cfetch.engine.single import Single
+from cfetch.engine.stop_switch import StopSwitch
+from cfetch.engine.transfer import Transfer
+from cfetch.events import Listener
+from cfetch.manifest.entries import Entries
+from cfetch.storage.volume import Volume
+
+__all__ = ["new_commitment"]
+
+MOST_PUT_BACK = 16  # entries per worker that may wait for their next try; beyond, nothing new is begun
+
+
+def new_commitment(
+    entries: Entries,
+    settings: Settings,
+    volumes: Sequence[Volume],
+    ledger: Ledger,
+    switch: StopSwitch,
+    idle: IdleWorkers,
+    *,
+    instant: str,
+    clock: RunClock,
+    emit: Listener,
+    landed: Callable[[int], int],
+    confirm: Callable[[], None],
+    backwards: bool,
+) -> Commitment:
+    """In batches where there are several volumes or named batches, else each file by itself.
+
+    ``landed``: bytes that have come for a volume until now. ``confirm`` raises if the plan is not this run's
+    any more. ``backwards``: the other end of the plan comes first; batches come in their own order.
+    """
+    most_put_back = MOST_PUT_BACK * settings.concurrency
+    schedule: Schedule[Transfer]
+    if len(volumes) == 1 and entries.batch_of is None:
+        schedule = Schedule(
+            entries.sizes,
+            entries.host_of,
+            len(entries.hosts),
+            most_put_back=most_put_back,
+            backwards=backwards,
+        )
+        return Single(entries, volumes[0], schedule, ledger, switch)
+    arrivals = Arrivals(entries, volumes, share=settings.batch_share if len(volumes) > 1 else 0.0)
+    queues = arrivals.queues
+    schedule = Schedule(entries.sizes, queues.of, len(queues), most_put_back=most_put_back, released=False)
+    return Batched(
+        entries,
+        settings,
+        volumes,
+        arrivals,
+        schedule,
+        ledger,
+        switch,
+        idle,
+        instant=instant,
+        clock=clock,
+        emit=emit,
+        landed=landed,
+        confirm=confirm,
+    )

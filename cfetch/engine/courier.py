@@ -1,0 +1,115 @@
+"""An entry in a worker's hands: looked for, fetched, and given to the commitment, whatever comes of it.
+
+in place already            -> skip
+whole and verified          -> publish
+its next try has to wait    -> put back
+it cannot be had            -> fail
+the volume says no          -> fail locally
+the worker is cancelled     -> interrupt
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from cfetch.clock import RunClock
+from cfetch.engine.commitment import Commitment
+from cfetch.engine.fetcher import Fetcher
+from cfetch.engine.live_counts import LiveCounts
+from cfetch.engine.transfer import Transfer
+from cfetch.errors import Blocked, Corrupt, LocalFault, SourceError
+from cfetch.straggler.policy import Policy
+
+__all__ = ["Courier"]
+
+
+class Courier:
+    """Brings entries to their end, or to where they wait for it."""
+
+    def __init__(
+        self, commitment: Commitment, fetcher: Fetcher, policy: Policy, counts: LiveCounts, clock: RunClock
+    ) -> None:
+        self._commitment = commitment
+        self._fetcher = fetcher
+        self._policy = policy
+        self._counts = counts
+        self._clock = clock
+        self._one_at_a_time = asyncio.Lock()
+
+    async def bring(self, transfer: Transfer) -> None:
+        """Bring the entry to its end, or back to the schedule, or to where its batch waits for it.
+
+        Raises LocalFault: the run cannot go on.
+        """
+        try:
+            async with self._turn(transfer):
+                if transfer.is_new and await self._is_in_place(transfer):
+                    self._commitment.skip(transfer)
+                    return
+                due_s = await self._fetch(transfer)
+        except (SourceError, Blocked) as error:
+            self._commitment.fail(transfer, error)
+            return
+        except asyncio.CancelledError:
+            if self._commitment.interrupt(transfer):
+                return
+            raise
+        except LocalFault as fault:
+            self._commitment.fail_locally(transfer, fault)
+            return
+        except BaseException:
+            transfer.part.discard()
+            raise
+        if due_s is None:
+            await self._commitment.publish(transfer)
+            return
+        transfer.put_back(self._clock.now(), due_s)
+        self._commitment.put_back(transfer, due_s)
+
+    @asynccontextmanager
+    async def _turn(self, transfer: Transfer) -> AsyncIterator[None]:
+        """One entry at a time, once the fallback says so; waiting for it is not the entry's time."""
+        if not self._policy.sequential:
+            yield
+            return
+        began_s = self._clock.now()
+        async with self._one_at_a_time:
+            transfer.tries.progress_s += self._clock.now() - began_s
+            yield
+
+    async def _is_in_place(self, transfer: Transfer) -> bool:
+        """Whether the file stands at its place already; else take over what a dead run has left of it.
+
+        ``transfer.verified`` says what vouches for the file, or for a part that is whole.
+        """
+        entry, part = transfer.entry, transfer.part
+        transfer.adopted_bytes = 0
+        vouched_for = await self._commitment.look_for(transfer)
+        if vouched_for is not None:
+            await self._clock.sleep(0)  # a plan that is wholly there must not block signals and the dashboard
+            transfer.verified = vouched_for
+            return True
+        transfer.adopted_bytes = part.position
+        self._counts.adopt(part.position)
+        if part.position and part.position == entry.size_bytes:
+            with suppress(Corrupt):  # then it is empty now, and fetched anew
+                transfer.verified = part.verify(entry.size_bytes, entry.digest)
+        return False
+
+    async def _fetch(self, transfer: Transfer) -> float | None:
+        """Fetch what is missing; None when the part is whole, else when the next try may start.
+
+        Raises SourceError (the file cannot be had) or LocalFault.
+        """
+        if transfer.verified != "none":
+            return None
+        if transfer.sources.place_bytes is None and not self._fetcher.place(transfer):
+            error = self._fetcher.given_up(transfer)
+            if error is not None:
+                raise error
+            transfer.part.close()
+            return self._clock.now()  # it was handed out for a place that another has taken meanwhile
+        due_s = await self._fetcher.go_on(transfer)
+        if due_s is not None:
+            transfer.part.close()
+        return due_s

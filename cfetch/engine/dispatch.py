@@ -1,0 +1,124 @@
+"""What a worker does next: an entry that may start, a segment of one that is under way, or nothing any more.
+
+An entry may start when its volume and one of its hosts bear one more. A worker for which nothing may start is
+idle, and is woken when something ends that others have waited for. Idle workers help the entries under way.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+from cfetch.clock import RunClock
+from cfetch.engine.commitment import Commitment
+from cfetch.engine.fetcher import Fetcher
+from cfetch.engine.hosts import Hosts
+from cfetch.engine.idle_workers import IdleWorkers
+from cfetch.engine.schedule import NEVER
+from cfetch.engine.segments import Helper
+from cfetch.engine.transfer import Transfer
+
+__all__ = ["Dispatch"]
+
+SHORTEST_WAIT_S = 0.001  # the loop's clock may be a hair behind the time that was asked for
+
+
+class Dispatch:
+    """Hands out transfers and helpers, and takes note of those that a worker leaves."""
+
+    def __init__(
+        self, commitment: Commitment, hosts: Hosts, fetcher: Fetcher, idle: IdleWorkers, clock: RunClock
+    ) -> None:
+        self._commitment = commitment
+        self._schedule = commitment.schedule
+        self._hosts = hosts
+        self._fetcher = fetcher
+        self._idle = idle
+        self._clock = clock
+        self._helpers: deque[Helper] = deque()  # helpers that wait for a worker
+        self._in_hand = 0  # entries
+        self._has_mirrors = False  # until an entry with mirrors is met
+
+    @property
+    def spare(self) -> int:
+        """Idle workers that no helper waits for."""
+        return self._idle.count - len(self._helpers)
+
+    async def next(self) -> Transfer | Helper | None:
+        """The next thing to work on, with a place at its host where it is not to fail; None at the end."""
+        while True:
+            if self._helpers:
+                return self._helpers.popleft()
+            waiting = self._schedule.take(self._clock.now(), self._opens_s)
+            if waiting is not None:
+                transfer = self._take(waiting)
+                if transfer is not None:
+                    return transfer
+                continue
+            if self._is_over:
+                self._idle.wake_one()  # each passes on to the next that it is over
+                return None
+            wait_s = self._schedule.next_s() - self._clock.now()
+            await self._idle.wait(None if wait_s == NEVER else max(wait_s, SHORTEST_WAIT_S))
+
+    def leave(self, transfer: Transfer) -> None:
+        """A worker is done with the entry, for now or for good: its host has a place again."""
+        self._in_hand -= 1
+        self._fetcher.leave(transfer)
+        self._commitment.leave(transfer)
+        if self._has_mirrors:
+            self._schedule.reopen_shut()
+        self._idle.wake_one()
+
+    def leave_helper(self) -> None:
+        """A worker has brought its segment: the host has a place again."""
+        self._schedule.reopen_shut()
+        self._idle.wake_one()
+
+    def put_helpers(self, helpers: Sequence[Helper]) -> None:
+        """Let idle workers bring segments of entries that are under way."""
+        self._helpers.extend(helpers)
+        for _ in range(len(self._helpers)):
+            self._idle.wake_one()
+
+    def wake(self) -> None:
+        """Something may start that could not before, or all is over."""
+        self._schedule.reopen_shut()
+        self._idle.wake_all()
+
+    def _take(self, waiting: int | Transfer) -> Transfer | None:
+        now_s = self._clock.now()
+        if isinstance(waiting, Transfer):
+            transfer = waiting
+            transfer.take_again(now_s)
+            self._commitment.take(transfer)
+        else:
+            new = self._commitment.hand_out(waiting, now_s)
+            if new is None:
+                return None
+            transfer = new
+            self._has_mirrors = self._has_mirrors or bool(transfer.entry.mirrors)
+        self._in_hand += 1
+        self._fetcher.place(transfer)
+        return transfer
+
+    @property
+    def _is_over(self) -> bool:
+        """Nothing is left to start, and nobody whom an idle worker could help."""
+        if self._fetcher.segments.is_on and self._in_hand:
+            return False
+        return self._commitment.is_over
+
+    def _opens_s(self, queue: int, waiting: int | Transfer, now_s: float) -> float:
+        """When an entry may start at one of its sources, or is not to wait for any of them."""
+        volume_s = self._commitment.opens_s(queue, now_s)
+        if volume_s > now_s:
+            return volume_s
+        if isinstance(waiting, Transfer):
+            transfer = waiting
+        else:
+            own_s = self._hosts.opens_s(self._commitment.host_of(queue), now_s)
+            if own_s <= now_s:
+                return own_s
+            transfer = self._commitment.transfer(waiting, now_s)
+        sources = transfer.sources
+        opens_s = min(self._hosts.opens_s(sources.host_of(n), now_s) for n in sources.usable())
+        return now_s if opens_s > now_s and self._fetcher.given_up(transfer) is not None else opens_s

@@ -1,0 +1,57 @@
+"""The last station of an entry: its record is made, counted, and emitted."""
+
+from cfetch.clock import RunClock
+from cfetch.engine.live_counts import LiveCounts
+from cfetch.engine.transfer import Transfer
+from cfetch.errors import CfetchError
+from cfetch.events import EntryFinished, Listener
+from cfetch.records import Status
+from cfetch.report.saved_time import add_verdicts
+from cfetch.straggler.policy import Policy
+
+__all__ = ["Ledger"]
+
+
+class Ledger:
+    """Closes the account of each entry, once: counted in ``counts`` before the event is emitted."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        counts: LiveCounts,
+        clock: RunClock,
+        *,
+        instant: str,
+        stall_timeout_s: float,
+        emit: Listener,
+    ) -> None:
+        self._policy = policy
+        self._clock = clock
+        self._instant = instant
+        self._stall_timeout_s = stall_timeout_s
+        self._counts = counts
+        self._emit = emit
+
+    def finish(
+        self,
+        transfer: Transfer,
+        status: Status,
+        *,
+        volume: str,
+        kept_bytes: int = 0,
+        error: CfetchError | None = None,
+    ) -> None:
+        """Record that an entry has come to its end; ``kept_bytes`` of it stay on ``volume``."""
+        record = transfer.record(
+            status,
+            instant=self._instant,
+            volume=volume,
+            now_s=self._clock.now(),
+            kept_bytes=kept_bytes,
+            error=error,
+        )
+        record = add_verdicts(record, stall_timeout_s=self._stall_timeout_s)
+        if status in ("failed", "cancelled"):
+            self._policy.failed(transfer.entry.id)
+        self._counts.end(record)
+        self._emit(EntryFinished(t_s=record.end_s, record=record))

@@ -1,0 +1,35 @@
+"""The volumes' own tasks: each gives names to verified parts, while the workers bring the next ones."""
+
+import asyncio
+from collections.abc import Sequence
+
+from cfetch.engine.stop_switch import StopSwitch
+from cfetch.errors import LocalFault
+from cfetch.storage.volume import Volume
+
+__all__ = ["Publishing"]
+
+
+class Publishing:
+    """One task for each volume, from ``start`` until ``finish``."""
+
+    def __init__(self, volumes: Sequence[Volume], switch: StopSwitch) -> None:
+        self._volumes = volumes
+        self._switch = switch
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self, group: asyncio.TaskGroup) -> None:
+        """Begin to publish what the volumes are given."""
+        self._tasks = [group.create_task(self._publish(volume)) for volume in self._volumes]
+
+    async def finish(self) -> None:
+        """Wait until all that was given is published: nothing more will come."""
+        for volume in self._volumes:
+            volume.drain()
+        await asyncio.wait(self._tasks)
+
+    async def _publish(self, volume: Volume) -> None:
+        try:
+            await volume.run()
+        except LocalFault as fault:  # the last names could not be made durable
+            self._switch.fail(fault)

@@ -1,0 +1,145 @@
+"""The simple way of publishing: one volume, and each verified part gets its name by itself."""
+
+import asyncio
+from functools import partial
+from typing import NoReturn
+
+from cfetch.engine.ledger import Ledger
+from cfetch.engine.publishing import Publishing
+from cfetch.engine.schedule import Schedule
+from cfetch.engine.stop_switch import StopSwitch
+from cfetch.engine.transfer import Transfer
+from cfetch.errors import CfetchError, LocalFault
+from cfetch.events import VolumeView
+from cfetch.manifest.entries import Entries
+from cfetch.storage.volume import Volume
+
+__all__ = ["Single"]
+
+
+class Single:
+    """The ``Commitment`` to one volume, whose faults end the run. The schedule's queues are hosts."""
+
+    def __init__(
+        self,
+        entries: Entries,
+        volume: Volume,
+        schedule: Schedule[Transfer],
+        ledger: Ledger,
+        switch: StopSwitch,
+    ) -> None:
+        self.schedule = schedule
+        self._entries = entries
+        self._volume = volume
+        self._ledger = ledger
+        self._switch = switch
+        self._publishing = Publishing([volume], switch)
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing is left to hand out."""
+        return not self.schedule.waiting
+
+    async def open(self, group: asyncio.TaskGroup) -> None:
+        """Look at what dead runs have left, before anything is begun."""
+        try:
+            await self._volume.open()
+        except LocalFault as fault:
+            self._switch.fail(fault)
+        self._publishing.start(group)
+
+    async def close(self) -> None:
+        """Publish what waits for it."""
+        await self._publishing.finish()
+
+    def end(self) -> None:
+        """End the entries that waited for their next try."""
+        for transfer in self.schedule.drain():
+            self._cancel(transfer)
+
+    def stop(self) -> None:
+        """Nothing is to be done: the volume publishes what it was given."""
+
+    def opens_s(self, queue: int, now_s: float) -> float:  # noqa: ARG002 - the port's
+        """At once: a volume bears as many entries as there are workers."""
+        return now_s
+
+    def host_of(self, queue: int) -> str:
+        """The host itself."""
+        return self._entries.hosts[queue]
+
+    def transfer(self, index: int, now_s: float) -> Transfer:
+        """Make the transfer of an entry."""
+        entry, queue = self._entries.entry(index), self._entries.host_of[index]
+        part = self._volume.new_part(entry)
+        return Transfer(entry, part, index=index, queue=queue, host=self.host_of(queue), now_s=now_s)
+
+    def hand_out(self, index: int, now_s: float) -> Transfer:
+        """Make the transfer of an entry: none is settled before."""
+        return self.transfer(index, now_s)
+
+    def take(self, transfer: Transfer) -> None:
+        """Nothing is to be noted: the volume does not count its entries."""
+
+    def leave(self, transfer: Transfer) -> None:
+        """The entry's host may take one more."""
+        self.schedule.reopen(transfer.queue)
+
+    async def look_for(self, transfer: Transfer) -> str | None:
+        """What vouches for the file under the entry's name; else adopt what a dead run has left."""
+        vouched_for = await self._volume.verify_existing(transfer.entry)
+        if vouched_for is None:
+            await self._volume.adopt_leftover(transfer.entry, transfer.part)
+        return vouched_for
+
+    def put_back(self, transfer: Transfer, due_s: float) -> None:
+        """Let the entry wait for its next try."""
+        self.schedule.put(transfer.queue, transfer, due_s)
+
+    def skip(self, transfer: Transfer) -> None:
+        """End an entry that is in place already."""
+        self._volume.remove_leftovers(transfer.entry)
+        kept_bytes = transfer.entry.size_bytes or 0
+        self._ledger.finish(transfer, "skipped", volume=self._volume.name, kept_bytes=kept_bytes)
+
+    async def publish(self, transfer: Transfer) -> None:
+        """Give the verified part to the volume; wait while too many wait for their names."""
+        self._volume.publish([transfer.part], partial(self._end_published, transfer))
+        if self._volume.is_full:
+            await self._volume.wait_for_room()
+
+    def fail(self, transfer: Transfer, error: CfetchError) -> None:
+        """End an entry that cannot be had."""
+        kept_bytes = transfer.part.keep_leftover()
+        self._ledger.finish(transfer, "failed", volume=self._volume.name, kept_bytes=kept_bytes, error=error)
+
+    def fail_locally(self, transfer: Transfer, fault: LocalFault) -> NoReturn:
+        """End the entry, and the run: there is no other volume to go to."""
+        self.fail(transfer, fault)
+        raise fault
+
+    def interrupt(self, transfer: Transfer) -> bool:
+        """End an entry whose worker was cancelled; the worker ends too."""
+        self._cancel(transfer)
+        return False
+
+    def note_straggler(self, volume_index: int) -> None:
+        """Nothing follows: there is no other volume that would be faster."""
+
+    def views(self) -> list[VolumeView]:
+        """Nothing to show: the run's own figures are the volume's."""
+        return []
+
+    def _end_published(self, transfer: Transfer, error: CfetchError | None) -> None:
+        """End an entry whose part has its final name, or cannot get it."""
+        volume = self._volume.name
+        if error is None:
+            self._ledger.finish(transfer, "done", volume=volume, kept_bytes=transfer.part.position)
+            return
+        self._ledger.finish(transfer, "failed", volume=volume, error=error)
+        if isinstance(error, LocalFault):
+            self._switch.fail(error)
+
+    def _cancel(self, transfer: Transfer) -> None:
+        kept_bytes = transfer.part.keep_leftover()
+        self._ledger.finish(transfer, "cancelled", volume=self._volume.name, kept_bytes=kept_bytes)

@@ -1,0 +1,41 @@
+"""What ends a run before its last entry: a local fault, a signal, the loss of the plan."""
+
+from collections.abc import Callable
+
+from cfetch.clock import RunClock
+from cfetch.errors import LocalFault
+from cfetch.events import Listener, RunStopping
+
+__all__ = ["StopSwitch"]
+
+
+class StopSwitch:
+    """Stops the run once, and keeps the first local fault. ``on_stop`` is called when it is stopped."""
+
+    def __init__(self, clock: RunClock, emit: Listener, on_stop: Callable[[], None]) -> None:
+        self._clock = clock
+        self._emit = emit
+        self._on_stop = on_stop
+        self.is_stopping = False
+        self.fault: LocalFault | None = None
+
+    def fail(self, fault: LocalFault) -> None:
+        """End the run: the machine cannot go on. The first fault is the run's."""
+        self.blame(fault)
+        self.stop(str(fault))
+
+    def blame(self, fault: LocalFault) -> None:
+        """Let the run go on with what it can; it ends with this fault."""
+        self.fault = self.fault or fault
+
+    def stop(self, reason: str, *, again: bool = False) -> None:
+        """Start nothing new and close what is under way.
+
+        ``again``: emit the reason even if the run is stopping for another, as it is the true one.
+        """
+        if self.is_stopping and not again:
+            return
+        self._emit(RunStopping(t_s=self._clock.now(), reason=reason))
+        if not self.is_stopping:
+            self.is_stopping = True
+            self._on_stop()

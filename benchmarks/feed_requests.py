@@ -29,7 +29,7 @@ from cfetch.feed.cache import RouteCache
 from cfetch.feed.ranges import ALL_KEYS, KeyRange
 from cfetch.feed.reader import Reader
 from cfetch.feed.server.handler import feed_app
-from cfetch.feed.server.process import listening
+from cfetch.feed.server.process import start_listening
 from cfetch.feed.server.store import FeedStore
 from cfetch.feed.server.tree_publisher import STATE_DIRECTORY, TreePublisher
 from tests.feed.http_world import source_of
@@ -137,7 +137,7 @@ async def over_http(rtt_s: float, directory: Path, *, enabled: bool) -> dict[str
     """64 readers of the real server, which has the same tree of ranges over 1,400 files."""
     store = FeedStore(directory / STATE_DIRECTORY)
     clock = SystemClock()
-    publisher = TreePublisher(directory, store, clock=clock, tell=lambda _: None, settle_s=0)
+    publisher = TreePublisher(directory, store, clock=clock, emit_line=lambda _: None, settle_s=0)
     app = feed_app(store, directory)
 
     @web.middleware
@@ -147,7 +147,7 @@ async def over_http(rtt_s: float, directory: Path, *, enabled: bool) -> dict[str
 
     app.middlewares.append(far_away)
     urls: list[str] = []
-    runner = await listening(app, "127.0.0.1", 0, urls.append)
+    runner = await start_listening(app, "127.0.0.1", 0, urls.append)
     for number in range(ROUNDS + 1):
         for file in range(200):
             (directory / f"{number}.{file}").write_text(f"{number} {file}")

@@ -47,7 +47,7 @@ from cfetch.timeline.execution import Completed, Execution, schedule, start
 from cfetch.timeline.records import PlanRecord
 from cfetch.timeline.states import Action, Entry, Kind, State, new_instant
 from cfetch.timeline.table import Table, existing, open_existing, open_table
-from cfetch.wire.network import Network, network_of
+from cfetch.wire.network import Network, make_network
 
 __all__ = ["Prepared", "pending", "prepare", "prepare_entries", "prepare_planned"]
 
@@ -89,7 +89,7 @@ def prepare(
     by_spark = _is_for_spark(manifest, settings)
     with ExitStack() as stack:
         reserve_descriptors(settings.max_concurrency or settings.concurrency, len(found.roots))
-        network = network_of(settings.network, env)
+        network = make_network(settings.network, env)
         api = StatementApi(settings, env, network, clock)
         source = None if by_spark else stack.enter_context(open_manifest(manifest, clock, network=network))
         statement = None if source is None else statement_id_of(source)
@@ -122,7 +122,7 @@ def prepare_entries(
     found = places(settings)
     with ExitStack() as stack:
         reserve_descriptors(settings.max_concurrency or settings.concurrency, len(found.roots))
-        network = network_of(settings.network, env)
+        network = make_network(settings.network, env)
         volumes = _open_volumes(stack, settings)
         directory = own_directory(stack, found.state, instant)
         plan = frozen_here(stack.enter_context(freeze_entries(entries, name=name, directory=directory)))
@@ -207,7 +207,7 @@ def prepare_planned(
         if there:
             raise UsageError(f"plan {instant} is for {there}; give that as --to")
         reserve_descriptors(settings.max_concurrency or settings.concurrency, len(found.roots))
-        network = network_of(settings.network, env)
+        network = make_network(settings.network, env)
         directory = found.state / "plans" / instant
         plan = load(stack, directory)
         origin = _read_origin(directory / ORIGIN_NAME)

@@ -31,13 +31,13 @@ from cfetch.errors import (
     UsageError,
 )
 from cfetch.events import EntryFinished, Event, Listener, fan_out
-from cfetch.feed.backends.opening import opened
+from cfetch.feed.backends.opening import open_feed
 from cfetch.feed.cache import RouteCache
 from cfetch.feed.checkpoint import MAX_PENDING, Checkpoint
-from cfetch.feed.journal import STEP, Journal, Step, journal_of
+from cfetch.feed.journal import STEP, Journal, Step, locate_journal
 from cfetch.feed.reader import Reader
 from cfetch.feed.source import Change, FeedSource
-from cfetch.feed.steps import Round, latest, rounds
+from cfetch.feed.steps import Round, keep_latest, plan_rounds
 from cfetch.feed.tally import FollowTally
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.records import Summary
@@ -45,7 +45,7 @@ from cfetch.run.directories import places
 from cfetch.run.signals import listen
 from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
-from cfetch.wire.network import Network, network_of
+from cfetch.wire.network import Network, make_network
 
 __all__ = ["FollowOptions", "Followed", "follow"]
 
@@ -104,9 +104,9 @@ def follow(
     if options.delete and len(where.directories) < len(where.roots):
         raise ConfigError("--delete is for directories; nothing is deleted in an object store")
     with ExitStack() as stack:
-        journal = stack.enter_context(Journal(journal_of(where.state, feed, where.roots)))
+        journal = stack.enter_context(Journal(locate_journal(where.state, feed, where.roots)))
         runner = stack.enter_context(asyncio.Runner())
-        source = runner.run(_opened(feed, network_of(settings.network, env), clock))
+        source = runner.run(_open_source(feed, make_network(settings.network, env), clock))
         stack.callback(lambda: runner.run(source.close()))
         plans = _Plans(journal, settings, env, dashboard, clock)
         plans.clear_up()
@@ -114,8 +114,8 @@ def follow(
         return _Follower(source, journal, plans, options, emit_line, clock, runner).run()
 
 
-async def _opened(feed: str, network: Network, clock: Clock) -> FeedSource:
-    return opened(feed, network=network, clock=clock)
+async def _open_source(feed: str, network: Network, clock: Clock) -> FeedSource:
+    return open_feed(feed, network=network, clock=clock)
 
 
 class _Follower:
@@ -146,11 +146,11 @@ class _Follower:
         self._stop = _Stop(runner)
 
     def run(self) -> Followed:
-        """See ``follow``."""
+        """Follow the feed to its end, or until something ends the follower; then sum up."""
         error: CfetchError | None = None
         with listen(self._stop.end):
             try:
-                self._go()
+                self._follow_steps()
             except CfetchError as ended:
                 error = ended
         reader, counts = self._reader, self._cache.counts
@@ -166,15 +166,15 @@ class _Follower:
         waiting = list(self._pending)
         return Followed(self._tally.summary(elapsed_s, waiting, error, self._plans.metrics, feed), error)
 
-    def _go(self) -> None:
+    def _follow_steps(self) -> None:
         goes_on = self._begin()
         while goes_on:
-            changes, is_over = self._patiently(self._gather)
-            again = self._due(is_last=is_over and not changes)
+            changes, is_over = self._retry_until_reachable(self._gather)
+            again = self._take_due(is_last=is_over and not changes)
             assert self._reader is not None
             checkpoint = self._reader.checkpoint(tuple(self._pending.values()))
             if changes or again:
-                goes_on = self._apply(self._journal.begin(self._rounds(again, changes), checkpoint))
+                goes_on = self._apply(self._journal.begin(self._plan_rounds(again, changes), checkpoint))
                 continue
             if checkpoint != self._kept:  # ranges have split, or pages without changes were passed
                 self._journal.keep(checkpoint)
@@ -198,13 +198,13 @@ class _Follower:
         async def begin() -> Reader:
             return await Reader.opened(self._source, self._cache, self._clock, checkpoint=checkpoint)
 
-        self._reader = self._patiently(begin)
+        self._reader = self._retry_until_reachable(begin)
         where = "goes on from its checkpoint" if checkpoint is not None else "begins with the oldest entry"
         tokens = len(self._reader.checkpoint().tokens)
         self._emit_line(f"feed: {where}; {tokens} range{'s' if tokens > 1 else ''} to read")
         return True
 
-    def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
+    def _retry_until_reachable(self, work: Callable[[], Awaitable[T]]) -> T:
         """A follower that goes on for ever outlives a source that cannot be had for a while."""
         while True:
             try:
@@ -251,7 +251,7 @@ class _Follower:
     async def _wait(self) -> None:
         await self._clock.sleep(self._options.poll_s)
 
-    def _due(self, *, is_last: bool) -> list[Change]:
+    def _take_due(self, *, is_last: bool) -> list[Change]:
         """What is pending and to be tried again now: after a while, and once at the end."""
         now_s = self._clock.monotonic()
         is_late = now_s - self._tried_s >= PENDING_S
@@ -261,14 +261,14 @@ class _Follower:
         self._is_last_word = is_last
         return list(self._pending.values())
 
-    def _rounds(self, again: Iterable[Change], changes: Sequence[Change]) -> list[Round]:
+    def _plan_rounds(self, again: Iterable[Change], changes: Sequence[Change]) -> list[Round]:
         """A change that waits gives way to a later one of its path."""
         overtaken = {change.path for change in changes}
         for path in overtaken:
             self._pending.pop(path, None)
         self._tally.read(changes)
         wanted = [*(change for change in again if change.path not in overtaken), *changes]
-        return rounds(latest(wanted) if self._options.versions == "latest" else wanted)
+        return plan_rounds(keep_latest(wanted) if self._options.versions == "latest" else wanted)
 
     def _apply(self, step: Step) -> bool:
         """The rounds that are left of it, in order; False where a run ended early and the step stays."""
@@ -367,7 +367,7 @@ class _Plans:
 
     def delete(self, deletes: Sequence[Change]) -> None:
         """Raises LocalFault. A directory in a file's place is not the file."""
-        with closing(self._volumes()) as volumes:
+        with closing(self._open_volumes()) as volumes:
             for change in deletes:
                 for volume in volumes.local:
                     with suppress(Blocked):
@@ -377,12 +377,12 @@ class _Plans:
         """Without a hash, a new version may have the size and link of the one in place."""
         if not entries:
             return
-        with closing(self._volumes()) as volumes:
+        with closing(self._open_volumes()) as volumes:
             for entry in entries:
                 for volume in volumes.local:
                     volume.supersede(entry.path)
 
-    def _volumes(self) -> Volumes:
+    def _open_volumes(self) -> Volumes:
         return Volumes(self._found.roots, write_timeout_s=self._settings.write_timeout)
 
 
@@ -395,7 +395,7 @@ class _Stop:
         self._cancel: Callable[[], object] | None = None
 
     def end(self, interrupted: Interrupted) -> None:
-        """A signal has come."""
+        """Take a signal."""
         self._by = interrupted
         if self._cancel is not None:
             self._cancel()
@@ -406,7 +406,7 @@ class _Stop:
             raise self._by
 
     def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        """In the follower's event loop. Raises Interrupted if a signal comes."""
+        """Run ``work`` in the follower's event loop. Raises Interrupted if a signal comes."""
 
         async def cancellable() -> T:
             loop, task = asyncio.get_running_loop(), asyncio.current_task()

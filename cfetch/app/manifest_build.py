@@ -20,16 +20,16 @@ from cfetch.errors import SourceError
 from cfetch.manifest.entry import Digest, Entry, UnsafePathError, safe_path
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.plan import Plan
-from cfetch.manifest.reading import checked_base_url
-from cfetch.manifest.urls import relative_url
+from cfetch.manifest.reading import check_base_url
+from cfetch.manifest.urls import make_relative_url
 from cfetch.manifest.writing import TARGETS, Survey, survey
 from cfetch.run.open_manifest import CONNECT_TIMEOUT_S, frozen
 from cfetch.secret import SecretUrl, printable
 from cfetch.storage.files import local_fault, open_output
 from cfetch.storage.tree import ReadOnlyTree, Stopped
+from cfetch.wire.document import Prober
 from cfetch.wire.http import HttpTransport, Transport
 from cfetch.wire.network import DIRECT, Network
-from cfetch.wire.probe import Prober
 
 __all__ = ["build_from_list", "build_from_tree", "probe"]
 
@@ -37,7 +37,7 @@ PROBES = 16  # under way at once; as many as a download has by default
 UNKNOWN = -1
 
 Advance = Callable[[int, int], None]
-Tell = Callable[[str], None]
+EmitLine = Callable[[str], None]
 
 
 def build_from_list(
@@ -48,12 +48,12 @@ def build_from_list(
     probing: bool = True,
     network: Network = DIRECT,
     advance: Advance,
-    tell: Tell,
+    emit_line: EmitLine,
 ) -> int:
     """Write the list, in any format, as JSON with the sizes that it lacks; the number of files that failed.
 
-    A file that cannot be had stays in without a size, and ``tell`` is told. ``advance`` is told the files and
-    bytes that are done.
+    A file that cannot be had stays in without a size, and ``emit_line`` gets a line about
+    it. ``advance`` gets the files and bytes that are done.
 
     Raises:
         UsageError: the list cannot be had or has faults.
@@ -61,29 +61,37 @@ def build_from_list(
     """
     with frozen(manifest, base_url=base_url, network=network) as plan:
         sizes = array("q", plan.sizes)
-        failed = asyncio.run(_probe_all(plan, sizes, network, advance, tell)) if probing else 0
-        contents = survey(_sized(plan, sizes), plan.headers)
+        failed = asyncio.run(_probe_all(plan, sizes, network, advance, emit_line)) if probing else 0
+        contents = survey(_fill_sizes(plan, sizes), plan.headers)
         with open_output(output, private=contents.has_secrets) as out:
-            TARGETS["json"].write(_sized(plan, sizes), contents, out)
+            TARGETS["json"].write(_fill_sizes(plan, sizes), contents, out)
     return failed
 
 
-def _sized(plan: Plan, sizes: "array[int]") -> Iterator[Entry]:
+def _fill_sizes(plan: Plan, sizes: "array[int]") -> Iterator[Entry]:
     for index, size_bytes in enumerate(sizes):
         known = None if size_bytes == UNKNOWN else size_bytes
         yield msgspec.structs.replace(plan.entry(index), size_bytes=known)
 
 
-async def _probe_all(plan: Plan, sizes: "array[int]", network: Network, advance: Advance, tell: Tell) -> int:
+async def _probe_all(
+    plan: Plan, sizes: "array[int]", network: Network, advance: Advance, emit_line: EmitLine
+) -> int:
     transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
     try:
-        return await probe(plan, sizes, transport, SystemClock(), advance=advance, tell=tell)
+        return await probe(plan, sizes, transport, SystemClock(), advance=advance, emit_line=emit_line)
     finally:
         await transport.close()
 
 
 async def probe(
-    plan: Plan, sizes: "array[int]", transport: Transport, clock: Clock, *, advance: Advance, tell: Tell
+    plan: Plan,
+    sizes: "array[int]",
+    transport: Transport,
+    clock: Clock,
+    *,
+    advance: Advance,
+    emit_line: EmitLine,
 ) -> int:
     """Fill in the sizes that are -1, ``PROBES`` at once; the number of files that failed."""
     prober = Prober(transport, clock, random.random)
@@ -98,11 +106,11 @@ async def probe(
                 entry = plan.entry(index)
                 own = headers | {name: value.reveal() for name, value in entry.headers}
                 try:
-                    size = await prober.size_bytes(entry.url, own)
+                    size = await prober.ask_size_bytes(entry.url, own)
                     sizes[index] = UNKNOWN if size is None else size
                 except SourceError as error:
                     failed += 1
-                    tell(f"{printable(entry.path)}: {error}")
+                    emit_line(f"{printable(entry.path)}: {error}")
             advance(1, max(0, sizes[index]))
 
     async with asyncio.TaskGroup() as group:
@@ -112,7 +120,7 @@ async def probe(
 
 
 def build_from_tree(
-    root: Path, output: Path | None, *, base_url: str | None = None, advance: Advance, tell: Tell
+    root: Path, output: Path | None, *, base_url: str | None = None, advance: Advance, emit_line: EmitLine
 ) -> None:
     """Write all regular files below ``root`` as JSON with relative URLs; the rest is told of and left out.
 
@@ -120,20 +128,20 @@ def build_from_tree(
         UsageError: there is no such directory, or it has names that a manifest cannot hold (all of them).
         LocalFault: a file cannot be read, or ``output`` not be written.
     """
-    base_url = None if base_url is None else checked_base_url(base_url)
+    base_url = None if base_url is None else check_base_url(base_url)
     with ReadOnlyTree(root) as tree:
-        _check_names(tree, tell)
+        _check_names(tree, emit_line)
         contents = Survey((), base_url=base_url)
         with open_output(output, private=False) as out:
-            TARGETS["json"].write(_hashed(tree, advance), contents, out)
+            TARGETS["json"].write(_hash_tree(tree, advance), contents, out)
 
 
-def _check_names(tree: ReadOnlyTree, tell: Tell) -> None:
+def _check_names(tree: ReadOnlyTree, emit_line: EmitLine) -> None:
     """Names that no manifest can hold are told before the first file is hashed."""
     faults = Faults()
     for path, is_file in tree.walk():
         if not is_file:
-            tell(f"{printable(path)}: left out, it is a symlink or a special file")
+            emit_line(f"{printable(path)}: left out, it is a symlink or a special file")
             continue
         try:
             safe_path(path)
@@ -142,7 +150,7 @@ def _check_names(tree: ReadOnlyTree, tell: Tell) -> None:
     faults.raise_if_any(printable(str(tree.root)))
 
 
-def _hashed(tree: ReadOnlyTree, advance: Advance) -> Generator[Entry, None, None]:
+def _hash_tree(tree: ReadOnlyTree, advance: Advance) -> Generator[Entry, None, None]:
     """An entry for each file, in the order of the walk, hashed a few files ahead in threads."""
     threads = min(32, (os.cpu_count() or 1) + 4)
     waiting: deque[Future[Entry]] = deque()
@@ -157,29 +165,29 @@ def _hashed(tree: ReadOnlyTree, advance: Advance) -> Generator[Entry, None, None
     try:
         for number, listed in enumerate(listed for listed in tree.walk() if listed.is_file):
             if len(waiting) >= 4 * threads:
-                yield _done(waiting.popleft(), advance)
-            waiting.append(executor.submit(_entry, tree, number, listed.path, read))
+                yield _take_result(waiting.popleft(), advance)
+            waiting.append(executor.submit(_hash_entry, tree, number, listed.path, read))
         while waiting:
-            yield _done(waiting.popleft(), advance)
+            yield _take_result(waiting.popleft(), advance)
     finally:
         stop.set()
         executor.shutdown(cancel_futures=True)
 
 
-def _done(future: Future[Entry], advance: Advance) -> Entry:
+def _take_result(future: Future[Entry], advance: Advance) -> Entry:
     entry = future.result()
     advance(1, 0)
     return entry
 
 
-def _entry(tree: ReadOnlyTree, number: int, path: str, read: Callable[[int], None]) -> Entry:
+def _hash_entry(tree: ReadOnlyTree, number: int, path: str, read: Callable[[int], None]) -> Entry:
     try:
         digits, size_bytes = tree.hash_of(path, "sha256", read)
     except OSError as error:
         raise local_fault(error, f"cannot read {printable(path)} below {printable(str(tree.root))}") from None
     return Entry(
         id=number,
-        url=SecretUrl(relative_url(path)),
+        url=SecretUrl(make_relative_url(path)),
         path=safe_path(path),
         size_bytes=size_bytes,
         digest=Digest("sha256", digits),

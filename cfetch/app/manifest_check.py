@@ -9,7 +9,7 @@ import msgspec
 from cfetch.errors import UsageError
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
-from cfetch.manifest.writing import TARGETS, left_out, survey
+from cfetch.manifest.writing import TARGETS, list_left_out, survey
 from cfetch.run.open_manifest import frozen
 from cfetch.secret import printable
 from cfetch.storage.files import open_output
@@ -57,7 +57,7 @@ def check(
             without_hash=sum(entry.digest is None for entry in _entries(plan)),
             merged=plan.merged,
             hosts={printable(host): number for host, number in zip(plan.hosts, files, strict=True)},
-            expires_at=None if plan.expires_at is None else _moment(plan.expires_at),
+            expires_at=None if plan.expires_at is None else _format_moment(plan.expires_at),
             digest=plan.digest,
         )
 
@@ -88,10 +88,10 @@ def convert(
         contents = survey(_entries(plan), plan.headers)
         with open_output(output, private=contents.has_secrets) as out:
             target.write(_entries(plan), contents, out)
-        return left_out(contents, target)
+        return list_left_out(contents, target)
 
 
-def _moment(seconds: float) -> str:
+def _format_moment(seconds: float) -> str:
     try:
         return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
     except (OverflowError, ValueError):  # beyond the year 9999

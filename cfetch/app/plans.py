@@ -22,14 +22,18 @@ __all__ = ["archive_plans", "clean_plans", "list_plans", "roll_back_plan", "show
 def list_plans(settings: Settings, *, also_archived: bool = False) -> Plans:
     """What stands on the timeline, and with ``also_archived`` what has left it."""
     with open_existing(*timeline(settings)) as table:
-        plans = [_completed(entry, record) for entry, record in read_archive(table)] if also_archived else []
+        plans = (
+            [_describe_completed(entry, record) for entry, record in read_archive(table)]
+            if also_archived
+            else []
+        )
         with table.lock.held() as now_s:
             entries = table.store.entries()
         seen = {(plan.instant, plan.action) for plan in plans}
         for entry in entries:
             if (entry.instant, entry.action.value) not in seen:
                 with suppress(FileNotFoundError):  # it moves on while we look
-                    plans.append(_plan(table, entry, now_s))
+                    plans.append(_describe_plan(table, entry, now_s))
     return Plans(plans=sorted(plans, key=lambda plan: (plan.instant, plan.action)))
 
 
@@ -74,29 +78,29 @@ def clean_plans(settings: Settings, *, rollback_delay_s: float, keep_s: float, d
     return Cleaned(dry_run=dry_run, instants=instants)
 
 
-def _plan(table: Table, entry: Entry, now_s: float) -> Plan:
+def _describe_plan(table: Table, entry: Entry, now_s: float) -> Plan:
     if entry.action is Action.DOWNLOAD:
         record: PlanRecord | RollbackRecord | None = table.store.read_plan(entry)
     else:
         record = table.store.read_rollback(entry)
     if entry.state is State.COMPLETED:
-        return _completed(entry, record)
+        return _describe_completed(entry, record)
     verdict = table.verdict(entry, now_s)
     beat, age_s = verdict.beat, verdict.age_s
     live = None if verdict.is_live and not verdict.is_certain else verdict.is_live
     released = beat is not None and beat.is_released and not verdict.is_live
     owner = None if beat is None else beat.owner
-    return _told(entry, record, owner, entry.epoch, live=live, released=released, age_s=age_s)
+    return _compose_row(entry, record, owner, entry.epoch, live=live, released=released, age_s=age_s)
 
 
-def _completed(entry: Entry, record: PlanRecord | RollbackRecord | None) -> Plan:
+def _describe_completed(entry: Entry, record: PlanRecord | RollbackRecord | None) -> Plan:
     done = None if record is None else record.completion
     if done is None:
-        return _told(entry, record, None, 0, live=False, age_s=None)
-    return _told(entry, record, done.owner, done.epoch, live=False, age_s=None)
+        return _compose_row(entry, record, None, 0, live=False, age_s=None)
+    return _compose_row(entry, record, done.owner, done.epoch, live=False, age_s=None)
 
 
-def _told(
+def _compose_row(
     entry: Entry,
     record: PlanRecord | RollbackRecord | None,
     owner: Owner | None,

@@ -23,7 +23,7 @@ from cfetch.run.open_manifest import frozen, is_url
 from cfetch.storage.tree import ReadOnlyTree, Stopped
 from cfetch.wire.network import DIRECT, Network
 
-__all__ = ["Difference", "Duplicate", "Verification", "verification"]
+__all__ = ["Difference", "Duplicate", "Verification", "open_verification"]
 
 NOWHERE = "https://nowhere.invalid/"  # where a list's relative URLs lead: only their paths matter here
 CHUNK_FILES = 64  # handing work to a thread costs as much as hashing a small file
@@ -50,7 +50,7 @@ class Duplicate(msgspec.Struct, frozen=True, kw_only=True):
     volumes: tuple[str, ...]
 
 
-class _Found(NamedTuple):
+class _Verdict(NamedTuple):
     """What was found of one entry: by what it is vouched for on the volumes ``right``, and what is wrong."""
 
     vouched: str
@@ -76,7 +76,7 @@ class Verification:
         self._plan = plan
         self._trees = trees
         self._ignored = ignored
-        self._names = tuple(_text(str(tree.root)) for tree in trees)
+        self._names = tuple(_show_path(str(tree.root)) for tree in trees)
         self._twice = array("I")  # entries, by index: there may be millions
         self._twice_on = array("I")  # the position in ``_sets`` of the volumes on which each of them stands
         self._sets: dict[tuple[int, ...], int] = {}
@@ -91,7 +91,7 @@ class Verification:
         Raises:
             LocalFault: a directory cannot be read.
         """
-        for index, verdict in enumerate(self._verdicts(advance)):
+        for index, verdict in enumerate(self._judge_all(advance)):
             if verdict.right:
                 self.good[verdict.vouched] += 1
             if len(verdict.right) > 1:
@@ -104,8 +104,8 @@ class Verification:
             for standing in tree.walk():
                 if self._plan.find(standing.path) is None and standing.path != self._ignored[volume_index]:
                     self.found["excess"] += 1
-                    yield self._difference(
-                        "excess", _text(standing.path), "the manifest does not name it", volume_index
+                    yield self._report(
+                        "excess", _show_path(standing.path), "the manifest does not name it", volume_index
                     )
 
     @property
@@ -115,22 +115,22 @@ class Verification:
         for index, on in zip(self._twice, self._twice_on, strict=True):
             yield Duplicate(path=self._plan.entry(index).path, volumes=sets[on])
 
-    def _verdicts(self, advance: Callable[[int, int], None]) -> Iterator[_Found]:
+    def _judge_all(self, advance: Callable[[int, int], None]) -> Iterator[_Verdict]:
         threads = min(32, (os.cpu_count() or 1) + 4)  # as many as Python's own default: disks like a queue
-        waiting: deque[Future[list[_Found]]] = deque()
+        waiting: deque[Future[list[_Verdict]]] = deque()
         executor = ThreadPoolExecutor(threads)
         try:
-            for indexes in self._chunks():
+            for indexes in self._split_indexes():
                 if len(waiting) >= threads * AHEAD_PER_THREAD:
                     yield from waiting.popleft().result()
-                waiting.append(executor.submit(self._judged, indexes, advance))
+                waiting.append(executor.submit(self._judge_entries, indexes, advance))
             while waiting:
                 yield from waiting.popleft().result()
         finally:
             self._stop.set()
             executor.shutdown(cancel_futures=True)
 
-    def _chunks(self) -> Iterator[range]:
+    def _split_indexes(self) -> Iterator[range]:
         first, size_bytes = 0, 0
         for index, stated in enumerate(self._plan.sizes):
             size_bytes += stated if stated >= 0 else UNKNOWN_BYTES
@@ -139,10 +139,10 @@ class Verification:
                 first, size_bytes = index + 1, 0
         yield range(first, len(self._plan))
 
-    def _judged(self, indexes: range, advance: Callable[[int, int], None]) -> list[_Found]:
-        return [self._judge(self._plan.entry(index), advance) for index in indexes]
+    def _judge_entries(self, indexes: range, advance: Callable[[int, int], None]) -> list[_Verdict]:
+        return [self._judge_entry(self._plan.entry(index), advance) for index in indexes]
 
-    def _judge(self, entry: Entry, advance: Callable[[int, int], None]) -> _Found:
+    def _judge_entry(self, entry: Entry, advance: Callable[[int, int], None]) -> _Verdict:
         hashed = 0
 
         def read(size_bytes: int) -> None:
@@ -155,71 +155,71 @@ class Verification:
             advance(0, size_bytes)
 
         try:
-            return self._looked_for(entry, read)
+            return self._search_volumes(entry, read)
         finally:
             advance(1, max(0, (entry.size_bytes or 0) - hashed) if not self.quick else 0)
 
-    def _looked_for(self, entry: Entry, read: Callable[[int], None]) -> _Found:
+    def _search_volumes(self, entry: Entry, read: Callable[[int], None]) -> _Verdict:
         vouched, right, wrong, blocked = "", [], [], None
         for volume_index in range(len(self._trees)):
             try:
-                verdict = self._compared(entry, volume_index, read)
+                verdict = self._compare(entry, volume_index, read)
             except FileNotFoundError:
                 continue
             except OSError as error:
                 if error.errno in (errno.ENOTDIR, errno.ELOOP):
                     message = "a file or a symlink stands where a directory should be"
-                    blocked = blocked or self._difference("not regular", entry.path, message, volume_index)
+                    blocked = blocked or self._report("not regular", entry.path, message, volume_index)
                     continue
                 message = error.strerror or type(error).__name__
-                verdict = self._difference("unreadable", entry.path, message, volume_index)
+                verdict = self._report("unreadable", entry.path, message, volume_index)
             if isinstance(verdict, str):
                 vouched = verdict
                 right.append(volume_index)
             else:
                 wrong.append(verdict)
         if not right and not wrong:
-            wrong = [blocked or self._missing(entry)]
-        return _Found(vouched, tuple(right), wrong)
+            wrong = [blocked or self._report_missing(entry)]
+        return _Verdict(vouched, tuple(right), wrong)
 
-    def _compared(self, entry: Entry, volume_index: int, read: Callable[[int], None]) -> str | Difference:
+    def _compare(self, entry: Entry, volume_index: int, read: Callable[[int], None]) -> str | Difference:
         tree = self._trees[volume_index]
         size_bytes = tree.size_of(entry.path)
         if size_bytes is None:
             message = "a directory, a symlink or a special file stands there"
-            return self._difference("not regular", entry.path, message, volume_index)
+            return self._report("not regular", entry.path, message, volume_index)
         if entry.size_bytes is not None and size_bytes != entry.size_bytes:
-            return self._wrong_size(entry, size_bytes, volume_index)
+            return self._report_wrong_size(entry, size_bytes, volume_index)
         if entry.digest is None or self.quick:
             return "none" if entry.size_bytes is None else "size"
         digits, size_bytes = tree.hash_of(entry.path, entry.digest.algorithm, read)
         if digits == entry.digest.hex:
             return entry.digest.algorithm
         if entry.size_bytes is not None and size_bytes != entry.size_bytes:  # it changed meanwhile
-            return self._wrong_size(entry, size_bytes, volume_index)
+            return self._report_wrong_size(entry, size_bytes, volume_index)
         message = f"its {entry.digest.algorithm} is {digits}, and {entry.digest.hex} in the manifest"
-        return self._difference("wrong hash", entry.path, message, volume_index)
+        return self._report("wrong hash", entry.path, message, volume_index)
 
-    def _wrong_size(self, entry: Entry, size_bytes: int, volume_index: int) -> Difference:
+    def _report_wrong_size(self, entry: Entry, size_bytes: int, volume_index: int) -> Difference:
         message = f"it has {size_bytes} bytes, and {entry.size_bytes} in the manifest"
-        return self._difference("wrong size", entry.path, message, volume_index)
+        return self._report("wrong size", entry.path, message, volume_index)
 
-    def _missing(self, entry: Entry) -> Difference:
+    def _report_missing(self, entry: Entry) -> Difference:
         message = "it is not there" if len(self._trees) == 1 else "it is on none of the volumes"
         return Difference(kind="missing", path=entry.path, message=message)
 
-    def _difference(self, kind: Kind, path: str, message: str, volume_index: int) -> Difference:
+    def _report(self, kind: Kind, path: str, message: str, volume_index: int) -> Difference:
         volume = self._names[volume_index] if len(self._trees) > 1 else None
         return Difference(kind=kind, path=path, message=message, volume=volume)
 
 
-def _text(path: str) -> str:
+def _show_path(path: str) -> str:
     """A name found on disk as valid Unicode: bytes that are not UTF-8 are spelled out."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 @contextmanager
-def verification(
+def open_verification(
     manifest: str,
     to: Sequence[Path],
     *,
@@ -239,11 +239,11 @@ def verification(
     with ExitStack() as stack:
         trees = [stack.enter_context(ReadOnlyTree(root)) for root in to]
         plan = stack.enter_context(frozen(manifest, base_url=NOWHERE, progress=progress, network=network))
-        ignored = [_path_within(manifest, root) for root in to]
+        ignored = [_find_path_within(manifest, root) for root in to]
         yield Verification(plan, trees, quick=quick, ignored=ignored)
 
 
-def _path_within(manifest: str, root: Path) -> str | None:
+def _find_path_within(manifest: str, root: Path) -> str | None:
     """The manifest's own path below ``root``, if it lies there."""
     if manifest == "-" or is_url(manifest):
         return None

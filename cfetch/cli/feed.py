@@ -99,7 +99,7 @@ def serve(
         sys.stdout.write(msgspec.json.encode({"url": url}).decode() + "\n")
         sys.stdout.flush()
 
-    def tell(line: str) -> None:
+    def emit_line(line: str) -> None:
         print(f"cfetch: {line}", file=sys.stderr, flush=True)
 
     run(
@@ -112,7 +112,7 @@ def serve(
         keep_s=None if keep is None else seconds("keep", keep, KEEP),
         clock=SystemClock(),
         ready=ready,
-        tell=tell,
+        emit_line=emit_line,
     )
 
 
@@ -191,14 +191,14 @@ def explain(
     from cfetch.clock import SystemClock
     from cfetch.errors import UsageError
     from cfetch.feed import explain as use_case
-    from cfetch.feed.backends.opening import opened
+    from cfetch.feed.backends.opening import open_feed
     from cfetch.feed.checkpoint import read_checkpoint
-    from cfetch.feed.journal import checkpoint_of
+    from cfetch.feed.journal import locate_checkpoint
     from cfetch.storage.directory import STATE_NAME
 
     if to or state is not None:
         roots = [directory.absolute() for directory in to or [Path()]]
-        path = checkpoint_of(state or roots[0] / STATE_NAME, feed, roots)
+        path = locate_checkpoint(state or roots[0] / STATE_NAME, feed, roots)
         checkpoint = read_checkpoint(path)
         if checkpoint is None:
             raise UsageError(f"there is no checkpoint {path}; follow the feed there first, or leave out --to")
@@ -206,9 +206,9 @@ def explain(
     else:
 
         async def ask() -> "Lineage":
-            source = opened(feed, network=network, clock=SystemClock())
+            source = open_feed(feed, network=network, clock=SystemClock())
             try:
-                return await use_case.asked_lineage(source, SystemClock())
+                return await use_case.ask_lineage(source, SystemClock())
             finally:
                 await source.close()
 

@@ -143,16 +143,22 @@ def build(
     from cfetch.app.manifest_build import build_from_list, build_from_tree
     from cfetch.dashboard.bar import progress_bar
 
-    def tell(line: str) -> None:
+    def emit_line(line: str) -> None:
         print(f"cfetch: {line}", file=sys.stderr)
 
     if source != "-" and Path(source).is_dir():
         with progress_bar("hashing") as advance:
-            build_from_tree(Path(source), output, base_url=base_url, advance=advance, tell=tell)
+            build_from_tree(Path(source), output, base_url=base_url, advance=advance, emit_line=emit_line)
         return
     with progress_bar("asking for sizes") as advance:
         failed = build_from_list(
-            source, output, base_url=base_url, probing=probe, network=network, advance=advance, tell=tell
+            source,
+            output,
+            base_url=base_url,
+            probing=probe,
+            network=network,
+            advance=advance,
+            emit_line=emit_line,
         )
     if failed:
         raise typer.Exit(1)

@@ -82,9 +82,9 @@ def with_network(command: Callable[..., None]) -> Callable[..., None]:
 
     def call(given: dict[str, Any]) -> None:
         settings = _resolve_given(given, names).settings
-        from cfetch.wire.network import network_of
+        from cfetch.wire.network import make_network
 
-        command(network=network_of(settings.network, os.environ), **given)
+        command(network=make_network(settings.network, os.environ), **given)
 
     return _extend(command, call, [*map(_parameter, names), _config_parameters()[0]])
 

@@ -58,13 +58,15 @@ def verify(
 
       cfetch verify manifest.json --to data/ --json | jq .found
     """
-    from cfetch.app.verify import verification
+    from cfetch.app.verify import open_verification
     from cfetch.dashboard.bar import progress_bar
     from cfetch.dashboard.open import reading_lines
 
     directories = _directories(to or ["."])
     progress = reading_lines(manifest.partition("?")[0])
-    with verification(manifest, directories, quick=quick, progress=progress, network=network) as comparison:
+    with open_verification(
+        manifest, directories, quick=quick, progress=progress, network=network
+    ) as comparison:
         files, size_bytes = comparison.files, comparison.total_bytes
         with progress_bar("verifying", files=files, size_bytes=size_bytes) as advance:
             differences = comparison.differences(advance)

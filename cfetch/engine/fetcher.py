@@ -29,7 +29,7 @@ from cfetch.records import Outcome
 from cfetch.storage.volume import Sink
 from cfetch.straggler.policy import Policy
 from cfetch.wire.http import Transport
-from cfetch.wire.rate import limiter_of
+from cfetch.wire.rate import make_limiter
 from cfetch.wire.refresh import UrlRefresher
 from cfetch.wire.retry import Limits, RetryBudget, Spent, next_step
 
@@ -81,7 +81,7 @@ class Fetcher:
         self._jitter = jitter
         self._emit = emit
         self._budget = RetryBudget()
-        self._limiter = limiter_of(settings.rates, clock)
+        self._limiter = make_limiter(settings.rates, clock)
 
     async def go_on(self, transfer: Transfer) -> float | None:
         """Try until the part is whole and verified (None), or until a try has to wait: from then on.

@@ -14,7 +14,7 @@ from typing import Literal
 from cfetch.clock import Clock
 from cfetch.errors import HostileFeed, SourceError, Transient
 from cfetch.events import Listener, RouteEvent
-from cfetch.feed.lineage import Lineage, checked_ranges, closed_ids, grown
+from cfetch.feed.lineage import Lineage, check_ranges, grow_lineage, list_closed_ids
 from cfetch.feed.ranges import Range, Span
 from cfetch.feed.source import FeedId, FeedSource, Gone, NotModified, Ranges
 
@@ -27,7 +27,7 @@ AT_ONCE = (
 SOURCES = 3  # who archive the same range and are asked for it, if the first is down
 RELIST_S = (0.5, 1.0, 2.0)  # a listing from the middle of a split has gaps or overlaps until it is done
 
-_What = Literal["hit", "miss", "build", "refresh", "stale"]
+_Outcome = Literal["hit", "miss", "build", "refresh", "stale"]
 
 
 @dataclass
@@ -71,16 +71,16 @@ class RouteCache:
 
     @property
     def feeds(self) -> int:
-        """Of how many feeds the lineage is kept."""
+        """The number of feeds whose lineage is kept."""
         return len(self._lineages)
 
     async def begin(self, source: FeedSource, listing: Ranges) -> Lineage:
         """The lineage for a reader that has none. Nothing is asked, or kept, of a feed that never split."""
         if not self._enabled or not any(live.ancestors for live in listing.ranges):
-            return await self._grown(source, None, listing)
+            return await self._grow(source, None, listing)
         if listing.feed in self._lineages:
-            return self._hit(self._lineages[listing.feed])
-        return await self._refreshed(source, listing.feed, None, listing)
+            return self._count_hit(self._lineages[listing.feed])
+        return await self._await_refresh(source, listing.feed, None, listing)
 
     async def current(self, source: FeedSource, own: Lineage) -> Lineage:
         """The lineage for one read by a reader that has ``own``.
@@ -89,11 +89,11 @@ class RouteCache:
             HostileFeed: the cache is disabled, and the feed now tells another past.
         """
         if not self._enabled:
-            return await self._asked_anew(source, own) if own.closed else own
+            return await self._ask_anew(source, own) if own.closed else own
         cached = self._lineages.get(own.feed)
         if own.closed and (cached is None or any(live.id in own.closed for live in cached.live)):
-            cached = self._kept(own)
-        return self._hit(cached) if cached else own
+            cached = self._keep(own)
+        return self._count_hit(cached) if cached else own
 
     async def beyond(self, source: FeedSource, stale: Lineage) -> Lineage:
         """A newer lineage than ``stale``, which led to a Gone; the same if the feed has no news.
@@ -102,22 +102,22 @@ class RouteCache:
             SourceError, FeedReplaced, HostileFeed: there is none to be had; what is cached stays.
         """
         if not self._enabled:
-            return await self._grown(source, stale, None)
+            return await self._grow(source, stale, None)
         self.counts.stale += 1
-        self._tell("stale", stale.feed, stale.generation)
+        self._emit("stale", stale.feed, stale.generation)
         cached = self._lineages.get(stale.feed)
         if cached and cached.generation != stale.generation:
             return cached  # somebody else was faster
-        return await self._refreshed(source, stale.feed, stale, None)
+        return await self._await_refresh(source, stale.feed, stale, None)
 
-    def _hit(self, lineage: Lineage) -> Lineage:
+    def _count_hit(self, lineage: Lineage) -> Lineage:
         self._lineages.move_to_end(lineage.feed)
         self.counts.hits += 1
         self.counts.info_requests_saved += len(lineage.closed)
-        self._tell("hit", lineage.feed, lineage.generation, len(lineage.closed))
+        self._emit("hit", lineage.feed, lineage.generation, len(lineage.closed))
         return lineage
 
-    def _kept(self, lineage: Lineage) -> Lineage:
+    def _keep(self, lineage: Lineage) -> Lineage:
         if lineage.closed:
             self._lineages[lineage.feed] = lineage
             self._lineages.move_to_end(lineage.feed)
@@ -125,13 +125,13 @@ class RouteCache:
                 self._lineages.popitem(last=False)
         return lineage
 
-    async def _refreshed(
+    async def _await_refresh(
         self, source: FeedSource, feed: FeedId, known: Lineage | None, listing: Ranges | None
     ) -> Lineage:
-        """What the one build or refresh of this feed brings that is under way, or is begun."""
+        """Wait for the one build or refresh of this feed: that under way, or a new one."""
         flight = self._flights.get(feed)
         if not flight:
-            flight = _Flight(asyncio.create_task(self._fly(source, feed, known, listing)))
+            flight = _Flight(asyncio.create_task(self._run_flight(source, feed, known, listing)))
             self._flights[feed] = flight
         flight.waiters += 1
         try:
@@ -139,51 +139,54 @@ class RouteCache:
         finally:
             flight.waiters -= 1
             if not flight.waiters and not flight.task.done():
-                self._landed(feed, flight.task)
+                self._end_flight(feed, flight.task)
                 flight.task.cancel()
 
-    async def _fly(
+    async def _run_flight(
         self, source: FeedSource, feed: FeedId, known: Lineage | None, listing: Ranges | None
     ) -> Lineage:
         before = self.counts.info_requests
         is_build = feed not in self._lineages
         if is_build:
             self.counts.misses += 1
-            self._tell("miss", feed, known.generation if known else "")
+            self._emit("miss", feed, known.generation if known else "")
         try:
-            lineage = self._kept(await self._grown(source, known, listing))
+            lineage = self._keep(await self._grow(source, known, listing))
         finally:
-            self._landed(feed, asyncio.current_task())
+            self._end_flight(feed, asyncio.current_task())
         if not is_build:
             self.counts.refreshes += 1
         elif lineage.closed:
             self.counts.builds += 1
-        self._tell(
+        self._emit(
             "build" if is_build else "refresh", feed, lineage.generation, self.counts.info_requests - before
         )
         return lineage
 
-    def _landed(self, feed: FeedId, task: "asyncio.Task[Lineage] | None") -> None:
+    def _end_flight(self, feed: FeedId, task: "asyncio.Task[Lineage] | None") -> None:
         flight = self._flights.get(feed)
         if flight and flight.task is task:
             del self._flights[feed]
 
-    async def _grown(self, source: FeedSource, known: Lineage | None, listing: Ranges | None) -> Lineage:
-        """``known`` and what has been closed since; a listing that cannot be right is asked for again."""
+    async def _grow(self, source: FeedSource, known: Lineage | None, listing: Ranges | None) -> Lineage:
+        """Add to ``known`` what has been closed since.
+
+        A listing that contradicts itself is asked for again.
+        """
         for wait_s in (*RELIST_S, None):
             answer = listing or await source.ranges(known.generation if known else None)
             listing = None
             if isinstance(answer, NotModified):
                 if known:
                     return known
-                raise HostileFeed("the feed says that its ranges are as before, but nobody had asked before")
+                raise HostileFeed("the feed says that its ranges have not changed, in its first answer")
             try:
                 if known and answer.feed != known.feed:
-                    return grown(known, answer, {})  # it raises
-                live = checked_ranges(answer.ranges)
-                spans = await self._spans(source, live, closed_ids(live, known))
+                    return grow_lineage(known, answer, {})  # it raises
+                live = check_ranges(answer.ranges)
+                spans = await self._ask_spans(source, live, list_closed_ids(live, known))
                 if spans is not None:
-                    return grown(known, answer, spans)
+                    return grow_lineage(known, answer, spans)
             except HostileFeed:
                 if wait_s is None:
                     raise
@@ -191,22 +194,22 @@ class RouteCache:
                 await self._clock.sleep(wait_s)
         raise Transient("the feed's ranges split faster than they can be listed: try again later")
 
-    async def _asked_anew(self, source: FeedSource, own: Lineage) -> Lineage:
+    async def _ask_anew(self, source: FeedSource, own: Lineage) -> Lineage:
         """``own`` with all its spans asked for again; if a range has gone meanwhile, what came of it."""
-        spans = await self._spans(source, own.live, tuple(sorted(own.closed)))
+        spans = await self._ask_spans(source, own.live, tuple(sorted(own.closed)))
         if spans is None:
-            return await self._grown(source, own, None)
-        return grown(own, Ranges(own.feed, own.generation, own.live), spans)
+            return await self._grow(source, own, None)
+        return grow_lineage(own, Ranges(own.feed, own.generation, own.live), spans)
 
-    async def _spans(
+    async def _ask_spans(
         self, source: FeedSource, live: Sequence[Range], names: Sequence[str]
     ) -> dict[str, Span] | None:
-        """What these closed ranges owned; None if a live one that was asked is gone by now."""
+        """Ask which LSNs these closed ranges owned. None: a live range that was asked is gone by now."""
         spans: dict[str, Span] = {}
         for start in range(0, len(names), AT_ONCE):
             some = names[start : start + AT_ONCE]
             asked = [
-                self._span(source, name, [leaf.id for leaf in live if name in leaf.ancestors])
+                self._ask_span(source, name, [leaf.id for leaf in live if name in leaf.ancestors])
                 for name in some
             ]
             answers = await asyncio.gather(*asked, return_exceptions=True)
@@ -218,8 +221,8 @@ class RouteCache:
                 spans[name] = answer
         return spans
 
-    async def _span(self, source: FeedSource, name: str, heirs: Sequence[str]) -> Span | Gone:
-        """Asked of the last of the heirs by key; of another if it is down."""
+    async def _ask_span(self, source: FeedSource, name: str, heirs: Sequence[str]) -> Span | Gone:
+        """Ask the last heir by key for a closed range's LSNs; ask another if it is down."""
         last: SourceError | None = None
         for via in heirs[: -SOURCES - 1 : -1]:
             self.counts.info_requests += 1
@@ -230,7 +233,7 @@ class RouteCache:
         assert last is not None
         raise last
 
-    def _tell(self, what: _What, feed: FeedId, generation: str, requests: int = 0) -> None:
+    def _emit(self, what: _Outcome, feed: FeedId, generation: str, requests: int = 0) -> None:
         if self._listener:
             t_s = self._clock.monotonic() - self._began_s
             self._listener(

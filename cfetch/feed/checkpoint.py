@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from cfetch.errors import FeedError, HostileFeed
-from cfetch.feed.lineage import Closed, Lineage, checked_ranges
+from cfetch.feed.lineage import Closed, Lineage, check_ranges
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position, Range
 from cfetch.feed.route import Token
 from cfetch.feed.source import Change, FeedId
@@ -25,11 +25,11 @@ __all__ = [
     "MAX_PENDING",
     "ChangeRow",
     "Checkpoint",
-    "change_of",
-    "decoded",
-    "encoded",
+    "decode_checkpoint",
+    "encode_checkpoint",
+    "make_row",
     "read_checkpoint",
-    "row_of",
+    "restore_change",
     "write_checkpoint",
 ]
 
@@ -115,11 +115,11 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Replace the file in one step; on disk when this returns. Raises LocalFault."""
-    replace_file(path, encoded(checkpoint))
+    replace_file(path, encode_checkpoint(checkpoint))
 
 
 def read_checkpoint(path: Path) -> Checkpoint | None:
-    """The checkpoint of a file; None where there is none.
+    """Read the checkpoint of a file; None if there is no file.
 
     Raises:
         FeedError: it is damaged, or no checkpoint of this version.
@@ -133,7 +133,7 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
         with os.fdopen(descriptor, "rb") as file:
             data = file.read(MAX_BYTES + 1)
     try:
-        return decoded(data)
+        return decode_checkpoint(data)
     except ValueError as error:
         raise FeedError(
             f"cannot go on from the checkpoint {path}: {error}; put back a copy of it, or move it away to "
@@ -141,7 +141,7 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
         ) from None
 
 
-def encoded(checkpoint: Checkpoint) -> bytes:
+def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
     """The file's bytes: JSON, with links in clear."""
     lineage = checkpoint.lineage
     document = _Document(
@@ -149,27 +149,27 @@ def encoded(checkpoint: Checkpoint) -> bytes:
         account=lineage.feed.account,
         feed=lineage.feed.id,
         generation=lineage.generation,
-        keys=_keys_text(checkpoint.keys),
+        keys=_format_keys(checkpoint.keys),
         tokens=[
-            _Token(_keys_text(keys), name, str(next_lsn), is_new)
+            _Token(_format_keys(keys), name, str(next_lsn), is_new)
             for keys, (name, next_lsn), is_new in checkpoint.tokens
         ],
-        live=[_Live(leaf.id, _keys_text(leaf.keys), sorted(leaf.ancestors)) for leaf in lineage.live],
+        live=[_Live(leaf.id, _format_keys(leaf.keys), sorted(leaf.ancestors)) for leaf in lineage.live],
         closed=[
-            _Closed(name, _keys_text(closed.keys), str(closed.first), str(closed.last))
+            _Closed(name, _format_keys(closed.keys), str(closed.first), str(closed.last))
             for name, closed in sorted(lineage.closed.items())
         ],
-        pending=[row_of(change) for change in checkpoint.pending],
+        pending=[make_row(change) for change in checkpoint.pending],
     )
     return msgspec.json.encode(document)
 
 
-def decoded(data: bytes) -> Checkpoint:
-    """What ``encoded`` wrote. Raises ValueError, which says what is wrong with other bytes."""
+def decode_checkpoint(data: bytes) -> Checkpoint:
+    """Decode what ``encode_checkpoint`` wrote. Raises ValueError, which says what is wrong."""
     if len(data) > MAX_BYTES:
         raise ValueError("it is too large")
     try:
-        return _checkpoint(msgspec.json.decode(data, type=_Document))
+        return _build_checkpoint(msgspec.json.decode(data, type=_Document))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise ValueError("it is not what cfetch writes (cfetch.checkpoint/1)") from None
     except UnsafePathError:
@@ -178,47 +178,51 @@ def decoded(data: bytes) -> Checkpoint:
         raise ValueError(str(error)) from None
 
 
-def _checkpoint(document: _Document) -> Checkpoint:
-    live = tuple(Range(row.id, _keys(row.keys), frozenset(row.ancestors)) for row in document.live)
-    if checked_ranges(live) != live:
+def _build_checkpoint(document: _Document) -> Checkpoint:
+    live = tuple(Range(row.id, _parse_keys(row.keys), frozenset(row.ancestors)) for row in document.live)
+    if check_ranges(live) != live:
         raise ValueError("its live ranges are not in order")
-    closed = {row.id: Closed(_keys(row.keys), _lsn(row.first), _lsn(row.last)) for row in document.closed}
+    closed = {
+        row.id: Closed(_parse_keys(row.keys), _parse_lsn(row.first), _parse_lsn(row.last))
+        for row in document.closed
+    }
     for name, ended in closed.items():
         if ended.last < ended.first - 1:
             raise ValueError(f"range {name!r} ends before it begins")
     if not frozenset[str]().union(*(leaf.ancestors for leaf in live)) <= closed.keys():
         raise ValueError("its lineage names ranges that it does not describe")
     tokens = tuple(
-        Token(_keys(row.keys), Position(row.range, _lsn(row.next_lsn)), row.is_new) for row in document.tokens
+        Token(_parse_keys(row.keys), Position(row.range, _parse_lsn(row.next_lsn)), row.is_new)
+        for row in document.tokens
     )
     for token in tokens:
         end = closed.get(token.position.range)
         if token.position.next_lsn < 0 or (end and token.position.next_lsn > end.last + 1):
             raise ValueError("a token stands beyond the end of its range")
     lineage = Lineage(FeedId(document.account, document.feed), document.generation, live, closed)
-    pending = tuple(change_of(row) for row in document.pending)
-    return Checkpoint(lineage, _keys(document.keys), tokens, pending)
+    pending = tuple(restore_change(row) for row in document.pending)
+    return Checkpoint(lineage, _parse_keys(document.keys), tokens, pending)
 
 
-def row_of(change: Change) -> ChangeRow:
-    """To be kept."""
+def make_row(change: Change) -> ChangeRow:
+    """Turn a change into the row that a file keeps."""
     return ChangeRow(str(change.lsn), f"{change.key:032x}", change.path, change.entry)
 
 
-def change_of(row: ChangeRow) -> Change:
-    """Raises ValueError: it is not what ``row_of`` makes."""
+def restore_change(row: ChangeRow) -> Change:
+    """Turn a row back into its change. Raises ValueError: ``make_row`` did not make it."""
     path: SafePath = safe_path(row.path)
     key = int(row.key, 16) if re.fullmatch(r"[0-9a-f]{32}", row.key, re.ASCII) else -1
     if key < 0 or (row.entry and row.entry.path != path):
         raise ValueError("a change that waits contradicts itself")
-    return Change(_lsn(row.lsn), key, path, row.entry)
+    return Change(_parse_lsn(row.lsn), key, path, row.entry)
 
 
-def _keys_text(keys: KeyRange) -> str:
+def _format_keys(keys: KeyRange) -> str:
     return f"{keys.low:032x}-{keys.high:032x}"
 
 
-def _keys(text: str) -> KeyRange:
+def _parse_keys(text: str) -> KeyRange:
     match = _KEYS.fullmatch(text)
     keys = KeyRange(int(match[1], 16), int(match[2], 16)) if match else KeyRange(0, 0)
     if not keys.low < keys.high <= ALL_KEYS.high:
@@ -226,7 +230,7 @@ def _keys(text: str) -> KeyRange:
     return keys
 
 
-def _lsn(text: str) -> int:
+def _parse_lsn(text: str) -> int:
     if not _LSN.fullmatch(text):
         raise ValueError("an LSN is not what cfetch writes")
     return int(text)

@@ -7,12 +7,12 @@ from cfetch.errors import UsageError
 from cfetch.feed.cache import RouteCache
 from cfetch.feed.lineage import Lineage
 from cfetch.feed.ranges import KeyRange, Position
-from cfetch.feed.reader import first_listing
-from cfetch.feed.route import Token, explained, route, settled
+from cfetch.feed.reader import ask_first_listing
+from cfetch.feed.route import Token, explain_token, route, settle_token
 from cfetch.feed.source import FeedSource
 from cfetch.secret import printable
 
-__all__ = ["Explained", "asked_lineage", "explain"]
+__all__ = ["Explained", "ask_lineage", "explain"]
 
 
 class Explained(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,9 +33,9 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     why: list[str]
 
 
-async def asked_lineage(source: FeedSource, clock: Clock) -> Lineage:
-    """As the feed tells it now. Raises SourceError, FeedError."""
-    return await RouteCache(clock).begin(source, await first_listing(source))
+async def ask_lineage(source: FeedSource, clock: Clock) -> Lineage:
+    """Ask the feed for its lineage as it is now. Raises SourceError, FeedError."""
+    return await RouteCache(clock).begin(source, await ask_first_listing(source))
 
 
 def explain(lineage: Lineage, name: str, next_lsn: int) -> Explained:
@@ -50,7 +50,7 @@ def explain(lineage: Lineage, name: str, next_lsn: int) -> Explained:
         raise UsageError(f"there is no range {printable(name)} in the feed; its live ranges are {known}")
     token = Token(keys, Position(name, next_lsn))
     reads = []
-    for piece in settled(lineage, token):
+    for piece in settle_token(lineage, token):
         way = route(lineage, piece)
         read = Explained.Read(
             range=way.position.range,
@@ -65,5 +65,5 @@ def explain(lineage: Lineage, name: str, next_lsn: int) -> Explained:
         feed=f"{lineage.feed.account} {lineage.feed.id}",
         generation=lineage.generation,
         reads=reads,
-        why=explained(lineage, token),
+        why=explain_token(lineage, token),
     )

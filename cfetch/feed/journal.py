@@ -21,11 +21,11 @@ from cfetch.errors import Held, LocalFault
 from cfetch.feed.checkpoint import (
     ChangeRow,
     Checkpoint,
-    change_of,
-    decoded,
-    encoded,
+    decode_checkpoint,
+    encode_checkpoint,
+    make_row,
     read_checkpoint,
-    row_of,
+    restore_change,
     write_checkpoint,
 )
 from cfetch.feed.source import Change
@@ -33,7 +33,7 @@ from cfetch.feed.steps import Round
 from cfetch.storage.files import on_disk, remove_temporaries, replace_file
 from cfetch.timeline.owner import Owner, this_owner
 
-__all__ = ["STEP", "Journal", "Step", "checkpoint_of", "journal_of"]
+__all__ = ["STEP", "Journal", "Step", "locate_checkpoint", "locate_journal"]
 
 LOCK = "lock"
 CHECKPOINT = "checkpoint.json"
@@ -119,10 +119,12 @@ class Journal:
 
     def begin(self, rounds: Sequence[Round], checkpoint: Checkpoint) -> Step:
         """Write a step down. Nothing of it has been applied yet."""
-        rows = [_Round(list(map(row_of, each.deletes)), list(map(row_of, each.upserts))) for each in rounds]
+        rows = [
+            _Round(list(map(make_row, each.deletes)), list(map(make_row, each.upserts))) for each in rounds
+        ]
         replace_file(self.directory / STEP, msgspec.msgpack.encode(rows))
         step = Step(rounds, checkpoint)
-        self._write(step)
+        self._write_progress(step)
         return step
 
     def unfinished(self) -> Step | None:
@@ -136,9 +138,9 @@ class Journal:
                 return None
             known = msgspec.json.decode(data, type=_Next)
             rows = msgspec.msgpack.decode(step, type=list[_Round])
-            checkpoint = decoded(bytes(known.checkpoint))
+            checkpoint = decode_checkpoint(bytes(known.checkpoint))
             rounds = [
-                Round(tuple(map(change_of, each.deletes)), tuple(map(change_of, each.upserts)))
+                Round(tuple(map(restore_change, each.deletes)), tuple(map(restore_change, each.upserts)))
                 for each in rows[known.done :]
             ]
         except (msgspec.MsgspecError, ValueError):
@@ -152,7 +154,7 @@ class Journal:
         """The first round that was left is applied; ``pending`` is what could not be had, of all rounds."""
         checkpoint = replace(step.checkpoint, pending=tuple(pending))
         step = Step(step.rounds[1:], checkpoint, step.done + 1)
-        self._write(step)
+        self._write_progress(step)
         return step
 
     def end(self, step: Step) -> None:
@@ -162,8 +164,8 @@ class Journal:
             (self.directory / NEXT).unlink()
             (self.directory / STEP).unlink(missing_ok=True)
 
-    def _write(self, step: Step) -> None:
-        known = _Next(step.done, msgspec.Raw(encoded(step.checkpoint)))
+    def _write_progress(self, step: Step) -> None:
+        known = _Next(step.done, msgspec.Raw(encode_checkpoint(step.checkpoint)))
         replace_file(self.directory / NEXT, msgspec.json.encode(known))
 
     # deletes
@@ -185,7 +187,7 @@ class Journal:
                 os.fsync(file.fileno())
 
 
-def journal_of(state: Path, feed: str, roots: Iterable[str | Path]) -> Path:
+def locate_journal(state: Path, feed: str, roots: Iterable[str | Path]) -> Path:
     """Its directory below a state directory, for a feed as a person names it and the destinations.
 
     A state may be shared by several destinations, each of which is as far as it is.
@@ -195,6 +197,6 @@ def journal_of(state: Path, feed: str, roots: Iterable[str | Path]) -> Path:
     return state / "feeds" / hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def checkpoint_of(state: Path, feed: str, roots: Iterable[str | Path]) -> Path:
+def locate_checkpoint(state: Path, feed: str, roots: Iterable[str | Path]) -> Path:
     """The file."""
-    return journal_of(state, feed, roots) / CHECKPOINT
+    return locate_journal(state, feed, roots) / CHECKPOINT

@@ -18,7 +18,7 @@ from cfetch.feed.ranges import ALL_KEYS, KeyRange, Range, Span
 from cfetch.feed.source import FeedId, Ranges
 from cfetch.secret import printable
 
-__all__ = ["Closed", "Lineage", "checked_ranges", "closed_ids", "grown", "shown_range"]
+__all__ = ["Closed", "Lineage", "check_ranges", "grow_lineage", "list_closed_ids", "show_range"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Lineage:
         return (closed.first, closed.last, name) if closed else (float("inf"), float("inf"), name)
 
 
-def checked_ranges(listed: Iterable[Range]) -> tuple[Range, ...]:
+def check_ranges(listed: Iterable[Range]) -> tuple[Range, ...]:
     """The live ranges by key, each once (the last counts), without those that others name as ancestors.
 
     Raises:
@@ -88,20 +88,20 @@ def checked_ranges(listed: Iterable[Range]) -> tuple[Range, ...]:
     for leaf in live:
         if leaf.keys.low != next_key or leaf.keys.high <= leaf.keys.low:
             fault = "leave a gap" if leaf.keys.low > next_key else "overlap"
-            raise HostileFeed(f"the feed's ranges {fault} before {shown_range(leaf.id)}")
+            raise HostileFeed(f"the feed's ranges {fault} before {show_range(leaf.id)}")
         next_key = leaf.keys.high
     if next_key != ALL_KEYS.high:
         raise HostileFeed("the feed's ranges end before the last key")
     return tuple(live)
 
 
-def closed_ids(live: Iterable[Range], known: Lineage | None) -> tuple[str, ...]:
-    """The closed ranges whose spans are still to be asked for."""
+def list_closed_ids(live: Iterable[Range], known: Lineage | None) -> tuple[str, ...]:
+    """List the closed ranges whose spans are not known yet."""
     named = frozenset[str]().union(*(leaf.ancestors for leaf in live))
     return tuple(sorted(named - known.closed.keys() if known else named))
 
 
-def grown(known: Lineage | None, listing: Ranges, spans: Mapping[str, Span]) -> Lineage:
+def grow_lineage(known: Lineage | None, listing: Ranges, spans: Mapping[str, Span]) -> Lineage:
     """The lineage after ``listing``, whose closed ranges have ``spans`` unless they are ``known``.
 
     Raises:
@@ -111,13 +111,13 @@ def grown(known: Lineage | None, listing: Ranges, spans: Mapping[str, Span]) -> 
     """
     if known and listing.feed != known.feed:
         raise FeedReplaced("the feed was deleted, or made anew under its name: follow it in a new directory")
-    live = tuple(_with_older(leaf, known) for leaf in checked_ranges(listing.ranges))
+    live = tuple(_add_older_ancestors(leaf, known) for leaf in check_ranges(listing.ranges))
     if known:
         _check_descent(known, live)
     closed = dict(known.closed) if known else {}
     named = frozenset[str]().union(*(stated.ancestors for stated in listing.ranges))
     for name, span in spans.items():
-        closed[name] = _checked_span(name, _from_known(span, name, known, named), live, known)
+        closed[name] = _check_span(name, _restore_first(span, name, known, named), live, known)
     lineage = Lineage(listing.feed, listing.etag, live, closed)
     heirs: dict[str, set[int]] = {}
     for number, leaf in enumerate(live):
@@ -128,13 +128,13 @@ def grown(known: Lineage | None, listing: Ranges, spans: Mapping[str, Span]) -> 
     return lineage
 
 
-def shown_range(name: str) -> str:
-    """A range for a person."""
+def show_range(name: str) -> str:
+    """Name a range for a person."""
     return f"range {printable(name, 60)}"
 
 
-def _with_older(leaf: Range, known: Lineage | None) -> Range:
-    """The range with the ancestors of its ancestors, which a backend may have forgotten."""
+def _add_older_ancestors(leaf: Range, known: Lineage | None) -> Range:
+    """Add the ancestors of a range's ancestors, which a backend may have forgotten."""
     if not known:
         return leaf
     older = (old.ancestors for old in known.live if old.id == leaf.id or old.id in leaf.ancestors)
@@ -146,38 +146,38 @@ def _check_descent(known: Lineage, live: tuple[Range, ...]) -> None:
     by_id = {leaf.id: leaf for leaf in live}
     named = frozenset[str]().union(*(leaf.ancestors for leaf in live))
     for name in by_id.keys() & known.closed.keys():
-        raise HostileFeed(f"the feed goes back: {shown_range(name)} had ended, and is said to be live")
+        raise HostileFeed(f"the feed goes back: {show_range(name)} had ended, and is said to be live")
     for old in known.live:
         now = by_id.get(old.id)
         if now and now.keys != old.keys:
-            raise HostileFeed(f"{shown_range(old.id)} has other keys than before")
+            raise HostileFeed(f"{show_range(old.id)} has other keys than before")
         if old.id in named and any(
             old.keys.clamped(leaf.keys) and old.id not in leaf.ancestors for leaf in live
         ):
-            raise HostileFeed(f"{shown_range(old.id)} is gone, and what has its keys is not its child")
+            raise HostileFeed(f"{show_range(old.id)} is gone, and what has its keys is not its child")
     for old in known.live:
         if old.id not in by_id and old.id not in named:
             raise CheckpointExpired(
-                f"the feed does not know {shown_range(old.id)} any more, nor what came of it: what it had "
+                f"the feed does not know {show_range(old.id)} any more, nor what came of it: what it had "
                 "after the checkpoint is lost; move the checkpoint away to read what the feed still keeps"
             )
 
 
-def _from_known(span: Span, name: str, known: Lineage | None, named: frozenset[str]) -> Span:
-    """A backend that forgets old ranges may not know any more where a range's parents ended; we do."""
+def _restore_first(span: Span, name: str, known: Lineage | None, named: frozenset[str]) -> Span:
+    """Restore a range's first LSN where the backend has forgotten its parents, which ended right before."""
     leaf = known.leaf(name) if known else None
     if known and leaf and not leaf.ancestors <= named:
         return span._replace(first=min(span.first, known.first_lsn(name)))
     return span
 
 
-def _checked_span(name: str, span: Span, live: tuple[Range, ...], known: Lineage | None) -> Closed:
+def _check_span(name: str, span: Span, live: tuple[Range, ...], known: Lineage | None) -> Closed:
     if span.last is None or span.first < 0 or span.last < span.first - 1:
-        raise HostileFeed(f"{shown_range(name)} has ended, but which LSNs it had is not said")
+        raise HostileFeed(f"{show_range(name)} has ended, but the feed does not say which LSNs it had")
     if known:
         old = known.closed.get(name)
         if old and (old.first, old.last) != (span.first, span.last):
-            raise HostileFeed(f"the feed forks: {shown_range(name)} ended at LSN {old.last}, not {span.last}")
+            raise HostileFeed(f"the feed forks: {show_range(name)} ended at LSN {old.last}, not {span.last}")
         leaf = known.leaf(name)
         if leaf and leaf.ancestors and span.first != known.first_lsn(name):
             raise _not_in_line(name, span.first, known.first_lsn(name))
@@ -195,7 +195,7 @@ def _check_path(leaf: Range, lineage: Lineage, heirs: Mapping[str, set[int]]) ->
     """
     unknown = leaf.ancestors - lineage.closed.keys()
     if unknown:
-        raise HostileFeed(f"of {shown_range(min(unknown))} it is not said which LSNs it had")
+        raise HostileFeed(f"the feed does not say which LSNs {show_range(min(unknown))} had")
     path = sorted(leaf.ancestors, key=lineage.rank)
     sizes = {len(heirs[name]) for name in path}
     if len(sizes) == len(path) and 1 not in sizes:
@@ -205,4 +205,4 @@ def _check_path(leaf: Range, lineage: Lineage, heirs: Mapping[str, set[int]]) ->
 
 
 def _not_in_line(name: str, first: int, expected: int) -> HostileFeed:
-    return HostileFeed(f"{shown_range(name)} begins at LSN {first}, but its parent ended before {expected}")
+    return HostileFeed(f"{show_range(name)} begins at LSN {first}, but its parent ended before {expected}")

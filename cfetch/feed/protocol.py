@@ -11,22 +11,22 @@ from cfetch.errors import HostileFeed, ManifestError
 from cfetch.feed.ranges import KEY_BITS, KeyRange, key_of
 from cfetch.feed.source import Change
 from cfetch.manifest.faults import BrokenDocumentError, Faults
-from cfetch.manifest.fields import FieldError, checked_path, checked_size
-from cfetch.manifest.rows import Document, Row, checked_row, unknown_key
+from cfetch.manifest.fields import FieldError, check_path, check_size
+from cfetch.manifest.rows import Document, Row, check_row, describe_unknown_key
 from cfetch.manifest.strict_json import decode_text, kind_of, quoted_key
 
 __all__ = [
     "SCHEMA",
     "SERIAL_SCHEMA",
-    "change_of",
-    "checked_id",
-    "decoded",
-    "key_from",
-    "key_text",
-    "keys_from",
-    "keys_text",
-    "lsn_from",
-    "members",
+    "check_id",
+    "check_members",
+    "decode_document",
+    "format_key",
+    "format_keys",
+    "parse_change",
+    "parse_key",
+    "parse_keys",
+    "parse_lsn",
 ]
 
 SCHEMA = "cfetch.feed/1"
@@ -38,50 +38,53 @@ SHOWN_FAULTS = 3  # of one row: more would hide the first
 _OWN = ("lsn", "op", "key")
 
 
-def key_text(key: int) -> str:
-    """A key as 32 hex digits in lower case."""
+def format_key(key: int) -> str:
+    """Write a key as 32 hex digits in lower case."""
     return f"{key:0{KEY_DIGITS}x}"
 
 
-def key_from(text: object) -> int:
-    """The key of ``key_text``. Raises: FieldError."""
+def parse_key(text: object) -> int:
+    """The key of ``format_key``. Raises: FieldError."""
     if type(text) is not str or not _KEY.match(text):
         raise FieldError(f"it must be a string of {KEY_DIGITS} hex digits in lower case")
     return int(text, 16)
 
 
-def keys_text(keys: KeyRange) -> str:
+def format_keys(keys: KeyRange) -> str:
     """``LOW-HIGH``; without HIGH where it is the end of all keys, which has a digit too many."""
-    return f"{key_text(keys.low)}-{'' if keys.high == 1 << KEY_BITS else key_text(keys.high)}"
+    return f"{format_key(keys.low)}-{'' if keys.high == 1 << KEY_BITS else format_key(keys.high)}"
 
 
-def keys_from(text: object) -> KeyRange:
-    """The range of ``keys_text``. Raises: FieldError: it is none, or holds no key."""
+def parse_keys(text: object) -> KeyRange:
+    """The range of ``format_keys``.
+
+    Raises: FieldError: the text is not a range, or the range holds no key.
+    """
     if type(text) is not str:
         raise FieldError(f"it must be a string LOW-HIGH, not {kind_of(text)}")
     low, dash, high = text.partition("-")
     if not dash:
         raise FieldError("it must be LOW-HIGH, two keys with a dash between them")
-    keys = KeyRange(key_from(low), key_from(high) if high else 1 << KEY_BITS)
+    keys = KeyRange(parse_key(low), parse_key(high) if high else 1 << KEY_BITS)
     if keys.low >= keys.high:
         raise FieldError("it holds no key: its lower end is not below its upper end")
     return keys
 
 
-def lsn_from(value: object) -> int:
+def parse_lsn(value: object) -> int:
     """An LSN: an integer from 0 to 2**63-1. Raises: FieldError."""
-    return checked_size(value)
+    return check_size(value)
 
 
-def checked_id(value: object) -> str:
+def check_id(value: object) -> str:
     """A feed's or a range's id: 1 to 128 letters, digits, dots, dashes, underscores. Raises: FieldError."""
     if type(value) is not str or not _ID.match(value) or value in (".", ".."):
         raise FieldError("it must be 1 to 128 letters, digits, dots, dashes and underscores")
     return value
 
 
-def decoded(body: bytes, what: str) -> Any:  # noqa: ANN401 - JSON is any value
-    """One JSON document. Raises: HostileFeed: ``what`` is none."""
+def decode_document(body: bytes, what: str) -> Any:  # noqa: ANN401 - JSON is any value
+    """Decode one JSON document. Raises: HostileFeed: ``what`` is not JSON."""
     try:
         return decode_text(body.decode(), 1)
     except (UnicodeDecodeError, BrokenDocumentError) as error:
@@ -89,10 +92,10 @@ def decoded(body: bytes, what: str) -> Any:  # noqa: ANN401 - JSON is any value
         raise HostileFeed(f"{what} cannot be read: {why}") from None
 
 
-def members(
+def check_members(
     value: object, what: str, required: tuple[str, ...], optional: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """An object of exactly these keys. Raises: HostileFeed: ``what`` is none, lacks one or has others."""
+    """Check for an object with exactly these keys. Raises: HostileFeed: ``what`` is something else."""
     if type(value) is not dict:
         raise HostileFeed(f"{what} must be an object, not {kind_of(value)}")
     for key in required:
@@ -100,11 +103,11 @@ def members(
             raise HostileFeed(f"{what} has no {key!r}")
     for key in value:
         if key not in required and key not in optional:
-            raise HostileFeed(f"{what}: {unknown_key(key, (*required, *optional))}")
+            raise HostileFeed(f"{what}: {describe_unknown_key(key, (*required, *optional))}")
     return value
 
 
-def change_of(fields: object, document: Document, what: str) -> Change:
+def parse_change(fields: object, document: Document, what: str) -> Change:
     """The change that a row states. ``document`` has the base of its URLs; ``what`` is the row's name.
 
     Raises:
@@ -114,7 +117,7 @@ def change_of(fields: object, document: Document, what: str) -> Change:
         raise HostileFeed(f"{what} must be an object, not {kind_of(fields)}")
     faults = Faults()
     own: dict[str, Any] = {}
-    for key, check in (("lsn", lsn_from), ("path", checked_path)):
+    for key, check in (("lsn", parse_lsn), ("path", check_path)):
         try:
             if key not in fields:
                 raise FieldError("it is missing")
@@ -126,7 +129,7 @@ def change_of(fields: object, document: Document, what: str) -> Change:
         faults.add(0, 'op: it must be "upsert" or "delete"')
     if "key" in fields:
         try:
-            own["key"] = key_from(fields["key"])
+            own["key"] = parse_key(fields["key"])
         except FieldError as error:
             faults.add(0, f"key: {error}")
     elif "path" in own:
@@ -136,7 +139,7 @@ def change_of(fields: object, document: Document, what: str) -> Change:
         for key in fields.keys() - {*_OWN, "path"}:
             faults.add(0, f"a delete states no {quoted_key(key)}")
     elif not faults.total:
-        entry = checked_row(Row(0, {k: v for k, v in fields.items() if k not in _OWN}), 0, document, faults)
+        entry = check_row(Row(0, {k: v for k, v in fields.items() if k not in _OWN}), 0, document, faults)
     try:
         faults.raise_if_any(what)
     except ManifestError as error:

@@ -11,12 +11,12 @@ from cfetch.clock import Clock
 from cfetch.errors import FeedReplaced, HostileFeed, SourceError, Transient
 from cfetch.feed.cache import RouteCache
 from cfetch.feed.checkpoint import Checkpoint
-from cfetch.feed.lineage import Lineage, shown_range
+from cfetch.feed.lineage import Lineage, show_range
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position
-from cfetch.feed.route import Route, Token, first_tokens, narrowed, route, settled
+from cfetch.feed.route import Route, Token, make_first_tokens, narrow_token, route, settle_token
 from cfetch.feed.source import Change, FeedSource, Gone, NotModified, Page, Ranges
 
-__all__ = ["Reader", "Step", "first_listing"]
+__all__ = ["Reader", "Step", "ask_first_listing"]
 
 AGAIN_S = (1.0, 2.0, 4.0)  # after a Gone without any news; then the feed is said to be unwell
 MAX_GONE = 100  # in one step, with news each time: no feed splits that fast
@@ -32,11 +32,11 @@ class Step(NamedTuple):
     changes: tuple[Change, ...]
 
 
-async def first_listing(source: FeedSource) -> Ranges:
+async def ask_first_listing(source: FeedSource) -> Ranges:
     """What a source is asked before anything else. Raises SourceError, HostileFeed."""
     listing = await source.ranges(None)
     if isinstance(listing, NotModified):
-        raise HostileFeed("the feed says that its ranges are as before, but nobody had asked before")
+        raise HostileFeed("the feed says that its ranges have not changed, in its first answer")
     return listing
 
 
@@ -82,10 +82,10 @@ class Reader:
             FeedReplaced: the checkpoint is of another feed.
             HostileFeed: its ranges are not in order.
         """
-        listing = await first_listing(source)
+        listing = await ask_first_listing(source)
         if checkpoint is None:
             lineage = await cache.begin(source, listing)
-            checkpoint = Checkpoint(lineage, keys, first_tokens(lineage, keys))
+            checkpoint = Checkpoint(lineage, keys, make_first_tokens(lineage, keys))
         elif listing.feed != checkpoint.feed:
             raise FeedReplaced(
                 "the checkpoint is of another feed, which was deleted, or made anew under its name: follow "
@@ -121,17 +121,17 @@ class Reader:
             self._idle = 0
         for _ in range(MAX_GONE):
             try:
-                way = await self._way()
+                way = await self._choose_route()
                 answer = await self._read(way)
                 if not isinstance(answer, Gone):
-                    return self._taken(way, answer)
+                    return self._take_answer(way, answer)
                 self.gone += 1
                 stale = self._lineage
                 self._adopt(await self._cache.beyond(self._source, stale))
                 if self._lineage.generation == stale.generation:
                     if without_news == len(AGAIN_S):
                         raise Transient(
-                            f"{shown_range(way.via)} is said to be gone, but nothing has taken its place: "
+                            f"{show_range(way.via)} is said to be gone, but nothing has taken its place: "
                             "try again later"
                         )
                     await self._clock.sleep(AGAIN_S[without_news])
@@ -142,13 +142,13 @@ class Reader:
                 raise
         raise HostileFeed(f"the feed said {MAX_GONE} times in a row that its ranges are gone")
 
-    async def _way(self) -> Route:
+    async def _choose_route(self) -> Route:
         """Where the next page is. The first token is moved there, and others take its place if it divides."""
         self._adopt(await self._cache.current(self._source, self._lineage))
         name = self._tokens[0].position.range
         if not self._lineage.heirs(name):  # the cache may have been filled by a laggard
             self._adopt(await self._cache.beyond(self._source, self._lineage))
-        moved = settled(self._lineage, self._tokens[0])
+        moved = settle_token(self._lineage, self._tokens[0])
         self._tokens.popleft()
         self._tokens.extendleft(reversed(moved))
         return route(self._lineage, moved[0])
@@ -161,7 +161,7 @@ class Reader:
             for token in self._tokens:
                 name = token.position.range
                 has_ended = name in lineage.closed and name not in was_closed
-                tokens.extend(narrowed(lineage, token) if has_ended else (token,))
+                tokens.extend(narrow_token(lineage, token) if has_ended else (token,))
             self._tokens = tokens
             self._lineage = lineage
 
@@ -176,52 +176,54 @@ class Reader:
         assert last is not None
         raise last
 
-    def _taken(self, way: Route, answer: Page | NotModified) -> Step:
+    def _take_answer(self, way: Route, answer: Page | NotModified) -> Step:
         token = self._tokens[0]
         name = token.position.range
         if isinstance(answer, NotModified):
             self._idle += 1
             self._still = 0
             self._tokens.rotate(-1)
-            self._fuse()
+            self._fuse_tokens()
             return Step(name, way.keys, ())
-        self._check(way, answer)
+        self._check_page(way, answer)
         next_lsn = max(answer.next_lsn, token.position.next_lsn)
         is_still = not answer.changes and next_lsn == token.position.next_lsn
         closed = self._lineage.closed.get(name)
         is_new = token.is_new and not answer.changes and (is_still or bool(closed and next_lsn > closed.last))
         self._still = self._still + 1 if is_still else 0
         if self._still > MAX_STILL * len(self._tokens):
-            raise HostileFeed(f"{shown_range(name)} brings page after page without anything")
+            raise HostileFeed(f"{show_range(name)} brings page after page without anything")
         self._tokens[0] = Token(token.keys, Position(name, next_lsn), is_new)
         self._tokens.rotate(-1)
         self._idle = 0
         self.pages += 1
         return Step(name, way.keys, answer.changes)
 
-    def _check(self, way: Route, page: Page) -> None:
+    def _check_page(self, way: Route, page: Page) -> None:
         """A page is what was asked for, and does not go back."""
         name, asked_lsn = way.position
         closed = self._lineage.closed.get(name)
         last_lsn = max(asked_lsn, self._tokens[0].position.next_lsn) - 1
         for change in page.changes:
             if change.lsn <= last_lsn:
-                raise HostileFeed(f"{shown_range(name)} goes back: LSN {change.lsn} comes after {last_lsn}")
+                raise HostileFeed(f"{show_range(name)} goes back: LSN {change.lsn} comes after {last_lsn}")
             if not way.keys.holds(change.key):
                 raise HostileFeed(
-                    f"{shown_range(name)} has other keys than were asked for at LSN {change.lsn}"
+                    f"{show_range(name)} has other keys than were asked for at LSN {change.lsn}"
                 )
             last_lsn = change.lsn
         if closed and page.changes and last_lsn > closed.last:
-            raise HostileFeed(f"{shown_range(name)} ended at LSN {closed.last}, but has LSN {last_lsn}")
+            raise HostileFeed(f"{show_range(name)} ended at LSN {closed.last}, but has LSN {last_lsn}")
         if page.next_lsn <= last_lsn if page.changes else page.next_lsn < asked_lsn:
-            raise HostileFeed(f"{shown_range(name)} goes back: it is to be read on from LSN {page.next_lsn}")
+            raise HostileFeed(
+                f"{show_range(name)} goes back: its page says to read on from LSN {page.next_lsn}"
+            )
         if len(page.changes) > self._limit:
             raise HostileFeed(
-                f"{shown_range(name)} brought {len(page.changes)} changes, {self._limit} were asked for"
+                f"{show_range(name)} brought {len(page.changes)} changes, {self._limit} were asked for"
             )
 
-    def _fuse(self) -> None:
+    def _fuse_tokens(self) -> None:
         """The token that was just read and a neighbour at the same place become one: a merge is over."""
         token = self._tokens[-1]
         for number, other in enumerate(self._tokens):

@@ -1,17 +1,34 @@
 """Where a reader's next entries are, and which live range to ask for them: the rule, and its words. Pure.
 
-The LSN decides, not the range that a reader came from: the range of the lineage that owns the next LSN is
-read, through a live range that archives it, and of its entries only those with the reader's own keys.
+A reader keeps a *token* for each piece of its keys: a range, and the next LSN to read there. Three steps lead
+from a token to a request:
+
+1. ``narrow_token`` divides a token among the live ranges that have some of its keys, after a split. 2.
+``settle_token`` moves a token from the end of a closed range to the ranges that follow it, and back to the
+ancestor that owns the LSN where a person has named a range that is too young. 3. ``route`` names the live
+range to ask: the token's own, or an heir that archives it.
+
+The LSN decides, not the range that the reader came from. Of the entries that come only those with the token's
+own keys count: a closed range had the keys of all its children.
 """
 
 from itertools import pairwise
 from typing import NamedTuple
 
 from cfetch.errors import CheckpointExpired, FeedError, HostileFeed
-from cfetch.feed.lineage import Lineage, shown_range
+from cfetch.feed.lineage import Lineage, show_range
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position
 
-__all__ = ["Route", "Token", "explained", "first_tokens", "narrowed", "route", "settled", "shown_keys"]
+__all__ = [
+    "Route",
+    "Token",
+    "explain_token",
+    "make_first_tokens",
+    "narrow_token",
+    "route",
+    "settle_token",
+    "show_keys",
+]
 
 
 class Token(NamedTuple):
@@ -39,12 +56,12 @@ class Route(NamedTuple):
         return self.via != self.position.range
 
 
-def first_tokens(lineage: Lineage, keys: KeyRange = ALL_KEYS) -> tuple[Token, ...]:
+def make_first_tokens(lineage: Lineage, keys: KeyRange = ALL_KEYS) -> tuple[Token, ...]:
     """Where a reader begins that has nothing yet: the roots, or what is known of them."""
-    return _cut(lineage, keys, None, is_new=True)
+    return _cut_keys(lineage, keys, None, is_new=True)
 
 
-def narrowed(lineage: Lineage, token: Token) -> tuple[Token, ...]:
+def narrow_token(lineage: Lineage, token: Token) -> tuple[Token, ...]:
     """The token's share for each live range that has some of its keys, all where the token was.
 
     Raises:
@@ -58,7 +75,7 @@ def narrowed(lineage: Lineage, token: Token) -> tuple[Token, ...]:
     )
 
 
-def settled(lineage: Lineage, token: Token) -> tuple[Token, ...]:
+def settle_token(lineage: Lineage, token: Token) -> tuple[Token, ...]:
     """The token, moved to where there may be something to read.
 
     From the end of a closed range it moves on, which may take its keys to several; and to the ancestor that
@@ -72,45 +89,45 @@ def settled(lineage: Lineage, token: Token) -> tuple[Token, ...]:
     name, next_lsn = token.position
     closed = lineage.closed.get(name)
     if closed and next_lsn > closed.last:
-        onward = _cut(lineage, token.keys, name, is_new=token.is_new)
-        return tuple(piece for token in onward for piece in settled(lineage, token))
+        onward = _cut_keys(lineage, token.keys, name, is_new=token.is_new)
+        return tuple(piece for token in onward for piece in settle_token(lineage, token))
     if not token.is_new and next_lsn < lineage.first_lsn(name):
-        return (token._replace(position=Position(_owner(lineage, token), next_lsn)),)
+        return (token._replace(position=Position(_find_owner(lineage, token), next_lsn)),)
     return (token,)
 
 
 def route(lineage: Lineage, token: Token) -> Route:
-    """Whom to ask for a settled token: of an archived range the last live range by key, or one before it."""
+    """Choose the live range to ask for a settled token: the last heir by key; the others are in reserve."""
     name, next_lsn = token.position
     heirs = [heir.id for heir in reversed(lineage.heirs(name))]
     return Route(heirs[0], Position(name, 0 if token.is_new else next_lsn), token.keys, tuple(heirs[1:]))
 
 
-def explained(lineage: Lineage, token: Token) -> list[str]:
-    """The way of a token in words, from where it is to the live ranges."""
+def explain_token(lineage: Lineage, token: Token) -> list[str]:
+    """Describe the way of a token in words, from its range to the live ones."""
     lines = []
-    for piece in settled(lineage, token):
+    for piece in settle_token(lineage, token):
         name, next_lsn = piece.position
         way = route(lineage, piece)
         closed = lineage.closed.get(name)
         if closed:
-            holds = f"{shown_range(name)} holds LSN {next_lsn} ({closed.first} to {closed.last})"
+            holds = f"{show_range(name)} holds LSN {next_lsn} ({closed.first} to {closed.last})"
             lines.append(f"{holds}, archived by {', '.join((way.via, *way.others))}; {way.via} is asked")
         else:
             begins = f" (from {lineage.first_lsn(name)} on)"
-            lines.append(f"{shown_range(name)} holds LSN {next_lsn}{begins}, is live and is asked itself")
-        lines[-1] = f"{lines[-1][0].upper()}{lines[-1][1:]}; keys {shown_keys(piece.keys)}"
+            lines.append(f"{show_range(name)} holds LSN {next_lsn}{begins}, is live and is asked itself")
+        lines[-1] = f"{lines[-1][0].upper()}{lines[-1][1:]}; keys {show_keys(piece.keys)}"
         if closed:
             for leaf in lineage.leaves(piece.keys):
                 rest = lineage.path(leaf, piece.keys)
                 rest = rest[rest.index(name) + 1 :] if name in rest else rest
                 keys = leaf.keys.clamped(piece.keys)
-                lines.append(f"  then, for keys {shown_keys(keys or piece.keys)}: {', '.join(rest)}")
+                lines.append(f"  then, for keys {show_keys(keys or piece.keys)}: {', '.join(rest)}")
     return lines
 
 
-def shown_keys(keys: KeyRange) -> str:
-    """Keys for a person, as 32 hex digits without the zeros at their end."""
+def show_keys(keys: KeyRange) -> str:
+    """Show keys to a person, as hex digits without the zeros at their end."""
     low, high = (f"{key:032x}".rstrip("0") or "0" for key in keys)
     return f"{low} to {'the end' if keys.high == ALL_KEYS.high else high}"
 
@@ -120,20 +137,20 @@ def _check_known(lineage: Lineage, token: Token) -> None:
     closed = lineage.closed.get(name)
     if closed and next_lsn > closed.last + 1:
         raise HostileFeed(
-            f"the feed forks: {shown_range(name)} ended at LSN {closed.last}, but was read to {next_lsn - 1}"
+            f"the feed forks: {show_range(name)} ended at LSN {closed.last}, but was read to {next_lsn - 1}"
         )
     heirs = {heir.id for heir in lineage.heirs(name)}
     if not heirs:
         raise CheckpointExpired(
-            f"the feed does not know {shown_range(name)} any more, nor what came of it: what it had from LSN "
+            f"the feed does not know {show_range(name)} any more, nor what came of it: what it had from LSN "
             f"{next_lsn} on is lost; move the checkpoint away to read what the feed still keeps"
         )
     stranger = next((leaf.id for leaf in lineage.leaves(token.keys) if leaf.id not in heirs), None)
     if stranger is not None:
-        raise HostileFeed(f"{shown_range(stranger)} has keys of {shown_range(name)}, but is not its child")
+        raise HostileFeed(f"{show_range(stranger)} has keys of {show_range(name)}, but is not its child")
 
 
-def _cut(lineage: Lineage, keys: KeyRange, after: str | None, *, is_new: bool) -> tuple[Token, ...]:
+def _cut_keys(lineage: Lineage, keys: KeyRange, after: str | None, *, is_new: bool) -> tuple[Token, ...]:
     """The range that comes next for each of the keys: ``after`` a closed one, or the first of all."""
     tokens: list[Token] = []
     beyond = lineage.rank(after) if after is not None else (-1.0, -1.0, "")
@@ -155,15 +172,15 @@ def _cut(lineage: Lineage, keys: KeyRange, after: str | None, *, is_new: bool) -
     return tuple(tokens)
 
 
-def _owner(lineage: Lineage, token: Token) -> str:
-    """Who owns an LSN from before the token's range; where nobody does, whose LSNs come next."""
+def _find_owner(lineage: Lineage, token: Token) -> str:
+    """The ancestor that owns an LSN before the token's range; without one, the next range on the path."""
     name, next_lsn = token.position
     path = lineage.path(lineage.heirs(name)[-1], token.keys)
     before = [ancestor for ancestor in path[: path.index(name)] if lineage.closed[ancestor].last >= next_lsn]
     owners = [ancestor for ancestor in before if lineage.closed[ancestor].first <= next_lsn]
     if len(owners) > 1:
         raise FeedError(
-            f"LSN {next_lsn} lies before {shown_range(name)}, and several ranges that merged own it: "
-            f"name one of {', '.join(map(shown_range, owners))}"
+            f"LSN {next_lsn} lies before {show_range(name)}, and several ranges that merged own it: "
+            f"name one of {', '.join(map(show_range, owners))}"
         )
     return (*before, name)[0]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from cfetch.feed.source import Change
 from cfetch.manifest.entry import collision_key
 
-__all__ = ["Round", "latest", "rounds"]
+__all__ = ["Round", "keep_latest", "plan_rounds"]
 
 
 class Round(NamedTuple):
@@ -20,7 +20,7 @@ class Round(NamedTuple):
     upserts: tuple[Change, ...]
 
 
-def latest(changes: Iterable[Change]) -> list[Change]:
+def keep_latest(changes: Iterable[Change]) -> list[Change]:
     """The last change of each path, in the order of these."""
     last: dict[str, Change] = {}
     for change in changes:
@@ -29,7 +29,7 @@ def latest(changes: Iterable[Change]) -> list[Change]:
     return list(last.values())
 
 
-def rounds(changes: Iterable[Change]) -> list[Round]:
+def plan_rounds(changes: Iterable[Change]) -> list[Round]:
     """Changes of one path, or of a path and one below it, keep their order: each is in a later round.
 
     The same for paths that would be one file on a system that folds case or Unicode forms.
@@ -39,7 +39,7 @@ def rounds(changes: Iterable[Change]) -> list[Round]:
     rounds_found: list[tuple[list[Change], list[Change]]] = []
     for change in changes:
         key = collision_key(change.path)
-        above = list(_directories(key))
+        above = list(_walk_up(key))
         before = [
             number_of.get(key, -1),
             beneath.get(key, -1),
@@ -55,6 +55,6 @@ def rounds(changes: Iterable[Change]) -> list[Round]:
     return [Round(tuple(deletes), tuple(upserts)) for deletes, upserts in rounds_found]
 
 
-def _directories(path: str) -> Iterator[str]:
+def _walk_up(path: str) -> Iterator[str]:
     while path := path.rpartition("/")[0]:
         yield path

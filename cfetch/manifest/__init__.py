@@ -21,7 +21,7 @@ Read in this order::
 ::
 
     freeze: for row in reader(source):      memory does not grow with the manifest
-                entry = checked_row(row)    or faults
+                entry = check_row(row)      or faults
                 plan_file.append(entry); path_index.add(entry.path)
             compare candidates of collisions, seal the file
 

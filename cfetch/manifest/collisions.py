@@ -1,7 +1,10 @@
 """Which entries want one and the same place on disk, found with twelve bytes a path instead of a set of them.
 
-Every path, and every directory above one, is kept as a 64-bit hash of its collision key in one of 256
-buckets. Equal hashes are only candidates: whoever asks reads the entries again and compares.
+Ten million paths in a set would take gigabytes. So every path, and every directory above one, is kept as a
+64-bit hash of its collision key, in one of 256 buckets, with a reference to its entry. Sorting a bucket
+brings equal hashes together: two entries with one key, or a file where another entry needs a directory. Equal
+hashes are only candidates, since hashes may be equal by accident: the caller reads those few entries again
+and ``compare_entries`` decides.
 """
 
 from array import array
@@ -13,14 +16,14 @@ from typing import NamedTuple
 from cfetch.manifest.entry import Entry, collision_key
 from cfetch.secret import printable
 
-__all__ = ["Collision", "PathIndex", "compared"]
+__all__ = ["Collision", "PathIndex", "compare_entries"]
 
 BUCKETS = 256  # sorting one of them needs a 256th of the memory that sorting all would
 MAX_REMEMBERED = 4096  # directories; forgetting one costs twelve bytes when it comes again
 
 
 class PathIndex:
-    """Paths by hash.
+    """The paths of all entries by hash: ``add`` each, then ask for ``candidates``, or ``find`` one.
 
     A reference is twice the entry's index, plus one where the entry lies *beneath* that path.
     """
@@ -34,13 +37,13 @@ class PathIndex:
     def add(self, path: str, index: int) -> None:
         """Note that entry ``index`` wants ``path``."""
         key = collision_key(path)
-        self._put(key, 2 * index)
+        self._add_reference(key, 2 * index)
         cut = key.rfind("/")
         while cut > 0 and (directory := key[:cut]) not in self._remembered:
             if len(self._remembered) >= MAX_REMEMBERED:
                 self._remembered.clear()
             self._remembered.add(directory)
-            self._put(directory, 2 * index + 1)
+            self._add_reference(directory, 2 * index + 1)
             cut = key.rfind("/", 0, cut)
 
     def find(self, path: str) -> list[int]:
@@ -63,7 +66,7 @@ class PathIndex:
                 if len(files) > 1 or (files and beneath):
                     yield files, beneath
 
-    def _put(self, key: str, reference: int) -> None:
+    def _add_reference(self, key: str, reference: int) -> None:
         hashed = hash(key)
         self._hashes[hashed % BUCKETS].append(hashed)
         self._references[hashed % BUCKETS].append(reference)
@@ -94,7 +97,7 @@ class Collision(NamedTuple):
         return f"{self.what}: {places}; {self.remedy}"
 
 
-def compared(same_key: Iterable[Entry], inner: Entry | None) -> Iterator[int | Collision]:
+def compare_entries(same_key: Iterable[Entry], inner: Entry | None) -> Iterator[int | Collision]:
     """Entries that may want one place, in their order, and the first one that lies beneath it.
 
     Yields the position of each that only repeats an earlier one, and the collisions.

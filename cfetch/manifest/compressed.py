@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from cfetch.errors import LocalFault, ManifestError, Problem, UsageError
 from cfetch.manifest.digests import missing_library
 
-__all__ = ["ENDINGS", "decompressed", "is_compressed"]
+__all__ = ["ENDINGS", "is_compressed", "open_decompressed"]
 
 ENDINGS = (".gz", ".zst", ".zstd")
 
@@ -33,7 +33,7 @@ def is_compressed(start: bytes) -> bool:
 
 
 @contextmanager
-def decompressed(source: BinaryIO, name: str) -> Iterator[BinaryIO]:
+def open_decompressed(source: BinaryIO, name: str) -> Iterator[BinaryIO]:
     """``source`` itself, or a temporary file with what it holds; a seekable binary file either way.
 
     Raises:
@@ -56,13 +56,13 @@ def decompressed(source: BinaryIO, name: str) -> Iterator[BinaryIO]:
 
 
 def _copy(source: BinaryIO, plain: BinaryIO, name: str, *, is_zstd: bool) -> None:
-    opened, own_errors = _opened(source, is_zstd=is_zstd)
+    opened, own_errors = _open_decompressor(source, is_zstd=is_zstd)
     size = 0
     try:
         while chunk := opened.read(CHUNK_BYTES):
             size += len(chunk)
             if size > min(MAX_BYTES, max(FREE_BYTES, MAX_RATIO * source.tell())):
-                raise _broken(
+                raise _broken_error(
                     name,
                     f"it holds more than {MAX_BYTES} bytes or {MAX_RATIO} times its own size; "
                     "decompress it yourself if you trust it",
@@ -70,22 +70,22 @@ def _copy(source: BinaryIO, plain: BinaryIO, name: str, *, is_zstd: bool) -> Non
             plain.write(chunk)
         plain.seek(0)
     except EOFError:
-        raise _broken(name, "the compressed data ends too early") from None
+        raise _broken_error(name, "the compressed data ends too early") from None
     except own_errors as error:
-        raise _broken(name, f"the compressed data is broken ({type(error).__name__})") from None
+        raise _broken_error(name, f"the compressed data is broken ({type(error).__name__})") from None
     except OSError as error:
         raise LocalFault(f"cannot decompress {name} into a temporary file: {error.strerror}") from error
 
 
-def _opened(source: BinaryIO, *, is_zstd: bool) -> tuple[Any, tuple[type[Exception], ...]]:
+def _open_decompressor(source: BinaryIO, *, is_zstd: bool) -> tuple[Any, tuple[type[Exception], ...]]:
     """A file of the decompressed bytes, and the errors that tell of broken data."""
     if not is_zstd:
         return gzip.GzipFile(fileobj=source, mode="rb"), (gzip.BadGzipFile, zlib.error)
-    zstd = _zstd()
+    zstd = _import_zstd()
     return zstd.ZstdFile(source), (zstd.ZstdError,)
 
 
-def _zstd() -> Any:  # noqa: ANN401 - one of two modules with one interface (PEP 784)
+def _import_zstd() -> Any:  # noqa: ANN401 - one of two modules with one interface (PEP 784)
     try:
         from compression import zstd  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
@@ -96,5 +96,5 @@ def _zstd() -> Any:  # noqa: ANN401 - one of two modules with one interface (PEP
     return zstd
 
 
-def _broken(name: str, message: str) -> ManifestError:
+def _broken_error(name: str, message: str) -> ManifestError:
     return ManifestError(name, (Problem(0, message),), 1)

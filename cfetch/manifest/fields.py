@@ -18,9 +18,9 @@ __all__ = [
     "RESERVED_HEADERS",
     "FieldError",
     "Headers",
-    "checked_headers",
-    "checked_path",
-    "checked_size",
+    "check_headers",
+    "check_path",
+    "check_size",
 ]
 
 Headers = tuple[tuple[str, SecretText], ...]
@@ -52,7 +52,7 @@ class FieldError(ValueError):
     """A value that its key does not take; the message says what it takes."""
 
 
-def checked_size(value: object) -> int:
+def check_size(value: object) -> int:
     """Bytes or a position: 0 to 2**63-1, and an integer by its type, for ``true`` and ``1.0`` are slips."""
     if type(value) is int and 0 <= value <= MAX_INT:
         return value
@@ -60,15 +60,15 @@ def checked_size(value: object) -> int:
     raise FieldError(f"it must be an integer from 0 to {MAX_INT}, not {what}")
 
 
-def checked_path(value: object) -> SafePath:
+def check_path(value: object) -> SafePath:
     """A relative path by ``safe_path``."""
     try:
-        return safe_path(_string(value))
+        return safe_path(_check_string(value))
     except UnsafePathError as error:
         raise FieldError(str(error)) from None
 
 
-def checked_headers(value: object) -> Headers:
+def check_headers(value: object) -> Headers:
     """An object of header names to strings."""
     if type(value) is not dict:
         raise FieldError(f"it must be an object of names to strings, not {kind_of(value)}")
@@ -89,35 +89,35 @@ def checked_headers(value: object) -> Headers:
     return tuple((name, SecretText(text)) for name, text in value.items())
 
 
-def _string(value: object) -> str:
+def _check_string(value: object) -> str:
     if type(value) is not str:
         raise FieldError(f"it must be a string, not {kind_of(value)}")
     return value
 
 
-def _hex_of(algorithm: str) -> Callable[[object], Digest]:
+def _make_hex_check(algorithm: str) -> Callable[[object], Digest]:
     digits = HEX_DIGITS[algorithm]
 
-    def checked_hex(value: object) -> Digest:
-        text = _string(value)
+    def check_hex(value: object) -> Digest:
+        text = _check_string(value)
         if len(text) != digits or not _HEX.match(text):
             raise FieldError(f"it must be {digits} hexadecimal digits")
         return Digest(algorithm, text.lower())
 
-    return checked_hex
+    return check_hex
 
 
-def _batch(value: object) -> str:
-    text = _string(value)
+def _check_batch(value: object) -> str:
+    text = _check_string(value)
     if not 1 <= len(text) <= MAX_BATCH_CHARS or _NOT_IN_BATCH.search(text):
         raise FieldError(f"it must have 1 to {MAX_BATCH_CHARS} characters and no control character")
     return text
 
 
-def _expires_at(value: object) -> float:
+def _check_expiry(value: object) -> float:
     """ISO 8601 with a zone, or a number since 1970: seconds below 1e11, milliseconds from there on."""
     if type(value) is str:
-        return _seconds_of(value)
+        return _parse_moment(value)
     if type(value) is not int and type(value) is not float:
         raise FieldError(f"it must be a date and time or a number of seconds, not {kind_of(value)}")
     if not math.isfinite(value) or not 0 <= value < MILLISECONDS_FROM * 1000:
@@ -125,7 +125,7 @@ def _expires_at(value: object) -> float:
     return float(value) if value < MILLISECONDS_FROM else value / 1000
 
 
-def _seconds_of(text: str) -> float:
+def _parse_moment(text: str) -> float:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -136,13 +136,13 @@ def _seconds_of(text: str) -> float:
 
 
 CHECKS: dict[str, tuple[str, Callable[[object], object]]] = {
-    "size": ("size_bytes", checked_size),
-    "offset": ("offset", checked_size),
-    "path": ("path", checked_path),
-    **{algorithm: ("digest", _hex_of(algorithm)) for algorithm in HEX_DIGITS},
-    "expires_at": ("expires_at", _expires_at),
-    "batch": ("batch", _batch),
-    "headers": ("headers", checked_headers),
+    "size": ("size_bytes", check_size),
+    "offset": ("offset", check_size),
+    "path": ("path", check_path),
+    **{algorithm: ("digest", _make_hex_check(algorithm)) for algorithm in HEX_DIGITS},
+    "expires_at": ("expires_at", _check_expiry),
+    "batch": ("batch", _check_batch),
+    "headers": ("headers", check_headers),
 }
 """A manifest's key -> the entry's field, and its check. ``url`` and ``mirrors`` need the base too.
 

@@ -14,8 +14,8 @@ from typing import BinaryIO, Self
 import msgspec
 
 from cfetch.errors import LocalFault
-from cfetch.manifest.collisions import compared
-from cfetch.manifest.compressed import decompressed
+from cfetch.manifest.collisions import compare_entries
+from cfetch.manifest.compressed import open_decompressed
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import Headers
@@ -167,7 +167,7 @@ def freeze(
         UsageError: an unknown ``format``, an invalid ``base_url``, a library that the format needs.
         LocalFault: ``source`` cannot be read or ``directory`` not be written.
     """
-    with decompressed(source, name) as plain:
+    with open_decompressed(source, name) as plain:
         reading = Reading(Source(plain, name, fetch_chunk), format, base_url)
         return _freeze(
             reading,
@@ -274,7 +274,7 @@ def _judged(file: PlanFile, faults: Faults) -> Sequence[int]:
     repeated = array("q")
     for same_key, beneath in file.paths.candidates():
         inner = file.entry(beneath[0]) if beneath else None
-        for result in compared(map(file.entry, same_key), inner):
+        for result in compare_entries(map(file.entry, same_key), inner):
             if isinstance(result, int):
                 repeated.append(same_key[result])
             else:

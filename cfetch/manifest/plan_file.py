@@ -22,7 +22,7 @@ import msgspec
 from cfetch.errors import LocalFault
 from cfetch.manifest.collisions import PathIndex
 from cfetch.manifest.entry import Entry
-from cfetch.manifest.urls import host_of, unsigned
+from cfetch.manifest.urls import host_of, strip_signature
 
 __all__ = ["PlanFile", "identity_of"]
 
@@ -212,13 +212,13 @@ class PlanFile:
 def identity_of(entry: Entry) -> bytes:
     """What makes manifests the same: not line numbers, credentials, signatures, or when links end."""
     stated = (
-        unsigned(entry.url.value),
+        strip_signature(entry.url.value),
         entry.path,
         entry.size_bytes,
         entry.offset,
         entry.digest,
         entry.batch,
-        [unsigned(mirror.value) for mirror in entry.mirrors],
+        [strip_signature(mirror.value) for mirror in entry.mirrors],
         entry.chunk,
     )
     return _encoder.encode(stated)

@@ -1,18 +1,24 @@
-"""Reading a manifest: detect the format, find rows, check them, collect faults. Constant memory."""
+"""Reading a manifest: detect the format, find rows, check them, collect faults. Constant memory.
+
+A reader of ``formats`` finds rows one by one and judges none of them. ``rows.check_row`` turns each into an
+entry, or into faults. A faulty row never ends the walk, so that a person sees all faults at once; only a
+document whose own grammar is broken does, for nobody can say where its next row begins. What needs all
+entries, as collisions of paths do, comes later: ``plan.freeze``.
+"""
 
 from collections.abc import Iterator
 from typing import BinaryIO
 
 from cfetch.errors import UsageError
-from cfetch.manifest.compressed import decompressed
+from cfetch.manifest.compressed import open_decompressed
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.detection import reader_for
-from cfetch.manifest.rows import Document, checked_row
+from cfetch.manifest.rows import Document, check_row
 from cfetch.manifest.source import FetchChunk, Source
-from cfetch.manifest.urls import UrlError, absolute_url
+from cfetch.manifest.urls import UrlError, resolve_url
 
-__all__ = ["Reading", "checked_base_url", "read_entries"]
+__all__ = ["Reading", "check_base_url", "read_entries"]
 
 
 class Reading:
@@ -25,13 +31,13 @@ class Reading:
         """Raises: UsageError: an unknown format, or an invalid ``base_url``."""
         self._source = source
         self._reader = reader_for(source, format)
-        self.document = Document(given_base_url=None if base_url is None else checked_base_url(base_url))
+        self.document = Document(given_base_url=None if base_url is None else check_base_url(base_url))
         self.faults = Faults()
 
     def __iter__(self) -> Iterator[Entry]:
         try:
             for index, row in enumerate(self._reader(self._source, self.document, self.faults)):
-                entry = checked_row(row, index, self.document, self.faults)
+                entry = check_row(row, index, self.document, self.faults)
                 if entry is not None:
                     yield entry
         except BrokenDocumentError as error:
@@ -60,20 +66,20 @@ def read_entries(
         UsageError: an unknown ``format``, an invalid ``base_url``, a library that the format needs.
         LocalFault: ``source`` cannot be read.
     """
-    with decompressed(source, name) as plain:
+    with open_decompressed(source, name) as plain:
         reading = Reading(Source(plain, name, fetch_chunk), format, base_url)
         yield from reading
     reading.faults.raise_if_any(name)
 
 
-def checked_base_url(text: str) -> str:
+def check_base_url(text: str) -> str:
     """Check a caller's base URL: absolute, and with a slash at its end, or joining would drop its last word.
 
     Raises:
         UsageError: it is not.
     """
     try:
-        url = absolute_url(text, lambda: None)
+        url = resolve_url(text, lambda: None)
     except UrlError as error:
         raise UsageError(f"the base URL is not valid: {error}") from None
     if not url.endswith("/") or "?" in url or "#" in url:

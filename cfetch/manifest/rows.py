@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 from cfetch.manifest.digests import choose_stronger, needs_library
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.manifest.faults import Faults
-from cfetch.manifest.fields import CHECKS, FieldError, Headers, checked_headers, checked_path
+from cfetch.manifest.fields import CHECKS, FieldError, Headers, check_headers, check_path
 from cfetch.manifest.strict_json import kind_of, quoted_key
-from cfetch.manifest.urls import UrlError, absolute_url, last_segment
+from cfetch.manifest.urls import UrlError, last_segment, resolve_url
 from cfetch.secret import SecretUrl
 
-__all__ = ["HEADER_KEYS", "KEYS", "Document", "Row", "checked_row", "unknown_key"]
+__all__ = ["HEADER_KEYS", "KEYS", "Document", "Row", "check_row", "describe_unknown_key"]
 
 KEYS = ("url", *CHECKS, "mirrors")
 """What an entry may state in every format: the keys of JSON, the columns of tables."""
@@ -67,14 +67,14 @@ class Document:
             elif value is None:
                 return
             elif key == "base_url":
-                self.base_url = _url(value, None)
+                self.base_url = _check_url(value, None)
             else:
-                self.headers = checked_headers(value)
+                self.headers = check_headers(value)
         except (FieldError, UrlError) as error:
             faults.add(line, f"{key}: {error}")
 
 
-def unknown_key(key: str, known: tuple[str, ...]) -> str:
+def describe_unknown_key(key: str, known: tuple[str, ...]) -> str:
     """What to say of a key that nobody knows."""
     near = get_close_matches(key.lower(), known, 1)
     return f"unknown key {quoted_key(key)}; " + (
@@ -82,7 +82,7 @@ def unknown_key(key: str, known: tuple[str, ...]) -> str:
     )
 
 
-def checked_row(row: Row, index: int, document: Document, faults: Faults) -> Entry | None:
+def check_row(row: Row, index: int, document: Document, faults: Faults) -> Entry | None:
     """The entry that ``row`` states; None when it has faults, which are then all in ``faults``."""
     fields = row.fields
     before = faults.total
@@ -100,17 +100,17 @@ def checked_row(row: Row, index: int, document: Document, faults: Faults) -> Ent
                         choose_stronger(values.get(name), checked) if isinstance(checked, Digest) else checked
                     )
             elif key == "url":
-                values["url"] = SecretUrl(_url(value, document))
+                values["url"] = SecretUrl(_check_url(value, document))
             elif key == "mirrors":
-                values["mirrors"] = _mirrors(value, document)
+                values["mirrors"] = _check_mirrors(value, document)
             else:
-                faults.add(row.line, label + unknown_key(key, KEYS))
+                faults.add(row.line, label + describe_unknown_key(key, KEYS))
         except (FieldError, UrlError) as error:
             faults.add(row.line, f"{label}{key}: {error}")
     if "url" not in fields:
         faults.add(row.line, f"{label}url: it is missing; an entry needs one")
     elif "url" in values and fields.get("path") is None:
-        _default_path(values, label, row.line, faults)
+        _set_default_path(values, label, row.line, faults)
     if "digest" in values and (missing := needs_library(values["digest"].algorithm)):
         faults.add(row.line, label + missing)
     if faults.total != before:
@@ -118,26 +118,26 @@ def checked_row(row: Row, index: int, document: Document, faults: Faults) -> Ent
     return Entry(id=index, line=row.line, chunk=row.chunk, **values)
 
 
-def _url(value: object, document: Document | None) -> str:
+def _check_url(value: object, document: Document | None) -> str:
     if type(value) is not str:
         raise FieldError(f"it must be a string, not {kind_of(value)}")
-    return absolute_url(value, document.base if document else _no_base)
+    return resolve_url(value, document.base if document else _find_no_base)
 
 
-def _no_base() -> None:
+def _find_no_base() -> None:
     return None
 
 
-def _mirrors(value: object, document: Document) -> tuple[SecretUrl, ...]:
+def _check_mirrors(value: object, document: Document) -> tuple[SecretUrl, ...]:
     if value is None:
         return ()
     if type(value) is not list or len(value) > MAX_MIRRORS:
         raise FieldError(f"it must be an array of at most {MAX_MIRRORS} URLs")
-    return tuple(SecretUrl(_url(url, document)) for url in value)
+    return tuple(SecretUrl(_check_url(url, document)) for url in value)
 
 
-def _default_path(values: dict[str, Any], label: str, line: int, faults: Faults) -> None:
+def _set_default_path(values: dict[str, Any], label: str, line: int, faults: Faults) -> None:
     try:
-        values["path"] = checked_path(last_segment(values["url"].value))
+        values["path"] = check_path(last_segment(values["url"].value))
     except (FieldError, UrlError) as error:
         faults.add(line, f"{label}path: it is not given, and {error}; state path")

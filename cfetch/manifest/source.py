@@ -84,7 +84,7 @@ class Source:
             *whole, rest = (rest + text).split("\n")
             for line in whole:
                 if skipping or len(line) > MAX_ROW_CHARS:
-                    _too_long(faults, number)
+                    _add_too_long(faults, number)
                 else:
                     yield number, line.removesuffix("\r")
                 skipping = False
@@ -92,7 +92,7 @@ class Source:
             if len(rest) > MAX_ROW_CHARS:
                 rest, skipping = "", True
         if skipping:
-            _too_long(faults, number)
+            _add_too_long(faults, number)
         elif rest:
             yield number, rest.removesuffix("\r")
 
@@ -113,5 +113,5 @@ def _decode(data: bytes, position: int, line: int, *, final: bool) -> tuple[str,
     return text, used
 
 
-def _too_long(faults: Faults, line: int) -> None:
+def _add_too_long(faults: Faults, line: int) -> None:
     faults.add(line, f"the line is longer than {MAX_ROW_CHARS} characters; is a line break missing?")

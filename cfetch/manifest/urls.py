@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ipaddress import IPv6Address
 from urllib.parse import quote, unquote, urljoin
 
-__all__ = ["UrlError", "absolute_url", "host_of", "last_segment", "relative_url", "unsigned"]
+__all__ = ["UrlError", "host_of", "last_segment", "make_relative_url", "resolve_url", "strip_signature"]
 
 _ABSOLUTE = re.compile(
     r"[Hh][Tt][Tt][Pp][Ss]?://(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?"
@@ -51,16 +51,16 @@ class UrlError(ValueError):
     """A URL that a manifest may not state; the message says why, without the URL."""
 
 
-def absolute_url(text: str, base_url: Callable[[], str | None]) -> str:
+def resolve_url(text: str, base_url: Callable[[], str | None]) -> str:
     """``text`` as it stands when absolute, else joined to what ``base_url`` returns by RFC 3986 section 5.
 
     Raises:
         UrlError: relative without a base, another scheme, userinfo, no host, a port out of range, or
             characters that a URL must percent-encode.
     """
-    match = _ABSOLUTE.match(text) or _ABSOLUTE.match(text := _joined(text, base_url))
+    match = _ABSOLUTE.match(text) or _ABSOLUTE.match(text := _join(text, base_url))
     if match is None:
-        raise UrlError(_why_not(text))
+        raise UrlError(_find_fault(text))
     port, ipv6 = match["port"], match["ipv6"]
     if port and not 1 <= int(port) <= _MAX_PORT:
         raise UrlError(f"its port is not between 1 and {_MAX_PORT}")
@@ -70,12 +70,12 @@ def absolute_url(text: str, base_url: Callable[[], str | None]) -> str:
 
 
 def host_of(url: str) -> str:
-    """``SecretUrl.host`` of a URL that ``absolute_url`` has passed, in a tenth of the time."""
+    """``SecretUrl.host`` of a URL that ``resolve_url`` has passed, in a tenth of the time."""
     match = _AUTHORITY.match(url)
     return match[1].lower() if match else ""
 
 
-def unsigned(url: str) -> str:
+def strip_signature(url: str) -> str:
     """The URL less what signs it: the same for two links to one object."""
     stem, mark, query = url.partition("#")[0].partition("?")
     if not mark:
@@ -108,18 +108,18 @@ def last_segment(url: str) -> str:
     return name
 
 
-def relative_url(path: str) -> str:
+def make_relative_url(path: str) -> str:
     """A file's name as a URL beneath a base: RFC 3986 section 4.2, and a colon is no scheme's.
 
-    >>> relative_url("a b/50%:ü")
+    >>> make_relative_url("a b/50%:ü")
     'a%20b/50%25%3A%C3%BC'
     """
     return quote(path, safe="/~!$&'()*+,;=@")
 
 
-def _joined(text: str, find_base: Callable[[], str | None]) -> str:
+def _join(text: str, find_base: Callable[[], str | None]) -> str:
     if _SCHEME.match(text) or not _VISIBLE.match(text):
-        raise UrlError(_why_not(text))
+        raise UrlError(_find_fault(text))
     base_url = find_base()
     if base_url is None:
         raise UrlError("it is relative and there is no base_url; make it absolute or state base_url")
@@ -136,6 +136,6 @@ def _check_ipv6(text: str) -> None:
         raise UrlError("its host is not an IPv6 address") from None
 
 
-def _why_not(text: str) -> str:
+def _find_fault(text: str) -> str:
     """The first reason in ``_REASONS`` that holds."""
     return next(reason for pattern, reason in _REASONS if pattern.match(text))

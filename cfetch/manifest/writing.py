@@ -1,7 +1,7 @@
 """Manifests written, in cfetch's own formats, and in other tools', so that people can compare and leave.
 
 Writing takes two walks: ``survey`` sees what the entries state, so that a target can tell what it has no
-place for (``left_out``) before it writes a line.
+place for (``list_left_out``) before it writes a line.
 """
 
 import csv
@@ -22,7 +22,7 @@ from cfetch.manifest.rows import KEYS
 from cfetch.manifest.urls import UrlError, last_segment
 from cfetch.secret import printable
 
-__all__ = ["TARGETS", "Survey", "Target", "left_out", "survey"]
+__all__ = ["TARGETS", "Survey", "Target", "list_left_out", "survey"]
 
 _LAST_ISO_S = 253_402_300_800.0  # the year 10000, which ISO 8601 and Python do not have
 _ARIA2_TYPES = {ours: theirs for theirs, ours in CHECKSUM_TYPES.items()}
@@ -58,8 +58,8 @@ def survey(entries: Iterable[Entry], headers: Headers) -> Survey:
     contents = Survey(headers, has_secrets=bool(headers))
     for entry in entries:
         contents.files += 1
-        stated = _fields(entry, headers)
-        if entry.path == _default_path(entry):
+        stated = _make_fields(entry, headers)
+        if entry.path == _find_default_path(entry):
             del stated["path"]
         contents.stated.update(stated.keys())
         if entry.chunk is not None:
@@ -69,32 +69,32 @@ def survey(entries: Iterable[Entry], headers: Headers) -> Survey:
     return contents
 
 
-def left_out(contents: Survey, target: Target) -> list[str]:
+def list_left_out(contents: Survey, target: Target) -> list[str]:
     """What ``target`` has no place for, a phrase each: ``size of 3 files``."""
     lost = []
     if target.needs is not None and (without := contents.files - contents.stated[target.needs]):
-        lost.append(f"{_files(without)} without {target.needs}")
+        lost.append(f"{_count_files(without)} without {target.needs}")
     places = (*KEYS, "chunk")
     lost += [
-        f"{key} of {_files(contents.stated[key])}"
+        f"{key} of {_count_files(contents.stated[key])}"
         for key in places
         if key not in target.holds and contents.stated[key]
     ]
     return lost
 
 
-def _files(number: int) -> str:
+def _count_files(number: int) -> str:
     return "1 file" if number == 1 else f"{number:,} files"
 
 
-def _default_path(entry: Entry) -> str | None:
+def _find_default_path(entry: Entry) -> str | None:
     try:
         return last_segment(entry.url.value)
     except UrlError:
         return None
 
 
-def _fields(entry: Entry, headers: Headers) -> dict[str, object]:
+def _make_fields(entry: Entry, headers: Headers) -> dict[str, object]:
     """What the entry states by the native keys, and ``headers`` of the document with its own."""
     fields: dict[str, object] = {"url": entry.url.reveal(), "path": entry.path}
     if entry.size_bytes is not None:
@@ -104,10 +104,10 @@ def _fields(entry: Entry, headers: Headers) -> dict[str, object]:
     if entry.digest is not None:
         fields[entry.digest.algorithm] = entry.digest.hex
     if entry.expires_at is not None:
-        fields["expires_at"] = _moment(entry.expires_at)
+        fields["expires_at"] = _format_moment(entry.expires_at)
     if entry.batch is not None:
         fields["batch"] = entry.batch
-    merged = _merged(headers, entry.headers)
+    merged = _merge_headers(headers, entry.headers)
     if merged:
         fields["headers"] = merged
     if entry.mirrors:
@@ -115,14 +115,14 @@ def _fields(entry: Entry, headers: Headers) -> dict[str, object]:
     return fields
 
 
-def _merged(headers: Headers, own: Headers) -> dict[str, str]:
+def _merge_headers(headers: Headers, own: Headers) -> dict[str, str]:
     """The document's headers and the entry's, of which the entry's win whatever their case."""
     taken = {name.lower() for name, _ in own}
     rest = [(name, value) for name, value in headers if name.lower() not in taken]
     return {name: value.reveal() for name, value in (*rest, *own)}
 
 
-def _moment(seconds: float) -> str | float:
+def _format_moment(seconds: float) -> str | float:
     if seconds.is_integer() and seconds < _LAST_ISO_S:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return seconds
@@ -133,21 +133,21 @@ def _write_json(entries: Iterable[Entry], contents: Survey, out: TextIO) -> None
     if contents.base_url is not None:
         top["base_url"] = contents.base_url
     if contents.headers:
-        top["headers"] = _merged(contents.headers, ())
-    out.write(_json(top)[:-1] + ',"files":[')
+        top["headers"] = _merge_headers(contents.headers, ())
+    out.write(_encode_json(top)[:-1] + ',"files":[')
     for position, entry in enumerate(entries):
-        out.write((",\n" if position else "\n") + _json(_fields(entry, ())))
+        out.write((",\n" if position else "\n") + _encode_json(_make_fields(entry, ())))
     out.write("\n]}\n")
 
 
 def _write_json_lines(entries: Iterable[Entry], contents: Survey, out: TextIO) -> None:
     if contents.headers:
-        out.write(_json({"version": 1, "headers": _merged(contents.headers, ())}) + "\n")
+        out.write(_encode_json({"version": 1, "headers": _merge_headers(contents.headers, ())}) + "\n")
     for entry in entries:
-        out.write(_json(_fields(entry, ())) + "\n")
+        out.write(_encode_json(_make_fields(entry, ())) + "\n")
 
 
-def _json(value: object) -> str:
+def _encode_json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
@@ -156,11 +156,11 @@ def _write_csv(entries: Iterable[Entry], contents: Survey, out: TextIO) -> None:
     table = csv.writer(out, lineterminator="\n")
     table.writerow(columns)
     for entry in entries:
-        fields = _fields(entry, contents.headers)
-        table.writerow([_cell(fields.get(column)) for column in columns])
+        fields = _make_fields(entry, contents.headers)
+        table.writerow([_encode_cell(fields.get(column)) for column in columns])
 
 
-def _cell(value: object) -> object:
+def _encode_cell(value: object) -> object:
     return json.dumps(value) if isinstance(value, dict | list) else value
 
 
@@ -179,7 +179,7 @@ def _write_aria2(entries: Iterable[Entry], contents: Survey, out: TextIO) -> Non
         out.write(f"\n  out={entry.path}\n")
         if entry.digest is not None and (kind := _ARIA2_TYPES.get(entry.digest.algorithm)):
             out.write(f"  checksum={kind}={entry.digest.hex}\n")
-        for name, value in _merged(contents.headers, entry.headers).items():
+        for name, value in _merge_headers(contents.headers, entry.headers).items():
             out.write(f"  header={name}: {value}\n")
 
 
@@ -188,25 +188,25 @@ def _write_curl(entries: Iterable[Entry], contents: Survey, out: TextIO) -> None
     for position, entry in enumerate(entries):
         path = entry.path if entry.path != "-" else "./-"  # the dash alone would be stdout
         out.write("next\n" if position else "")
-        out.write(f"url = {_curl_quoted(entry.url.reveal())}\noutput = {_curl_quoted(path)}\n")
-        for name, value in _merged(contents.headers, entry.headers).items():
+        out.write(f"url = {_quote_for_curl(entry.url.reveal())}\noutput = {_quote_for_curl(path)}\n")
+        for name, value in _merge_headers(contents.headers, entry.headers).items():
             line = f"{name}: {value}" if value.strip() else f"{name};"  # "NAME:" would remove the header
-            out.write(f"header = {_curl_quoted(line)}\n")
+            out.write(f"header = {_quote_for_curl(line)}\n")
         out.write("globoff\npath-as-is\ncreate-dirs\nfail\nlocation\n")
 
 
-def _curl_quoted(text: str) -> str:
+def _quote_for_curl(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t") + '"'
 
 
 def _write_checksums(entries: Iterable[Entry], contents: Survey, out: TextIO) -> None:  # noqa: ARG001 - a writer
-    for entry in _with_sha256(entries):
+    for entry in _select_with_sha256(entries):
         assert entry.digest is not None
         path = entry.path if entry.path != "-" else "./-"  # the dash alone would be stdin
         out.write(f"{entry.digest.hex}  {path}\n")
 
 
-def _with_sha256(entries: Iterable[Entry]) -> Iterator[Entry]:
+def _select_with_sha256(entries: Iterable[Entry]) -> Iterator[Entry]:
     return (entry for entry in entries if entry.digest is not None and entry.digest.algorithm == "sha256")
 
 

@@ -15,7 +15,7 @@ from cfetch.manifest.plan import Plan, freeze
 from cfetch.run.open_manifest import is_url
 from cfetch.secret import SecretText, SecretUrl
 from cfetch.storage.files import local_fault
-from cfetch.wire.document import fetch_document, statement_chunks
+from cfetch.wire.document import fetch_document, make_chunk_fetcher
 from cfetch.wire.http import HttpTransport, Transport
 from cfetch.wire.network import Network
 from cfetch.wire.refresh import CommandRefresher, ManifestRefresher, StatementRefresher, UrlRefresher
@@ -39,7 +39,7 @@ class StatementApi:
         if not self._host or not self._token:
             return None
         token = SecretText(self._token)
-        return statement_chunks(
+        return make_chunk_fetcher(
             self._host, token, statement_id, transport=transport, clock=self._clock, jitter=random.random
         )
 

@@ -46,7 +46,7 @@ from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.files import local_fault
 from cfetch.timeline.attempts import ATTEMPTS
 from cfetch.wire.http import HttpTransport
-from cfetch.wire.network import network_of
+from cfetch.wire.network import make_network
 
 __all__ = ["RunSpec", "ShareOutcome", "TaskCopy", "attempts_directory", "bring_share", "divide_limits"]
 
@@ -225,7 +225,7 @@ async def _run_pool(spec: RunSpec, share: Share, copy: TaskCopy, reporter: _Repo
         volume = Directory(Path(spec.root))
     except LocalFault as fault:
         return fault
-    network = network_of(settings.network, spec.env)
+    network = make_network(settings.network, spec.env)
     transport = HttpTransport(
         connect_timeout_s=settings.connect_timeout,
         idle_s=LEASED_IDLE_S if settings.per_host else IDLE_S,

@@ -23,7 +23,7 @@ import msgspec
 from cfetch.errors import Corrupt
 from cfetch.manifest.digests import Hash
 from cfetch.manifest.entry import Digest, Entry
-from cfetch.manifest.urls import unsigned
+from cfetch.manifest.urls import strip_signature
 from cfetch.secret import SecretUrl
 
 __all__ = [
@@ -77,7 +77,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 def identity(url: SecretUrl) -> str:
     """The same for two links to one object, however they were signed; tells nothing about the link."""
-    scheme, _, rest = unsigned(url.reveal()).partition("://")
+    scheme, _, rest = strip_signature(url.reveal()).partition("://")
     authority, slash, tail = rest.partition("/")
     default_port = _DEFAULT_PORTS.get(scheme.lower(), "")
     text = f"{scheme}://{authority.removesuffix(default_port)}".lower() + slash + tail

@@ -12,7 +12,7 @@ import msgspec
 
 from cfetch.errors import Blocked, CfetchError
 from cfetch.manifest.entry import Digest, Entry, SafePath
-from cfetch.manifest.urls import unsigned
+from cfetch.manifest.urls import strip_signature
 from cfetch.storage.held_ranges import HeldRanges, Segment
 
 __all__ = ["BATCHES", "BatchRecord", "Ended", "Holding", "Part", "Sink", "Volume", "batch_id"]
@@ -43,7 +43,8 @@ class BatchRecord(msgspec.Struct, frozen=True, kw_only=True):
 def batch_id(entries: Iterable[Entry]) -> str:
     """The same for the same files from the same sources, however links are signed; 32 hex digits."""
     texts = sorted(
-        f"{entry.path}\0{entry.size_bytes}\0{entry.digest}\0{unsigned(entry.url.value)}" for entry in entries
+        f"{entry.path}\0{entry.size_bytes}\0{entry.digest}\0{strip_signature(entry.url.value)}"
+        for entry in entries
     )
     running = hashlib.blake2b(digest_size=16)
     for text in texts:

@@ -10,15 +10,12 @@ Read in this order::
     http.py             the port and its adapter: pooled connections, fresh ones, redirects hop by hop
     judge.py            status and headers to one verdict: accept, retry, throttle, refresh, refuse
     retry.py            a failed try to the next step: when, with a fresh link or elsewhere, or not at all
-    redirect.py         where a redirect may lead, and which headers go along
+    targets.py          where a redirect may lead, and which addresses are public (``--public-only``)
     foreign_errors.py   errors of aiohttp and of the system in our own form
     network.py          proxy, logins, CAs, client certificate: read and checked before the first request
-    addresses.py        which addresses are public (``--public-only``)
     rate.py             ``--limit-rate``: turns of reading, for all attempts together and for each host
     refresh.py          fresh links, for all entries that expire at once with one question
-    document.py         small documents as a whole: a manifest's URL, pages of the SQL statement API
-    probe.py            the size of a file that is not fetched
-    repeat.py           small questions repeated until they are answered
+    document.py         small questions repeated until they are answered: documents, an API's pages, sizes
 
 When it fails: every method raises a ``SourceError`` whose type says whether another try can help, and
 nothing that was read is lost to the caller. No error, log line or event holds a URL, a header or a token. A

@@ -1,4 +1,11 @@
-"""Small documents over HTTP: a manifest given as a URL, and the SQL statement API's lists of fresh links."""
+"""Small questions over HTTP, asked until they are answered: documents, replies of an API, the sizes of files.
+
+No pool tries them again, and somebody waits for the answer before anything begins, so they have a small retry
+budget of their own (``LIMITS``). A document is a manifest given as a URL, or a page of the SQL statement API.
+
+The size of a file is asked with HEAD. Where that is refused, or brings no length, the first byte is asked
+with GET: a signed URL is signed for GET, and refuses all else.
+"""
 
 import asyncio
 import re
@@ -9,19 +16,36 @@ from types import MappingProxyType
 from typing import BinaryIO, NamedTuple, TypeVar
 
 from cfetch.clock import Clock
-from cfetch.errors import ConfigError, Refused, Transient
+from cfetch.errors import ConfigError, Refused, SourceError, Transient
 from cfetch.secret import SecretText, SecretUrl
 from cfetch.wire.http import Response, Transport
-from cfetch.wire.judge import Action, Asked, Headers, judge
-from cfetch.wire.repeat import refusal, until_answered
+from cfetch.wire.judge import Action, Asked, Headers, Verdict, judge
+from cfetch.wire.retry import Limits, Spent, next_step
 
-__all__ = ["MAX_MANIFEST_BYTES", "Answer", "ask", "fetch_document", "statement_chunks"]
+__all__ = [
+    "FIRST_BYTE",
+    "LIMITS",
+    "MAX_MANIFEST_BYTES",
+    "PROBE_S",
+    "Answer",
+    "Prober",
+    "ask",
+    "fetch_document",
+    "make_chunk_fetcher",
+    "make_refusal",
+    "repeat_until_answered",
+]
 
 MAX_MANIFEST_BYTES = 16 << 30  # 30 million presigned links; a larger manifest belongs on disk
 MAX_REPLY_BYTES = 64 << 20
 SILENCE_S = 30.0  # no monitor watches a document
 ANSWER_S = 120.0  # a small reply as a whole; a byte now and then is no answer
+FIRST_BYTE = {"Range": "bytes=0-0"}
+PROBE_S = 30.0  # for one try of a size: a header and a byte
+LIMITS = Limits(max_attempts=5, retry_budget_s=60.0)
 T = TypeVar("T")
+_TOTAL = re.compile(r"bytes (?:\d{1,19}-\d{1,19}|\*)/(\d{1,19})", re.ASCII | re.IGNORECASE)
+_NUMBER = re.compile(r"\d{1,19}", re.ASCII)
 _STATEMENT_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
@@ -49,7 +73,7 @@ async def fetch_document(
         SourceError: it cannot be had; transient faults were tried again.
     """
     fetch = partial(_fetch_once, url, sink, transport, max_bytes, secrets=secrets or {})
-    await until_answered(fetch, clock=clock, jitter=jitter)
+    await repeat_until_answered(fetch, clock=clock, jitter=jitter)
 
 
 async def ask(
@@ -69,7 +93,7 @@ async def ask(
         SourceError: it cannot be had; transient faults were tried again, unless ``method`` changes something.
     """
 
-    async def once() -> Answer:
+    async def ask_once() -> Answer:
         body = BytesIO()
         try:
             async with asyncio.timeout(ANSWER_S):
@@ -80,10 +104,12 @@ async def ask(
             raise Transient(f"no whole answer within {ANSWER_S:g} s") from None
         return Answer(response.status, response.headers, body.getvalue())
 
-    return await (until_answered(once, clock=clock, jitter=jitter) if method == "GET" else once())
+    return await (
+        repeat_until_answered(ask_once, clock=clock, jitter=jitter) if method == "GET" else ask_once()
+    )
 
 
-async def _in_time(step: Awaitable[T]) -> T:
+async def _wait_for_byte(step: Awaitable[T]) -> T:
     try:
         async with asyncio.timeout(SILENCE_S):
             return await step
@@ -104,16 +130,16 @@ async def _fetch_once(
 ) -> Response:
     sink.seek(0)
     sink.truncate()
-    response = await _in_time(transport.open(url, headers, secrets, fresh=False, method=method))
+    response = await _wait_for_byte(transport.open(url, headers, secrets, fresh=False, method=method))
     try:
         if response.status not in expected:
             verdict = judge(response.status, response.headers, Asked())
             if verdict.action is not Action.ACCEPT:
-                raise refusal(verdict, response.status)
+                raise make_refusal(verdict, response.status)
             if not verdict.framed:
                 raise Refused("the server states no length, so a document that was cut short would go unseen")
         size = 0
-        while data := await _in_time(response.read()):
+        while data := await _wait_for_byte(response.read()):
             size += len(data)
             if size > max_bytes:
                 raise Refused(f"the document is longer than {max_bytes} bytes")
@@ -124,7 +150,7 @@ async def _fetch_once(
     return response
 
 
-def statement_chunks(
+def make_chunk_fetcher(
     host: str,
     token: SecretText,
     statement_id: str,
@@ -141,7 +167,7 @@ def statement_chunks(
         raise ConfigError("the manifest's statement_id is not one; cfetch will not build a URL from it")
     base = host if "://" in host else f"https://{host}"
 
-    async def chunk(index: int) -> bytes:
+    async def fetch_chunk(index: int) -> bytes:
         url = SecretUrl(f"{base.rstrip('/')}/api/2.0/sql/statements/{statement_id}/result/chunks/{index}")
         body = BytesIO()
         await fetch_document(
@@ -155,4 +181,113 @@ def statement_chunks(
         )
         return body.getvalue()
 
-    return chunk
+    return fetch_chunk
+
+
+class Prober:
+    """Asks for sizes; remembers which origins refuse HEAD, so that each costs one question too many, once."""
+
+    def __init__(self, transport: Transport, clock: Clock, jitter: Callable[[], float]) -> None:
+        self._transport = transport
+        self._clock = clock
+        self._jitter = jitter
+        self._without_head: set[str] = set()
+
+    async def ask_size_bytes(self, url: SecretUrl, secrets: Mapping[str, str]) -> int | None:
+        """The size that the server states; None when it states none.
+
+        Raises:
+            SourceError: there is no such file; transient faults were tried again.
+        """
+
+        async def ask() -> int | None:
+            try:
+                async with asyncio.timeout(PROBE_S):
+                    size = await self._ask_by_head(url, secrets)
+                    return await self._ask_by_first_byte(url, secrets) if size is None else size
+            except TimeoutError:
+                raise Transient(f"no answer within {PROBE_S:g} s") from None
+
+        return await repeat_until_answered(ask, clock=self._clock, jitter=self._jitter)
+
+    async def _ask_by_head(self, url: SecretUrl, secrets: Mapping[str, str]) -> int | None:
+        """Ask with HEAD.
+
+        None: the first byte must be asked for, also of an empty file, which some servers misstate.
+        """
+        origin = url.origin()
+        if origin in self._without_head:
+            return None
+        response = await self._transport.open(url, {}, secrets, fresh=False, method="HEAD")
+        try:
+            if response.status == 200:
+                return _read_length(response) or None
+            verdict = judge(response.status, response.headers, Asked())
+            if verdict.action in (Action.RETRY, Action.THROTTLE):
+                raise make_refusal(verdict, response.status)
+            if response.status not in (404, 410):  # what is missing says nothing of the others
+                self._without_head.add(origin)
+            return None
+        finally:
+            response.close()
+
+    async def _ask_by_first_byte(self, url: SecretUrl, secrets: Mapping[str, str]) -> int | None:
+        response = await self._transport.open(url, FIRST_BYTE, secrets, fresh=False)
+        try:
+            size = _read_total(response)
+            if response.status == 206 and len(await response.read()) <= 1:
+                await response.read()  # the end: the connection can be used again
+            return size
+        finally:
+            response.close()
+
+
+def _read_total(response: Response) -> int | None:
+    if response.status in (206, 416):
+        match = _TOTAL.fullmatch(_read_single(response.headers, "Content-Range") or "")
+        if response.status == 206 or (match and match[1] == "0"):  # an empty file has no first byte
+            return int(match[1]) if match else None
+    if response.status == 200:
+        return _read_length(response)
+    raise make_refusal(judge(response.status, response.headers, Asked()), response.status)
+
+
+def _read_length(response: Response) -> int | None:
+    """The length of a whole reply, unless it is that of an encoded form."""
+    headers = response.headers
+    encoded = _read_single(headers, "Content-Encoding") or headers.getall("Transfer-Encoding", [])
+    length = _read_single(headers, "Content-Length") or ""
+    return int(length) if not encoded and _NUMBER.fullmatch(length) else None
+
+
+def _read_single(headers: Headers, name: str) -> str | None:
+    """Read a header with one value. None: it is missing, or has several."""
+    values = set(headers.getall(name, []))
+    return values.pop() if len(values) == 1 else None
+
+
+async def repeat_until_answered(
+    ask: Callable[[], Awaitable[T]], *, clock: Clock, jitter: Callable[[], float]
+) -> T:
+    """Ask again after transient faults, until there is an answer.
+
+    Raises:
+        SourceError: the last one, when it is for good or ``LIMITS`` are reached.
+    """
+    start_s, errors = clock.monotonic(), 0
+    while True:
+        try:
+            return await ask()
+        except SourceError as error:
+            errors += 1
+            spent = Spent(errors, 0, clock.monotonic() - start_s)
+            step = next_step(error, spent, LIMITS, jitter=jitter(), can_refresh=False)
+            if step.delay_s is None:
+                raise
+            await clock.sleep(step.delay_s)
+
+
+def make_refusal(verdict: Verdict, status: int) -> SourceError:
+    """Make the error of a reply that is not accepted, where no part is kept and no link can be renewed."""
+    passing = verdict.action in (Action.RETRY, Action.THROTTLE)
+    return (Transient if passing else Refused)(verdict.reason, http_status=status)

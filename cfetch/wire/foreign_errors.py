@@ -14,9 +14,9 @@ from aiohttp.http import HttpProcessingError
 
 from cfetch.errors import CfetchError, Refused, SourceError, Transient
 from cfetch.storage.files import local_fault
-from cfetch.wire.addresses import NotPublic
+from cfetch.wire.targets import NotPublic
 
-__all__ = ["FOREIGN", "is_unknown_name", "map_error", "proxy_refusal"]
+__all__ = ["FOREIGN", "is_unknown_name", "make_proxy_refusal", "map_error"]
 
 FOREIGN = (aiohttp.ClientError, HttpProcessingError, OSError, ValueError)
 
@@ -60,7 +60,7 @@ def map_error(error: Exception, *, proxied: bool = False) -> CfetchError:
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         return local_fault(error, "cannot open a connection")
     if isinstance(error, aiohttp.ClientHttpProxyError):
-        return proxy_refusal(error.status)
+        return make_proxy_refusal(error.status)
     inner = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else None
     if isinstance(inner, NotPublic):
         return Refused("the address is not public, and public_only is set")
@@ -74,7 +74,7 @@ def map_error(error: Exception, *, proxied: bool = False) -> CfetchError:
         "through": " through the proxy" if proxied else "",
         "peer": "proxy or the server" if proxied else "server",
     }
-    return kind(text.format(cause=_cause(error), **words))
+    return kind(text.format(cause=_find_cause(error), **words))
 
 
 def is_unknown_name(error: Exception) -> bool:
@@ -82,7 +82,7 @@ def is_unknown_name(error: Exception) -> bool:
     return isinstance(error, aiohttp.ClientConnectorDNSError) and error.os_error.errno in _UNKNOWN_NAME
 
 
-def proxy_refusal(status: int) -> SourceError:
+def make_proxy_refusal(status: int) -> SourceError:
     """What a proxy's own refusal means: its 5xx may pass, everything else is for good."""
     if status == 407:
         return Refused("the proxy asks for a user and a password (HTTP 407); put them into its URL")
@@ -91,12 +91,12 @@ def proxy_refusal(status: int) -> SourceError:
     return Refused(f"the proxy does not let us through to the server (HTTP {status})")
 
 
-def _cause(error: Exception) -> str:
+def _find_cause(error: Exception) -> str:
     """The system's words for an error number, ours for a certificate; the name of anything else."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         code = getattr(error.certificate_error, "verify_code", None)
         return _CERTIFICATE_FAULTS.get(code, "it cannot be verified")
-    if isinstance(error, aiohttp.ClientConnectorError) and (several := _by_family(str(error.os_error))):
+    if isinstance(error, aiohttp.ClientConnectorError) and (several := _group_by_family(str(error.os_error))):
         return several
     number = error.errno if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) else None
     inner = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
@@ -105,7 +105,7 @@ def _cause(error: Exception) -> str:
     return os.strerror(number) if number and number in errno.errorcode else type(error).__name__
 
 
-def _by_family(text: str) -> str | None:
+def _group_by_family(text: str) -> str | None:
     """``IPv6: Network is unreachable; IPv4: Connection refused``; None unless several addresses failed.
 
     An address without a route fails before it is named: its family is the one that no other failure has.

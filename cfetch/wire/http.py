@@ -22,11 +22,10 @@ from aiohttp.connector import Connection
 
 from cfetch import __version__
 from cfetch.secret import SecretUrl
-from cfetch.wire.addresses import NotPublic, is_public
-from cfetch.wire.foreign_errors import FOREIGN, is_unknown_name, map_error, proxy_refusal
+from cfetch.wire.foreign_errors import FOREIGN, is_unknown_name, make_proxy_refusal, map_error
 from cfetch.wire.judge import Headers
 from cfetch.wire.network import DIRECT, Network
-from cfetch.wire.redirect import REDIRECTS, next_hop
+from cfetch.wire.targets import REDIRECTS, NotPublic, is_public, next_hop
 
 __all__ = ["HttpTransport", "Response", "Transport"]
 
@@ -78,7 +77,7 @@ class Transport(Protocol):
 
 
 class HttpTransport:
-    """See the module. Make it inside a running loop."""
+    """Requests through aiohttp, pooled or fresh. Make it inside a running loop."""
 
     def __init__(
         self,
@@ -89,11 +88,10 @@ class HttpTransport:
         network: Network = DIRECT,
         resolver: AbstractResolver | None = None,
     ) -> None:
-        """``keep_alive`` false: for plans of so many hosts that idle connections would use up descriptors.
+        """``connect_timeout_s`` covers all of it: looking the name up, connecting, a proxy's tunnel, TLS.
 
-        ``idle_s``: so long an idle connection is kept.
-
-        ``connect_timeout_s`` is for all of it: looking the name up, connecting, a proxy's tunnel, TLS.
+        ``keep_alive`` false: for plans of so many hosts that idle connections would use up descriptors.
+        ``idle_s``: how long an idle connection is kept.
         """
         self._network = network
         self._resolver = _Resolver(resolver or aiohttp.DefaultResolver())
@@ -107,12 +105,12 @@ class HttpTransport:
             ssl=True if network.tls is None else network.tls,
             resolver=self._resolver,
             happy_eyeballs_delay=HAPPY_EYEBALLS_S,
-            socket_factory=_socket_factory(network),
+            socket_factory=_make_socket_factory(network),
         )
         ahead_bytes = READ_BUFFER_BYTES if network.limit_bps is None else MIN_AHEAD_BYTES
         kept = {"keepalive_timeout": idle_s} if keep_alive else {"force_close": True}
-        self._pooled = _session(connector(ttl_dns_cache=60, **kept), timeout, ahead_bytes)
-        self._fresh = _session(connector(force_close=True, use_dns_cache=False), timeout, ahead_bytes)
+        self._pooled = _make_session(connector(ttl_dns_cache=60, **kept), timeout, ahead_bytes)
+        self._fresh = _make_session(connector(force_close=True, use_dns_cache=False), timeout, ahead_bytes)
 
     async def open(
         self,
@@ -123,10 +121,10 @@ class HttpTransport:
         fresh: bool,
         method: str = "GET",
     ) -> Response:
-        """See ``Transport``."""
+        """Ask for ``url``, as ``Transport`` says."""
         session = self._fresh if fresh else self._pooled
         if self._network.logins:
-            secrets = self._with_login(url, secrets)
+            secrets = self._add_login(url, secrets)
         seen: list[SecretUrl] = []
         while True:
             reply = await self._ask(session, method, url, {**headers, **secrets} if secrets else headers)
@@ -160,10 +158,10 @@ class HttpTransport:
             await asyncio.sleep(UNKNOWN_NAME_S)
         if proxy is not None and reply.status == 407:
             reply.close()
-            raise proxy_refusal(reply.status)
+            raise make_proxy_refusal(reply.status)
         return reply
 
-    def _with_login(self, url: SecretUrl, secrets: Mapping[str, str]) -> Mapping[str, str]:
+    def _add_login(self, url: SecretUrl, secrets: Mapping[str, str]) -> Mapping[str, str]:
         """The user's login for the host of the entry's own URL, unless the manifest has one."""
         login = self._network.login_for(url)
         if login is None or any(name.lower() == "authorization" for name in secrets):
@@ -171,13 +169,13 @@ class HttpTransport:
         return {**secrets, "Authorization": login}
 
     async def close(self) -> None:
-        """See ``Transport``."""
+        """Let go of connections and files, as ``Transport`` says."""
         await self._pooled.close()
         await self._fresh.close()
         await self._resolver.close()
 
 
-def _session(
+def _make_session(
     connector: aiohttp.TCPConnector, timeout: aiohttp.ClientTimeout, ahead_bytes: int
 ) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
@@ -213,8 +211,8 @@ class _Resolver(AbstractResolver):
         await self._inner.close()
 
 
-def _socket_factory(network: Network) -> Callable[[Any], socket.socket] | None:
-    """What looks at each address before it is connected to, literal or resolved; None if nothing asks."""
+def _make_socket_factory(network: Network) -> Callable[[Any], socket.socket] | None:
+    """Make the function that sees each address before it is connected to; None: no setting asks for one."""
     if not network.public_only and network.limit_bps is None:
         return None
     limit_bps = network.limit_bps
@@ -222,7 +220,7 @@ def _socket_factory(network: Network) -> Callable[[Any], socket.socket] | None:
         None if limit_bps is None else min(max(int(limit_bps * AHEAD_S), MIN_AHEAD_BYTES), MAX_AHEAD_BYTES)
     )
 
-    def make(address: tuple[int, int, int, str, tuple[Any, ...]]) -> socket.socket:
+    def make_socket(address: tuple[int, int, int, str, tuple[Any, ...]]) -> socket.socket:
         family, kind, protocol, _, where = address
         if network.public_only and not is_public(where[0]):
             raise NotPublic
@@ -231,7 +229,7 @@ def _socket_factory(network: Network) -> Callable[[Any], socket.socket] | None:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ahead_bytes)
         return made
 
-    return make
+    return make_socket
 
 
 class _NamedPeer(aiohttp.ClientResponse):

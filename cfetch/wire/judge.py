@@ -48,7 +48,7 @@ class Headers(Protocol):
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The request, as far as its answer is judged by it."""
+    """What the request asked for, as far as the answer is judged by it."""
 
     from_byte: int = 0
     end_byte: int | None = None  # exclusive; None: to the end of the file
@@ -95,9 +95,9 @@ _STRONG_ETAG = re.compile(r'"[\x21\x23-\x7e\x80-\xff]*"')
 
 
 def judge(status: int, headers: Headers, asked: Asked) -> Verdict:
-    """See the module's rules."""
+    """Judge a reply by the rules above, in their order."""
     if status not in (200, 206):
-        return _by_status(status, asked)
+        return _judge_status(status, asked)
     values: list[str | None] = []
     for name in SINGLETONS:
         stated = headers.getall(name, [])
@@ -119,7 +119,7 @@ def judge(status: int, headers: Headers, asked: Asked) -> Verdict:
         action = Action.REFUSE_RANGE if asked.is_range else Action.REFUSE
         return Verdict(action=action, reason="the reply is encoded although identity was asked for")
     if status == 206:
-        return _partial(asked, range_text, length, etag, validator, framed)
+        return _judge_partial(asked, range_text, length, etag, validator, framed)
     if asked.end_byte is not None:
         return _refuse_range("the server sends the whole file where a part of it was asked for")
     if length is not None and asked.size_bytes is not None and length != asked.size_bytes:
@@ -129,7 +129,7 @@ def judge(status: int, headers: Headers, asked: Asked) -> Verdict:
     )
 
 
-def _by_status(status: int, asked: Asked) -> Verdict:
+def _judge_status(status: int, asked: Asked) -> Verdict:
     if status == 416 and asked.is_range:
         return Verdict(action=Action.REFUSE_RANGE, reason="HTTP 416: the server has no such range")
     action = STATUS.get(status)
@@ -138,7 +138,7 @@ def _by_status(status: int, asked: Asked) -> Verdict:
     return Verdict(action=action, reason=f"HTTP {status}")
 
 
-def _partial(
+def _judge_partial(
     asked: Asked,
     range_text: str | None,
     length: int | None,

@@ -19,10 +19,10 @@ from cfetch.config.wire import NetworkOptions
 from cfetch.errors import ConfigError
 from cfetch.secret import SecretText, SecretUrl, printable
 
-__all__ = ["DIRECT", "NETWORK_ENV", "Network", "network_of"]
+__all__ = ["DIRECT", "NETWORK_ENV", "Network", "make_network"]
 
 NETWORK_ENV = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "NETRC")
-"""The variables that ``network_of`` may read."""
+"""The variables that ``make_network`` may read."""
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,8 +60,8 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
 DIRECT = Network()
 
 
-def network_of(options: NetworkOptions, env: Mapping[str, str]) -> Network:
-    """Read what the options name.
+def make_network(options: NetworkOptions, env: Mapping[str, str]) -> Network:
+    """Make the network that the options describe, and read the files that they name.
 
     Raises:
         ConfigError: options contradict each other, or a file is missing, unreadable or of another kind.
@@ -74,19 +74,19 @@ def network_of(options: NetworkOptions, env: Mapping[str, str]) -> Network:
             f"public_only and {proxied} are both set; a proxy looks names up itself, so cfetch could not see "
             "which addresses they lead to. Set one of them, or let the proxy refuse what is not public"
         )
-    proxies, no_proxy = _proxies(options, env)
+    proxies, no_proxy = _find_proxies(options, env)
     return Network(
         proxies=proxies,
         no_proxy=no_proxy,
-        logins=_logins(env) if options.netrc else {},
-        tls=_tls(options),
+        logins=_read_logins(env) if options.netrc else {},
+        tls=_make_tls_context(options),
         public_only=options.public_only,
         limit_bps=options.rates.least_bps,
     )
 
 
-def _proxies(options: NetworkOptions, env: Mapping[str, str]) -> tuple[dict[str, SecretUrl], str]:
-    """By scheme, and the hosts that are left out. Lower case wins, as for curl."""
+def _find_proxies(options: NetworkOptions, env: Mapping[str, str]) -> tuple[dict[str, SecretUrl], str]:
+    """Find the proxies by scheme, and the hosts that need none. A lower-case variable wins, as with curl."""
     if options.proxy:
         return dict.fromkeys(("http", "https"), SecretUrl(options.proxy)), ""
     proxies: dict[str, SecretUrl] = {}
@@ -106,7 +106,7 @@ def _proxies(options: NetworkOptions, env: Mapping[str, str]) -> tuple[dict[str,
     return proxies, env.get("no_proxy") or env.get("NO_PROXY") or ""
 
 
-def _logins(env: Mapping[str, str]) -> dict[str, SecretText]:
+def _read_logins(env: Mapping[str, str]) -> dict[str, SecretText]:
     """``Authorization`` by host. ``default`` is left out: it would give a password to any host there is.
 
     A file that others can read is refused, as ftp(1) does (curl does not look).
@@ -135,8 +135,11 @@ def _logins(env: Mapping[str, str]) -> dict[str, SecretText]:
     }
 
 
-def _tls(options: NetworkOptions) -> ssl.SSLContext | None:
-    """None where the library's own context does: system CAs, host names checked, TLS 1.2 or newer."""
+def _make_tls_context(options: NetworkOptions) -> ssl.SSLContext | None:
+    """Make the TLS context that the settings ask for.
+
+    None: the library's own (system CAs, TLS 1.2) will do.
+    """
     if options.client_key is not None and options.client_cert is None:
         raise ConfigError("client_key is set without client_cert; name the certificate too")
     if options.ca_file is None and options.client_cert is None:
@@ -154,7 +157,7 @@ def _tls(options: NetworkOptions) -> ssl.SSLContext | None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     if options.client_cert is not None:
-        _load_own(context, options.client_cert, options.client_key)
+        _load_own_certificate(context, options.client_cert, options.client_key)
     return context
 
 
@@ -167,17 +170,17 @@ def _check_readable(name: str, path: str) -> None:
         raise ConfigError(f"{name} is {printable(path)}, which cannot be read: {reason}") from None
 
 
-def _load_own(context: ssl.SSLContext, cert: str, key: str | None) -> None:
+def _load_own_certificate(context: ssl.SSLContext, cert: str, key: str | None) -> None:
     asked = False
 
-    def password() -> str:
+    def give_no_password() -> str:
         nonlocal asked
         asked = True
         return ""
 
     holder = f"client_key is {printable(key)}" if key else f"client_cert is {printable(cert)}"
     try:
-        context.load_cert_chain(cert, key, password)
+        context.load_cert_chain(cert, key, give_no_password)
     except ssl.SSLError as error:
         if asked:
             raise ConfigError(

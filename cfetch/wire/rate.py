@@ -11,7 +11,7 @@ from typing import Protocol
 from cfetch.clock import RunClock
 from cfetch.config.wire import RateLimits
 
-__all__ = ["BURST_S", "Bucket", "Held", "Limiter", "limiter_of", "slice_bytes"]
+__all__ = ["BURST_S", "Bucket", "Held", "Limiter", "make_limiter", "slice_bytes"]
 
 BURST_S = 0.1  # of unused time is made up for: enough for late timers, and below 5 % of any few seconds
 TURNS_PER_S = 50  # reads a second under a limit: smooth to the eye, and cheap
@@ -38,18 +38,18 @@ class Bucket:
         return max(0.0, self._paid_s - now_s)
 
     def give_back(self, size_bytes: int) -> None:
-        """So many of the bytes taken were not there to read."""
+        """Take back what was paid for bytes that were not there to read."""
         self._paid_s -= size_bytes / self._rate_bps
 
 
 class Held(Protocol):
-    """An attempt, as far as it is told that it waits for a limit and not for its server."""
+    """An attempt that must know when it waits for a limit and not for its server."""
 
     def hold(self, now_s: float) -> None:
-        """We stop reading."""
+        """Reading pauses: the limit is used up."""
 
     def let_go(self, now_s: float) -> None:
-        """We read again."""
+        """Reading goes on."""
 
 
 class Limiter:
@@ -69,10 +69,10 @@ class Limiter:
 
         A turn is paid for before it is taken, and what was not there to read is given back.
         """
-        buckets = [bucket for bucket in (self._total, self._of(host)) if bucket is not None]
+        buckets = [bucket for bucket in (self._total, self._find_bucket(host)) if bucket is not None]
         clock, size_bytes = self._clock, self._slice_bytes
 
-        async def in_turn() -> bytes:
+        async def read_in_turn() -> bytes:
             now_s = clock.now()
             wait_s = max(bucket.take(size_bytes, now_s) for bucket in buckets)
             data = b""
@@ -87,15 +87,15 @@ class Limiter:
                     bucket.give_back(size_bytes - len(data))
             return data
 
-        return in_turn
+        return read_in_turn
 
-    def _of(self, host: str) -> Bucket | None:
+    def _find_bucket(self, host: str) -> Bucket | None:
         if self._per_host_bps is None:
             return None
         return self._hosts.setdefault(host, Bucket(self._per_host_bps))
 
 
-def limiter_of(limits: RateLimits, clock: RunClock) -> Limiter | None:
+def make_limiter(limits: RateLimits, clock: RunClock) -> Limiter | None:
     """Make the limiter of a run; None without limits, so that these cost nothing."""
     if limits.least_bps is None:
         return None

@@ -1,4 +1,4 @@
-"""Fresh links for entries whose own has expired: one port, and who can bring them.
+"""Fresh links for entries whose own has expired: one port, and three sources.
 
 Presigned links live 15 minutes or less; a job of hours outlives them. However many entries expire at once,
 a source is asked once (single flight), and its answer serves all of them.
@@ -58,7 +58,7 @@ class ManifestRefresher:
         self._lock = asyncio.Lock()
 
     async def refresh(self, entry: Entry, stale: Link) -> Link:
-        """See ``UrlRefresher``."""
+        """Find a fresh link, as ``UrlRefresher`` says."""
         async with self._lock:
             link = self._find(entry)
             used_up = link is None or link.is_used_up(stale, self._clock.wall())
@@ -113,7 +113,7 @@ class CommandRefresher:
         self._slots = asyncio.Semaphore(4)  # helpers run at once; signing is cheap, starting processes is not
 
     async def refresh(self, entry: Entry, stale: Link) -> Link:
-        """See ``UrlRefresher``."""
+        """Find a fresh link, as ``UrlRefresher`` says."""
         asked = {"id": entry.id, "path": entry.path, "offset": entry.position, "url": stale.url.reveal()}
         async with self._slots:
             try:
@@ -143,15 +143,15 @@ def _read_reply(out: bytes) -> Link:
     try:
         text = out.decode().strip()
         if not text.startswith("{"):
-            return Link(_checked(text))
+            return Link(_check_url(text))
         reply = msgspec.json.decode(text, type=_CommandReply)
     except (UnicodeDecodeError, msgspec.MsgspecError):
         raise Refused("the refresh command printed neither a URL nor the JSON object it should") from None
     headers = tuple((name, SecretText(value)) for name, value in reply.headers.items())
-    return Link(_checked(reply.url), reply.expires_at, headers)
+    return Link(_check_url(reply.url), reply.expires_at, headers)
 
 
-def _checked(text: str) -> SecretUrl:
+def _check_url(text: str) -> SecretUrl:
     if not text.startswith(("http://", "https://")) or any(ord(c) <= 32 or ord(c) >= 127 for c in text):
         raise Refused("the refresh command printed something that is not one http(s) URL")
     return SecretUrl(text)
@@ -167,7 +167,7 @@ class StatementRefresher:
         self._lock = asyncio.Lock()
 
     async def refresh(self, entry: Entry, stale: Link) -> Link:
-        """See ``UrlRefresher``."""
+        """Find a fresh link, as ``UrlRefresher`` says."""
         if entry.chunk is None:
             raise Refused("this entry is not a chunk of a SQL statement's result")
         async with self._lock:

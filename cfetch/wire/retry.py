@@ -1,4 +1,4 @@
-"""When to try again: pure arithmetic over values; the random number is passed in.
+"""What follows a failed try: pure arithmetic over values; the random number is passed in.
 
 Back-off is "full jitter": uniform between 0 and min(cap, base x 2^n) (AWS Architecture Blog, "Exponential
 Backoff and Jitter", 2015), so that clients which failed together do not come back together.

@@ -13,7 +13,7 @@ from cfetch.app.plans import list_plans
 from cfetch.config.settings import Settings
 from cfetch.errors import FeedReplaced, Held, SourceError
 from cfetch.events import EntryFinished
-from cfetch.feed.journal import Journal, journal_of
+from cfetch.feed.journal import Journal, locate_journal
 from tests.feed.follow_scene import scene_of
 
 
@@ -24,7 +24,7 @@ def scene(tmp_path):
 
 
 def journal(scene):
-    return journal_of(scene.to / ".cfetch", scene.served.url, [scene.to])
+    return locate_journal(scene.to / ".cfetch", scene.served.url, [scene.to])
 
 
 def brought(scene):

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from multidict import CIMultiDict
 
-from cfetch.app.manifest_build import PROBES, UNKNOWN, _hashed, build_from_list, build_from_tree, probe
+from cfetch.app.manifest_build import PROBES, UNKNOWN, _hash_tree, build_from_list, build_from_tree, probe
 from cfetch.app.manifest_check import check, convert
 from cfetch.bench.origin import Origin
 from cfetch.clock import VirtualClock, run_virtual
@@ -28,7 +28,7 @@ from cfetch.run.open_manifest import open_manifest
 from cfetch.secret import SecretUrl
 from cfetch.storage.files import open_output
 from cfetch.storage.tree import Found, ReadOnlyTree, Stopped
-from cfetch.wire.probe import FIRST_BYTE, TIMEOUT_S, Prober
+from cfetch.wire.document import FIRST_BYTE, PROBE_S, Prober
 
 CANARY = "CANARY5ecret"
 ROOT = Path(__file__).parents[2]
@@ -235,7 +235,7 @@ def test_build_from_a_tree(tree, tmp_path):
     (tree / "link").symlink_to("b.txt")
     told: list[str] = []
     output = tmp_path / "m.json"
-    build_from_tree(tree, output, base_url="http://h.example/d/", advance=silent, tell=told.append)
+    build_from_tree(tree, output, base_url="http://h.example/d/", advance=silent, emit_line=told.append)
     with output.open("rb") as file, freeze(file, name="m", directory=tmp_path) as plan:
         entries = [plan.entry(i) for i in range(len(plan))]
     assert [entry.path for entry in entries] == ["a/x y%#?.bin", "a/é:1", "b.txt"]
@@ -253,7 +253,7 @@ def test_build_names_all_that_no_manifest_can_hold(tree, tmp_path, name):
     (tree / name).write_bytes(b"")
     (tree / "a" / "c\x1b").write_bytes(b"")
     with pytest.raises(ManifestError) as caught:
-        build_from_tree(tree, tmp_path / "m.json", advance=silent, tell=silent)
+        build_from_tree(tree, tmp_path / "m.json", advance=silent, emit_line=silent)
     assert caught.value.total == 2
     assert not (tmp_path / "m.json").exists()
 
@@ -261,7 +261,7 @@ def test_build_names_all_that_no_manifest_can_hold(tree, tmp_path, name):
 def test_build_refuses_a_base_without_slash(tree, tmp_path):
     """The base is checked before anything is hashed."""
     with pytest.raises(UsageError, match="slash"):
-        build_from_tree(tree, tmp_path / "m.json", base_url="http://h/d", advance=silent, tell=silent)
+        build_from_tree(tree, tmp_path / "m.json", base_url="http://h/d", advance=silent, emit_line=silent)
 
 
 def test_leaving_a_build_ends_its_threads(tmp_path):
@@ -284,7 +284,7 @@ def test_leaving_a_build_ends_its_threads(tmp_path):
             return "ab" * 32, 1
 
     with Endless(tmp_path) as tree:
-        entries = _hashed(tree, silent)
+        entries = _hash_tree(tree, silent)
         next(entries)
         assert begun.wait(30)
         entries.close()
@@ -299,7 +299,7 @@ def test_build_of_a_file_that_goes_away(tree, tmp_path, monkeypatch):
 
     monkeypatch.setattr(ReadOnlyTree, "hash_of", gone)
     with pytest.raises(LocalFault, match="cannot read a/x"):
-        build_from_tree(tree, tmp_path / "m.json", advance=silent, tell=silent)
+        build_from_tree(tree, tmp_path / "m.json", advance=silent, emit_line=silent)
     assert not (tmp_path / "m.json").exists()
 
 
@@ -320,7 +320,9 @@ async def test_build_asks_servers_for_sizes(tmp_path):
 
         manifest = write(tmp_path / "list.json", *rows, headers={"X-Key": CANARY})
         output = tmp_path / "m.json"
-        failed = await asyncio.to_thread(build_from_list, manifest, output, advance=advance, tell=told.append)
+        failed = await asyncio.to_thread(
+            build_from_list, manifest, output, advance=advance, emit_line=told.append
+        )
         document = json.loads(output.read_text())
         assert failed == 1
         assert [file.get("size") for file in document["files"]] == [
@@ -401,7 +403,7 @@ def size_by(*replies, head=405, times=1):
 
     async def ask():
         prober = Prober(transport, VirtualClock(), lambda: 0.5)
-        return [await prober.size_bytes(SecretUrl("http://h/a"), {"X": "1"}) for _ in range(times)]
+        return [await prober.ask_size_bytes(SecretUrl("http://h/a"), {"X": "1"}) for _ in range(times)]
 
     found = run_virtual(ask())
     return found[0] if times == 1 else found, transport
@@ -508,10 +510,10 @@ def test_silence_gives_up():
     async def timed():
         prober = Prober(Scripted(None, None, None, None, head=None), VirtualClock(), lambda: 0)
         with pytest.raises(Transient, match="no answer"):
-            await prober.size_bytes(SecretUrl("http://h/a"), {})
+            await prober.ask_size_bytes(SecretUrl("http://h/a"), {})
         return asyncio.get_running_loop().time()
 
-    assert run_virtual(timed()) <= 4 * (TIMEOUT_S + 1)
+    assert run_virtual(timed()) <= 4 * (PROBE_S + 1)
 
 
 def test_probing_is_bounded(tmp_path):
@@ -520,7 +522,7 @@ def test_probing_is_bounded(tmp_path):
     transport = Scripted(*(Reply(206, b"x", Content_Range=f"bytes 0-0/{i}") for i in range(5 * PROBES)))
     with freeze(io.BytesIO(text), name="m", directory=tmp_path) as plan:
         sizes = array("q", plan.sizes)
-        failed = run_virtual(probe(plan, sizes, transport, VirtualClock(), advance=silent, tell=silent))
+        failed = run_virtual(probe(plan, sizes, transport, VirtualClock(), advance=silent, emit_line=silent))
     gets = [method for method, *_ in transport.asked].count("GET")
     assert (failed, transport.most, gets) == (0, PROBES, 5 * PROBES)
     assert UNKNOWN not in sizes

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.app.verify import CHUNK_FILES, verification
+from cfetch.app.verify import CHUNK_FILES, open_verification
 from cfetch.dashboard.bar import progress_bar
 from cfetch.errors import ManifestError, UsageError
 from cfetch.manifest.digests import new_hash
@@ -52,7 +52,7 @@ def write(path, files):
 
 def compared(manifest, root, **options):
     """The differences as (kind, path), and the comparison."""
-    with verification(str(manifest), [Path(root)], **options) as comparison:
+    with open_verification(str(manifest), [Path(root)], **options) as comparison:
         found = [(one.kind, one.path) for one in comparison.differences(lambda files, size_bytes: None)]
     return found, comparison
 
@@ -234,7 +234,7 @@ def test_many_files_and_progress(tmp_path):
             told[0] += files
             told[1] += size_bytes
 
-    with verification(manifest, [root]) as comparison:
+    with open_verification(manifest, [root]) as comparison:
         assert [one.path for one in comparison.differences(advance)] == ["missing"]
     assert told == [len(content), sum(map(len, content.values()))]
     assert comparison.good == {"sha256": len(content) - 1}
@@ -242,13 +242,13 @@ def test_many_files_and_progress(tmp_path):
 
 def test_leaving_early_stops_the_threads(tree, manifest):
     """When the walk is left, threads that are hashing end at their next read."""
-    with verification(manifest, [tree]) as comparison:
+    with open_verification(manifest, [tree]) as comparison:
         differences = comparison.differences(lambda files, size_bytes: None)
         remove(tree)
         next(differences)
         differences.close()
         with pytest.raises(Stopped):
-            comparison._judge(comparison._plan.entry(1), lambda files, size_bytes: None)
+            comparison._judge_entry(comparison._plan.entry(1), lambda files, size_bytes: None)
 
 
 def test_unreadable(tree, manifest, monkeypatch):
@@ -261,7 +261,7 @@ def test_unreadable(tree, manifest, monkeypatch):
         return real(self, path, algorithm, read)
 
     monkeypatch.setattr(ReadOnlyTree, "hash_of", failing)
-    with verification(manifest, [tree]) as comparison:
+    with open_verification(manifest, [tree]) as comparison:
         [one] = comparison.differences(lambda files, size_bytes: None)
     assert (one.kind, one.path, one.message) == ("unreadable", "a.bin", "Input/output error")
     assert comparison.good == {"sha256": 3}
@@ -383,7 +383,7 @@ def disks(tree, tmp_path):
 
 def compared_on(manifest, disks, **options):
     """The differences as (kind, path, volume), the duplicates, and the comparison."""
-    with verification(manifest, disks, **options) as comparison:
+    with open_verification(manifest, disks, **options) as comparison:
         found = [
             (one.kind, one.path, one.volume) for one in comparison.differences(lambda files, size_bytes: None)
         ]
@@ -411,7 +411,7 @@ def test_the_same_file_on_two_disks_is_a_remark(disks, manifest, tmp_path):
         ("d/b.bin", ["tree", "second", "third"]),
     ]
     told = []
-    with verification(manifest, disks) as comparison:
+    with open_verification(manifest, disks) as comparison:
         assert [*comparison.differences(lambda files, size_bytes: told.append(size_bytes))] == []
     assert sum(told) == comparison.total_bytes == sum(map(len, CONTENT.values()))
 

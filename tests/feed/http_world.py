@@ -6,7 +6,7 @@ import threading
 from cfetch.clock import SystemClock
 from cfetch.feed.backends.http import HttpSource
 from cfetch.feed.server.handler import feed_app
-from cfetch.feed.server.process import listening
+from cfetch.feed.server.process import start_listening
 from cfetch.feed.server.store import FeedStore
 from cfetch.feed.server.tree_publisher import STATE_DIRECTORY, TreePublisher
 from cfetch.secret import SecretUrl
@@ -39,10 +39,12 @@ class HttpWorld:
         self.store = FeedStore(self.root / STATE_DIRECTORY)
         self.told: list[str] = []
         self.publisher = TreePublisher(
-            self.root, self.store, clock=SystemClock(), tell=self.told.append, settle_s=0, **self.how
+            self.root, self.store, clock=SystemClock(), emit_line=self.told.append, settle_s=0, **self.how
         )
         urls: list[str] = []
-        self.runner = await listening(feed_app(self.store, self.root), "127.0.0.1", self.port, urls.append)
+        self.runner = await start_listening(
+            feed_app(self.store, self.root), "127.0.0.1", self.port, urls.append
+        )
         (self.url,) = urls
         self.port = int(self.url.rstrip("/").rpartition(":")[2])
 

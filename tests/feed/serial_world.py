@@ -6,8 +6,8 @@ from aiohttp import web
 
 from cfetch.clock import SystemClock
 from cfetch.feed.backends.serial import SerialSource
-from cfetch.feed.server.process import listening
-from cfetch.manifest.urls import relative_url
+from cfetch.feed.server.process import start_listening
+from cfetch.manifest.urls import make_relative_url
 from cfetch.secret import SecretUrl
 from cfetch.wire.http import HttpTransport
 
@@ -26,7 +26,7 @@ class SerialWorld:
         app = web.Application()
         app.router.add_get("/changes", self.changes)
         urls: list[str] = []
-        self.runner = await listening(app, "127.0.0.1", 0, urls.append)
+        self.runner = await start_listening(app, "127.0.0.1", 0, urls.append)
         self.url = f"{urls[0]}changes?of=all"
         self.source = self.reopened()
         return self
@@ -64,7 +64,7 @@ class SerialWorld:
         self.rows.append({"lsn": self.serial, "path": path, **more})
 
     async def append(self, path):
-        self._add(path, op="upsert", url=relative_url(path), size=1)
+        self._add(path, op="upsert", url=make_relative_url(path), size=1)
 
     async def delete(self, path):
         self._add(path, op="delete")

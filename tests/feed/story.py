@@ -6,7 +6,7 @@ from cfetch.clock import VirtualClock
 from cfetch.errors import Transient
 from cfetch.feed.cache import RouteCache
 from cfetch.feed.checkpoint import Checkpoint
-from cfetch.feed.lineage import grown
+from cfetch.feed.lineage import grow_lineage
 from cfetch.feed.ranges import ALL_KEYS, Position
 from cfetch.feed.reader import Reader
 from cfetch.feed.route import Token
@@ -20,7 +20,7 @@ MAX_STEPS = 20_000
 def lineage_of(feed):
     """What is known of a simulated feed that is looked at now for the first time."""
     spans = {one.id: one.span for one in feed.nodes.values() if not one.is_live}
-    return grown(None, feed.present, spans)
+    return grow_lineage(None, feed.present, spans)
 
 
 def token_at(name, next_lsn, keys, *, is_new=False):

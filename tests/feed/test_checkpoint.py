@@ -10,12 +10,12 @@ from cfetch.errors import FeedError, LocalFault
 from cfetch.feed.checkpoint import (
     MAX_PENDING,
     Checkpoint,
-    decoded,
-    encoded,
+    decode_checkpoint,
+    encode_checkpoint,
     read_checkpoint,
     write_checkpoint,
 )
-from cfetch.feed.lineage import grown
+from cfetch.feed.lineage import grow_lineage
 from cfetch.feed.ranges import ALL_KEYS, Range, Span
 from cfetch.feed.source import Change, FeedId, Ranges
 from cfetch.manifest.entry import Digest, Entry, safe_path
@@ -60,15 +60,15 @@ def test_numbers_beyond_64_bits_come_back():
     """Kinesis has sequence numbers of 56 digits, and ranges that ended before LSN 0 have -1."""
     big = 10**55 + 7
     live = Range("b", ALL_KEYS, frozenset({"a", "nothing"}))
-    lineage = grown(
+    lineage = grow_lineage(
         None, Ranges(FeedId("x", "y"), "e", (live,)), {"a": Span(big, big + 5), "nothing": Span(0, -1)}
     )
     one = Checkpoint(lineage, ALL_KEYS, (token_at("b", big + 6, ALL_KEYS, is_new=True),))
-    assert decoded(encoded(one)) == one
+    assert decode_checkpoint(encode_checkpoint(one)) == one
 
 
 def test_it_says_its_schema_and_has_the_seeds_shape():
-    document = json.loads(encoded(checkpoint()))
+    document = json.loads(encode_checkpoint(checkpoint()))
     assert document["schema"] == "cfetch.checkpoint/1"
     assert document["tokens"][0] == {
         "keys": "0" * 32 + "-" + "4" + "0" * 31,
@@ -142,7 +142,7 @@ def damage(*path, value=None):
     ],
 )
 def test_what_is_damaged_is_refused(tmp_path, change, why):
-    document = json.loads(encoded(checkpoint()))
+    document = json.loads(encode_checkpoint(checkpoint()))
     change(document)
     path = tmp_path / "checkpoint.json"
     path.write_text(json.dumps(document))
@@ -161,10 +161,10 @@ def test_what_is_no_document_is_refused(tmp_path, data):
 
 
 def test_every_prefix_of_a_checkpoint_is_refused():
-    data = encoded(checkpoint())
+    data = encode_checkpoint(checkpoint())
     for size in range(0, len(data), 7):
         with pytest.raises(ValueError, match="not what cfetch writes"):
-            decoded(data[:size])
+            decode_checkpoint(data[:size])
 
 
 def test_what_cannot_be_read_is_a_local_fault(tmp_path):

@@ -9,9 +9,9 @@ import pytest
 from cfetch.clock import VirtualClock, run_virtual
 from cfetch.errors import CheckpointExpired, FeedError, FeedReplaced, HostileFeed, Transient
 from cfetch.feed.cache import RouteCache
-from cfetch.feed.lineage import checked_ranges, grown
+from cfetch.feed.lineage import check_ranges, grow_lineage
 from cfetch.feed.ranges import ALL_KEYS, Range
-from cfetch.feed.route import explained, first_tokens, route, settled
+from cfetch.feed.route import explain_token, make_first_tokens, route, settle_token
 from cfetch.feed.source import Gone, NotModified, Ranges, Why
 from tests.feed.simulator import SimulatedFeed, at, between, ealsur_tree, seed_tree
 from tests.feed.story import check_order, drain, expected, lineage_of, opened, token_at
@@ -32,7 +32,7 @@ def virtual(scenario):
 
 def routed(lineage, leaf, ck):
     """(range, via, whether archival) for a leaf whose reader has read ``ck``, and its keys unchanged."""
-    (token,) = settled(lineage, token_at(leaf, ck + 1, LEAVES[leaf]))
+    (token,) = settle_token(lineage, token_at(leaf, ck + 1, LEAVES[leaf]))
     way = route(lineage, token)
     assert way.keys == LEAVES[leaf]
     assert way.position.next_lsn == ck + 1
@@ -54,7 +54,7 @@ async def test_row_c1_an_early_lsn_of_leaf_2_is_in_the_root():
     """By its number; a reader without a checkpoint begins there."""
     lineage = lineage_of(seed_tree())
     assert routed(lineage, "2", 4999) == ("0", "2", True)
-    (token,) = first_tokens(lineage, LEAVES["2"])
+    (token,) = make_first_tokens(lineage, LEAVES["2"])
     way = route(lineage, token)
     assert (way.position.range, way.via, way.keys) == ("0", "2", LEAVES["2"])
 
@@ -118,7 +118,7 @@ async def test_row_c7_a_gone_root_and_nothing_known():
     feed = seed_tree()
     token = token_at("0", 0, ALL_KEYS, is_new=True)
     listing = Ranges(feed.id, "0", (Range("0", ALL_KEYS),))
-    reader = await opened(feed, tokens=[token], lineage=grown(None, listing, {}))
+    reader = await opened(feed, tokens=[token], lineage=grow_lineage(None, listing, {}))
     check_order(await drain(reader), expected(feed))
     assert gones(reader) == 1
     assert sorted(reader._source.infos) == ["0", "1"]
@@ -158,7 +158,7 @@ async def test_row_c8_one_refresh_asks_only_for_what_is_new():
 @virtual
 async def test_row_c9_fifty_readers_are_told_and_one_asks():
     feed, cache, _ = await c8()
-    lineage = grown(None, feed.before, {name: feed.nodes[name].span for name in "01"})
+    lineage = grow_lineage(None, feed.before, {name: feed.nodes[name].span for name in "01"})
     readers = [
         await opened(
             feed,
@@ -268,7 +268,7 @@ async def test_row_c14_in_a_forest_a_tree_is_left_alone_by_readers_of_another():
     assert (cache.feeds, cache.counts.builds) == (0, 0)
     lineage = lineage_of(feed)
     for leaf, keys in (("2", between(0, 0x40)), ("3", between(0x40, 0x80))):
-        (token,) = settled(lineage, token_at(leaf, 50, keys))
+        (token,) = settle_token(lineage, token_at(leaf, 50, keys))
         assert route(lineage, token)[:2] == ("3", ("0", 50))
 
 
@@ -384,7 +384,7 @@ async def test_row_c20_one_number_for_two_ranges_loses_or_repeats():
         assert bool(wanted - read) == is_lost
         assert bool(read - wanted) == is_repeated
     with pytest.raises(FeedError, match="several ranges that merged own it"):
-        settled(lineage_of(feed), token_at("5", 9001, keys))
+        settle_token(lineage_of(feed), token_at("5", 9001, keys))
 
 
 @virtual
@@ -394,7 +394,7 @@ async def test_row_c21_a_range_that_is_listed_twice_counts_once():
     parent = Range("1", feed.nodes["1"].keys, feed.nodes["1"].ancestors)
     listed = (last._replace(keys=between(0x40, 0x41)), *most, last, parent)
     feed.present = feed.present._replace(ranges=listed)
-    assert [one.id for one in checked_ranges(feed.present.ranges)] == ["3", "4", "2"]
+    assert [one.id for one in check_ranges(feed.present.ranges)] == ["3", "4", "2"]
     check_order(await drain(await opened(feed)), expected(feed))
 
 
@@ -461,7 +461,7 @@ async def test_row_c24_another_archive_is_asked_when_one_is_down():
     reader = await opened(feed, cache=cache, keys=LEAVES["3"])
     with pytest.raises(Transient):
         await reader.step()
-    assert reader.checkpoint().tokens == first_tokens(lineage_of(feed), LEAVES["3"])
+    assert reader.checkpoint().tokens == make_first_tokens(lineage_of(feed), LEAVES["3"])
 
 
 @virtual
@@ -479,7 +479,7 @@ async def test_row_c25_what_is_not_kept_any_more_is_an_error():
     assert found == [one for one in expected(feed, LEAVES["2"]) if one[0] == "2" and one[1].lsn >= 6000]
     forgotten = Ranges(feed.id, "old", (Range("long ago", ALL_KEYS),))
     reader = await opened(
-        feed, tokens=[token_at("long ago", 5, ALL_KEYS)], lineage=grown(None, forgotten, {})
+        feed, tokens=[token_at("long ago", 5, ALL_KEYS)], lineage=grow_lineage(None, forgotten, {})
     )
     with pytest.raises(CheckpointExpired, match="does not know range long ago any more"):
         await reader.step()
@@ -489,10 +489,10 @@ async def test_row_c25_what_is_not_kept_any_more_is_an_error():
 async def test_a_route_is_told_in_words():
     """For ``feed explain``: from a checkpoint alone."""
     lineage = lineage_of(seed_tree())
-    assert explained(lineage, token_at("3", 4999, LEAVES["3"])) == [
+    assert explain_token(lineage, token_at("3", 4999, LEAVES["3"])) == [
         "Range 0 holds LSN 4999 (0 to 5000), archived by 2, 4, 3; 2 is asked; keys 0 to 4",
         "  then, for keys 0 to 4: 1, 3",
     ]
-    assert explained(lineage, token_at("2", 7000, LEAVES["2"])) == [
+    assert explain_token(lineage, token_at("2", 7000, LEAVES["2"])) == [
         "Range 2 holds LSN 7000 (from 5001 on), is live and is asked itself; keys 8 to the end"
     ]

@@ -11,12 +11,12 @@ import pytest
 
 from cfetch.errors import Held, LocalFault
 from cfetch.feed.checkpoint import Checkpoint
-from cfetch.feed.journal import Journal, Step, journal_of
+from cfetch.feed.journal import Journal, Step, locate_journal
 from cfetch.feed.lineage import Lineage
 from cfetch.feed.ranges import ALL_KEYS, Position, Range
 from cfetch.feed.route import Token
 from cfetch.feed.source import Change, FeedId
-from cfetch.feed.steps import rounds
+from cfetch.feed.steps import plan_rounds
 from cfetch.manifest.entry import Digest, Entry, safe_path
 from cfetch.secret import SecretText, SecretUrl
 
@@ -47,7 +47,7 @@ def at(lsn, *pending):
 
 def test_a_step_is_there_again_as_it_was(tmp_path):
     """With all that it states, numbers of 186 bits and secrets too."""
-    found = rounds([change("a"), change("b/c", 3, delete=True), change("a", BIG + 1)])
+    found = plan_rounds([change("a"), change("b/c", 3, delete=True), change("a", BIG + 1)])
     with Journal(tmp_path / "j") as journal:
         begun = journal.begin(found, at(BIG + 2))
     with Journal(tmp_path / "j") as journal:
@@ -58,7 +58,7 @@ def test_a_step_is_there_again_as_it_was(tmp_path):
 
 def test_a_round_that_was_applied_is_not_applied_again(tmp_path):
     """What could not be had of it is kept, and the checkpoint is in force with the end of the last."""
-    found = rounds([change("a", 1), change("a", 2)])
+    found = plan_rounds([change("a", 1), change("a", 2)])
     with Journal(tmp_path) as journal:
         step = journal.did(journal.begin(found, at(3)), [change("b", 0)])
         assert journal.unfinished() == step
@@ -75,7 +75,7 @@ def test_a_round_that_was_applied_is_not_applied_again(tmp_path):
 def test_an_end_that_was_not_reached(tmp_path):
     """The checkpoint is in force, nothing is left of the step, and its end may come again."""
     with Journal(tmp_path) as journal:
-        step = journal.did(journal.begin(rounds([change("a")]), at(3)), [])
+        step = journal.did(journal.begin(plan_rounds([change("a")]), at(3)), [])
         journal.keep(step.checkpoint)
         again = journal.unfinished()
         assert again == step == Step([], at(3), 1)
@@ -86,18 +86,18 @@ def test_an_end_that_was_not_reached(tmp_path):
 def test_a_step_that_did_not_begin(tmp_path):
     """Its rounds alone mean nothing, and the next step replaces them."""
     with Journal(tmp_path) as journal:
-        journal.begin(rounds([change("a")]), at(3))
+        journal.begin(plan_rounds([change("a")]), at(3))
         (tmp_path / "next.json").unlink()
         assert (journal.unfinished(), journal.checkpoint()) == (None, None)
-        step = journal.begin(rounds([change("b")]), at(5))
+        step = journal.begin(plan_rounds([change("b")]), at(5))
         assert journal.unfinished() == step
 
 
 def test_nobody_else_may_read_it(tmp_path):
     """Links may be signed."""
     with Journal(tmp_path / "j") as journal:
-        journal.end(journal.begin(rounds([change("a")]), at(1)))
-        journal.begin(rounds([change("a")]), at(3))
+        journal.end(journal.begin(plan_rounds([change("a")]), at(1)))
+        journal.begin(plan_rounds([change("a")]), at(3))
         journal.bury([change("c", delete=True)], "2026-01-01T00:00:00Z")
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "j").iterdir()}
     assert set(modes) == {"lock", "step", "checkpoint.json", "next.json", "tombstones.jsonl"}
@@ -123,7 +123,7 @@ def test_tombstones_are_lines(tmp_path):
 def test_a_damaged_step_is_named(tmp_path, damage):
     """With what to do; nothing of it is applied, least of all outside the destination."""
     with Journal(tmp_path) as journal:
-        journal.begin(rounds([change("a", 1, delete=True)]), at(3))
+        journal.begin(plan_rounds([change("a", 1, delete=True)]), at(3))
         row = {"lsn": "1", "key": "0" * 32, "path": "a", "entry": None}
         row |= {"bytes": {}, "path": {"path": "../a"}, "lsn": {"lsn": "9" * 5000}}[damage]
         data = b"\x93" if damage == "bytes" else msgspec.msgpack.encode([[[row], []]])
@@ -156,7 +156,9 @@ def test_one_feed_has_one_journal(tmp_path, monkeypatch):
     (tmp_path / "feed").mkdir()
     monkeypatch.chdir(tmp_path)
     names = ["feed", "./feed", "feed/", str(tmp_path / "feed")]
-    assert len({journal_of(tmp_path, name, ["/a"]) for name in names}) == 1
-    assert journal_of(tmp_path, "http://h/feed", ["/a"]) == journal_of(tmp_path, "http://h/feed/", ["/a"])
+    assert len({locate_journal(tmp_path, name, ["/a"]) for name in names}) == 1
+    assert locate_journal(tmp_path, "http://h/feed", ["/a"]) == locate_journal(
+        tmp_path, "http://h/feed/", ["/a"]
+    )
     others = [("http://h/feed", ["/a"]), ("http://h/feed2", ["/a"]), ("http://h/feed", ["/b"])]
-    assert len({journal_of(tmp_path, *one) for one in others}) == 3
+    assert len({locate_journal(tmp_path, *one) for one in others}) == 3

@@ -3,9 +3,9 @@
 import pytest
 
 from cfetch.errors import CheckpointExpired, FeedReplaced, HostileFeed
-from cfetch.feed.lineage import checked_ranges, closed_ids, grown
+from cfetch.feed.lineage import check_ranges, grow_lineage, list_closed_ids
 from cfetch.feed.ranges import ALL_KEYS, Range, Span
-from cfetch.feed.route import first_tokens, settled
+from cfetch.feed.route import make_first_tokens, settle_token
 from cfetch.feed.source import FeedId, Ranges
 from tests.feed.simulator import SimulatedFeed, at, between, ealsur_tree, seed_tree
 from tests.feed.story import lineage_of, token_at
@@ -25,7 +25,7 @@ def listing(*ranges, etag="a"):
 
 
 def test_keys_and_order_come_from_a_flat_list():
-    lineage = grown(None, listing(*SEED), SPANS)
+    lineage = grow_lineage(None, listing(*SEED), SPANS)
     assert [one.id for one in lineage.live] == ["3", "4", "2"]
     assert {name: one.keys for name, one in lineage.closed.items()} == {
         "0": ALL_KEYS,
@@ -38,12 +38,12 @@ def test_keys_and_order_come_from_a_flat_list():
 
 
 def test_only_the_ends_of_closed_ranges_are_asked_for():
-    assert closed_ids(SEED, None) == ("0", "1")
-    assert closed_ids(SEED, grown(None, listing(*SEED), SPANS)) == ()
+    assert list_closed_ids(SEED, None) == ("0", "1")
+    assert list_closed_ids(SEED, grow_lineage(None, listing(*SEED), SPANS)) == ()
     feed = seed_tree()
     known = lineage_of(feed)
     feed.split("4")
-    assert closed_ids(feed.present.ranges, known) == ("4",)
+    assert list_closed_ids(feed.present.ranges, known) == ("4",)
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def test_only_the_ends_of_closed_ranges_are_asked_for():
 )
 def test_live_ranges_cover_all_keys_once(ranges, fault):
     with pytest.raises(HostileFeed, match=fault):
-        checked_ranges(ranges)
+        check_ranges(ranges)
 
 
 @pytest.mark.parametrize(
     ("spans", "fault"),
     [
-        ({"0": Span(0, 5000)}, "of range 1 it is not said"),
+        ({"0": Span(0, 5000)}, "the feed does not say which LSNs range 1 had"),
         ({"0": Span(0, 5000), "1": Span(5001, None)}, "range 1 has ended, but"),
         ({"0": Span(0, 5000), "1": Span(5001, 4999)}, "range 1 has ended, but"),
         ({"0": Span(-1, 5000), "1": Span(5001, 7500)}, "range 0 has ended, but"),
@@ -79,7 +79,7 @@ def test_live_ranges_cover_all_keys_once(ranges, fault):
 )
 def test_a_child_begins_where_its_parent_ended(spans, fault):
     with pytest.raises(HostileFeed, match=fault):
-        grown(None, listing(*SEED), spans)
+        grow_lineage(None, listing(*SEED), spans)
 
 
 @pytest.mark.parametrize(
@@ -98,22 +98,24 @@ def test_a_child_begins_where_its_parent_ended(spans, fault):
     ],
 )
 def test_what_is_known_is_not_contradicted(ranges, spans, fault):
-    known = grown(None, listing(*SEED), SPANS)
+    known = grow_lineage(None, listing(*SEED), SPANS)
     with pytest.raises(HostileFeed, match=fault):
-        grown(known, listing(*ranges, etag="b"), spans)
+        grow_lineage(known, listing(*ranges, etag="b"), spans)
 
 
 def test_another_feed_and_a_forgotten_range_are_told_apart():
-    known = grown(None, listing(*SEED), SPANS)
+    known = grow_lineage(None, listing(*SEED), SPANS)
     with pytest.raises(FeedReplaced):
-        grown(known, Ranges(FEED._replace(id="two"), "b", SEED), {})
+        grow_lineage(known, Ranges(FEED._replace(id="two"), "b", SEED), {})
     with pytest.raises(CheckpointExpired, match="range 2"):
-        grown(known, listing(*SEED[1:], live("9", 0x80, 0xFF), etag="b"), {})
+        grow_lineage(known, listing(*SEED[1:], live("9", 0x80, 0xFF), etag="b"), {})
 
 
 def test_a_backend_may_forget_the_ancestors_that_are_known():
-    known = grown(None, listing(*SEED), SPANS)
-    lineage = grown(known, listing(*SEED[:2], live("5", 0, 0x40, "3"), etag="b"), {"3": Span(7501, 9000)})
+    known = grow_lineage(None, listing(*SEED), SPANS)
+    lineage = grow_lineage(
+        known, listing(*SEED[:2], live("5", 0, 0x40, "3"), etag="b"), {"3": Span(7501, 9000)}
+    )
     assert lineage.path(lineage.live[0], between(0, 0x40)) == ("0", "1", "3", "5")
     assert lineage.closed["3"].keys == between(0, 0x40)
     assert lineage.generation == "b"
@@ -126,8 +128,8 @@ def test_a_range_that_never_had_an_entry():
     lineage = lineage_of(feed)
     (leaf,) = (one for one in lineage.live if one.id == two)
     assert lineage.path(leaf, leaf.keys) == ("0", one, two)
-    (token,) = first_tokens(lineage, leaf.keys)
-    assert [moved.position for moved in settled(lineage, token)] == [(two, 0)]
+    (token,) = make_first_tokens(lineage, leaf.keys)
+    assert [moved.position for moved in settle_token(lineage, token)] == [(two, 0)]
 
 
 def test_merged_ranges_may_have_been_at_different_lsns():
@@ -139,26 +141,26 @@ def test_merged_ranges_may_have_been_at_different_lsns():
     merged = lineage_of(feed)
     assert merged.closed["6"].keys == merged.closed["3"].keys == between(0x40, 0xC0)
     spans = {name: feed.nodes[name].span for name in ("6", "3")}
-    lineage = grown(known, feed.present, spans)
+    lineage = grow_lineage(known, feed.present, spans)
     assert (lineage.closed["6"].keys, lineage.closed["3"].keys) == (between(0x40, 0x80), between(0x80, 0xC0))
     (leaf,) = lineage.leaves(between(0x40, 0x41))
     assert leaf.keys == between(0x40, 0xC0)
     assert lineage.path(leaf, between(0x40, 0x80)) == ("0", "1", "6", leaf.id)
     assert lineage.path(leaf, between(0x80, 0xC0)) == ("0", "2", "3", leaf.id)
-    divided = settled(lineage, token_at("0", 1001, leaf.keys))
+    divided = settle_token(lineage, token_at("0", 1001, leaf.keys))
     assert divided == (
         token_at("1", 1001, between(0x40, 0x80)),
         token_at("2", 1001, between(0x80, 0xC0)),
     )
-    assert settled(merged, token_at("0", 1001, leaf.keys)) == (token_at("1", 1001, leaf.keys),)
+    assert settle_token(merged, token_at("0", 1001, leaf.keys)) == (token_at("1", 1001, leaf.keys),)
     assert merged.path(leaf, between(0x40, 0x41)) == ("0", "1", "2", "6", "3", leaf.id)
 
 
 def test_tokens_that_move_on_have_the_same_keys():
     lineage = lineage_of(seed_tree())
-    moved = settled(lineage, token_at("0", 5001, between(0x20, 0xA0)))
+    moved = settle_token(lineage, token_at("0", 5001, between(0x20, 0xA0)))
     assert moved == (token_at("1", 5001, between(0x20, 0x80)), token_at("2", 5001, between(0x80, 0xA0)))
-    moved = settled(lineage, token_at("1", 7501, between(0x20, 0x60)))
+    moved = settle_token(lineage, token_at("1", 7501, between(0x20, 0x60)))
     assert moved == (token_at("3", 7501, between(0x20, 0x40)), token_at("4", 7501, between(0x40, 0x60)))
 
 
@@ -169,13 +171,13 @@ def test_an_lsn_from_before_all_others_is_where_the_root_begins():
         feed.fill(name, 300)
     lineage = lineage_of(feed)
     for next_lsn, owner in ((5, "0"), (100, "0"), (200, "0"), (201, "2")):
-        (token,) = settled(lineage, token_at("2", next_lsn, between(0x80, 0xFF)))
+        (token,) = settle_token(lineage, token_at("2", next_lsn, between(0x80, 0xFF)))
         assert token.position == (owner, next_lsn)
 
 
 def test_a_range_that_was_read_beyond_its_end_is_a_fork():
     lineage = lineage_of(seed_tree())
     with pytest.raises(HostileFeed, match="forks: range 1 ended at LSN 7500, but was read to 7600"):
-        settled(lineage, token_at("1", 7601, between(0, 0x80)))
+        settle_token(lineage, token_at("1", 7601, between(0, 0x80)))
     with pytest.raises(HostileFeed, match="not its child"):
-        settled(lineage, token_at("1", 6000, ALL_KEYS))
+        settle_token(lineage, token_at("1", 6000, ALL_KEYS))

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 from cfetch.clock import VirtualClock, run_virtual
 from cfetch.errors import FeedReplaced
 from cfetch.feed.cache import RouteCache
-from cfetch.feed.checkpoint import decoded, encoded
+from cfetch.feed.checkpoint import decode_checkpoint, encode_checkpoint
 from cfetch.feed.ranges import ALL_KEYS, KeyRange
 from cfetch.feed.reader import Reader
 from tests.feed.simulator import SimulatedFeed, at, between
@@ -175,7 +175,7 @@ class Following(RuleBasedStateMachine):
     @rule(data=st.data())
     def checkpoint(self, data):
         name = data.draw(st.sampled_from(sorted(self.readers)))
-        self.saved[name] = (encoded(self.readers[name].checkpoint()), list(self.found[name]))
+        self.saved[name] = (encode_checkpoint(self.readers[name].checkpoint()), list(self.found[name]))
 
     @precondition(lambda self: self.saved)
     @rule(data=st.data())
@@ -185,7 +185,7 @@ class Following(RuleBasedStateMachine):
         self.heal()
         checkpoint, found = self.saved[name]
         self.found[name] = list(found)
-        run_virtual(self.open(name, decoded(checkpoint)))
+        run_virtual(self.open(name, decode_checkpoint(checkpoint)))
 
     @rule()
     def drop_cache(self):

@@ -8,7 +8,7 @@ from cfetch.clock import VirtualClock, run_virtual
 from cfetch.errors import HostileFeed, Transient
 from cfetch.events import RouteEvent
 from cfetch.feed.cache import RouteCache
-from cfetch.feed.lineage import grown
+from cfetch.feed.lineage import grow_lineage
 from cfetch.feed.ranges import Span
 from tests.feed.simulator import SimulatedFeed, at, between, seed_tree
 from tests.feed.story import drain, lineage_of, opened, token_at
@@ -215,7 +215,7 @@ def test_a_split_while_the_lineage_is_being_made():
 
         source.refuse = split_again
         lineage = await cache.beyond(source, stale)
-        assert lineage == grown(stale, feed.present, {one: feed.nodes[one].span for one in ("4", "6")})
+        assert lineage == grow_lineage(stale, feed.present, {one: feed.nodes[one].span for one in ("4", "6")})
 
     run_virtual(scenario())
 

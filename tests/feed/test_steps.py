@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cfetch.feed.source import Change
-from cfetch.feed.steps import latest, rounds
+from cfetch.feed.steps import keep_latest, plan_rounds
 from cfetch.manifest.entry import Entry, collision_key, safe_path
 from cfetch.secret import SecretUrl
 
@@ -37,7 +37,7 @@ def shown(found):
 def test_rounds(paths, wanted):
     """A minus is a delete."""
     changes = [change(path.strip("-"), n, delete=path[0] == "-") for n, path in enumerate(paths)]
-    assert shown(rounds(changes)) == wanted
+    assert shown(plan_rounds(changes)) == wanted
 
 
 NAMES = st.sampled_from(["a", "A", "a/b", "a/b/c", "b", "b/a", "c"])
@@ -54,7 +54,7 @@ def meet(one, other):
 def test_rounds_keep_the_order_of_what_meets(drawn):
     """Nothing is lost; no two of a round meet; each change is as early as those before it allow."""
     changes = [change(path, n, delete=delete) for n, (path, delete) in enumerate(drawn)]
-    found = rounds(changes)
+    found = plan_rounds(changes)
     number = {one.lsn: n for n, each in enumerate(found) for part in each for one in part}
     assert sorted(number) == [one.lsn for one in changes]
     for n, one in enumerate(changes):
@@ -66,6 +66,6 @@ def test_rounds_keep_the_order_of_what_meets(drawn):
 def test_latest_is_what_a_dict_holds(drawn):
     """One change a path, the last, in order."""
     changes = [change(path, n, delete=delete) for n, (path, delete) in enumerate(drawn)]
-    found = latest(changes)
+    found = keep_latest(changes)
     assert {one.path: one.lsn for one in found} == {one.path: one.lsn for one in changes}
     assert [one.lsn for one in found] == sorted(one.lsn for one in found)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cfetch.errors import UsageError
 from cfetch.manifest import freeze
-from cfetch.manifest.writing import TARGETS, left_out, survey
+from cfetch.manifest.writing import TARGETS, list_left_out, survey
 
 SHA = "ab" * 32
 SEGMENT = st.text(alphabet="abcXYZ019-_é名 #%?&[]{}()'\"=,:;+*", min_size=1, max_size=10).filter(
@@ -108,7 +108,7 @@ def test_own_formats_hold_everything(kind, document):
         text, found = written(plan, kind)
         with frozen_text(text, f"m.{kind}") as again:
             assert facts(again, TARGETS[kind].holds) == facts(plan, TARGETS[kind].holds)
-        assert left_out(found, TARGETS[kind]) == []
+        assert list_left_out(found, TARGETS[kind]) == []
 
 
 def stripped(document):
@@ -138,7 +138,7 @@ def test_checksum_list_holds_names_and_hashes(document):
         kept = [row for row in facts(plan, {"path", "sha256"}) if "sha256" in row]
         with frozen_text(text, format="sha256sum", base_url="http://h/") as again:
             assert facts(again, {"path", "sha256"}) == kept
-        lost = [phrase for phrase in left_out(found, TARGETS["sha256sum"]) if "without" in phrase]
+        lost = [phrase for phrase in list_left_out(found, TARGETS["sha256sum"]) if "without" in phrase]
         assert bool(lost) == (len(kept) < len(plan))
 
 
@@ -190,13 +190,13 @@ def test_left_out_is_counted():
     ]
     with frozen_text(json.dumps({"files": files})) as plan:
         _, found = written(plan, "json")
-    assert left_out(found, TARGETS["urls"]) == [
+    assert list_left_out(found, TARGETS["urls"]) == [
         *("size of 1 file", "offset of 1 file", "path of 1 file", "sha256 of 1 file", "blake3 of 1 file"),
         *("expires_at of 1 file", "batch of 1 file", "headers of 1 file"),
     ]
-    assert left_out(found, TARGETS["sha256sum"])[0] == "1 file without sha256"
-    assert "sha256 of 1 file" not in left_out(found, TARGETS["aria2"])
-    assert "blake3 of 1 file" in left_out(found, TARGETS["aria2"])
+    assert list_left_out(found, TARGETS["sha256sum"])[0] == "1 file without sha256"
+    assert "sha256 of 1 file" not in list_left_out(found, TARGETS["aria2"])
+    assert "blake3 of 1 file" in list_left_out(found, TARGETS["aria2"])
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_chunks_of_a_statement_are_told():
     reply = {"external_links": [{"external_link": "http://h/a", "chunk_index": 0, "row_count": 1}]}
     with frozen_text(json.dumps(reply)) as plan:
         _, found = written(plan, "json")
-    assert left_out(found, TARGETS["json"]) == ["chunk of 1 file"]
+    assert list_left_out(found, TARGETS["json"]) == ["chunk of 1 file"]
 
 
 def test_aria2_cannot_name_it():

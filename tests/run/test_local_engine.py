@@ -4,7 +4,7 @@ from contextlib import closing, contextmanager
 
 from cfetch.run.local_run import LocalEngine
 from cfetch.run.volumes import Volumes
-from cfetch.wire.network import network_of
+from cfetch.wire.network import make_network
 from tests.run.engines import EngineContract
 
 
@@ -23,6 +23,6 @@ class TestLocalEngine(EngineContract):
                 scene.plan,
                 volumes,
                 scene.settings,
-                network=network_of(scene.settings, {}),
+                network=make_network(scene.settings, {}),
                 refresher=lambda _: None,
             )

@@ -9,7 +9,7 @@ from cfetch.clock import SystemClock, VirtualClock, run_virtual
 from cfetch.errors import ConfigError, Expired, Refused, Transient
 from cfetch.manifest.entry import Entry, safe_path
 from cfetch.secret import SecretText, SecretUrl
-from cfetch.wire.document import fetch_document, statement_chunks
+from cfetch.wire.document import fetch_document, make_chunk_fetcher
 from cfetch.wire.refresh import Link, StatementRefresher
 from tests.engine.fake import FakeTransport, Reply
 
@@ -84,7 +84,7 @@ def refreshed(entries, *replies):
     transport = FakeTransport({path: list(replies), path[:-1] + "1": list(replies)})
 
     async def main():
-        fetch = statement_chunks(
+        fetch = make_chunk_fetcher(
             "w.test",
             SecretText("TOKEN"),
             "01-ab",
@@ -129,7 +129,7 @@ def test_an_entry_that_is_no_chunk_cannot_be_asked_for():
 def test_a_statement_id_cannot_lead_elsewhere(statement_id):
     """It becomes part of a URL that gets the token."""
     with pytest.raises(ConfigError, match="statement_id"):
-        statement_chunks(
+        make_chunk_fetcher(
             "w",
             SecretText("t"),
             statement_id,

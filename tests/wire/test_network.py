@@ -16,15 +16,15 @@ from cfetch.config.settings import Settings
 from cfetch.config.wire import NetworkOptions
 from cfetch.errors import ConfigError
 from cfetch.secret import SecretUrl
-from cfetch.wire.addresses import is_public
-from cfetch.wire.network import DIRECT, network_of
+from cfetch.wire.network import DIRECT, make_network
+from cfetch.wire.targets import is_public
 
 CANARY = "CANARY0123456789"
 PROXY = f"http://user:{CANARY}@proxy.test:3128"
 
 
 def proxy_of(url, env=(), **settings):
-    found = network_of(NetworkOptions(**settings), dict(env)).proxy_for(SecretUrl(url))
+    found = make_network(NetworkOptions(**settings), dict(env)).proxy_for(SecretUrl(url))
     return None if found is None else found.reveal()
 
 
@@ -37,7 +37,7 @@ ENV = {
 
 def test_c63_without_a_setting_the_environment_says_nothing():
     """A proxy sees every signed link; nobody gets one by accident, and no login is read."""
-    assert network_of(NetworkOptions(), ENV | {"NETRC": "/nowhere"}) == DIRECT
+    assert make_network(NetworkOptions(), ENV | {"NETRC": "/nowhere"}) == DIRECT
     assert proxy_of("http://a.test/", ENV) is None
 
 
@@ -89,7 +89,7 @@ def test_c63_what_is_no_proxy_is_refused_without_quoting_it(text):
         with pytest.raises(
             ConfigError, match="environment variable http_proxy, which proxy_from_env"
         ) as caught:
-            network_of(NetworkOptions(proxy_from_env=True), {"http_proxy": f"socks5://{CANARY}@h"})
+            make_network(NetworkOptions(proxy_from_env=True), {"http_proxy": f"socks5://{CANARY}@h"})
         assert CANARY not in str(caught.value)
 
 
@@ -100,7 +100,7 @@ def test_c63_a_proxys_password_is_shown_nowhere():
     assert "# proxy: <redacted>" in show(resolved)
     assert resolved.settings.public()["proxy"] == "<redacted>"
     assert CANARY not in show(resolved) + repr(resolved.settings.public())
-    assert CANARY not in repr(network_of(resolved.settings.network, {}))
+    assert CANARY not in repr(make_network(resolved.settings.network, {}))
 
 
 def test_refresh_command_that_cannot_be_read_is_not_quoted():
@@ -122,7 +122,7 @@ def test_refresh_command_that_cannot_be_read_is_not_quoted():
 def test_settings_that_contradict_each_other(settings, words):
     """Named, before anything is asked for, and without the password."""
     with pytest.raises(ConfigError, match=words) as caught:
-        network_of(NetworkOptions(**settings), {})
+        make_network(NetworkOptions(**settings), {})
     assert CANARY not in str(caught.value)
 
 
@@ -150,7 +150,7 @@ def login_of(network, url):
 
 def test_netrc_names_hosts_and_its_default_is_nobodys(tmp_path):
     """A default login would go to any host that a manifest names (curl CVE-2024-11053)."""
-    network = network_of(NetworkOptions(netrc=True), netrc_file(tmp_path))
+    network = make_network(NetworkOptions(netrc=True), netrc_file(tmp_path))
     assert login_of(network, "https://a.test:8443/x") == f"me:{CANARY}"
     assert login_of(network, "https://b.TEST/x") == "you:p:w%"
     for other in (
@@ -169,7 +169,7 @@ def test_netrc_at_home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     netrc_file(tmp_path)
     (tmp_path / "netrc").rename(tmp_path / ".netrc")
-    assert login_of(network_of(NetworkOptions(netrc=True), {}), "http://a.test/") == f"me:{CANARY}"
+    assert login_of(make_network(NetworkOptions(netrc=True), {}), "http://a.test/") == f"me:{CANARY}"
 
 
 @pytest.mark.parametrize("mode", [0o604, 0o640, 0o620, 0o602])
@@ -177,22 +177,22 @@ def test_netrc_that_others_can_read_or_change_is_refused(tmp_path, mode):
     """As ftp(1) does."""
     env = netrc_file(tmp_path, mode=mode)
     with pytest.raises(ConfigError, match="chmod 600"):
-        network_of(NetworkOptions(netrc=True), env)
-    assert network_of(NetworkOptions(), env) == DIRECT
+        make_network(NetworkOptions(netrc=True), env)
+    assert make_network(NetworkOptions(), env) == DIRECT
 
 
 @pytest.mark.parametrize("text", [f"machine a.test login me pasword {CANARY}", f"{CANARY}", "machine"])
 def test_netrc_with_faults_names_the_line_and_quotes_nothing(tmp_path, text):
     """The word that is wrong may be the password."""
     with pytest.raises(ConfigError, match=r"netrc:\d+: ") as caught:
-        network_of(NetworkOptions(netrc=True), netrc_file(tmp_path, text))
+        make_network(NetworkOptions(netrc=True), netrc_file(tmp_path, text))
     assert CANARY not in str(caught.value)
 
 
 def test_netrc_that_is_not_there(tmp_path):
     """Whoever asks for it wants it read."""
     with pytest.raises(ConfigError, match=r"netrc is on, but .*: No such file"):
-        network_of(NetworkOptions(netrc=True), {"NETRC": str(tmp_path / "none")})
+        make_network(NetworkOptions(netrc=True), {"NETRC": str(tmp_path / "none")})
 
 
 # --- certificates
@@ -224,7 +224,7 @@ def with_files(pems, **names):
 
 def test_c62_a_ca_file_stands_instead_of_the_systems(pems):
     """As with curl: only what it holds is trusted, and host names are checked as ever."""
-    context = network_of(with_files(pems, ca_file="ca.pem"), {}).tls
+    context = make_network(with_files(pems, ca_file="ca.pem"), {}).tls
     assert context is not None
     assert len(context.get_ca_certs()) == 1
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
@@ -235,7 +235,7 @@ def test_c62_without_files_the_librarys_context_is_as_strict():
     """The one that aiohttp made: it must check as much as ours."""
     from aiohttp.connector import _SSL_CONTEXT_VERIFIED
 
-    assert network_of(NetworkOptions(), {}).tls is None
+    assert make_network(NetworkOptions(), {}).tls is None
     assert (_SSL_CONTEXT_VERIFIED.verify_mode, _SSL_CONTEXT_VERIFIED.check_hostname) == (
         ssl.CERT_REQUIRED,
         True,
@@ -249,7 +249,7 @@ def test_c62_without_files_the_librarys_context_is_as_strict():
 ])  # fmt: skip
 def test_a_client_certificate_keeps_verification_on(pems, names):
     """In one file or two; without a CA file the system's CAs stay."""
-    context = network_of(with_files(pems, **names), {}).tls
+    context = make_network(with_files(pems, **names), {}).tls
     assert context is not None
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
     assert context.minimum_version == ssl.TLSVersion.TLSv1_2
@@ -270,7 +270,7 @@ def test_a_client_certificate_keeps_verification_on(pems, names):
 def test_c62_a_file_that_will_not_do_is_named_with_its_key(pems, names, words):
     """Before the first request, and nobody is asked for a password in the middle of a night's job."""
     with pytest.raises(ConfigError, match=words):
-        network_of(with_files(pems, **names), {})
+        make_network(with_files(pems, **names), {})
 
 
 def test_a_download_looks_at_all_of_it_before_it_begins(tmp_path):

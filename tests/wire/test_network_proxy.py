@@ -13,12 +13,12 @@ import pytest
 from cfetch.app.download import prepare
 from cfetch.app.manifest_build import build_from_list
 from cfetch.app.manifest_check import check, convert
-from cfetch.app.verify import verification
+from cfetch.app.verify import open_verification
 from cfetch.config.settings import Settings
 from cfetch.errors import Refused, Transient
 from cfetch.secret import SecretText, SecretUrl
 from cfetch.wire.http import HttpTransport
-from cfetch.wire.network import Network, network_of
+from cfetch.wire.network import Network, make_network
 from tests.wire.proxy import Proxy
 from tests.wire.raw_server import RawServer, reply
 from tests.wire.wire import CANARY, Names, ask, served, serving, silence
@@ -67,7 +67,7 @@ async def test_c63_a_hop_that_needs_no_proxy_gets_no_login_of_one():
         proxy.target_port = far.port
         far.replies = [reply(b"", f"Location: {near.url}", status="302 x")]
         env = {"http_proxy": f"http://user:{CANARY}@127.0.0.1:{proxy.port}", "no_proxy": "127.0.0.1"}
-        network = network_of(Settings(proxy_from_env=True).network, env)
+        network = make_network(Settings(proxy_from_env=True).network, env)
         assert await ask("http://far.test/", network=network) == (200, b"x")
     assert [head.split()[1] for head in proxy.heads] == ["http://far.test/"]
     assert "proxy-authorization" not in near.fields()
@@ -228,15 +228,15 @@ async def test_every_verb_that_asks_a_server_uses_the_network(tmp_path, monkeypa
 
         summary = await asyncio.to_thread(run)
         assert summary.exit_code == 0
-        network = network_of(settings.network, {})
+        network = make_network(settings.network, {})
         said: list[str] = []
-        how: Any = {"network": network, "advance": lambda *_: None, "tell": said.append}
+        how: Any = {"network": network, "advance": lambda *_: None, "emit_line": said.append}
         await asyncio.to_thread(build_from_list, "http://far.test/list", tmp_path / "m.json", **how)
         await asyncio.to_thread(check, "http://far.test/list", base_url=None, network=network)
         await asyncio.to_thread(convert, "http://far.test/list", "json", tmp_path / "n.json", network=network)
 
         def verify():
-            with verification(
+            with open_verification(
                 "http://far.test/list", [tmp_path / "to"], quick=True, network=network
             ) as found:
                 return list(found.differences(lambda *_: None))

@@ -12,7 +12,7 @@ import pytest
 from cfetch.clock import run_virtual
 from cfetch.errors import Refused, SourceError, Transient
 from cfetch.manifest.entry import Entry, safe_path
-from cfetch.manifest.urls import UrlError, absolute_url
+from cfetch.manifest.urls import UrlError, resolve_url
 from cfetch.secret import SecretUrl
 from cfetch.wire.foreign_errors import map_error
 from cfetch.wire.http import UNKNOWN_NAME_S, HttpTransport
@@ -130,7 +130,7 @@ async def test_c60_ipv6_literals(server6):
             with pytest.raises(Refused, match="not a plain http"):
                 await ask(server.url)
         with pytest.raises(UrlError):
-            absolute_url(f"http://[fe80::1{zone}]/a", lambda: None)
+            resolve_url(f"http://[fe80::1{zone}]/a", lambda: None)
     with pytest.raises(Refused, match="not an address that can be connected to"):
         await ask(f"http://[::1%25none]:{server6}/")
 

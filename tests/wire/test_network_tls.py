@@ -12,7 +12,7 @@ from cfetch.errors import Refused, Transient
 from cfetch.manifest.entry import Entry, safe_path
 from cfetch.secret import SecretUrl
 from cfetch.wire.http import HttpTransport
-from cfetch.wire.network import network_of
+from cfetch.wire.network import make_network
 from tests.engine.test_pool_wire import fetched
 from tests.wire.raw_server import RawServer, reply
 from tests.wire.wire import CANARY, ask, served, serving, silence
@@ -98,7 +98,7 @@ async def test_c62_a_body_with_a_length_that_is_cut_within_tls_is_tried_again(au
 
 async def test_c62_a_body_without_length_is_never_whole_by_its_end_alone(authority, tmp_path, monkeypatch):
     """Cut without close_notify it looks like its end, so without size and hash it is refused."""
-    network = network_of(Settings(ca_file=authority.file).network, {})
+    network = make_network(Settings(ca_file=authority.file).network, {})
     monkeypatch.setattr(
         "tests.engine.test_pool_wire.HttpTransport", lambda **how: HttpTransport(**how, network=network)
     )

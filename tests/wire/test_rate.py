@@ -16,7 +16,7 @@ from cfetch.wire.rate import (
     MIN_SLICE_BYTES,
     Bucket,
     Limiter,
-    limiter_of,
+    make_limiter,
     slice_bytes,
 )
 from tests.engine.drive import drive, entry_of
@@ -68,9 +68,9 @@ def test_a_turn_is_small_but_not_tiny():
 def test_without_limits_there_is_no_limiter():
     """And so nothing on the path of each read."""
     clock = RunClock(SystemClock())
-    assert limiter_of(RateLimits(), clock) is None
-    assert limiter_of(RateLimits(total_bps=MIB), clock) is not None
-    assert limiter_of(RateLimits(per_host_bps=MIB), clock) is not None
+    assert make_limiter(RateLimits(), clock) is None
+    assert make_limiter(RateLimits(total_bps=MIB), clock) is not None
+    assert make_limiter(RateLimits(per_host_bps=MIB), clock) is not None
 
 
 class Waits:

@@ -11,7 +11,7 @@ from aiohttp.abc import AbstractResolver
 from cfetch.config.settings import Settings
 from cfetch.secret import SecretUrl
 from cfetch.wire.http import HttpTransport
-from cfetch.wire.network import DIRECT, network_of
+from cfetch.wire.network import DIRECT, make_network
 
 __all__ = ["CANARY", "Names", "ask", "served", "serving", "silence"]
 
@@ -23,7 +23,7 @@ async def ask(
 ):
     """One exchange over a transport of its own: status and body. ``settings`` make a network."""
     if settings:
-        network = network_of(Settings(**settings).network, {})
+        network = make_network(Settings(**settings).network, {})
     transport = HttpTransport(connect_timeout_s=timeout_s, network=network, resolver=resolver)
     try:
         response = await transport.open(SecretUrl(url), {}, dict(secrets), fresh=fresh, method=method)

@@ -20,26 +20,26 @@ from cfetch.errors import (
 )
 from cfetch.feed.protocol import (
     SCHEMA,
-    change_of,
-    checked_id,
-    decoded,
-    keys_from,
-    keys_text,
-    lsn_from,
-    members,
+    check_id,
+    check_members,
+    decode_document,
+    format_keys,
+    parse_change,
+    parse_keys,
+    parse_lsn,
 )
 from cfetch.feed.ranges import KeyRange, Position, Range, Span
 from cfetch.feed.source import FeedId, Gone, NotModified, Page, Ranges, Why
 from cfetch.manifest.fields import FieldError
 from cfetch.manifest.rows import Document
-from cfetch.manifest.urls import UrlError, absolute_url
+from cfetch.manifest.urls import UrlError, resolve_url
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.document import ask
 from cfetch.wire.http import HttpTransport, Transport
 from cfetch.wire.judge import Headers
 from cfetch.wire.network import DIRECT, Network
 
-__all__ = ["MAX_REPLY_BYTES", "HttpSource", "feed_document", "split_range"]
+__all__ = ["MAX_REPLY_BYTES", "HttpSource", "read_feed_document", "split_range"]
 
 MAX_REPLY_BYTES = 16 << 20  # 10,000 changes of 1,600 bytes, or 100,000 live ranges
 CONNECT_TIMEOUT_S = 10.0
@@ -58,7 +58,7 @@ class _Answer(NamedTuple):
 
 
 class HttpSource:
-    """See ``FeedSource``. The first answer says which feed this is; all others have to be of the same."""
+    """A ``FeedSource``. The first answer says which feed this is; all others have to be of the same."""
 
     def __init__(
         self, url: SecretUrl, *, transport: Transport, clock: Clock, jitter: Callable[[], float]
@@ -74,30 +74,30 @@ class HttpSource:
         self._feed: str | None = None
 
     async def ranges(self, etag: str | None) -> Ranges | NotModified:
-        """See ``FeedSource``."""
+        """List the live ranges, as ``FeedSource`` says."""
         conditional = self._feed is not None and etag is not None and _ETAG.fullmatch(etag)
         answer = await self._ask("", headers={"If-None-Match": etag or ""} if conditional else {})
         if answer.status == HTTPStatus.NOT_MODIFIED and conditional:
             return NotModified()
-        document = self._document(answer, "the list of ranges", ("ranges",))
+        document = self._check_document(answer, "the list of ranges", ("ranges",))
         if type(document["ranges"]) is not list:
             raise self._hostile("the list of ranges has no array 'ranges'")
         ranges = Ranges(
             FeedId(self._account, document["feed"]),
-            self._etag(answer),
-            tuple(self._range(row) for row in document["ranges"]),
+            self._read_etag(answer),
+            tuple(self._read_range(row) for row in document["ranges"]),
         )
         return NotModified() if ranges.etag == etag else ranges
 
     async def info(self, of: str, via: str) -> Span | Gone:
-        """See ``FeedSource``."""
-        answer = await self._ask(f"info?feed={await self._pinned()}&via={quote(via)}&of={quote(of)}")
-        if (gone := self._gone(answer)) is not None:
+        """Ask for the LSNs of a range, as ``FeedSource`` says."""
+        answer = await self._ask(f"info?feed={await self._ask_feed_id()}&via={quote(via)}&of={quote(of)}")
+        if (gone := self._read_gone(answer)) is not None:
             return gone
-        document = self._document(answer, f"the answer about range {of}", ("range", "first", "last"))
+        document = self._check_document(answer, f"the answer about range {of}", ("range", "first", "last"))
         try:
-            first = lsn_from(document["first"])
-            last = document["last"] if document["last"] in (None, first - 1) else lsn_from(document["last"])
+            first = parse_lsn(document["first"])
+            last = document["last"] if document["last"] in (None, first - 1) else parse_lsn(document["last"])
             if document["range"] != of or (last is not None and last < first - 1):
                 raise FieldError("it is not of that range, or ends before it begins")
         except FieldError as error:
@@ -107,11 +107,11 @@ class HttpSource:
     async def read(
         self, via: str, position: Position, keys: KeyRange, limit: int
     ) -> Page | Gone | NotModified:
-        """See ``FeedSource``."""
+        """Read a page of a range, as ``FeedSource`` says."""
         of, next_lsn = position
         answer = await self._ask(
-            f"read?feed={await self._pinned()}&via={quote(via)}&of={quote(of)}&next_lsn={next_lsn}"
-            f"&keys={keys_text(keys)}&limit={min(limit, MAX_LIMIT)}",
+            f"read?feed={await self._ask_feed_id()}&via={quote(via)}&of={quote(of)}&next_lsn={next_lsn}"
+            f"&keys={format_keys(keys)}&limit={min(limit, MAX_LIMIT)}",
             headers={"If-None-Match": f'"{next_lsn}"'},
         )
         if answer.status == HTTPStatus.NOT_MODIFIED:
@@ -123,19 +123,19 @@ class HttpSource:
             )
         if answer.status == HTTPStatus.CONFLICT:
             raise self._hostile(f"range {of} has gone back behind LSN {next_lsn}, which it had given before")
-        if (gone := self._gone(answer)) is not None:
+        if (gone := self._read_gone(answer)) is not None:
             return gone
         what = f"the page from LSN {next_lsn} of range {of}"
-        document = self._document(answer, what, ("range", "next_lsn", "changes"))
+        document = self._check_document(answer, what, ("range", "next_lsn", "changes"))
         rows = document["changes"]
         try:
             if document["range"] != of or type(rows) is not list or len(rows) > limit:
                 raise FieldError("it is not of that range, or not an array of at most as many as asked for")
-            after = lsn_from(document["next_lsn"])
+            after = parse_lsn(document["next_lsn"])
         except FieldError as error:
             raise self._hostile(f"{what}: {error}") from None
         links = Document(base_url=self._base)
-        changes = (change_of(row, links, f"{what}: change {n}") for n, row in enumerate(rows, 1))
+        changes = (parse_change(row, links, f"{what}: change {n}") for n, row in enumerate(rows, 1))
         return Page(tuple(changes), after)
 
     async def split(self, of: str | None) -> tuple[str, tuple[str, ...]]:
@@ -152,15 +152,15 @@ class HttpSource:
         if answer.status != HTTPStatus.OK:
             named = "no range" if of is None else f"no live range {printable(of)}"
             raise UsageError(f"{self._shown} has {named} that can be split (HTTP {answer.status})")
-        document = self._document(answer, "the answer to a split", ("range", "children"))
+        document = self._check_document(answer, "the answer to a split", ("range", "children"))
         try:
-            children = tuple(checked_id(child) for child in document["children"])
-            return checked_id(document["range"]), children
+            children = tuple(check_id(child) for child in document["children"])
+            return check_id(document["range"]), children
         except (FieldError, TypeError):
             raise self._hostile("the answer to a split names no children") from None
 
     async def close(self) -> None:
-        """See ``FeedSource``."""
+        """Let go of connections and files, as ``FeedSource`` says."""
         await self._transport.close()
 
     async def _ask(self, what: str, *, headers: dict[str, str] | None = None, method: str = "GET") -> _Answer:
@@ -177,34 +177,34 @@ class HttpSource:
         )
         if answer.status == HTTPStatus.NOT_MODIFIED:
             return _Answer(answer.status, answer.headers, None)
-        document = feed_document(answer.body, answer.status, self._shown, SCHEMA)
+        document = read_feed_document(answer.body, answer.status, self._shown, SCHEMA)
         return _Answer(answer.status, answer.headers, document)
 
-    async def _pinned(self) -> str:
+    async def _ask_feed_id(self) -> str:
         """The feed's id; asked for, if nobody did."""
         if self._feed is None:
             await self.ranges(None)
         assert self._feed is not None
         return self._feed
 
-    def _gone(self, answer: _Answer) -> Gone | None:
+    def _read_gone(self, answer: _Answer) -> Gone | None:
         if answer.status != HTTPStatus.GONE:
             return None
-        code = members(answer.document, "the answer 410", ("schema", "error", "code"))["code"]
+        code = check_members(answer.document, "the answer 410", ("schema", "error", "code"))["code"]
         if code == Why.STALE:
             raise self._replaced()
         if type(code) is not int or code not in set(Why):
             raise self._hostile("an answer 410 has no sub-code that is known")
         return Gone(Why(code))
 
-    def _document(self, answer: _Answer, what: str, keys: tuple[str, ...]) -> dict[str, Any]:
+    def _check_document(self, answer: _Answer, what: str, keys: tuple[str, ...]) -> dict[str, Any]:
         if answer.status != HTTPStatus.OK:
             raise Refused(f"{self._shown} answers HTTP {answer.status}", http_status=answer.status)
-        document = members(answer.document, f"{self._shown}: {what}", (*_HEAD, *keys))
+        document = check_members(answer.document, f"{self._shown}: {what}", (*_HEAD, *keys))
         if document["schema"] != SCHEMA:
             raise self._hostile(f"{what} is not of the schema {SCHEMA}")
         try:
-            feed = checked_id(document["feed"])
+            feed = check_id(document["feed"])
         except FieldError as error:
             raise self._hostile(f"{what}: feed: {error}") from None
         if self._feed is None:
@@ -213,17 +213,17 @@ class HttpSource:
             raise self._replaced()
         return document
 
-    def _range(self, row: object) -> Range:
-        fields = members(row, "a range", ("id", "keys", "ancestors"))
+    def _read_range(self, row: object) -> Range:
+        fields = check_members(row, "a range", ("id", "keys", "ancestors"))
         try:
             if type(fields["ancestors"]) is not list:
                 raise FieldError("it must be an array of ids")
-            above = frozenset(checked_id(name) for name in fields["ancestors"])
-            return Range(checked_id(fields["id"]), keys_from(fields["keys"]), above)
+            above = frozenset(check_id(name) for name in fields["ancestors"])
+            return Range(check_id(fields["id"]), parse_keys(fields["keys"]), above)
         except FieldError as error:
             raise self._hostile(f"a range in the list breaks the rules: {error}") from None
 
-    def _etag(self, answer: _Answer) -> str:
+    def _read_etag(self, answer: _Answer) -> str:
         etags = answer.headers.getall("ETag", [])
         if len(etags) != 1 or not _ETAG.fullmatch(etags[0]):
             raise self._hostile("the list of ranges has no strong ETag")
@@ -239,7 +239,7 @@ class HttpSource:
         )
 
 
-def feed_document(body: bytes, status: int, shown: str, schema: str) -> dict[str, Any]:
+def read_feed_document(body: bytes, status: int, shown: str, schema: str) -> dict[str, Any]:
     """A feed's document, of whatever version of ``schema``; the rest of its rules is not checked.
 
     Raises:
@@ -251,7 +251,7 @@ def feed_document(body: bytes, status: int, shown: str, schema: str) -> dict[str
             f"there is no feed at {shown} now: HTTP 404; check the URL if it stays so", http_status=status
         )
     try:
-        document = decoded(body, "it")
+        document = decode_document(body, "it")
     except HostileFeed as error:
         why = str(error)
     else:
@@ -277,7 +277,7 @@ def split_range(url: str, of: str | None, *, network: Network = DIRECT) -> tuple
 
 async def _split_range(url: str, of: str | None, network: Network) -> tuple[str, tuple[str, ...]]:
     try:
-        whole = SecretUrl(absolute_url(url, lambda: None))
+        whole = SecretUrl(resolve_url(url, lambda: None))
     except UrlError as error:
         raise UsageError(f"the feed's URL cannot be used: {error}") from None
     transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)

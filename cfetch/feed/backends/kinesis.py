@@ -26,14 +26,14 @@ from cfetch.feed.backends.kinesis_shards import (
     Place,
     Shard,
     Shards,
+    decode_place,
+    encode_place,
     key_of_record,
-    lsn_of,
     lsn_of_record,
-    place_of,
-    sequence_of,
-    shards_from,
+    parse_sequence,
+    read_shards,
 )
-from cfetch.feed.protocol import change_of, decoded
+from cfetch.feed.protocol import decode_document, parse_change
 from cfetch.feed.ranges import KeyRange, Position, Span
 from cfetch.feed.source import Change, FeedId, Gone, NotModified, Page, Ranges, Why
 from cfetch.manifest.rows import Document
@@ -58,7 +58,7 @@ class _Kept(NamedTuple):
 
 
 class KinesisSource:
-    """See ``FeedSource``. An open shard that was split meanwhile is read to its end before it is ``Gone``.
+    """A ``FeedSource``. An open shard that was split meanwhile is read to its end before it is ``Gone``.
 
     ``info`` and reads of closed shards never wait for the shards that archive them.
     """
@@ -71,24 +71,24 @@ class KinesisSource:
         self._kept: OrderedDict[tuple[str, int], _Kept] = OrderedDict()
 
     async def ranges(self, etag: str | None) -> Ranges | NotModified:
-        """See ``FeedSource``."""
-        stream = await self._described()
-        self._shards = await self._listed()
-        feed = FeedId(self._api.endpoint, _digest(f"{stream.arn} {stream.created.timestamp()}"))
+        """List the live ranges, as ``FeedSource`` says."""
+        stream = await self._describe_stream()
+        self._shards = await self._list_shards()
+        feed = FeedId(self._api.endpoint, _make_digest(f"{stream.arn} {stream.created.timestamp()}"))
         shape = sorted((shard.id, shard.last is None) for shard in self._shards.by_id.values())
-        present = _digest(f"{feed.id} {shape}")
+        present = _make_digest(f"{feed.id} {shape}")
         return NotModified() if etag == present else Ranges(feed, present, self._shards.ranges())
 
     async def info(self, of: str, via: str) -> Span | Gone:
-        """See ``FeedSource``."""
-        await self._described()
-        return await self._gone(of, via) or self._shards.span(of)
+        """Ask for the LSNs of a range, as ``FeedSource`` says."""
+        await self._describe_stream()
+        return await self._check_live(of, via) or self._shards.span(of)
 
     async def read(
         self, via: str, position: Position, keys: KeyRange, limit: int
     ) -> Page | Gone | NotModified:
-        """See ``FeedSource``. Of the keys it sorts out itself: the service reads shards as a whole."""
-        if gone := await self._gone(position.range, via):
+        """Read a page and select the keys from it: the service reads shards as a whole."""
+        if gone := await self._check_live(position.range, via):
             return gone
         shard, next_lsn = self._shards.by_id[position.range], position.next_lsn
         end = self._shards.span(shard.id).last
@@ -97,37 +97,37 @@ class KinesisSource:
         is_waiting = (shard.id, next_lsn) in self._kept
         for _ in range(MAX_EMPTY):
             asked_ms = int(self._clock.wall() * 1000)
-            answer = await self._records(shard, next_lsn, min(limit, MAX_RECORDS))
-            changes = [_change(record, shard) for record in answer.records]
+            answer = await self._fetch_records(shard, next_lsn, min(limit, MAX_RECORDS))
+            changes = [_read_change(record, shard) for record in answer.records]
             at_tip = answer.behind_ms == 0
             if end is not None and (answer.next_iterator is None or (at_tip and not changes)):
-                return Page(_with_keys(changes, keys), end + 1)
+                return Page(_select_keys(changes, keys), end + 1)
             if changes:
-                seen = place_of(changes[-1].lsn).sequence
-                after = lsn_of(Place(seen, is_behind=True, caught_up_ms=asked_ms if at_tip else 0))
+                seen = decode_place(changes[-1].lsn).sequence
+                after = encode_place(Place(seen, is_behind=True, caught_up_ms=asked_ms if at_tip else 0))
                 self._keep(shard.id, after, answer)
-                return Page(_with_keys(changes, keys), after)
+                return Page(_select_keys(changes, keys), after)
             if answer.next_iterator is None:  # it was closed meanwhile, and has been read
-                self._shards = await self._listed()
+                self._shards = await self._list_shards()
                 return Gone(Why.RANGE_GONE if self._shards.has_children(via) else Why.SPLITTING)
             self._keep(shard.id, next_lsn, answer)
             if at_tip:
-                after = _renewed(next_lsn, shard, asked_ms, is_waiting=is_waiting)
+                after = _renew_moment(next_lsn, shard, asked_ms, is_waiting=is_waiting)
                 self._keep(shard.id, after, answer)
                 return NotModified() if after == next_lsn else Page((), after)
             await self._clock.sleep(PAUSE_S)
         return Page((), next_lsn)
 
     async def close(self) -> None:
-        """See ``FeedSource``."""
+        """Let go of connections and files, as ``FeedSource`` says."""
         self._kept.clear()
         await self._api.close()
 
-    async def _gone(self, of: str, via: str) -> Gone | None:
+    async def _check_live(self, of: str, via: str) -> Gone | None:
         """Gone unless ``via`` is open, as far as is known, and descends from ``of``."""
         if not {of, via} <= self._shards.by_id.keys():
-            await self._described()
-            self._shards = await self._listed()
+            await self._describe_stream()
+            self._shards = await self._list_shards()
         live = self._shards.by_id.get(via)
         if live is None or live.last is not None:
             return Gone(Why.RANGE_GONE if live is None or self._shards.has_children(via) else Why.SPLITTING)
@@ -135,7 +135,7 @@ class KinesisSource:
             raise CheckpointExpired(f"shard {of} is not listed any more: the stream has dropped its records")
         return None if of == via or of in self._shards.ancestors(via) else Gone(Why.RANGE_GONE)
 
-    async def _described(self) -> Stream:
+    async def _describe_stream(self) -> Stream:
         """The stream, which is the one that it was at first."""
         try:
             stream = await self._api.describe()
@@ -149,10 +149,10 @@ class KinesisSource:
         self._stream = stream
         return stream
 
-    async def _listed(self) -> Shards:
-        return shards_from(await self._api.shards())
+    async def _list_shards(self) -> Shards:
+        return read_shards(await self._api.shards())
 
-    async def _records(self, shard: Shard, next_lsn: int, limit: int) -> Records:
+    async def _fetch_records(self, shard: Shard, next_lsn: int, limit: int) -> Records:
         """What follows, by the iterator of the page before if that is still good."""
         kept = self._kept.get((shard.id, next_lsn))
         if kept is not None and self._is_good(kept):
@@ -160,13 +160,13 @@ class KinesisSource:
                 return await self._api.records(kept.iterator, limit)
             except (ExpiredIterator, NoSuchStream, Unknown):
                 self._kept.pop((shard.id, next_lsn), None)
-        return await self._api.records(await self._opened(shard, next_lsn), limit)
+        return await self._api.records(await self._open_iterator(shard, next_lsn), limit)
 
     def _is_good(self, kept: _Kept) -> bool:
         """Whether it still points at what comes next: near the end of what is kept that may be dropped."""
         if self._stream is None or self._clock.monotonic() - kept.since_s > ITERATOR_S:
             return False
-        return timedelta(milliseconds=kept.behind_ms) < _proof_time(self._stream)
+        return timedelta(milliseconds=kept.behind_ms) < _safe_time(self._stream)
 
     def _keep(self, name: str, next_lsn: int, answer: Records) -> None:
         if answer.next_iterator is not None:
@@ -177,16 +177,16 @@ class KinesisSource:
             while len(self._kept) > MAX_PLACES:
                 self._kept.popitem(last=False)
 
-    async def _opened(self, shard: Shard, next_lsn: int) -> str:
+    async def _open_iterator(self, shard: Shard, next_lsn: int) -> str:
         """An iterator at a place that was not reached by reading on. Raises CheckpointExpired."""
-        stream = await self._described()
-        place = place_of(next_lsn)
+        stream = await self._describe_stream()
+        place = decode_place(next_lsn)
         is_early = place.sequence < shard.first
         if next_lsn == 0:
             return await self._api.iterator(shard.id, "TRIM_HORIZON")
         has_lost = await self._has_lost(shard, stream)
         is_sure = not has_lost or self._is_recent(place, stream)
-        if not is_sure and (is_early or not await self._has(shard, place.sequence)):
+        if not is_sure and (is_early or not await self._has_record(shard, place.sequence)):
             raise CheckpointExpired(
                 f"the stream {self._api.stream} keeps records for {stream.retention_h} hours, and has "
                 f"dropped what comes next in shard {shard.id}, or may have"
@@ -203,16 +203,16 @@ class KinesisSource:
     async def _has_lost(self, shard: Shard, stream: Stream) -> bool:
         """Whether some of the shard's records have been dropped already, or may have."""
         now = datetime.fromtimestamp(self._clock.wall(), UTC)
-        if now - stream.created < _proof_time(stream):
+        if now - stream.created < _safe_time(stream):
             return False
         return any(row["ShardId"] == shard.id for row in await self._api.shards(at_horizon=True))
 
     def _is_recent(self, place: Place, stream: Stream) -> bool:
         """Whether what came after the place's moment cannot have been dropped yet."""
         age = timedelta(seconds=self._clock.wall() - place.caught_up_ms / 1000)
-        return bool(place.caught_up_ms) and age < _proof_time(stream)
+        return bool(place.caught_up_ms) and age < _safe_time(stream)
 
-    async def _has(self, shard: Shard, sequence: int) -> bool:
+    async def _has_record(self, shard: Shard, sequence: int) -> bool:
         """Whether a record is still there."""
         try:
             iterator: str | None = await self._api.iterator(shard.id, "AT_SEQUENCE_NUMBER", sequence)
@@ -221,50 +221,50 @@ class KinesisSource:
         while iterator is not None:
             answer = await self._api.records(iterator, 1)
             if answer.records or answer.behind_ms == 0:
-                return any(_sequence(record) == sequence for record in answer.records)
+                return any(_read_sequence(record) == sequence for record in answer.records)
             iterator = answer.next_iterator
             await self._clock.sleep(PAUSE_S)
         return False
 
 
-def _proof_time(stream: Stream) -> timedelta:
-    """For how long nothing is dropped, whatever the clocks say."""
+def _safe_time(stream: Stream) -> timedelta:
+    """How long the service keeps every record, whatever the clocks say."""
     return timedelta(hours=stream.retention_h) - MARGIN
 
 
-def _renewed(next_lsn: int, shard: Shard, now_ms: int, *, is_waiting: bool) -> int:
+def _renew_moment(next_lsn: int, shard: Shard, now_ms: int, *, is_waiting: bool) -> int:
     """The same place with a later moment, if its own is old, or unknown when it was asked for before."""
-    place = place_of(next_lsn or lsn_of_record(shard.first - 1))
+    place = decode_place(next_lsn or lsn_of_record(shard.first - 1))
     is_due = now_ms - place.caught_up_ms > RENEWED_MS if place.caught_up_ms else is_waiting or not next_lsn
-    return lsn_of(Place(place.sequence, is_behind=True, caught_up_ms=now_ms)) if is_due else next_lsn
+    return encode_place(Place(place.sequence, is_behind=True, caught_up_ms=now_ms)) if is_due else next_lsn
 
 
-def _sequence(record: Mapping[str, Any]) -> int:
+def _read_sequence(record: Mapping[str, Any]) -> int:
     try:
-        return sequence_of(record["SequenceNumber"])
+        return parse_sequence(record["SequenceNumber"])
     except (KeyError, ValueError):
         raise HostileFeed("a record has no sequence number") from None
 
 
-def _change(record: Mapping[str, Any], shard: Shard) -> Change:
+def _read_change(record: Mapping[str, Any], shard: Shard) -> Change:
     """A record as a change: its data is a row, and its partition key says which key it has."""
-    sequence = _sequence(record)
+    sequence = _read_sequence(record)
     what = f"record {sequence} of {shard.id}"
-    fields = decoded(record["Data"], what)
+    fields = decode_document(record["Data"], what)
     if type(fields) is dict:
         if "lsn" in fields:
             raise HostileFeed(f"{what} states an lsn; a record has its sequence number")
         fields = {**fields, "lsn": 0}
-    change = change_of(fields, Document(), what)
+    change = parse_change(fields, Document(), what)
     key = change.key if "key" in fields else key_of_record(record["PartitionKey"])
     if not shard.keys.holds(key):
         raise HostileFeed(f"{what} has a key of another shard; state an explicit hash key as key in its row")
     return change._replace(lsn=lsn_of_record(sequence), key=key)
 
 
-def _with_keys(changes: list[Change], keys: KeyRange) -> tuple[Change, ...]:
+def _select_keys(changes: list[Change], keys: KeyRange) -> tuple[Change, ...]:
     return tuple(change for change in changes if keys.holds(change.key))
 
 
-def _digest(text: str) -> str:
+def _make_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]

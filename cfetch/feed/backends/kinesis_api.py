@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from cfetch.clock import Clock
 from cfetch.errors import CfetchError, FeedError, Refused, Throttled, Transient, UsageError
-from cfetch.wire.repeat import until_answered
+from cfetch.wire.document import repeat_until_answered
 
 __all__ = ["ExpiredIterator", "KinesisApi", "NoSuchStream", "Records", "Stream", "Unknown"]
 
@@ -39,7 +39,7 @@ class Unknown(Refused):
 
 
 class NoSuchStream(FeedError):
-    """There is no stream, or no shard, of that name."""
+    """The service knows no stream, or no shard, of that name."""
 
 
 class Stream(NamedTuple):
@@ -149,7 +149,7 @@ class KinesisApi:
         await asyncio.to_thread(self._client.close)
 
     async def _ask(self, operation: str, **query: Any) -> dict[str, Any]:  # noqa: ANN401 - each its own
-        return await until_answered(
+        return await repeat_until_answered(
             lambda: self._ask_once(operation, query), clock=self._clock, jitter=self._jitter
         )
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from cfetch.errors import HostileFeed
-from cfetch.feed.protocol import checked_id
+from cfetch.feed.protocol import check_id
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Range, Span
 from cfetch.manifest.fields import FieldError
 
@@ -20,12 +20,12 @@ __all__ = [
     "Place",
     "Shard",
     "Shards",
+    "decode_place",
+    "encode_place",
     "key_of_record",
-    "lsn_of",
     "lsn_of_record",
-    "place_of",
-    "sequence_of",
-    "shards_from",
+    "parse_sequence",
+    "read_shards",
 ]
 
 MOMENT_BITS = 43  # milliseconds until the year 2248
@@ -59,13 +59,13 @@ def lsn_of_record(sequence: int) -> int:
     return sequence << MOMENT_BITS
 
 
-def place_of(next_lsn: int) -> Place:
+def decode_place(next_lsn: int) -> Place:
     """What a next LSN says."""
     low = next_lsn & _MOMENTS
     return Place(next_lsn >> MOMENT_BITS, low > 0, max(low - 1, 0))
 
 
-def lsn_of(place: Place) -> int:
+def encode_place(place: Place) -> int:
     """The next LSN that says this."""
     return lsn_of_record(place.sequence) + (min(1 + place.caught_up_ms, _MOMENTS) if place.is_behind else 0)
 
@@ -120,36 +120,38 @@ class Shards(NamedTuple):
         return Span(lsn_of_record(first), last)
 
 
-def shards_from(listing: Iterable[Mapping[str, Any]]) -> Shards:
+def read_shards(listing: Iterable[Mapping[str, Any]]) -> Shards:
     """Check what the service lists.
 
     Raises:
-        HostileFeed: ids, keys or numbers are none.
+        HostileFeed: an id, a key or a number cannot be read.
     """
     try:
-        shards = [_shard(row) for row in listing]
+        shards = [_read_shard(row) for row in listing]
     except (FieldError, KeyError, ValueError, TypeError):
-        raise HostileFeed("the stream lists a shard whose id, hash keys or numbers are none") from None
+        raise HostileFeed(
+            "the stream lists a shard with an id, a hash key or a number that cannot be read"
+        ) from None
     return Shards({shard.id: shard for shard in shards})
 
 
-def _shard(row: Mapping[str, Any]) -> Shard:
+def _read_shard(row: Mapping[str, Any]) -> Shard:
     hashes, numbers = row["HashKeyRange"], row["SequenceNumberRange"]
-    keys = KeyRange(sequence_of(hashes["StartingHashKey"]), sequence_of(hashes["EndingHashKey"]) + 1)
+    keys = KeyRange(parse_sequence(hashes["StartingHashKey"]), parse_sequence(hashes["EndingHashKey"]) + 1)
     if not keys.low < keys.high <= ALL_KEYS.high:
         raise ValueError(keys)
     parents = [row.get("ParentShardId"), row.get("AdjacentParentShardId")]
     end = numbers.get("EndingSequenceNumber")
     return Shard(
-        checked_id(row["ShardId"]),
+        check_id(row["ShardId"]),
         keys,
-        tuple(checked_id(parent) for parent in parents if parent is not None),
-        max(sequence_of(numbers["StartingSequenceNumber"]), 2),  # LSN 0 has a meaning of its own
-        None if end is None else sequence_of(end),
+        tuple(check_id(parent) for parent in parents if parent is not None),
+        max(parse_sequence(numbers["StartingSequenceNumber"]), 2),  # LSN 0 has a meaning of its own
+        None if end is None else parse_sequence(end),
     )
 
 
-def sequence_of(text: str) -> int:
+def parse_sequence(text: str) -> int:
     """A number of the service's. Raises ValueError."""
     if not (text.isascii() and text.isdigit() and len(text) <= MAX_SEQUENCE_DIGITS):
         raise ValueError(text)

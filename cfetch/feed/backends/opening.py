@@ -13,12 +13,12 @@ from cfetch.feed.backends.segment_index import INDEX_NAME
 from cfetch.feed.backends.segments import SegmentSource
 from cfetch.feed.backends.serial import SerialSource
 from cfetch.feed.source import FeedSource
-from cfetch.manifest.urls import UrlError, absolute_url
+from cfetch.manifest.urls import UrlError, resolve_url
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import Network
 
-__all__ = ["opened"]
+__all__ = ["open_feed"]
 
 CONNECT_TIMEOUT_S = 10.0
 KNOWN = (
@@ -26,29 +26,36 @@ KNOWN = (
     f"or a directory with an {INDEX_NAME}"
 )
 NO_STREAM = (
-    "is no stream's name: give kinesis://STREAM?region=REGION; credentials belong where AWS's own tools look"
+    "is not the name of a stream: give kinesis://STREAM?region=REGION; credentials belong where AWS's own "
+    "tools look"
 )
 _STREAM = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _REGION = re.compile(r"[a-z0-9-]{1,40}")
 
 
-def opened(name: str, *, network: Network, clock: Clock) -> FeedSource:
-    """In the event loop that is to read it. Nothing is asked yet. Raises UsageError: it is no feed's name."""
+def open_feed(name: str, *, network: Network, clock: Clock) -> FeedSource:
+    """Open a feed in the event loop that will read it; nothing is asked yet.
+
+    Raises:
+        UsageError: the name is not a feed's.
+    """
     scheme, colon, rest = name.partition("://")
     kind, plus, transfer = scheme.lower().rpartition("+")
     is_known = (kind in ("serial", "segments")) if plus else not kind
     if colon and transfer in ("http", "https") and is_known:
-        return _over_http(kind, SecretUrl(_checked(f"{transfer}://{rest}")), network, clock)
+        return _open_http(kind, SecretUrl(_check_url(f"{transfer}://{rest}")), network, clock)
     if colon and scheme.lower() == "kinesis":
-        return _stream(name, clock)
+        return _open_kinesis(name, clock)
     if colon:
-        raise UsageError(f"{_shown(scheme, 40)}:// is no feed that cfetch knows; known are {KNOWN}")
+        raise UsageError(
+            f"{_show_name(scheme, 40)}:// is not a kind of feed that cfetch knows; known are {KNOWN}"
+        )
     if not (Path(name) / INDEX_NAME).is_file():
-        raise UsageError(f"{_shown(name)} is no directory with an {INDEX_NAME}; known are {KNOWN}")
+        raise UsageError(f"{_show_name(name)} is not a directory with an {INDEX_NAME}; known are {KNOWN}")
     return SegmentSource(DirectoryFiles(Path(name)))
 
 
-def _over_http(kind: str, url: SecretUrl, network: Network, clock: Clock) -> FeedSource:
+def _open_http(kind: str, url: SecretUrl, network: Network, clock: Clock) -> FeedSource:
     if not kind and "?" in url.reveal():  # before there is a transport, which would have to be closed
         raise UsageError(f"a feed's URL has no query: {url}")
     transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
@@ -58,16 +65,16 @@ def _over_http(kind: str, url: SecretUrl, network: Network, clock: Clock) -> Fee
     return source(url, transport=transport, clock=clock, jitter=random.random)
 
 
-def _checked(text: str) -> str:
-    """A URL as a manifest might state it. Raises UsageError."""
+def _check_url(text: str) -> str:
+    """Check for a URL that a manifest might state. Raises UsageError."""
     try:
-        return absolute_url(text.partition("#")[0], lambda: None)
+        return resolve_url(text.partition("#")[0], lambda: None)
     except UrlError as error:
         raise UsageError(f"the feed's URL cannot be used: {error}") from None
 
 
-def _shown(name: str, limit: int = 200) -> str:
-    """A name that is none, for a person: without passwords, whatever letters these have, and queries."""
+def _show_name(name: str, limit: int = 200) -> str:
+    """Show a name that cannot be opened: without passwords, whatever letters these have, and queries."""
     scheme, colon, rest = name.rpartition("://") if name.count("://") == 1 else ("", "", name)
     before, at_sign, after = rest.rpartition("@")
     shown = f"…@{after}" if at_sign and (colon or ":" in before) else rest
@@ -75,7 +82,7 @@ def _shown(name: str, limit: int = 200) -> str:
     return printable(f"{scheme}{colon}{path}{'?…' if mark else ''}", limit)
 
 
-def _stream(name: str, clock: Clock) -> FeedSource:
+def _open_kinesis(name: str, clock: Clock) -> FeedSource:
     """``kinesis://STREAM?region=REGION&endpoint=URL``; the endpoint is for another than AWS's own."""
     from cfetch.feed.backends.kinesis import KinesisSource
     from cfetch.feed.backends.kinesis_api import KinesisApi
@@ -83,18 +90,18 @@ def _stream(name: str, clock: Clock) -> FeedSource:
     try:
         parts = urlsplit(name)
     except ValueError:
-        raise UsageError(f"{_shown(name)} {NO_STREAM}") from None
+        raise UsageError(f"{_show_name(name)} {NO_STREAM}") from None
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     query = dict(pairs)
     stream, region, endpoint = parts.netloc, query.pop("region", ""), query.pop("endpoint", None)
     is_whole = _STREAM.fullmatch(stream) and _REGION.fullmatch(region) and len(pairs) == len({*dict(pairs)})
     if query or not is_whole or parts.path.strip("/") or parts.fragment:
-        raise UsageError(f"{_shown(name)} {NO_STREAM}")
+        raise UsageError(f"{_show_name(name)} {NO_STREAM}")
     api = KinesisApi(
         stream,
         region=region,
         clock=clock,
         jitter=random.random,
-        endpoint=None if endpoint is None else _checked(endpoint),
+        endpoint=None if endpoint is None else _check_url(endpoint),
     )
     return KinesisSource(api, clock)

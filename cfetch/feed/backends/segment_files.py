@@ -11,13 +11,12 @@ from typing import Protocol
 from cfetch.clock import Clock
 from cfetch.errors import Refused
 from cfetch.feed.backends.segment_index import MAX_SEGMENT_BYTES
-from cfetch.manifest.urls import relative_url
+from cfetch.manifest.urls import make_relative_url
 from cfetch.secret import SecretUrl, printable
 from cfetch.storage.files import local_fault
-from cfetch.wire.document import Answer, ask
+from cfetch.wire.document import Answer, ask, make_refusal
 from cfetch.wire.http import Transport
 from cfetch.wire.judge import Action, Asked, Verdict, judge
-from cfetch.wire.repeat import refusal
 
 __all__ = ["DirectoryFiles", "SegmentFiles", "UrlFiles"]
 
@@ -34,10 +33,16 @@ class SegmentFiles(Protocol):
     account: str
 
     async def fresh(self, path: str, most: int) -> bytes | None:
-        """The whole file as it is now; None: it is not there. Refused if it has more than ``most``."""
+        """Read the whole file as it is now. None: there is no such file.
+
+        Refused: it has more than ``most``.
+        """
 
     async def tail(self, path: str, from_byte: int, most: int) -> bytes | None:
-        """At most ``most`` bytes from ``from_byte`` on: ``b""`` if there are none; None: it is not there."""
+        """Read at most ``most`` bytes from ``from_byte`` on; ``b""`` at the end.
+
+        None: there is no such file.
+        """
 
     async def close(self) -> None:
         """Let go of connections."""
@@ -53,23 +58,23 @@ class DirectoryFiles:
         self._root = root.resolve()
 
     async def fresh(self, path: str, most: int) -> bytes | None:
-        """See ``SegmentFiles``."""
-        return await asyncio.to_thread(self._fresh, path, most)
+        """Read a whole file, as ``SegmentFiles`` says."""
+        return await asyncio.to_thread(self._read_fresh, path, most)
 
     async def tail(self, path: str, from_byte: int, most: int) -> bytes | None:
-        """See ``SegmentFiles``."""
-        return await asyncio.to_thread(self._tail, path, from_byte, most)
+        """Read the end of a file, as ``SegmentFiles`` says."""
+        return await asyncio.to_thread(self._read_tail, path, from_byte, most)
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: no connection is open."""
 
-    def _fresh(self, path: str, most: int) -> bytes | None:
-        data = self._tail(path, 0, most + 1)
+    def _read_fresh(self, path: str, most: int) -> bytes | None:
+        data = self._read_tail(path, 0, most + 1)
         if data is not None and len(data) > most:
             raise Refused(f"{printable(path)} is longer than {most} bytes")
         return data
 
-    def _tail(self, path: str, from_byte: int, most: int) -> bytes | None:
+    def _read_tail(self, path: str, from_byte: int, most: int) -> bytes | None:
         where = (self._root / path).resolve()
         if not where.is_relative_to(self._root):
             raise Refused(f"{printable(path)} leads out of the feed's directory")
@@ -106,37 +111,37 @@ class UrlFiles:
         self._kept: dict[str, tuple[str, bytes]] = {}
 
     async def fresh(self, path: str, most: int) -> bytes | None:
-        """See ``SegmentFiles``. Asked again, the server may say by its ETag that it is the same."""
+        """Read the whole file. Asked again, the server may say by its ETag that it is the same."""
         kept = self._kept.get(path)
         answer = await self._ask(path, {} if kept is None else {"If-None-Match": kept[0]}, most)
         if answer.status == HTTPStatus.NOT_MODIFIED and kept is not None:
             return kept[1]
         if answer.status in _MISSING:
             return None
-        _judged(answer, Asked())
+        _accept(answer, Asked())
         etags = answer.headers.getall("ETag", [])
         if len(etags) == 1:
             self._kept[path] = (etags[0], answer.body)
         return answer.body
 
     async def tail(self, path: str, from_byte: int, most: int) -> bytes | None:
-        """See ``SegmentFiles``. A server without ranges sends the whole."""
+        """Read the end of a file. A server without ranges sends the whole."""
         headers = {"Range": f"bytes={from_byte}-"} if from_byte else {}
         answer = await self._ask(path, headers, MAX_SEGMENT_BYTES + 1)
         if answer.status in _MISSING:
             return None
         if answer.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and from_byte:
             return b""
-        begin = from_byte - _judged(answer, Asked(from_byte=from_byte)).from_byte
+        begin = from_byte - _accept(answer, Asked(from_byte=from_byte)).from_byte
         return answer.body[begin : begin + most]
 
     async def close(self) -> None:
-        """See ``SegmentFiles``."""
+        """Let go of connections and files, as ``SegmentFiles`` says."""
         await self._transport.close()
 
     async def _ask(self, path: str, headers: dict[str, str], max_bytes: int) -> Answer:
         return await ask(
-            SecretUrl(f"{self.base_url}{relative_url(path)}{self._query}"),
+            SecretUrl(f"{self.base_url}{make_relative_url(path)}{self._query}"),
             transport=self._transport,
             clock=self._clock,
             jitter=self._jitter,
@@ -146,9 +151,9 @@ class UrlFiles:
         )
 
 
-def _judged(answer: Answer, asked: Asked) -> Verdict:
+def _accept(answer: Answer, asked: Asked) -> Verdict:
     """What an answer with a body means. Raises Refused."""
     verdict = judge(answer.status, answer.headers, asked)
     if verdict.action is not Action.ACCEPT:
-        raise refusal(verdict, answer.status)
+        raise make_refusal(verdict, answer.status)
     return verdict

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from cfetch.errors import HostileFeed
-from cfetch.feed.protocol import checked_id, decoded, keys_from, keys_text, lsn_from, members
+from cfetch.feed.protocol import check_id, check_members, decode_document, format_keys, parse_keys, parse_lsn
 from cfetch.feed.ranges import KeyRange
 from cfetch.manifest.entry import SafePath
-from cfetch.manifest.fields import FieldError, checked_path
-from cfetch.manifest.urls import UrlError, absolute_url
+from cfetch.manifest.fields import FieldError, check_path
+from cfetch.manifest.urls import UrlError, resolve_url
 
 __all__ = [
     "INDEX_NAME",
@@ -25,8 +25,8 @@ __all__ = [
     "IndexedRange",
     "Segment",
     "SegmentIndex",
-    "index_from",
-    "lsn_of",
+    "parse_index",
+    "read_lsn",
 ]
 
 INDEX_NAME = "index.json"
@@ -80,27 +80,27 @@ class SegmentIndex(NamedTuple):
         )
 
     def encoded(self) -> bytes:
-        """The index as a file; ``index_from`` gives it back."""
+        """The index as a file; ``parse_index`` gives it back."""
         own: dict[str, object] = {"format": FORMAT, "feed": self.feed}
         if self.base_url is not None:
             own["base_url"] = self.base_url
-        own["ranges"] = [_range_fields(indexed) for indexed in self.ranges.values()]
+        own["ranges"] = [_encode_range(indexed) for indexed in self.ranges.values()]
         return msgspec.json.encode(own) + b"\n"
 
 
-def _range_fields(indexed: IndexedRange) -> dict[str, object]:
+def _encode_range(indexed: IndexedRange) -> dict[str, object]:
     fields: dict[str, object] = {
         "id": indexed.id,
-        "keys": keys_text(indexed.keys),
+        "keys": format_keys(indexed.keys),
         "ancestors": sorted(indexed.ancestors),
         "first": indexed.first,
         "kept_from": indexed.kept_from,
-        "segments": [_segment_fields(segment) for segment in indexed.segments],
+        "segments": [_encode_segment(segment) for segment in indexed.segments],
     }
     return fields if indexed.last is None else {**fields, "last": indexed.last}
 
 
-def _segment_fields(segment: Segment) -> dict[str, object]:
+def _encode_segment(segment: Segment) -> dict[str, object]:
     fields = {
         "path": segment.path,
         "first": segment.first,
@@ -111,49 +111,49 @@ def _segment_fields(segment: Segment) -> dict[str, object]:
     return {key: value for key, value in fields.items() if value is not None}
 
 
-def index_from(data: bytes) -> SegmentIndex:
+def parse_index(data: bytes) -> SegmentIndex:
     """Decode an index, which a stranger may have written.
 
     Raises:
         HostileFeed: it is not JSON, lacks something, or contradicts itself.
     """
     what = INDEX_NAME
-    top = members(decoded(data, what), what, ("format", "feed", "ranges"), ("base_url",))
+    top = check_members(decode_document(data, what), what, ("format", "feed", "ranges"), ("base_url",))
     if top["format"] != FORMAT:
         raise HostileFeed(f"{what} is not of the format {FORMAT!r}, which this cfetch reads")
     try:
-        feed = checked_id(top["feed"])
+        feed = check_id(top["feed"])
         base_url = top.get("base_url")
         if base_url is not None:
             if type(base_url) is not str:
                 raise FieldError("base_url must be a string")
-            base_url = absolute_url(base_url, lambda: None)
-        rows = _array(top["ranges"], MAX_RANGES)
+            base_url = resolve_url(base_url, lambda: None)
+        rows = _check_array(top["ranges"], MAX_RANGES)
     except (FieldError, UrlError) as error:
         raise HostileFeed(f"{what}: {error}") from None
     ranges: dict[str, IndexedRange] = {}
     paths: set[str] = set()
     for number, row in enumerate(rows):
-        indexed = _range_from(row, f"{what}: ranges[{number}]", paths)
+        indexed = _parse_range(row, f"{what}: ranges[{number}]", paths)
         if ranges.setdefault(indexed.id, indexed) is not indexed:
             raise HostileFeed(f"{what} has two ranges {indexed.id!r}")
     return SegmentIndex(feed, base_url, ranges)
 
 
-def _range_from(row: object, what: str, paths: set[str]) -> IndexedRange:
-    fields = members(row, what, _RANGE_KEYS, ("last",))
+def _parse_range(row: object, what: str, paths: set[str]) -> IndexedRange:
+    fields = check_members(row, what, _RANGE_KEYS, ("last",))
     try:
         last = fields.get("last")
         indexed = IndexedRange(
-            checked_id(fields["id"]),
-            keys_from(fields["keys"]),
-            frozenset(checked_id(name) for name in _array(fields["ancestors"], MAX_RANGES)),
-            lsn_from(fields["first"]),
-            None if last is None else _end_from(last),
-            lsn_from(fields["kept_from"]),
+            check_id(fields["id"]),
+            parse_keys(fields["keys"]),
+            frozenset(check_id(name) for name in _check_array(fields["ancestors"], MAX_RANGES)),
+            parse_lsn(fields["first"]),
+            None if last is None else _parse_end(last),
+            parse_lsn(fields["kept_from"]),
             tuple(
-                _segment_from(segment_row, what)
-                for segment_row in _array(fields["segments"], MAX_SEGMENTS - len(paths))
+                _parse_segment(segment_row, what)
+                for segment_row in _check_array(fields["segments"], MAX_SEGMENTS - len(paths))
             ),
         )
         _check_order(indexed)
@@ -166,26 +166,26 @@ def _range_from(row: object, what: str, paths: set[str]) -> IndexedRange:
     return indexed
 
 
-def _end_from(value: object) -> int:
+def _parse_end(value: object) -> int:
     """A last LSN, which may be one below the first: -1 for a range from 0 on without entries."""
-    return -1 if type(value) is int and value == -1 else lsn_from(value)
+    return -1 if type(value) is int and value == -1 else parse_lsn(value)
 
 
-def _segment_from(row: object, what: str) -> Segment:
-    fields = members(row, f"{what}: a segment", ("path", "first"), ("last", "bytes", "sha256"))
-    path = checked_path(fields["path"])
+def _parse_segment(row: object, what: str) -> Segment:
+    fields = check_members(row, f"{what}: a segment", ("path", "first"), ("last", "bytes", "sha256"))
+    path = check_path(fields["path"])
     if not path.startswith(SEGMENTS):
         raise FieldError(f"the path of a segment does not begin with {SEGMENTS!r}")
     last, size_bytes, sha256 = (fields.get(key) for key in ("last", "bytes", "sha256"))
     if last is not None or sha256 is not None:
-        last = lsn_from(last)
+        last = parse_lsn(last)
         if type(sha256) is not str or not _SHA256.fullmatch(sha256):
             raise FieldError("the sha256 of a closed segment must be 64 hex digits in lower case")
         if size_bytes is None:
             raise FieldError("a closed segment has no bytes")
-    if size_bytes is not None and lsn_from(size_bytes) > MAX_SEGMENT_BYTES:
+    if size_bytes is not None and parse_lsn(size_bytes) > MAX_SEGMENT_BYTES:
         raise FieldError(f"a segment has more than {MAX_SEGMENT_BYTES} bytes")
-    return Segment(path, lsn_from(fields["first"]), last, size_bytes, sha256)
+    return Segment(path, parse_lsn(fields["first"]), last, size_bytes, sha256)
 
 
 def _check_order(indexed: IndexedRange) -> None:
@@ -207,7 +207,7 @@ def _check_order(indexed: IndexedRange) -> None:
             raise FieldError("segments are out of order, or overlap")
 
 
-def _array(value: object, most: int) -> list[Any]:
+def _check_array(value: object, most: int) -> list[Any]:
     if type(value) is not list or len(value) > most:
         raise FieldError(f"it must be an array of at most {most} elements")
     return value
@@ -220,7 +220,7 @@ class _Lsn(msgspec.Struct):
 _LSN = msgspec.json.Decoder(_Lsn)
 
 
-def lsn_of(line: bytes, path: str) -> int:
+def read_lsn(line: bytes, path: str) -> int:
     """The LSN of a line, in a thirtieth of the time that its check takes. Raises HostileFeed: it has none."""
     try:
         return _LSN.decode(line).lsn

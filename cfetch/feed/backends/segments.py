@@ -19,10 +19,10 @@ from cfetch.feed.backends.segment_index import (
     IndexedRange,
     Segment,
     SegmentIndex,
-    index_from,
-    lsn_of,
+    parse_index,
+    read_lsn,
 )
-from cfetch.feed.protocol import change_of, decoded
+from cfetch.feed.protocol import decode_document, parse_change
 from cfetch.feed.ranges import KeyRange, Position, Range, Span
 from cfetch.feed.source import Change, FeedId, Gone, NotModified, Page, Ranges, Why
 from cfetch.manifest.rows import Document
@@ -44,7 +44,7 @@ class _Lines(NamedTuple):
 
 
 class SegmentSource:
-    """See ``FeedSource``. A range has gone once the index says so, whatever was left to read."""
+    """A ``FeedSource``. A range has gone once the index says so, whatever was left to read."""
 
     def __init__(self, files: SegmentFiles) -> None:
         self._files = files
@@ -54,7 +54,7 @@ class SegmentSource:
         self._kept: OrderedDict[str, _Lines] = OrderedDict()
 
     async def ranges(self, etag: str | None) -> Ranges | NotModified:
-        """See ``FeedSource``."""
+        """List the live ranges, as ``FeedSource`` says."""
         index = await self._read_index()
         if etag == self._etag:
             return NotModified()
@@ -64,23 +64,23 @@ class SegmentSource:
         )
 
     async def info(self, of: str, via: str) -> Span | Gone:
-        """See ``FeedSource``."""
+        """Ask for the LSNs of a range, as ``FeedSource`` says."""
         index = await self._read_index()
         if not _archives(index, via, of):
             return Gone(Why.RANGE_GONE)
-        owned = _range_of(index, of)
+        owned = _find_range(index, of)
         return Span(owned.first, owned.last)
 
     async def read(
         self, via: str, position: Position, keys: KeyRange, limit: int
     ) -> Page | Gone | NotModified:
-        """See ``FeedSource``. A page is of one segment."""
+        """Read a page of a range, as ``FeedSource`` says. A page is of one segment."""
         missing = ""
         for _ in range(MISSING_TRIES):
             index = await self._read_index()
             if not _archives(index, via, position.range):
                 return Gone(Why.RANGE_GONE)
-            owned = _range_of(index, position.range)
+            owned = _find_range(index, position.range)
             next_lsn = position.next_lsn or owned.kept_from
             if next_lsn < owned.kept_from:
                 raise CheckpointExpired(
@@ -89,18 +89,18 @@ class SegmentSource:
                 )
             if owned.last is not None and next_lsn > owned.last:
                 return Page((), next_lsn)
-            segment = _segment_with(owned, next_lsn)
+            segment = _find_segment(owned, next_lsn)
             if segment is None:
                 return NotModified() if owned.last is None else Page((), owned.last + 1)
-            lines = await self._lines(segment, next_lsn)
+            lines = await self._read_lines(segment, next_lsn)
             if lines is not None:
                 base_url = index.base_url or self._files.base_url
-                return _page(lines, segment, next_lsn, keys, limit, base_url)
+                return _make_page(lines, segment, next_lsn, keys, limit, base_url)
             missing = segment.path
         raise Transient(f"the index names {missing}, which is not there (or not there yet)")
 
     async def close(self) -> None:
-        """See ``FeedSource``."""
+        """Let go of connections and files, as ``FeedSource`` says."""
         self._kept.clear()
         await self._files.close()
 
@@ -112,7 +112,7 @@ class SegmentSource:
                 raise FeedReplaced(f"the feed was deleted: its {INDEX_NAME} is not there any more")
             raise Refused(f"there is no {INDEX_NAME}, so this is no feed of segments")
         if data != self._index_bytes:
-            index = index_from(data)
+            index = parse_index(data)
             if self._etag and index.feed != self._index.feed:
                 raise FeedReplaced(
                     f"the feed was made anew: it is {index.feed} now, and was {self._index.feed}"
@@ -121,12 +121,12 @@ class SegmentSource:
             self._etag = hashlib.sha256(data).hexdigest()
         return self._index
 
-    async def _lines(self, segment: Segment, next_lsn: int) -> _Lines | None:
+    async def _read_lines(self, segment: Segment, next_lsn: int) -> _Lines | None:
         """The segment's lines from ``next_lsn`` on, and maybe earlier ones; None: there is no such file."""
         kept = self._kept.pop(segment.path, None)
         if segment.last is not None:
             if kept is None or kept.from_byte or len(kept.data) != segment.size_bytes:
-                data = await self._closed(segment)
+                data = await self._read_closed(segment)
                 if data is None:
                     return None
                 kept = _Lines(data)
@@ -139,11 +139,11 @@ class SegmentSource:
             if len(whole) > MAX_SEGMENT_BYTES:
                 raise HostileFeed(f"{segment.path} has more than {MAX_SEGMENT_BYTES} bytes")
             kept = _Lines(whole[: whole.rfind(b"\n") + 1], kept.from_byte, kept.after_lsn)
-            kept = _trimmed(kept, next_lsn, segment.path)
+            kept = _trim_lines(kept, next_lsn, segment.path)
         self._keep(segment.path, kept)
         return kept
 
-    async def _closed(self, segment: Segment) -> bytes | None:
+    async def _read_closed(self, segment: Segment) -> bytes | None:
         assert segment.size_bytes is not None
         data = await self._files.tail(segment.path, 0, segment.size_bytes)
         if data is None:
@@ -151,7 +151,7 @@ class SegmentSource:
         if len(data) < segment.size_bytes:  # static storage may be slower with one file than with another
             raise Transient(f"{segment.path} is shorter than the index says (or not all there yet)")
         if hashlib.sha256(data).hexdigest() != segment.sha256:
-            raise HostileFeed(f"{segment.path} is not what the index says: its sha256 is another")
+            raise HostileFeed(f"{segment.path} is not what the index says: its sha256 differs")
         if not data.endswith(b"\n"):
             raise HostileFeed(f"{segment.path} ends within a line")
         return data
@@ -169,14 +169,14 @@ def _archives(index: SegmentIndex, via: str, of: str) -> bool:
     return live is not None and live.last is None and (of == via or of in live.ancestors)
 
 
-def _range_of(index: SegmentIndex, of: str) -> IndexedRange:
+def _find_range(index: SegmentIndex, of: str) -> IndexedRange:
     indexed = index.ranges.get(of)
     if indexed is None:
         raise CheckpointExpired(f"the feed does not keep range {of} any more")
     return indexed
 
 
-def _segment_with(owned: IndexedRange, next_lsn: int) -> Segment | None:
+def _find_segment(owned: IndexedRange, next_lsn: int) -> Segment | None:
     """The segment that has the LSN, or the next one above it."""
     place = bisect_left(
         owned.segments, next_lsn, key=lambda segment: sys.maxsize if segment.last is None else segment.last
@@ -184,30 +184,30 @@ def _segment_with(owned: IndexedRange, next_lsn: int) -> Segment | None:
     return owned.segments[place] if place < len(owned.segments) else None
 
 
-def _trimmed(lines: _Lines, next_lsn: int, path: str) -> _Lines:
+def _trim_lines(lines: _Lines, next_lsn: int, path: str) -> _Lines:
     """Less what was read already: of a live segment only the news need to stay."""
-    begin = _begin_of(lines.data, next_lsn, path)
+    begin = _find_line(lines.data, next_lsn, path)
     return _Lines(lines.data[begin:], lines.from_byte + begin, next_lsn - 1) if begin else lines
 
 
-def _begin_of(data: bytes, next_lsn: int, path: str) -> int:
+def _find_line(data: bytes, next_lsn: int, path: str) -> int:
     """The byte at which the first line with that LSN or a higher one begins, by bisection: lines rise."""
     low, high = 0, len(data)
     while low < high:
         line = data.rfind(b"\n", low, (low + high) // 2) + 1 or low
         end = data.index(b"\n", line) + 1
-        if lsn_of(data[line:end], path) < next_lsn:
+        if read_lsn(data[line:end], path) < next_lsn:
             low = end
         else:
             high = line
     return low
 
 
-def _page(
+def _make_page(
     lines: _Lines, segment: Segment, next_lsn: int, keys: KeyRange, limit: int, base_url: str | None
 ) -> Page | NotModified:
     """Changes of the segment from ``next_lsn`` on, as many as are asked for."""
-    begin = _begin_of(lines.data, next_lsn, segment.path)
+    begin = _find_line(lines.data, next_lsn, segment.path)
     if begin == len(lines.data) and segment.last is None:
         return NotModified()
     document = Document(base_url=base_url)
@@ -216,7 +216,7 @@ def _page(
         if begin == len(lines.data) or len(changes) == limit:
             break
         end = lines.data.index(b"\n", begin) + 1
-        change = _change(lines.data[begin:end], segment, next_lsn, document)
+        change = _parse_change(lines.data[begin:end], segment, next_lsn, document)
         if keys.holds(change.key):
             changes.append(change)
         begin, next_lsn = end, change.lsn + 1
@@ -225,8 +225,10 @@ def _page(
     return Page(tuple(changes), next_lsn)
 
 
-def _change(line: bytes, segment: Segment, least: int, document: Document) -> Change:
-    change = change_of(decoded(line, f"a line of {segment.path}"), document, f"a change in {segment.path}")
+def _parse_change(line: bytes, segment: Segment, least: int, document: Document) -> Change:
+    change = parse_change(
+        decode_document(line, f"a line of {segment.path}"), document, f"a change in {segment.path}"
+    )
     if change.lsn < least or (segment.last is not None and change.lsn > segment.last):
         raise HostileFeed(f"{segment.path} has LSN {change.lsn} out of order, or beyond its end")
     return change

@@ -10,8 +10,8 @@ from typing import Any
 
 from cfetch.clock import Clock
 from cfetch.errors import CheckpointExpired, FeedReplaced, HostileFeed, Refused
-from cfetch.feed.backends.http import feed_document
-from cfetch.feed.protocol import SERIAL_SCHEMA, change_of, checked_id, lsn_from, members
+from cfetch.feed.backends.http import read_feed_document
+from cfetch.feed.protocol import SERIAL_SCHEMA, check_id, check_members, parse_change, parse_lsn
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position, Range, Span
 from cfetch.feed.source import FeedId, Gone, NotModified, Page, Ranges, Why
 from cfetch.manifest.fields import FieldError
@@ -30,7 +30,7 @@ _EXPECTED = frozenset({404, 410})
 
 
 class SerialSource:
-    """See ``FeedSource``. A serial that goes back, or another id, is another feed."""
+    """A ``FeedSource``. A serial that goes back, or another id, is another feed."""
 
     def __init__(
         self, url: SecretUrl, *, transport: Transport, clock: Clock, jitter: Callable[[], float]
@@ -41,37 +41,40 @@ class SerialSource:
         self._feed: str | None = None
 
     async def ranges(self, etag: str | None) -> Ranges | NotModified:
-        """See ``FeedSource``. Asks for one change, to learn which feed it is."""
-        await self._page(0, 1, expired=False)
+        """List the live ranges, as ``FeedSource`` says. Asks for one change, to learn which feed it is."""
+        await self._fetch_page(0, 1, expired=False)
         assert self._feed is not None
         if etag == self._feed:
             return NotModified()
         return Ranges(FeedId(self._url.origin(), self._feed), self._feed, (Range(RANGE, ALL_KEYS),))
 
     async def info(self, of: str, via: str) -> Span | Gone:
-        """See ``FeedSource``. Serials begin at 1, whether or not there was such a change."""
+        """Ask for the LSNs of a range, as ``FeedSource`` says.
+
+        Serials begin at 1, whether or not there was such a change.
+        """
         await self.ranges(None)  # it may have been made anew
         return Span(1, None) if of == via == RANGE else Gone(Why.RANGE_GONE)
 
     async def read(
         self, via: str, position: Position, keys: KeyRange, limit: int
     ) -> Page | Gone | NotModified:
-        """See ``FeedSource``."""
+        """Read a page of a range, as ``FeedSource`` says."""
         if not position.range == via == RANGE:
             return Gone(Why.RANGE_GONE)
         if self._feed is None:
             await self.ranges(None)
         since = max(position.next_lsn - 1, 0)
-        page = await self._page(since, min(limit, MAX_LIMIT), expired=position.next_lsn > 0)
+        page = await self._fetch_page(since, min(limit, MAX_LIMIT), expired=position.next_lsn > 0)
         if page.next_lsn == since + 1 and not page.changes:
             return NotModified()
         return Page(tuple(change for change in page.changes if keys.holds(change.key)), page.next_lsn)
 
     async def close(self) -> None:
-        """See ``FeedSource``."""
+        """Let go of connections and files, as ``FeedSource`` says."""
         await self._transport.close()
 
-    async def _page(self, since: int, limit: int, *, expired: bool) -> Page:
+    async def _fetch_page(self, since: int, limit: int, *, expired: bool) -> Page:
         """``expired``: whether the server may have dropped what is asked for."""
         text = self._url.reveal().partition("#")[0]
         url = SecretUrl(f"{text}{'&' if '?' in text else '?'}since={since}&limit={limit}")
@@ -84,33 +87,35 @@ class SerialSource:
             max_bytes=MAX_REPLY_BYTES,
         )
         if answer.status == HTTPStatus.GONE and expired:
-            await self._page(0, 1, expired=False)  # a stranger's 410 says nothing: is it the feed's?
+            await self._fetch_page(0, 1, expired=False)  # a stranger's 410 says nothing: is it the feed's?
             raise CheckpointExpired(
                 f"{self._url} does not keep the changes after serial {since} any more; what came after it "
                 "was missed. Begin anew without the checkpoint"
             )
-        document = feed_document(answer.body, answer.status, str(self._url), SERIAL_SCHEMA)
+        document = read_feed_document(answer.body, answer.status, str(self._url), SERIAL_SCHEMA)
         if answer.status != HTTPStatus.OK:
             raise Refused(f"{self._url} answers HTTP {answer.status}", http_status=answer.status)
-        return self._checked(document, since, limit)
+        return self._check_page(document, since, limit)
 
-    def _checked(self, document: dict[str, Any], since: int, limit: int) -> Page:
+    def _check_page(self, document: dict[str, Any], since: int, limit: int) -> Page:
         what = f"{self._url}: the changes after serial {since}"
-        members(document, what, ("schema", "changes", "next"), ("feed",))
+        check_members(document, what, ("schema", "changes", "next"), ("feed",))
         try:
             if document["schema"] != SERIAL_SCHEMA:
                 raise FieldError(f"their schema is not {SERIAL_SCHEMA}")
-            feed = checked_id(document.get("feed", UNNAMED))
+            feed = check_id(document.get("feed", UNNAMED))
             if type(document["changes"]) is not list or len(document["changes"]) > limit:
                 raise FieldError("they are not an array of at most as many as asked for")
-            after = lsn_from(document["next"])
+            after = parse_lsn(document["next"])
         except FieldError as error:
             raise HostileFeed(f"{what}: {error}") from None
         if self._feed not in (None, feed) or after < since:
             raise self._replaced()
         self._feed = feed
         links = Document(base_url=self._url.reveal())
-        rows = (change_of(row, links, f"{what}: change {n}") for n, row in enumerate(document["changes"], 1))
+        rows = (
+            parse_change(row, links, f"{what}: change {n}") for n, row in enumerate(document["changes"], 1)
+        )
         return Page(tuple(rows), after + 1)
 
     def _replaced(self) -> FeedReplaced:

@@ -5,10 +5,9 @@ ranges.
 
     process.py             the process: listens, looks for changes again and again, ends in good order
     handler.py             HTTP to JSON (docs/feed-protocol.md) and the files themselves; decides nothing
-    store.py               ranges, changes, files as last seen: one transaction a call
+    store.py               ranges, changes, files as last seen: one transaction a call; what is dropped by age
     database.py            the SQLite file: one writer, reads that wait for no change
     range_table.py         its ranges: split, merged, closed, and who descends from whom
-    retention.py           which changes are dropped, and which of them are told again
     tree_publisher.py      a directory, compared with how it was last seen
     stream_publisher.py    a JSON Lines file that is appended to
     segment_writer.py      the same feed as files for static storage (docs/feed-segments.md)

@@ -16,11 +16,11 @@ import msgspec
 from aiohttp import web
 
 from cfetch.errors import LocalFault, UsageError
-from cfetch.feed.protocol import SCHEMA, key_text, keys_from, keys_text, lsn_from
+from cfetch.feed.protocol import SCHEMA, format_key, format_keys, parse_keys, parse_lsn
 from cfetch.feed.server.store import FeedStore, File, StoredChange
 from cfetch.feed.source import Why
 from cfetch.manifest.fields import FieldError
-from cfetch.manifest.urls import relative_url
+from cfetch.manifest.urls import make_relative_url
 from cfetch.secret import printable
 from cfetch.storage.tree import ReadOnlyTree
 
@@ -38,7 +38,7 @@ _RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})\Z", re.ASCII)
 def feed_app(store: FeedStore, root: Path | None) -> web.Application:
     """The application; ``root``: whose files it serves beneath ``files/``."""
     server = _Server(store, root)
-    app = web.Application(middlewares=[_plainly])
+    app = web.Application(middlewares=[_answer_errors])
     app.router.add_get("/", server.listed)
     app.router.add_get("/info", server.info)
     app.router.add_get("/read", server.read)
@@ -58,16 +58,16 @@ class _Refusal(Exception):
 
 
 @web.middleware
-async def _plainly(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except _Refusal as refusal:
         document = {"schema": SCHEMA, "error": str(refusal), **refusal.more}
-        return _json(document, status=refusal.status)
+        return _make_reply(document, status=refusal.status)
     except FieldError as error:
-        return _json({"schema": SCHEMA, "error": str(error)}, status=400)
+        return _make_reply({"schema": SCHEMA, "error": str(error)}, status=400)
     except LocalFault as fault:
-        return _json({"schema": SCHEMA, "error": str(fault)}, status=503)
+        return _make_reply({"schema": SCHEMA, "error": str(fault)}, status=503)
 
 
 class _Server:
@@ -83,26 +83,26 @@ class _Server:
         if request.headers.get("If-None-Match") == etag["ETag"]:
             return web.Response(status=304, headers=etag)
         rows = [
-            {"id": live.id, "keys": keys_text(live.keys), "ancestors": sorted(live.ancestors)}
+            {"id": live.id, "keys": format_keys(live.keys), "ancestors": sorted(live.ancestors)}
             for live in ranges
         ]
         return self._answer({"ranges": rows}, headers=etag)
 
     async def info(self, request: web.Request) -> web.StreamResponse:
-        via, of = self._asked(request)
-        span = await _done(self._store.find_span, of, via, status=400)
+        via, of = self._read_target(request)
+        span = await _call_store(self._store.find_span, of, via, status=400)
         if span is None:
             raise _gone(via)
         return self._answer({"range": of, "first": span.first, "last": span.last})
 
     async def read(self, request: web.Request) -> web.StreamResponse:
-        via, of = self._asked(request)
-        next_lsn = _checked(request, "next_lsn", _integer)
-        keys = _checked(request, "keys", keys_from)
-        limit = min(_checked(request, "limit", _integer), MAX_LIMIT)
+        via, of = self._read_target(request)
+        next_lsn = _check_parameter(request, "next_lsn", _parse_integer)
+        keys = _check_parameter(request, "keys", parse_keys)
+        limit = min(_check_parameter(request, "limit", _parse_integer), MAX_LIMIT)
         if limit < 1:
             raise FieldError("limit: it must be at least 1")
-        window = await _done(self._store.read_window, of, via, next_lsn, keys, limit, status=400)
+        window = await _call_store(self._store.read_window, of, via, next_lsn, keys, limit, status=400)
         if window is None:
             raise _gone(via)
         if window.expired is not None:
@@ -115,13 +115,13 @@ class _Server:
         nothing = via == of and window.next_lsn == next_lsn
         if nothing and request.headers.get("If-None-Match") == etag["ETag"]:
             return web.Response(status=304, headers=etag)
-        changes = [_row(stored) for stored in window.rows]
+        changes = [_make_row(stored) for stored in window.rows]
         return self._answer({"range": of, "next_lsn": window.next_lsn, "changes": changes})
 
     async def split(self, request: web.Request) -> web.StreamResponse:
         """Split one range: that of ``range``, else the one with the most entries."""
         _check_sender(request)
-        parent, children = await _done(self._store.split, request.query.get("range"))
+        parent, children = await _call_store(self._store.split, request.query.get("range"))
         return self._answer({"range": parent, "children": list(children)})
 
     async def merge(self, request: web.Request) -> web.StreamResponse:
@@ -130,29 +130,29 @@ class _Server:
         named = request.query.getall("range", [])
         if len(named) != 2:
             raise FieldError("range must be given twice: the neighbours to merge")
-        child = await _done(self._store.merge, *named)
+        child = await _call_store(self._store.merge, *named)
         return self._answer({"ranges": named, "child": child})
 
-    def _asked(self, request: web.Request) -> tuple[str, str]:
+    def _read_target(self, request: web.Request) -> tuple[str, str]:
         """The live range that is asked, and the one that is meant."""
-        if _text(request, "feed") != self._store.feed:
+        if _read_parameter(request, "feed") != self._store.feed:
             raise _Refusal(410, "another feed is published here now", code=Why.STALE)
-        return _text(request, "via"), _text(request, "of")
+        return _read_parameter(request, "via"), _read_parameter(request, "of")
 
     def _answer(self, document: dict[str, Any], headers: dict[str, str] | None = None) -> web.Response:
-        return _json({"schema": SCHEMA, "feed": self._store.feed, **document}, headers=headers)
+        return _make_reply({"schema": SCHEMA, "feed": self._store.feed, **document}, headers=headers)
 
     # --- files
 
     async def file(self, request: web.Request) -> web.StreamResponse:
         path, version = request.match_info["path"], request.query.get("sha256")
-        descriptor, known, small = await asyncio.to_thread(self._opened, path, version)
+        descriptor, known, small = await asyncio.to_thread(self._open_file, path, version)
         try:
-            return await _sent(request, descriptor, known, small)
+            return await _send(request, descriptor, known, small)
         finally:
             os.close(descriptor)
 
-    def _opened(self, path: str, version: str | None) -> tuple[int, File, bytes | None]:
+    def _open_file(self, path: str, version: str | None) -> tuple[int, File, bytes | None]:
         """The file, as it was published; with all of its bytes if they are few: a turn costs more."""
         known = self._store.find_files([path]).get(path)
         if known is None or self._root is None:
@@ -174,19 +174,19 @@ class _Server:
         raise _Refusal(503, "the file was touched and will be looked at again", retry_after_s=LOOK_AGAIN_S)
 
 
-def _row(stored: StoredChange) -> dict[str, Any]:
-    row: dict[str, Any] = {"lsn": stored.lsn, "key": key_text(stored.key), "path": stored.path}
+def _make_row(stored: StoredChange) -> dict[str, Any]:
+    row: dict[str, Any] = {"lsn": stored.lsn, "key": format_key(stored.key), "path": stored.path}
     if stored.more is not None:
         more: dict[str, Any] = msgspec.json.decode(stored.more)
         return row | {"op": "upsert"} | more
     if stored.sha256 is None:
         return row | {"op": "delete"}
     digits = stored.sha256.hex()
-    url = f"{relative_url('files/' + stored.path)}?sha256={digits}"
+    url = f"{make_relative_url('files/' + stored.path)}?sha256={digits}"
     return row | {"op": "upsert", "url": url, "size": stored.size_bytes, "sha256": digits}
 
 
-async def _sent(
+async def _send(
     request: web.Request, descriptor: int, known: File, small: bytes | None
 ) -> web.StreamResponse:
     """The file, or the one range of it that was asked for (RFC 9110, 14.2)."""
@@ -234,34 +234,34 @@ def _gone(via: str) -> _Refusal:
     return _Refusal(410, f"range {printable(via)} is not live", code=Why.RANGE_GONE)
 
 
-async def _done(call: Callable[..., T], *what: object, status: int = 409) -> T:
+async def _call_store(call: Callable[..., T], *what: object, status: int = 409) -> T:
     try:
         return await asyncio.to_thread(call, *what)
     except UsageError as error:
         raise _Refusal(status, str(error)) from None
 
 
-def _text(request: web.Request, name: str) -> str:
+def _read_parameter(request: web.Request, name: str) -> str:
     values = request.query.getall(name, [])
     if len(values) != 1:
         raise FieldError(f"{name} must be given once")
     return values[0]
 
 
-def _integer(text: str) -> int:
+def _parse_integer(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 19):
         raise FieldError("it must be an integer")
-    return lsn_from(int(text))
+    return parse_lsn(int(text))
 
 
-def _checked(request: web.Request, name: str, check: Callable[[str], T]) -> T:
+def _check_parameter(request: web.Request, name: str, check: Callable[[str], T]) -> T:
     try:
-        return check(_text(request, name))
+        return check(_read_parameter(request, name))
     except FieldError as error:
         raise FieldError(f"{name}: {error}") from None
 
 
-def _json(
+def _make_reply(
     document: dict[str, Any], *, status: int = 200, headers: dict[str, str] | None = None
 ) -> web.Response:
     headers = {"Cache-Control": "no-cache", **(headers or {})}

@@ -17,10 +17,10 @@ from cfetch.feed.server.stream_publisher import StreamPublisher
 from cfetch.feed.server.tree_publisher import STATE_DIRECTORY, TreePublisher
 from cfetch.secret import printable
 
-__all__ = ["listening", "serve"]
+__all__ = ["serve", "start_listening"]
 
 SHUTDOWN_S = 2.0  # for replies under way; a follower asks again anyway
-Tell = Callable[[str], None]
+EmitLine = Callable[[str], None]
 
 
 class Publisher(Protocol):
@@ -40,12 +40,12 @@ def serve(
     split_entries: int | None,
     keep_s: float | None,
     clock: Clock,
-    ready: Tell,
-    tell: Tell,
+    ready: EmitLine,
+    emit_line: EmitLine,
 ) -> None:
     """Publish ``source``, a directory or a JSON Lines file, until SIGTERM or SIGINT.
 
-    ``ready`` is told the feed's URL, ``tell`` what goes wrong without ending the server.
+    ``ready`` gets the feed's URL, ``emit_line`` what goes wrong without ending the server.
 
     Raises:
         UsageError: there is no such source, or nothing can listen there.
@@ -61,14 +61,16 @@ def serve(
         publisher: Publisher
         if is_tree:
             publisher = TreePublisher(
-                source, store, clock=clock, tell=tell, split_entries=split_entries, keep_s=keep_s
+                source, store, clock=clock, emit_line=emit_line, split_entries=split_entries, keep_s=keep_s
             )
         else:
             publisher = StreamPublisher(
                 source, store, clock=clock, split_entries=split_entries, keep_s=keep_s
             )
         app = feed_app(store, source if is_tree else None)
-        asyncio.run(_run(app, publisher, host=host, port=port, rescan_s=rescan_s, ready=ready, tell=tell))
+        asyncio.run(
+            _run(app, publisher, host=host, port=port, rescan_s=rescan_s, ready=ready, emit_line=emit_line)
+        )
     finally:
         store.close()
 
@@ -80,21 +82,21 @@ async def _run(
     host: str,
     port: int,
     rescan_s: float,
-    ready: Tell,
-    tell: Tell,
+    ready: EmitLine,
+    emit_line: EmitLine,
 ) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    runner = await listening(app, host, port, ready)
+    runner = await start_listening(app, host, port, ready)
     try:
-        await _publish(publisher, rescan_s, stop, tell)
+        await _publish_until_stopped(publisher, rescan_s, stop, emit_line)
     finally:
         await runner.cleanup()
 
 
-async def listening(app: web.Application, host: str, port: int, ready: Tell) -> web.AppRunner:
-    """The application at work; its ``cleanup`` ends it. ``ready`` is told its URL."""
+async def start_listening(app: web.Application, host: str, port: int, ready: EmitLine) -> web.AppRunner:
+    """The application at work; its ``cleanup`` ends it. ``ready`` gets its URL."""
     runner = web.AppRunner(
         app,
         access_log=None,
@@ -115,7 +117,9 @@ async def listening(app: web.Application, host: str, port: int, ready: Tell) -> 
     return runner
 
 
-async def _publish(publisher: Publisher, rescan_s: float, stop: asyncio.Event, tell: Tell) -> None:
+async def _publish_until_stopped(
+    publisher: Publisher, rescan_s: float, stop: asyncio.Event, emit_line: EmitLine
+) -> None:
     """Scan until ``stop`` is set. What goes wrong is told once, and tried again."""
     halt, last_fault = threading.Event(), ""
     while not stop.is_set():
@@ -130,6 +134,6 @@ async def _publish(publisher: Publisher, rescan_s: float, stop: asyncio.Event, t
         except (LocalFault, UsageError) as error:
             if str(error) != last_fault:
                 last_fault = str(error)
-                tell(last_fault)
+                emit_line(last_fault)
         await asyncio.wait((stopped,), timeout=rescan_s)
         stopped.cancel()

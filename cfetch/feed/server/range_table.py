@@ -130,10 +130,10 @@ class RangeTable:
         return self._replace(cursor, (live.number,), halves)
 
     def merge(self, cursor: sqlite3.Cursor, names: tuple[str, str]) -> str:
-        """Make one range of two live neighbours. Raises UsageError: they are none."""
+        """Make one range of two live neighbours. Raises UsageError: they are not live neighbours."""
         lower, upper = sorted(map(self._find_live, names), key=lambda live: live.low)
         if lower.high != upper.low:
-            raise UsageError(f"ranges {names[0]} and {names[1]} are no neighbours")
+            raise UsageError(f"ranges {names[0]} and {names[1]} are not neighbours")
         merged = (KeyRange(lower.low, upper.high),)
         (child,) = self._replace(cursor, (lower.number, upper.number), merged)
         return child

@@ -18,7 +18,7 @@ class SegmentDisk:
 
     def append(self, path: Path, data: bytes) -> None:
         """Write at the end of a file, which is made where it is missing, and flush it."""
-        with _on_disk(path):
+        with _map_faults(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             is_new = not path.exists()
             with path.open("ab", buffering=0) as file:
@@ -33,7 +33,7 @@ class SegmentDisk:
     def replace(self, path: Path, data: bytes) -> None:
         """Put a file in a name's place in one step, flushed before and after."""
         hidden = path.with_name(f".{path.name}.new")
-        with _on_disk(path):
+        with _map_faults(path):
             with hidden.open("wb", buffering=0) as file:
                 view = memoryview(data)
                 while view:
@@ -64,27 +64,27 @@ class SegmentDisk:
 
     def remove(self, path: Path) -> None:
         """Remove a file; it may have gone already."""
-        with _on_disk(path):
+        with _map_faults(path):
             path.unlink(missing_ok=True)
 
     def read(self, path: Path) -> bytes | None:
         """The whole file; None if it is not there."""
-        with _on_disk(path):
+        with _map_faults(path):
             return path.read_bytes() if path.exists() else None
 
     def age(self, path: Path) -> float:
         """When the file was last written, in seconds since 1970; 0.0 if it is not there."""
-        with _on_disk(path):
+        with _map_faults(path):
             return path.stat().st_mtime if path.exists() else 0.0
 
     def below(self, directory: Path) -> Iterator[Path]:
         """All files in the directories of a directory."""
-        with _on_disk(directory):
+        with _map_faults(directory):
             yield from (path for path in directory.glob("*/*") if path.is_file())
 
     def lock(self, path: Path) -> int:
         """Hold a file against other writers until the descriptor is closed. Raises Held."""
-        with _on_disk(path):
+        with _map_faults(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             try:
@@ -96,7 +96,7 @@ class SegmentDisk:
 
 
 @contextmanager
-def _on_disk(path: Path) -> Iterator[None]:
+def _map_faults(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -26,10 +26,10 @@ from cfetch.feed.backends.segment_index import (
     IndexedRange,
     Segment,
     SegmentIndex,
-    index_from,
-    lsn_of,
+    parse_index,
+    read_lsn,
 )
-from cfetch.feed.protocol import change_of
+from cfetch.feed.protocol import parse_change
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Range
 from cfetch.feed.server.segment_disk import SegmentDisk
 from cfetch.manifest.entry import safe_path
@@ -78,7 +78,7 @@ class SegmentWriter:
         try:
             data = self._disk.read(root / INDEX_NAME)
             if data is not None:
-                self._index = index_from(data)
+                self._index = parse_index(data)
             elif any(self._disk.below(root / SEGMENTS)):
                 raise UsageError(
                     f"{printable(str(root))} has segments but no {INDEX_NAME}; remove them first"
@@ -102,7 +102,7 @@ class SegmentWriter:
     def close(self) -> None:
         """End in good order, unless a step had failed: the next writer goes on where this one ended."""
         try:
-            sized = {live.id: self._sized(live) for live in self._index.live()}
+            sized = {live.id: self._state_size(live) for live in self._index.live()}
             if not self._is_broken and any(self._index.ranges[name] != live for name, live in sized.items()):
                 self._publish(sized)
         finally:
@@ -128,7 +128,7 @@ class SegmentWriter:
 
     def roll(self) -> None:
         """Close all open segments that have lines, so that they count as kept for ever."""
-        self._publish({live.id: self._rolled(live) for live in self._index.live()})
+        self._publish({live.id: self._roll_range(live) for live in self._index.live()})
 
     def split(self, of: str, at: int | None = None) -> tuple[str, str]:
         """Split a live range before the key ``at``, by default its middle: the ids of its children.
@@ -136,20 +136,20 @@ class SegmentWriter:
         Raises:
             UsageError: there is no such live range, or the key is not within it.
         """
-        parent = self._live(of)
+        parent = self._find_live(of)
         at = (parent.keys.low + parent.keys.high) // 2 if at is None else at
         if not parent.keys.low < at < parent.keys.high:
             raise UsageError(f"range {of} cannot be split there: both parts need a key")
         parts = (KeyRange(parent.keys.low, at), KeyRange(at, parent.keys.high))
-        lower, other = self._replaced([parent], parts)
+        lower, other = self._replace_ranges([parent], parts)
         return lower, other
 
     def merge(self, name: str, other: str) -> str:
-        """Merge two live neighbours: the id of what they become. Raises UsageError: they are none."""
-        left, right = sorted((self._live(name), self._live(other)), key=lambda live: live.keys)
+        """Merge two live neighbours: the id of the new range. Raises UsageError: they are not."""
+        left, right = sorted((self._find_live(name), self._find_live(other)), key=lambda live: live.keys)
         if left.keys.high != right.keys.low:
             raise UsageError(f"ranges {name} and {other} are not neighbours")
-        (merged,) = self._replaced([left, right], (KeyRange(left.keys.low, right.keys.high),))
+        (merged,) = self._replace_ranges([left, right], (KeyRange(left.keys.low, right.keys.high),))
         return merged
 
     def retire(self, before_s: float) -> None:
@@ -164,15 +164,15 @@ class SegmentWriter:
             if any(kept[name].segments for name in indexed.ancestors):
                 kept[indexed.id] = indexed
                 continue
-            old = self._old_segments(indexed, before_s)
+            old = self._find_old_segments(indexed, before_s)
             dropped += old
-            kept[indexed.id] = _without(indexed, old)
+            kept[indexed.id] = _drop_segments(indexed, old)
         if dropped:
             self._publish(kept)
             for segment in dropped:
                 self._disk.remove(self._root / segment.path)
 
-    def _old_segments(self, indexed: IndexedRange, before_s: float) -> list[Segment]:
+    def _find_old_segments(self, indexed: IndexedRange, before_s: float) -> list[Segment]:
         old = []
         for segment in indexed.segments:
             if segment.last is None or self._disk.age(self._root / segment.path) >= before_s:
@@ -180,18 +180,18 @@ class SegmentWriter:
             old.append(segment)
         return old
 
-    def _live(self, of: str) -> IndexedRange:
+    def _find_live(self, of: str) -> IndexedRange:
         indexed = self._index.ranges.get(of)
         if indexed is None or indexed.last is not None:
             raise UsageError(f"there is no live range {of!r}; live are {', '.join(self._next)}")
         return indexed
 
     def _write(self, rows: list[dict[str, object]]) -> None:
-        for of, lines in self._lines_of(rows).items():
-            for chunk in _chunks(lines, self._roll_bytes):
+        for of, lines in self._number_lines(rows).items():
+            for chunk in _split_lines(lines, self._roll_bytes):
                 self._append(of, chunk)
 
-    def _lines_of(self, rows: list[dict[str, object]]) -> dict[str, list[_Line]]:
+    def _number_lines(self, rows: list[dict[str, object]]) -> dict[str, list[_Line]]:
         """The lines for each range. The LSNs count only when they are written."""
         live = self._index.live()
         following = dict(self._next)
@@ -199,7 +199,7 @@ class SegmentWriter:
         document = Document(base_url=NOBODYS_BASE)
         for number, row in enumerate(rows):
             try:
-                key = change_of({"lsn": 0, **row}, document, f"row {number}").key
+                key = parse_change({"lsn": 0, **row}, document, f"row {number}").key
             except HostileFeed as error:
                 raise UsageError(f"{error}; nothing was published") from None
             of = next(live_range.id for live_range in live if live_range.keys.holds(key))
@@ -212,33 +212,33 @@ class SegmentWriter:
 
     def _append(self, of: str, lines: list[_Line]) -> None:
         indexed = self._index.ranges[of]
-        opened = _open_segment(indexed)
+        opened = _find_open_segment(indexed)
         if opened is None:
-            self._publish({of: _opened(indexed, self._next[of])})
+            self._publish({of: _add_segment(indexed, self._next[of])})
         elif opened.size_bytes is not None:  # from now on there may be more
-            self._publish({of: _with_last(indexed, opened._replace(size_bytes=None))})
+            self._publish({of: _replace_last(indexed, opened._replace(size_bytes=None))})
         data = b"".join(line.data for line in lines)
-        with self._unbroken():
+        with self._guard_step():
             self._disk.append(self._root / self._index.ranges[of].segments[-1].path, data)
         self._next[of] = lines[-1].lsn + 1
         self._size[of] += len(data)
         if self._size[of] >= self._roll_bytes:
-            self._publish({of: self._rolled(self._index.ranges[of])})
+            self._publish({of: self._roll_range(self._index.ranges[of])})
 
     def _publish(self, changed: Mapping[str, IndexedRange]) -> None:
         """Replace the index by one with these ranges changed, or new."""
         index = self._index._replace(ranges={**self._index.ranges, **changed})
-        with self._unbroken():
+        with self._guard_step():
             self._disk.replace(self._root / INDEX_NAME, index.encoded())
         self._index = index
         for indexed in changed.values():
             if indexed.last is not None:
                 self._next.pop(indexed.id, None)
-            elif _open_segment(indexed) is None:
+            elif _find_open_segment(indexed) is None:
                 self._size[indexed.id] = 0
 
     @contextmanager
-    def _unbroken(self) -> Iterator[None]:
+    def _guard_step(self) -> Iterator[None]:
         """After a step that failed nobody knows what is on disk; only who opens the directory again looks."""
         if self._is_broken:
             raise LocalFault(f"writing to {printable(str(self._root))} has failed before; open it again")
@@ -246,31 +246,33 @@ class SegmentWriter:
         yield
         self._is_broken = False
 
-    def _rolled(self, indexed: IndexedRange) -> IndexedRange:
+    def _roll_range(self, indexed: IndexedRange) -> IndexedRange:
         """The range with its open segment closed, if that has lines."""
-        opened = _open_segment(indexed)
+        opened = _find_open_segment(indexed)
         if opened is None or not self._size[indexed.id]:
             return indexed
-        return _with_last(indexed, _closed(opened, self._disk.read(self._root / opened.path) or b""))
+        return _replace_last(
+            indexed, _close_segment(opened, self._disk.read(self._root / opened.path) or b"")
+        )
 
-    def _sized(self, indexed: IndexedRange) -> IndexedRange:
+    def _state_size(self, indexed: IndexedRange) -> IndexedRange:
         """The range with the length of its open segment."""
-        opened = _open_segment(indexed)
+        opened = _find_open_segment(indexed)
         return (
             indexed
             if opened is None
-            else _with_last(indexed, opened._replace(size_bytes=self._size[indexed.id]))
+            else _replace_last(indexed, opened._replace(size_bytes=self._size[indexed.id]))
         )
 
-    def _replaced(self, parents: list[IndexedRange], parts: tuple[KeyRange, ...]) -> list[str]:
+    def _replace_ranges(self, parents: list[IndexedRange], parts: tuple[KeyRange, ...]) -> list[str]:
         """New ranges in the place of live ones."""
         first = max(self._next[parent.id] for parent in parents)
         ancestors = frozenset().union(*({parent.id, *parent.ancestors} for parent in parents))
         ranges: dict[str, IndexedRange] = {}
         for parent in parents:
-            closed = self._rolled(parent)
-            if _open_segment(closed) is not None:  # it has no lines
-                closed = _with_last(closed, None)
+            closed = self._roll_range(parent)
+            if _find_open_segment(closed) is not None:  # it has no lines
+                closed = _replace_last(closed, None)
             ranges[parent.id] = closed._replace(last=self._next[parent.id] - 1)
         ids = [str(len(self._index.ranges) + number) for number in range(len(parts))]
         for name, keys in zip(ids, parts, strict=True):
@@ -284,18 +286,18 @@ class SegmentWriter:
         ranges = dict(self._index.ranges)
         for indexed in self._index.live():
             self._size[indexed.id] = 0
-            opened = _open_segment(indexed)
+            opened = _find_open_segment(indexed)
             if opened is None:
-                self._next[indexed.id] = _next_of(indexed)
+                self._next[indexed.id] = _find_next_lsn(indexed)
                 continue
             data = self._disk.read(self._root / opened.path) or b""
-            closed = _closed(opened, data)
+            closed = _close_segment(opened, data)
             after = opened.first if closed is None or closed.last is None else closed.last + 1
             if len(data) == opened.size_bytes:
                 self._next[indexed.id], self._size[indexed.id] = after, len(data)
             else:
                 self._next[indexed.id] = after + SKIPPED_LSNS
-                ranges[indexed.id] = _opened(_with_last(indexed, closed), after + SKIPPED_LSNS)
+                ranges[indexed.id] = _add_segment(_replace_last(indexed, closed), after + SKIPPED_LSNS)
         if ranges != self._index.ranges:
             self._publish(ranges)
         named = {self._root / segment.path for indexed in ranges.values() for segment in indexed.segments}
@@ -304,44 +306,44 @@ class SegmentWriter:
                 self._disk.remove(path)
 
 
-def _open_segment(indexed: IndexedRange) -> Segment | None:
+def _find_open_segment(indexed: IndexedRange) -> Segment | None:
     return indexed.segments[-1] if indexed.segments and indexed.segments[-1].last is None else None
 
 
-def _next_of(indexed: IndexedRange) -> int:
+def _find_next_lsn(indexed: IndexedRange) -> int:
     """The next LSN of a live range whose segments are all closed."""
     last = indexed.segments[-1].last if indexed.segments else None
     return max(indexed.first, indexed.kept_from) if last is None else last + 1
 
 
-def _opened(indexed: IndexedRange, first: int) -> IndexedRange:
+def _add_segment(indexed: IndexedRange, first: int) -> IndexedRange:
     """The range with a new segment."""
     path = safe_path(f"{SEGMENTS}{indexed.id}/{first}.jsonl")
     return indexed._replace(segments=(*indexed.segments, Segment(path, first)))
 
 
-def _with_last(indexed: IndexedRange, last: Segment | None) -> IndexedRange:
+def _replace_last(indexed: IndexedRange, last: Segment | None) -> IndexedRange:
     """The range with another last segment, or with one less."""
     rest = indexed.segments[:-1]
     return indexed._replace(segments=rest if last is None else (*rest, last))
 
 
-def _without(indexed: IndexedRange, dropped: list[Segment]) -> IndexedRange:
+def _drop_segments(indexed: IndexedRange, dropped: list[Segment]) -> IndexedRange:
     if not dropped or dropped[-1].last is None:
         return indexed
     return indexed._replace(kept_from=dropped[-1].last + 1, segments=indexed.segments[len(dropped) :])
 
 
-def _closed(segment: Segment, data: bytes) -> Segment | None:
+def _close_segment(segment: Segment, data: bytes) -> Segment | None:
     """An open segment as it is when closed, less a line that is not whole; None if it has none."""
     whole = data[: data.rfind(b"\n") + 1]
     if not whole:
         return None
-    last = lsn_of(whole[whole.rfind(b"\n", 0, -1) + 1 :], segment.path)
+    last = read_lsn(whole[whole.rfind(b"\n", 0, -1) + 1 :], segment.path)
     return segment._replace(last=last, size_bytes=len(whole), sha256=hashlib.sha256(whole).hexdigest())
 
 
-def _chunks(lines: list[_Line], most_bytes: int) -> Iterator[list[_Line]]:
+def _split_lines(lines: list[_Line], most_bytes: int) -> Iterator[list[_Line]]:
     """What is written at once and then flushed."""
     chunk: list[_Line] = []
     size = 0

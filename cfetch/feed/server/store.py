@@ -9,7 +9,7 @@ given to another change, not even after a power cut. Any thread may call.
 
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +18,6 @@ from cfetch.errors import UsageError
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Range, Span, key_of
 from cfetch.feed.server.database import Database
 from cfetch.feed.server.range_table import TABLES, RangeTable, decode_key, encode_key, number_of
-from cfetch.feed.server.retention import CURRENT, old_changes
 from cfetch.secret import printable
 
 __all__ = ["FeedStore", "File", "NewChange", "StoredChange", "Window"]
@@ -36,6 +35,11 @@ CREATE TABLE changes(range INTEGER NOT NULL, lsn INTEGER NOT NULL, key BLOB NOT 
 CREATE TABLE files(path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
     inode INTEGER NOT NULL, sha256 BLOB NOT NULL) WITHOUT ROWID;
 """
+_OF_FILES = "files ON files.path=changes.path AND files.sha256=changes.sha256 WHERE range=? AND lsn<?"
+_COUNTS = f"SELECT count(*), count(files.path) FROM changes LEFT JOIN {_OF_FILES}"  # noqa: S608 - no input
+_CURRENT = (  # of a range, before an LSN: the changes that state a file as it is now
+    f"SELECT changes.path, changes.size, changes.sha256 FROM changes JOIN {_OF_FILES} ORDER BY lsn"  # noqa: S608
+)
 
 
 class File(NamedTuple):
@@ -126,7 +130,10 @@ class FeedStore:
         return extent and Span(extent.first, None if extent.live else extent.next - 1)
 
     def read_window(self, of: str, via: str, next_lsn: int, keys: KeyRange, limit: int) -> Window | None:
-        """At most ``limit`` changes of a range from ``next_lsn`` on; None and errors as of ``find_span``."""
+        """Read at most ``limit`` changes of a range from ``next_lsn`` on.
+
+        None and errors: as ``find_span``.
+        """
         with self._database.snapshot() as cursor:
             extent = self._ranges.find_extent(cursor, of, via)
             if extent is None:
@@ -153,13 +160,13 @@ class FeedStore:
         return Window(tuple(rows), max(end, next_lsn))
 
     def read_mark(self, name: str) -> str | None:
-        """What was noted under a name."""
+        """Read the text that was noted under a name."""
         with self._database.snapshot() as cursor:
             row = cursor.execute("SELECT value FROM marks WHERE name=?", (name,)).fetchone()
         return row[0] if row else None
 
     def find_files(self, paths: Sequence[str]) -> dict[str, File]:
-        """Those of the paths that were published, as they were seen."""
+        """Find the published files among these paths, as they were seen."""
         files: dict[str, File] = {}
         with self._database.snapshot() as cursor:
             for begin in range(0, len(paths), MAX_HOLES):
@@ -247,20 +254,20 @@ class FeedStore:
             return self._ranges.merge(cursor, (name, other))
 
     def forget(self, before_s: float, *, now_s: float) -> None:
-        """Drop the changes that were published before a time, as ``old_changes`` says.
+        """Drop the changes that were published before a time, as ``_find_old_changes`` says.
 
         Those among them that state a file as it is now are published again, under new LSNs: whoever begins
         with the oldest change that is kept learns of every file.
         """
         with self._database.snapshot() as cursor:
-            old = old_changes(cursor, before_s, self._ranges.ancestors)
+            old = _find_old_changes(cursor, before_s, self._ranges.ancestors)
         for number, begin, end in old:
             for upto in (*range(begin + DROP_LSNS, end, DROP_LSNS), end):
                 self._drop(number, upto, now_s)
 
     def _drop(self, number: int, end: int, now_s: float) -> None:
         with self._transaction() as cursor:
-            rows = cursor.execute(CURRENT, (number, end)).fetchall()
+            rows = cursor.execute(_CURRENT, (number, end)).fetchall()
             cursor.execute("DELETE FROM changes WHERE range=? AND lsn<?", (number, end))
             cursor.execute("UPDATE ranges SET kept_from=? WHERE number=?", (end, number))
             again = {path: NewChange(path, size_bytes, sha256) for path, size_bytes, sha256 in rows}
@@ -289,5 +296,47 @@ def _cuts(path: str) -> Iterator[int]:
 
 
 def _upper_bound(keys: KeyRange) -> tuple[bool, bytes]:
-    """For ``(? OR key < ?)``: the end of all keys has a byte too many."""
+    """Parameters for ``(? OR key < ?)``: the end of all keys would need one byte more than a key has."""
     return (True, b"") if keys.high == ALL_KEYS.high else (False, encode_key(keys.high))
+
+
+def _find_old_changes(
+    cursor: sqlite3.Cursor, before_s: float, above: Callable[[int], frozenset[int]]
+) -> list[tuple[int, int, int]]:
+    """Ranges to drop changes of: number, the first LSN that is kept now, and the first that is to stay.
+
+    Dropping moves the changes of files that are still there to the end, and every follower is told of them
+    again. So it costs no more than one change for each that goes for good: nothing is dropped until these are
+    half of all that are kept, and half of the old ones. Of a stream no files are known; all that is old goes.
+    ``above``: a range's ancestors.
+    """
+    (held,) = cursor.execute("SELECT sum(next - kept_from) FROM ranges").fetchone()
+    (files,) = cursor.execute("SELECT count(*) FROM files").fetchone()
+    if held < 2 * files:
+        return []
+    old = _find_old(cursor, before_s, above)
+    counts = [cursor.execute(_COUNTS, (number, end)).fetchone() for number, _, end in old]
+    changes, current = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
+    return old if changes >= 2 * current else []
+
+
+def _find_old(
+    cursor: sqlite3.Cursor, before_s: float, above: Callable[[int], frozenset[int]]
+) -> list[tuple[int, int, int]]:
+    """Find changes to drop of each range: those before its first change that is not old.
+
+    A range, which comes after its ancestors, waits for all of them: who has read something of an ancestor
+    goes on with the range's very first LSN.
+    """
+    old: list[tuple[int, int, int]] = []
+    kept: set[int] = set()
+    ranges = "SELECT number, kept_from, next FROM ranges WHERE kept_from < next ORDER BY number"
+    first_kept = "SELECT lsn FROM changes WHERE range=? AND at>=? ORDER BY lsn LIMIT 1"
+    for number, begin, next_lsn in cursor.execute(ranges).fetchall():
+        first = cursor.execute(first_kept, (number, before_s)).fetchone()
+        end = first[0] if first else next_lsn
+        if end > begin and not kept & above(number):
+            old.append((number, begin, end))
+        if end < next_lsn:
+            kept.add(number)
+    return old

@@ -9,7 +9,7 @@ import msgspec
 
 from cfetch.clock import Clock
 from cfetch.errors import HostileFeed, UsageError
-from cfetch.feed.protocol import change_of, decoded
+from cfetch.feed.protocol import decode_document, parse_change
 from cfetch.feed.server.store import FeedStore, NewChange
 from cfetch.manifest.rows import Document
 from cfetch.secret import printable
@@ -50,7 +50,7 @@ class StreamPublisher:
         published = 0
         try:
             with self.path.open("rb") as file:
-                while not stop.is_set() and (lines := self._batch(file.fileno())):
+                while not stop.is_set() and (lines := self._publish_batch(file.fileno())):
                     published += lines
         except OSError as error:
             raise local_fault(error, f"cannot read {printable(str(self.path))}") from None
@@ -59,27 +59,27 @@ class StreamPublisher:
             self._store.forget(now_s - self._keep_s, now_s=now_s)
         return published
 
-    def _batch(self, descriptor: int) -> int:
-        offset, line, tail = self._place()
+    def _publish_batch(self, descriptor: int) -> int:
+        offset, line, tail = self._read_place()
         begin = max(0, offset - TAIL_BYTES)
         data = os.pread(descriptor, offset - begin + MAX_LINE_BYTES + 1, begin)
         before, data = data[: offset - begin], data[offset - begin :]
         if tail and hashlib.sha256(before).hexdigest() != tail:
             raise UsageError(
-                f"{self._shown()} is not the stream that was published: what had been read of it has "
+                f"{self._show_path()} is not the stream that was published: what had been read of it has "
                 "changed; append to it only, and give another stream another --state"
             )
         lines = data.split(b"\n")[:-1][:BATCH]
         if not lines:
             if len(data) > MAX_LINE_BYTES:
                 raise UsageError(
-                    f"{self._shown()}:{line + 1}: the line is longer than {MAX_LINE_BYTES} bytes"
+                    f"{self._show_path()}:{line + 1}: the line is longer than {MAX_LINE_BYTES} bytes"
                 )
             return 0
         changes, fault, read = [], None, 0
         for text in lines:
             try:
-                changes += [_row(text, f"{self._shown()}:{line + 1}")] if text.strip() else []
+                changes += [_parse_row(text, f"{self._show_path()}:{line + 1}")] if text.strip() else []
             except HostileFeed as error:
                 fault = error
                 break
@@ -97,22 +97,22 @@ class StreamPublisher:
             raise UsageError(f"{fault}; nothing from there on is published")
         return len(lines)
 
-    def _place(self) -> tuple[int, int, str]:
+    def _read_place(self) -> tuple[int, int, str]:
         """Where to read on: byte, lines before it, and the hash of what stands before it."""
         offset, line, tail = (self._store.read_mark("stream") or "0 0 ").split(" ")
         return int(offset), int(line), tail
 
-    def _shown(self) -> str:
+    def _show_path(self) -> str:
         return printable(str(self.path))
 
 
-def _row(text: bytes, what: str) -> NewChange:
-    fields = decoded(text, what)
+def _parse_row(text: bytes, what: str) -> NewChange:
+    fields = decode_document(text, what)
     if type(fields) is not dict:
         raise HostileFeed(f"{what}: a row must be an object")
     if "lsn" in fields:
         raise HostileFeed(f"{what}: lsn is given by the feed; leave it out")
-    change = change_of({"op": "upsert"} | fields | {"lsn": 0}, Document(base_url=_SOMEWHERE), what)
+    change = parse_change({"op": "upsert"} | fields | {"lsn": 0}, Document(base_url=_SOMEWHERE), what)
     if change.entry is None:
         return NewChange(change.path, key=change.key)
     rest = {name: value for name, value in fields.items() if name not in ("op", "path", "key")}

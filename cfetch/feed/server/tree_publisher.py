@@ -49,21 +49,21 @@ class TreePublisher:
         store: FeedStore,
         *,
         clock: Clock,
-        tell: Callable[[str], None],
+        emit_line: Callable[[str], None],
         split_entries: int | None = None,
         keep_s: float | None = None,
         settle_s: float = SETTLE_S,
     ) -> None:
-        """``tell``: what is left out, and why. ``settle_s``: how long a file has to stand still.
+        """``emit_line``: what is left out, and why. ``settle_s``: how long a file has to stand still.
 
         Raises:
             UsageError: ``root`` is no directory that can be read.
         """
         self.root = root
         self.store = store
-        self.clock, self._tell = clock, tell
+        self.clock, self._emit_line = clock, emit_line
         self.split_entries, self._keep_s, self._settle_s = split_entries, keep_s, settle_s
-        self._told: set[str] = set()
+        self._emitted: set[str] = set()
         with ReadOnlyTree(root) as tree:
             self._identity = tree.identity()
 
@@ -86,13 +86,13 @@ class TreePublisher:
             self.store.forget(now_s - self._keep_s, now_s=now_s)
         return walk.changes
 
-    def tell_once(self, path: str, why: str) -> None:
+    def emit_once(self, path: str, why: str) -> None:
         """Say that a file is left out, unless it was said."""
-        if path in self._told or len(self._told) > MAX_TOLD:
+        if path in self._emitted or len(self._emitted) > MAX_TOLD:
             return
-        self._told.add(path)
-        more = "; further files that are left out are not named" if len(self._told) > MAX_TOLD else ""
-        self._tell(f"{printable(path)}: left out, {why}{more}")
+        self._emitted.add(path)
+        more = "; further files that are left out are not named" if len(self._emitted) > MAX_TOLD else ""
+        self._emit_line(f"{printable(path)}: left out, {why}{more}")
 
     def has_settled(self, seen: Seen) -> bool:
         """Whether nobody has written to it just now."""
@@ -114,31 +114,31 @@ class _Walk:
 
     def run(self) -> None:
         batch: list[Seen] = []
-        for seen in self._files():
+        for seen in self._walk_files():
             if self._stop.is_set():
                 return
             batch.append(seen)
             if len(batch) == BATCH:
-                self._take(batch)
+                self._take_batch(batch)
                 batch = []
-        self._take(batch)
+        self._take_batch(batch)
         if self._known < self._before:
             self._sweep()
 
-    def _files(self) -> Iterator[Seen]:
-        tell = self._publisher.tell_once
+    def _walk_files(self) -> Iterator[Seen]:
+        emit = self._publisher.emit_once
         for path, status, why in self._tree.regular_files(leave_out=(STATE_NAME, STATE_DIRECTORY)):
             if status is None:
-                tell(path, why)
+                emit(path, why)
                 continue
             try:
                 safe_path(path)
             except UnsafePathError as error:
-                tell(path, f"no feed can name it: {error}")
+                emit(path, f"no feed can name it: {error}")
                 continue
             yield Seen(path, status.st_size, status.st_mtime_ns, status.st_ino)
 
-    def _take(self, batch: list[Seen]) -> None:
+    def _take_batch(self, batch: list[Seen]) -> None:
         known = self._store.find_files([seen.path for seen in batch])
         self._known += len(known)
         for seen in batch:
@@ -147,18 +147,18 @@ class _Walk:
                 continue
             if not self._publisher.has_settled(seen):
                 continue
-            self._hash(seen, before)
+            self._hash_seen(seen, before)
         self._flush()
 
-    def _hash(self, seen: Seen, before: File | None) -> None:
+    def _hash_seen(self, seen: Seen, before: File | None) -> None:
         if self._stop.is_set():
             return
         try:
-            file = _hashed(self._tree, seen, self._stop)
+            file = _hash_file(self._tree, seen, self._stop)
         except FileNotFoundError:
             return
         except OSError as error:
-            self._publisher.tell_once(seen.path, f"it cannot be read: {error.strerror}")
+            self._publisher.emit_once(seen.path, f"it cannot be read: {error.strerror}")
             return
         if file is None:
             return
@@ -210,7 +210,7 @@ def _has_gone(tree: ReadOnlyTree, path: str) -> bool:
         return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
-def _hashed(tree: ReadOnlyTree, seen: Seen, stop: threading.Event) -> File | None:
+def _hash_file(tree: ReadOnlyTree, seen: Seen, stop: threading.Event) -> File | None:
     """The file as it was seen; None if it is being written, or nobody waits for it any more."""
     descriptor = tree.open_file(seen.path)
     try:

@@ -13,7 +13,7 @@ from cfetch.manifest.digests import HEX_DIGITS
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
-from cfetch.manifest.urls import relative_url
+from cfetch.manifest.urls import make_relative_url
 
 __all__ = ["is_checksum_line", "read_checksum_list"]
 
@@ -47,7 +47,7 @@ def read_checksum_list(source: Source, document: Document, faults: Faults) -> It
         if match["escaped"]:
             name = _ESCAPE.sub(lambda escape: _ESCAPED[escape[1]], name)
         name = name.removeprefix("./")
-        yield Row(line, {"url": relative_url(name), "path": name, algorithm: match["hex"]})
+        yield Row(line, {"url": make_relative_url(name), "path": name, algorithm: match["hex"]})
 
 
 def _algorithm(match: re.Match[str]) -> str | None:

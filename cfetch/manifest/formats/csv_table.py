@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from cfetch.manifest.faults import BrokenDocumentError, Faults
-from cfetch.manifest.rows import KEYS, Document, Row, unknown_key
+from cfetch.manifest.rows import KEYS, Document, Row, describe_unknown_key
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import Misfit, decode_text
 
@@ -61,7 +61,7 @@ def _columns_are_known(columns: list[str], faults: Faults) -> bool:
     before = faults.total
     for position, column in enumerate(columns):
         if column not in KEYS:
-            faults.add(1, f"column {position + 1}: {unknown_key(column, KEYS)}")
+            faults.add(1, f"column {position + 1}: {describe_unknown_key(column, KEYS)}")
         elif column in columns[:position]:
             faults.add(1, f"column {position + 1}: {column!r} is named twice")
     if columns and "url" not in columns:

@@ -24,7 +24,7 @@ from cfetch.manifest.formats.url_list import read_url_list
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 
-__all__ = ["READERS", "Reader", "detected", "reader_for"]
+__all__ = ["READERS", "Reader", "detect_format", "reader_for"]
 
 Reader = Callable[[Source, Document, Faults], Iterator[Row]]
 """Yields rows, tells the document what holds for all of them, adds faults; raises ``BrokenDocumentError``."""
@@ -68,13 +68,13 @@ def reader_for(source: Source, name: str | None) -> Reader:
     Raises:
         UsageError: there is no format of that name.
     """
-    name = name or detected(source)
+    name = name or detect_format(source)
     if name not in READERS:
         raise UsageError(f"no manifest format is called {name!r}; known are {', '.join(sorted(READERS))}")
     return READERS[name]
 
 
-def detected(source: Source) -> str:
+def detect_format(source: Source) -> str:
     """The name of the format that ``source`` seems to have."""
     if source.read(0, len(MAGIC)) == MAGIC:
         return "parquet"

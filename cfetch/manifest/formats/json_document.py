@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cfetch.manifest.faults import BrokenDocumentError, Faults
-from cfetch.manifest.rows import HEADER_KEYS, Document, Row, unknown_key
+from cfetch.manifest.rows import HEADER_KEYS, Document, Row, describe_unknown_key
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
 from cfetch.manifest.strict_json import DECODER, NESTED_TOO_DEEP, quoted_key
 
@@ -56,7 +56,7 @@ def _take(key: str, value: object, line: int, document: Document, faults: Faults
     elif key == "files":
         faults.add(line, "files: it must be an array")
     else:
-        faults.add(line, unknown_key(key, _TOP_KEYS))
+        faults.add(line, describe_unknown_key(key, _TOP_KEYS))
 
 
 def _elements(window: "_Window") -> Iterator[Row]:

@@ -7,7 +7,7 @@ have ``headers`` too, and holds for all lines.
 from collections.abc import Iterator
 
 from cfetch.manifest.faults import BrokenDocumentError, Faults
-from cfetch.manifest.rows import HEADER_KEYS, Document, Row, unknown_key
+from cfetch.manifest.rows import HEADER_KEYS, Document, Row, describe_unknown_key
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import decode_text
 
@@ -42,4 +42,4 @@ def _take_header(fields: dict[str, object], line: int, document: Document, fault
         if key in HEADER_KEYS:
             document.take(key, value, line, faults)
         else:
-            faults.add(line, unknown_key(key, HEADER_KEYS))
+            faults.add(line, describe_unknown_key(key, HEADER_KEYS))

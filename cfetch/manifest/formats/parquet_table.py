@@ -12,7 +12,7 @@ from cfetch.errors import UsageError
 from cfetch.manifest.digests import missing_library
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.csv_table import json_cell
-from cfetch.manifest.rows import KEYS, Document, Row, unknown_key
+from cfetch.manifest.rows import KEYS, Document, Row, describe_unknown_key
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
 from cfetch.manifest.strict_json import Misfit
 
@@ -55,7 +55,7 @@ def _columns_are_known(columns: list[str], faults: Faults) -> bool:
     before = faults.total
     for column in columns:
         if column not in KEYS:
-            faults.add(0, unknown_key(column, KEYS))
+            faults.add(0, describe_unknown_key(column, KEYS))
         elif columns.count(column) > 1:
             faults.add(0, f"the column {column!r} is there twice")
     if "url" not in columns:

@@ -11,8 +11,8 @@ from typing import Any, BinaryIO
 
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.faults import BrokenDocumentError, Faults
-from cfetch.manifest.fields import FieldError, checked_size
-from cfetch.manifest.rows import Document, Row, checked_row
+from cfetch.manifest.fields import FieldError, check_size
+from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.manifest.source import HEAD_BYTES, Source
 from cfetch.manifest.strict_json import decode_text, kind_of
 from cfetch.secret import printable
@@ -51,10 +51,10 @@ def parse_chunk_links(data: bytes) -> tuple[Entry, ...]:
     faults = Faults()
     entries: list[Entry] = []
     try:
-        reply = _decoded(data, "the reply")
+        reply = _decode(data, "the reply")
         links = _Links(_ending(reply), faults)
         rows = links.rows(reply)
-        entries = [entry for i, row in enumerate(rows) if (entry := checked_row(row, i, Document(), faults))]
+        entries = [entry for i, row in enumerate(rows) if (entry := check_row(row, i, Document(), faults))]
     except BrokenDocumentError as error:
         faults.broken(error)
     faults.raise_if_any("the reply with fresh links")
@@ -66,7 +66,7 @@ def read_sql_statement(source: Source, document: Document, faults: Faults) -> It
     data = source.read(0, MAX_REPLY_BYTES + 1)
     if len(data) > MAX_REPLY_BYTES:
         raise BrokenDocumentError(0, f"a statement's reply is longer than {MAX_REPLY_BYTES} bytes")
-    reply = _decoded(data, "the reply")
+    reply = _decode(data, "the reply")
     _check_state(reply)
     links = _Links(_ending(reply), faults)
     yield from links.rows(reply)
@@ -74,7 +74,7 @@ def read_sql_statement(source: Source, document: Document, faults: Faults) -> It
         if source.fetch_chunk is None:
             faults.add(0, _missing(following, reply))
             return
-        reply_of_chunk = _decoded(source.fetch_chunk(following), f"the reply for chunk {following}")
+        reply_of_chunk = _decode(source.fetch_chunk(following), f"the reply for chunk {following}")
         yield from links.rows(reply_of_chunk)
         if following not in links.seen:
             raise BrokenDocumentError(
@@ -122,12 +122,12 @@ def _indexes(link: object) -> tuple[int, int, int | None]:
 
 def _index(link: dict[str, Any], key: str) -> int:
     try:
-        return checked_size(link.get(key))
+        return check_size(link.get(key))
     except FieldError as error:
         raise FieldError(f"{key}: {error}") from None
 
 
-def _decoded(data: bytes, what: str) -> dict[str, Any]:
+def _decode(data: bytes, what: str) -> dict[str, Any]:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:

@@ -13,17 +13,17 @@ from pathlib import Path
 
 from cfetch.clock import SystemClock
 from cfetch.config.settings import Settings
-from cfetch.feed.backends.opening import opened
+from cfetch.feed.backends.opening import open_feed
 from cfetch.feed.cache import RouteCache
 from cfetch.feed.checkpoint import read_checkpoint, write_checkpoint
 from cfetch.feed.journal import Journal
 from cfetch.feed.reader import Reader
 from cfetch.feed.source import Change
-from cfetch.feed.steps import latest
+from cfetch.feed.steps import keep_latest
 from cfetch.manifest.writing import TARGETS, survey
 from cfetch.spark.frames.manifest_directory import ENDING
 from cfetch.storage.files import on_disk, replace_file
-from cfetch.wire.network import network_of
+from cfetch.wire.network import make_network
 
 __all__ = ["Pull", "manifest_name", "number_of"]
 
@@ -57,7 +57,7 @@ class Pull:
 
     async def _pull(self, after: int, most: int) -> bool:
         clock = SystemClock()
-        source = opened(self._name, network=network_of(self._settings.network, self._env), clock=clock)
+        source = open_feed(self._name, network=make_network(self._settings.network, self._env), clock=clock)
         try:
             checkpoint = read_checkpoint(self._checkpoint(after)) if after else None
             reader = await Reader.opened(source, RouteCache(clock), clock, checkpoint=checkpoint, limit=most)
@@ -68,7 +68,7 @@ class Pull:
             await source.close()
         if found:
             write_checkpoint(self._checkpoint(after + 1), reader.checkpoint())
-            entries = [one.entry for one in latest(found) if one.entry is not None]
+            entries = [one.entry for one in keep_latest(found) if one.entry is not None]
             text = StringIO()
             TARGETS["jsonl"].write(entries, survey(entries, ()), text)
             replace_file(self.directory / manifest_name(after + 1), text.getvalue().encode())

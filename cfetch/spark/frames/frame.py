@@ -30,7 +30,7 @@ from cfetch.spark.task import RunSpec, attempts_directory
 from cfetch.storage.directory import STATE_NAME, Directory
 from cfetch.storage.files import on_disk, replace_file
 from cfetch.timeline.attempts import ATTEMPTS
-from cfetch.wire.network import network_of
+from cfetch.wire.network import make_network
 
 __all__ = ["Frame", "load_frame", "make_run_spec", "open_frame_directory"]
 
@@ -63,7 +63,7 @@ def load_frame(manifest: str, options: Options, *, slots: int) -> Frame:
         LocalFault: the destination or the state cannot be written.
     """
     settings = options.settings
-    network = network_of(settings.network, options.env)
+    network = make_network(settings.network, options.env)
     with frozen(manifest, base_url=settings.base_url, network=network) as plan:
         directory = open_frame_directory(options, FRAMES, f"{__version__} {plan.digest}")
         spec = make_run_spec(options, directory, manifest, slots=slots)

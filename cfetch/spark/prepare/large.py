@@ -9,7 +9,7 @@ import msgspec
 
 from cfetch.config.settings import Settings
 from cfetch.errors import UsageError
-from cfetch.manifest.formats.detection import detected
+from cfetch.manifest.formats.detection import detect_format
 from cfetch.manifest.source import Source
 from cfetch.spark.interruptible import interruptible
 from cfetch.spark.job import SETTINGS, count_slots
@@ -31,7 +31,7 @@ def is_large(path: Path) -> bool:
         if path.stat().st_size < LARGE_BYTES or not path.is_file():
             return False
         with path.open("rb") as file:
-            return detected(Source(file, str(path))) in TABLES
+            return detect_format(Source(file, str(path))) in TABLES
     except OSError:  # the reader says it
         return False
 

@@ -18,7 +18,7 @@ import msgspec
 
 from cfetch.errors import LocalFault, UsageError
 from cfetch.manifest.fields import Headers
-from cfetch.manifest.reading import checked_base_url
+from cfetch.manifest.reading import check_base_url
 from cfetch.secret import printable
 from cfetch.spark.job import find_task_fault
 from cfetch.spark.prepare.cut import ManifestCutter
@@ -106,7 +106,7 @@ def prepare(
     """
     from pyspark.errors import PySparkException
 
-    base_url = None if base_url is None else checked_base_url(base_url)
+    base_url = None if base_url is None else check_base_url(base_url)
     preparing = _Preparing(spark, sources, directory.absolute(), base_url, headers, slots, pace, per_host)
     stage = directory / "stage"
     with on_disk(directory):

@@ -15,15 +15,15 @@ from typing import BinaryIO
 import msgspec
 
 from cfetch.errors import CfetchError, LocalFault, ManifestError, UsageError
-from cfetch.manifest.compressed import decompressed, is_compressed
+from cfetch.manifest.compressed import is_compressed, open_decompressed
 from cfetch.manifest.entry import Entry, collision_key
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.fields import Headers
-from cfetch.manifest.formats.detection import detected, reader_for
+from cfetch.manifest.formats.detection import detect_format, reader_for
 from cfetch.manifest.formats.json_lines import read_json_lines
 from cfetch.manifest.formats.parquet_table import read_parquet
 from cfetch.manifest.plan_file import identity_of
-from cfetch.manifest.rows import Document, checked_row
+from cfetch.manifest.rows import Document, check_row
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import host_of
 from cfetch.secret import SecretUrl, printable
@@ -130,7 +130,7 @@ def units_of(source: int, path: Path, base_url: str | None, unit_bytes: int) -> 
             if whole.size_bytes <= unit_bytes or is_compressed(file.read(4)):
                 return [whole]
             found = Source(file, str(path))
-            whole = msgspec.structs.replace(whole, format=detected(found))
+            whole = msgspec.structs.replace(whole, format=detect_format(found))
             try:
                 if whole.format == "jsonl":
                     return _cut_lines(whole, found, base_url, unit_bytes)
@@ -246,12 +246,12 @@ def _entries(unit: Unit, base_url: str | None, faults: Faults, told: Read) -> It
             f"cannot read {printable(unit.path)} on {os.uname().nodename}: {error.strerror}; "
             "all executors must see the manifests under the same names"
         ) from None
-    with opened as file, decompressed(file, printable(unit.path)) as plain:
+    with opened as file, open_decompressed(file, printable(unit.path)) as plain:
         groups = None if unit.groups is None else range(*unit.groups)
         part = Source(plain, unit.path, begin=unit.begin, end=unit.end, line=unit.line, row_groups=groups)
         document = Document(base_url=unit.base_url, given_base_url=base_url)
         for index, row in enumerate(reader_for(part, unit.format)(part, document, faults), unit.first):
-            entry = checked_row(row, index, document, faults)
+            entry = check_row(row, index, document, faults)
             if entry is not None:
                 yield entry
         told.headers = document.headers

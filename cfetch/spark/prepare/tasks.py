@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
-from cfetch.manifest.collisions import Collision, compared
+from cfetch.manifest.collisions import Collision, compare_entries
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import places
 from cfetch.secret import printable
@@ -71,7 +71,7 @@ def judge(
                 if not is_here:
                     inner = next(wanting(some))
                     continue
-                for one in compared(wanting(some), inner):
+                for one in compare_entries(wanting(some), inner):
                     if isinstance(one, int):
                         found.append(at)
                     else:

@@ -17,10 +17,10 @@ from cfetch.feed.backends.kinesis_api import KinesisApi, NoSuchStream
 from cfetch.feed.backends.kinesis_shards import (
     MOMENT_BITS,
     Place,
+    decode_place,
+    encode_place,
     key_of_record,
-    lsn_of,
-    place_of,
-    shards_from,
+    read_shards,
 )
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position
 from cfetch.feed.source import Gone, NotModified, Page, Why
@@ -173,7 +173,7 @@ async def read_all(world):
     of = await shard_of(world.source)
     found = await page(world.source, of, 0)
     assert isinstance(found, Page)
-    assert place_of(found.next_lsn).caught_up_ms
+    assert decode_place(found.next_lsn).caught_up_ms
     return of, found.next_lsn
 
 
@@ -258,7 +258,7 @@ async def test_the_place_of_a_quiet_shard_is_renewed(world):
     moved = await page(world.source, of, after)
     assert isinstance(moved, Page)
     assert moved.changes == ()
-    assert place_of(moved.next_lsn).caught_up_ms - place_of(after).caught_up_ms >= 2 * 3_600_000
+    assert decode_place(moved.next_lsn).caught_up_ms - decode_place(after).caught_up_ms >= 2 * 3_600_000
     assert await page(world.source, of, moved.next_lsn) == NotModified()
 
 
@@ -476,12 +476,12 @@ def listing(*shards):
 
 
 def test_hash_keys_are_inclusive_and_ranges_are_not():
-    shards = shards_from(listing(("a", 0, 9, 100, None, None), ("b", 10, (1 << 128) - 1, 200, None, None)))
+    shards = read_shards(listing(("a", 0, 9, 100, None, None), ("b", 10, (1 << 128) - 1, 200, None, None)))
     assert [one.keys for one in shards.ranges()] == [KeyRange(0, 10), KeyRange(10, 1 << 128)]
 
 
 def test_a_child_that_begins_before_its_parent_ended_is_refused():
-    shards = shards_from(listing(("a", 0, 9, 100, 300, None), ("b", 0, 9, 250, None, "a")))
+    shards = read_shards(listing(("a", 0, 9, 100, 300, None), ("b", 0, 9, 250, None, "a")))
     with pytest.raises(HostileFeed, match="before its parents ended"):
         shards.span("b")
 
@@ -498,13 +498,13 @@ def test_a_child_that_begins_before_its_parent_ended_is_refused():
 )
 def test_shards_that_are_none_are_refused(shard):
     with pytest.raises(HostileFeed):
-        shards_from(listing(shard))
+        read_shards(listing(shard))
 
 
 def test_an_lsn_says_what_was_put_into_it():
     for place in (Place(5, False, 0), Place(5, True, 0), Place(1 << 186, True, 1_800_000_000_000)):
-        assert place_of(lsn_of(place)) == place
-    assert lsn_of(Place(5, True, 1 << 50)) < 6 << MOMENT_BITS
+        assert decode_place(encode_place(place)) == place
+    assert encode_place(Place(5, True, 1 << 50)) < 6 << MOMENT_BITS
 
 
 @pytest.mark.parametrize("sleeps", [(), (0, 1, 2, 3, 4, 5)], ids=["awake", "late"])

@@ -8,7 +8,7 @@ from cfetch.clock import SystemClock
 from cfetch.errors import UsageError
 from cfetch.feed.backends.http import HttpSource
 from cfetch.feed.backends.kinesis import KinesisSource
-from cfetch.feed.backends.opening import opened
+from cfetch.feed.backends.opening import open_feed
 from cfetch.feed.backends.segments import SegmentSource
 from cfetch.feed.backends.serial import SerialSource
 from cfetch.feed.server.segment_writer import SegmentWriter
@@ -18,7 +18,7 @@ from tests.feed.contract import listed
 
 
 def open_(name):
-    return opened(str(name), network=DIRECT, clock=SystemClock())
+    return open_feed(str(name), network=DIRECT, clock=SystemClock())
 
 
 @pytest.mark.parametrize(
@@ -53,35 +53,38 @@ async def test_a_directory_and_its_url_are_one_feed(tmp_path):
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("ftp://h.example/", "ftp:// is no feed that cfetch knows; known are an http"),
+        ("ftp://h.example/", "ftp:// is not a kind of feed that cfetch knows; known are an http"),
         ("other+http://h.example/", "known are"),
         ("kinesis+http://h.example/", "known are"),
         ("file:///tmp", "known are"),
-        ("", "no directory with an index.json"),
-        ("/nonexistent", "no directory with an index.json"),
+        ("", "not a directory with an index.json"),
+        ("/nonexistent", "not a directory with an index.json"),
         ("http://", "no host"),
         ("+http://h.example/", "known are"),
         ("http://h.example/?sig=secret", "no query"),
         ("http://user:secret@h.example/", "userinfo"),
         ("segments+http://h.example:99999/?sig=secret", "port"),
-        ("kinesis://", "no stream's name"),
-        ("kinesis://s", "no stream's name"),
-        ("kinesis://s?region=", "no stream's name"),
-        ("kinesis://s?region=a&region=b", "no stream's name"),
-        ("kinesis://s?region=eu-west-1&shards=1", "no stream's name"),
-        ("kinesis://s/x?region=eu-west-1", "no stream's name"),
+        ("kinesis://", "not the name of a stream"),
+        ("kinesis://s", "not the name of a stream"),
+        ("kinesis://s?region=", "not the name of a stream"),
+        ("kinesis://s?region=a&region=b", "not the name of a stream"),
+        ("kinesis://s?region=eu-west-1&shards=1", "not the name of a stream"),
+        ("kinesis://s/x?region=eu-west-1", "not the name of a stream"),
         ("kinesis://s?region=eu-west-1&endpoint=file:///", "scheme"),
-        ("kinesis://AKIA:secret@stream?region=eu-west-1", "^kinesis://…@stream.… is no stream's name"),
-        ("kinesis://AKIA:secret/of?letters#@s?region=eu-west-1", "no stream's name"),
-        ("kinesis://secret@s?region=eu-west-1&endpoint=http://h.example", "no stream's name"),
+        (
+            "kinesis://AKIA:secret@stream?region=eu-west-1",
+            "^kinesis://…@stream.… is not the name of a stream",
+        ),
+        ("kinesis://AKIA:secret/of?letters#@s?region=eu-west-1", "not the name of a stream"),
+        ("kinesis://secret@s?region=eu-west-1&endpoint=http://h.example", "not the name of a stream"),
         ("kinesis://s?region=eu-west-1&endpoint=http://u:secret@h.example", "userinfo"),
-        ("kinesis://s?endpoint=http://u:secret@h.example", "no stream's name"),
-        ("kinesis://[secret@s?region=eu-west-1", "no stream's name"),
+        ("kinesis://s?endpoint=http://u:secret@h.example", "not the name of a stream"),
+        ("kinesis://[secret@s?region=eu-west-1", "not the name of a stream"),
         ("ftp://user:secret@h.example/", "known are"),
         ("user:secret@ftp://h.example/", "known are"),
-        ("user:secret@h.example/feed", "no directory"),
-        ("h.example/feed?sig=secret", "no directory"),
-        ("https:/user:secret@h.example/feed", "no directory"),
+        ("user:secret@h.example/feed", "not a directory"),
+        ("h.example/feed?sig=secret", "not a directory"),
+        ("https:/user:secret@h.example/feed", "not a directory"),
         ("serial+http://user:secret@h.example/", "userinfo"),
         ("segments+http://user:sec/secret@h.example/", "cannot be used"),
     ],

@@ -14,7 +14,7 @@ from aiohttp import web
 from cfetch.clock import SystemClock
 from cfetch.errors import CheckpointExpired, FeedReplaced, HostileFeed, LocalFault, Refused, SourceError
 from cfetch.feed.backends.segment_files import DirectoryFiles, UrlFiles
-from cfetch.feed.backends.segment_index import index_from
+from cfetch.feed.backends.segment_index import parse_index
 from cfetch.feed.backends.segments import SegmentSource
 from cfetch.feed.ranges import ALL_KEYS, Position, Span
 from cfetch.feed.server.segment_writer import SegmentWriter
@@ -429,8 +429,8 @@ async def test_what_a_range_does_not_archive_is_not_had_from_it(tmp_path):
 
 def test_an_index_is_read_as_it_was_written(tmp_path):
     closed_feed(tmp_path)
-    index = index_from((tmp_path / "index.json").read_bytes())
-    assert index_from(index.encoded()) == index
+    index = parse_index((tmp_path / "index.json").read_bytes())
+    assert parse_index(index.encoded()) == index
 
 
 @pytest.mark.parametrize("sleeps", [(), (0, 1, 2, 3, 4, 5), (1, 2, 3)], ids=["awake", "late", "asleep"])

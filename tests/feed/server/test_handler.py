@@ -12,7 +12,7 @@ from cfetch.errors import UsageError
 from cfetch.feed.ranges import ALL_KEYS, Position
 from cfetch.feed.server.handler import CHUNK_BYTES
 from cfetch.feed.source import Page
-from cfetch.manifest.urls import relative_url
+from cfetch.manifest.urls import make_relative_url
 from tests.feed.contract import ODD_NAMES, drained
 from tests.feed.http_world import HttpWorld
 
@@ -186,7 +186,7 @@ async def test_a_path_as_long_as_they_come(world):
         deep.mkdir()
     (deep / name.split("/")[-1]).write_bytes(BODY)
     await world.scan()
-    assert (await asked(world, "files/" + relative_url(name)))[0] == 200
+    assert (await asked(world, "files/" + make_relative_url(name)))[0] == 200
 
 
 # --- questions

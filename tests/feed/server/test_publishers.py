@@ -43,7 +43,7 @@ class Tree:
         self.said: list[str] = []
         self.stop = threading.Event()
         self.publisher = TreePublisher(
-            root, store, clock=SystemClock(), tell=self.said.append, **({"settle_s": 0} | how)
+            root, store, clock=SystemClock(), emit_line=self.said.append, **({"settle_s": 0} | how)
         )
 
     def write(self, path, text="x"):

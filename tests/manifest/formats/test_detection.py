@@ -8,7 +8,7 @@ import pytest
 from cfetch.errors import LocalFault, UsageError
 from cfetch.manifest import read_entries
 from cfetch.manifest.faults import Faults
-from cfetch.manifest.formats.detection import READERS, detected
+from cfetch.manifest.formats.detection import READERS, detect_format
 from cfetch.manifest.rows import Document
 from cfetch.manifest.source import Source
 
@@ -148,7 +148,7 @@ def test_url_list(frozen):
 )
 def test_detection(name, content, kind):
     """Content decides where it can, the ending decides the rest."""
-    assert detected(Source(io.BytesIO(content.encode()), name)) == kind
+    assert detect_format(Source(io.BytesIO(content.encode()), name)) == kind
 
 
 def test_format_by_name(frozen):

@@ -6,7 +6,7 @@ import pytest
 
 from cfetch.errors import ManifestError, UsageError
 from cfetch.manifest import read_entries
-from cfetch.manifest.formats.detection import READERS, detected
+from cfetch.manifest.formats.detection import READERS, detect_format
 from cfetch.manifest.source import Source
 
 BASE = "https://h.example/d/"
@@ -228,7 +228,7 @@ def test_tsv_without_its_first_line():
 )
 def test_detection(name, content, kind):
     """Each format is known by its content, else by its ending, compressed or not."""
-    assert detected(Source(io.BytesIO(content.encode()), name)) == kind
+    assert detect_format(Source(io.BytesIO(content.encode()), name)) == kind
 
 
 @pytest.mark.parametrize("window_bytes", range(1, 40))

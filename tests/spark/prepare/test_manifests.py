@@ -16,7 +16,7 @@ import pytest
 
 from cfetch.errors import ManifestError, UsageError
 from cfetch.manifest import freeze
-from cfetch.manifest.fields import checked_headers
+from cfetch.manifest.fields import check_headers
 from cfetch.spark.prepare.manifests import manifests_of, prepare
 from cfetch.spark.prepare.prepared import load_prepared
 from cfetch.spark.prepare.queues import GIANT, QUEUE, SMALL, Piece, choose_target, count_buckets, deal_pieces
@@ -195,7 +195,7 @@ def test_one_manifest_has_the_digest_ids_and_shares_of_every_run(spark, tmp_path
     for at in (100, 101, 102):  # their sum needs more than 64 bits
         rows[at] |= {"size": 2**63 - 1}
     path = write(tmp_path / "m.jsonl", rows)
-    given = checked_headers({"X-C": "given"})
+    given = check_headers({"X-C": "given"})
     plans = [
         prepare(spark, [path], tmp_path / f"p{size}", slots=4, unit_bytes=size, headers=given, per_host=4)
         for size in (SMALL_UNIT, 1 << 20)
@@ -273,7 +273,7 @@ def test_each_entry_has_the_headers_of_its_own_manifest(spark, tmp_path):
         write(tmp_path / f"{name}.jsonl", rows)
     write(tmp_path / "c.jsonl", [{"url": "http://h/c1"}])
     sources = manifests_of([tmp_path])
-    given = checked_headers({"X-G": "given"})
+    given = check_headers({"X-G": "given"})
     plan = prepare(spark, sources, tmp_path / "plan", slots=1, headers=given)
     found = {one.path: {name: text.reveal() for name, text in one.headers} for one in entries_of(plan)}
     assert found == {

@@ -7,7 +7,7 @@ from multidict import CIMultiDict
 
 from cfetch.errors import Refused
 from cfetch.secret import SecretUrl
-from cfetch.wire.redirect import MAX_HOPS, next_hop
+from cfetch.wire.targets import MAX_HOPS, next_hop
 
 START = SecretUrl("https://a.test/dir/x?sig=CANARY")
 

@@ -1,0 +1,91 @@
+"""Where a request may lead: redirects, and which addresses count as public. Pure.
+
+cfetch follows redirects itself, because no library drops every secret. At most ``MAX_HOPS``; the scheme stays
+or gets better (http to https, never back); a target is sent exactly as the server wrote it; another origin
+(scheme, host and port) gets none of the manifest's headers.
+
+``--public-only`` judges the address that is about to be connected to, after resolution: a name that changes
+its answer between two lookups (DNS rebinding) gains nothing.
+"""
+
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from urllib.parse import urljoin, urlsplit
+
+from cfetch.errors import Refused
+from cfetch.secret import SecretUrl
+from cfetch.wire.judge import Headers
+
+__all__ = ["MAX_HOPS", "REDIRECTS", "NotPublic", "is_public", "next_hop"]
+
+MAX_HOPS = 5  # object stores need one, download portals two or three
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+_GLOBAL_UNICAST = IPv6Network("2000::/3")  # all that is routed (RFC 4291 2.4, IANA's IPv6 address space)
+_NAT64 = IPv6Network("64:ff9b::/96")  # RFC 6052: how networks without IPv4 write the addresses of IPv4
+# What some of our Pythons take for global: protocol assignments (RFC 6890; a metadata service lives there),
+# and documentation (RFC 9637).
+_PROTOCOLS = IPv4Network("192.0.0.0/24")
+_DOCUMENTATION = IPv6Network("3fff::/20")
+
+
+def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl]) -> SecretUrl:
+    """The URL to ask next. ``seen`` are those that have been asked, ``url`` last.
+
+    Raises:
+        Refused: no or several targets, a loop, too many hops, another kind of URL, or a step down to http.
+    """
+    targets = set(headers.getall("Location", []))
+    if len(targets) != 1:
+        raise Refused(f"the server redirects to {'several places' if targets else 'nowhere'}")
+    try:
+        target = SecretUrl(urljoin(url.reveal(), targets.pop()))
+        parts = urlsplit(target.reveal())
+        plain = not set("@%") & set(parts.netloc)  # no userinfo, and no IPv6 zone: that is our own affair
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and plain
+        target.origin()
+    except ValueError:
+        usable = False
+    if not usable or any(ord(c) <= 32 or ord(c) >= 127 for c in target.reveal()):
+        raise Refused("the server redirects to something that is not a plain http(s) URL")
+    if parts.scheme == "http" and urlsplit(url.reveal()).scheme == "https":
+        raise Refused("the server redirects from https to http")
+    if target in seen:
+        raise Refused("the server redirects in a circle")
+    if len(seen) > MAX_HOPS:  # the first of them is the entry's own URL
+        raise Refused(f"the server redirects more than {MAX_HOPS} times")
+    return target
+
+
+class NotPublic(OSError):
+    """The address is not public. An OSError, as only those come through aiohttp as they are."""
+
+    def __init__(self) -> None:
+        super().__init__("not public")  # one text for all, so that several addresses make one error
+
+
+def is_public(address: str) -> bool:
+    """Whether an IPv4 or IPv6 address, as text, belongs to the public internet.
+
+    Not public are loopback, private, link-local (with the clouds' metadata services), shared (RFC 6598),
+    multicast and reserved ones, and what IPv6 only wraps: mapped, 6to4 and NAT64 forms count as their IPv4
+    address. Text that is no address is not public.
+    """
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return False
+    if isinstance(parsed, IPv4Address):
+        return _is_public_v4(parsed)
+    wrapped = parsed.ipv4_mapped or parsed.sixtofour or _in_nat64(parsed)
+    if wrapped is not None:
+        return _is_public_v4(wrapped)
+    return parsed in _GLOBAL_UNICAST and parsed.is_global and parsed not in _DOCUMENTATION
+
+
+def _is_public_v4(address: IPv4Address) -> bool:
+    special = address.is_multicast or address.is_reserved or address in _PROTOCOLS
+    return address.is_global and not special
+
+
+def _in_nat64(address: IPv6Address) -> IPv4Address | None:
+    return IPv4Address(int(address) & 0xFFFF_FFFF) if address in _NAT64 else None

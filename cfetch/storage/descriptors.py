@@ -67,8 +67,8 @@ class _Held(NamedTuple):
     number: tuple[int, int]
 
 
-def _number(found: os.stat_result) -> tuple[int, int]:
-    return found.st_dev, found.st_ino
+def _number(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 class HeldDirectories:

@@ -238,16 +238,16 @@ class Directory:
         try:
             with self._held.lock:
                 directory = self._held.directory(parent, create=False)
-                found = os.stat(leaf.encode(), dir_fd=directory, follow_symlinks=False)
+                status = os.stat(leaf.encode(), dir_fd=directory, follow_symlinks=False)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise _obstacle(error, path) or volume_fault(error, f"cannot look at {printable(path)}") from None
-        if stat.S_ISREG(found.st_mode):
-            return found.st_size
-        if stat.S_ISLNK(found.st_mode):
+        if stat.S_ISREG(status.st_mode):
+            return status.st_size
+        if stat.S_ISLNK(status.st_mode):
             return None
-        kind = "directory" if stat.S_ISDIR(found.st_mode) else "special file"
+        kind = "directory" if stat.S_ISDIR(status.st_mode) else "special file"
         raise Blocked(f"a {kind} stands in its place; move it away")
 
     def remove(self, path: SafePath) -> None:

@@ -57,8 +57,8 @@ class DirectoryVolume:
         descriptor = await self._disk.call(lambda: self._volume.open_existing(entry.path), undo=_close)
         if descriptor is None:
             return None
-        found = await hash_and_close(descriptor, algorithm, entry.path, self._disk)
-        return algorithm if found == entry.digest.hex else None
+        hex_digest = await hash_and_close(descriptor, algorithm, entry.path, self._disk)
+        return algorithm if hex_digest == entry.digest.hex else None
 
     async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:
         """With what dead attempts at this plan have left."""
@@ -192,7 +192,7 @@ class Salvage:
     def __init__(self, volume: Directory, disk: Disk = INLINE) -> None:
         self._volume = volume
         self._disk = disk
-        self._found: defaultdict[str, list[tuple[Leftover, Note | None]]] = defaultdict(list)
+        self._candidates: defaultdict[str, list[tuple[Leftover, Note | None]]] = defaultdict(list)
         self._marks: dict[str, list[Leftover]] = {}
         for leftover in volume.leftovers():
             if leftover.name.startswith(BATCH):
@@ -203,7 +203,7 @@ class Salvage:
             if tells_ranges is not leftover.name.startswith(IN_RANGES):
                 volume.staging.remove_leftover(leftover)  # nobody can tell what of it is held
                 continue
-            self._found[leftover.name if note is None else note.path].append((leftover, note))
+            self._candidates[leftover.name if note is None else note.path].append((leftover, note))
 
     @property
     def begun_batches(self) -> Collection[str]:
@@ -217,9 +217,9 @@ class Salvage:
 
     async def adopt_leftover(self, entry: Entry, part: Part) -> None:
         """Let ``part`` go on with the one that fits and holds most; the others of this entry are removed."""
-        found = self._of(entry)
-        while found:
-            leftover, note = found.pop()
+        candidates = self._take_candidates(entry)
+        while candidates:
+            leftover, note = candidates.pop()
             if not part.position and fits(note, entry, leftover.size_bytes, boot_id()):
                 await part.adopt(leftover, note)
             else:
@@ -227,19 +227,20 @@ class Salvage:
 
     def remove_leftovers(self, entry: Entry) -> None:
         """The entry is in place: remove what there is of it."""
-        for leftover, _ in self._of(entry):
+        for leftover, _ in self._take_candidates(entry):
             self._disk.tidy(partial(self._volume.staging.remove_leftover, leftover))
 
-    def _of(self, entry: Entry) -> list[tuple[Leftover, Note | None]]:
+    def _take_candidates(self, entry: Entry) -> list[tuple[Leftover, Note | None]]:
         """The one that holds least comes first."""
-        if not self._found:
+        if not self._candidates:
             return []
-        found = self._found.pop(entry.path, []) + self._found.pop(part_name(entry, boot_id()), [])
-        return sorted(found, key=_held_bytes)
+        name = part_name(entry, boot_id())
+        candidates = self._candidates.pop(entry.path, []) + self._candidates.pop(name, [])
+        return sorted(candidates, key=_held_bytes)
 
 
-def _held_bytes(found: tuple[Leftover, Note | None]) -> int:
-    leftover, note = found
+def _held_bytes(candidate: tuple[Leftover, Note | None]) -> int:
+    leftover, note = candidate
     if note is None or not isinstance(note.held, tuple):
         return leftover.size_bytes
     return sum(end - start for start, end in note.held)

@@ -225,13 +225,13 @@ class GuardedDisk:
     def oldest_s(self, now_s: float) -> float:
         """The thread's present step, or one beside it."""
         since = [call.since_s for call in self._calls] + [self._since_s]
-        return max((now_s - one for one in since if one is not None), default=0.0)
+        return max((now_s - begun_s for begun_s in since if begun_s is not None), default=0.0)
 
     @property
     def is_stuck(self) -> bool:
         """Whether a step that was abandoned has not come back yet."""
-        at = self._at
-        return bool(self._late) or (at is not None and at.fault is not None)
+        line = self._at
+        return bool(self._late) or (line is not None and line.fault is not None)
 
     def abandon(self, why: str) -> None:
         """Wait for nothing any more; from now on there is a new line."""

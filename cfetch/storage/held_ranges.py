@@ -87,34 +87,34 @@ class HeldRanges:
     @property
     def missing(self) -> list[tuple[int, int]]:
         """What is neither held nor taken, in order; no two touch."""
-        taken = [(one.position, one.end) for one in self.out if one.left_bytes]
+        taken = [(segment.position, segment.end) for segment in self.out if segment.left_bytes]
         away = sorted(self._held + taken)
-        found, at = [], 0
+        gaps, position = [], 0
         for start, end in away:
-            if start > at:
-                found.append((at, start))
-            at = max(at, end)
-        if at < self.size_bytes:
-            found.append((at, self.size_bytes))
-        return found
+            if start > position:
+                gaps.append((position, start))
+            position = max(position, end)
+        if position < self.size_bytes:
+            gaps.append((position, self.size_bytes))
+        return gaps
 
     def unheld(self, start: int, end: int) -> list[tuple[int, int]]:
         """Of these bytes the ones that are not held, in order."""
-        found = []
-        for first, last in self._held[bisect_right(self._held, start, key=lambda one: one[1]) :]:
+        gaps = []
+        for first, last in self._held[bisect_right(self._held, start, key=lambda pair: pair[1]) :]:
             if first >= end:
                 break
             if first > start:
-                found.append((start, first))
+                gaps.append((start, first))
             start = last
         if start < end:
-            found.append((start, end))
-        return found
+            gaps.append((start, end))
+        return gaps
 
     def take_first(self) -> Segment | None:
         """The first bytes that are missing, for the entry's owner; what it had before is given back."""
-        for one in [one for one in self.out if one.is_owners]:
-            self.give_back(one)
+        for segment in [segment for segment in self.out if segment.is_owners]:
+            self.give_back(segment)
         missing = self.missing
         return self._join(*missing[0], is_owners=True) if missing else None
 
@@ -150,13 +150,13 @@ class HeldRanges:
 
     def _yield(self) -> None:
         """Who was sent for what others have begun to bring, to its end, ends where they began."""
-        begun = sorted(filter(self._has_begun, self.out), key=lambda one: one.start)
-        for one in self.out:
-            others = [other for other in begun if other is not one]
-            for start in [other.start for other in others if one.position < other.start < one.end]:
-                if self._is_covered(start, one.end, others):
-                    one.end = start
-                    self.on_cut(one)
+        begun = sorted(filter(self._has_begun, self.out), key=lambda segment: segment.start)
+        for segment in self.out:
+            others = [other for other in begun if other is not segment]
+            for start in [other.start for other in others if segment.position < other.start < segment.end]:
+                if self._is_covered(start, segment.end, others):
+                    segment.end = start
+                    self.on_cut(segment)
                     break
 
     def _has_begun(self, segment: Segment) -> bool:
@@ -166,27 +166,30 @@ class HeldRanges:
     def _is_covered(self, start: int, end: int, by: list[Segment]) -> bool:
         """Every byte is held, or one of these streams will bring it."""
         for first, last in self.unheld(start, end):
-            at = first
-            for one in sorted(by, key=lambda one: one.position):
-                if one.position <= at < one.end:
-                    at = one.end
-            if at < last:
+            position = first
+            for segment in sorted(by, key=lambda segment: segment.position):
+                if segment.position <= position < segment.end:
+                    position = segment.end
+            if position < last:
                 return False
         return True
 
     def _shorten(self, by: Segment) -> None:
         """No segment is to bring what ends held, or what a later one of the same bytes will bring sooner."""
-        for number, one in enumerate(self.out):
-            if not one.left_bytes:
+        for number, segment in enumerate(self.out):
+            if not segment.left_bytes:
                 continue
-            index = bisect_left(self._held, one.end, key=lambda pair: pair[1])
-            if index < len(self._held) and self._held[index][0] < one.end:
-                one.end = max(self._held[index][0], one.position)
+            index = bisect_left(self._held, segment.end, key=lambda pair: pair[1])
+            if index < len(self._held) and self._held[index][0] < segment.end:
+                segment.end = max(self._held[index][0], segment.position)
             later = self.out[number + 1 :]
-            if any(o.start <= one.position < o.position and o.end >= one.end for o in later):
-                one.end = one.position
-            if not one.left_bytes and one is not by:
-                self.on_over(one)
+            if any(
+                other.start <= segment.position < other.position and other.end >= segment.end
+                for other in later
+            ):
+                segment.end = segment.position
+            if not segment.left_bytes and segment is not by:
+                self.on_over(segment)
 
     def give_back(self, segment: Segment) -> None:
         """Its stream has ended: what it has not brought is missing again. Harmless when repeated."""
@@ -210,10 +213,10 @@ class HeldRanges:
     def abandon(self) -> None:
         """The file is not written to any more: all streams are over, and those that help are told."""
         out, self.out = self.out, []
-        for one in out:
-            was_over, one.end = not one.left_bytes, one.position
-            if not (was_over or one.is_owners):
-                self.on_over(one)
+        for segment in out:
+            was_over, segment.end = not segment.left_bytes, segment.position
+            if not (was_over or segment.is_owners):
+                self.on_over(segment)
 
     def _hold(self, start: int, end: int) -> None:
         first = bisect_left(self._held, start, key=lambda pair: pair[1])

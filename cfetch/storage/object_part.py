@@ -1,7 +1,7 @@
 """An entry's bytes on their way to an object store: hashed as they come, sent in pieces, visible at the end.
 
 Nothing of it lies on this machine's disk. What has not been sent is in memory, and that is bounded: by
-backpressure while bytes come, and by ``shed`` while the part waits for its next try or for its batch.
+backpressure while bytes come, and by ``free_memory`` while the part waits for its next try or for its batch.
 """
 
 import asyncio
@@ -60,8 +60,8 @@ class OwnObjects:
 
     async def _undo(self, key: str, after: "asyncio.Task[None]") -> None:
         await asyncio.wait([after])
-        found = await self._store.look(key)
-        if found is not None and found.about is not None and found.about.run == self.run_id:
+        object_ = await self._store.look(key)
+        if object_ is not None and object_.about is not None and object_.about.run == self.run_id:
             await self._delete(key)
 
     async def _delete(self, key: str) -> None:
@@ -98,7 +98,7 @@ class WaitingParts:
             oldest = next(iter(self._parts))
             del self._parts[oldest]
             held_bytes -= oldest.held_bytes
-            oldest.shed()
+            oldest.free_memory()
 
     def remove(self, part: "ObjectPart") -> None:
         """It waits no longer, and is not to let go of anything now."""
@@ -354,16 +354,16 @@ class ObjectPart:
             raise
 
     def close(self) -> None:
-        """It waits for its next try: see ``shed``."""
+        """It waits for its next try: see ``free_memory``."""
         self._bucket.waiting.add(self)
 
     def finish(self) -> None:
-        """It is whole and verified, and may wait for its batch: see ``shed``. Raises VolumeFault."""
+        """It is whole and verified, and may wait for its batch: see ``free_memory``. Raises VolumeFault."""
         self.check()
         self._is_finished = True
         self._bucket.waiting.add(self)
 
-    def shed(self) -> None:
+    def free_memory(self) -> None:
         """Hold nothing in memory: make a sealed part visible now, or forget what is not yet a whole piece."""
         if self._is_finished:
             self.complete()
@@ -374,7 +374,7 @@ class ObjectPart:
         """Make it visible, once; the task that does it raises VolumeFault."""
         if self._completing is None:
             self._completing = asyncio.create_task(self._complete())
-            self._completing.add_done_callback(_look_at)
+            self._completing.add_done_callback(_take_exception)
         return self._completing
 
     async def _complete(self) -> None:
@@ -411,7 +411,7 @@ class ObjectPart:
             self._drop()
 
 
-def _look_at(task: "asyncio.Task[None]") -> None:
+def _take_exception(task: "asyncio.Task[None]") -> None:
     """Whoever wants its fault asks for it; the event loop need not complain that nobody has."""
     if not task.cancelled():
         task.exception()

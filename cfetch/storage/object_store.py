@@ -125,20 +125,20 @@ class ObjectStore:
     async def look(self, key: str) -> Found | None:
         """What stands under ``key``; None if nothing does."""
         with suppress(FileNotFoundError):
-            found = await self._asked(
+            reply = await self._asked(
                 f"look at {printable(key)}",
                 lambda: self._obstore.get_async(self._store, key, options={"head": True}),
                 may_lack=True,
             )
-            return Found(found.meta["size"], _read_about(found.attributes.get(ATTRIBUTE)))
+            return Found(reply.meta["size"], _read_about(reply.attributes.get(ATTRIBUTE)))
         return None
 
     async def names(self, prefix: str) -> list[str]:
         """The last parts of the keys directly below ``prefix``, in no order."""
 
         async def listed() -> list[str]:
-            found = self._obstore.list_with_delimiter_async(self._store, prefix)
-            return [one["path"].rpartition("/")[2] for one in (await found)["objects"]]
+            listing = self._obstore.list_with_delimiter_async(self._store, prefix)
+            return [object_["path"].rpartition("/")[2] for object_ in (await listing)["objects"]]
 
         return await self._asked(f"list {prefix}", listed)
 
@@ -205,7 +205,7 @@ class ObjectStore:
     def _fault(self, error: Exception, what: str) -> VolumeFault:
         """Its words are ours; those of ``error`` may hold a key or a signed URL."""
         text = str(error)
-        said = {one.group(1) for one in (_STATUS.search(text), _CODE.search(text)) if one}
+        said = {match.group(1) for match in (_STATUS.search(text), _CODE.search(text)) if match}
         if said & NO_ROOM:
             return VolumeFault(f"{self._shown} has no room left: it did not {what}", no_room=True)
         if "NoSuchUpload" in said:

@@ -158,10 +158,10 @@ class ObjectStoreVolume:
         if entry.size_bytes is None and entry.digest is None:
             return None
         await self._objects.wait_for(entry.path)
-        found = await self._calls.ask(partial(self._store.look, entry.path))
-        if found is None or (entry.size_bytes is not None and found.size_bytes != entry.size_bytes):
+        object_ = await self._calls.ask(partial(self._store.look, entry.path))
+        if object_ is None or (entry.size_bytes is not None and object_.size_bytes != entry.size_bytes):
             return None
-        about = found.about
+        about = object_.about
         if entry.digest is not None:
             digest = f"{entry.digest.algorithm}:{entry.digest.hex}"
             return entry.digest.algorithm if about is not None and about.digest == digest else None
@@ -188,10 +188,12 @@ class ObjectStoreVolume:
                 return await self._calls.ask(partial(self._store.look, key))
 
         free = [n for n in obstacles if n not in blocked]
-        record, *found = await asyncio.gather(look(_record_of(batch)), *(look(entries[n].path) for n in free))
+        record, *objects = await asyncio.gather(
+            look(_record_of(batch)), *(look(entries[n].path) for n in free)
+        )
         same_size = [
             n
-            for n, object_ in zip(free, found, strict=True)
+            for n, object_ in zip(free, objects, strict=True)
             if object_ is not None and entries[n].size_bytes in (object_.size_bytes, None)
         ]
         return volume.Holding(record is not None, batch in self._begun, same_size, blocked)

@@ -57,19 +57,19 @@ class Publisher:
 
     def add(self, parts: Sequence[Part], ended: Ended, record: BatchRecord | None = None) -> None:
         """Take over verified parts: all of them are published, or none; then the record is written."""
-        one = _Pending(tuple(parts), ended, record)
+        pending = _Pending(tuple(parts), ended, record)
         if not self._durable and self._disk.is_prompt and record is None:
-            error = self._named(one)
-            self._tell(one, error)
+            error = self._publish_parts(pending)
+            self._end(pending, error)
             return
         try:
             for part in parts:
                 part.finish()  # hundreds may be pending, and descriptors are few
         except LocalFault as fault:
-            self._tell(one, fault)
+            self._end(pending, fault)
             return
-        self._pending.append(one)
-        self._pending_files += len(one.parts)
+        self._pending.append(pending)
+        self._pending_files += len(pending.parts)
         self._pending_bytes += sum(part.position for part in parts)
         self._work.set()
         if self._pending_files >= GROUP_FILES or self._pending_bytes >= MAX_PENDING_BYTES:
@@ -122,7 +122,8 @@ class Publisher:
                 await self._put_record(named[0])
                 named.pop(0).ended(None)
             errors = await self._disk.call(
-                lambda: [self._named(one) for one in group], undo=lambda errors: self._undo(group, errors)
+                lambda: [self._publish_parts(pending) for pending in group],
+                undo=lambda errors: self._undo(group, errors),
             )
         except LocalFault as fault:  # the bytes may be lost although they were written: never publish them
             for part in (part for pending in group for part in pending.parts):
@@ -134,7 +135,7 @@ class Publisher:
             return []
         for pending, error in zip(group, errors, strict=True):
             if error is not None:
-                self._tell(pending, error)
+                self._end(pending, error)
         fine = [pending for pending, error in zip(group, errors, strict=True) if error is None]
         if self._durable:
             return fine
@@ -169,7 +170,7 @@ class Publisher:
             )
             self._unflushed_records = True
 
-    def _named(self, pending: _Pending) -> CfetchError | None:
+    def _publish_parts(self, pending: _Pending) -> CfetchError | None:
         """A step: give all parts their names, or none; what stood in the way."""
         done: list[Part] = []
         for part in pending.parts:
@@ -196,7 +197,7 @@ class Publisher:
                 self.left_behind += 1
 
     @staticmethod
-    def _tell(pending: _Pending, error: CfetchError | None) -> None:
+    def _end(pending: _Pending, error: CfetchError | None) -> None:
         if error is not None:
             for part in pending.parts:
                 part.discard()

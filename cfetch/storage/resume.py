@@ -106,9 +106,9 @@ def in_ranges(name: str) -> str:
 
 def useful_parts(names: Iterable[str]) -> list[str]:
     """Of the names in a dead attempt's directory those of parts, and of the notes beside them."""
-    found = set(names)
-    parts = {name for name in found if PART_NAME.fullmatch(name)}
-    return sorted(parts | {name + NOTE_SUFFIX for name in parts} & found)
+    present = set(names)
+    parts = {name for name in present if PART_NAME.fullmatch(name)}
+    return sorted(parts | {name + NOTE_SUFFIX for name in parts} & present)
 
 
 def note_for(
@@ -184,5 +184,7 @@ def _can_be(note: Note, size_bytes: int | None, part_bytes: int) -> bool:
     if not isinstance(note.held, tuple) or not isinstance(note.total_bytes, int):
         return False
     places = [place for pair in note.held for place in pair]
-    in_order = bool(places) and places[0] >= 0 and all(one < next_ for one, next_ in pairwise(places))
+    in_order = (
+        bool(places) and places[0] >= 0 and all(place < next_place for place, next_place in pairwise(places))
+    )
     return in_order and places[-1] <= part_bytes <= note.total_bytes == (size_bytes or note.total_bytes)

@@ -70,10 +70,10 @@ def _parts(attempts: int, run: str) -> Iterator[Leftover]:
             names = {entry.name for entry in entries}
         for name in sorted(filter(PART_NAME.fullmatch, names)):
             with suppress(OSError):
-                found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
                 note = _read(descriptor, name + NOTE_SUFFIX) if name + NOTE_SUFFIX in names else b""
-                if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
-                    yield Leftover(run, name, found.st_size, note)
+                if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
+                    yield Leftover(run, name, status.st_size, note)
     finally:
         os.close(descriptor)
 

@@ -1,7 +1,7 @@
 """One try at one entry: ask, judge the reply, stream the body into the part.
 
 An attempt under way can be broken off from outside with a *reason*. Whether a cancellation was the monitor's
-or the whole run's is told by that reason and by the task's own count, never by an exception's type.
+or the whole run's follows from that reason and from the task's own count, never from an exception's type.
 """
 
 import asyncio

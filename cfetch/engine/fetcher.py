@@ -95,7 +95,7 @@ class Fetcher:
                 error = await self._bring(transfer)
                 if error is None:
                     return None
-                delay_s = self._after(transfer, error)
+                delay_s = self._plan_retry(transfer, error)
                 if transfer.helpers.keys and delay_s > 0:  # the others go on meanwhile
                     await self._clock.sleep(delay_s)
                     delay_s = 0.0
@@ -105,9 +105,9 @@ class Fetcher:
             self.segments.dismiss(transfer)
 
     async def _bring(self, transfer: Transfer) -> SourceError | None:
-        """Bring all of the file that no other stream brings; None when it is whole and verified."""
+        """Bring all of the file that no helper brings; None when it is whole and verified."""
         part = transfer.part
-        while part.ranges is None or await self.segments.more(transfer):
+        while part.ranges is None or await self.segments.take_missing(transfer):
             error = await self._links.renew(transfer)
             if error is None:
                 error = await self._try_once(transfer)
@@ -121,7 +121,7 @@ class Fetcher:
         return None
 
     async def help(self, helper: Helper) -> None:
-        """One try of a further stream; its entry's owner takes what it does not bring."""
+        """One try of a helper; the entry's owner takes what it does not bring."""
         fault, error = None, None
         try:
             if helper.segment.left_bytes and helper.host == helper.transfer.host:
@@ -129,7 +129,9 @@ class Fetcher:
         except LocalFault as met:
             fault = met
         finally:
-            self.segments.over(helper, fault, failed=error is not None and not isinstance(error, Straggling))
+            self.segments.end_helper(
+                helper, fault, failed=error is not None and not isinstance(error, Straggling)
+            )
 
     def place(self, transfer: Transfer) -> bool:
         """Take a place at the best of the transfer's sources that bears one more; whether there is one.
@@ -160,7 +162,7 @@ class Fetcher:
         reasons = [self._hosts.given_up(sources.host_of(n), now_s) for n in sources.usable()]
         return Transient("; ".join(dict.fromkeys(filter(None, reasons)))) if all(reasons) else None
 
-    def _after(self, transfer: Transfer, error: SourceError) -> float:
+    def _plan_retry(self, transfer: Transfer, error: SourceError) -> float:
         """Seconds until the next try; raises the error if there is none."""
         transfer.note_progress(self._clock.now())
         transfer.count(error)
@@ -217,17 +219,17 @@ class Fetcher:
             return None
         except asyncio.CancelledError:
             if not attempt.was_broken_off():
-                self._end_untold(transfer, attempt, "interrupted")
+                self._end_unjudged(transfer, attempt, "interrupted")
                 raise
-            return self._broken_off(transfer, attempt)
+            return self._end_broken_off(transfer, attempt)
         except SourceError as failure:
-            error = self._unless_whole(transfer, attempt, failure)
+            error = self._excuse_if_whole(transfer, attempt, failure)
             self._end(transfer, attempt, outcome_of(error), error)
             access = transfer.access
             access.is_fresh = access.is_fresh or failure.http_status in NEEDS_FRESH
             return error
         except LocalFault as fault:
-            self._end_untold(transfer, attempt, str(fault))
+            self._end_unjudged(transfer, attempt, str(fault))
             raise
 
     def _start(self, transfer: Transfer, sink: Sink, helper: Helper | None) -> Attempt:
@@ -275,21 +277,21 @@ class Fetcher:
         return attempt
 
     def _end(self, transfer: Transfer, attempt: Attempt, outcome: Outcome, error: SourceError | None) -> None:
-        """The attempt is over; its host is told."""
+        """The attempt is over; its host and the policy learn from it."""
         now_s = self._clock.now()
         if not self._flights.ended(attempt):
             return
         if outcome == "done":
             tail = attempt.from_byte > 0 and attempt.received < MIN_TAIL_BYTES
-            told_bytes = None if tail else attempt.received
-            self._policy.finished(attempt.key, told_bytes, now_s, first_byte_s=attempt.first_byte_s)
+            sample_bytes = None if tail else attempt.received
+            self._policy.finished(attempt.key, sample_bytes, now_s, first_byte_s=attempt.first_byte_s)
         elif outcome == "straggler":
             lost_bytes = 0 if transfer.may_resume() else transfer.part.position
             self._policy.cancelled(attempt.key, now_s, lost_bytes)
         else:
             self._policy.paused(attempt.key)
-        told = None if error is None else str(error)
-        transfer.attempts.append(attempt.record(outcome, told, now_s))
+        reason = None if error is None else str(error)
+        transfer.attempts.append(attempt.record(outcome, reason, now_s))
         pause = self._hosts.ended(
             attempt.assignment.host,
             error,
@@ -301,20 +303,22 @@ class Fetcher:
         if pause is not None:
             self._emit(HostPaused(t_s=now_s, host=pause.host, pause_s=pause.pause_s, reason=pause.reason))
 
-    def _end_untold(self, transfer: Transfer, attempt: Attempt, error: str) -> None:
-        """The attempt is over for a reason that tells nothing about its host."""
+    def _end_unjudged(self, transfer: Transfer, attempt: Attempt, error: str) -> None:
+        """The attempt is over for a reason that says nothing about its host."""
         if not self._flights.ended(attempt):
             return
         self._policy.paused(attempt.key)
         transfer.attempts.append(attempt.record("error", error, self._clock.now()))
 
     def _end_early(self, attempt: Attempt, transfer: Transfer) -> None:
-        """It was broken off for what other streams have done, or for its entry's end."""
+        """It was broken off for what other attempts have done, or for its entry's end."""
         if data := attempt.reply.unread():  # nobody needs them, but they have come
             attempt.note(self._clock.now(), len(data))
-        self._end_untold(transfer, attempt, "not needed any more")
+        self._end_unjudged(transfer, attempt, "not needed any more")
 
-    def _unless_whole(self, transfer: Transfer, attempt: Attempt, failure: SourceError) -> SourceError | None:
+    def _excuse_if_whole(
+        self, transfer: Transfer, attempt: Attempt, failure: SourceError
+    ) -> SourceError | None:
         """What stays of ``failure``: None if the last byte had come, and the file is whole after all."""
         entry, part = transfer.entry, transfer.part
         if (
@@ -332,7 +336,7 @@ class Fetcher:
             return corrupt
         return None
 
-    def _broken_off(self, transfer: Transfer, attempt: Attempt) -> SourceError | None:
+    def _end_broken_off(self, transfer: Transfer, attempt: Attempt) -> SourceError | None:
         """The monitor ended the attempt."""
         entry, part = transfer.entry, transfer.part
         if attempt.reason in (BreakOff.OVERTAKEN, BreakOff.DISMISSED):
@@ -340,7 +344,7 @@ class Fetcher:
         straggler = attempt.reason is BreakOff.STRAGGLER
         silent = Transient(f"no byte for {self._settings.stall_timeout:g} s")
         slow = Straggling("far slower than the other files")
-        error = self._unless_whole(transfer, attempt, slow if straggler else silent)
+        error = self._excuse_if_whole(transfer, attempt, slow if straggler else silent)
         transfer.access.is_fresh = True
         word: Outcome = "straggler" if straggler else "stalled"
         self._end(transfer, attempt, word if error else "done", error)

@@ -56,10 +56,6 @@ class Flights:
         """Those that write to volume ``index``."""
         return (attempt for attempt in self._attempts.values() if attempt.assignment.volume_index == index)
 
-    def of_entry(self, entry_id: int) -> Iterator[Flight]:
-        """The owner's and the helpers' of one entry."""
-        return (flight for flight in self if flight.attempt.id == entry_id)
-
     def started(self, attempt: Attempt, transfer: Transfer) -> None:
         """An attempt is under way. Its key is nobody else's until it has ended."""
         self._attempts[attempt.key], self._transfers[attempt.key] = attempt, transfer

@@ -84,7 +84,7 @@ class Hosts:
     def __init__(self, most: int, limits: Limits, *, new_width: Callable[[], Width] | None = None) -> None:
         self._most = most
         self._new_width = new_width
-        self.changes: list[tuple[str, Change]] = []  # of widths; whoever tells of them empties it
+        self.changes: list[tuple[str, Change]] = []  # of widths; whoever emits them empties it
         self._limits = limits
         self._hosts: dict[str, _Host] = {}
         self._leases: Mapping[str, int] = {}
@@ -97,9 +97,9 @@ class Hosts:
         return self._new_width is not None
 
     def lease(self, leases: Mapping[str, int], others: int | None) -> None:
-        """From now on no more than that start: some of a limit that other processes have a part in.
+        """Start no more attempts at a host than its lease: this process's part of a limit that several share.
 
-        ``others``: at each host that has no lease. What is under way goes on.
+        ``others``: the limit at each host that has no lease. What is under way goes on.
         """
         self._leases, self._unleased = leases, others
 

@@ -1,4 +1,4 @@
-"""Watches the attempts under way: breaks off stragglers and silent ones, and tells how the run goes.
+"""Watches the attempts under way: breaks off stragglers and silent ones, and reports how the run goes.
 
 The decisions are the straggler room's; this task asks at each tick and carries the answers out.
 """

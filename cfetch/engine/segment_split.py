@@ -1,7 +1,7 @@
-"""What idle slots do while the last files are on their way: take some of what another stream has left. Pure.
+"""What idle workers do while the last files are on their way: take some of what an attempt has left. Pure.
 
-A stream that has much left is split: it goes on to the place where it and a fresh stream would be done at the
-same time, and the fresh one brings what lies beyond. Nothing is fetched twice, so no budget is needed.
+An attempt that has much left is split: it goes on to the byte at which it and a fresh attempt would be done
+at the same time, and the fresh one brings what lies beyond. Nothing is fetched twice, so no budget is needed.
 """
 
 import math
@@ -17,7 +17,7 @@ MIN_GAIN_S = 0.2  # of the projected end, beyond the cost of a request: rates ar
 class Candidate(NamedTuple):
     """An attempt in flight that may be helped.
 
-    ``left_bytes`` of its range are still to come, in ``remaining_s`` at its present rate; ``streams`` bring
+    ``left_bytes`` of its range are still to come, in ``remaining_s`` at its present rate; ``attempts`` bring
     its entry just now.
     """
 
@@ -25,51 +25,51 @@ class Candidate(NamedTuple):
     host: str
     left_bytes: int
     remaining_s: float
-    streams: int
+    attempts: int
 
 
 class Split(NamedTuple):
-    """What to do for the stream ``key``: it keeps ``keeps_bytes`` of what it has left.
+    """What to do for the candidate ``key``: it keeps ``keeps_bytes`` of what it has left.
 
-    What lies beyond is shared out evenly among ``fresh_streams``.
+    What lies beyond is shared out evenly among ``fresh_attempts``.
     """
 
     key: int
     keeps_bytes: int
-    fresh_streams: int
+    fresh_attempts: int
 
 
 def choose(
-    streams: Iterable[Candidate],
+    candidates: Iterable[Candidate],
     *,
     idle: int,
     fresh_s: Callable[[str, int], float | None],
-    most_streams: int,
+    most_attempts: int,
 ) -> list[Split]:
-    """What ``idle`` slots are best for: the streams that will be done last, all that gain by it.
+    """What ``idle`` workers are best for: the attempts that will be done last, all that gain by it.
 
-    ``fresh_s``: seconds in which a fresh stream would bring so many bytes from a host. ``most_streams`` may
+    ``fresh_s``: seconds in which a fresh attempt would bring so many bytes from a host. ``most_attempts`` may
     bring one entry at a time.
     """
-    found: list[Split] = []
-    last_first = sorted(streams, key=lambda one: -one.remaining_s)
-    for place, stream in enumerate(last_first):
+    splits: list[Split] = []
+    last_first = sorted(candidates, key=lambda candidate: -candidate.remaining_s)
+    for place, candidate in enumerate(last_first):
         share = -(-idle // (len(last_first) - place))
-        split = _split(stream, fresh_s, min(share, most_streams - stream.streams))
+        split = _split(candidate, fresh_s, min(share, most_attempts - candidate.attempts))
         if split is not None:
-            found.append(split)
-            idle -= split.fresh_streams
-    return found
+            splits.append(split)
+            idle -= split.fresh_attempts
+    return splits
 
 
-def _split(stream: Candidate, fresh_s: Callable[[str, int], float | None], most: int) -> Split | None:
+def _split(candidate: Candidate, fresh_s: Callable[[str, int], float | None], most: int) -> Split | None:
     """All end at ``t``: rate * t + n * new_rate * (t - latency) = left."""
-    left = stream.left_bytes
+    left = candidate.left_bytes
     n = min(most, left // MIN_SEGMENT_BYTES - 1)
     if n < 1:
         return None
-    rate_bps = left / stream.remaining_s if stream.remaining_s > 0 else math.inf
-    whole_s, latency_s = fresh_s(stream.host, left), fresh_s(stream.host, 0)
+    rate_bps = left / candidate.remaining_s if candidate.remaining_s > 0 else math.inf
+    whole_s, latency_s = fresh_s(candidate.host, left), fresh_s(candidate.host, 0)
     if whole_s is None or latency_s is None:  # nothing has finished yet: a fresh one may be like this one
         new_bps, latency_s = rate_bps, 0.0
     else:
@@ -77,7 +77,7 @@ def _split(stream: Candidate, fresh_s: Callable[[str, int], float | None], most:
     if not (0 < new_bps < math.inf and 0 < rate_bps < math.inf):  # one that stands still is the policy's
         return None
     together_s = (left + n * new_bps * latency_s) / (rate_bps + n * new_bps)
-    if stream.remaining_s - together_s < MIN_GAIN_S + latency_s:
+    if candidate.remaining_s - together_s < MIN_GAIN_S + latency_s:
         return None
     keeps_bytes = min(max(int(rate_bps * together_s), 1), left - n * MIN_SEGMENT_BYTES)
-    return Split(stream.key, keeps_bytes, n)
+    return Split(candidate.key, keeps_bytes, n)

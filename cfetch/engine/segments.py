@@ -1,8 +1,8 @@
-"""Further streams of entries that are on their way: idle workers bring a part of what another has left.
+"""Helpers of entries that are on their way: idle workers bring a segment of what another attempt has left.
 
 The worker that has an entry in hand is its owner: it alone retries, verifies and publishes, and takes what is
-missing until the file is whole. A further stream tries once. Whatever ends it, what it has not brought is
-missing again. So an entry never fails by being helped, and while no slot is idle nothing of this happens.
+missing until the file is whole. A helper tries once. Whatever ends it, what it has not brought is missing
+again. So an entry never fails by being helped, and while no worker is idle nothing of this happens.
 """
 
 import math
@@ -22,13 +22,13 @@ from cfetch.straggler.policy import Policy
 
 __all__ = ["Helper", "Segments"]
 
-MOST_FAILURES = 3  # of further streams of one entry: then its server wants one at a time
+MOST_FAILURES = 3  # of helpers of one entry: then its server wants one at a time
 BEGUN_BYTES = 64 << 10  # a server that sends crumbs of a range must not take the rest from one that sends all
 YOUNG_S = 1.0  # an attempt that has brought nothing may still be connecting
 
 
 class Helper(NamedTuple):
-    """A further stream of ``transfer`` for the bytes of ``segment``. It has a place at ``host``."""
+    """A further attempt at ``transfer``, for the bytes of ``segment``. It has a place at ``host``."""
 
     key: int
     transfer: Transfer
@@ -38,7 +38,7 @@ class Helper(NamedTuple):
 
 
 class Segments:
-    """Who splits whom."""
+    """Sends idle workers to attempts that are worth a split, and ends helpers that are not needed."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Segments:
     ) -> None:
         """``put_back``: how many entries wait for another try.
 
-        ``on_end`` is told of an attempt that is ended here, at once: its task may end after its entry.
+        ``on_end`` gets each attempt that is ended here, at once: its task may end after its entry.
         """
         self._policy = policy
         self._hosts = hosts
@@ -65,7 +65,7 @@ class Segments:
         is_limited = settings.limit_rate is not None or settings.limit_rate_per_host is not None
         self.is_on = (
             settings.is_adaptive
-            and not is_limited  # then one stream is as fast as many
+            and not is_limited  # then one attempt is as fast as many
             and self._most > 1
         )
         self._helpers: dict[int, Helper] = {}
@@ -80,9 +80,11 @@ class Segments:
         """What so many idle workers are to do; less than that, where it would not help."""
         now_s = self._clock.now()
         candidates = [
-            candidate._replace(streams=max(candidate.streams, self._most - self._free(candidate.host)))
+            candidate._replace(
+                attempts=max(candidate.attempts, self._most - self._free_places(candidate.host))
+            )
             for flight in self._flights
-            if (candidate := self._candidate(flight, now_s)) is not None
+            if (candidate := self._candidate_of(flight, now_s)) is not None
         ]
         if not candidates:
             return []
@@ -90,14 +92,14 @@ class Segments:
             candidates,
             idle=idle,
             fresh_s=self._policy.fresh_s,
-            most_streams=self._most,
+            most_attempts=self._most,
         )
         return [helper for split in splits for helper in self._carry_out(split)]
 
-    async def more(self, transfer: Transfer) -> bool:
+    async def take_missing(self, transfer: Transfer) -> bool:
         """Take what is missing of a file in ranges, for its owner; wait for the others where nothing is.
 
-        False: every byte is here. Raises LocalFault: a further stream has met it.
+        False: every byte is here. Raises LocalFault: a helper has met it.
         """
         ranges = transfer.part.ranges
         assert ranges is not None
@@ -111,8 +113,8 @@ class Segments:
             await transfer.helpers.wait_for_change()
         return False
 
-    def over(self, helper: Helper, fault: LocalFault | None = None, *, failed: bool = False) -> None:
-        """A further stream has ended: its owner may take what it has left."""
+    def end_helper(self, helper: Helper, fault: LocalFault | None = None, *, failed: bool = False) -> None:
+        """A helper has ended: the entry's owner may take what it has left."""
         transfer = helper.transfer
         self._helpers.pop(helper.key, None)
         self._hosts.left(helper.host, self._clock.now(), helper.place_bytes)
@@ -121,7 +123,7 @@ class Segments:
         transfer.helpers.remove(helper.key, fault, has_failed=failed)
 
     def dismiss(self, transfer: Transfer) -> None:
-        """The owner leaves the entry, for now or for good: the further streams end and write no more."""
+        """The owner leaves the entry, for now or for good: the helpers end and write no more."""
         self._flights.unshare(transfer.entry.id)
         for key in transfer.helpers.keys:
             helper = self._helpers[key]
@@ -134,11 +136,11 @@ class Segments:
             flight.attempt.break_off(reason)
             self._on_end(flight.attempt, flight.transfer)
 
-    def _free(self, host: str) -> int:
+    def _free_places(self, host: str) -> int:
         """Places at ``host`` that no entry is waiting for after a failed try."""
         return max(0, self._hosts.free(host) - self._put_back())
 
-    def _candidate(self, flight: Flight, now_s: float) -> Candidate | None:
+    def _candidate_of(self, flight: Flight, now_s: float) -> Candidate | None:
         """The attempt as the choice sees it; None if it cannot be helped just now."""
         attempt, transfer = flight
         part, size_bytes = transfer.part, attempt.size_bytes
@@ -174,7 +176,7 @@ class Segments:
             host=transfer.host,
             left_bytes=planned_bytes,
             remaining_s=remaining_s * planned_bytes / left_bytes,
-            streams=1 + len(transfer.helpers.keys),
+            attempts=1 + len(transfer.helpers.keys),
         )
 
     def _segment_of(self, flight: Flight) -> Segment | None:
@@ -190,33 +192,33 @@ class Segments:
         flight = self._flights.get(split.key)
         assert flight is not None  # nobody has waited since it was chosen
         attempt, transfer = flight
-        free = self._free(transfer.host)
+        free = self._free_places(transfer.host)
         if not free:  # those that were helped before it took them
             return
         assert attempt.size_bytes is not None
-        ranges = transfer.part.ranges or self._open(transfer, attempt.size_bytes)
+        ranges = transfer.part.ranges or self._share(transfer, attempt.size_bytes)
         segment = self._segment_of(flight)
         assert segment is not None
         start, end = segment.position + split.keeps_bytes, self._planned_end(segment, transfer)
-        if start >= end:  # another of its entry's streams was helped by that already
+        if start >= end:  # another of its entry's attempts was helped by that already
             return
-        piece = -(-(end - start) // min(split.fresh_streams, free))
+        piece = -(-(end - start) // min(split.fresh_attempts, free))
         for cut in range(start, end, piece):
-            yield self._helper(transfer, ranges.join(cut, min(cut + piece, end)))
+            yield self._send_helper(transfer, ranges.join(cut, min(cut + piece, end)))
 
-    def _open(self, transfer: Transfer, size_bytes: int) -> HeldRanges:
+    def _share(self, transfer: Transfer, size_bytes: int) -> HeldRanges:
         ranges = transfer.part.split_into_ranges(size_bytes)
-        ranges.on_over = self._is_over
-        ranges.on_cut = self._is_cut
+        ranges.on_over = self._end_overtaken
+        ranges.on_cut = self._shorten
         ranges.begun_bytes = BEGUN_BYTES
         self._flights.share(transfer.entry.id, ranges)
         return ranges
 
-    def _is_over(self, segment: Segment) -> None:
-        """Another stream has brought all that this one was to bring."""
+    def _end_overtaken(self, segment: Segment) -> None:
+        """Another attempt has brought all that this one was to bring."""
         self._end(self._flight_of(segment), BreakOff.OVERTAKEN)
 
-    def _is_cut(self, segment: Segment) -> None:
+    def _shorten(self, segment: Segment) -> None:
         """Others have begun to bring what comes after its end."""
         if (flight := self._flight_of(segment)) is not None:
             attempt = flight.attempt
@@ -226,7 +228,7 @@ class Segments:
     def _flight_of(self, segment: Segment) -> Flight | None:
         return next((flight for flight in self._flights if self._segment_of(flight) is segment), None)
 
-    def _helper(self, transfer: Transfer, segment: Segment) -> Helper:
+    def _send_helper(self, transfer: Transfer, segment: Segment) -> Helper:
         self._keys -= 1
         helper = Helper(self._keys, transfer, segment, transfer.host, segment.left_bytes)
         self._helpers[helper.key] = helper

@@ -1,4 +1,4 @@
-"""How wide a run is: the places its hosts have, the workers that serve them, and who hears of a change."""
+"""How wide a run is: the places that its hosts have, and the workers that serve them."""
 
 from cfetch.config.settings import Settings
 from cfetch.engine.flights import Flights

@@ -20,7 +20,7 @@ def stream(key=0, left=100 * MIB, remaining_s=10.0, streams=1):
 
 
 def choice(*streams, idle=1, fresh_s=None, most=8):
-    return choose(streams, idle=idle, fresh_s=fresh_s or fresh(), most_streams=most)
+    return choose(streams, idle=idle, fresh_s=fresh_s or fresh(), most_attempts=most)
 
 
 def test_an_even_stream_is_split_in_the_middle():
@@ -43,13 +43,13 @@ def test_a_stream_that_stands_still_is_left_to_the_policy():
 def test_many_slots_share_one_stream():
     """Seven fresh ones beside it: eight in all, and no more than that."""
     (found,) = choice(stream(), idle=15)
-    assert (found.fresh_streams, found.keeps_bytes) == (7, int(10 * MIB * (10 + 0.7) / 8))
+    assert (found.fresh_attempts, found.keeps_bytes) == (7, int(10 * MIB * (10 + 0.7) / 8))
 
 
 def test_slots_are_shared_out_among_streams():
     """The last to be done first; each its share, and what one cannot use is for the others."""
     found = choice(stream(0, remaining_s=11.0), stream(1, remaining_s=10.0), stream(2, 1 * MIB, 0.1), idle=5)
-    assert [(one.key, one.fresh_streams) for one in found] == [(0, 2), (1, 2)]
+    assert [(one.key, one.fresh_attempts) for one in found] == [(0, 2), (1, 2)]
 
 
 def test_before_anything_is_known_a_fresh_stream_is_like_this_one():
@@ -89,10 +89,10 @@ def test_what_is_not_worth_a_stream_gets_none(one):
 def test_help_is_always_possible(streams, idle, latency_s, rate_bps):
     """Never more slots than there are, never more streams than allowed, never an empty piece."""
     found = choice(*streams, idle=idle, fresh_s=fresh(latency_s, rate_bps))
-    assert sum(one.fresh_streams for one in found) <= idle
+    assert sum(one.fresh_attempts for one in found) <= idle
     for one in found:
         assert any(
-            s.streams + one.fresh_streams <= 8 and s.left_bytes - one.keeps_bytes >= MIN_SEGMENT_BYTES
+            s.attempts + one.fresh_attempts <= 8 and s.left_bytes - one.keeps_bytes >= MIN_SEGMENT_BYTES
             for s in streams
             if s.key == one.key
         )

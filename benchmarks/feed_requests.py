@@ -71,7 +71,7 @@ async def measured(entries: int, limit: int, rtt_s: float, *, enabled: bool) -> 
 
     async def begin(keys: KeyRange, mine: list[str]) -> Reader:
         sources.append(feed.source(clock, rtt_s))
-        reader = await Reader.opened(sources[-1], cache, clock, keys=keys, limit=limit)
+        reader = await Reader.open(sources[-1], cache, clock, keys=keys, limit=limit)
         await drained(reader, mine)
         return reader
 
@@ -120,7 +120,7 @@ async def crowd(rtt_s: float) -> dict[str, object]:
     clock = VirtualClock()
     cache = RouteCache(clock)
     sources = [feed.source(clock, rtt_s) for _ in range(64)]
-    readers = [await Reader.opened(one, cache, clock, keys=ALL_KEYS) for one in sources]
+    readers = [await Reader.open(one, cache, clock, keys=ALL_KEYS) for one in sources]
     await asyncio.gather(*(drained(reader, []) for reader in readers))
     before = (cache.counts.refreshes, cache.counts.info_requests)
     feed.split(feed.live[0])
@@ -161,7 +161,7 @@ async def over_http(rtt_s: float, directory: Path, *, enabled: bool) -> dict[str
     leaves = sorted(store.list_ranges()[1], key=lambda one: one.keys)
 
     async def begin(keys: KeyRange) -> Reader:
-        reader = await Reader.opened(source, cache, clock, keys=keys)
+        reader = await Reader.open(source, cache, clock, keys=keys)
         await drained(reader, told)
         return reader
 

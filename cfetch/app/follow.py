@@ -196,7 +196,7 @@ class _Follower:
             self._pending = {change.path: change for change in checkpoint.pending}
 
         async def begin() -> Reader:
-            return await Reader.opened(self._source, self._cache, self._clock, checkpoint=checkpoint)
+            return await Reader.open(self._source, self._cache, self._clock, checkpoint=checkpoint)
 
         self._reader = self._retry_until_reachable(begin)
         where = "goes on from its checkpoint" if checkpoint is not None else "begins with the oldest entry"

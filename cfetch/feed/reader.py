@@ -65,7 +65,7 @@ class Reader:
         self._still = 0
 
     @classmethod
-    async def opened(
+    async def open(
         cls,
         source: FeedSource,
         cache: RouteCache,

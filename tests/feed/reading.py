@@ -11,7 +11,7 @@ async def read_on(world, path, seen):
     """All that is new since the checkpoint at ``path``, which is moved on; ``seen`` gets (path, op)."""
     clock = SystemClock()
     checkpoint = read_checkpoint(path) if path.exists() else None
-    reader = await Reader.opened(world.reopened(), RouteCache(clock), clock, checkpoint=checkpoint, limit=3)
+    reader = await Reader.open(world.reopened(), RouteCache(clock), clock, checkpoint=checkpoint, limit=3)
     while not reader.is_at_end:
         seen += [(change.path, change.op) for change in (await reader.step()).changes]
     write_checkpoint(path, reader.checkpoint())

@@ -20,8 +20,8 @@ from cfetch.feed.ranges import ALL_KEYS, Range, Span
 from cfetch.feed.source import Change, FeedId, Ranges
 from cfetch.manifest.entry import Digest, Entry, safe_path
 from cfetch.secret import SecretUrl
+from tests.feed.reader_world import lineage_of, token_at
 from tests.feed.simulator import at, between, seed_tree
-from tests.feed.story import lineage_of, token_at
 
 TOKENS = (token_at("3", 9001, between(0, 0x40)), token_at("1", 6000, between(0x40, 0x80)))
 PATH = safe_path("grüße/a b.bin")

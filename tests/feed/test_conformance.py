@@ -13,8 +13,8 @@ from cfetch.feed.lineage import check_ranges, grow_lineage
 from cfetch.feed.ranges import ALL_KEYS, Range
 from cfetch.feed.route import explain_token, make_first_tokens, route, settle_token
 from cfetch.feed.source import Gone, NotModified, Ranges, Why
+from tests.feed.reader_world import check_order, drain, expected, lineage_of, open_reader, token_at
 from tests.feed.simulator import SimulatedFeed, at, between, ealsur_tree, seed_tree
-from tests.feed.story import check_order, drain, expected, lineage_of, opened, token_at
 
 LEAVES = {"2": between(0x80, 0xFF), "3": between(0, 0x40), "4": between(0x40, 0x80)}
 
@@ -74,7 +74,7 @@ async def test_row_c3_both_ends_of_each_interval_of_leaf_3():
 @virtual
 async def test_row_c4_leaf_4_drains_its_ancestors_in_order():
     feed = seed_tree()
-    reader = await opened(feed, keys=LEAVES["4"], tokens=[token_at("0", 3001, LEAVES["4"])])
+    reader = await open_reader(feed, keys=LEAVES["4"], tokens=[token_at("0", 3001, LEAVES["4"])])
     found = await drain(reader)
     assert asked(reader) == [("0", "2", LEAVES["4"]), ("1", "4", LEAVES["4"]), ("4", "4", LEAVES["4"])]
     wanted = [one for one in expected(feed, LEAVES["4"]) if one[0] != "0" or one[1].lsn >= 3001]
@@ -100,7 +100,7 @@ async def test_row_c6_a_gone_range_is_divided_among_its_children():
     before = lineage_of(feed)
     feed.split("1", at(0x40))
     keys = between(0, 0x80)
-    reader = await opened(feed, keys=keys, tokens=[token_at("1", 6001, keys)], lineage=before, limit=5)
+    reader = await open_reader(feed, keys=keys, tokens=[token_at("1", 6001, keys)], lineage=before, limit=5)
     step = await reader.step()
     assert (step.range, step.keys) == ("1", LEAVES["3"])
     assert reader._source.reads[0][3] == Gone(Why.RANGE_GONE)
@@ -118,7 +118,7 @@ async def test_row_c7_a_gone_root_and_nothing_known():
     feed = seed_tree()
     token = token_at("0", 0, ALL_KEYS, is_new=True)
     listing = Ranges(feed.id, "0", (Range("0", ALL_KEYS),))
-    reader = await opened(feed, tokens=[token], lineage=grow_lineage(None, listing, {}))
+    reader = await open_reader(feed, tokens=[token], lineage=grow_lineage(None, listing, {}))
     check_order(await drain(reader), expected(feed))
     assert gones(reader) == 1
     assert sorted(reader._source.infos) == ["0", "1"]
@@ -129,7 +129,7 @@ async def c8():
     feed = seed_tree()
     cache = RouteCache(VirtualClock())
     readers = [
-        await opened(feed, cache=cache, keys=keys, tokens=[token_at(leaf, feed.nodes[leaf].head, keys)])
+        await open_reader(feed, cache=cache, keys=keys, tokens=[token_at(leaf, feed.nodes[leaf].head, keys)])
         for leaf, keys in LEAVES.items()
     ]
     for reader in readers:
@@ -160,7 +160,7 @@ async def test_row_c9_fifty_readers_are_told_and_one_asks():
     feed, cache, _ = await c8()
     lineage = grow_lineage(None, feed.before, {name: feed.nodes[name].span for name in "01"})
     readers = [
-        await opened(
+        await open_reader(
             feed,
             cache=cache,
             keys=LEAVES["4"],
@@ -210,14 +210,14 @@ async def test_row_c11_a_map_from_before_a_split_is_not_served_after_it():
     feed = SimulatedFeed()
     feed.split("0", at(0x80), last=10)
     cache = RouteCache(VirtualClock())
-    old = await opened(feed, cache=cache, keys=LEAVES["2"])
+    old = await open_reader(feed, cache=cache, keys=LEAVES["2"])
     await drain(old)
     assert {one.id for one in cache._lineages[feed.id].live} == {"1", "2"}
     feed.split("2", at(0xC0), last=20)
     feed.append(at(0xF0))
     check_order(await drain(old), expected(feed, LEAVES["2"]))
     for keys in (LEAVES["2"], between(0, 0x80)):
-        reader = await opened(feed, cache=cache, keys=keys)
+        reader = await open_reader(feed, cache=cache, keys=keys)
         await drain(reader)
         assert {one.id for one in reader.checkpoint().lineage.live} == {"1", "3", "4"}
         assert gones(reader) == 0
@@ -228,7 +228,7 @@ async def test_row_c11_a_map_from_before_a_split_is_not_served_after_it():
 async def test_row_c12_splits_of_splits_are_walked_from_the_root():
     feed = ealsur_tree()
     keys = between(0x80, 0xC0)
-    reader = await opened(feed, keys=keys, tokens=[token_at("3", 500, keys)])
+    reader = await open_reader(feed, keys=keys, tokens=[token_at("3", 500, keys)])
     found = await drain(reader)
     assert asked(reader) == [("0", "4", keys), ("2", "4", keys), ("3", "3", keys)]
     assert found == [one for one in expected(feed, keys) if one[0] != "0" or one[1].lsn >= 500]
@@ -243,7 +243,7 @@ def test_row_c13_a_feed_that_never_split_builds_nothing(roots):
         for name in feed.live:
             feed.fill(name, 500, 10)
         cache = RouteCache(VirtualClock())
-        reader = await opened(feed, cache=cache, limit=7)
+        reader = await open_reader(feed, cache=cache, limit=7)
         check_order(await drain(reader), expected(feed))
         assert reader._source.infos == []
         assert cache.feeds == 0
@@ -261,7 +261,7 @@ async def test_row_c14_in_a_forest_a_tree_is_left_alone_by_readers_of_another():
     feed.split("0", at(0x40))
     keys = between(0x80, 0xFF)
     cache = RouteCache(VirtualClock())
-    reader = await opened(feed, cache=cache, keys=keys, tokens=[token_at("1", 0, keys)], lineage=lineage)
+    reader = await open_reader(feed, cache=cache, keys=keys, tokens=[token_at("1", 0, keys)], lineage=lineage)
     assert await drain(reader) == expected(feed, keys)
     assert reader._source.infos == []
     assert asked(reader) == [("1", "1", keys)]
@@ -276,7 +276,7 @@ async def test_row_c14_in_a_forest_a_tree_is_left_alone_by_readers_of_another():
 def test_row_c15_without_the_cache_the_same_at_a_higher_price(limit):
     async def read(*, enabled):
         cache = RouteCache(VirtualClock(), enabled=enabled)
-        reader = await opened(seed_tree(), cache=cache, limit=limit)
+        reader = await open_reader(seed_tree(), cache=cache, limit=limit)
         return await drain(reader), cache.counts
 
     async def scenario():
@@ -295,13 +295,13 @@ async def test_row_c16_a_feed_made_anew_is_not_one_without_changes():
     feed = seed_tree()
     tokens = [token_at("2", 10001, LEAVES["2"])]
     lineage = lineage_of(feed)
-    reader = await opened(feed, keys=LEAVES["2"], tokens=tokens, lineage=lineage)
+    reader = await open_reader(feed, keys=LEAVES["2"], tokens=tokens, lineage=lineage)
     feed.recreate()
     feed.split("0", at(0x80))
     with pytest.raises(FeedReplaced, match="another feed"):
         await reader.step()
     with pytest.raises(FeedReplaced, match="made anew"):
-        await opened(feed, keys=LEAVES["2"], tokens=tokens, lineage=lineage)
+        await open_reader(feed, keys=LEAVES["2"], tokens=tokens, lineage=lineage)
 
 
 @virtual
@@ -311,7 +311,7 @@ async def test_row_c17_children_are_clamped_to_the_tokens_keys():
     before = lineage_of(feed)
     feed.split("0", at(0x40))
     keys = between(0x20, 0x60)
-    reader = await opened(feed, keys=keys, tokens=[token_at("0", 50, keys)], lineage=before, limit=1)
+    reader = await open_reader(feed, keys=keys, tokens=[token_at("0", 50, keys)], lineage=before, limit=1)
     await reader.step()
     tokens = reader.checkpoint().tokens
     assert [one.keys for one in tokens] == [between(0x20, 0x40), between(0x40, 0x60)]
@@ -326,7 +326,7 @@ def test_row_c18_a_split_in_a_round_adds_its_children_in_place(ranges):
         before = lineage_of(feed)
         tokens = [token_at(str(number), 0, keys) for number, keys in enumerate(roots)]
         feed.split("1")
-        reader = await opened(feed, tokens=tokens, lineage=before)
+        reader = await open_reader(feed, tokens=tokens, lineage=before)
         for _ in range(ranges + 1):
             assert not reader.is_at_end
             await reader.step()
@@ -355,7 +355,7 @@ def test_row_c19_a_merge_keeps_a_token_for_each_parent(grows):
         lineage = lineage if grows else lineage_of(feed)
         tokens = [token_at("3", 9001, LEAVES["3"]), token_at("4", 8001, LEAVES["4"])]
         keys = between(0, 0x80)
-        reader = await opened(feed, keys=keys, tokens=tokens, lineage=lineage, limit=3)
+        reader = await open_reader(feed, keys=keys, tokens=tokens, lineage=lineage, limit=3)
         found = []
         for _ in range(4):
             step = await reader.step()
@@ -395,7 +395,7 @@ async def test_row_c21_a_range_that_is_listed_twice_counts_once():
     listed = (last._replace(keys=between(0x40, 0x41)), *most, last, parent)
     feed.present = feed.present._replace(ranges=listed)
     assert [one.id for one in check_ranges(feed.present.ranges)] == ["3", "4", "2"]
-    check_order(await drain(await opened(feed)), expected(feed))
+    check_order(await drain(await open_reader(feed)), expected(feed))
 
 
 @pytest.mark.parametrize("fault", ["gap", "overlap", "none"])
@@ -434,7 +434,9 @@ async def test_row_c23_gone_without_news_is_asked_again_three_times():
     feed = SimulatedFeed(roots=(between(0, 0x80), between(0x80, 0xFF)))
     feed.append(at(0x10))
     feed.append(at(0x90))
-    reader = await opened(feed, tokens=[token_at("0", 0, between(0, 0x80)), token_at("1", 0, LEAVES["2"])])
+    reader = await open_reader(
+        feed, tokens=[token_at("0", 0, between(0, 0x80)), token_at("1", 0, LEAVES["2"])]
+    )
     await reader.step()
     feed.splitting = 4
     began_s = asyncio.get_running_loop().time()
@@ -454,11 +456,11 @@ async def test_row_c24_another_archive_is_asked_when_one_is_down():
     feed = seed_tree()
     cache = RouteCache(VirtualClock())
     feed.down = {"2"}
-    reader = await opened(feed, cache=cache, keys=LEAVES["3"])
+    reader = await open_reader(feed, cache=cache, keys=LEAVES["3"])
     check_order(await drain(reader), expected(feed, LEAVES["3"]))
     assert [via for via, position, *_ in reader._source.reads if position.range == "0"] == ["2", "4"]
     feed.down = {"2", "4", "3"}
-    reader = await opened(feed, cache=cache, keys=LEAVES["3"])
+    reader = await open_reader(feed, cache=cache, keys=LEAVES["3"])
     with pytest.raises(Transient):
         await reader.step()
     assert reader.checkpoint().tokens == make_first_tokens(lineage_of(feed), LEAVES["3"])
@@ -470,15 +472,15 @@ async def test_row_c25_what_is_not_kept_any_more_is_an_error():
     feed.retire("0", 3001)
     tokens = [token_at("0", 3000, LEAVES["2"])]
     with pytest.raises(CheckpointExpired):
-        await (await opened(feed, keys=LEAVES["2"], tokens=tokens)).step()
-    found = await drain(await opened(feed, keys=LEAVES["2"]))
+        await (await open_reader(feed, keys=LEAVES["2"], tokens=tokens)).step()
+    found = await drain(await open_reader(feed, keys=LEAVES["2"]))
     assert found == [one for one in expected(feed, LEAVES["2"]) if one[0] != "0" or one[1].lsn > 3000]
     feed.retire("0", 5001)
     feed.retire("2", 6000)
-    found = await drain(await opened(feed, keys=LEAVES["2"]))
+    found = await drain(await open_reader(feed, keys=LEAVES["2"]))
     assert found == [one for one in expected(feed, LEAVES["2"]) if one[0] == "2" and one[1].lsn >= 6000]
     forgotten = Ranges(feed.id, "old", (Range("long ago", ALL_KEYS),))
-    reader = await opened(
+    reader = await open_reader(
         feed, tokens=[token_at("long ago", 5, ALL_KEYS)], lineage=grow_lineage(None, forgotten, {})
     )
     with pytest.raises(CheckpointExpired, match="does not know range long ago any more"):

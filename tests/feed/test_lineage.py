@@ -7,8 +7,8 @@ from cfetch.feed.lineage import check_ranges, grow_lineage, list_closed_ids
 from cfetch.feed.ranges import ALL_KEYS, Range, Span
 from cfetch.feed.route import make_first_tokens, settle_token
 from cfetch.feed.source import FeedId, Ranges
+from tests.feed.reader_world import lineage_of, token_at
 from tests.feed.simulator import SimulatedFeed, at, between, ealsur_tree, seed_tree
-from tests.feed.story import lineage_of, token_at
 
 
 def live(name, low, high, *ancestors):

@@ -10,8 +10,8 @@ from cfetch.feed.cache import RouteCache
 from cfetch.feed.ranges import ALL_KEYS
 from cfetch.feed.source import Change, Gone, NotModified, Page, Why
 from cfetch.manifest.entry import safe_path
+from tests.feed.reader_world import check_order, drain, expected, lineage_of, open_reader, token_at
 from tests.feed.simulator import SimulatedFeed, at, between, seed_tree
-from tests.feed.story import check_order, drain, expected, lineage_of, opened, token_at
 
 HALVES = (between(0, 0x80), between(0x80, 0xFF))
 THIRDS = (between(0, 0x40), between(0x40, 0x80), between(0x80, 0xFF))
@@ -30,7 +30,7 @@ def change(lsn, key):
 
 def test_every_token_has_its_turn():
     async def scenario():
-        reader = await opened(forest(THIRDS), limit=2)
+        reader = await open_reader(forest(THIRDS), limit=2)
         assert [(await reader.step()).range for _ in range(7)] == ["0", "1", "2", "0", "1", "2", "0"]
 
     run_virtual(scenario())
@@ -40,7 +40,7 @@ def test_a_range_that_cannot_be_had_leaves_the_turn_to_others():
     async def scenario():
         feed = forest()
         feed.down = {"0"}
-        reader = await opened(feed)
+        reader = await open_reader(feed)
         for _ in range(3):
             with pytest.raises(Transient):
                 await reader.step()
@@ -59,7 +59,7 @@ def test_a_step_that_is_cancelled_has_read_nothing():
         feed.split("0")
         tokens = [token_at(str(n), 0, keys) for n, keys in enumerate(HALVES)]
         source = feed.source(VirtualClock(), 1.0)
-        reader = await opened(feed, tokens=tokens, lineage=lineage, source=source)
+        reader = await open_reader(feed, tokens=tokens, lineage=lineage, source=source)
         found = []
         for wait_s in (0.5, 1.5, 2.5, 3.5):
             task = asyncio.create_task(reader.step())
@@ -76,7 +76,7 @@ def test_a_step_that_is_cancelled_has_read_nothing():
 def test_an_archive_that_lags_is_not_at_its_end():
     async def scenario():
         feed = seed_tree()
-        reader = await opened(feed, keys=between(0, 0x40))
+        reader = await open_reader(feed, keys=between(0, 0x40))
         feed.lagging = 3
         for _ in range(3):
             assert (await reader.step()).changes == ()
@@ -90,7 +90,7 @@ def test_an_archive_that_lags_is_not_at_its_end():
 def test_a_new_round_hears_all_again():
     async def scenario():
         feed = forest(THIRDS)
-        reader = await opened(feed)
+        reader = await open_reader(feed)
         await drain(reader)
         feed.append(at(0xF0))
         found = []
@@ -108,7 +108,7 @@ def test_two_of_one_range_that_are_not_at_one_place_stay_two():
         feed = SimulatedFeed()
         feed.fill("0", 40)
         tokens = [token_at("0", 41, HALVES[0]), token_at("0", 10, HALVES[1])]
-        found = await drain(await opened(feed, tokens=tokens))
+        found = await drain(await open_reader(feed, tokens=tokens))
         assert found == [one for one in expected(feed, HALVES[1]) if one[1].lsn >= 10]
 
     run_virtual(scenario())
@@ -118,7 +118,7 @@ def test_a_range_that_is_only_being_moved_is_not_kept_as_a_split():
     async def scenario():
         feed = forest()
         cache = RouteCache(VirtualClock())
-        reader = await opened(feed, cache=cache)
+        reader = await open_reader(feed, cache=cache)
         feed.splitting = 2
         check_order(await drain(reader), expected(feed))
         assert (reader.gone, cache.feeds, cache.counts.builds) == (2, 0, 0)
@@ -135,7 +135,7 @@ def test_two_that_become_one_do_not_end_a_round_early():
         tokens = [token_at(str(number), 21, keys) for number, keys in enumerate(THIRDS)]
         feed.merge("0", "1")
         feed.append(at(0xF0))
-        reader = await opened(feed, tokens=tokens, lineage=lineage)
+        reader = await open_reader(feed, tokens=tokens, lineage=lineage)
         await reader.step()
         assert not reader.is_at_end
         await reader.step()
@@ -166,7 +166,7 @@ def test_a_page_that_was_not_asked_for_is_refused(page, fault):
         feed.split("0")
         lineage = lineage_of(feed)
         tokens = [token_at("0", 5, HALVES[0]), token_at("1", 0, HALVES[1])]
-        reader = await opened(feed, tokens=tokens, lineage=lineage, limit=3)
+        reader = await open_reader(feed, tokens=tokens, lineage=lineage, limit=3)
 
         async def read(*_):
             return page
@@ -182,7 +182,9 @@ def test_a_page_that_was_not_asked_for_is_refused(page, fault):
 
 def test_pages_without_end_or_content_are_refused():
     async def scenario():
-        reader = await opened(forest(), tokens=[token_at("0", 5, HALVES[0]), token_at("1", 5, HALVES[1])])
+        reader = await open_reader(
+            forest(), tokens=[token_at("0", 5, HALVES[0]), token_at("1", 5, HALVES[1])]
+        )
 
         async def read(*_):
             return Page((), 5)
@@ -199,7 +201,7 @@ def test_pages_without_end_or_content_are_refused():
 def test_a_feed_that_is_always_gone_but_always_has_news_is_refused():
     async def scenario():
         feed = SimulatedFeed()
-        reader = await opened(feed)
+        reader = await open_reader(feed)
 
         async def read(*_):
             name = feed.live[-1]
@@ -224,7 +226,7 @@ def test_a_first_listing_that_is_not_modified_is_refused():
 
         source.ranges = ranges  # type: ignore[method-assign]
         with pytest.raises(HostileFeed, match="in its first answer"):
-            await opened(SimulatedFeed(), source=source)
+            await open_reader(SimulatedFeed(), source=source)
 
     run_virtual(scenario())
 
@@ -235,11 +237,11 @@ def test_a_range_that_the_cache_does_not_know_yet_is_looked_up():
     async def scenario():
         feed = seed_tree()
         cache = RouteCache(VirtualClock())
-        older = await opened(feed, cache=cache)
+        older = await open_reader(feed, cache=cache)
         feed.split("4", at(0x60))
         feed.append(at(0x70))
         keys = between(0x60, 0x80)
-        reader = await opened(feed, cache=cache, keys=keys, tokens=[token_at("6", 20001, keys)])
+        reader = await open_reader(feed, cache=cache, keys=keys, tokens=[token_at("6", 20001, keys)])
         cache._lineages[feed.id] = older.checkpoint().lineage
         reader._lineage = older.checkpoint().lineage
         assert [name for name, _ in await drain(reader)] == ["6"]
@@ -258,9 +260,9 @@ def test_a_range_that_nobody_knows_any_more_is_an_error():
             node.ancestors -= {"0"}
         feed._changed()
         cache = RouteCache(VirtualClock())
-        await drain(await opened(feed, cache=cache, keys=between(0, 0x80)))
+        await drain(await open_reader(feed, cache=cache, keys=between(0, 0x80)))
         keys = between(0, 0x40)
-        reader = await opened(feed, cache=cache, keys=keys, tokens=[token_at("0", 5, keys)], lineage=old)
+        reader = await open_reader(feed, cache=cache, keys=keys, tokens=[token_at("0", 5, keys)], lineage=old)
         with pytest.raises(CheckpointExpired, match="does not know range 0 any more"):
             await reader.step()
 
@@ -271,7 +273,7 @@ def test_what_another_reader_has_learned_divides_tokens_at_once():
     async def scenario():
         feed = seed_tree()
         cache = RouteCache(VirtualClock())
-        one, other = await opened(feed, cache=cache), await opened(feed, cache=cache)
+        one, other = await open_reader(feed, cache=cache), await open_reader(feed, cache=cache)
         for reader in (one, other):
             await drain(reader)
         feed.split("4", at(0x60))
@@ -293,11 +295,11 @@ def test_readers_of_parts_bring_together_what_one_brings(limit, page):
         feed.merge("3", "4")
         feed.append(at(0x20))
         cache = RouteCache(VirtualClock())
-        whole = await drain(await opened(feed, cache=cache, limit=limit))
+        whole = await drain(await open_reader(feed, cache=cache, limit=limit))
         check_order(whole, expected(feed))
         parts = []
         for keys in (between(0, 0x25), between(0x25, 0x60), between(0x60, 0x90), between(0x90, 0xFF)):
-            parts += await drain(await opened(feed, cache=cache, keys=keys, limit=limit))
+            parts += await drain(await open_reader(feed, cache=cache, keys=keys, limit=limit))
         check_order(parts, expected(feed))
 
     run_virtual(scenario())
@@ -315,7 +317,7 @@ def test_splits_that_come_earlier_change_nothing_for_a_key():
                     feed.split("0")
                 for first in range(0, 0xF0, 0x10):
                     feed.append(at(first), f"{first}.{number}")
-            found = await drain(await opened(feed, limit=4))
+            found = await drain(await open_reader(feed, limit=4))
             paths: dict[int, list[str]] = {}
             for _, one in found:
                 paths.setdefault(one.key, []).append(one.path)

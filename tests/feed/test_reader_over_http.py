@@ -38,7 +38,7 @@ async def test_every_version_is_read_once_and_in_order(world, seed):
     along: dict[str, list[Any]] = {}
     late: dict[str, list[Any]] = {}
     plain: dict[str, list[Any]] = {}
-    reader = await Reader.opened(world.source, RouteCache(clock), clock, limit=dice.choice([1, 7, 100]))
+    reader = await Reader.open(world.source, RouteCache(clock), clock, limit=dice.choice([1, 7, 100]))
     for version in range(60):
         names = dice.sample([f"f{n}" for n in range(30)], dice.randrange(1, 5))
         changes = [NewChange(name, version, bytes(32) if version % 7 else None) for name in names]
@@ -58,6 +58,6 @@ async def test_every_version_is_read_once_and_in_order(world, seed):
     assert along == published
     for seen, enabled in ((late, True), (plain, False)):
         cache = RouteCache(clock, enabled=enabled)
-        other = await Reader.opened(world.reopened(), cache, clock, limit=20)
+        other = await Reader.open(world.reopened(), cache, clock, limit=20)
         await stepped(other, seen, 100_000)
         assert seen == published

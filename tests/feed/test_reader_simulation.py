@@ -20,8 +20,8 @@ from cfetch.feed.cache import RouteCache
 from cfetch.feed.checkpoint import decode_checkpoint, encode_checkpoint
 from cfetch.feed.ranges import ALL_KEYS, KeyRange
 from cfetch.feed.reader import Reader
+from tests.feed.reader_world import check_order, drain, expected, read_on
 from tests.feed.simulator import SimulatedFeed, at, between
-from tests.feed.story import check_order, drain, expected, read_on
 
 BOUND = 2  # lineages that the cache keeps
 READERS = {  # (its keys, whether it has the cache)
@@ -67,7 +67,7 @@ class Following(RuleBasedStateMachine):
     async def open(self, name, checkpoint=None):
         keys, is_cached = READERS[name]
         clock = VirtualClock()
-        self.readers[name] = await Reader.opened(
+        self.readers[name] = await Reader.open(
             self.feed.source(),
             self.caches[is_cached],
             clock,

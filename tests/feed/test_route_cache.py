@@ -10,8 +10,8 @@ from cfetch.events import RouteEvent
 from cfetch.feed.cache import RouteCache
 from cfetch.feed.lineage import grow_lineage
 from cfetch.feed.ranges import Span
+from tests.feed.reader_world import drain, lineage_of, open_reader, token_at
 from tests.feed.simulator import SimulatedFeed, at, between, seed_tree
-from tests.feed.story import drain, lineage_of, opened, token_at
 
 
 def of_split_feed():
@@ -128,7 +128,7 @@ def test_every_look_is_told():
         cache = RouteCache(VirtualClock(), listener=told.append)  # type: ignore[arg-type]
         feed = SimulatedFeed()
         feed.fill("0", 10)
-        reader = await opened(feed, cache=cache)
+        reader = await open_reader(feed, cache=cache)
         await drain(reader)
         assert told == []
         feed.split("0", at(0x80))
@@ -155,7 +155,7 @@ def test_without_the_cache_a_changed_past_is_found_out():
     async def scenario():
         feed = seed_tree()
         cache = RouteCache(VirtualClock(), enabled=False)
-        reader = await opened(feed, cache=cache)
+        reader = await open_reader(feed, cache=cache)
         await reader.step()
         feed.nodes["0"].head += 1
         with pytest.raises(HostileFeed, match="forks"):
@@ -224,8 +224,8 @@ def test_a_reader_with_little_of_the_feed_shares_the_whole_lineage():
     async def scenario():
         feed = seed_tree()
         cache = RouteCache(VirtualClock())
-        first = await opened(feed, cache=cache, keys=between(0, 1))
-        second = await opened(feed, cache=cache, tokens=[token_at("0", 5, between(0, 0xFF))])
+        first = await open_reader(feed, cache=cache, keys=between(0, 1))
+        second = await open_reader(feed, cache=cache, tokens=[token_at("0", 5, between(0, 0xFF))])
         assert first.checkpoint().lineage is (await cache.current(first._source, second.checkpoint().lineage))
         assert first.checkpoint().lineage.closed["0"].last == Span(0, 5000).last
 

@@ -60,7 +60,7 @@ class Pull:
         source = open_feed(self._name, network=make_network(self._settings.network, self._env), clock=clock)
         try:
             checkpoint = read_checkpoint(self._checkpoint(after)) if after else None
-            reader = await Reader.opened(source, RouteCache(clock), clock, checkpoint=checkpoint, limit=most)
+            reader = await Reader.open(source, RouteCache(clock), clock, checkpoint=checkpoint, limit=most)
             found: list[Change] = []
             while len(found) < most and not reader.is_idle:
                 found += (await reader.step()).changes

@@ -8,7 +8,7 @@ from cfetch.feed.journal import Journal
 from cfetch.spark import register
 from cfetch.spark.frames.feed_pull import Pull, manifest_name, number_of
 from tests.engine.drive import tree
-from tests.feed.follow_scene import Served
+from tests.feed.follow_world import Served
 
 
 @pytest.fixture

@@ -1,4 +1,17 @@
-"""A directory that the real server publishes from another thread, and a follower of it in this one."""
+"""A world for followers: a directory that the real server publishes, and a follower of it.
+
+A test changes the source, follows, and looks at both trees. Nothing is simulated but who asks: the server is
+the one of ``cfetch feed serve`` on a loopback port, in an event loop of its own thread (``Served``), since
+``follow`` is not a coroutine and runs in the test's. ``Served.do`` hands a coroutine over to that loop and
+waits for what it brings, so a test reads from top to bottom::
+
+    with open_world(tmp_path) as world:
+        world.served.write({"a": "1"})       # published when this returns; None instead of a text is a delete
+        assert world.follow().files.done == 1
+        assert world.tree() == world.served.tree()
+
+``FollowWorld.follow`` raises what ended the follower; ``events`` and ``lines`` are those of its last call.
+"""
 
 import asyncio
 import threading
@@ -9,7 +22,7 @@ from cfetch.config.settings import Settings
 from tests.engine.drive import tree
 from tests.feed.http_world import HttpWorld
 
-__all__ = ["Scene", "Served", "scene_of"]
+__all__ = ["FollowWorld", "Served", "open_world"]
 
 
 class Served:
@@ -62,7 +75,7 @@ class Served:
         return {name: data for name, data in tree(self.root).items() if not name.startswith(".cfetch-feed")}
 
 
-class Scene:
+class FollowWorld:
     """The follower: its destination, what its plans told, and its lines."""
 
     def __init__(self, served, to):
@@ -89,9 +102,9 @@ class Scene:
 
 
 @contextmanager
-def scene_of(folder, **how):
+def open_world(folder, **how):
     served = Served(folder / "source", **how)
     try:
-        yield Scene(served, folder / "to")
+        yield FollowWorld(served, folder / "to")
     finally:
         served.close()

@@ -12,7 +12,7 @@ from cfetch.feed.reader import Reader
 from cfetch.feed.route import Token
 from cfetch.feed.source import Change
 
-__all__ = ["check_order", "drain", "expected", "lineage_of", "opened", "read_on", "token_at"]
+__all__ = ["check_order", "drain", "expected", "lineage_of", "open_reader", "read_on", "token_at"]
 
 MAX_STEPS = 20_000
 
@@ -27,13 +27,13 @@ def token_at(name, next_lsn, keys, *, is_new=False):
     return Token(keys, Position(name, next_lsn), is_new)
 
 
-async def opened(feed, *, cache=None, keys=ALL_KEYS, limit=1000, tokens=None, lineage=None, source=None):
+async def open_reader(feed, *, cache=None, keys=ALL_KEYS, limit=1000, tokens=None, lineage=None, source=None):
     """A reader of a simulated feed; with ``tokens`` as from a checkpoint."""
     clock = VirtualClock()
     checkpoint = None
     if tokens:
         checkpoint = Checkpoint(lineage or lineage_of(feed), keys, tuple(tokens))
-    return await Reader.opened(
+    return await Reader.open(
         source or feed.source(),
         cache or RouteCache(clock),
         clock,

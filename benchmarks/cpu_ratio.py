@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from static_server import static_server
 
-from cfetch.bench.check import count_right
 from cfetch.bench.child import run_child
 from cfetch.bench.compare import CFETCH
+from cfetch.bench.content import count_right
 from cfetch.bench.scenario import Scenario
 from cfetch.bench.scenario_file import find_scenario
 

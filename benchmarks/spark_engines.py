@@ -15,8 +15,7 @@ from pathlib import Path
 from static_server import static_server
 
 from cfetch.app.download import prepare
-from cfetch.bench.check import count_right
-from cfetch.bench.content import Group
+from cfetch.bench.content import Group, count_right
 from cfetch.bench.scenario import Scenario
 from cfetch.config.settings import Settings
 from cfetch.spark.session import spark_session

@@ -1,6 +1,6 @@
 """What mitigation is worth, measured: a loopback origin that misbehaves, scenarios, peers; and the demo.
 
-Equal scenarios give equal files, equal faults and equal connections, whoever asks and in whatever order.
+Equal scenarios give equal files, equal faults and equal connections, for every client and order of requests.
 The origin runs in another process, so that its cost is not the client's, and each run writes into an empty
 folder.
 
@@ -8,14 +8,15 @@ folder.
     scenario.py        a workload as a value          scenario_file.py   its YAML (benchmarks/scenarios)
     compare.py         three runs of the real command: no faults, faults, faults and mitigation
     peers.py           the same for curl, aria2, wget2, rclone and s5cmd, with the options stated there
-    check.py           the folder against what was served, byte for byte
+
     child.py           one process, measured          demo.py   ``scripts/demo``
 
     origin.py          the server: use it in tests with ``async with Origin(files, faults)``
-    process.py spec.py        the server in another process, and what it is told to serve
-    connection.py  http_messages.py  content.py      requests, replies, synthetic bytes that take no memory
-    faults.py          which file misbehaves how, drawn exactly
-    network.py         what the way to the servers is like, as a value; pacing.py enacts it here,
+    process.py spec.py        the server in another process, and its orders
+    connection.py  http_messages.py      requests and replies
+    content.py         synthetic files that take no memory; the check of a folder against them
+    faults.py          the faults of each file, drawn exactly
+    network.py         the network as a value: pacing.py enacts it here,
     simulation/        and in virtual time, with the real engine
 
 ::
@@ -25,5 +26,5 @@ folder.
         compare the files, read the metrics, count false alarms from the origin's journal
 
 When it fails: a run that is not over within its limit is killed and shown as such; a wrong file is counted,
-never left out. Figures of different machines do not compare.
+never left out. Figures of different machines cannot be compared.
 """

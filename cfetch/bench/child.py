@@ -16,7 +16,7 @@ _NOT_INHERITED = re.compile(r"CFETCH_.*|\w+_proxy", re.IGNORECASE)
 
 
 class Outcome(NamedTuple):
-    """How a child ended. ``killed`` means that the time limit did it; ``error`` is the end of its stderr."""
+    """How a child ended. ``killed``: it was stopped at the time limit; ``error``: the end of its stderr."""
 
     wall_s: float
     cpu_s: float
@@ -27,7 +27,7 @@ class Outcome(NamedTuple):
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment without what would change a run unseen: cfetch's own variables and proxies."""
+    """The environment without variables that would silently change a run: cfetch's own and proxies."""
     return {key: value for key, value in os.environ.items() if not _NOT_INHERITED.fullmatch(key)}
 
 

@@ -14,21 +14,21 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from cfetch.bench.check import count_right
 from cfetch.bench.child import Outcome, run_child
+from cfetch.bench.content import count_right
 from cfetch.bench.faults import Fault, fault_for
 from cfetch.bench.network import Network, connection_of
 from cfetch.bench.process import OriginProcess
 from cfetch.bench.scenario import Scenario
 from cfetch.bench.simulation.transport import LESS, usual_bps
-from cfetch.bench.spec import Asked
+from cfetch.bench.spec import JournalEntry
 from cfetch.errors import LocalFault
 from cfetch.records import FileRecord
 from cfetch.report.bench_document import Figures
 from cfetch.report.counts import Counts
 from cfetch.report.metrics import read_metrics
 
-__all__ = ["CFETCH", "compare", "false_alarms", "figures", "held_back", "run_once"]
+__all__ = ["CFETCH", "compare", "compute_figures", "count_false_alarms", "find_slow_gets", "run_once"]
 
 CFETCH = (sys.executable, "-m", "cfetch")
 LIMIT_S = 600.0  # a run that takes longer than any scenario's slowest file hangs
@@ -47,7 +47,7 @@ def compare(scenario: Scenario, folder: Path, say: Callable[[str], None]) -> lis
     """Run all three, one after the other. ``folder`` holds one run's files at a time.
 
     Raises:
-        LocalFault: a run did not get as far as downloading; quotes what it said.
+        LocalFault: a run ended before it downloaded anything; the message quotes its stderr.
     """
     results: list[Figures] = []
     for name, faulty, flags in _RUNS:
@@ -63,10 +63,10 @@ def compare(scenario: Scenario, folder: Path, say: Callable[[str], None]) -> lis
 def run_once(
     scenario: Scenario, folder: Path, name: Name, *, faulty: bool, flags: Sequence[str] = ()
 ) -> Figures:
-    """One run, in an empty folder; ``flags`` come after the scenario's own.
+    """Run the scenario once in an empty folder; ``flags`` come after the scenario's own.
 
     Raises:
-        LocalFault: it did not get as far as downloading; quotes what it said.
+        LocalFault: the run ended before it downloaded anything; the message quotes its stderr.
     """
     manifest, to, metrics = folder / "manifest.json", folder / "files", folder / "metrics.jsonl"
     journal = folder / "journal.json" if scenario.network else None
@@ -85,11 +85,11 @@ def run_once(
     records = [record for run in read_metrics([metrics]) for record in run.files]
     wrong = len(scenario.names) - count_right(to, scenario.names, scenario.files)
     served = scenario if faulty else scenario.ideal()
-    bad = held_back(served, Asked.read(journal)) if journal else frozenset()
-    return figures(name, outcome, records, wrong, served.faults, bad)
+    bad = find_slow_gets(served, JournalEntry.read(journal)) if journal else frozenset()
+    return compute_figures(name, outcome, records, wrong, served.faults, bad)
 
 
-def figures(
+def compute_figures(
     name: Name,
     outcome: Outcome,
     records: Sequence[FileRecord],
@@ -118,31 +118,31 @@ def figures(
         p99_s=p99,
         max_s=longest,
         mitigations=sum(attempt.outcome == "straggler" for record in records for attempt in record.attempts),
-        false_alarms=false_alarms(records, faults, bad),
+        false_alarms=count_false_alarms(records, faults, bad),
         retries=counts.retries,
         wasted_bytes=counts.wasted_bytes,
         slowdown=1.0,
-        finishes_s=_thinned(sorted(record.end_s for record in done)),
+        finishes_s=_thin(sorted(record.end_s for record in done)),
     )
 
 
-def held_back(scenario: Scenario, asked: Sequence[Asked]) -> frozenset[tuple[str, int]]:
-    """GETs, by path and number, over connections that are or become far slower than usual at their host."""
+def find_slow_gets(scenario: Scenario, requests: Sequence[JournalEntry]) -> frozenset[tuple[str, int]]:
+    """The GETs, by path and number, over connections far slower than usual at their host, early or late."""
     network = scenario.network or Network()
     bad = set()
-    for one in asked:
-        line = connection_of(network, scenario.seed, one.host, one.number)
-        if line.is_bad or line.rate_bps < LESS * usual_bps(network, one.host):
-            bad.add((one.path, one.n))
+    for request in requests:
+        traits = connection_of(network, scenario.seed, request.host, request.number)
+        if traits.is_bad or traits.rate_bps < LESS * usual_bps(network, request.host):
+            bad.add((request.path, request.n))
     return frozenset(bad)
 
 
-def false_alarms(
+def count_false_alarms(
     records: Sequence[FileRecord],
     faults: Mapping[str, tuple[Fault, ...]],
     bad: Collection[tuple[str, int]] = frozenset(),
 ) -> int:
-    """Cancelled attempts to which the origin had given all it could. See ``held_back`` for ``bad``."""
+    """Count the cancelled attempts that the origin did not slow down. ``bad``: see ``find_slow_gets``."""
     alarms = 0
     for record in records:
         for attempt in record.attempts:
@@ -153,7 +153,7 @@ def false_alarms(
     return alarms
 
 
-def _thinned(values: list[float]) -> list[float]:
+def _thin(values: list[float]) -> list[float]:
     if len(values) <= FINISHES:
         return values
     return [values[round(index)] for index in np.linspace(0, len(values) - 1, FINISHES)]

@@ -1,7 +1,9 @@
-"""One client's connection to the origin: requests in, replies out, at the pace and with the faults asked for.
+"""One client's connection to the origin: requests in, replies out, with the scenario's pace and faults.
 
-Raw ``asyncio.Protocol``: it costs some 30 microseconds a request, and it can break the rules that a real
-server library keeps.
+It is a raw ``asyncio.Protocol``: it costs some 30 microseconds a request, and it can break the rules that a
+real server library keeps. ``_next`` takes a request from the inbox, ``_answer`` waits for the latency,
+``_reply`` writes the head, and the body follows in one of two ways: ``_pump`` sends as fast as the client
+reads, or the origin's ``Pacer`` grants bytes.
 """
 
 import asyncio
@@ -15,7 +17,7 @@ from urllib.parse import unquote
 from cfetch.bench.content import Content
 from cfetch.bench.faults import Fault
 from cfetch.bench.http_messages import BadRequest, Head, Slice, choose_slice, parse_head, reply_head
-from cfetch.bench.network import Line, Network
+from cfetch.bench.network import ConnectionTraits, Network
 from cfetch.bench.pacing import Pacer
 
 __all__ = ["Accepted", "Connection", "Host"]
@@ -33,23 +35,23 @@ _ENDINGS: Mapping[str, Ending] = {"stall": "stall", "reset": "reset", "truncate"
 
 
 class Accepted(NamedTuple):
-    """What a new connection is told: its number among all, that at its host, and what it is like."""
+    """The origin's answer to a new connection: its number among all, that at its host, and its traits."""
 
     id: int
     number: int
-    line: Line
+    traits: ConnectionTraits
 
 
 class Host(Protocol):
-    """What a connection asks of its origin. ``network`` says what the way to the client is like."""
+    """The port that a connection uses of its origin. ``network``: the way to the client."""
 
     network: Network
     pacer: Pacer
 
-    def accepted(self, connection: "Connection") -> Accepted:
+    def accept(self, connection: "Connection") -> Accepted:
         """Take a new connection in."""
 
-    def lost(self, connection: "Connection") -> None:
+    def forget(self, connection: "Connection") -> None:
         """Forget a connection that is over."""
 
     def note(self, head: Head, path: str, query: str, connection: "Connection") -> Fault | None:
@@ -63,9 +65,9 @@ class Host(Protocol):
 
 
 class _Body:
-    """What is left to send of a reply. ``cut`` is where it ends, whole or not, and ``ending`` how.
+    """The part of a reply that is still to be sent. It ends at byte ``cut``, and ``ending`` says how.
 
-    It may send ``granted`` bytes in all so far; ``used`` bytes had the connection carried before.
+    ``granted``: how many bytes it may have sent by now. ``used``: bytes that the connection carried before.
     """
 
     __slots__ = (
@@ -73,52 +75,56 @@ class _Body:
         "cut",
         "ending",
         "granted",
-        "line",
         "pos",
         "rate_bps",
         "sent",
+        "traits",
         "used",
         "wrote_s",
     )
 
-    def __init__(self, content: Content, part: Slice, fault: Fault | None, line: Line, used: int) -> None:
+    def __init__(
+        self, content: Content, part: Slice, fault: Fault | None, traits: ConnectionTraits, used: int
+    ) -> None:
         self.content = content
         self.pos = part.start
         self.cut = part.stop
         self.ending: Ending = "keep"
-        self.rate_bps = line.rate_bps
+        self.rate_bps = traits.rate_bps
         self.granted = 0.0
         self.sent = 0
-        self.line = line
+        self.traits = traits
         self.used = used
         self.wrote_s = -math.inf
         if fault is not None:
-            self.rate_bps = line.rate_bps if fault.rate_bps is None else min(line.rate_bps, fault.rate_bps)
+            self.rate_bps = (
+                traits.rate_bps if fault.rate_bps is None else min(traits.rate_bps, fault.rate_bps)
+            )
             self.ending = _ENDINGS.get(fault.kind, "keep")
             if fault.after_bytes is not None:
                 self.cut = min(part.start + fault.after_bytes, max(part.start, part.stop - 1))
-        if line.stall_after is not None and part.start + line.stall_after - used < self.cut:
-            self.cut, self.ending = part.start + line.stall_after - used, "stall"
+        if traits.stall_after is not None and part.start + traits.stall_after - used < self.cut:
+            self.cut, self.ending = part.start + traits.stall_after - used, "stall"
 
     def before_slow(self) -> float:
-        """How many bytes more it may be granted before the connection becomes slow; 0: it is."""
-        after = NEVER if self.line.slow_after is None else self.line.slow_after
+        """How many more bytes can be granted before the connection becomes slow; 0: it is slow."""
+        after = NEVER if self.traits.slow_after is None else self.traits.slow_after
         return max(0.0, after - self.used - self.granted)
 
     def cap_bps(self) -> float:
         """What the connection carries at this byte."""
-        return self.rate_bps if self.before_slow() else min(self.rate_bps, self.line.slow_bps)
+        return self.rate_bps if self.before_slow() else min(self.rate_bps, self.traits.slow_bps)
 
     def is_paced(self) -> bool:
         """Whether it has a rate of its own."""
-        return self.rate_bps < math.inf or self.line.slow_after is not None
+        return self.rate_bps < math.inf or self.traits.slow_after is not None
 
 
 class Connection(asyncio.Protocol):
     """One client's connection: requests in, replies out, one at a time and in order.
 
-    ``host`` is which of the origin's servers it has come to, ``number`` which connection of that one. See
-    ``Paced`` for ``since_s``.
+    ``host``: the index of the origin's server; ``number``: the connection's number there. ``since_s``: see
+    ``Paced``.
     """
 
     def __init__(self, origin: Host, host: int = 0) -> None:
@@ -130,7 +136,7 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self.id = self.number = 0
-        self._line: Line
+        self._traits: ConnectionTraits
         self._inbox = bytearray()
         self._busy = False
         self._keep_alive = True
@@ -142,11 +148,11 @@ class Connection(asyncio.Protocol):
         """Join the origin."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self.id, self.number, self._line = self._origin.accepted(self)
+        self.id, self.number, self._traits = self._origin.accept(self)
 
     def connection_lost(self, _exc: Exception | None) -> None:
         """Drop what was under way."""
-        self._origin.lost(self)
+        self._origin.forget(self)
         self._origin.pacer.remove(self)
         self._body = None
         if self._timer is not None:
@@ -208,8 +214,8 @@ class Connection(asyncio.Protocol):
         target, _, query = head.target.partition("?")
         path = target[1:] if "%" not in target else unquote(target[1:])
         fault = self._origin.note(head, path, query, self)
-        wait_s = self._line.latency_s * self._origin.factor(self.host) * (2 if self._requests == 1 else 1)
-        if self._line.stall_after is not None and self._used >= self._line.stall_after:
+        wait_s = self._traits.latency_s * self._origin.factor(self.host) * (2 if self._requests == 1 else 1)
+        if self._traits.stall_after is not None and self._used >= self._traits.stall_after:
             return  # never a byte again
         if fault is not None and fault.delay_s is not None and head.method == "GET":
             wait_s, fault = wait_s + fault.delay_s, None
@@ -241,7 +247,7 @@ class Connection(asyncio.Protocol):
             return
         if part.status == 206:
             fields += f"Content-Range: bytes {part.start}-{part.stop - 1}/{size}\r\n"
-        self._body = _Body(content, part, fault, self._line, self._used)
+        self._body = _Body(content, part, fault, self._traits, self._used)
         self._start(reply_head(part.status, part.stop - part.start, fields, keep_alive=self._keep_alive))
 
     def _error(self, fault: Fault) -> bytes:
@@ -309,7 +315,7 @@ class Connection(asyncio.Protocol):
         return self._body.cap_bps() / self._origin.factor(self.host)
 
     def grant(self, count: float, now_s: float) -> None:
-        """See ``Paced``. What is due goes out a tick after the last piece, or once it is worth a write."""
+        """See ``Paced``. Bytes are written a tick after the last piece, or once they are worth a write."""
         body = self._body
         if body is None:
             return

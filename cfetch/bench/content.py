@@ -9,13 +9,13 @@ import functools
 import hashlib
 import os
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
-__all__ = ["Content", "Fixed", "Group", "RealFile", "Synthetic", "SyntheticSet", "pieces"]
+__all__ = ["Content", "Fixed", "Group", "RealFile", "Synthetic", "SyntheticSet", "count_right", "pieces"]
 
 BLOCK_BYTES = 4_194_319  # a prime above 4 MiB: bytes put at the wrong multiple of any chunk size never match
 PIECE_BYTES = 1 << 20  # large enough that hashing dominates the loop around it
@@ -26,14 +26,14 @@ class Content(Protocol):
 
     @property
     def size_bytes(self) -> int:
-        """How long it is."""
+        """The file's length."""
 
     @property
     def etag(self) -> str:
         """Its strong validator, quotes included."""
 
     def read(self, offset: int, length: int) -> bytes | memoryview:
-        """From one to ``length`` bytes from ``offset``, which lies inside the file."""
+        """Read at least one and at most ``length`` bytes at ``offset``, which lies inside the file."""
 
     def sha256(self) -> str:
         """The whole content's hash, 64 lower-case hex digits."""
@@ -100,7 +100,7 @@ class Fixed(msgspec.Struct, frozen=True, gc=False):
 
 
 class RealFile(msgspec.Struct, frozen=True):
-    """A file on disk, as large as it was when it was first looked at."""
+    """A file on disk, with the size that it had when this object was made."""
 
     path: Path
     size_bytes: int
@@ -108,7 +108,7 @@ class RealFile(msgspec.Struct, frozen=True):
 
     @classmethod
     def at(cls, path: Path) -> "RealFile":
-        """Raises OSError when there is no such file."""
+        """The file at ``path``. Raises OSError when there is none."""
         stat = path.stat()
         return cls(path, stat.st_size, f'"{stat.st_ino:x}-{stat.st_mtime_ns:x}-{stat.st_size:x}"')
 
@@ -149,7 +149,7 @@ class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SyntheticSet(Mapping[str, Content]):
-    """The files of several groups, made when asked for."""
+    """The files of several groups, made on demand."""
 
     def __init__(self, groups: tuple[Group, ...], seed: int = 0) -> None:
         self.groups = groups
@@ -176,3 +176,19 @@ def pieces(content: Content, at_most: int = PIECE_BYTES) -> Iterator[bytes | mem
         piece = content.read(offset, at_most)
         yield piece
         offset += len(piece)
+
+
+def count_right(folder: Path, names: Iterable[str], files: Mapping[str, Content]) -> int:
+    """Count the files of ``names`` in ``folder`` that equal what the origin served, byte for byte.
+
+    Comparing with the content itself is stricter than a hash and costs less.
+    """
+    return sum(_is_same(folder / name, files[name]) for name in names)
+
+
+def _is_same(path: Path, content: Content) -> bool:
+    try:
+        with path.open("rb") as file:
+            return all(file.read(len(piece)) == piece for piece in pieces(content)) and not file.read(1)
+    except OSError:
+        return False

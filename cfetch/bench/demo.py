@@ -44,35 +44,35 @@ def main() -> int:
     """Run the demo; the exit code is that of ``cfetch download``."""
     folder = Path(tempfile.mkdtemp(prefix="cfetch-demo-"))
     try:
-        code = _run(folder)
+        code = _run_demo(folder)
     except KeyboardInterrupt:  # before the download had begun
         shutil.rmtree(folder)
         return 130
-    print("\n".join(epilogue(folder, code)))
+    print("\n".join(epilogue_lines(folder, code)))
     return code
 
 
-def _run(folder: Path) -> int:
+def _run_demo(folder: Path) -> int:
     files = pick_files()
     sizes = {name: path.stat().st_size for name, path in files.items()}
     total = sum(sizes.values())
     spec = OriginSpec(
         files={name: str(path) for name, path in files.items()},
-        faults=_faults(sizes),
+        faults=_draw_faults(sizes),
         pace_bps=min(4 << 20, max(256 << 10, total / CONNECTIONS / SECONDS)),
     )
     print(f"{len(files)} real files, {total >> 20} MiB; {STRAGGLERS} of them will crawl at 16 KiB/s.\n")
     with OriginProcess(spec) as origin:
-        (folder / "manifest.json").write_bytes(_manifest(origin.url, files, sizes))
+        (folder / "manifest.json").write_bytes(_build_manifest(origin.url, files, sizes))
         return _download(folder)
 
 
 def pick_files() -> dict[str, Path]:
     """Up to 300 files, half of them large, by the name that they get; never more than 120 MiB in all."""
-    found = [candidate for root in ROOTS for candidate in islice(_candidates(root), LOOK_AT)]
-    random.Random(SEED).shuffle(found)  # noqa: S311 - a demo
-    large = [candidate for candidate in found if candidate[2] >= LARGE_BYTES]
-    small = [candidate for candidate in found if candidate[2] < LARGE_BYTES]
+    candidates = [candidate for root in ROOTS for candidate in islice(_find_candidates(root), LOOK_AT)]
+    random.Random(SEED).shuffle(candidates)  # noqa: S311 - a demo
+    large = [candidate for candidate in candidates if candidate[2] >= LARGE_BYTES]
+    small = [candidate for candidate in candidates if candidate[2] < LARGE_BYTES]
     picked: dict[str, Path] = {}
     seen: set[str] = set()
     left = TOTAL_BYTES
@@ -84,7 +84,7 @@ def pick_files() -> dict[str, Path]:
     return picked
 
 
-def _candidates(root: Path) -> Iterator[tuple[str, Path, int]]:
+def _find_candidates(root: Path) -> Iterator[tuple[str, Path, int]]:
     """Readable regular files with a name that a manifest may have, and their sizes."""
     for folder, _, names in os.walk(root):
         for name in names:
@@ -103,7 +103,7 @@ def _candidates(root: Path) -> Iterator[tuple[str, Path, int]]:
                 yield short, Path(path), status.st_size
 
 
-def _faults(sizes: dict[str, int]) -> dict[str, tuple[Fault, ...]]:
+def _draw_faults(sizes: dict[str, int]) -> dict[str, tuple[Fault, ...]]:
     large = sorted(name for name, size in sizes.items() if size >= LARGE_BYTES)
     number = max(1, len(large))
     rules = [
@@ -114,7 +114,7 @@ def _faults(sizes: dict[str, int]) -> dict[str, tuple[Fault, ...]]:
     return draw(large, rules, SEED)
 
 
-def _manifest(url: str, files: dict[str, Path], sizes: dict[str, int]) -> bytes:
+def _build_manifest(url: str, files: dict[str, Path], sizes: dict[str, int]) -> bytes:
     names = sorted(files)
     random.Random(SEED).shuffle(names)  # noqa: S311 - a demo
     rows = [
@@ -141,14 +141,14 @@ def _download(folder: Path) -> int:
                 continue
 
 
-def epilogue(folder: Path, code: int) -> list[str]:
+def epilogue_lines(folder: Path, code: int) -> list[str]:
     """What to do next, as commands that work where they are printed. The demo's server is gone by then."""
     installed = Path(sys.executable).with_name("cfetch")
     command = (
         shlex.quote(str(installed)) if installed.exists() else f"{shlex.quote(sys.executable)} -m cfetch"
     )
     manifest, to, metrics = (
-        shlex.quote(str(folder / one)) for one in ("manifest.json", "files", "metrics.jsonl")
+        shlex.quote(str(folder / name)) for name in ("manifest.json", "files", "metrics.jsonl")
     )
     commands = [
         (f"{command} report {metrics}", (folder / "metrics.jsonl").exists()),
@@ -161,7 +161,7 @@ def epilogue(folder: Path, code: int) -> list[str]:
         if code == 0
         else "Not all files came, and the demo's server has gone; run it again to see the end.\n"
     )
-    head = f"\n{ended}Everything is in {folder}: {', '.join(sorted(one.name for one in folder.iterdir()))}."
+    head = f"\n{ended}Everything is in {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}."
     return [f"{head}\nTo look further:", *(f"  {text}" for text, works in commands if works)]
 
 

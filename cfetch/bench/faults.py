@@ -1,8 +1,8 @@
-"""How the origin misbehaves, and to which files: exactly as many as asked for, the same for the same seed.
+"""How the origin misbehaves, and with which files: exactly the stated number, the same for the same seed.
 
-A file has a script: each fault of it covers the file's next ``first`` requests, and what comes after the
-last one is served well. A fraction is drawn exactly (``round(fraction * n)`` files, no coin per file): a coin
-that lands heads once too often makes two waves of stragglers and doubles the time of a bench.
+A file has a script: each of its faults covers the file's next ``first`` requests, and requests after the last
+fault are served well. A fraction is drawn exactly (``round(fraction * n)`` files, no coin per file): one file
+more than planned can make two waves of stragglers and double the time of a bench.
 """
 
 import random
@@ -76,7 +76,7 @@ class FaultRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw(names: Sequence[str], rules: Sequence[FaultRule], seed: int) -> dict[str, tuple[Fault, ...]]:
-    """Which file gets which fault; no file gets two.
+    """Draw the faulty files and their faults; no file gets two.
 
     Raises:
         ConfigError: the fractions together ask for more files than there are.
@@ -93,7 +93,7 @@ def draw(names: Sequence[str], rules: Sequence[FaultRule], seed: int) -> dict[st
 
 
 def fault_for(script: Script | None, n: int) -> Fault | None:
-    """The fault that the ``n``-th request (from 1) of a file meets."""
+    """The fault for the ``n``-th request (from 1) of a file."""
     if script is None:
         return None
     for fault in (script,) if isinstance(script, Fault) else script:

@@ -1,6 +1,6 @@
-"""The pure half of the origin: request heads read, ranges decided, reply heads written (RFC 9110, 9112).
+"""The pure half of the origin: parses request heads, chooses ranges, builds reply heads (RFC 9110, 9112).
 
-No sockets here; ``cfetch.bench.origin`` moves the bytes.
+There are no sockets here; ``cfetch.bench.connection`` moves the bytes.
 """
 
 import re
@@ -37,7 +37,7 @@ class Slice(NamedTuple):
 
 
 def parse_head(raw: bytes) -> Head:
-    """Read a head without its closing empty line.
+    """Parse a head without its closing empty line.
 
     Raises:
         BadRequest: not a request line and header fields of HTTP/1.0 or 1.1.
@@ -57,7 +57,7 @@ def parse_head(raw: bytes) -> Head:
 
 
 def choose_slice(headers: Mapping[str, str], size_bytes: int, etag: str) -> Slice:
-    """Which bytes a GET gets (RFC 9110 §13.1.5, §14.2).
+    """Choose the bytes that answer a GET (RFC 9110 §13.1.5, §14.2).
 
     A Range counts only when If-Range is absent or is this very strong ETag; several ranges, other units and
     nonsense are ignored, as the RFC allows: then the whole file is sent with 200.
@@ -81,7 +81,7 @@ def choose_slice(headers: Mapping[str, str], size_bytes: int, etag: str) -> Slic
 
 
 def reply_head(status: int, length: int, fields: str = "", *, keep_alive: bool = True) -> bytes:
-    """A reply's head. ``fields`` are further header lines, each with its own line end."""
+    """Build a reply's head. ``fields`` are further header lines, each with its own line end."""
     connection = "" if keep_alive else "Connection: close\r\n"
     phrase = _PHRASES.get(status, "")
     return f"HTTP/1.1 {status} {phrase}\r\nContent-Length: {length}\r\n{fields}{connection}\r\n".encode(

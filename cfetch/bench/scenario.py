@@ -1,6 +1,6 @@
 """A bench's workload as a value: which files, how many at a time, which faults, and cfetch's own options.
 
-Who is faulty follows from the seed alone, and so does everything else: equal scenarios make equal manifests.
+The faulty files, like everything else, follow from the seed alone: equal scenarios make equal manifests.
 """
 
 import random
@@ -17,14 +17,14 @@ from cfetch.config.settings import KINDS as OPTIONS
 
 __all__ = ["BUCKET", "Scenario"]
 
-BUCKET = "bench"  # how tools that speak S3 call the place where the files stand
+BUCKET = "bench"  # the bucket's name for tools that speak S3
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One workload. ``options`` are those of ``cfetch download``, by name, as text.
 
-    ``network`` None: none that limits anything. ``volumes_bps``: how fast each volume takes bytes; for the
-    simulator only, and empty: one that takes what comes.
+    ``network`` None: a network without limits. ``volumes_bps``: how fast each volume takes bytes, for the
+    simulator only; empty: one volume without a limit.
     """
 
     name: str
@@ -56,11 +56,11 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def faults(self) -> dict[str, tuple[Fault, ...]]:
-        """Who misbehaves, and how."""
+        """The faults by file name."""
         return draw(self.names, self.rules, self.seed) if self.rules else {}
 
     def ideal(self) -> "Scenario":
-        """The same without what a client could do something about: faults, slow and stalling connections.
+        """The scenario without the troubles that a client can avoid: faults, slow and stalling connections.
 
         Changes of the network, slow hosts, the spread of rates and the link's limit stay.
         """
@@ -68,7 +68,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return msgspec.structs.replace(self, network=network, rules=())
 
     def spec(self, *, faulty: bool, journal: Path | None = None) -> OriginSpec:
-        """What the origin is told; without faults it is that of ``ideal``."""
+        """The origin's part of the scenario; without faults it is that of ``ideal``."""
         scenario = self if faulty else self.ideal()
         return OriginSpec(
             seed=self.seed,
@@ -80,9 +80,9 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def manifest(self, base_url: str, *other_hosts: str) -> bytes:
-        """The native manifest: names and sizes, but no hashes, as the other tools are told none either.
+        """The native manifest: names and sizes, but no hashes, because the other tools get none either.
 
-        Files of the network's further hosts are asked for at ``other_hosts``, in their order.
+        ``other_hosts`` are the URLs of the network's further hosts, in their order.
         """
         hosts, network = ("", *other_hosts), self.network or Network()
         files = [

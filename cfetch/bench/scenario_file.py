@@ -1,6 +1,6 @@
-"""Scenarios are YAML files.
+"""Reads scenarios from YAML files.
 
-One reads so, and only ``files`` is required::
+An example with all keys; only ``files`` is required::
 
     description: what it shows, in one line
     seed: 2
@@ -28,10 +28,13 @@ One reads so, and only ``files`` is required::
     volumes:
       - {rate: 100MiB/s}
 
-A fault has ``kind`` and ``fraction``, and what its kind needs: ``rate``, ``after``, ``delay`` or ``status``.
-It may have ``first`` (how many requests of a file it covers, 0: all) and ``retry_after``. ``options`` are
-those of ``cfetch download``. What the keys of ``network`` mean says ``cfetch.bench.network``; ``rates``, a
-list, may stand there instead of ``rate``. ``volumes`` are what the simulator writes to, each with its speed.
+A fault has ``kind`` and ``fraction``, and the value for its kind: ``rate``, ``after``, ``delay`` or
+``status``. It may have ``first`` (how many requests of a file it covers, 0: all) and ``retry_after``.
+``options`` are those of ``cfetch download``. ``cfetch.bench.network`` explains the keys of ``network``; there
+a list ``rates`` can replace ``rate``. The simulator writes to ``volumes``, each with its speed.
+
+Each table at the end of the file maps the keys of one YAML mapping to a field and a function that reads its
+value; ``_fields`` walks a mapping by its table, so every error names the whole key.
 """
 
 import math
@@ -51,7 +54,9 @@ from cfetch.errors import ConfigError
 __all__ = ["find_scenario", "load_scenario", "scenario_names", "simulated_names"]
 
 T = TypeVar("T")
-_Table = Mapping[str, tuple[str, Callable[[Any], object]]]  # a key's field, and what reads its value
+_Table = Mapping[
+    str, tuple[str, Callable[[Any], object]]
+]  # from a key to its field and the function that reads its value
 
 MAX_FILES = 10_000_000  # names have seven digits
 # what the bench sets itself
@@ -61,20 +66,20 @@ _FOLDERS = (Path(__file__).parent / "scenarios", Path(__file__).parents[2] / "be
 
 
 def scenario_names() -> list[str]:
-    """Those that come with cfetch, sorted."""
+    """The scenarios that come with cfetch, sorted."""
     return sorted({path.stem for folder in _FOLDERS for path in folder.glob("*.yaml")})
 
 
 def simulated_names() -> list[str]:
-    """Those of them that `cfetch bench --simulate` is made of, sorted."""
+    """The scenarios of `cfetch bench --simulate`, sorted."""
     return sorted({path.stem for folder in _FOLDERS for path in (folder / SIMULATED).glob("*.yaml")})
 
 
 def find_scenario(name_or_file: str) -> Scenario:
-    """One that comes with cfetch, by name, or any other by its file (``.yaml``, ``.yml`` or with a slash).
+    """Load a scenario: by name if it comes with cfetch, else by file (``.yaml``, ``.yml`` or with a slash).
 
     Raises:
-        ConfigError: there is none, or it is wrong; names the known ones, or file and key.
+        ConfigError: there is no such scenario, or it is wrong; names the known ones, or file and key.
     """
     if "/" in name_or_file or name_or_file.endswith((".yaml", ".yml")):
         return load_scenario(Path(name_or_file))

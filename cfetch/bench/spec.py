@@ -1,4 +1,4 @@
-"""What an origin in another process is told to serve: one JSON file that the bench writes and it reads."""
+"""The orders of an origin in another process: one JSON file that the bench writes and the origin reads."""
 
 from collections import ChainMap
 from collections.abc import Mapping
@@ -10,13 +10,13 @@ from cfetch.bench.content import Content, Group, RealFile, SyntheticSet
 from cfetch.bench.faults import Fault
 from cfetch.bench.network import Network
 
-__all__ = ["Asked", "OriginSpec"]
+__all__ = ["JournalEntry", "OriginSpec"]
 
 
-class Asked(msgspec.Struct, frozen=True, array_like=True):
-    """A request as the origin's journal tells it: the ``n``-th GET of a path came over which connection.
+class JournalEntry(msgspec.Struct, frozen=True, array_like=True):
+    """One GET in the origin's journal: the ``n``-th of its path, and the connection that it came over.
 
-    ``number`` counts those to the ``host``, from 1: what ``cfetch.bench.network.connection_of`` wants.
+    ``number`` counts the connections to ``host``, from 1, as ``cfetch.bench.network.connection_of`` does.
     """
 
     path: str
@@ -25,16 +25,16 @@ class Asked(msgspec.Struct, frozen=True, array_like=True):
     number: int
 
     @classmethod
-    def read(cls, journal: Path) -> list["Asked"]:
-        """All of a journal, in order. Raises msgspec.ValidationError when the origin did not write it."""
+    def read(cls, journal: Path) -> list["JournalEntry"]:
+        """Read a journal, in order. Raises msgspec.ValidationError when the origin did not write it."""
         return msgspec.json.decode(journal.read_bytes(), type=list[cls])  # type: ignore[valid-type]
 
 
 class OriginSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Synthetic groups, real files by name, and the faults, already drawn: the bench knows them too.
+    """Synthetic groups, real files by name, and the faults, drawn already because the bench needs them too.
 
-    ``bucket``: every file stands below that name too, where requests to S3 by path look for it. ``journal``:
-    where the origin writes its list of ``Asked`` when it ends. ``seed`` is that of the network, too.
+    ``bucket``: every file is served below that name too, for S3 requests by path. ``journal``: the file for
+    the ``JournalEntry`` list when the origin ends. ``seed`` is the network's, too.
     """
 
     seed: int = 0
@@ -47,12 +47,12 @@ class OriginSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     journal: str | None = None
 
     def write(self, path: Path) -> None:
-        """As JSON."""
+        """Write it as JSON."""
         path.write_bytes(msgspec.json.encode(self))
 
     @classmethod
     def read(cls, path: Path) -> "OriginSpec":
-        """Raises msgspec.ValidationError when the file is not what ``write`` wrote."""
+        """Read a file of ``write``. Raises msgspec.ValidationError when it is something else."""
         return msgspec.json.decode(path.read_bytes(), type=cls)
 
     def contents(self) -> Mapping[str, Content]:

@@ -3,15 +3,14 @@
 import msgspec
 import pytest
 
-from cfetch.bench.check import count_right
 from cfetch.bench.child import Outcome
-from cfetch.bench.compare import FINISHES, false_alarms, figures, held_back, run_once
-from cfetch.bench.content import Group, SyntheticSet, pieces
+from cfetch.bench.compare import FINISHES, compute_figures, count_false_alarms, find_slow_gets, run_once
+from cfetch.bench.content import Group, SyntheticSet, count_right, pieces
 from cfetch.bench.faults import Fault
 from cfetch.bench.network import HostShare, Network, Slow, Stall, connection_of
 from cfetch.bench.run import BenchOptions, run
 from cfetch.bench.scenario import Scenario
-from cfetch.bench.spec import Asked
+from cfetch.bench.spec import JournalEntry
 from cfetch.errors import ConfigError, LocalFault
 from cfetch.records import AttemptRecord, FileRecord
 from cfetch.report.bench_document import Comparison
@@ -64,12 +63,12 @@ def test_times_are_from_first_attempt_to_end():
     records = [record(i, start=10.0 - i, end=10.0) for i in range(1, 5)] + [
         record(9, end=5.0, status="failed")
     ]
-    result = figures("none", OUTCOME, records, 0, {})
+    result = compute_figures("none", OUTCOME, records, 0, {})
     assert (result.p50_s, result.max_s) == (2.5, 4.0)
     assert result.p95_s == pytest.approx(3.85)
     assert (result.done, result.failed) == (4, 1)
     assert result.finishes_s == [10.0] * 4
-    assert figures("none", OUTCOME, records[:4], 0, {}).makespan_s == 4.0  # from the first start
+    assert compute_figures("none", OUTCOME, records[:4], 0, {}).makespan_s == 4.0  # from the first start
     assert (result.wall_s, result.cpu_s, result.makespan_s) == (3.0, 1.5, 10.0)
 
 
@@ -78,7 +77,7 @@ def test_mitigations_retries_and_bytes_fetched_twice():
     kept = record(1, attempt(1, "straggler", got=40), attempt(2, got=60, from_byte=40))
     thrown = record(2, attempt(1, "straggler", got=40), attempt(2, got=100))
     failed_once = record(3, attempt(1, "error", got=0), attempt(2))
-    result = figures("mitigated", OUTCOME, [kept, thrown, failed_once], 1, {"f1": SLOW, "f2": SLOW})
+    result = compute_figures("mitigated", OUTCOME, [kept, thrown, failed_once], 1, {"f1": SLOW, "f2": SLOW})
     assert (result.mitigations, result.retries, result.wasted_bytes, result.wrong) == (2, 1, 40, 1)
     assert result.false_alarms == 0
 
@@ -98,7 +97,7 @@ def test_mitigations_retries_and_bytes_fetched_twice():
 def test_a_false_alarm_is_a_cancel_that_the_origin_gave_no_cause_for(script, outcomes, alarms):
     """Attempt by attempt: a second cancel of a file that was slow only once is false."""
     entry = record(1, *(attempt(n, outcome) for n, outcome in enumerate(outcomes, 1)))
-    assert false_alarms([entry], {} if script is None else {"f1": script}) == alarms
+    assert count_false_alarms([entry], {} if script is None else {"f1": script}) == alarms
 
 
 def test_a_slow_connection_is_cause_enough():
@@ -106,17 +105,20 @@ def test_a_slow_connection_is_cause_enough():
     slow = Network(rate_bps=1e6, slow=Slow(fraction=1, rate_bps=1))
     stalling = Network(stalls=Stall(fraction=1, after_bytes=10))
     scattered = Network(rates_bps=(100.0, 1e6, 1e6))
-    asked = [Asked("f1", 1, 0, number) for number in range(1, 30)]
+    asked = [JournalEntry("f1", 1, 0, number) for number in range(1, 30)]
     entry = record(1, attempt(1, "straggler"), attempt(2, "straggler"), attempt(3))
     for network in (slow, stalling):
-        bad = held_back(scenario_with(network), asked[:1])
+        bad = find_slow_gets(scenario_with(network), asked[:1])
         assert bad == {("f1", 1)}
-        assert false_alarms([entry], {}, bad) == 1
-    assert held_back(scenario_with(Network(rate_bps=1e6)), asked) == frozenset()
+        assert count_false_alarms([entry], {}, bad) == 1
+    assert find_slow_gets(scenario_with(Network(rate_bps=1e6)), asked) == frozenset()
     rates = [connection_of(scattered, 0, 0, number).rate_bps for number in range(1, 30)]
     number = rates.index(100.0) + 1
-    assert held_back(scenario_with(scattered), [Asked("f1", 2, 0, number)]) == {("f1", 2)}
-    assert held_back(scenario_with(scattered), [Asked("f1", 2, 0, rates.index(1e6) + 1)]) == frozenset()
+    assert find_slow_gets(scenario_with(scattered), [JournalEntry("f1", 2, 0, number)]) == {("f1", 2)}
+    assert (
+        find_slow_gets(scenario_with(scattered), [JournalEntry("f1", 2, 0, rates.index(1e6) + 1)])
+        == frozenset()
+    )
 
 
 def scenario_with(network):
@@ -138,21 +140,21 @@ def test_a_network_is_enacted_and_judged_by_its_journal(tmp_path):
     assert result.mitigations >= 1
     assert result.false_alarms == 0
     assert 0 < result.makespan_s <= result.wall_s
-    journal = Asked.read(tmp_path / "journal.json")
-    assert {one.host for one in journal} == {0, 1}
+    journal = JournalEntry.read(tmp_path / "journal.json")
+    assert {request.host for request in journal} == {0, 1}
 
 
 def test_many_finishes_are_thinned_but_the_last_stays():
     """The document stays small and the tail stays true."""
     records = [record(i, end=float(i)) for i in range(5000)]
-    finishes = figures("ideal", OUTCOME, records, 0, {}).finishes_s
+    finishes = compute_figures("ideal", OUTCOME, records, 0, {}).finishes_s
     assert len(finishes) == FINISHES
     assert (finishes[0], finishes[-1]) == (0.0, 4999.0)
 
 
 def test_a_run_in_which_nothing_arrived_has_figures_too():
     """No file, no percentile, no crash."""
-    result = figures("none", OUTCOME, [], 3, {})
+    result = compute_figures("none", OUTCOME, [], 3, {})
     assert (result.done, result.wrong, result.max_s, result.finishes_s) == (0, 3, 0.0, [])
 
 
@@ -181,8 +183,10 @@ def test_the_whole_bench_on_a_small_workload(tmp_path):
     said: list[str] = []
     result = run(BenchOptions(scenario=str(scenario), folder=tmp_path), said.append)
     ideal, none, mitigated = result.runs
-    assert [one.name for one in result.runs] == ["ideal", "none", "mitigated"]
-    assert [(one.done, one.failed, one.wrong, one.exit_code) for one in result.runs] == [(40, 0, 0, 0)] * 3
+    assert [request.name for request in result.runs] == ["ideal", "none", "mitigated"]
+    assert [(request.done, request.failed, request.wrong, request.exit_code) for request in result.runs] == [
+        (40, 0, 0, 0)
+    ] * 3
     assert (ideal.slowdown, ideal.false_alarms, none.mitigations) == (1.0, ideal.mitigations, 0)
     assert mitigated.mitigations >= 1
     assert (result.faulty, result.files, result.contenders) == (2, 40, [])
@@ -227,13 +231,13 @@ def test_a_policy_stands_in_for_the_scenario_s_options(tmp_path, monkeypatch):
         return []
 
     monkeypatch.setattr("cfetch.bench.run.compare", compare)
-    told = run(BenchOptions(scenario=str(scenario), folder=tmp_path, policy="adaptive"))
+    error = run(BenchOptions(scenario=str(scenario), folder=tmp_path, policy="adaptive"))
     plain = run(BenchOptions(scenario=str(scenario), folder=tmp_path))
     assert asked == [
         ["--concurrency", "16", "--policy", "adaptive"],
         ["--concurrency", "16", "--padding", "200ms"],
     ]
-    assert (told.policy, told.options) == ("adaptive", {"policy": "adaptive"})
+    assert (error.policy, error.options) == ("adaptive", {"policy": "adaptive"})
     assert (plain.policy, plain.options) == ("cloudfetch", {"padding": "200ms"})
     with pytest.raises(ConfigError, match="policy"):
         run(BenchOptions(scenario=str(scenario), folder=tmp_path, policy="best"))

@@ -21,9 +21,9 @@ def test_pieces_make_the_same_file_as_one_read_of_the_repeating_block(size, seed
 def test_any_offset_reads_what_stands_there(offset, length):
     """A read in the middle equals the same place of the whole file, across the block's end too."""
     content = Synthetic("file", 3 * BLOCK_BYTES)
-    one = bytes(content.read(offset, length))
-    assert one[0] == content.read(offset % BLOCK_BYTES, 1)[0]
-    assert one == b"".join(bytes(content.read(offset + i, 1)) for i in range(len(one)))
+    first = bytes(content.read(offset, length))
+    assert first[0] == content.read(offset % BLOCK_BYTES, 1)[0]
+    assert first == b"".join(bytes(content.read(offset + i, 1)) for i in range(len(first)))
 
 
 def test_name_and_seed_decide_the_bytes_and_the_etag():

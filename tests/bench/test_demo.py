@@ -35,10 +35,10 @@ def test_it_finds_real_files_within_its_limits(monkeypatch, tmp_path):
 def test_its_faults_hit_large_files_only_and_need_few():
     """Eight stragglers among many large files, and no crash where there are hardly any."""
     sizes = {f"l{i}": 1 << 20 for i in range(100)} | {f"s{i}": 2000 for i in range(100)}
-    drawn = demo._faults(sizes)
+    drawn = demo._draw_faults(sizes)
     assert all(name.startswith("l") for name in drawn)
     assert sum(script[0].kind == "slow" for script in drawn.values()) == 8
-    assert demo._faults({"only": 1 << 20}) == {}
+    assert demo._draw_faults({"only": 1 << 20}) == {}
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def folder(tmp_path):
 
 def test_after_an_interrupt_only_what_works_is_offered(folder):
     """No second download, for the server has gone, and no report without metrics."""
-    text = "\n".join(demo.epilogue(folder, 130))
+    text = "\n".join(demo.epilogue_lines(folder, 130))
     assert "nothing left to fetch" not in text
     assert " report " not in text
     assert " download " not in text
@@ -66,7 +66,9 @@ def test_the_commands_it_offers_work_as_they_are_printed(folder):
     (folder / "metrics.jsonl").write_text(
         '{"schema":"cfetch.run/1","instant":"i","wall_start":"w","version":"0","host":"h","settings":{}}\n'
     )
-    commands = [line for line in demo.epilogue(folder, 0) if line.startswith("  ") and "bench" not in line]
+    commands = [
+        line for line in demo.epilogue_lines(folder, 0) if line.startswith("  ") and "bench" not in line
+    ]
     assert [word for line in commands for word in ("report", "download", "rm") if f" {word} " in line] == [
         "report",
         "download",

@@ -7,8 +7,8 @@ import pytest
 
 from cfetch.bench.network import (
     Change,
+    ConnectionTraits,
     HostShare,
-    Line,
     Network,
     Slow,
     Stall,
@@ -73,10 +73,10 @@ def test_a_hosts_factors_are_its_connections():
     network = Network(
         latency_s=0.1, rate_bps=8.0, hosts=(HostShare(), HostShare(rate_factor=0.25, latency_factor=3))
     )
-    assert connection_of(network, 1, 0, 1) == Line(0.1, 8.0)
+    assert connection_of(network, 1, 0, 1) == ConnectionTraits(0.1, 8.0)
     far = connection_of(network, 1, 1, 1)
     assert far.latency_s == pytest.approx(0.3)
-    assert far == Line(far.latency_s, 2.0)
+    assert far == ConnectionTraits(far.latency_s, 2.0)
 
 
 def test_recorded_rates_are_drawn_alike():
@@ -88,7 +88,7 @@ def test_recorded_rates_are_drawn_alike():
 
 def test_without_limits_there_are_none():
     """The default network."""
-    assert connection_of(Network(), 1, 0, 1) == Line(0.0, math.inf)
+    assert connection_of(Network(), 1, 0, 1) == ConnectionTraits(0.0, math.inf)
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,9 @@ def test_files_are_shared_out_evenly_all_along():
     """By the stated shares, in every segment of the manifest."""
     network = Network(hosts=(HostShare(share=2), HostShare(), HostShare(share=0)))
     for start in (0, 500, 123_456):
-        found = [host_of(network, index) for index in range(start, start + 300)]
-        assert found.count(0) == pytest.approx(200, abs=3)
-        assert 2 not in found
+        hosts = [host_of(network, index) for index in range(start, start + 300)]
+        assert hosts.count(0) == pytest.approx(200, abs=3)
+        assert 2 not in hosts
 
 
 @pytest.mark.parametrize("name", simulated_names())

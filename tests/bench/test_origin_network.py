@@ -12,7 +12,7 @@ from cfetch.bench.network import Change, HostShare, Network, Slow, Stall, connec
 from cfetch.bench.origin import Origin
 from cfetch.bench.pacing import STEP_S, Pacer, max_min
 from cfetch.bench.process import OriginProcess
-from cfetch.bench.spec import Asked, OriginSpec
+from cfetch.bench.spec import JournalEntry, OriginSpec
 from cfetch.clock import run_virtual
 from tests.bench.raw import Raw, get
 
@@ -30,8 +30,8 @@ async def sending(origin, raw, number=1):
     """The origin's side of a connection that has begun to send a body without end."""
     raw.send("big")
     await raw.head()
-    (found,) = (connection for connection in origin.live if connection.number == number)
-    return found
+    (reply,) = (connection for connection in origin.live if connection.number == number)
+    return reply
 
 
 async def timed(raw, path="f"):
@@ -198,7 +198,11 @@ async def test_an_origin_process_enacts_it_and_leaves_its_journal(tmp_path):
             await raw.get(name, method="HEAD")
             await raw.get(name)
         await get(origin.urls[1], other)
-    assert Asked.read(journal) == [Asked(name, 1, 1, 1), Asked(name, 2, 1, 1), Asked(other, 1, 1, 2)]
+    assert JournalEntry.read(journal) == [
+        JournalEntry(name, 1, 1, 1),
+        JournalEntry(name, 2, 1, 1),
+        JournalEntry(other, 1, 1, 2),
+    ]
 
 
 @pytest.mark.parametrize(

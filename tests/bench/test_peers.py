@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from cfetch.bench.child import Outcome
-from cfetch.bench.peers import PEERS, Peer, installed, program, race
+from cfetch.bench.peers import PEERS, Peer, find_installed, find_program, race
 from cfetch.bench.scenario_file import load_scenario
 from cfetch.report.bench_document import Trial
 
@@ -43,7 +43,7 @@ def test_contenders_run_in_turn_are_checked_and_sorted(scenario, tmp_path):
     peers = [fake(tmp_path, "bad", "print('nothing done')"), fake(tmp_path, "good", GOOD)]
     said: list[str] = []
     table = race(scenario, peers, tmp_path, rounds=2, limit_s=60, say=said.append)
-    assert {one.name: [trial.right for trial in one.trials] for one in table} == {
+    assert {contender.name: [trial.right for trial in contender.trials] for contender in table} == {
         "good": [5, 5],
         "cfetch": [5, 5],
         "bad": [0, 0],
@@ -57,8 +57,8 @@ def test_a_killed_contender_is_reported_as_such(scenario, tmp_path, monkeypatch)
     """Its time is the time it was given, and what it left is still counted."""
     killed = Outcome(wall_s=9.0, cpu_s=1.0, exit_code=-9, killed=True, output=b"", error="")
     monkeypatch.setattr("cfetch.bench.peers.run_child", lambda *_, **__: killed)
-    (one,) = race(scenario, [], tmp_path, rounds=1, limit_s=9, say=QUIET)
-    assert one.trials == [Trial(wall_s=9.0, cpu_s=1.0, exit_code=-9, killed=True, right=0)]
+    (contender,) = race(scenario, [], tmp_path, rounds=1, limit_s=9, say=QUIET)
+    assert contender.trials == [Trial(wall_s=9.0, cpu_s=1.0, exit_code=-9, killed=True, right=0)]
 
 
 def test_commands_are_shown_without_this_machine_s_paths(scenario, tmp_path):
@@ -70,10 +70,10 @@ def test_commands_are_shown_without_this_machine_s_paths(scenario, tmp_path):
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
 def test_each_installed_peer_brings_every_file(peer, scenario, tmp_path):
     """Its command line is right: all files, by their names, byte for byte."""
-    if program(peer) is None:
+    if find_program(peer) is None:
         pytest.skip(f"{peer.command.split()[0]} is not installed on this machine")
     table = race(scenario, [peer], tmp_path, rounds=1, limit_s=30, say=QUIET)
-    (mine,) = (one for one in table if one.name == peer.name)
+    (mine,) = (contender for contender in table if contender.name == peer.name)
     assert [(trial.right, trial.exit_code) for trial in mine.trials] == [(5, 0)]
     assert mine.version[0].isdigit()
 
@@ -81,4 +81,4 @@ def test_each_installed_peer_brings_every_file(peer, scenario, tmp_path):
 def test_only_installed_tools_run(monkeypatch):
     """A machine with curl alone runs both of curl's lines and nothing else."""
     monkeypatch.setattr(shutil, "which", lambda name, **_: "/bin/curl" if name == "curl" else None)
-    assert [peer.name for peer in installed()] == ["curl -Z", "curl -Z, tuned"]
+    assert [peer.name for peer in find_installed()] == ["curl -Z", "curl -Z, tuned"]

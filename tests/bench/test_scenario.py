@@ -27,7 +27,7 @@ options:
 
 
 @pytest.fixture
-def written(tmp_path):
+def write_scenario(tmp_path):
     def write(text):
         path = tmp_path / "mine.yaml"
         path.write_text(text)
@@ -36,9 +36,9 @@ def written(tmp_path):
     return write
 
 
-def test_every_key_arrives(written):
+def test_every_key_arrives(write_scenario):
     """A scenario with all keys reads as written; its name is the file's."""
-    scenario = load_scenario(written(FULL))
+    scenario = load_scenario(write_scenario(FULL))
     assert (scenario.name, scenario.description, scenario.seed) == ("mine", "all keys", 9)
     assert [(group.count, group.size_bytes) for group in scenario.groups] == [(30, 1024), (20, 2048)]
     slow, status = (rule.fault for rule in scenario.rules)
@@ -48,9 +48,9 @@ def test_every_key_arrives(written):
     assert scenario.size_bytes == 70 * 1024
 
 
-def test_the_manifest_names_every_file_once_with_its_size(written):
+def test_the_manifest_names_every_file_once_with_its_size(write_scenario):
     """The manifest is the native one, shuffled, and agrees with what the origin is told."""
-    scenario = load_scenario(written(FULL))
+    scenario = load_scenario(write_scenario(FULL))
     document = json.loads(scenario.manifest("http://x/"))
     rows = {row["url"]: row["size"] for row in document["files"]}
     assert document["base_url"] == "http://x/"
@@ -60,9 +60,9 @@ def test_the_manifest_names_every_file_once_with_its_size(written):
     assert list(rows) != sorted(rows)
 
 
-def test_files_of_further_hosts_are_asked_for_there(written):
+def test_files_of_further_hosts_are_asked_for_there(write_scenario):
     """As the network's rule shares them out, by their places in the manifest."""
-    scenario = load_scenario(written(FULL))
+    scenario = load_scenario(write_scenario(FULL))
     hosts = (HostShare(), HostShare(share=2))
     network = Network(hosts=hosts)
     scenario = msgspec.structs.replace(scenario, network=network)
@@ -73,31 +73,31 @@ def test_files_of_further_hosts_are_asked_for_there(written):
     assert {row["url"].startswith("http://b/") for row in document["files"]} == {True, False}
 
 
-def test_the_ideal_network_has_no_bad_connections_but_all_else(written):
+def test_the_ideal_network_has_no_bad_connections_but_all_else(write_scenario):
     """What no client can do anything about stays: rates, link, changes, hosts."""
     bad: dict[str, Any] = {"slow": Slow(fraction=0.5, rate_bps=1), "stalls": Stall(fraction=0.5)}
     change = Change(at_s=1, factor=2)
     stays: dict[str, Any] = {"rate_bps": 5.0, "link_bps": 9.0, "changes": (change,), "requests": 3}
-    scenario = msgspec.structs.replace(load_scenario(written(FULL)), network=Network(**bad, **stays))
+    scenario = msgspec.structs.replace(load_scenario(write_scenario(FULL)), network=Network(**bad, **stays))
     assert scenario.spec(faulty=True).network == scenario.network
     assert scenario.spec(faulty=False).network == Network(**stays)
     assert scenario.spec(faulty=False).faults == {}
 
 
-def test_faults_are_exact_and_left_out_of_the_ideal(written):
+def test_faults_are_exact_and_left_out_of_the_ideal(write_scenario):
     """Five slow, one refused; the ideal run's origin is told of none."""
-    scenario = load_scenario(written(FULL))
+    scenario = load_scenario(write_scenario(FULL))
     kinds = [fault.kind for script in scenario.spec(faulty=True).faults.values() for fault in script]
     assert sorted(kinds) == ["slow"] * 5 + ["status"]
     assert scenario.spec(faulty=False).faults == {}
 
 
-def test_the_same_file_makes_the_same_workload(written):
+def test_the_same_file_makes_the_same_workload(write_scenario):
     """Manifest and faults follow from the text alone."""
-    one, two = load_scenario(written(FULL)), load_scenario(written(FULL))
-    assert one.manifest("http://x/") == two.manifest("http://x/")
-    assert one.faults == two.faults
-    assert one.faults != load_scenario(written(FULL.replace("seed: 9", "seed: 8"))).faults
+    first, second = load_scenario(write_scenario(FULL)), load_scenario(write_scenario(FULL))
+    assert first.manifest("http://x/") == second.manifest("http://x/")
+    assert first.faults == second.faults
+    assert first.faults != load_scenario(write_scenario(FULL.replace("seed: 9", "seed: 8"))).faults
 
 
 FILES = "files: [{count: 2, size: 1KiB}]\n"
@@ -134,10 +134,10 @@ FILES = "files: [{count: 2, size: 1KiB}]\n"
         (FILES + "options: [padding]", "'options'.*must be a mapping"),
     ],
 )
-def test_a_wrong_scenario_is_refused_by_file_and_key(written, text, message):
+def test_a_wrong_scenario_is_refused_by_file_and_key(write_scenario, text, message):
     """The error names the file, the key and what is allowed."""
     with pytest.raises(ConfigError, match=message) as caught:
-        load_scenario(written(text))
+        load_scenario(write_scenario(text))
     assert "mine.yaml" in str(caught.value)
 
 
@@ -149,9 +149,9 @@ def test_a_name_that_no_scenario_has(tmp_path):
         find_scenario(str(tmp_path / "gone.yaml"))
 
 
-def test_a_scenario_may_be_given_by_its_file(written):
+def test_a_scenario_may_be_given_by_its_file(write_scenario):
     """A path is a scenario too."""
-    assert find_scenario(str(written(FULL))).seed == 9
+    assert find_scenario(str(write_scenario(FULL))).seed == 9
 
 
 @pytest.mark.parametrize("name", scenario_names())

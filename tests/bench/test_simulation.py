@@ -82,14 +82,14 @@ def test_what_begins_anew_has_come_twice():
 @pytest.mark.parametrize("policy", ["none", "cloudfetch", "adaptive"])
 def test_equal_seeds_make_equal_runs_in_any_process(policy):
     """The same document from another process, whose hashes are others; another seed makes another run."""
-    one = msgspec.json.encode(simulate(SLOW, policy, 3))
+    first = msgspec.json.encode(simulate(SLOW, policy, 3))
     code = (
         "import sys, msgspec; from tests.bench.test_simulation import SLOW, simulate;"
         f"sys.stdout.buffer.write(msgspec.json.encode(simulate(SLOW, {policy!r}, 3)))"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert found.stdout == one
-    assert msgspec.json.encode(simulate(SLOW, policy, 4)) != one
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert result.stdout == first
+    assert msgspec.json.encode(simulate(SLOW, policy, 4)) != first
 
 
 def test_the_ideal_run_has_no_bad_connections_but_the_rest():
@@ -162,16 +162,16 @@ def test_a_volume_takes_what_it_can_and_then_they_wait():
         part.write(bytes(8 * mib))
         waits.append(part.must_wait)
         await part.wait_for_room()
-        found = [now(), volume.written_bytes, volume.is_behind]
+        result = [now(), volume.written_bytes, volume.is_behind]
         running = asyncio.ensure_future(volume.run())
         volume.publish([part], lambda error: ended.append((error, now())))
         volume.drain()
         await running
-        return waits, found, ended, (volume.done_files, volume.done_bytes, volume.is_behind)
+        return waits, result, ended, (volume.done_files, volume.done_bytes, volume.is_behind)
 
-    waits, found, ended, done = run_virtual(scene())
+    waits, result, ended, done = run_virtual(scene())
     assert waits == [False, True]
-    assert found == [pytest.approx(8.0, abs=1e-3), pytest.approx(8 * mib, abs=9), True]
+    assert result == [pytest.approx(8.0, abs=1e-3), pytest.approx(8 * mib, abs=9), True]
     assert ended == [(None, pytest.approx(24.0, abs=1e-3))]
     assert done == (1, 24 * mib, False)
 
@@ -268,21 +268,21 @@ def test_rows_are_over_the_ideal_of_the_same_seed():
     """Medians and the worst of the ratios, means of the counts."""
     base = simulate(scenario((1, 1)), "none")
 
-    def one(policy, seed, makespan_s, mitigations=0):
+    def first(policy, seed, makespan_s, mitigations=0):
         return msgspec.structs.replace(
             base, policy=policy, seed=seed, makespan_s=makespan_s, mitigations=mitigations
         )
 
-    ideal = [one("ideal", seed, 10.0 * seed) for seed in (1, 2, 3)]
-    mine = [one("none", 1, 30.0, 1), one("none", 2, 20.0), one("none", 3, 60.0, 2)]
-    found = compare(scenario((1, 1)), [*ideal, *mine])
-    assert found.ideal_s == 20.0
-    (row,) = found.rows
+    ideal = [first("ideal", seed, 10.0 * seed) for seed in (1, 2, 3)]
+    mine = [first("none", 1, 30.0, 1), first("none", 2, 20.0), first("none", 3, 60.0, 2)]
+    result = compare(scenario((1, 1)), [*ideal, *mine])
+    assert result.ideal_s == 20.0
+    (row,) = result.rows
     assert (row.makespan_s, row.ratio_p50, row.ratio_worst, row.mitigations) == (30.0, 2.0, 3.0, 1.0)
 
 
 @pytest.mark.parametrize(
-    ("ratios", "told"),
+    ("ratios", "words"),
     [
         (
             {"none": 2.0, "cloudfetch": 1.5, "adaptive": 1.0, "oracle": 1.0},
@@ -296,7 +296,7 @@ def test_rows_are_over_the_ideal_of_the_same_seed():
         ({"none": 1.0}, "^$"),
     ],
 )
-def test_a_verdict_is_against_the_better_of_the_others(ratios, told):
+def test_a_verdict_is_against_the_better_of_the_others(ratios, words):
     """And against the oracle, where it ran."""
     rows = [
         Row(
@@ -311,7 +311,7 @@ def test_a_verdict_is_against_the_better_of_the_others(ratios, told):
         )
         for name, ratio in ratios.items()
     ]
-    assert re.search(told, verdict(rows))
+    assert re.search(words, verdict(rows))
 
 
 def test_a_table_fits_a_terminal():
@@ -341,9 +341,9 @@ def test_from_the_command_line(tmp_path):
     """A document that reads back; progress goes to stderr."""
     path = tmp_path / "tiny.yaml"
     path.write_text("files: [{count: 3, size: 1MiB}]\nnetwork: {rate: 1MiB/s}\n")
-    found = cfetch("bench", "--simulate", "--scenario", str(path), "--seeds", "2", "--json")
-    assert found.returncode == 0, found.stderr
-    simulation = msgspec.json.decode(found.stdout, type=Simulation)
+    result = cfetch("bench", "--simulate", "--scenario", str(path), "--seeds", "2", "--json")
+    assert result.returncode == 0, result.stderr
+    simulation = msgspec.json.decode(result.stdout, type=Simulation)
     assert simulation.schema == "cfetch.simulation/1"
     assert simulation.seeds == [1, 2]
     (comparison,) = simulation.scenarios

@@ -88,8 +88,8 @@ def test_the_link_is_shared_so_that_nobody_could_have_more():
         return await asyncio.gather(wire.get(0, 0), wire.get(1, 1), wire.get(2, 2))
 
     network = Network(rate_bps=10 * MB, link_bps=9 * MB, hosts=hosts)
-    found = play(scene, network, (2 * MB, 4 * MB, 12 * MB))
-    assert found == [both(2 * MB, 2.0), both(4 * MB, 1.0), both(12 * MB, 2.0)]
+    results = play(scene, network, (2 * MB, 4 * MB, 12 * MB))
+    assert results == [both(2 * MB, 2.0), both(4 * MB, 1.0), both(12 * MB, 2.0)]
 
 
 def test_a_link_with_room_gives_each_what_its_connection_carries():
@@ -98,9 +98,9 @@ def test_a_link_with_room_gives_each_what_its_connection_carries():
     async def scene(wire):
         return await asyncio.gather(wire.get(0), wire.get(1), wire.get(2, after_s=1.0))
 
-    found = play(scene, Network(rate_bps=2 * MB, link_bps=5 * MB), (4 * MB,) * 3)
+    results = play(scene, Network(rate_bps=2 * MB, link_bps=5 * MB), (4 * MB,) * 3)
     # two have 2 MB left each at 1 s: 1.2 s more; the third has 2 MB by then, and 2 MB/s from then on
-    assert found == [both(4 * MB, 2.2), both(4 * MB, 2.2), both(4 * MB, 3.2)]
+    assert results == [both(4 * MB, 2.2), both(4 * MB, 2.2), both(4 * MB, 3.2)]
 
 
 def test_a_slow_connection_is_slow_again_when_the_pool_gives_it_out():
@@ -335,12 +335,12 @@ def test_faults_of_the_scenario_hit_the_requests_that_they_are_for():
         before = wire.now()
         late = await wire.get(0)
         plain = await wire.get(0)
-        told = refused.status, refused.headers.getall("Retry-After", [])
-        return slow, told, cut[0], late[1] - before, plain[1] - late[1]
+        reply = refused.status, refused.headers.getall("Retry-After", [])
+        return slow, reply, cut[0], late[1] - before, plain[1] - late[1]
 
-    slow, told, cut, late, plain = play(scene, Network(rate_bps=MB), (1000,), {0: script})
+    slow, reply, cut, late, plain = play(scene, Network(rate_bps=MB), (1000,), {0: script})
     assert slow == both(1000, 1.0)
-    assert told == (503, ["7"])
+    assert reply == (503, ["7"])
     assert cut == 999  # the last byte never gets through
     assert late == pytest.approx(5.001)
     assert plain == pytest.approx(0.001)

@@ -42,7 +42,7 @@ RUNS = [
 ]
 
 
-def shown(runs, contenders=()):
+def render(runs, contenders=()):
     comparison = Comparison(
         version="1",
         machine=Machine(python="3.11", platform="p", cpus=2),
@@ -74,7 +74,7 @@ def test_the_tail_is_long_only_where_the_job_waited():
 def test_the_mitigated_run_goes_by_its_policy_s_name():
     """In the picture, above the numbers, and with the workload."""
     assert picture(RUNS, "adaptive")[2].plain.startswith("adaptive ")
-    lines = shown(RUNS).splitlines()
+    lines = render(RUNS).splitlines()
     assert any(line.split() == ["ideal", "no", "mitigation", "adaptive"] for line in lines)
     assert "policy adaptive, padding 1s" in " ".join(" ".join(lines).split())
 
@@ -125,7 +125,7 @@ def test_a_run_without_a_single_file_is_an_empty_line():
 
 def test_the_table_has_the_numbers():
     """Slowdown, mitigations and waste stand in their columns."""
-    text = shown(RUNS)
+    text = render(RUNS)
     rows = {line.split("  ")[0]: line.split()[-3:] for line in text.splitlines() if line}
     assert rows["slowdown against ideal"] == ["1.0x", "65.3x", "1.0x"]
     assert rows["mitigations"] == ["0", "0", "10"]
@@ -135,7 +135,7 @@ def test_the_table_has_the_numbers():
 
 def test_wrong_and_failed_files_stand_out():
     """They are named beside the number of files done."""
-    assert "490, 3 failed, 7 wrong" in shown([one_run("ideal", FAST, failed=3, wrong=7)])
+    assert "490, 3 failed, 7 wrong" in render([one_run("ideal", FAST, failed=3, wrong=7)])
 
 
 def test_contenders_with_their_commands_and_their_faults():
@@ -152,7 +152,7 @@ def test_contenders_with_their_commands_and_their_faults():
         cpu_s=1.0,
         trials=[trial(20.0, True, 498)],
     )
-    text = shown(RUNS, [slow])
+    text = render(RUNS, [slow])
     assert "killed, >20.00 s" in text
     assert "498/500" in text
     assert "tool -x O" in text

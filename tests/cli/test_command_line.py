@@ -18,8 +18,8 @@ VERBS = [
     ["bench"],
     ["report"],
     ["verify"],
-    *(["manifest", one] for one in ("check", "build")),
-    *(["feed", one] for one in ("serve", "split")),
+    *(["manifest", verb] for verb in ("check", "build")),
+    *(["feed", verb] for verb in ("serve", "split")),
 ]
 
 

@@ -42,9 +42,9 @@ async def begun(*words, stdin=None, cwd=None, program=("-m", "cfetch"), **how):
 async def ended(child):
     """How a process ended."""
     out, err = await asyncio.wait_for(child.communicate(), 60)
-    found = Told(child.returncode, out.decode(), err.decode())
-    assert "Traceback" not in found.err
-    return found
+    result = Told(child.returncode, out.decode(), err.decode())
+    assert "Traceback" not in result.err
+    return result
 
 
 async def cfetch(*words, **how):
@@ -64,11 +64,11 @@ def whole(files):
 
 async def plans_of(to, *words):
     """What ``plan list --json`` tells."""
-    found = await cfetch_plan("list", "--to", to, "--json", *words)
-    assert (found.code, found.err) == (0, "")
-    assert set(found.document) == {"schema", "plans"}
-    assert found.document["schema"] == "cfetch.plans/1"
-    return found.document["plans"]
+    result = await cfetch_plan("list", "--to", to, "--json", *words)
+    assert (result.code, result.err) == (0, "")
+    assert set(result.document) == {"schema", "plans"}
+    assert result.document["schema"] == "cfetch.plans/1"
+    return result.document["plans"]
 
 
 async def states(to):

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from cfetch.bench.network import HostShare, Network
-from cfetch.bench.simulation.oracle import Oracle, watched
+from cfetch.bench.simulation.oracle import Oracle, watch_policy
 from cfetch.config.straggler import StragglerConfig
 from cfetch.straggler.detector import Detector
 from cfetch.straggler.knowledge import Knowledge
@@ -45,7 +45,7 @@ MAKERS = {
     "cloudfetch": lambda _wire: Detector(StragglerConfig()),
     "adaptive": lambda _wire: adaptive(),
     "oracle": oracle,
-    "watched": lambda wire: watched(adaptive(), wire)[0],
+    "watch_policy": lambda wire: watch_policy(adaptive(), wire)[0],
 }
 
 

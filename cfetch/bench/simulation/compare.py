@@ -33,7 +33,7 @@ class SimulationOptions(msgspec.Struct, frozen=True, kw_only=True):
     policies: tuple[str, ...] = ("none", "cloudfetch", "adaptive", "oracle")
 
 
-class _Job(msgspec.Struct, frozen=True):
+class _Game(msgspec.Struct, frozen=True):
     scenario: Scenario
     policy: str
     seed: int
@@ -51,29 +51,30 @@ def run(options: SimulationOptions, say: Callable[[str], None] = lambda _: None)
         ConfigError: no such scenario, or a wrong one.
         UsageError: no such policy.
     """
-    scenarios = [_with_network(name) for name in options.scenarios or simulated_names()]
+    scenarios = [_find_with_network(name) for name in options.scenarios or simulated_names()]
     seeds = range(1, options.seeds + 1)
     names = (IDEAL, *options.policies)
-    jobs = [_Job(*one) for one in product(scenarios, names, seeds)]
+    jobs = [_Game(*choice) for choice in product(scenarios, names, seeds)]
     played: list[Played] = []
     said_s = time.monotonic()
-    for one in _results(jobs):
-        played.append(one)
+    for result in _play_all(jobs):
+        played.append(result)
         if time.monotonic() - said_s >= SAY_EVERY_S:
             said_s = time.monotonic()
-            say(f"{len(played)} of {len(jobs)} runs; {one.scenario}, {one.policy}")
+            say(f"{len(played)} of {len(jobs)} runs; {result.scenario}, {result.policy}")
     size = len(names) * len(seeds)
     return Simulation(
         version=__version__,
         seeds=list(seeds),
         scenarios=[
-            compare(scenario, played[at * size : (at + 1) * size]) for at, scenario in enumerate(scenarios)
+            compare(scenario, played[index * size : (index + 1) * size])
+            for index, scenario in enumerate(scenarios)
         ],
         runs=played,
     )
 
 
-def _with_network(name: str) -> Scenario:
+def _find_with_network(name: str) -> Scenario:
     scenario = find_scenario(name)
     if scenario.network is None:
         raise ConfigError(
@@ -83,17 +84,17 @@ def _with_network(name: str) -> Scenario:
     return scenario
 
 
-def _results(jobs: Sequence[_Job]) -> Iterator[Played]:
-    """In the order of the jobs, whoever plays them."""
+def _play_all(jobs: Sequence[_Game]) -> Iterator[Played]:
+    """Play the jobs on all processors; yield their results in order."""
     workers = min(os.cpu_count() or 1, len(jobs))
     if workers == 1 or sum(group.count for job in jobs for group in job.scenario.groups) < FEW_FILES:
-        yield from map(_Job.play, jobs)
+        yield from map(_Game.play, jobs)
         return
     left_to_us = (signal.SIGINT, signal.SIG_IGN)  # a terminal sends Ctrl-C to all
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, context, signal.signal, left_to_us) as pool:
         try:
-            yield from pool.map(_Job.play, jobs)
+            yield from pool.map(_Game.play, jobs)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -101,9 +102,9 @@ def _results(jobs: Sequence[_Job]) -> Iterator[Played]:
 
 def compare(scenario: Scenario, played: Sequence[Played]) -> Comparison:
     """The runs of one scenario under all policies and the ideal one, which has to be among them."""
-    ideal_s = {one.seed: one.makespan_s for one in played if one.policy == IDEAL}
-    policies = dict.fromkeys(one.policy for one in played if one.policy != IDEAL)
-    rows = [_row(name, [one for one in played if one.policy == name], ideal_s) for name in policies]
+    ideal_s = {run.seed: run.makespan_s for run in played if run.policy == IDEAL}
+    policies = dict.fromkeys(run.policy for run in played if run.policy != IDEAL)
+    rows = [_make_row(name, [run for run in played if run.policy == name], ideal_s) for name in policies]
     return Comparison(
         scenario=scenario.name,
         description=scenario.description,
@@ -115,15 +116,15 @@ def compare(scenario: Scenario, played: Sequence[Played]) -> Comparison:
     )
 
 
-def _row(policy: str, runs: Sequence[Played], ideal_s: dict[int, float]) -> Row:
-    ratios = [one.makespan_s / max(ideal_s[one.seed], 1e-6) for one in runs]
+def _make_row(policy: str, runs: Sequence[Played], ideal_s: dict[int, float]) -> Row:
+    ratios = [played.makespan_s / max(ideal_s[played.seed], 1e-6) for played in runs]
     return Row(
         policy=policy,
-        makespan_s=median(one.makespan_s for one in runs),
+        makespan_s=median(played.makespan_s for played in runs),
         ratio_p50=round(median(ratios), 4),
         ratio_worst=round(max(ratios), 4),
-        mitigations=fmean(one.mitigations for one in runs),
-        false_alarms=fmean(one.false_alarms for one in runs),
-        twice=fmean(one.twice_bytes / max(one.size_bytes, 1) for one in runs),
-        not_done=sum(one.failed for one in runs),
+        mitigations=fmean(played.mitigations for played in runs),
+        false_alarms=fmean(played.false_alarms for played in runs),
+        twice=fmean(played.twice_bytes / max(played.size_bytes, 1) for played in runs),
+        not_done=sum(played.failed for played in runs),
     )

@@ -1,9 +1,10 @@
-"""Bytes as a fluid: each flow has a rate at any time, and everything that happens to it is computed exactly.
+"""Bytes as a fluid: each flow has a rate at any time, and its future is computed exactly.
 
-The link is shared by max-min fairness (``max_min``, as the real origin does): that is what long flows of TCP
-with equal round trips come to. Rates change only when a flow
-begins, ends or meets another limit, or when the network changes; so there are no time steps and no error of
-steps. A link that is not full costs O(1) at such a moment, a full one O(n log n) for n flows.
+The link is shared by max-min fairness (``max_min``, as in the real origin): long TCP flows with equal round
+trips approach it. Rates change only when a flow begins, ends or meets another limit, or when the
+network changes. So there are no time steps and no error of steps: at each change the flows concerned are
+settled (bytes so far are added up), get their new rate, and set one timer for their next mark. A change costs
+O(1) on a link that is not full, and O(n log n) for n flows on a full one.
 """
 
 import asyncio
@@ -21,10 +22,10 @@ GRAIN_S = 2e-9  # twice what an event loop's clock resolves: a timer may be so m
 
 
 class Flow:
-    """Bytes of one reply on their way.
+    """The bytes of one reply on their way.
 
-    ``got`` of them have come; ``tell`` is called when there are ``mark`` of them, or it is ``wake_s``.
-    ``limit_bps`` is what its connection carries while the network is as usual.
+    ``got`` bytes have come; ``on_due`` is called when it is ``mark`` bytes, or at time ``wake_s``.
+    ``limit_bps``: the rate of its connection without changes of the network.
     """
 
     __slots__ = (
@@ -33,18 +34,18 @@ class Flow:
         "host",
         "limit_bps",
         "mark",
+        "on_due",
         "rate_bps",
         "settled_s",
-        "tell",
         "timer",
         "timer_s",
         "wake_s",
     )
 
-    def __init__(self, host: int, limit_bps: float, tell: Callable[[], None]) -> None:
+    def __init__(self, host: int, limit_bps: float, on_due: Callable[[], None]) -> None:
         self.host = host
         self.limit_bps = limit_bps
-        self.tell = tell
+        self.on_due = on_due
         self.got = 0.0
         self.mark = 0.0
         self.wake_s = math.inf
@@ -55,7 +56,7 @@ class Flow:
 
 
 class Link:
-    """What all flows share. Make it inside the virtual loop, at the run's start."""
+    """The link that all flows share. Make it inside the virtual loop, at the run's start."""
 
     def __init__(self, network: Network, clock: RunClock) -> None:
         self._network = network
@@ -65,29 +66,29 @@ class Link:
         self._is_full = False
         self._factors = [1.0] * len(network.hosts)
         self._link_bps = network.link_bps
-        self._look()
+        self._read_factors()
         for change in network.changes:
             for at_s in (change.at_s, change.until_s):
                 if at_s is not None and at_s > 0:
-                    self._loop.call_later(at_s - clock.now(), self._changed)
+                    self._loop.call_later(at_s - clock.now(), self._apply_change)
 
     def now(self) -> float:
         """Seconds of the run."""
         return self._clock.now()
 
     def factor(self, host: int) -> float:
-        """How many times as long everything takes there now."""
+        """How many times as long everything takes at ``host`` now."""
         return self._factors[host]
 
     def start(self, flow: Flow) -> None:
-        """Its bytes flow from now on."""
+        """Let the bytes of ``flow`` move."""
         flow.settled_s = self._loop.time()
         flow.cap_bps = self._cap(flow)
         self._flows[flow] = None
         self._share(flow)
 
     def stop(self, flow: Flow) -> None:
-        """And not any more; harmless when they do not."""
+        """Stop ``flow``; harmless when it has stopped already."""
         if flow in self._flows:
             self.settle(flow)
             del self._flows[flow]
@@ -98,7 +99,7 @@ class Link:
             self._share(None)
 
     def limit(self, flow: Flow, limit_bps: float) -> None:
-        """Its connection carries so much from now on."""
+        """Change the rate that the connection of ``flow`` can carry."""
         flow.limit_bps = limit_bps
         if flow in self._flows:
             flow.cap_bps = self._cap(flow)
@@ -112,7 +113,7 @@ class Link:
         flow.got = flow.mark if got >= flow.mark - max(flow.rate_bps * GRAIN_S, 1e-3) else got
 
     def arm(self, flow: Flow) -> None:
-        """``mark``, ``wake_s`` or the rate is another: see that ``tell`` is called in time."""
+        """Set the timer for ``on_due`` after a change of ``mark``, ``wake_s`` or the rate."""
         due_s = flow.wake_s
         if flow.rate_bps > 0:
             due_s = min(due_s, flow.settled_s + (flow.mark - flow.got) / flow.rate_bps)
@@ -129,29 +130,29 @@ class Link:
         flow.timer = None
         self.settle(flow)
         if flow.got >= flow.mark or self._loop.time() >= flow.wake_s - GRAIN_S:
-            flow.tell()
+            flow.on_due()
         else:
             self.arm(flow)
 
     def _cap(self, flow: Flow) -> float:
         return min(flow.limit_bps, FASTEST_BPS) / self._factors[flow.host]
 
-    def _look(self) -> None:
+    def _read_factors(self) -> None:
         now_s = self.now() + GRAIN_S
         network = self._network
         self._factors = [factor_at(network, host, now_s) for host in range(len(network.hosts))]
         if network.link_bps is not None:
             self._link_bps = network.link_bps / factor_at(network, None, now_s)
 
-    def _changed(self) -> None:
-        self._look()
+    def _apply_change(self) -> None:
+        self._read_factors()
         for flow in self._flows:
             self.settle(flow)
             flow.cap_bps = self._cap(flow)
         self._share_all()
 
     def _share(self, changed: Flow | None) -> None:
-        """Give every flow its rate; only ``changed`` has another limit than before."""
+        """Give every flow its rate; only the limit of ``changed`` is new."""
         if self._link_bps is None:
             if changed is not None:
                 self._run(changed, changed.cap_bps)

@@ -1,4 +1,4 @@
-"""What knows the truth: the policy that can look at connections, and the count of false alarms."""
+"""What knows the true state of connections: the oracle, a policy, and the count of false alarms."""
 
 import math
 from collections.abc import Collection
@@ -12,17 +12,17 @@ from cfetch.config.straggler import StragglerConfig
 from cfetch.straggler.detector import Detector
 from cfetch.straggler.policy import Check, Flagged, Live, Policy
 
-__all__ = ["Oracle", "Watched", "watched"]
+__all__ = ["Oracle", "PolicyWatch", "watch_policy"]
 
 TICK_S = 0.05
 
 
 class Oracle(Detector):
-    """Breaks off at once whoever is held back, where a fresh connection of the usual kind would be faster.
+    """Cancels each slow connection at once, where a fresh one of the usual kind would be faster.
 
-    No policy can know as well which are bad. It is not the best that can be done: it looks at one attempt at
-    a time, and keeps the engine's rules: an attempt that is immune is left alone, though streams may help it,
-    and the engine makes an entry immune after some rescues.
+    No real policy can know as well which connections are bad. Still, this is no upper bound: the oracle looks
+    at one attempt at a time and keeps the engine's rules. It leaves immune attempts alone (helpers may join
+    them), and the engine makes an entry immune after some rescues.
     """
 
     def __init__(self, network: Network, transport: SimTransport) -> None:
@@ -74,7 +74,7 @@ class Oracle(Detector):
 
     def check(self, now_s: float, attempts: Collection[Live] = ()) -> Check:
         """See ``Policy``."""
-        found = []
+        stragglers = []
         for attempt in attempts:
             exchange, wanted = self._transport.exchange(attempt.key), self._wanted.get(attempt.key)
             if exchange is None or wanted is None or not exchange.is_held_back:
@@ -84,13 +84,13 @@ class Oracle(Detector):
             fresh_s = self.fresh_s(str(host), left_bytes)
             left_s = exchange.left_s(size_bytes)
             if left_s > fresh_s:
-                found.append(
+                stragglers.append(
                     Flagged(attempt.key, 0.0, fresh_s, None if left_s == math.inf else now_s + left_s)
                 )
                 self._broken.add(attempt.key)
                 del self._wanted[attempt.key]
         check = super().check(now_s, attempts)
-        return msgspec.structs.replace(check, stragglers=tuple(found))
+        return msgspec.structs.replace(check, stragglers=tuple(stragglers))
 
     def remaining_s(self, key: int) -> float | None:  # type: ignore[override]  # the formula knows nothing here
         """See ``Policy``."""
@@ -105,8 +105,8 @@ class Oracle(Detector):
         return usual_s * self._transport.link.factor(number)
 
 
-class Watched:
-    """Any policy, while ``mitigations`` are counted, and those among them that hit a connection in order."""
+class PolicyWatch:
+    """Wraps a policy and counts its ``mitigations``, and those that hit a healthy connection."""
 
     def __init__(self, policy: Policy, transport: SimTransport) -> None:
         self._policy = policy
@@ -115,12 +115,12 @@ class Watched:
         self.false_alarms = 0
 
     def started(self, key: int, size_bytes: int | None, now_s: float, **how: Any) -> None:  # noqa: ANN401
-        """Called by the task that is about to ask."""
+        """See ``Policy``; called by the task that is about to send the request."""
         self._transport.begins(key)
         self._policy.started(key, size_bytes, now_s, **how)
 
     def check(self, now_s: float, attempts: Collection[Live] = ()) -> Check:
-        """Look at what is flagged before it is broken off."""
+        """See ``Policy``; judge the flagged attempts before they are cancelled."""
         check = self._policy.check(now_s, attempts)
         for flagged in check.stragglers:
             exchange = self._transport.exchange(flagged.id)
@@ -137,7 +137,7 @@ class Watched:
         return getattr(self._policy, name)
 
 
-def watched(policy: Policy, transport: SimTransport) -> tuple[Policy, Watched]:
-    """The policy for the pool, and the same object for who counts."""
-    seen = Watched(policy, transport)
-    return cast("Policy", seen), seen
+def watch_policy(policy: Policy, transport: SimTransport) -> tuple[Policy, PolicyWatch]:
+    """Wrap ``policy``: the same object twice, as the pool's policy and as the counter."""
+    watch = PolicyWatch(policy, transport)
+    return cast("Policy", watch), watch

@@ -1,4 +1,4 @@
-"""A scenario's files as a plan in memory; entries are made when asked for: a million cost some megabytes."""
+"""A scenario's files as a plan in memory; entries are made on demand: a million cost some megabytes."""
 
 import random
 from array import array

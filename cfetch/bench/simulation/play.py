@@ -12,7 +12,7 @@ import numpy as np
 
 from cfetch.bench.network import Network
 from cfetch.bench.scenario import Scenario
-from cfetch.bench.simulation.oracle import Oracle, watched
+from cfetch.bench.simulation.oracle import Oracle, watch_policy
 from cfetch.bench.simulation.plan import SimPlan
 from cfetch.bench.simulation.transport import SimTransport
 from cfetch.bench.simulation.volume import SimVolume
@@ -43,9 +43,9 @@ def simulate(scenario: Scenario, policy: str, seed: int | None = None) -> Played
 
     ``policy``: one of ``POLICIES``, or ``ideal``: nothing is mitigated, on a network without slow
     connections, stalls and faults. Changes of the network, slow hosts, the spread of rates and the link's
-    limit are in the ideal run too: those no policy can take away. It has one stream a file, so a policy that
-    lets several bring the last ones may be faster. ``seed`` None: the scenario's own; it decides on the order
-    of the files, on faults, on every connection and on the jitter of back-offs.
+    limit are in the ideal run too, because no policy can remove them. The ideal run has one stream a file, so
+    a policy with several segments of the last files may be faster. ``seed`` None: the scenario's own; it
+    decides the order of the files, the faults, every connection and the jitter of back-offs.
 
     To compare it with real processes on loopback: ``cfetch.bench.compare.run_once`` plays the same scenario
     there, on the same connections, and its ``makespan_s`` is the same figure.
@@ -69,7 +69,7 @@ def settings_of(scenario: Scenario, policy: str) -> Settings:
 
 
 class _Events:
-    """Events by kind, what the files came to, and how long each took."""
+    """Counts of events by kind, the tally of the files, and the seconds that each took."""
 
     def __init__(self) -> None:
         self.kinds: Counter[str] = Counter()
@@ -77,7 +77,7 @@ class _Events:
         self.took_s = array("d")
 
     def note(self, event: Event) -> None:
-        """Take an event in."""
+        """Count an event; a listener."""
         self.kinds[type(event).__name__] += 1
         self.counts.of(event)
         if isinstance(event, EntryFinished) and event.record.status == "done":
@@ -100,7 +100,7 @@ async def _play(scenario: Scenario, policy: str) -> Played:
             concurrency=settings.concurrency,
         )
     )
-    judge, counted = watched(inner, transport)
+    judge, watch = watch_policy(inner, transport)
     pool = Pool(
         plan,
         settings,
@@ -125,8 +125,8 @@ async def _play(scenario: Scenario, policy: str) -> Played:
         size_bytes=scenario.size_bytes,
         done=events.counts.done,
         failed=len(plan) - events.counts.done,
-        mitigations=counted.mitigations,
-        false_alarms=counted.false_alarms,
+        mitigations=watch.mitigations,
+        false_alarms=watch.false_alarms,
         requests=transport.requests,
         connections=transport.connections,
         sent_bytes=transport.sent_bytes,

@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 
 from cfetch.bench.faults import Fault, Script, fault_for
 from cfetch.bench.http_messages import choose_slice
-from cfetch.bench.network import Line, Network, connection_of
+from cfetch.bench.network import ConnectionTraits, Network, connection_of
 from cfetch.bench.simulation.link import FASTEST_BPS, Flow, Link
 from cfetch.clock import RunClock
 from cfetch.errors import Transient
@@ -43,7 +43,7 @@ class Connection:
 
     __slots__ = ("host", "idle_s", "is_fresh", "line", "sent", "served")
 
-    def __init__(self, host: int, line: Line, *, fresh: bool) -> None:
+    def __init__(self, host: int, line: ConnectionTraits, *, fresh: bool) -> None:
         self.host = host
         self.line = line
         self.is_fresh = fresh

@@ -185,7 +185,7 @@ class _Follower:
 
     def _begin(self) -> bool:
         """Where the last follower stopped; the step that it was at comes first. Whether to go on."""
-        step = self._journal.unfinished()
+        step = self._journal.read_unfinished()
         if step is not None:
             self._pending = {change.path: change for change in step.checkpoint.pending}
             if not self._apply(step):
@@ -279,7 +279,7 @@ class _Follower:
                 if self._options.delete:
                     self._plans.delete(this.deletes)
                 deleted_at = datetime.fromtimestamp(self._clock.wall(), UTC).isoformat(timespec="seconds")
-                self._journal.bury(this.deletes, deleted_at)
+                self._journal.record_deletes(this.deletes, deleted_at)
             failed, summary = self._plans.bring(this.upserts, self._tally)
             if summary is not None:
                 self._tally.add(summary)
@@ -294,7 +294,7 @@ class _Follower:
                     f"{len(self._pending):,} files of the feed cannot be had, one of them "
                     f"{printable(next(iter(self._pending)))}; what arrived is in place, see the metrics"
                 )
-            step = self._journal.did(step, self._pending.values())
+            step = self._journal.finish_round(step, self._pending.values())
         self._journal.end(step)
         self._kept = step.checkpoint
         return True

@@ -127,7 +127,7 @@ class Journal:
         self._write_progress(step)
         return step
 
-    def unfinished(self) -> Step | None:
+    def read_unfinished(self) -> Step | None:
         """The step that a dead follower was at, with the rounds that are left of it. Raises LocalFault."""
         path = self.directory / NEXT
         try:
@@ -150,7 +150,7 @@ class Journal:
             ) from None
         return Step(rounds, checkpoint, known.done)
 
-    def did(self, step: Step, pending: Iterable[Change]) -> Step:
+    def finish_round(self, step: Step, pending: Iterable[Change]) -> Step:
         """The first round that was left is applied; ``pending`` is what could not be had, of all rounds."""
         checkpoint = replace(step.checkpoint, pending=tuple(pending))
         step = Step(step.rounds[1:], checkpoint, step.done + 1)
@@ -170,7 +170,7 @@ class Journal:
 
     # deletes
 
-    def bury(self, deletes: Iterable[Change], deleted_at: str) -> None:
+    def record_deletes(self, deletes: Iterable[Change], deleted_at: str) -> None:
         """Record them, a line each: what was deleted at the source, and when this follower met it."""
         stones = [
             msgspec.json.encode(_Tombstone(change.path, str(change.lsn), deleted_at)) + b"\n"

@@ -170,7 +170,7 @@ def test_a_step_that_was_begun_is_brought_to_its_end(world, monkeypatch):
     def stopped(*_):
         raise Stopped
 
-    monkeypatch.setattr(Journal, "did", stopped)
+    monkeypatch.setattr(Journal, "finish_round", stopped)
     with pytest.raises(Stopped):
         world.follow()
     assert world.tree() == {"a": b"1", "b": b"2"}

@@ -51,7 +51,7 @@ def test_a_step_is_there_again_as_it_was(tmp_path):
     with Journal(tmp_path / "j") as journal:
         begun = journal.begin(found, at(BIG + 2))
     with Journal(tmp_path / "j") as journal:
-        assert journal.unfinished() == begun
+        assert journal.read_unfinished() == begun
         assert begun.rounds == found
         assert journal.checkpoint() is None
 
@@ -60,27 +60,27 @@ def test_a_round_that_was_applied_is_not_applied_again(tmp_path):
     """What could not be had of it is kept, and the checkpoint is in force with the end of the last."""
     found = plan_rounds([change("a", 1), change("a", 2)])
     with Journal(tmp_path) as journal:
-        step = journal.did(journal.begin(found, at(3)), [change("b", 0)])
-        assert journal.unfinished() == step
+        step = journal.finish_round(journal.begin(found, at(3)), [change("b", 0)])
+        assert journal.read_unfinished() == step
         assert step.checkpoint == at(3, change("b", 0))
         assert [one.lsn for one in step.rounds[0].upserts] == [2]
-        step = journal.did(step, [])
-        assert (journal.unfinished(), step.rounds) == (step, [])
+        step = journal.finish_round(step, [])
+        assert (journal.read_unfinished(), step.rounds) == (step, [])
         assert journal.checkpoint() is None
         journal.end(step)
-        assert (journal.unfinished(), journal.checkpoint()) == (None, at(3))
+        assert (journal.read_unfinished(), journal.checkpoint()) == (None, at(3))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint.json", "lock"]
 
 
 def test_an_end_that_was_not_reached(tmp_path):
     """The checkpoint is in force, nothing is left of the step, and its end may come again."""
     with Journal(tmp_path) as journal:
-        step = journal.did(journal.begin(plan_rounds([change("a")]), at(3)), [])
+        step = journal.finish_round(journal.begin(plan_rounds([change("a")]), at(3)), [])
         journal.keep(step.checkpoint)
-        again = journal.unfinished()
+        again = journal.read_unfinished()
         assert again == step == Step([], at(3), 1)
         journal.end(again)
-        assert (journal.unfinished(), journal.checkpoint()) == (None, at(3))
+        assert (journal.read_unfinished(), journal.checkpoint()) == (None, at(3))
 
 
 def test_a_step_that_did_not_begin(tmp_path):
@@ -88,9 +88,9 @@ def test_a_step_that_did_not_begin(tmp_path):
     with Journal(tmp_path) as journal:
         journal.begin(plan_rounds([change("a")]), at(3))
         (tmp_path / "next.json").unlink()
-        assert (journal.unfinished(), journal.checkpoint()) == (None, None)
+        assert (journal.read_unfinished(), journal.checkpoint()) == (None, None)
         step = journal.begin(plan_rounds([change("b")]), at(5))
-        assert journal.unfinished() == step
+        assert journal.read_unfinished() == step
 
 
 def test_nobody_else_may_read_it(tmp_path):
@@ -98,7 +98,7 @@ def test_nobody_else_may_read_it(tmp_path):
     with Journal(tmp_path / "j") as journal:
         journal.end(journal.begin(plan_rounds([change("a")]), at(1)))
         journal.begin(plan_rounds([change("a")]), at(3))
-        journal.bury([change("c", delete=True)], "2026-01-01T00:00:00Z")
+        journal.record_deletes([change("c", delete=True)], "2026-01-01T00:00:00Z")
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "j").iterdir()}
     assert set(modes) == {"lock", "step", "checkpoint.json", "next.json", "tombstones.jsonl"}
     assert set(modes.values()) == {0o600}
@@ -108,9 +108,9 @@ def test_nobody_else_may_read_it(tmp_path):
 def test_tombstones_are_lines(tmp_path):
     """One for each delete, with LSNs as text: JSON's numbers end at 53 bits for many readers."""
     with Journal(tmp_path) as journal:
-        journal.bury([], "never")
-        journal.bury([change("a", delete=True), change("b", 2, delete=True)], "t1")
-        journal.bury([change("a", 3, delete=True)], "t2")
+        journal.record_deletes([], "never")
+        journal.record_deletes([change("a", delete=True), change("b", 2, delete=True)], "t1")
+        journal.record_deletes([change("a", 3, delete=True)], "t2")
     lines = [json.loads(line) for line in (tmp_path / "tombstones.jsonl").read_text().splitlines()]
     assert lines == [
         {"path": "a", "lsn": str(BIG), "at": "t1"},
@@ -129,7 +129,7 @@ def test_a_damaged_step_is_named(tmp_path, damage):
         data = b"\x93" if damage == "bytes" else msgspec.msgpack.encode([[[row], []]])
         (tmp_path / "step").write_bytes(data)
         with pytest.raises(LocalFault, match=r"the step in .* is damaged; remove next\.json"):
-            journal.unfinished()
+            journal.read_unfinished()
 
 
 def test_one_follower_at_a_time(tmp_path):

@@ -14,7 +14,7 @@
     prepare:  open the manifest, freeze it, look for room
     run:      schedule the plan, or find it pending       timeline/
               start it in a new epoch, or Held            timeline/execution.py
-              run.local_run, or spark.cluster_run         brings entries to their end
+              run.frame round local_run or cluster_run    brings entries to their end
               summary; a completed plan's frozen manifest is removed
 
     follow:   the step that a dead follower was at, then for ever:

@@ -52,14 +52,14 @@ def load(
     import msgspec
 
     from cfetch.dashboard.bar import progress_bar
-    from cfetch.spark.session import shown, spark_session
+    from cfetch.spark.session import mask_master, spark_session
+    from cfetch.spark.tables.load import find_sources
     from cfetch.spark.tables.load import load as loaded_by
-    from cfetch.spark.tables.load import sources_of
 
-    sources = sources_of(metrics)
+    sources = find_sources(metrics)
     size_bytes = sum(path.stat().st_size for path in sources if path.exists())
     if not quiet:
-        print(f"starting Spark at {shown(spark_master)}", file=sys.stderr, flush=True)
+        print(f"starting Spark at {mask_master(spark_master)}", file=sys.stderr, flush=True)
     with (
         spark_session(spark_master) as spark,
         progress_bar("loading", files=len(sources), size_bytes=size_bytes, quiet=quiet) as advance,

@@ -31,11 +31,11 @@ from cfetch.run.signals import keep_handlers
 from cfetch.secret import printable
 from cfetch.spark.job import (
     SETTINGS,
-    call_off,
+    cancel_jobs,
     count_slots,
     find_driver_address,
     find_task_fault,
-    missing_settings,
+    list_missing_settings,
     start_job,
 )
 from cfetch.spark.live_view import LiveView
@@ -170,7 +170,7 @@ class _Driver:
             self._note(note)
         if not shares.numbers:
             return None
-        unset = missing_settings(self._spark)
+        unset = list_missing_settings(self._spark)
         if unset:
             self._note(f"the Spark session lacks {', '.join(unset)}; see docs/spark.md")
         tag = f"cfetch-{spec.instant}-{self._epoch}"
@@ -182,7 +182,7 @@ class _Driver:
                 self._follow(future, hub)
             finally:
                 if not future.done():
-                    call_off(self._spark, tag)
+                    cancel_jobs(self._spark, tag)
                 shutil.rmtree(own_shares, ignore_errors=True)
         self._read()
         for event in self._account.close():

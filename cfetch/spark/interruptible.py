@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from cfetch.errors import Interrupted
 from cfetch.run.signals import listen
-from cfetch.spark.job import call_off, tag_jobs
+from cfetch.spark.job import cancel_jobs, tag_jobs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +39,7 @@ def interruptible(spark: "SparkSession", work: Callable[[], T]) -> T:
         if not noted:
             return future.result()
         for _ in range(STOP_LOOKS):  # a job may begin between two of them
-            call_off(spark, TAG)
+            cancel_jobs(spark, TAG)
             if wait([future], LOOK_S).done:
                 break
         raise noted[0]

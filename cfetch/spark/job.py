@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SETTINGS",
-    "call_off",
+    "cancel_jobs",
     "count_slots",
     "find_driver_address",
     "find_task_fault",
-    "missing_settings",
+    "list_missing_settings",
     "start_job",
     "tag_jobs",
 ]
@@ -48,7 +48,7 @@ STEADY_S = 1.0
 _OWN_WORDS = re.compile(r"cfetch\.errors\.LocalFault: (.+)")
 
 
-def missing_settings(spark: "SparkSession") -> list[str]:
+def list_missing_settings(spark: "SparkSession") -> list[str]:
     """Settings that matter to a download and that a session, which somebody else has made, has not."""
     master = spark.conf.get("spark.master", "") or ""
     if master.startswith("local"):  # one machine: there is no other for a copy
@@ -78,11 +78,11 @@ def find_driver_address(spark: "SparkSession") -> tuple[str, str | None] | None:
     from pyspark.errors import PySparkException
 
     try:
-        found = spark.sparkContext.getConf()
+        settings = spark.sparkContext.getConf()
     except PySparkException:
         return None
-    name = found.get("spark.driver.host")
-    return None if name is None else (name, found.get("spark.driver.bindAddress"))
+    name = settings.get("spark.driver.host")
+    return None if name is None else (name, settings.get("spark.driver.bindAddress"))
 
 
 def _wait_for_executors(context: Any) -> None:  # noqa: ANN401 - of py4j
@@ -103,16 +103,16 @@ def find_task_fault(failure: BaseException) -> str | None:
 
 def tag_jobs(spark: "SparkSession", tag: str) -> None:
     """The jobs that this thread begins from now on can be called off by ``tag``."""
-    context = _context(spark)
+    context = _find_context(spark)
     if context is None:
         spark.addTag(tag)
     else:
         context.addJobTag(tag)
 
 
-def call_off(spark: "SparkSession", tag: str) -> None:
+def cancel_jobs(spark: "SparkSession", tag: str) -> None:
     """End the jobs with ``tag``, from any thread; the tags of a session are known to the giving one alone."""
-    context = _context(spark)
+    context = _find_context(spark)
     with suppress(Exception):  # Spark's own, when it is gone itself
         if context is None:
             spark.interruptTag(tag)
@@ -120,7 +120,7 @@ def call_off(spark: "SparkSession", tag: str) -> None:
             context.cancelJobsWithTag(tag)
 
 
-def _context(spark: "SparkSession") -> Any:  # noqa: ANN401 - None with Connect
+def _find_context(spark: "SparkSession") -> Any:  # noqa: ANN401 - None with Connect
     from pyspark.errors import PySparkException
 
     try:
@@ -139,12 +139,12 @@ def start_job(
     future: Future[None] = Future()
     task = _make_task(spec, files, numbers)
     threading.Thread(
-        target=_run, args=(spark, task, len(numbers), tag, future), name="spark job", daemon=True
+        target=_run_job, args=(spark, task, len(numbers), tag, future), name="spark job", daemon=True
     ).start()
     return future
 
 
-def _run(spark: "SparkSession", task: Any, tasks: int, tag: str, future: "Future[None]") -> None:  # noqa: ANN401
+def _run_job(spark: "SparkSession", task: Any, tasks: int, tag: str, future: "Future[None]") -> None:  # noqa: ANN401
     try:
         tag_jobs(spark, tag)
         positions = spark.range(0, tasks, 1, numPartitions=tasks)

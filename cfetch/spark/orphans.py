@@ -10,11 +10,11 @@ __all__ = ["Orphans"]
 
 STILL_S = 600.0  # a live attempt writes, or ends: its longest waits are shorter
 LOOK_S = 60.0
-MOST_SWEEPS = 100  # one that lives on may add a part between two of them
+MOST_SWEEPS = 100  # a task that lives on may add a part between two of them
 
 
 class Orphans:
-    """The directories ``t<number>`` of one run. One whose owner lives after all ends with a LocalFault.
+    """The directories ``t<number>`` of one run. A task that lives on after all ends with a LocalFault.
 
     ``now_s`` is the driver's monotonic clock: the clocks of other machines and of file servers are not
     compared.
@@ -33,8 +33,8 @@ class Orphans:
             return
         self._looked_s = now_s
         seen = {}
-        for task in self._tasks():
-            sight = _sight(task)
+        for task in self._list_tasks():
+            sight = _observe(task)
             before = self._seen.get(task.name)
             since_s = before[1] if before is not None and before[0] == sight else now_s
             if now_s - since_s >= STILL_S:
@@ -45,12 +45,12 @@ class Orphans:
 
     def clear(self) -> None:
         """The run is complete: no part is of use to anybody."""
-        for task in self._tasks():
+        for task in self._list_tasks():
             _remove(task)
         for kept in self._directory.parent.glob("*-*"):  # of earlier runs, for entries that stand
             _remove(kept)
 
-    def _tasks(self) -> list[Path]:
+    def _list_tasks(self) -> list[Path]:
         with suppress(OSError):
             return [
                 path for path in self._directory.iterdir() if path.name[:1] == "t" and path.name[1:].isdigit()
@@ -58,9 +58,9 @@ class Orphans:
         return []
 
 
-def _sight(task: Path) -> object:
+def _observe(task: Path) -> object:
     with suppress(OSError), os.scandir(task) as entries:
-        return sorted((one.name, one.stat().st_size, one.stat().st_mtime_ns) for one in entries)
+        return sorted((entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in entries)
     return None
 
 

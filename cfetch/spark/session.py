@@ -1,4 +1,4 @@
-"""The Spark session: a given one, else the active one, else one of our own, which is stopped in the end.
+"""The Spark session: a given one, else the active one, else one that is made here and stopped in the end.
 
 Nothing in this room uses RDDs or ``sparkContext``, so that Spark Connect (``sc://host``) works too.
 """
@@ -22,7 +22,7 @@ from cfetch.secret import printable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["shown", "spark_session"]
+__all__ = ["mask_master", "spark_session"]
 
 NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 OLDEST_SPARK = (4, 1)  # repartitionById: one chunk of work is one task
@@ -38,20 +38,20 @@ def spark_session(
 ) -> Iterator["SparkSession"]:
     """A session for as long as the ``with`` lasts.
 
-    ``given`` is used first, then one that this program has already; both keep their settings and are left
-    running. Else one is made: for ``master`` (``local[*]`` if None; ``sc://host`` is Spark Connect), with
-    this Python for its workers unless ``PYSPARK_PYTHON`` names another, and it is stopped in the end.
-    ``settings`` are for such a one, by Spark's names.
+    ``given`` is used first, then a session that this program has already; both keep their settings and are
+    left running. Else a session is made: for ``master`` (``local[*]`` if None; ``sc://host`` is Spark
+    Connect), with this Python for its workers unless ``PYSPARK_PYTHON`` names another; it is stopped in the
+    end. ``settings`` are for a session that is made, by Spark's names.
 
     Raises:
         UsageError: the extra ``spark`` or Java is missing or too old, or no session can be had at ``master``.
     """
     _require_libraries()
-    found = given or _active()
-    if found is not None:
-        yield found
+    session = given or _find_active()
+    if session is not None:
+        yield session
         return
-    made = _made(master or "local[*]", settings)
+    made = _make_session(master or "local[*]", settings)
     try:
         yield made
     finally:
@@ -71,7 +71,7 @@ def _require_libraries() -> None:
         )
 
 
-def _active() -> "SparkSession | None":
+def _find_active() -> "SparkSession | None":
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
@@ -81,7 +81,7 @@ def _active() -> "SparkSession | None":
         return None
 
 
-def _made(master: str, settings: Mapping[str, str]) -> "SparkSession":
+def _make_session(master: str, settings: Mapping[str, str]) -> "SparkSession":
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -111,12 +111,12 @@ def _made(master: str, settings: Mapping[str, str]) -> "SparkSession":
     except Exception as error:  # noqa: BLE001 - py4j, gRPC and Spark each have a tree of their own
         kind = error.getCondition() if isinstance(error, PySparkException) else None
         raise UsageError(
-            f"no Spark session at {shown(master)} ({kind or type(error).__name__}); "
+            f"no Spark session at {mask_master(master)} ({kind or type(error).__name__}); "
             "check --spark-master, and that the cluster is up and reachable from here"
         ) from None
 
 
-def shown(master: str) -> str:
+def mask_master(master: str) -> str:
     """``master`` for a person: without the ``;token=…`` of a Connect address, or a password before an @."""
     return printable(re.sub(r"//[^/@]*@", "//", master.partition(";")[0]))
 
@@ -129,11 +129,11 @@ def _require_java() -> None:
     if java is None:
         raise UsageError(f"Spark needs Java, and there is none on PATH; {remedy}, or set JAVA_HOME")
     try:
-        told = subprocess.run(  # noqa: S603 - running it is the only proof: the name may be a shim's
+        answer = subprocess.run(  # noqa: S603 - running it is the only proof: the name may be a shim's
             [java, "-version"], capture_output=True, text=True, timeout=JAVA_ANSWERS_S, check=True
         ).stderr
     except (OSError, subprocess.SubprocessError):
         raise UsageError(f"Spark needs Java, and the one of {where} does not run; {remedy}") from None
-    version = re.search(r'version "(?:1\.)?(\d+)', told)
+    version = re.search(r'version "(?:1\.)?(\d+)', answer)
     if version is not None and int(version[1]) < OLDEST_JAVA:
         raise UsageError(f"Spark needs Java {OLDEST_JAVA}, and the one of {where} is {version[1]}; {remedy}")

@@ -20,7 +20,7 @@ from cfetch.errors import Held, UsageError
 from cfetch.events import EntryFinished, Event, Progress, RunNoted, RunStarted, RunStopping
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.spark import cluster_run, shares
-from cfetch.spark.job import count_slots, find_task_fault, missing_settings, start_job
+from cfetch.spark.job import count_slots, find_task_fault, list_missing_settings, start_job
 from cfetch.spark.share_files import ShareFiles
 from cfetch.spark.task import RunSpec
 from tests.engine.drive import tree
@@ -253,10 +253,10 @@ def session_of(**values) -> Any:
 
 def test_a_session_of_somebody_else_is_told_what_it_lacks(spark):
     """On a cluster; on one machine there is no other for a copy."""
-    assert missing_settings(session_of(spark_master="spark://m:7077", spark_speculation="true")) == [
+    assert list_missing_settings(session_of(spark_master="spark://m:7077", spark_speculation="true")) == [
         "spark.excludeOnFailure.enabled=true"
     ]
-    assert missing_settings(session_of(spark_master="local[4]")) == missing_settings(spark) == []
+    assert list_missing_settings(session_of(spark_master="local[4]")) == list_missing_settings(spark) == []
     assert count_slots(spark) == 2
 
 

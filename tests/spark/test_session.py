@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from cfetch.spark.session import shown, spark_session
+from cfetch.spark.session import mask_master, spark_session
 from tests.cli.verbs import PROJECT
 from tests.spark.session import JVM
 from tests.tuning.records import metrics_file
@@ -103,4 +103,4 @@ def test_an_old_pyspark(tmp_path):
 @pytest.mark.parametrize("master", ["sc://h:1/;use_ssl=true;token=CANARY", "spark://me:CANARY@h:1"])
 def test_an_address_is_shown_without_its_secrets(master):
     """Neither a token of Spark Connect nor a password."""
-    assert re.fullmatch(r"\w+://h:1/?", shown(master))
+    assert re.fullmatch(r"\w+://h:1/?", mask_master(master))

@@ -19,9 +19,9 @@ from pyspark.sql.streaming.datasource import (
 
 from cfetch.errors import UsageError
 from cfetch.secret import printable
-from cfetch.spark.frames.feed_pull import Pull, manifest_name, number_of
-from cfetch.spark.frames.feed_source import Feed, Span, read_span, receipts_of
-from cfetch.spark.frames.manifest_directory import START, Mark, fair, manifests, walk
+from cfetch.spark.frames.feed_pull import FeedPuller, name_manifest, parse_number
+from cfetch.spark.frames.feed_source import Feed, Span, locate_receipts, read_span
+from cfetch.spark.frames.manifest_directory import START, Position, advance, divide_fairly, list_manifests
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,22 +50,30 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """What comes later is another run's. Raises LocalFault."""
-        self._target = manifests(self._feed.path)
+        self._target = list_manifests(self._feed.path)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """How far a trigger goes from ``start``. Raises UsageError, LocalFault."""
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        sizes = self._target if self._target is not None else manifests(self._feed.path)
-        ends = {name: self._walk(name, _mark(start, name), size, most) for name, size in sizes.items()}
-        new = {name: end.lines - _mark(start, name).lines for name, end in ends.items()}
+        sizes = self._target if self._target is not None else list_manifests(self._feed.path)
+        ends = {
+            name: self._advance(name, _position_in(start, name), size, most) for name, size in sizes.items()
+        }
+        new = {name: end.lines - _position_in(start, name).lines for name, end in ends.items()}
         if most is not None:
-            new = fair({name: lines for name, lines in new.items() if lines}, most)
-            ends = {name: self._walk(name, _mark(start, name), sizes[name], new[name]) for name in new}
+            new = divide_fairly({name: lines for name, lines in new.items() if lines}, most)
+            ends = {
+                name: self._advance(name, _position_in(start, name), sizes[name], new[name]) for name in new
+            }
         return start | {name: list(end) for name, end in ends.items() if new[name]}
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """The same for the same offsets. Raises UsageError, LocalFault."""
-        return [span for name in end for span in self._spans(name, _mark(start, name), _mark(end, name))]
+        return [
+            span
+            for name in end
+            for span in self._cut_spans(name, _position_in(start, name), _position_in(end, name))
+        ]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """See ``read_span``."""
@@ -76,16 +84,16 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nobody asks for what is before ``end`` again: its receipts go."""
         for name in end:
             with suppress(OSError):
-                for path in list(receipts_of(self._feed, name).iterdir()):
-                    if int(path.name.partition("-")[2]) <= _mark(end, name).bytes:
+                for path in list(locate_receipts(self._feed, name).iterdir()):
+                    if int(path.name.partition("-")[2]) <= _position_in(end, name).bytes:
                         shutil.rmtree(path, ignore_errors=True)
 
-    def _walk(self, name: str, begin: Mark, end_bytes: int, most: int | None) -> Mark:
-        return walk(self._feed.path / name, begin, end_bytes, most)
+    def _advance(self, name: str, begin: Position, end_bytes: int, most: int | None) -> Position:
+        return advance(self._feed.path / name, begin, end_bytes, most)
 
-    def _spans(self, name: str, begin: Mark, end: Mark) -> Iterator[Span]:
+    def _cut_spans(self, name: str, begin: Position, end: Position) -> Iterator[Span]:
         while begin.bytes < end.bytes:
-            middle = self._walk(name, begin, end.bytes, SPAN_LINES)
+            middle = self._advance(name, begin, end.bytes, SPAN_LINES)
             if middle == begin:
                 shown = printable(str(Path(self._feed.path, name)))
                 raise UsageError(f"{shown} has lost lines that a trigger was to read; put them back")
@@ -94,11 +102,11 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class PulledReader(FeedReader):
-    """The same over a feed: a trigger is one manifest, which ``Pull`` makes when it is asked for."""
+    """The same over a feed: a trigger is one manifest, which ``FeedPuller`` makes when it is asked for."""
 
-    def __init__(self, feed: Feed, most: int | None, pull: Pull) -> None:
+    def __init__(self, feed: Feed, most: int | None, puller: FeedPuller) -> None:
         super().__init__(feed, most)
-        self._pull = pull
+        self._puller = puller
         self._is_bounded = False
         self._is_over = False
 
@@ -111,23 +119,23 @@ class PulledReader(FeedReader):
         if self._is_over:
             return start
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        number = self._pull.next(_trigger(start), most)
+        number = self._puller.pull_next(_find_trigger(start), most)
         if number is None:
             self._is_over = self._is_bounded
             return start
-        name = manifest_name(number)
-        end = walk(self._feed.path / name, START, (self._feed.path / name).stat().st_size, None)
+        name = name_manifest(number)
+        end = advance(self._feed.path / name, START, (self._feed.path / name).stat().st_size, None)
         return {name: list(end)}
 
     def commit(self, end: Offset) -> None:
         """Nobody asks for what is before ``end`` again."""
         super().commit(end)
-        self._pull.forget(_trigger(end))
+        self._puller.forget(_find_trigger(end))
 
 
-def _trigger(offset: Offset) -> int:
-    return max(map(number_of, offset), default=0)
+def _find_trigger(offset: Offset) -> int:
+    return max(map(parse_number, offset), default=0)
 
 
-def _mark(offset: Offset, name: str) -> Mark:
-    return Mark(*offset.get(name, START))
+def _position_in(offset: Offset, name: str) -> Position:
+    return Position(*offset.get(name, START))

@@ -22,10 +22,10 @@ from cfetch.feed.backends.segment_index import INDEX_NAME
 from cfetch.manifest.entry import Entry
 from cfetch.records import FileRecord
 from cfetch.spark.frames.frame import make_run_spec, open_frame_directory
-from cfetch.spark.frames.manifest_directory import Line, Mark, read_text
+from cfetch.spark.frames.manifest_directory import ManifestLine, Position, read_lines
 from cfetch.spark.frames.once import bring_share_once
 from cfetch.spark.frames.options import Options, read_options
-from cfetch.spark.frames.rows import COLUMNS, CONTENT, FileRow, arrow_batches
+from cfetch.spark.frames.rows import COLUMNS, CONTENT, FileRow, make_arrow_batches
 from cfetch.spark.share_files import Share
 from cfetch.spark.task import RunSpec
 from cfetch.storage.files import on_disk
@@ -33,7 +33,7 @@ from cfetch.storage.files import on_disk
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Feed", "FeedSource", "Span", "feed_of", "is_feed", "read_span", "receipts_of"]
+__all__ = ["Feed", "FeedSource", "Span", "is_feed", "locate_receipts", "open_feed", "read_span"]
 
 OLDEST_SPARK = (4, 2)  # the first that asks a Python source for no more than a trigger may take
 
@@ -50,7 +50,7 @@ class Feed(NamedTuple):
 class Span(InputPartition):
     """Lines of a manifest: a share."""
 
-    def __init__(self, manifest: str, begin: Mark, end: Mark) -> None:
+    def __init__(self, manifest: str, begin: Position, end: Position) -> None:
         self.manifest = manifest
         self.begin = begin
         self.end = end
@@ -68,7 +68,7 @@ class FeedSource(DataSource):
 
     def schema(self) -> str:
         """Raises ConfigError."""
-        options = self._read()
+        options = self._read_options()
         columns = f"manifest string, {COLUMNS}"
         return columns if options.content_bytes is None else f"{columns}, {CONTENT}"
 
@@ -79,19 +79,19 @@ class FeedSource(DataSource):
                 f"cfetch.feed needs pyspark {'.'.join(map(str, OLDEST_SPARK))} or newer, and this is "
                 f"{pyspark.__version__}: pip install --upgrade 'cfetch[spark]'"
             )
-        from cfetch.spark.frames.feed_pull import Pull
+        from cfetch.spark.frames.feed_pull import FeedPuller
         from cfetch.spark.frames.feed_reader import FeedReader, PulledReader
 
-        options = self._read()
+        options = self._read_options()
         text = options.own.get("maxfilespertrigger")
         most = None if text is None else int(text)
-        feed = feed_of(options, slots=self.slots)
+        feed = open_feed(options, slots=self.slots)
         if is_feed(options.own["path"]):
-            pull = Pull(feed.path, options.own["path"], options.settings, options.env)
-            return PulledReader(feed, most, pull)
+            puller = FeedPuller(feed.path, options.own["path"], options.settings, options.env)
+            return PulledReader(feed, most, puller)
         return FeedReader(feed, most)
 
-    def _read(self) -> Options:
+    def _read_options(self) -> Options:
         options = read_options(self.options, "maxfilespertrigger", needed="path")
         most = options.own.get("maxfilespertrigger", "1")
         if not re.fullmatch("[1-9][0-9]{0,8}", most):
@@ -108,7 +108,7 @@ def is_feed(path: str) -> bool:
     return "://" in path or (Path(path) / INDEX_NAME).is_file()
 
 
-def feed_of(options: Options, *, slots: int) -> Feed:
+def open_feed(options: Options, *, slots: int) -> Feed:
     """Its directories are there afterwards. Raises LocalFault."""
     directory = open_frame_directory(options, "feeds", options.own["path"])
     path = options.own["path"]
@@ -121,7 +121,7 @@ def feed_of(options: Options, *, slots: int) -> Feed:
     return Feed(Path(path), directory, spec, options.content_bytes)
 
 
-def receipts_of(feed: Feed, manifest: str) -> Path:
+def locate_receipts(feed: Feed, manifest: str) -> Path:
     """A directory for each span of a manifest: ``<first byte>-<end>``."""
     return feed.directory / hashlib.sha256(manifest.encode()).hexdigest()[:32]
 
@@ -132,21 +132,21 @@ def read_span(feed: Feed, span: Span) -> Iterator["pa.RecordBatch"]:
     Raises:
         LocalFault: this executor cannot do the work.
     """
-    text = read_text(feed.path / span.manifest, span.begin, span.end, feed.spec.settings.base_url)
+    text = read_lines(feed.path / span.manifest, span.begin, span.end, feed.spec.settings.base_url)
     entries = list({line.entry.path: line.entry for line in reversed(text.lines) if line.entry}.values())[
         ::-1
     ]
-    receipts = receipts_of(feed, span.manifest) / f"{span.begin.bytes}-{span.end.bytes}"
+    receipts = locate_receipts(feed, span.manifest) / f"{span.begin.bytes}-{span.end.bytes}"
     with on_disk(receipts):
         receipts.mkdir(0o700, parents=True, exist_ok=True)
     spec = msgspec.structs.replace(feed.spec, headers=text.headers, receipts=str(receipts))
     task = int(hashlib.sha256(str(receipts).encode()).hexdigest()[:14], 16)  # no other span's
     records = bring_share_once(spec, Share(entries, spec.at_a_time), 0, task=task)
-    rows = _rows(span.manifest, text.lines, {record.path: record for record in records})
-    return arrow_batches(rows, Path(spec.root), content_bytes=feed.content_bytes, manifest=True)
+    rows = _make_rows(span.manifest, text.lines, {record.path: record for record in records})
+    return make_arrow_batches(rows, Path(spec.root), content_bytes=feed.content_bytes, manifest=True)
 
 
-def _rows(manifest: str, lines: list[Line], records: dict[str, FileRecord]) -> Iterator[FileRow]:
+def _make_rows(manifest: str, lines: list[ManifestLine], records: dict[str, FileRecord]) -> Iterator[FileRow]:
     """A row for each line. Of lines that name one file the first is asked for."""
     first: dict[str, Entry] = {}
     for line in lines:

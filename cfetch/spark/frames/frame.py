@@ -22,7 +22,7 @@ from cfetch.manifest.plan import Plan
 from cfetch.run.directories import places
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.open_manifest import frozen
-from cfetch.spark.frames.once import EPOCH, forget_failures, locked
+from cfetch.spark.frames.once import EPOCH, forget_failures, hold_lock
 from cfetch.spark.frames.options import Options
 from cfetch.spark.share_files import ShareFiles, write_shares
 from cfetch.spark.shares import Pace, count_sharers, cut_shares
@@ -72,7 +72,7 @@ def load_frame(manifest: str, options: Options, *, slots: int) -> Frame:
             os.utime(directory)
             Path(spec.receipts).mkdir(0o700, exist_ok=True)
         _sweep(directory.parent, options.root / STATE_NAME / ATTEMPTS)
-        with locked(directory / "lock"):
+        with hold_lock(directory / "lock"):
             shares = _write_shares(plan, directory, settings.concurrency, slots)
             forget_failures(Path(spec.receipts))
         return Frame(spec, shares, options.content_bytes)

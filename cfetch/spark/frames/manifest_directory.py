@@ -22,23 +22,32 @@ from cfetch.manifest.strict_json import decode_text
 from cfetch.secret import printable
 from cfetch.storage.files import on_disk
 
-__all__ = ["START", "Line", "Mark", "Text", "fair", "manifests", "read_text", "walk"]
+__all__ = [
+    "START",
+    "ManifestLine",
+    "ManifestText",
+    "Position",
+    "advance",
+    "divide_fairly",
+    "list_manifests",
+    "read_lines",
+]
 
 ENDING = ".jsonl"
 WINDOW_BYTES = 1 << 20
 
 
-class Mark(NamedTuple):
+class Position(NamedTuple):
     """So many lines, which are so many bytes."""
 
     lines: int
     bytes: int
 
 
-START = Mark(0, 0)
+START = Position(0, 0)
 
 
-class Line(NamedTuple):
+class ManifestLine(NamedTuple):
     """A line that is no header: its number from 0, and the entry or what is wrong with it."""
 
     number: int
@@ -46,24 +55,24 @@ class Line(NamedTuple):
     error: str | None
 
 
-class Text(NamedTuple):
+class ManifestText(NamedTuple):
     """What a piece of a manifest states; ``headers`` go with every request."""
 
     headers: Headers
-    lines: list[Line]
+    lines: list[ManifestLine]
 
 
-def manifests(directory: Path) -> dict[str, int]:
+def list_manifests(directory: Path) -> dict[str, int]:
     """The manifests by name, with their bytes now; those with a dot before it are not ready.
 
     Raises LocalFault.
     """
     with on_disk(directory):
-        found = sorted(path for path in directory.iterdir() if path.name.endswith(ENDING))
-        return {path.name: path.stat().st_size for path in found if path.name[0] != "." and path.is_file()}
+        paths = sorted(path for path in directory.iterdir() if path.name.endswith(ENDING))
+        return {path.name: path.stat().st_size for path in paths if path.name[0] != "." and path.is_file()}
 
 
-def walk(path: Path, begin: Mark, end_bytes: int, most_lines: int | None) -> Mark:
+def advance(path: Path, begin: Position, end_bytes: int, most_lines: int | None) -> Position:
     """Go on by whole lines, as far as ``end_bytes`` and by at most ``most_lines``.
 
     Raises:
@@ -75,7 +84,7 @@ def walk(path: Path, begin: Mark, end_bytes: int, most_lines: int | None) -> Mar
             f"{printable(str(path))} has {end_bytes:,} bytes, and {begin.bytes:,} were read: the manifests "
             "of a feed only grow; put it back, or add what is new as another file"
         )
-    lines, at = 0, begin.bytes
+    lines, end = 0, begin.bytes
     with on_disk(path), path.open("rb") as file:
         position = file.seek(begin.bytes)
         while most_lines is None or lines < most_lines:
@@ -90,22 +99,22 @@ def walk(path: Path, begin: Mark, end_bytes: int, most_lines: int | None) -> Mar
             else:
                 cut = window.rfind(b"\n")
             lines += count
-            at = position + cut + 1 if count else at
+            end = position + cut + 1 if count else end
             position += len(window)
-    return Mark(begin.lines + lines, at)
+    return Position(begin.lines + lines, end)
 
 
-def fair(waiting: Mapping[str, int], most: int) -> dict[str, int]:
+def divide_fairly(waiting: Mapping[str, int], most: int) -> dict[str, int]:
     """How much of each may be taken, together at most ``most``: the same; what one leaves the others get."""
     taken: dict[str, int] = {}
-    for position, name in enumerate(sorted(waiting, key=lambda one: waiting[one])):
+    for position, name in enumerate(sorted(waiting, key=lambda name: waiting[name])):
         share = -(-most // (len(waiting) - position))
         taken[name] = min(waiting[name], share)
         most -= taken[name]
     return taken
 
 
-def read_text(path: Path, begin: Mark, end: Mark, base_url: str | None) -> Text:
+def read_lines(path: Path, begin: Position, end: Position, base_url: str | None) -> ManifestText:
     """The lines from ``begin`` to ``end``. The manifest's first line may be a header for all of them.
 
     Raises:
@@ -123,7 +132,7 @@ def read_text(path: Path, begin: Mark, end: Mark, base_url: str | None) -> Text:
         for number, line in numbered
         if line.strip() and not (header and number == 0)
     ]
-    return Text(_read(header, base_url)[1].document.headers, lines)
+    return ManifestText(_read(header, base_url)[1].document.headers, lines)
 
 
 def _states_header(line: bytes) -> bool:
@@ -133,15 +142,15 @@ def _states_header(line: bytes) -> bool:
         return False
 
 
-def _line(number: int, line: bytes, header: bytes, base_url: str | None) -> Line:
+def _line(number: int, line: bytes, header: bytes, base_url: str | None) -> ManifestLine:
     entries, reading = _read(header + line, base_url)
     try:
         reading.faults.raise_if_any("the feed")
     except ManifestError as error:
-        return Line(number, None, "; ".join(problem.message for problem in error.problems))
+        return ManifestLine(number, None, "; ".join(problem.message for problem in error.problems))
     if not entries:
-        return Line(number, None, "it has no url; a header is only the first line of a manifest")
-    return Line(number, msgspec.structs.replace(entries[0], id=number), None)
+        return ManifestLine(number, None, "it has no url; a header is only the first line of a manifest")
+    return ManifestLine(number, msgspec.structs.replace(entries[0], id=number), None)
 
 
 def _read(text: bytes, base_url: str | None) -> tuple[list[Entry], Reading]:

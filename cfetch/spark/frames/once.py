@@ -23,7 +23,7 @@ from cfetch.spark.task import RunSpec, TaskCopy, attempts_directory, bring_share
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import local_fault, on_disk, replace_file
 
-__all__ = ["EPOCH", "bring_share_once", "forget_failures", "locked"]
+__all__ = ["EPOCH", "bring_share_once", "forget_failures", "hold_lock"]
 
 EPOCH = 1  # no task takes a share over from another: a lock is held or it is not
 _FAILED = "failed-"  # before the number of a share: some of its files could not be had
@@ -40,7 +40,7 @@ def bring_share_once(spec: RunSpec, share: Share, number: int, *, task: int) -> 
     """
     records = _answer_by_receipt(spec, share, number)
     if records is None:
-        with locked(Path(spec.receipts, f"lock-{number:06d}")):
+        with hold_lock(Path(spec.receipts, f"lock-{number:06d}")):
             records = _answer_by_receipt(spec, share, number)
             if records is None:
                 records = _bring_rest(spec, share, number, task)
@@ -101,7 +101,7 @@ def forget_failures(receipts: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def hold_lock(path: Path) -> Iterator[None]:
     """Nobody else is in here, on any machine that sees ``path``. Raises LocalFault."""
     with on_disk(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

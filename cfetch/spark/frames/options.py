@@ -70,11 +70,11 @@ def read_options(options: Mapping[str, str], *own: str, needed: str) -> Options:
         own={key: value for key, value in options.items() if key in {needed, *own}},
         settings=replace(settings, statement_host=None),  # tasks have no token for it
         env={name: os.environ[name] for name in NETWORK_ENV if name in os.environ},
-        content_bytes=_content_bytes(options),
+        content_bytes=_read_content_limit(options),
     )
 
 
-def _content_bytes(options: Mapping[str, str]) -> int | None:
+def _read_content_limit(options: Mapping[str, str]) -> int | None:
     wanted = options.get("content", "false").strip().lower()
     if wanted not in ("true", "false"):
         raise ConfigError("option content must be true or false")

@@ -16,7 +16,7 @@ from cfetch.storage.files import local_fault
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["COLUMNS", "CONTENT", "FileRow", "arrow_batches"]
+__all__ = ["COLUMNS", "CONTENT", "FileRow", "make_arrow_batches"]
 
 COLUMNS = (
     "id long, path string, size_bytes long, hash struct<algorithm: string, hex: string>, status string, "
@@ -40,7 +40,7 @@ class FileRow(NamedTuple):
     manifest: str | None = None
 
 
-def arrow_batches(
+def make_arrow_batches(
     rows: Iterable[FileRow], root: Path, *, content_bytes: int | None, manifest: bool = False
 ) -> Iterator["pa.RecordBatch"]:
     """``content_bytes``: files up to that size bring their content; None: there is no such column.
@@ -50,24 +50,24 @@ def arrow_batches(
     """
     volume = Directory(root)
     try:
-        found: list[dict[str, Any]] = []
+        waiting: list[dict[str, Any]] = []
         size_bytes = 0
         for row in rows:
-            values = _values(row, volume)
+            values = _make_values(row, volume)
             if content_bytes is not None:
-                values["content"] = content = _content(volume, row, content_bytes)
+                values["content"] = content = _read_content(volume, row, content_bytes)
                 size_bytes += len(content or b"")
-            found.append(values | ({"manifest": row.manifest} if manifest else {}))
-            if len(found) == ROWS or size_bytes >= CONTENT_BYTES:
-                yield _batch(found, content=content_bytes is not None, manifest=manifest)
-                found, size_bytes = [], 0
-        if found:
-            yield _batch(found, content=content_bytes is not None, manifest=manifest)
+            waiting.append(values | ({"manifest": row.manifest} if manifest else {}))
+            if len(waiting) == ROWS or size_bytes >= CONTENT_BYTES:
+                yield _make_batch(waiting, content=content_bytes is not None, manifest=manifest)
+                waiting, size_bytes = [], 0
+        if waiting:
+            yield _make_batch(waiting, content=content_bytes is not None, manifest=manifest)
     finally:
         volume.close()
 
 
-def _values(row: FileRow, volume: Directory) -> dict[str, Any]:
+def _make_values(row: FileRow, volume: Directory) -> dict[str, Any]:
     record = row.record
     if record is None:
         return {"id": row.id, "status": "failed", "error_kind": "manifest", "error": row.error}
@@ -75,7 +75,7 @@ def _values(row: FileRow, volume: Directory) -> dict[str, Any]:
     return {
         "id": row.id,
         "path": record.path,
-        "size_bytes": _size_bytes(volume, record) if is_there else record.size_bytes,
+        "size_bytes": _find_size(volume, record) if is_there else record.size_bytes,
         "hash": None if row.digest is None else {"algorithm": row.digest.algorithm, "hex": row.digest.hex},
         "status": record.status,
         "verified": record.verified,
@@ -91,7 +91,7 @@ def _values(row: FileRow, volume: Directory) -> dict[str, Any]:
     }
 
 
-def _size_bytes(volume: Directory, record: FileRecord) -> int | None:
+def _find_size(volume: Directory, record: FileRecord) -> int | None:
     if record.status == "done":
         return record.bytes
     try:
@@ -100,7 +100,7 @@ def _size_bytes(volume: Directory, record: FileRecord) -> int | None:
         return record.size_bytes
 
 
-def _content(volume: Directory, row: FileRow, most_bytes: int) -> bytes | None:
+def _read_content(volume: Directory, row: FileRow, most_bytes: int) -> bytes | None:
     record = row.record
     if record is None or record.status not in ("done", "skipped"):
         return None
@@ -116,7 +116,7 @@ def _content(volume: Directory, row: FileRow, most_bytes: int) -> bytes | None:
         raise local_fault(error, f"cannot read {printable(record.path)}") from None
 
 
-def _batch(rows: list[dict[str, Any]], *, content: bool, manifest: bool) -> "pa.RecordBatch":
+def _make_batch(rows: list[dict[str, Any]], *, content: bool, manifest: bool) -> "pa.RecordBatch":
     import pyarrow as pa
 
     moment = pa.timestamp("us", tz="UTC")

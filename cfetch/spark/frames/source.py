@@ -15,7 +15,7 @@ from cfetch.errors import ConfigError
 from cfetch.spark.frames.frame import Frame, load_frame
 from cfetch.spark.frames.once import bring_share_once
 from cfetch.spark.frames.options import read_options
-from cfetch.spark.frames.rows import COLUMNS, CONTENT, FileRow, arrow_batches
+from cfetch.spark.frames.rows import COLUMNS, CONTENT, FileRow, make_arrow_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,4 +77,4 @@ class FilesReader(DataSourceReader):
         records = bring_share_once(frame.spec, share, number, task=number)
         digests = {entry.id: entry.digest for entry in share.entries}
         rows = (FileRow(record.id, digests.get(record.id), record) for record in records)
-        yield from arrow_batches(rows, Path(frame.spec.root), content_bytes=frame.content_bytes)
+        yield from make_arrow_batches(rows, Path(frame.spec.root), content_bytes=frame.content_bytes)

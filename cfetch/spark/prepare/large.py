@@ -13,7 +13,7 @@ from cfetch.manifest.formats.detection import detect_format
 from cfetch.manifest.source import Source
 from cfetch.spark.interruptible import interruptible
 from cfetch.spark.job import SETTINGS, count_slots
-from cfetch.spark.prepare.manifests import manifests_of, prepare
+from cfetch.spark.prepare.manifests import find_manifests, prepare
 from cfetch.spark.prepare.prepared import PreparedPlan
 from cfetch.spark.session import spark_session
 from cfetch.spark.shares import Pace
@@ -56,7 +56,7 @@ def prepare_on_spark(
         LocalFault: ``directory`` cannot be written, or Spark has failed.
         Interrupted: by a signal.
     """
-    sources = manifests_of([manifest])
+    sources = find_manifests([manifest])
     spark = stack.enter_context(spark_session(settings.spark_master, settings=SETTINGS))
     plan = interruptible(
         spark,

@@ -24,15 +24,15 @@ from cfetch.spark.job import find_task_fault
 from cfetch.spark.prepare.cut import ManifestCutter
 from cfetch.spark.prepare.prepared import ABOUT, PLAN, PreparedPlan, RejectedRow, save
 from cfetch.spark.prepare.rows import (
-    Read,
     Unit,
+    UnitReport,
     count_lines,
-    first_of,
-    identities,
+    cut_units,
+    find_earliest,
+    read_identities,
     read_unit,
-    units_of,
 )
-from cfetch.spark.prepare.tasks import Numbering, judge, rewrite, write_share_files
+from cfetch.spark.prepare.tasks import Numbering, judge_places, rewrite_units, write_share_files
 from cfetch.spark.share_files import shares_per_file
 from cfetch.spark.shares import Pace
 from cfetch.spark.table_writer import WRITE_ROWS
@@ -42,35 +42,35 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["manifests_of", "prepare"]
+__all__ = ["find_manifests", "prepare"]
 
 T = TypeVar("T")
 
 UNIT_BYTES = 32 << 20  # some 100,000 rows and a few seconds of a task, which itself costs 50 ms
 MOST_FILES_A_TASK = 256  # opening so many takes a second on a network disk
 ROWS_A_TASK = 200_000
-KEPT = 100  # as many faults as a person reads
+KEPT = 100  # as many faults as a person reports
 
 
-def manifests_of(names: Iterable[str | Path]) -> list[Path]:
+def find_manifests(names: Iterable[str | Path]) -> list[Path]:
     """Files, and those that lie directly in directories, by name; what begins with a dot or _ is passed over.
 
     Raises:
         UsageError: a name stands for no manifest.
     """
-    found: dict[Path, None] = {}
+    manifests: dict[Path, None] = {}
     for name in names:
         path = Path(name)
         shown = printable(str(path))
         try:
             within = sorted(path.iterdir()) if path.is_dir() else [path]
-            some = [one for one in within if one == path or (one.name[0] not in "._" and one.is_file())]
-            found |= dict.fromkeys(one.resolve(strict=True) for one in some)
+            files = [file for file in within if file == path or (file.name[0] not in "._" and file.is_file())]
+            manifests |= dict.fromkeys(file.resolve(strict=True) for file in files)
         except OSError as error:
             raise UsageError(f"cannot read the manifest {shown}: {error.strerror}") from None
-        if not some:
+        if not files:
             raise UsageError(f"there are no manifests in {shown}")
-    return list(found)
+    return list(manifests)
 
 
 def prepare(
@@ -90,14 +90,14 @@ def prepare(
 
     Args:
         spark: its executors must see ``sources`` and ``directory`` under these names.
-        sources: see ``manifests_of``; JSON Lines and Parquet are read by several tasks, other formats by one.
+        sources: see ``find_manifests``; JSON Lines and Parquet are read by several tasks, others by one.
         directory: is made, or is empty.
         base_url: what relative URLs are joined to; outweighs the documents' own.
         headers: go with every request; a document's own outweigh them.
         slots: how many tasks download at a time.
         pace: what each of them is expected to do.
         per_host: connections that a host is asked for at most; for ``floors``.
-        progress: is told how many good rows there are, once all have been read.
+        progress: gets the number of good rows, once all have been read.
         unit_bytes: larger manifests are read by several tasks.
 
     Raises:
@@ -107,12 +107,12 @@ def prepare(
     from pyspark.errors import PySparkException
 
     base_url = None if base_url is None else check_base_url(base_url)
-    preparing = _Preparing(spark, sources, directory.absolute(), base_url, headers, slots, pace, per_host)
+    preparing = _Preparation(spark, sources, directory.absolute(), base_url, headers, slots, pace, per_host)
     stage = directory / "stage"
     with on_disk(directory):
         directory.mkdir(0o700, parents=True, exist_ok=True)
         directory.chmod(0o700)
-        shutil.rmtree(stage, ignore_errors=True)  # of one that died
+        shutil.rmtree(stage, ignore_errors=True)  # of a preparation that died
         if (directory / ABOUT).exists():
             raise UsageError(
                 f"{printable(str(directory))} has a prepared plan already; name another directory"
@@ -135,7 +135,7 @@ def prepare(
         shutil.rmtree(stage, ignore_errors=True)
 
 
-class _Staged(NamedTuple):
+class _StagedFile(NamedTuple):
     """A unit whose rows are staged: its number, how many rows, and the file that has them."""
 
     unit: int
@@ -143,8 +143,8 @@ class _Staged(NamedTuple):
     path: str
 
 
-class _Preparing:
-    """One ``prepare``."""
+class _Preparation:
+    """The steps of one ``prepare``."""
 
     def __init__(
         self,
@@ -168,64 +168,77 @@ class _Preparing:
         self._per_host = per_host
 
     def run(self, unit_bytes: int, progress: Callable[[int], None] | None) -> PreparedPlan:
-        """The work in its order."""
-        units = self._units(unit_bytes)
-        reads = self._read(units)
+        """All steps, in their order."""
+        units = self._cut_units(unit_bytes)
+        reports = self._read_units(units)
         if progress is not None:
-            progress(sum(one.rows for one in reads))
-        repeats = self._judge(units, reads)
-        rejected = self._rejected()
+            progress(sum(report.rows for report in reports))
+        repeats = self._judge_places(units, reports)
+        rejected = self._collect_rejected()
         if rejected.rejected:
-            _forget(repeats)
+            _unpersist(repeats)
             return rejected
-        kept, merged = self._merge(repeats, reads)
-        _forget(repeats)
+        kept, merged = self._drop_repeats(repeats, reports)
+        _unpersist(repeats)
         plan = self._freeze(units, kept)
-        plan = msgspec.structs.replace(plan, merged=merged, digest=self._digest(kept))
+        plan = msgspec.structs.replace(plan, merged=merged, digest=self._compute_digest(kept))
         save(plan)
         return plan
 
-    def _units(self, unit_bytes: int) -> list[Unit]:
-        cut = [units_of(at, path, self._base_url, unit_bytes) for at, path in enumerate(self._sources)]
-        units = [msgspec.structs.replace(one, number=n) for n, one in enumerate(chain(*cut))]
-        counted = [one for one in units if one.end is not None]
-        work = partial(_told, lambda unit: (unit.number, count_lines(unit)))
-        tasks = _tasks(counted, _unit_weight)
-        told = self._frame(tasks, work, "told binary").collect() if tasks else []
-        ends: dict[int, int] = dict(msgspec.json.decode(row.told) for row in told)
+    def _cut_units(self, unit_bytes: int) -> list[Unit]:
+        cut = [
+            cut_units(number, path, self._base_url, unit_bytes) for number, path in enumerate(self._sources)
+        ]
+        units = [msgspec.structs.replace(unit, number=number) for number, unit in enumerate(chain(*cut))]
+        counted = [unit for unit in units if unit.end is not None]
+        work = partial(_report, lambda unit: (unit.number, count_lines(unit)))
+        tasks = _group_into_tasks(counted, _unit_weight)
+        rows = self._make_frame(tasks, work, "report binary").collect() if tasks else []
+        ends: dict[int, int] = dict(msgspec.json.decode(row.report) for row in rows)
         source, line = -1, 1
-        for at, unit in enumerate(units):
+        for index, unit in enumerate(units):
             line = line if unit.source == source else 1
-            units[at], source = msgspec.structs.replace(unit, line=line), unit.source
+            units[index], source = msgspec.structs.replace(unit, line=line), unit.source
             line += ends.get(unit.number, 0)
         return units
 
-    def _read(self, units: Sequence[Unit]) -> list[Read]:
-        """Stage all rows. Of a manifest that cannot be read to its end, what comes later is left out."""
+    def _read_units(self, units: Sequence[Unit]) -> list[UnitReport]:
+        """Stage all rows. The rest of a manifest that cannot be read to its end is left out."""
         rejected = self._directory / "rejected"
         read = partial(read_unit, stage=self._stage, rejected=rejected, base_url=self._base_url)
-        rows = self._frame(_tasks(units, _unit_weight), partial(_told, read), "told binary").collect()
-        reads = sorted((msgspec.json.decode(row.told, type=Read) for row in rows), key=lambda one: one.number)
+        rows = self._make_frame(
+            _group_into_tasks(units, _unit_weight), partial(_report, read), "report binary"
+        ).collect()
+        reports = sorted(
+            (msgspec.json.decode(row.report, type=UnitReport) for row in rows),
+            key=lambda report: report.number,
+        )
         broken: dict[int, int] = {}
-        for one in reads:
-            if one.usage is not None:
-                raise UsageError(one.usage)
-            if one.fault is not None:
-                raise LocalFault(one.fault)
-            source = units[one.number].source
-            if source in broken and one.rejected:
+        for report in reports:
+            if report.usage is not None:
+                raise UsageError(report.usage)
+            if report.fault is not None:
+                raise LocalFault(report.fault)
+            source = units[report.number].source
+            if source in broken and report.rejected:
                 with on_disk(rejected):
-                    (rejected / f"rows-{one.number:08d}.parquet").unlink()
-            broken |= {source: one.number} if one.broken and source not in broken else {}
-        return [one for one in reads if one.number <= broken.get(units[one.number].source, one.number)]
+                    (rejected / f"rows-{report.number:08d}.parquet").unlink()
+            broken |= {source: report.number} if report.broken and source not in broken else {}
+        return [
+            report
+            for report in reports
+            if report.number <= broken.get(units[report.number].source, report.number)
+        ]
 
-    def _judge(self, units: Sequence[Unit], reads: Sequence[Read]) -> "DataFrame | None":
-        """Rows (unit, row) of entries that repeat others, and (-1, …) for collisions; None: no such."""
+    def _judge_places(self, units: Sequence[Unit], reports: Sequence[UnitReport]) -> "DataFrame | None":
+        """Rows (unit, row) of entries that repeat others, and (-1, …) for collisions; None: no such rows."""
         from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
 
         def staged(columns: Sequence[str]) -> "DataFrame":
-            here = self._staged([_entries_of(one, self._stage) for one in reads], columns)
-            above = self._staged([_entries_of(one, self._stage, "above") for one in reads], columns)
+            here = self._open_staged([_locate_entries(report, self._stage) for report in reports], columns)
+            above = self._open_staged(
+                [_locate_entries(report, self._stage, "above") for report in reports], columns
+            )
             return here.withColumn("here", F.lit(1)).union(above.withColumn("here", F.lit(0)))
 
         grouped = (
@@ -237,7 +250,7 @@ class _Preparing:
             if not count:
                 return None
             names = [str(path) for path in self._sources]
-            source_of = {one.number: one.source for one in units}
+            source_of = {unit.number: unit.source for unit in units}
             folder = self._directory / "rejected"
 
             def work(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
@@ -246,7 +259,7 @@ class _Preparing:
                 context = TaskContext.get()
                 assert context is not None
                 partition = context.partitionId()
-                yield from judge(
+                yield from judge_places(
                     batches, source_of, names, folder / f"places-{partition:08d}.parquet", partition
                 )
 
@@ -265,14 +278,14 @@ class _Preparing:
             keys.unpersist()
         return judged
 
-    def _rejected(self) -> PreparedPlan:
+    def _collect_rejected(self) -> PreparedPlan:
         """How many faults there are, and the first of them."""
         with on_disk(self._directory):
             paths = sorted((self._directory / "rejected").iterdir())
         if not paths:
             return PreparedPlan(directory=str(self._directory), rejected=0, shares_per_file=1)
-        files = [_Staged(0, 0, str(path)) for path in paths if not path.name.startswith(".")]
-        frame = self._staged(files, ["source", "line", "reason"]).select("source", "line", "reason")
+        files = [_StagedFile(0, 0, str(path)) for path in paths if not path.name.startswith(".")]
+        frame = self._open_staged(files, ["source", "line", "reason"]).select("source", "line", "reason")
         first = frame.orderBy("source", "line", "reason").limit(KEPT).collect()
         return PreparedPlan(
             directory=str(self._directory),
@@ -281,37 +294,39 @@ class _Preparing:
             first_rejected=[RejectedRow(row.source, row.line, row.reason) for row in first],
         )
 
-    def _merge(self, judged: "DataFrame | None", reads: Sequence[Read]) -> tuple[dict[int, Read], int]:
-        """What is left of each unit without the entries that repeat others, and how many they are."""
-        kept = {one.number: one for one in reads}
+    def _drop_repeats(
+        self, judged: "DataFrame | None", reports: Sequence[UnitReport]
+    ) -> tuple[dict[int, UnitReport], int]:
+        """The rest of each unit without the entries that repeat others, and how many they are."""
+        kept = {report.number: report for report in reports}
         if judged is None:
             return kept, 0
         units = judged.select("unit").distinct().count()
         stage = self._stage
         parted = judged.repartition(max(1, units), "unit").sortWithinPartitions("unit", "row")
-        told = parted.mapInArrow(lambda batches: rewrite(batches, stage), "told binary").collect()
-        before = sum(one.rows for one in reads)
-        for row in told:
-            one = msgspec.json.decode(row.told, type=Read)
-            before_it = kept[one.number]
-            kept[one.number] = msgspec.structs.replace(
-                one, headers=before_it.headers, names_batches=before_it.names_batches
+        rows = parted.mapInArrow(lambda batches: rewrite_units(batches, stage), "report binary").collect()
+        before = sum(report.rows for report in reports)
+        for row in rows:
+            report = msgspec.json.decode(row.report, type=UnitReport)
+            first = kept[report.number]
+            kept[report.number] = msgspec.structs.replace(
+                report, headers=first.headers, names_batches=first.names_batches
             )
         return kept, before - sum(one.rows for one in kept.values())
 
-    def _digest(self, kept: dict[int, Read]) -> str:
+    def _compute_digest(self, kept: dict[int, UnitReport]) -> str:
         """SHA-256 goes from the first entry to the last; but it is 1 GB/s, and the bytes are at hand."""
         digest = hashlib.sha256()
         for number in sorted(kept):
-            for text in identities(Path(_entries_of(kept[number], self._stage).path)):
+            for text in read_identities(Path(_locate_entries(kept[number], self._stage).path)):
                 digest.update(text)
         return digest.hexdigest()
 
-    def _freeze(self, units: Sequence[Unit], kept: dict[int, Read]) -> PreparedPlan:
+    def _freeze(self, units: Sequence[Unit], kept: dict[int, UnitReport]) -> PreparedPlan:
         files = sum(one.rows for one in kept.values())
         known = sum(one.known_bytes for one in kept.values())
         unknown = sum(one.unknown for one in kept.values())
-        headers, own_headers, own_of = self._headers_of(units, kept)
+        headers, own_headers, own_of = self._find_headers(units, kept)
         plan = PreparedPlan(
             directory=str(self._directory),
             rejected=0,
@@ -322,17 +337,21 @@ class _Preparing:
             names_batches=any(one.names_batches for one in kept.values()),
             headers=headers,
             own_headers=own_headers,
-            expires_at=first_of(*(one.expires_at for one in kept.values())),
+            expires_at=find_earliest(*(one.expires_at for one in kept.values())),
         )
         if not files:
             return plan
-        first = list(accumulate((kept[at].rows if at in kept else 0 for at in range(len(units))), initial=0))
-        staged = [_entries_of(kept[number], self._stage) for number in sorted(kept) if kept[number].rows]
+        first = list(
+            accumulate(
+                (kept[number].rows if number in kept else 0 for number in range(len(units))), initial=0
+            )
+        )
+        staged = [_locate_entries(kept[number], self._stage) for number in sorted(kept) if kept[number].rows]
         mean = known / (files - unknown) if files > unknown else 1.0
         cutter = ManifestCutter(self._pace, mean, files, known, unknown, self._slots, self._per_host)
-        light = self._staged(staged, ["row", "key", "host", "size"])
+        light = self._open_staged(staged, ["row", "key", "host", "size"])
         cut = cutter.cut(self._spark, light)
-        full = self._staged(staged, ["row", "key", "entry", "host", "size"])
+        full = self._open_staged(staged, ["row", "key", "entry", "host", "size"])
         per_file = shares_per_file(files, len(cut.deal.cost_s))
         numbering = Numbering(first, own_of, per_file)
         path = self._directory / PLAN
@@ -341,8 +360,10 @@ class _Preparing:
         sorted_rows = rows.repartitionById(parts, (rows.share / per_file).cast("int")).sortWithinPartitions(
             "share", "unit", "row"
         )
-        told = sorted_rows.mapInArrow(lambda some: write_share_files(some, path, numbering), "entries long")
-        if sum(row.entries for row in told.collect()) != files:
+        written = sorted_rows.mapInArrow(
+            lambda batches: write_share_files(batches, path, numbering), "entries long"
+        )
+        if sum(row.entries for row in written.collect()) != files:
             raise LocalFault(f"the plan in {path} is not whole; prepare the manifest again")
         return msgspec.structs.replace(
             plan,
@@ -354,8 +375,8 @@ class _Preparing:
             floors=cut.floors,
         )
 
-    def _headers_of(
-        self, units: Sequence[Unit], kept: dict[int, Read]
+    def _find_headers(
+        self, units: Sequence[Unit], kept: dict[int, UnitReport]
     ) -> tuple[Headers, list[Headers], list[int | None]]:
         """The headers of all entries; those of some, where manifests differ in them; and by unit which."""
         of_source: dict[int, Headers] = {}
@@ -365,18 +386,20 @@ class _Preparing:
         if len(distinct) <= 1:
             own = distinct[0] if distinct else ()
             return tuple((dict(self._headers) | dict(own)).items()), [], [None] * len(units)
-        number_of = {headers: at for at, headers in enumerate(distinct)}
-        return self._headers, distinct, [number_of.get(of_source.get(one.source, ())) for one in units]
+        number_of = {headers: number for number, headers in enumerate(distinct)}
+        return self._headers, distinct, [number_of.get(of_source.get(unit.source, ())) for unit in units]
 
-    def _staged(self, files: Sequence[_Staged], columns: Sequence[str]) -> "DataFrame":
+    def _open_staged(self, files: Sequence[_StagedFile], columns: Sequence[str]) -> "DataFrame":
         """Columns of staged files, after ``unit``."""
         types = {"entry": "binary", "host": "string", "source": "string", "reason": "string"}
-        schema = ", ".join(["unit int", *(f"{one} {types.get(one, 'long')}" for one in columns)])
-        return self._frame(
-            _tasks(files, lambda one: one.rows / ROWS_A_TASK), partial(_rows_of, columns), schema
+        schema = ", ".join(["unit int", *(f"{column} {types.get(column, 'long')}" for column in columns)])
+        return self._make_frame(
+            _group_into_tasks(files, lambda file: file.rows / ROWS_A_TASK),
+            partial(_read_rows, columns),
+            schema,
         )
 
-    def _frame(
+    def _make_frame(
         self, tasks: Sequence[Sequence[T]], work: "Callable[[T], Iterator[RecordBatch]]", schema: str
     ) -> "DataFrame":
         """What ``work`` yields for each item of ``tasks``, each of which is one of Spark's."""
@@ -384,27 +407,27 @@ class _Preparing:
         def run(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
             for batch in batches:
                 for number in batch.column(0).to_pylist():
-                    for one in tasks[number]:
-                        yield from work(one)
+                    for item in tasks[number]:
+                        yield from work(item)
 
         return self._spark.range(0, len(tasks), 1, numPartitions=max(1, len(tasks))).mapInArrow(run, schema)
 
 
-def _forget(frame: "DataFrame | None") -> None:
+def _unpersist(frame: "DataFrame | None") -> None:
     if frame is not None:
         frame.unpersist()
 
 
-def _tasks(items: Sequence[T], weight: Callable[[T], float]) -> list[list[T]]:
+def _group_into_tasks(items: Sequence[T], weight: Callable[[T], float]) -> list[list[T]]:
     """Small items share a task."""
     tasks: list[list[T]] = []
     left = 0.0
-    for one in items:
+    for item in items:
         if left <= 0 or len(tasks[-1]) >= MOST_FILES_A_TASK:
             tasks.append([])
             left = 1.0
-        tasks[-1].append(one)
-        left -= weight(one)
+        tasks[-1].append(item)
+        left -= weight(item)
     return tasks
 
 
@@ -412,19 +435,19 @@ def _unit_weight(unit: Unit) -> float:
     return unit.size_bytes / UNIT_BYTES
 
 
-def _entries_of(read: Read, stage: Path, table: str = "") -> _Staged:
-    kept = stage / f"kept-{read.number:08d}.parquet"
+def _locate_entries(report: UnitReport, stage: Path, table: str = "") -> _StagedFile:
+    kept = stage / f"kept-{report.number:08d}.parquet"
     table = table or ("kept" if kept.exists() else "entries")
-    return _Staged(read.number, read.rows, str(stage / f"{table}-{read.number:08d}.parquet"))
+    return _StagedFile(report.number, report.rows, str(stage / f"{table}-{report.number:08d}.parquet"))
 
 
-def _told(work: Callable[[T], object], item: T) -> "Iterator[RecordBatch]":
+def _report(work: Callable[[T], object], item: T) -> "Iterator[RecordBatch]":
     import pyarrow as pa
 
-    yield pa.RecordBatch.from_pydict({"told": [msgspec.json.encode(work(item))]})
+    yield pa.RecordBatch.from_pydict({"report": [msgspec.json.encode(work(item))]})
 
 
-def _rows_of(columns: Sequence[str], file: _Staged) -> "Iterator[RecordBatch]":
+def _read_rows(columns: Sequence[str], file: _StagedFile) -> "Iterator[RecordBatch]":
     import pyarrow as pa
     import pyarrow.parquet as pq
 

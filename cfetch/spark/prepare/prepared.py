@@ -37,7 +37,7 @@ class RejectedRow(msgspec.Struct, frozen=True):
 
 
 class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``prepare`` has found; it can be downloaded if nothing was ``rejected``.
+    """The result of ``prepare``; it can be downloaded if nothing was ``rejected``.
 
     ``directory`` has ``folder`` (share, id, entry as msgpack, host, size, sharers, own_headers; a row group
     for each share, ``shares_per_file`` of them a file) and ``rejected/`` (source, line, reason). ``cost_s``
@@ -131,9 +131,9 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
             wanted = {load_prepared(directory).folder} | (
                 {self.folder} if Path(self.directory) == directory else set()
             )
-            for one in directory.glob(f"{PLAN}-*"):
-                if one.name not in wanted:
-                    shutil.rmtree(one, ignore_errors=True)
+            for folder in directory.glob(f"{PLAN}-*"):
+                if folder.name not in wanted:
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def raise_if_rejected(self, sources: Sequence[Path], *, kept: Path | None = None) -> None:
         """Raises: ManifestError: with the first faults in the order of sources and lines.
@@ -143,7 +143,7 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
         if not self.rejected:
             return
         name = printable(str(sources[0])) if len(sources) == 1 else f"the set of {len(sources)} manifests"
-        problems = tuple(Problem(one.line, one.reason, one.source) for one in self.first_rejected)
+        problems = tuple(Problem(row.line, row.reason, row.source) for row in self.first_rejected)
         where = None if kept is None else printable(str(kept), 1000)
         raise ManifestError(name, problems, self.rejected, table=where)
 

@@ -31,16 +31,17 @@ from cfetch.spark.table_writer import WRITE_ROWS, TableWriter
 from cfetch.storage.files import local_fault
 
 __all__ = [
-    "Read",
+    "Rejects",
     "Unit",
+    "UnitReport",
     "count_lines",
-    "first_of",
-    "identities",
-    "key_of",
+    "cut_units",
+    "drop_rows",
+    "find_earliest",
+    "hash_key",
+    "open_rejects",
+    "read_identities",
     "read_unit",
-    "rejects",
-    "units_of",
-    "without",
 ]
 
 REMEMBERED = 4096  # directories; one that is forgotten costs a row when it comes again
@@ -69,8 +70,8 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str | None = None
 
 
-class Read(msgspec.Struct, kw_only=True):
-    """What a task tells of a unit.
+class UnitReport(msgspec.Struct, kw_only=True):
+    """What a task reports of a unit.
 
     ``broken``: it could not be read to its end. ``usage`` and ``fault`` say why it could not be read at all.
     """
@@ -112,13 +113,13 @@ class Rejects(Faults):
 
 
 @contextmanager
-def rejects(path: Path, source: str = "") -> Iterator[Rejects]:
+def open_rejects(path: Path, source: str = "") -> Iterator[Rejects]:
     """Faults for as long as the ``with`` lasts."""
     with ExitStack() as tables:
         yield Rejects(path, source, tables)
 
 
-def units_of(source: int, path: Path, base_url: str | None, unit_bytes: int) -> list[Unit]:
+def cut_units(source: int, path: Path, base_url: str | None, unit_bytes: int) -> list[Unit]:
     """The parts of one manifest. Only JSON Lines and Parquet are cut; what is compressed is not.
 
     Raises:
@@ -129,14 +130,14 @@ def units_of(source: int, path: Path, base_url: str | None, unit_bytes: int) -> 
             whole = Unit(source=source, path=str(path), size_bytes=os.fstat(file.fileno()).st_size)
             if whole.size_bytes <= unit_bytes or is_compressed(file.read(4)):
                 return [whole]
-            found = Source(file, str(path))
-            whole = msgspec.structs.replace(whole, format=detect_format(found))
+            source_file = Source(file, str(path))
+            whole = msgspec.structs.replace(whole, format=detect_format(source_file))
             try:
                 if whole.format == "jsonl":
-                    return _cut_lines(whole, found, base_url, unit_bytes)
+                    return _cut_lines(whole, source_file, base_url, unit_bytes)
                 if whole.format == "parquet":
-                    return _cut_groups(whole, found, unit_bytes)
-            except BrokenDocumentError:  # the task tells it
+                    return _cut_groups(whole, source_file, unit_bytes)
+            except BrokenDocumentError:  # the task reports it
                 return [whole]
             return [whole]
     except OSError as error:
@@ -150,7 +151,7 @@ def _cut_lines(whole: Unit, source: Source, base_url: str | None, unit_bytes: in
     )  # the header, if there is one, holds for all parts
     units, begin = [], 0
     while begin < whole.size_bytes:
-        end = _line_end(source.file, begin + unit_bytes, whole.size_bytes)
+        end = _find_line_end(source.file, begin + unit_bytes, whole.size_bytes)
         units.append(
             msgspec.structs.replace(
                 whole, begin=begin, end=end, size_bytes=end - begin, base_url=document.base_url
@@ -160,7 +161,7 @@ def _cut_lines(whole: Unit, source: Source, base_url: str | None, unit_bytes: in
     return units
 
 
-def _line_end(file: BinaryIO, position: int, size_bytes: int) -> int:
+def _find_line_end(file: BinaryIO, position: int, size_bytes: int) -> int:
     """Where the line ends that has the byte before ``position``."""
     if position >= size_bytes:
         return size_bytes
@@ -175,7 +176,7 @@ def _cut_groups(whole: Unit, source: Source, unit_bytes: int) -> list[Unit]:
 
     faults = Faults()
     next(read_parquet(source, Document(), faults), None)
-    if faults.total:  # of the columns: told once
+    if faults.total:  # of the columns: reported once
         return [whole]
     metadata = pq.ParquetFile(source.file).metadata
     units: list[Unit] = []
@@ -192,53 +193,53 @@ def _cut_groups(whole: Unit, source: Source, unit_bytes: int) -> list[Unit]:
 
 def count_lines(unit: Unit) -> int:
     """The line ends in it. Raises LocalFault."""
-    found, left = 0, unit.size_bytes
+    lines, left = 0, unit.size_bytes
     try:
         with Path(unit.path).open("rb") as file:
             file.seek(unit.begin)
             while data := file.read(min(left, BLOCK_BYTES)):
-                found += data.count(b"\n")
+                lines += data.count(b"\n")
                 left -= len(data)
     except OSError as error:
         raise local_fault(error, f"cannot read {printable(unit.path)}") from None
-    return found
+    return lines
 
 
-def key_of(path: str) -> int:
+def hash_key(path: str) -> int:
     """64 bits of a collision key, the same on every machine; equal ones are only candidates."""
     return int.from_bytes(blake2b(path.encode(), digest_size=8).digest(), "little", signed=True)
 
 
-def read_unit(unit: Unit, stage: Path, rejected: Path, base_url: str | None) -> Read:
+def read_unit(unit: Unit, stage: Path, rejected: Path, base_url: str | None) -> UnitReport:
     """Check the rows of a unit, and leave ``entries-N`` and ``above-N``; ``rows-N`` if there are faults."""
-    told = Read(number=unit.number)
+    report = UnitReport(number=unit.number)
     name = f"{unit.number:08d}.parquet"
     try:
         with (
-            rejects(rejected / f"rows-{name}", unit.path) as faults,
+            open_rejects(rejected / f"rows-{name}", unit.path) as faults,
             TableWriter(stage / f"entries-{name}", "entries") as entries,
             TableWriter(stage / f"above-{name}", "above") as above,
         ):
-            staged = _Staged(told, entries, above)
+            staged = _EntryStage(report, entries, above)
             try:
-                for entry in _entries(unit, base_url, faults, told):
+                for entry in _check_entries(unit, base_url, faults, report):
                     staged.add(entry)
             except BrokenDocumentError as error:
-                told.broken = True
+                report.broken = True
                 faults.broken(error)
             except ManifestError as error:  # of what is compressed
-                told.broken = True
+                report.broken = True
                 for problem in error.problems:
                     faults.add(problem.line, problem.message)
-            told.rejected = faults.total
+            report.rejected = faults.total
     except UsageError as error:
-        told.usage = error.message
+        report.usage = error.message
     except CfetchError as error:
-        told.fault = error.message
-    return told
+        report.fault = error.message
+    return report
 
 
-def _entries(unit: Unit, base_url: str | None, faults: Faults, told: Read) -> Iterator[Entry]:
+def _check_entries(unit: Unit, base_url: str | None, faults: Faults, report: UnitReport) -> Iterator[Entry]:
     try:
         opened = Path(unit.path).open("rb")  # noqa: SIM115 - see the with
     except OSError as error:
@@ -254,53 +255,53 @@ def _entries(unit: Unit, base_url: str | None, faults: Faults, told: Read) -> It
             entry = check_row(row, index, document, faults)
             if entry is not None:
                 yield entry
-        told.headers = document.headers
+        report.headers = document.headers
 
 
-def first_of(*times: float | None) -> float | None:
-    """The first of those that are known."""
-    return min((one for one in times if one is not None), default=None)
+def find_earliest(*times: float | None) -> float | None:
+    """The first of the known times."""
+    return min((time for time in times if time is not None), default=None)
 
 
-class _Staged:
+class _EntryStage:
     """Entries on their way into a unit's tables."""
 
-    def __init__(self, told: Read, entries: TableWriter, above: TableWriter) -> None:
-        self._told = told
+    def __init__(self, report: UnitReport, entries: TableWriter, above: TableWriter) -> None:
+        self._report = report
         self._entries = entries
         self._above = above
         self._remembered: set[str] = set()
 
     def add(self, entry: Entry) -> None:
-        told, row = self._told, self._told.rows
+        report, row = self._report, self._report.rows
         key = collision_key(entry.path)
         host = host_of(entry.url.value)
         size = entry.size_bytes
-        self._entries.add(row, key_of(key), _encode(entry), host, size, identity_of(entry))
-        told.rows += 1
-        told.known_bytes += size or 0
-        told.unknown += size is None
-        told.names_batches |= entry.batch is not None
+        self._entries.add(row, hash_key(key), _encode(entry), host, size, identity_of(entry))
+        report.rows += 1
+        report.known_bytes += size or 0
+        report.unknown += size is None
+        report.names_batches |= entry.batch is not None
         if entry.expires_at is not None:
-            told.expires_at = first_of(told.expires_at, entry.expires_at)
+            report.expires_at = find_earliest(report.expires_at, entry.expires_at)
         cut = key.rfind("/")
         while cut > 0 and (directory := key[:cut]) not in self._remembered:
             if len(self._remembered) >= REMEMBERED:
                 self._remembered.clear()
             self._remembered.add(directory)
             slim = Entry(id=entry.id, url=SecretUrl(""), path=entry.path, line=entry.line)
-            self._above.add(row, key_of(directory), _encode(slim))
+            self._above.add(row, hash_key(directory), _encode(slim))
             cut = key.rfind("/", 0, cut)
 
 
-def without(stage: Path, number: int, rows: Sequence[int]) -> Read:
+def drop_rows(stage: Path, number: int, rows: Sequence[int]) -> UnitReport:
     """Leave ``kept-N``: the entries of a unit without some ``rows``, numbered anew."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     name = f"{number:08d}.parquet"
-    told = Read(number=number)
+    report = UnitReport(number=number)
     dropped = pa.array(rows, pa.int64())
     with (
         TableWriter(stage / f"kept-{name}", "entries") as kept,
@@ -309,20 +310,20 @@ def without(stage: Path, number: int, rows: Sequence[int]) -> Read:
         for batch in pq.ParquetFile(file).iter_batches(batch_size=WRITE_ROWS):
             left = batch.filter(pc.invert(pc.is_in(batch.column("row"), value_set=dropped)))
             if len(left):
-                numbers = pa.array(range(told.rows, told.rows + len(left)), pa.int64())
+                numbers = pa.array(range(report.rows, report.rows + len(left)), pa.int64())
                 left = left.set_column(0, "row", numbers)
                 kept.write(pa.Table.from_batches([left]))
                 sizes = left.column("size")
-                told.rows += len(left)
-                told.unknown += sizes.null_count
-                told.known_bytes += sum(one for one in sizes.to_pylist() if one is not None)
+                report.rows += len(left)
+                report.unknown += sizes.null_count
+                report.known_bytes += sum(size for size in sizes.to_pylist() if size is not None)
                 entries = map(_decode, left.column("entry").to_pylist())
-                told.expires_at = first_of(told.expires_at, *(one.expires_at for one in entries))
-    return told
+                report.expires_at = find_earliest(report.expires_at, *(entry.expires_at for entry in entries))
+    return report
 
 
-def identities(path: Path) -> Iterator[memoryview]:
-    """What the staged entries of a file state, end to end, in pieces."""
+def read_identities(path: Path) -> Iterator[memoryview]:
+    """The statements of the staged entries of a file, end to end, in pieces."""
     import pyarrow.parquet as pq
 
     with path.open("rb") as file:

@@ -16,14 +16,14 @@ from cfetch.manifest.collisions import Collision, compare_entries
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import places
 from cfetch.secret import printable
-from cfetch.spark.prepare.rows import Rejects, rejects, without
+from cfetch.spark.prepare.rows import Rejects, drop_rows, open_rejects
 from cfetch.spark.share_files import file_name
 from cfetch.spark.table_writer import WRITE_ROWS, TableWriter, table_schemas
 
-__all__ = ["Numbering", "judge", "rewrite", "write_share_files"]
+__all__ = ["Numbering", "judge_places", "rewrite_units", "write_share_files"]
 
 
-class _Placed(Entry, frozen=True, array_like=True, kw_only=True, gc=False):
+class _PlacedEntry(Entry, frozen=True, array_like=True, kw_only=True, gc=False):
     """An entry, and where it was staged."""
 
     unit: int = 0
@@ -41,80 +41,82 @@ class Numbering(msgspec.Struct, frozen=True):
     shares_per_file: int
 
 
-def _rows(batches: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+def _iterate_rows(batches: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
     for batch in batches:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-def judge(
+def judge_places(
     batches: Iterable[Any], source_of: Mapping[int, int], names: Sequence[str], path: Path, partition: int
 ) -> Iterator[Any]:
     """Compare entries that may want one place: rows (key, here, unit, row, entry), sorted so.
 
-    ``here`` is 0 for what lies beneath a place. Yields (unit, row) of each that only repeats another one, and
+    ``here`` is 0 for what lies beneath a place. Yields (unit, row) of each that only repeats another, and
     (-1, ``partition``) for each fault, which is left in ``path``.
     """
-    decode = msgspec.msgpack.Decoder(_Placed).decode
-    found: list[tuple[int, int]] = []
-    with rejects(path) as faults:
-        for _, group in groupby(_rows(batches), itemgetter(0)):
-            inner: _Placed | None = None
-            at = (0, 0)
+    decode = msgspec.msgpack.Decoder(_PlacedEntry).decode
+    pairs: list[tuple[int, int]] = []
+    with open_rejects(path) as faults:
+        for _, group in groupby(_iterate_rows(batches), itemgetter(0)):
+            inner: _PlacedEntry | None = None
+            position = (0, 0)
 
-            def wanting(rows: Iterator[tuple[Any, ...]]) -> Iterator[_Placed]:
-                nonlocal at
+            def wanting(rows: Iterator[tuple[Any, ...]]) -> Iterator[_PlacedEntry]:
+                nonlocal position
                 for _, _, *place, entry in rows:
-                    at = place[0], place[1]
-                    yield msgspec.structs.replace(decode(entry), unit=at[0], source=source_of[at[0]])
+                    position = place[0], place[1]
+                    yield msgspec.structs.replace(
+                        decode(entry), unit=position[0], source=source_of[position[0]]
+                    )
 
-            for is_here, some in groupby(group, itemgetter(1)):
+            for is_here, members in groupby(group, itemgetter(1)):
                 if not is_here:
-                    inner = next(wanting(some))
+                    inner = next(wanting(members))
                     continue
-                for one in compare_entries(wanting(some), inner):
-                    if isinstance(one, int):
-                        found.append(at)
+                for result in compare_entries(wanting(members), inner):
+                    if isinstance(result, int):
+                        pairs.append(position)
                     else:
-                        _tell(one, names, faults)
-                        found.append((-1, partition))
-                    if len(found) >= WRITE_ROWS:
-                        yield _pairs(found)
-                        found.clear()
-    yield _pairs(found)
+                        _reject_collision(result, names, faults)
+                        pairs.append((-1, partition))
+                    if len(pairs) >= WRITE_ROWS:
+                        yield _make_pairs(pairs)
+                        pairs.clear()
+    yield _make_pairs(pairs)
 
 
-def _tell(found: Collision, names: Sequence[str], faults: Rejects) -> None:
-    first, second = cast("tuple[_Placed, _Placed]", (found.first, found.second))
+def _reject_collision(collision: Collision, names: Sequence[str], faults: Rejects) -> None:
+    first, second = cast("tuple[_PlacedEntry, _PlacedEntry]", (collision.first, collision.second))
     if first.source == second.source:
         shown = places(first, second)
     else:
-        shown = f"{_place(first, names)} and {_place(second, names)}"
-    last = max(first, second, key=lambda one: (one.source, one.line))
-    faults.add_to(names[last.source], last.line, found.message(shown))
+        shown = f"{_describe_place(first, names)} and {_describe_place(second, names)}"
+    last = max(first, second, key=lambda entry: (entry.source, entry.line))
+    faults.add_to(names[last.source], last.line, collision.message(shown))
 
 
-def _place(entry: _Placed, names: Sequence[str]) -> str:
+def _describe_place(entry: _PlacedEntry, names: Sequence[str]) -> str:
     name = printable(names[entry.source])
     return f"{name} line {entry.line}" if entry.line else f"{name} entry {entry.id} (counted from 0)"
 
 
-def _pairs(pairs: Sequence[tuple[int, int]]) -> Any:  # noqa: ANN401 - a RecordBatch
+def _make_pairs(pairs: Sequence[tuple[int, int]]) -> Any:  # noqa: ANN401 - a RecordBatch
     import pyarrow as pa
 
     units, rows = (
-        pa.array([one for one, _ in pairs], pa.int32()),
-        pa.array([one for _, one in pairs], pa.int64()),
+        pa.array([unit for unit, _ in pairs], pa.int32()),
+        pa.array([row for _, row in pairs], pa.int64()),
     )
     return pa.RecordBatch.from_arrays([units, rows], names=["unit", "row"])
 
 
-def rewrite(batches: Iterable[Any], stage: Path) -> Iterator[Any]:
-    """Leave units without their repeats: rows (unit, row), sorted so. Yields a ``Read`` for each."""
+def rewrite_units(batches: Iterable[Any], stage: Path) -> Iterator[Any]:
+    """Leave units without their repeats: rows (unit, row), sorted so. Yields a ``UnitReport`` for each."""
     import pyarrow as pa
 
-    for unit, rows in groupby(_rows(batches), itemgetter(0)):
-        told = msgspec.json.encode(without(stage, unit, array("q", (row for _, row in rows))))
-        yield pa.RecordBatch.from_pydict({"told": [told]})
+    for unit, rows in groupby(_iterate_rows(batches), itemgetter(0)):
+        report = msgspec.json.encode(drop_rows(stage, unit, array("q", (row for _, row in rows))))
+        yield pa.RecordBatch.from_pydict({"report": [report]})
 
 
 def write_share_files(batches: Iterable[Any], plan: Path, numbering: Numbering) -> Iterator[Any]:
@@ -133,7 +135,9 @@ def write_share_files(batches: Iterable[Any], plan: Path, numbering: Numbering) 
         named = rows.append_column("id", ids).append_column("own_headers", pc.take(own_headers, unit))
         return named.select(table_schemas()["shares"].names)
 
-    for number, part in groupby(_segments(batches), lambda one: one[0] // numbering.shares_per_file):
+    for number, part in groupby(
+        _split_by_share(batches), lambda segment: segment[0] // numbering.shares_per_file
+    ):
         count = 0
         with TableWriter(plan / file_name(number), "shares") as table:
             for _, segments in groupby(part, itemgetter(0)):
@@ -143,7 +147,7 @@ def write_share_files(batches: Iterable[Any], plan: Path, numbering: Numbering) 
         yield pa.RecordBatch.from_pydict({"entries": [count]})
 
 
-def _segments(batches: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+def _split_by_share(batches: Iterable[Any]) -> Iterator[tuple[int, Any]]:
     """Rows cut where their first column, the share, changes; nothing is copied."""
     import pyarrow.compute as pc
 

@@ -1,7 +1,7 @@
 """Metrics files cut into chunks for tasks, and a chunk's lines read back.
 
-A plain file is cut at line ends, and each chunk is told the run header that is in force where it begins. What
-is compressed, or is an array that another tool wrote on one line, is one chunk: it is read from its start.
+A plain file is cut at line ends, and each chunk has the run header that is in force where it begins. A file
+that is compressed, or is an array that another tool wrote on one line, is one chunk, read from its start.
 """
 
 import gzip
@@ -19,7 +19,7 @@ from cfetch.records import FileRecord
 from cfetch.report.metrics import RunHeader, decode_document
 from cfetch.secret import printable
 
-__all__ = ["CHUNK_BYTES", "Chunk", "Line", "chunks_of", "lines_of", "started"]
+__all__ = ["CHUNK_BYTES", "Chunk", "MetricsLine", "cut_chunks", "parse_start", "read_lines"]
 
 CHUNK_BYTES = 64 << 20  # some 100,000 files and a few seconds of a task, which itself costs 50 ms
 _GZIP = b"\x1f\x8b"
@@ -29,7 +29,7 @@ _RUN_MARK = b"cfetch.run/1"
 class Chunk(msgspec.Struct, frozen=True):
     """Bytes [``begin``, ``end``) of ``source``; ``end`` None: to its end, decompressed or as one array.
 
-    ``line`` is the number of its first one. ``header`` is in force there; ``header_line`` is where it stands.
+    ``line`` is the number of its first line. ``header`` is in force there and stands on ``header_line``.
     """
 
     source: str
@@ -40,15 +40,15 @@ class Chunk(msgspec.Struct, frozen=True):
     header_line: int
 
 
-class Line(NamedTuple):
-    """One line: what it holds, or why it is no metrics. ``torn``: it ends the file without a line break."""
+class MetricsLine(NamedTuple):
+    """One line: its content, or why it is no metrics. ``torn``: it ends the file without a line break."""
 
     number: int
-    holds: RunHeader | FileRecord | str
+    content: RunHeader | FileRecord | str
     torn: bool = False
 
 
-def chunks_of(path: Path, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
+def cut_chunks(path: Path, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
     """The chunks of a metrics file as long as it is now, at least one.
 
     Raises:
@@ -61,7 +61,7 @@ def chunks_of(path: Path, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
                 yield Chunk(str(path), 0, None, 1, None, 0)
                 return
             file.seek(0)
-            yield from _cut(str(path), file, chunk_bytes)
+            yield from _cut_at_lines(str(path), file, chunk_bytes)
     except OSError as error:
         raise UsageError(f"{printable(str(path))}: cannot read the metrics: {error.strerror}") from None
 
@@ -70,7 +70,7 @@ def _is_foreign_array(start: bytes) -> bool:
     return start[:1] == b"[" and start != b"[\n{"
 
 
-def _cut(source: str, file: BinaryIO, chunk_bytes: int) -> Iterator[Chunk]:
+def _cut_at_lines(source: str, file: BinaryIO, chunk_bytes: int) -> Iterator[Chunk]:
     begin, line = 0, 1
     header: RunHeader | None = None
     header_line = 0
@@ -79,24 +79,24 @@ def _cut(source: str, file: BinaryIO, chunk_bytes: int) -> Iterator[Chunk]:
         yield Chunk(source, begin, end, line, header, header_line)
         if not text:
             return
-        header, header_line = _last_header(text, line) or (header, header_line)
+        header, header_line = _find_last_header(text, line) or (header, header_line)
         begin, line = end, line + text.count(b"\n")
 
 
-def _last_header(text: bytes, line: int) -> tuple[RunHeader, int] | None:
+def _find_last_header(text: bytes, line: int) -> tuple[RunHeader, int] | None:
     """The run header that is in force after ``text``, and the line it stands on."""
-    at = text.rfind(_RUN_MARK)
-    while at >= 0:
-        begin = text.rfind(b"\n", 0, at) + 1
-        held = _held(text[begin : text.find(b"\n", at) + 1 or len(text)])
-        if isinstance(held, RunHeader):
-            return held, line + text.count(b"\n", 0, begin)
-        at = text.rfind(_RUN_MARK, 0, begin)
+    position = text.rfind(_RUN_MARK)
+    while position >= 0:
+        begin = text.rfind(b"\n", 0, position) + 1
+        content = _decode(text[begin : text.find(b"\n", position) + 1 or len(text)])
+        if isinstance(content, RunHeader):
+            return content, line + text.count(b"\n", 0, begin)
+        position = text.rfind(_RUN_MARK, 0, begin)
     return None
 
 
-def lines_of(chunk: Chunk) -> Iterator[Line]:
-    """What the lines of ``chunk`` hold; blank ones and the brackets of an array are passed over.
+def read_lines(chunk: Chunk) -> Iterator[MetricsLine]:
+    """The lines of ``chunk``; blank ones and the brackets of an array are passed over.
 
     A compressed file that is cut short or broken ends with a line that says so.
 
@@ -106,55 +106,55 @@ def lines_of(chunk: Chunk) -> Iterator[Line]:
     with Path(chunk.source).open("rb") as file:
         if chunk.end is not None:
             file.seek(chunk.begin)
-            yield from _lines(io.BytesIO(file.read(chunk.end - chunk.begin)), chunk.line)
+            yield from _read_lines(io.BytesIO(file.read(chunk.end - chunk.begin)), chunk.line)
         elif file.peek(2).startswith(_GZIP):
-            yield from _decompressed_lines(file)
+            yield from _read_decompressed_lines(file)
         else:
-            yield from _array_lines(file.read())
+            yield from _read_array_lines(file.read())
 
 
-def _lines(file: BinaryIO, number: int) -> Iterator[Line]:
-    for at, text in enumerate(file, start=number):
+def _read_lines(file: BinaryIO, number: int) -> Iterator[MetricsLine]:
+    for line, text in enumerate(file, start=number):
         if text.strip().rstrip(b",") not in {b"", b"[", b"]"}:
-            yield Line(at, _held(text), not text.endswith(b"\n"))
+            yield MetricsLine(line, _decode(text), not text.endswith(b"\n"))
 
 
-def _decompressed_lines(file: BinaryIO) -> Iterator[Line]:
+def _read_decompressed_lines(file: BinaryIO) -> Iterator[MetricsLine]:
     number = 1
     try:
         with gzip.GzipFile(fileobj=file, mode="rb") as plain:
             if _is_foreign_array(plain.peek(3)[:3]):
-                yield from _array_lines(plain.read())
+                yield from _read_array_lines(plain.read())
                 return
-            for line in _lines(cast("BinaryIO", plain), number):
+            for line in _read_lines(cast("BinaryIO", plain), number):
                 number = line.number + 1
                 yield line
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        yield Line(number, "the compressed data ends too early, or is broken")
+        yield MetricsLine(number, "the compressed data ends too early, or is broken")
 
 
-def _array_lines(data: bytes) -> Iterator[Line]:
+def _read_array_lines(data: bytes) -> Iterator[MetricsLine]:
     try:
         elements = msgspec.json.decode(data, type=list[msgspec.Raw])
     except ValueError as error:
-        yield Line(1, str(error))
+        yield MetricsLine(1, str(error))
         return
     for number, element in enumerate(elements, start=1):
-        yield Line(number, _held(bytes(element)))
+        yield MetricsLine(number, _decode(bytes(element)))
 
 
-def _held(text: bytes) -> RunHeader | FileRecord | str:
+def _decode(text: bytes) -> RunHeader | FileRecord | str:
     try:
-        found = decode_document(text.strip().rstrip(b","))
-        if isinstance(found, RunHeader):
-            started(found)
+        content = decode_document(text.strip().rstrip(b","))
+        if isinstance(content, RunHeader):
+            parse_start(content)
     except ValueError as error:
         return str(error)
-    return found
+    return content
 
 
-def started(header: RunHeader) -> datetime:
-    """When the run started, in UTC.
+def parse_start(header: RunHeader) -> datetime:
+    """When the run parse_start, in UTC.
 
     Raises:
         ValueError: the header does not say it, or has numbers that no table takes.
@@ -162,9 +162,9 @@ def started(header: RunHeader) -> datetime:
     if max(header.files, header.bytes_known, header.sizes_unknown, header.concurrency << 32) >= 1 << 63:
         raise ValueError("a number in the run header is out of range")
     try:
-        found = datetime.fromisoformat(header.wall_start)
+        start = datetime.fromisoformat(header.wall_start)
     except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
+        start = None
+    if start is None or start.tzinfo is None:
         raise ValueError("wall_start is no time with a time zone, such as 2026-01-01T00:00:00Z")
-    return found.astimezone(UTC)
+    return start.astimezone(UTC)

@@ -1,7 +1,7 @@
 """``cfetch metrics load``: metrics files as Parquet tables, which all programs that know Parquet can read.
 
-Spark's tasks read chunks of the files and write their rows (``writing.py``); they tell the driver what they
-wrote, and it makes each run's new rows current by one rename (``store.py``).
+Spark's tasks read chunks of the files and write their rows (``writing.py``); they report to the driver, which
+makes each run's new rows current by one rename (``store.py``).
 """
 
 import glob
@@ -21,15 +21,23 @@ import msgspec
 from cfetch.errors import LocalFault, UsageError
 from cfetch.report.analysis import run_line
 from cfetch.secret import printable
-from cfetch.spark.tables.chunks import CHUNK_BYTES, chunks_of, started
+from cfetch.spark.tables.chunks import CHUNK_BYTES, cut_chunks, parse_start
 from cfetch.spark.tables.store import Store
-from cfetch.spark.tables.writing import MOST_REJECTED, Rejected, Segment, Told, Work, run_key, write_chunk
+from cfetch.spark.tables.writing import (
+    MOST_REJECTED,
+    ChunkReport,
+    ChunkWork,
+    Rejected,
+    Segment,
+    make_run_key,
+    write_chunk,
+)
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import SparkSession
 
-__all__ = ["Loaded", "LoadedRun", "load", "load_by", "sources_of"]
+__all__ = ["Loaded", "LoadedRun", "find_sources", "load", "load_by"]
 
 ENDINGS = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
 MOST_WORKS = 256  # of one task: opening so many files takes a second on a network disk
@@ -38,7 +46,7 @@ POLL_S = 0.5  # a task takes some seconds
 _MOST = (1 << 63) - 1
 
 Advance = Callable[[int, int], None]
-Run = Callable[[Sequence[Sequence[Work]], Path, Path], list[Told]]
+Run = Callable[[Sequence[Sequence[ChunkWork]], Path, Path], list[ChunkReport]]
 """Does the work of tasks in a directory of tables, and marks each chunk that is done in a folder."""
 
 
@@ -78,35 +86,37 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     doubles: int
 
 
-def sources_of(names: Sequence[str]) -> list[Path]:
+def find_sources(names: Sequence[str]) -> list[Path]:
     """The metrics files that ``names`` stand for: files, directories (what lies directly in them), patterns.
 
     Raises:
         UsageError: a name stands for none.
     """
-    found: dict[Path, None] = {}
+    sources: dict[Path, None] = {}
     for name in names:
         paths = [name] if Path(name).exists() else sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - may be absolute
-        some = [one for path in map(Path, paths) for one in (_within(path) if path.is_dir() else [path])]
-        if not some:
+        files = [
+            file for path in map(Path, paths) for file in (_list_directory(path) if path.is_dir() else [path])
+        ]
+        if not files:
             raise UsageError(
                 f"{printable(name)}: there are no metrics; name files, or directories or patterns of files "
                 f"that end in {', '.join(ENDINGS)}"
             )
-        found |= dict.fromkeys(one.resolve() for one in some)
-    for path in found:
+        sources |= dict.fromkeys(file.resolve() for file in files)
+    for path in sources:
         if not _is_utf8(str(path)):
             raise UsageError(f"{printable(str(path))}: its name is not UTF-8, which tables need; rename it")
-    return list(found)
+    return list(sources)
 
 
 def _is_utf8(name: str) -> bool:
     return name.encode(errors="replace") == name.encode(errors="surrogateescape")
 
 
-def _within(folder: Path) -> list[Path]:
+def _list_directory(folder: Path) -> list[Path]:
     try:
-        return sorted(one for one in folder.iterdir() if one.name.endswith(ENDINGS) and one.is_file())
+        return sorted(file for file in folder.iterdir() if file.name.endswith(ENDINGS) and file.is_file())
     except OSError as error:
         raise UsageError(f"{printable(str(folder))}: cannot read the directory: {error.strerror}") from None
 
@@ -121,15 +131,15 @@ def load(
 ) -> Loaded:
     """Put the runs of ``sources`` into the tables below ``to``; a run that is there already is replaced.
 
-    All executors must see ``sources`` and ``to`` under these names. ``advance`` is told the sources and the
-    bytes that were done since it was last told.
+    All executors must see ``sources`` and ``to`` under these names. ``advance`` gets the sources and
+    the bytes that were done since its last call.
 
     Raises:
         UsageError: a source cannot be read, or ``to`` holds something else.
         LocalFault: the tables cannot be written; a run is there as it was, or as it is now.
         Held: another load writes there.
     """
-    return load_by(partial(_run, spark), sources, to, advance=advance, chunk_bytes=chunk_bytes)
+    return load_by(partial(_run_on_spark, spark), sources, to, advance=advance, chunk_bytes=chunk_bytes)
 
 
 def load_by(
@@ -138,21 +148,23 @@ def load_by(
     """The same, with the tasks run by ``run``."""
     to, command = to.absolute(), uuid4().hex[:12]
     chunks = [
-        (source, chunk) for source, path in enumerate(sources) for chunk in chunks_of(path, chunk_bytes)
+        (source, chunk) for source, path in enumerate(sources) for chunk in cut_chunks(path, chunk_bytes)
     ]
-    works = [Work(number, chunk, f"{command}-{source}") for number, (source, chunk) in enumerate(chunks)]
-    with Store.held(to) as store, store.loading(command) as folder:
-        with _watched(folder, works, advance):
-            told = run(list(_tasks(works, chunk_bytes)), to, folder)
-        for one in told:
-            if one.fault is not None:
-                raise LocalFault(f"a task could not read or write: {one.fault}; the tables are as they were")
-        return _commit(store, to, _Found(sources, works, told))
+    works = [ChunkWork(number, chunk, f"{command}-{source}") for number, (source, chunk) in enumerate(chunks)]
+    with Store.open_exclusively(to) as store, store.begin_load(command) as folder:
+        with _watch_marks(folder, works, advance):
+            reports = run(list(_group_into_tasks(works, chunk_bytes)), to, folder)
+        for report in reports:
+            if report.fault is not None:
+                raise LocalFault(
+                    f"a task could not read or write: {report.fault}; the tables are as they were"
+                )
+        return _make_current(store, to, _Findings(sources, works, reports))
 
 
-def _tasks(works: Sequence[Work], chunk_bytes: int) -> Iterator[list[Work]]:
+def _group_into_tasks(works: Sequence[ChunkWork], chunk_bytes: int) -> Iterator[list[ChunkWork]]:
     """Small files share a task, which costs 50 ms however little it does."""
-    task: list[Work] = []
+    task: list[ChunkWork] = []
     size_bytes = 0
     for work in works:
         task.append(work)
@@ -164,12 +176,14 @@ def _tasks(works: Sequence[Work], chunk_bytes: int) -> Iterator[list[Work]]:
         yield task
 
 
-def _size_bytes(work: Work) -> int:
+def _size_bytes(work: ChunkWork) -> int:
     chunk = work.chunk
     return Path(chunk.source).stat().st_size if chunk.end is None else chunk.end - chunk.begin
 
 
-def _run(spark: "SparkSession", tasks: Sequence[Sequence[Work]], to: Path, folder: Path) -> list[Told]:
+def _run_on_spark(
+    spark: "SparkSession", tasks: Sequence[Sequence[ChunkWork]], to: Path, folder: Path
+) -> list[ChunkReport]:
     import pyarrow as pa
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
@@ -177,27 +191,27 @@ def _run(spark: "SparkSession", tasks: Sequence[Sequence[Work]], to: Path, folde
     encoded = [msgspec.json.encode(task) for task in tasks]
     numbered = pa.table({"task": pa.array(range(len(encoded)), pa.int32()), "works": encoded})
 
-    def work(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
+    def run_tasks(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
         for batch in batches:
             for task in batch.column("works").to_pylist():
-                for one in msgspec.json.decode(task, type=list[Work]):
-                    told = msgspec.json.encode(write_chunk(one, to))
-                    (folder / str(one.number)).touch()
-                    yield pa.RecordBatch.from_pydict({"told": [told]})
+                for work in msgspec.json.decode(task, type=list[ChunkWork]):
+                    report = msgspec.json.encode(write_chunk(work, to))
+                    (folder / str(work.number)).touch()
+                    yield pa.RecordBatch.from_pydict({"report": [report]})
 
     try:
         frame = spark.createDataFrame(numbered).repartitionById(len(encoded), F.col("task"))
-        rows = frame.mapInArrow(work, "told binary").collect()
+        rows = frame.mapInArrow(run_tasks, "report binary").collect()
     except Exception as error:  # noqa: BLE001 - Spark's, py4j's and gRPC's have no root in common
         kind = (error.getCondition() if isinstance(error, PySparkException) else None) or type(error).__name__
         raise LocalFault(
             f"Spark could not finish the job ({kind}); its logs say why, and the tables are as they were"
         ) from None
-    return [msgspec.json.decode(row.told, type=Told) for row in rows]
+    return [msgspec.json.decode(row.report, type=ChunkReport) for row in rows]
 
 
 @contextmanager
-def _watched(folder: Path, works: Sequence[Work], advance: Advance | None) -> Iterator[None]:
+def _watch_marks(folder: Path, works: Sequence[ChunkWork], advance: Advance | None) -> Iterator[None]:
     """Tell ``advance`` of each chunk whose mark appears in ``folder``: Spark itself tells of tasks only."""
     if advance is None:
         yield
@@ -208,7 +222,7 @@ def _watched(folder: Path, works: Sequence[Work], advance: Advance | None) -> It
 
     def watch() -> None:
         while not over.wait(POLL_S):
-            for name in [one.name for one in folder.iterdir() if one.name in left]:
+            for name in [mark.name for mark in folder.iterdir() if mark.name in left]:
                 work = left.pop(name)
                 chunks[work.chunk.source] -= 1
                 advance(int(not chunks[work.chunk.source]), _size_bytes(work))
@@ -222,53 +236,55 @@ def _watched(folder: Path, works: Sequence[Work], advance: Advance | None) -> It
         thread.join()
 
 
-class _Copy(NamedTuple):
-    """A run as one source tells it: from one header to the next."""
+class _RunCopy(NamedTuple):
+    """A run as one source has it: from one header to the next."""
 
     source: Path
     segment: Segment
 
-    def records(self) -> int:
+    def count_records(self) -> int:
         return self.segment.counts.ended
 
 
-class _Found:
-    """What the tasks have told, put together."""
+class _Findings:
+    """The reports of all tasks, put together."""
 
-    def __init__(self, sources: Sequence[Path], works: Sequence[Work], told: Sequence[Told]) -> None:
-        copies: dict[str, _Copy] = {}
+    def __init__(
+        self, sources: Sequence[Path], works: Sequence[ChunkWork], reports: Sequence[ChunkReport]
+    ) -> None:
+        copies: dict[str, _RunCopy] = {}
         self.rejected: dict[Path, list[Rejected]] = {source: [] for source in sources}
-        for one in sorted(told, key=lambda one: one.number):
-            source = Path(works[one.number].chunk.source)
-            self.rejected[source] += one.rejected
-            for segment in one.segments:
-                known = copies.setdefault(segment.load, _Copy(source, segment)).segment
+        for report in sorted(reports, key=lambda report: report.number):
+            source = Path(works[report.number].chunk.source)
+            self.rejected[source] += report.rejected
+            for segment in report.segments:
+                known = copies.setdefault(segment.load, _RunCopy(source, segment)).segment
                 if known is not segment:
                     known.counts.include(segment.counts)
                     known.attempts += segment.attempts
                     known.rejected += segment.rejected
-        self.rejected_total = sum(one.rejected_total for one in told)
-        self.runs: dict[str, _Copy] = {}
+        self.rejected_total = sum(report.rejected_total for report in reports)
+        self.runs: dict[str, _RunCopy] = {}
         for copy in copies.values():
-            key = run_key(copy.segment.header)
-            if key not in self.runs or copy.records() > self.runs[key].records():
+            key = make_run_key(copy.segment.header)
+            if key not in self.runs or copy.count_records() > self.runs[key].count_records():
                 self.runs[key] = copy
         self.doubles = len(copies) - len(self.runs)
 
 
-def _commit(store: Store, to: Path, found: _Found) -> Loaded:
+def _make_current(store: Store, to: Path, findings: _Findings) -> Loaded:
     now = datetime.now(UTC)
     runs = []
-    for key, copy in sorted(found.runs.items(), key=lambda item: started(item[1].segment.header)):
+    for key, copy in sorted(findings.runs.items(), key=lambda item: parse_start(item[1].segment.header)):
         segment = copy.segment
-        row = _run_row(copy, now)
-        replaced = store.put_run(f"{started(segment.header).date()}", key, row)
+        row = _make_run_row(copy, now)
+        replaced = store.put_run(f"{parse_start(segment.header).date()}", key, row)
         runs.append(
             LoadedRun(
                 instant=segment.header.instant,
                 wall_start=segment.header.wall_start,
                 source=str(copy.source),
-                files=copy.records(),
+                files=copy.count_records(),
                 attempts=segment.attempts,
                 rejected=segment.rejected,
                 complete=bool(row["complete"]),
@@ -276,30 +292,30 @@ def _commit(store: Store, to: Path, found: _Found) -> Loaded:
             )
         )
     first: list[Loaded.Line] = []
-    for source, lines in found.rejected.items():
+    for source, lines in findings.rejected.items():
         name = str(source)
-        lines.sort(key=lambda one: one.line)
-        rows = [msgspec.structs.asdict(one) | {"source": name, "loaded_at": now} for one in lines]
+        lines.sort(key=lambda line: line.line)
+        rows = [msgspec.structs.asdict(line) | {"source": name, "loaded_at": now} for line in lines]
         store.put_rejected(hashlib.sha256(name.encode()).hexdigest()[:20], rows[:MOST_REJECTED])
-        first += [Loaded.Line(source=name, line=one.line, reason=one.reason) for one in lines]
-    store.sweep(found.runs)
+        first += [Loaded.Line(source=name, line=line.line, reason=line.reason) for line in lines]
+    store.sweep(findings.runs)
     return Loaded(
         directory=str(to),
-        sources=len(found.rejected),
+        sources=len(findings.rejected),
         runs=runs,
         files=sum(run.files for run in runs),
         attempts=sum(run.attempts for run in runs),
-        rejected=found.rejected_total,
+        rejected=findings.rejected_total,
         first_rejected=first[:SHOWN_REJECTED],
-        doubles=found.doubles,
+        doubles=findings.doubles,
     )
 
 
-def _run_row(copy: _Copy, now: datetime) -> dict[str, object]:
+def _make_run_row(copy: _RunCopy, now: datetime) -> dict[str, object]:
     header, counts = copy.segment.header, copy.segment.counts
     line = msgspec.structs.asdict(run_line(str(copy.source), header, counts))
     row = line | {
-        "wall_start": started(header),
+        "wall_start": parse_start(header),
         "load": copy.segment.load,
         "wasted_bytes": min(counts.wasted_bytes, _MOST),
         "bytes": min(counts.fetched_bytes, _MOST),

@@ -25,14 +25,14 @@ _LOCK = "_lock"
 
 
 class Store:
-    """The tables below ``root``, while nobody else writes to them: see ``held``."""
+    """The tables below ``root``, while nobody else writes to them: see ``open_exclusively``."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     @classmethod
     @contextmanager
-    def held(cls, root: Path) -> Iterator["Store"]:
+    def open_exclusively(cls, root: Path) -> Iterator["Store"]:
         """Make the tables where there are none, and keep other writers out of them.
 
         What a load that died has left is removed first.
@@ -44,10 +44,10 @@ class Store:
         """
         try:
             root.mkdir(parents=True, exist_ok=True)
-            _refuse_what_is_not_ours(root)
+            _refuse_foreign_directory(root)
             with (root / _LOCK).open("ab") as lock:
-                _take(lock, root)
-                _make(root)
+                _take_lock(lock, root)
+                _make_tables(root)
                 store = cls(root)
                 store._remove_debris()
                 yield store
@@ -59,7 +59,7 @@ class Store:
             ) from None
 
     @contextmanager
-    def loading(self, command: str) -> Iterator[Path]:
+    def begin_load(self, command: str) -> Iterator[Path]:
         """A folder for a load's tasks to show how far they are; it is also the mark of a load that died."""
         folder = self._root / _LOADING / command
         folder.mkdir(parents=True)
@@ -73,14 +73,14 @@ class Store:
         """Make the load that ``row`` names the current one of the run; true if the run was there before."""
         path = self._root / "runs" / f"day={day}" / f"{key}.parquet"
         is_known = path.exists()
-        _write(path, "runs", [row])
+        _write_table(path, "runs", [row])
         return is_known
 
     def put_rejected(self, key: str, rows: list[dict[str, object]]) -> None:
         """Make ``rows`` the bad lines of a source."""
         path = self._root / "rejected" / f"{key}.parquet"
         if rows:
-            _write(path, "rejected", rows)
+            _write_table(path, "rejected", rows)
         else:
             path.unlink(missing_ok=True)
 
@@ -95,11 +95,11 @@ class Store:
                 if key not in wanted and load.partition("-")[0] not in written:
                     continue
                 if key not in current:
-                    current[key] = self._current(key)
+                    current[key] = self._find_current_load(key)
                 if path.name.startswith(".") or load != current[key]:
                     path.unlink(missing_ok=True)
 
-    def _current(self, key: str) -> str | None:
+    def _find_current_load(self, key: str) -> str | None:
         import pyarrow.parquet as pq
 
         for path in self._root.glob(f"runs/day=*/{key}.parquet"):
@@ -110,7 +110,7 @@ class Store:
 
     def _remove_debris(self) -> None:
         folder = self._root / _LOADING
-        dead = [one.name for one in folder.iterdir()] if folder.exists() else []
+        dead = [path.name for path in folder.iterdir()] if folder.exists() else []
         if not dead:
             return
         self.sweep((), dead)
@@ -121,24 +121,24 @@ class Store:
             shutil.rmtree(folder / name)
 
 
-def _refuse_what_is_not_ours(root: Path) -> None:
+def _refuse_foreign_directory(root: Path) -> None:
     try:
-        found = (root / _MARK).read_bytes()
+        mark = (root / _MARK).read_bytes()
     except FileNotFoundError:
-        if all(one.name == _LOCK or one.name.startswith(f".{_MARK}.") for one in root.iterdir()):
+        if all(path.name == _LOCK or path.name.startswith(f".{_MARK}.") for path in root.iterdir()):
             return
         raise UsageError(
             f"{printable(str(root), 1000)} holds something else than metrics tables; "
             "name a new or an empty directory"
         ) from None
-    if found != _FORMAT:
+    if mark != _FORMAT:
         raise UsageError(
             f"{printable(str(root), 1000)} holds tables of another format than this version writes; "
             "name another directory and load the metrics into it"
         )
 
 
-def _make(root: Path) -> None:
+def _make_tables(root: Path) -> None:
     for debris in root.glob(f".{_MARK}.*"):
         debris.unlink()
     if not (root / _MARK).exists():
@@ -148,7 +148,7 @@ def _make(root: Path) -> None:
         (root / table).mkdir(exist_ok=True)
 
 
-def _take(lock: Any, root: Path) -> None:  # noqa: ANN401
+def _take_lock(lock: Any, root: Path) -> None:  # noqa: ANN401
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -158,7 +158,7 @@ def _take(lock: Any, root: Path) -> None:  # noqa: ANN401
         ) from None
 
 
-def _write(path: Path, table: str, rows: list[Any]) -> None:
+def _write_table(path: Path, table: str, rows: list[Any]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -43,12 +43,12 @@ def files(spark: "SparkSession", directory: str | Path) -> "DataFrame":
     Raises:
         UsageError: there are no tables in ``directory``; with Spark Connect Spark says so, at first use.
     """
-    return _current(spark, directory, "files")
+    return _read_current(spark, directory, "files")
 
 
 def attempts(spark: "SparkSession", directory: str | Path) -> "DataFrame":
     """One row for each attempt at an entry. Raises as ``files``."""
-    return _current(spark, directory, "attempts")
+    return _read_current(spark, directory, "attempts")
 
 
 def runs(spark: "SparkSession", directory: str | Path) -> "DataFrame":
@@ -61,7 +61,7 @@ def rejected(spark: "SparkSession", directory: str | Path) -> "DataFrame":
     return _read(spark, directory, "rejected")
 
 
-def _current(spark: "SparkSession", directory: str | Path, table: str) -> "DataFrame":
+def _read_current(spark: "SparkSession", directory: str | Path, table: str) -> "DataFrame":
     from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
 
     current = _read(spark, directory, "runs").select("load")
@@ -104,8 +104,8 @@ def percentiles(frame: "DataFrame", by: By = "host") -> "DataFrame":
     )
     done, failed = F.count_if(is_done), F.count_if(is_failed)
     measured = {"elapsed_s": elapsed_s, "rate_bps": rate_bps}
-    group = _size_class() if by == "size_class" else F.col(by)
-    found = frame.groupBy(group.alias(by)).agg(
+    group = _classify_size() if by == "size_class" else F.col(by)
+    groups = frame.groupBy(group.alias(by)).agg(
         F.count("*").alias("count"),
         done.alias("done"),
         failed.alias("failed"),
@@ -118,7 +118,7 @@ def percentiles(frame: "DataFrame", by: By = "host") -> "DataFrame":
         F.min("size_bytes").alias("_smallest"),
     )
     order = F.col("_smallest").asc_nulls_last() if by == "size_class" else F.col(by)
-    return found.orderBy(order).select(
+    return groups.orderBy(order).select(
         by,
         *("count", "done", "failed", "error_rate", "bytes"),
         *(
@@ -129,13 +129,13 @@ def percentiles(frame: "DataFrame", by: By = "host") -> "DataFrame":
     )
 
 
-def _size_class() -> "Column":
+def _classify_size() -> "Column":
     from pyspark.sql import functions as F  # noqa: N812
 
-    found = F.lit("4 GiB and more")
+    classes = F.lit("4 GiB and more")
     for name, below_bytes in reversed(SIZE_CLASSES.items()):
-        found = F.when(F.col("size_bytes") < below_bytes, F.lit(name)).otherwise(found)
-    return F.when(F.col("size_bytes").isNull(), F.lit("unknown")).otherwise(found)
+        classes = F.when(F.col("size_bytes") < below_bytes, F.lit(name)).otherwise(classes)
+    return F.when(F.col("size_bytes").isNull(), F.lit("unknown")).otherwise(classes)
 
 
 def errors(spark: "SparkSession", directory: str | Path) -> "DataFrame":
@@ -161,11 +161,10 @@ def errors(spark: "SparkSession", directory: str | Path) -> "DataFrame":
 
 
 def verdicts(spark: "SparkSession", directory: str | Path) -> "DataFrame":
-    """What each attempt that was cancelled as a straggler saved (``saved_s``, below 0: cost), and in bytes.
+    """The seconds that cancelling each straggler saved (``saved_s``, below 0: cost), and its wasted bytes.
 
-    The same of one that lost to a second stream.
-    By the rules of ``cfetch report`` (``cfetch/verdict.py``); columns: ``VERDICTS`` in ``columns.py``.
-    Raises as ``files``.
+    Attempts that lost to a helper have a row too. The rules are those of ``cfetch report``; columns:
+    ``VERDICTS`` in ``columns.py``. Raises as ``files``.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -176,27 +175,29 @@ def verdicts(spark: "SparkSession", directory: str | Path) -> "DataFrame":
     tries = F.sort_array(F.collect_list(F.struct(*fields))).alias("tries")
     rescued = files(spark, directory).where(F.col("attempts") > 1)
     joined = rescued.join(attempts(spark, directory).groupBy(*key).agg(tries), key)
-    return joined.mapInArrow(_judged, ddl(VERDICTS))
+    return joined.mapInArrow(_judge_batches, ddl(VERDICTS))
 
 
-def _judged(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
+def _judge_batches(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
     import pyarrow as pa
 
     for batch in batches:
-        rows = [verdict for row in batch.to_pylist() for verdict in _verdict_rows(row)]
+        rows = [verdict for row in batch.to_pylist() for verdict in _make_verdict_rows(row)]
         yield pa.RecordBatch.from_pylist(rows, schema=arrow_schema(VERDICTS))
 
 
-def _verdict_rows(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _make_verdict_rows(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
     record = FileRecord(
-        **{name: row[name] for name in _FIELDS}, attempts=[_attempt(one) for one in row["tries"]]
+        **{name: row[name] for name in _FIELDS}, attempts=[_make_attempt(attempt) for attempt in row["tries"]]
     )
     for verdict in mitigations(record):
         yield row | msgspec.structs.asdict(verdict)
 
 
-def _attempt(row: dict[str, Any]) -> AttemptRecord:
-    return AttemptRecord(**row | {"samples": [(one["at_s"], one["bytes"]) for one in row["samples"]]})
+def _make_attempt(row: dict[str, Any]) -> AttemptRecord:
+    return AttemptRecord(
+        **row | {"samples": [(sample["at_s"], sample["bytes"]) for sample in row["samples"]]}
+    )
 
 
 _FIELDS = tuple(name for name in FileRecord.__struct_fields__ if name not in {"schema", "attempts"})

@@ -6,7 +6,7 @@ from cfetch.config.settings import Settings
 from cfetch.errors import FeedReplaced, Held
 from cfetch.feed.journal import Journal
 from cfetch.spark import register
-from cfetch.spark.frames.feed_pull import Pull, manifest_name, number_of
+from cfetch.spark.frames.feed_pull import FeedPuller, name_manifest, parse_number
 from tests.engine.drive import tree
 from tests.feed.follow_world import Served
 
@@ -20,38 +20,38 @@ def served(tmp_path):
 
 @pytest.fixture
 def pull(served, tmp_path):
-    return Pull(tmp_path / "pulled", served.url, Settings(), {})
+    return FeedPuller(tmp_path / "pulled", served.url, Settings(), {})
 
 
 def paths(pull, number):
-    lines = (pull.directory / manifest_name(number)).read_text().splitlines()
+    lines = (pull.directory / name_manifest(number)).read_text().splitlines()
     return sorted(line.partition('"path":"')[2].partition('"')[0] for line in lines)
 
 
 def test_a_trigger_is_one_manifest(pull, served):
     """The same when it is asked for again; the next has what is new, each path once."""
-    assert pull.next(0, None) is None
+    assert pull.pull_next(0, None) is None
     served.write({"a": "1", "b": "1"})
     served.write({"a": "2"})
-    assert (pull.next(0, None), pull.next(0, None)) == (1, 1)
+    assert (pull.pull_next(0, None), pull.pull_next(0, None)) == (1, 1)
     assert paths(pull, 1) == ["a", "b"]
-    assert pull.next(1, None) is None
+    assert pull.pull_next(1, None) is None
     served.split()
     served.write({"b": "3", "c": "1", "a": None})
-    assert pull.next(1, None) == 2
+    assert pull.pull_next(1, None) == 2
     assert paths(pull, 2) == ["b", "c"]
-    assert (pull.next(0, None), number_of(manifest_name(2))) == (1, 2)
+    assert (pull.pull_next(0, None), parse_number(name_manifest(2))) == (1, 2)
 
 
 def test_a_trigger_that_did_not_get_its_name_is_made_again(pull, served):
     """From the checkpoint in front of it."""
     served.write({"a": "1"})
-    pull.next(0, None)
+    pull.pull_next(0, None)
     served.write({"b": "1"})
-    pull.next(1, None)
-    (pull.directory / manifest_name(2)).unlink()
+    pull.pull_next(1, None)
+    (pull.directory / name_manifest(2)).unlink()
     served.write({"c": "1"})
-    assert pull.next(1, None) == 2
+    assert pull.pull_next(1, None) == 2
     assert paths(pull, 2) == ["b", "c"]
 
 
@@ -59,22 +59,22 @@ def test_what_was_committed_goes(pull, served):
     """But not the checkpoint that the next trigger begins with."""
     for name in "abc":
         served.write({name: "1"})
-        pull.next(ord(name) - ord("a"), None)
+        pull.pull_next(ord(name) - ord("a"), None)
     pull.forget(3)
     found = {path.name for path in pull.directory.iterdir()}
     assert found == {"lock", "000000000003.json", "000000000003.jsonl"}
-    assert pull.next(3, None) is None
+    assert pull.pull_next(3, None) is None
 
 
 def test_one_query_at_a_time_and_one_feed(pull, served):
     """Anything else would mix two readers."""
     served.write({"a": "1"})
     with Journal(pull.directory), pytest.raises(Held):
-        pull.next(0, None)
-    pull.next(0, None)
+        pull.pull_next(0, None)
+    pull.pull_next(0, None)
     served.do(served.world.recreate())
     with pytest.raises(FeedReplaced):
-        pull.next(1, None)
+        pull.pull_next(1, None)
 
 
 def test_a_query_follows_a_feed_whose_ranges_split(spark, served, tmp_path):

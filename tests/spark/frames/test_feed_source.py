@@ -11,8 +11,15 @@ from pyspark.sql.types import StructType
 from cfetch.errors import ConfigError, UsageError
 from cfetch.spark import register
 from cfetch.spark.frames.feed_reader import SPAN_LINES, FeedReader
-from cfetch.spark.frames.feed_source import FeedSource, Span, feed_of, read_span
-from cfetch.spark.frames.manifest_directory import START, Mark, fair, manifests, read_text, walk
+from cfetch.spark.frames.feed_source import FeedSource, Span, open_feed, read_span
+from cfetch.spark.frames.manifest_directory import (
+    START,
+    Position,
+    advance,
+    divide_fairly,
+    list_manifests,
+    read_lines,
+)
 from cfetch.spark.frames.options import read_options
 from tests.spark.serving import asked, lines, serving
 
@@ -156,7 +163,7 @@ def reader(tmp_path):
     """A reader over a directory, without a session."""
     (tmp_path / "feed").mkdir(exist_ok=True)
     options = {"path": str(tmp_path / "feed"), "to": str(tmp_path / "to")}
-    feed = feed_of(read_options(options, needed="path"), slots=2)
+    feed = open_feed(read_options(options, needed="path"), slots=2)
     return lambda most=None: FeedReader(feed, most)
 
 
@@ -211,8 +218,8 @@ def test_receipts_go_with_the_commit(reader, origin, tmp_path):
     path = tmp_path / "feed" / "a.jsonl"
     lines(path, origin, NAMES[:4])
     one = reader()
-    middle = walk(path, START, path.stat().st_size, 2)
-    end = walk(path, middle, path.stat().st_size, None)
+    middle = advance(path, START, path.stat().st_size, 2)
+    end = advance(path, middle, path.stat().st_size, None)
     for span in (Span("a.jsonl", START, middle), Span("a.jsonl", middle, end)):
         assert sum(batch.num_rows for batch in one.read(span)) == 2
     receipts = tmp_path / "to" / ".cfetch" / "feeds"
@@ -230,15 +237,15 @@ def test_the_first_line_may_be_a_header(tmp_path, origin):
     header = json.dumps({"version": 1, "base_url": origin.url, "headers": {"X-Who": "me"}})
     path.write_text(f'{header}\n{{"url": "d/1.bin"}}\n{{"url": "d/2.bin"}}\n')
     size_bytes = path.stat().st_size
-    text = read_text(path, walk(path, START, size_bytes, 2), walk(path, START, size_bytes, None), None)
+    text = read_lines(path, advance(path, START, size_bytes, 2), advance(path, START, size_bytes, None), None)
     assert [(line.number, line.entry and line.entry.url.reveal()) for line in text.lines] == [
         (2, origin.url + "d/2.bin")
     ]
-    assert [line.number for line in read_text(path, START, Mark(3, size_bytes), None).lines] == [1, 2]
+    assert [line.number for line in read_lines(path, START, Position(3, size_bytes), None).lines] == [1, 2]
     options = {"path": str(path.parent), "to": str(tmp_path / "to")}
-    feed = feed_of(read_options(options, needed="path"), slots=2)
+    feed = open_feed(read_options(options, needed="path"), slots=2)
     origin.requests.clear()
-    (batch,) = read_span(feed, Span("a.jsonl", START, Mark(3, size_bytes)))
+    (batch,) = read_span(feed, Span("a.jsonl", START, Position(3, size_bytes)))
     assert batch.column("status").to_pylist() == ["done", "done"]
     assert {request.headers["x-who"] for request in origin.requests} == {"me"}
 
@@ -248,7 +255,7 @@ def test_only_manifests_that_are_ready(tmp_path):
     for name in ("a.jsonl", ".b.jsonl", "c.json", "d.jsonl.tmp"):
         (tmp_path / name).write_text("x\n")
     (tmp_path / "e.jsonl").mkdir()
-    assert manifests(tmp_path) == {"a.jsonl": 2}
+    assert list_manifests(tmp_path) == {"a.jsonl": 2}
 
 
 @pytest.mark.parametrize("window", [1, 3, 1 << 20])
@@ -260,8 +267,8 @@ def test_only_manifests_that_are_ready(tmp_path):
         (START, 100, 3, (3, 7)),
         (START, 4, None, (1, 2)),
         (START, 5, None, (2, 5)),
-        (Mark(1, 2), 100, 1, (2, 5)),
-        (Mark(3, 7), 100, None, (3, 7)),
+        (Position(1, 2), 100, 1, (2, 5)),
+        (Position(3, 7), 100, None, (3, 7)),
         (START, 0, None, (0, 0)),
         (START, 100, 0, (0, 0)),
     ],
@@ -270,7 +277,7 @@ def test_walking_by_whole_lines(tmp_path, monkeypatch, window, begin, end, most,
     """However the file is cut into windows."""
     monkeypatch.setattr("cfetch.spark.frames.manifest_directory.WINDOW_BYTES", window)
     (tmp_path / "a").write_text("1\n22\n3\nhalf")
-    assert walk(tmp_path / "a", begin, end, most) == found
+    assert advance(tmp_path / "a", begin, end, most) == found
 
 
 @pytest.mark.parametrize(
@@ -286,7 +293,7 @@ def test_walking_by_whole_lines(tmp_path, monkeypatch, window, begin, end, most,
 )
 def test_fair_shares(waiting, most, taken):
     """Nobody gets more than another who wants it, and nothing is left unused."""
-    assert fair(waiting, most) == taken
+    assert divide_fairly(waiting, most) == taken
     assert sum(taken.values()) == min(most, sum(waiting.values()))
 
 

@@ -17,10 +17,10 @@ import pytest
 from cfetch.errors import ManifestError, UsageError
 from cfetch.manifest import freeze
 from cfetch.manifest.fields import check_headers
-from cfetch.spark.prepare.manifests import manifests_of, prepare
+from cfetch.spark.prepare.manifests import find_manifests, prepare
 from cfetch.spark.prepare.prepared import load_prepared
 from cfetch.spark.prepare.queues import GIANT, QUEUE, SMALL, Piece, choose_target, count_buckets, deal_pieces
-from cfetch.spark.prepare.rows import read_unit, units_of, without
+from cfetch.spark.prepare.rows import cut_units, drop_rows, read_unit
 from cfetch.spark.shares import MICRO, Pace
 
 SMALL_UNIT = 4_000  # bytes: each manifest here is cut
@@ -120,7 +120,7 @@ def mixed(spark, tmp_path_factory):
     for name, rows in zip(names, all_rows, strict=True):
         write(folder / name, rows)
     (folder / "_SUCCESS").touch()
-    sources = manifests_of([folder])
+    sources = find_manifests([folder])
     assert [one.name for one in sources] == sorted(names)
     target_folder = tmp_path_factory.mktemp("prepared") / "odd {name} [*]"
     return prepare(spark, sources, target_folder, slots=3, unit_bytes=SMALL_UNIT), sources
@@ -252,7 +252,7 @@ def test_faults_are_those_of_one_machine(spark, tmp_path):
     expected.append((str(y), 1, f"{shown}: {x} line 1 and {y} line 1; give one of them another path"))
     shown = "'N1/Clash' and 'n1/clash' differ only in case or Unicode form"
     expected.append((str(z), 0, f"{shown}: {x} line 2 and {z} entry 0 (counted from 0); rename one"))
-    sources = manifests_of([folder])
+    sources = find_manifests([folder])
     plan = prepare(spark, sources, tmp_path / "plan", slots=2, unit_bytes=SMALL_UNIT)
     assert rejected_of(plan) == sorted(expected)
     assert plan.rejected == len(expected)
@@ -272,7 +272,7 @@ def test_each_entry_has_the_headers_of_its_own_manifest(spark, tmp_path):
         rows = [{"version": 1, "headers": some}, {"url": f"http://h/{name}1"}, own]
         write(tmp_path / f"{name}.jsonl", rows)
     write(tmp_path / "c.jsonl", [{"url": "http://h/c1"}])
-    sources = manifests_of([tmp_path])
+    sources = find_manifests([tmp_path])
     given = check_headers({"X-G": "given"})
     plan = prepare(spark, sources, tmp_path / "plan", slots=1, headers=given)
     found = {one.path: {name: text.reveal() for name, text in one.headers} for one in entries_of(plan)}
@@ -294,11 +294,11 @@ def test_what_is_told_of_a_unit(tmp_path):
         for at, end in enumerate(ends)
     ]
     path = write(tmp_path / "m.jsonl", rows)
-    (unit,) = units_of(0, path, None, 1 << 20)
+    (unit,) = cut_units(0, path, None, 1 << 20)
     told = read_unit(unit, tmp_path, tmp_path, None)
     assert (told.rows, told.known_bytes, told.unknown) == (5, 11111, 0)
     assert (told.expires_at, told.names_batches, told.rejected) == (0.0, True, 0)
-    left = without(tmp_path, 0, [1, 2])
+    left = drop_rows(tmp_path, 0, [1, 2])
     assert (left.rows, left.known_bytes, left.expires_at) == (3, 11001, 3.0)
 
 
@@ -306,7 +306,7 @@ def test_what_is_told_of_a_unit(tmp_path):
 def test_units_are_whole_lines_and_leave_none_out(tmp_path, unit_bytes):
     path = tmp_path / "m.jsonl"
     path.write_bytes(b"".join(b'{"url": "http://h/%d"}\r\n' % index for index in range(40)) + b'{"url": ')
-    units = units_of(0, path, None, unit_bytes)
+    units = cut_units(0, path, None, unit_bytes)
     data = path.read_bytes()
     parts = [data[one.begin : one.end] for one in units]
     assert b"".join(parts) == data

@@ -7,18 +7,18 @@ import pytest
 
 from cfetch.errors import UsageError
 from cfetch.report.metrics import RunHeader
-from cfetch.spark.tables.chunks import chunks_of, lines_of
+from cfetch.spark.tables.chunks import cut_chunks, read_lines
 from tests.tuning.records import FIRST, metrics_file
 
 
 def read(path, chunk_bytes=1 << 20):
     """Line number, what it holds, and the line of the header in force, by way of chunks."""
     found = []
-    for chunk in chunks_of(path, chunk_bytes):
+    for chunk in cut_chunks(path, chunk_bytes):
         in_force = chunk.header_line if chunk.header else None
-        for line in lines_of(chunk):
-            in_force = line.number if isinstance(line.holds, RunHeader) else in_force
-            found.append((line.number, line.holds, in_force))
+        for line in read_lines(chunk):
+            in_force = line.number if isinstance(line.content, RunHeader) else in_force
+            found.append((line.number, line.content, in_force))
     return found
 
 
@@ -38,7 +38,7 @@ def test_cutting_changes_nothing(several, chunk_bytes):
     whole = read(several)
     assert [number for number, _, _ in whole] == [*range(1, 8), 9, *range(10, 22)]
     assert [at for _, held, at in whole if isinstance(held, RunHeader)] == [1, 10, 16]
-    assert len(list(chunks_of(several, chunk_bytes))) > 1
+    assert len(list(cut_chunks(several, chunk_bytes))) > 1
     assert read(several, chunk_bytes) == whole
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from cfetch.errors import Held, LocalFault, UsageError
 from cfetch.spark.tables.columns import TABLES
-from cfetch.spark.tables.load import sources_of
+from cfetch.spark.tables.load import find_sources
 from tests.report.records import attempt, record
 from tests.spark.without_spark import current, debris, loaded, rows
 from tests.tuning.records import FIRST, MORE, metrics_file
@@ -213,7 +213,7 @@ def test_names_stand_for_files(tmp_path):
 
     def names(*given):
         return [
-            str(path.relative_to(tmp_path)) for path in sources_of([str(tmp_path / one) for one in given])
+            str(path.relative_to(tmp_path)) for path in find_sources([str(tmp_path / one) for one in given])
         ]
 
     assert names(".") == ["a.jsonl", "b.json", "c.jsonl.gz"]

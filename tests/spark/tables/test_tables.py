@@ -15,10 +15,10 @@ from cfetch.errors import UsageError
 from cfetch.report.metrics import read_metrics
 from cfetch.report.slow_files import mitigations
 from cfetch.spark.tables import tables
-from cfetch.spark.tables.chunks import chunks_of
+from cfetch.spark.tables.chunks import cut_chunks
 from cfetch.spark.tables.columns import TABLES, VERDICTS
 from cfetch.spark.tables.load import load
-from cfetch.spark.tables.writing import Work, write_chunk
+from cfetch.spark.tables.writing import ChunkWork, write_chunk
 from tests.report.records import attempt, record
 from tests.spark.scene import download, files_of, served, write_manifest
 from tests.tuning.records import FIRST, MORE, metrics_file
@@ -73,8 +73,8 @@ def known(spark, tmp_path_factory):
     to = folder / "tables"
     path = metrics_file(folder / "m.jsonl", records=known_records())
     load([path], to, spark)
-    (chunk,) = chunks_of(path)
-    assert write_chunk(Work(0, chunk, "dead00000000-0"), to).fault is None
+    (chunk,) = cut_chunks(path)
+    assert write_chunk(ChunkWork(0, chunk, "dead00000000-0"), to).fault is None
     return to
 
 

@@ -22,7 +22,7 @@ SAY_EVERY_S = 2.0
 
 
 class TuneOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to replay, and where. ``grid`` None is `DEFAULT_GRID`; the default setting always takes part."""
+    """Runs, grid and engine. ``grid`` None is `DEFAULT_GRID`; the default setting always takes part."""
 
     metrics: tuple[Path, ...]
     grid: Path | None = None

@@ -7,7 +7,7 @@ the stop.
 ::
 
     task:   every second: send a beat (what is under way, what it wants of each host, samples of speed)
-            answer: go by its leases, judge by its baseline, stop if told to
+            answer: go by its leases, judge by its baseline, stop if ordered to
             no answer for 8 s: go by fixed limits and the task's own files, and try again
     hub:    a beat comes: update the task, divide the hosts, answer; forget tasks silent for 10 s
 

@@ -1,4 +1,4 @@
-"""A task's line to the hub: a beat a second, and the pool does what the orders say.
+"""A task's line to the hub: it sends a beat each second, and its pool follows the orders.
 
 Nothing depends on it. While the hub cannot be reached, the task has its own fixed limit for each host and
 judges by its own files, and it goes on trying.
@@ -42,7 +42,7 @@ FIRST_ANSWER_S = 2.0  # what a hub that cannot be reached costs a task with a li
 ANSWER_S = 5.0  # then it is another connection's turn
 LAPSE_S = SILENT_S - 2.0  # leases end here before the hub gives them to others
 LONGEST_PAUSE_S = 15.0
-FAIR_BYTES = 64 << 10  # a shorter rest of a resumed file tells the server's latency, not its speed
+FAIR_BYTES = 64 << 10  # a shorter rest of a resumed file shows the server's latency, not its speed
 
 
 class BeatMaker:
@@ -112,7 +112,7 @@ class LeasedPool:
         self._leases: dict[str, int] = {}
 
     def obey(self, orders: Orders) -> None:
-        """Do what the hub says."""
+        """Follow the orders of the hub."""
         if orders.stop:
             self._pool.stop("the run is stopping")
         if orders.answers:
@@ -132,7 +132,7 @@ class LeasedPool:
             self.set_leases(dict.fromkeys(self._hosts, self._own_limit))
 
     def demands(self) -> dict[str, Demand]:
-        """What the pool has and wants of each leased host."""
+        """The connections that the pool has and can use at each leased host."""
         demands = self._pool.demands(self._hosts)
         return {host: Demand(has, self._leases[host], wants) for host, (has, wants) in demands.items()}
 

@@ -16,9 +16,9 @@ SETTLED_S = 0.5  # parts are found anew so often at most: a task beats once a se
 
 
 class Demand(NamedTuple):
-    """What a task says of one host: connections it has, the lease it goes by, and connections of use to it.
+    """A task at one host: the connections it has, the lease it goes by, and the connections it can use.
 
-    So a lost message costs nothing: the hub need not know what it has said.
+    So a lost message costs nothing: the hub need not remember its last answer.
     """
 
     has: int
@@ -48,7 +48,7 @@ class _Host:
 
 
 def divide_fairly(wants: Mapping[int, int], most: int, first: Iterable[int]) -> dict[int, int]:
-    """Max-min fair parts of ``most``: by task, no more than it wants; none is left that somebody wants.
+    """Max-min fair parts of ``most``: by task, no more than it wants; none is left that a task wants.
 
     What cannot be divided evenly goes to those that come ``first`` (all tasks, in order).
     """
@@ -113,11 +113,11 @@ class Leases:
     def _find_parts(self, host: _Host, now_s: float) -> None:
         wants = {task: claim.wants for task, claim in host.claims.items()}
         asking = sum(want > 0 for want in wants.values())
-        if asking > self._most:  # somebody has none: another one each turn
+        if asking > self._most:  # some tasks have none: others each turn
             order = sorted(wants)
             start = int(now_s / TURN_S) * self._most % len(order)
             first = order[start:] + order[:start]
-        else:  # who has it keeps it
+        else:  # a task keeps what it has
             first = sorted(wants, key=lambda task: (-host.claims[task].held, task))
         host.parts = divide_fairly(wants, self._most, first)
         host.found_s = now_s

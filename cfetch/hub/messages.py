@@ -1,7 +1,7 @@
-"""What a task and the hub of its run say to each other, and how each proves that it knows the key. Pure.
+"""The messages between a task and the hub of its run, and the proof that each knows the key. Pure.
 
 A message is its length, a MAC, and msgpack. The MAC's key is made of the run's and of a random number from
-each side, so nothing that was heard on another connection is worth anything on this one. Nothing is
+each side, so a message of another connection is worth nothing on this one. Nothing is
 encrypted: messages name files and hosts, and hold no URL, header or token.
 """
 
@@ -48,7 +48,7 @@ MOST_ORDERS_BYTES = 64 << 10
 
 
 class HubAddress(NamedTuple):
-    """Where the hub of a run is, and the key that proves who belongs to it."""
+    """The address of the hub of a run, and the key that its tasks know."""
 
     host: str
     port: int
@@ -56,7 +56,7 @@ class HubAddress(NamedTuple):
 
 
 class Beat(msgspec.Struct, frozen=True, kw_only=True):
-    """What a task does now.
+    """A task as it is now.
 
     ``active`` are the attempts that are worth showing, out of ``under_way``. ``files`` and ``size_bytes``
     have ended since the task began; ``samples`` are of those that have ``finished`` since the last beat.
@@ -78,7 +78,7 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):
-    """The hub's answer to a beat; one that only says ``stop`` may come at any time and answers none.
+    """The hub's answer to a beat; orders with a ``stop`` alone may come at any time and answer none.
 
     ``median_bps``: normal speed over all tasks; None: judge by your own files. ``slow``: because this machine
     is slower than the others as a whole.
@@ -108,7 +108,7 @@ class Channel:
         return len(data).to_bytes(4) + self._mac(data) + data
 
     def is_genuine(self, mac: bytes, data: bytes) -> bool:
-        """Whether it is the other side's next one."""
+        """True if it is the other side's next message."""
         return hmac.compare_digest(mac, self._mac(data))
 
     def _mac(self, data: bytes) -> bytes:

@@ -107,7 +107,7 @@ def read_receipt(path: Path) -> Receipt | None:
 
 
 def is_in_place(volume: Directory, record: FileRecord) -> bool:
-    """Whether the file of a record stands at the destination, with the size that it had.
+    """True if the file of a record stands at the destination, with the size that it had.
 
     Raises LocalFault.
     """

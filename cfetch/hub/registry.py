@@ -1,4 +1,4 @@
-"""The tasks of a run as their beats tell of them, and the hub's answer to each beat. Pure.
+"""The tasks of a run as their beats report them, and the hub's answer to each beat. Pure.
 
 Beats go in and orders come out. A task is what its last beat says, so nothing depends on an earlier beat; a
 task that has been silent for ``SILENT_S`` seconds no longer counts.
@@ -18,7 +18,7 @@ from cfetch.straggler.merged import Merged, Sample
 __all__ = ["EMPTY_VIEW", "ClusterView", "TaskRegistry"]
 
 COMPARED_S = 2.0  # how often executors are compared with each other
-TELLING_S = 2.0  # an attempt younger than that says little of its speed
+YOUNG_S = 2.0  # the speed of a younger attempt means little
 SPEED_WEIGHT = 0.3  # of the newest beat
 
 
@@ -156,7 +156,7 @@ class TaskRegistry:
     def _sample_attempts(self) -> Iterator[tuple[str, Sample]]:
         for task in self._tasks.values():
             for attempt in task.beat.active:
-                if attempt.elapsed_s >= TELLING_S and attempt.size_bytes:
+                if attempt.elapsed_s >= YOUNG_S and attempt.size_bytes:
                     sample = Sample(attempt.host, attempt.size_bytes, attempt.rate_bps)
                     yield task.beat.executor, sample
 

@@ -58,7 +58,7 @@ class Hub:
         self.address = address
 
     def stop(self) -> None:
-        """Tell all tasks to end in good order, now, and those that begin later too."""
+        """Order all tasks to end in good order, also those that begin later."""
         with self._lock:
             self._registry.stopping = True
         self._call_in_loop(self._send_stop)

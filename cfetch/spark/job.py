@@ -49,7 +49,7 @@ _OWN_WORDS = re.compile(r"cfetch\.errors\.LocalFault: (.+)")
 
 
 def list_missing_settings(spark: "SparkSession") -> list[str]:
-    """Settings that matter to a download and that a session, which somebody else has made, has not."""
+    """Settings that matter to a download and that a given session lacks."""
     master = spark.conf.get("spark.master", "") or ""
     if master.startswith("local"):  # one machine: there is no other for a copy
         return []
@@ -96,13 +96,13 @@ def _wait_for_executors(context: Any) -> None:  # noqa: ANN401 - of py4j
 
 
 def find_task_fault(failure: BaseException) -> str | None:
-    """What a task said that could not even leave a receipt; nothing of Spark's."""
-    said = _OWN_WORDS.search(str(failure))
-    return None if said is None else printable(said[1], 1000)
+    """The message of a task that could not even leave a receipt, out of Spark's error; None: no such."""
+    match = _OWN_WORDS.search(str(failure))
+    return None if match is None else printable(match[1], 1000)
 
 
 def tag_jobs(spark: "SparkSession", tag: str) -> None:
-    """The jobs that this thread begins from now on can be called off by ``tag``."""
+    """Tag the jobs that this thread begins from now on, for ``cancel_jobs``."""
     context = _find_context(spark)
     if context is None:
         spark.addTag(tag)

@@ -1,4 +1,4 @@
-"""What the tasks of a job do now, as far as the driver hears it: shown as if it happened on one machine."""
+"""The live view of a job: its tasks, as far as the driver hears them, shown as a run on one machine."""
 
 from collections.abc import Callable
 

@@ -90,7 +90,7 @@ def _make_session(master: str, settings: Mapping[str, str]) -> "SparkSession":
         _require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else the workers take the python3 on PATH
     if master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else has to reach it
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # no other machine has to reach it
     builder = SparkSession.builder.appName("cfetch")
     if is_connect:
         builder = builder.remote(master)  # its settings are the server's, and were made at its start

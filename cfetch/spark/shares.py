@@ -37,7 +37,7 @@ MICRO = 1_000_000
 
 
 class Pace(NamedTuple):
-    """What a task is expected to do: the time to a file's first byte, its bytes a second, files at a time."""
+    """The expected speed of a task: time to a file's first byte, bytes a second, files at a time."""
 
     latency_s: float = 0.05
     rate_bps: float = 30e6

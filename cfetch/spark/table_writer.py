@@ -1,6 +1,6 @@
 """Parquet files of cfetch's own, each written under a hidden name and put in place when it is whole.
 
-A task may so be repeated, run twice, or die: nobody ever reads half a file. All files are their owner's
+So a task may be repeated, run twice, or die: no reader ever meets half a file. All files are their owner's
 alone, as they hold signed links.
 """
 

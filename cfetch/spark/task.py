@@ -59,7 +59,7 @@ UNKNOWN = -1
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What all tasks of a run have to know. It holds secrets, so it travels in the job and nowhere else.
+    """The facts that all tasks of a run need. It holds secrets, so it travels in the job and nowhere else.
 
     ``wall_start_s``: when the run started, by the driver's clock; all times in receipts count from it.
     ``part_s``: how often a task reports the files that have ended. ``at_a_time``: how many tasks may run.
@@ -171,11 +171,11 @@ class _Reporter:
         self._counts.of(event)
 
     def is_over(self) -> bool:
-        """Whether a copy of this task has brought the share to its end."""
+        """True once a copy of this task has brought the share to its end."""
         return (self._directory / share_receipt_name(self._spec.epoch, self._copy.share)).exists()
 
     def is_stopping(self) -> bool:
-        """Whether the driver wants an end."""
+        """True once the driver wants all tasks to end."""
         return (self._directory / STOP_NAME).exists()
 
     def leave_part(self) -> None:

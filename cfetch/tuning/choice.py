@@ -67,7 +67,7 @@ class ScoreTable(NamedTuple):
 
     @property
     def ratio(self) -> Column:
-        """Of makespans, against the default's in the same run."""
+        """Makespans against the default's in the same run."""
         return self.makespan_s / self.makespan_s[:, self.default, None]
 
     def select(self, runs: NDArray[np.bool_]) -> "ScoreTable":

@@ -23,7 +23,7 @@ Column = NDArray[np.float64]
 
 MIN_TAIL_BYTES = 64 << 10  # a shorter rest of a resumed file shows the server's latency, not its speed
 WHOLE, STALLED, CUT, ERRORS_ONLY = range(4)  # how the judged attempt ended
-_PREAMBLE = {"error", "expired", "moved"}  # nobody judges these, but they held a worker
+_PREAMBLE = {"error", "expired", "moved"}  # no judge looks at these, but they held a worker
 _NAN = float("nan")
 
 
@@ -32,7 +32,7 @@ class History(NamedTuple):
 
     The judged attempt is the first that did not fail. ``start_s``: the file's first attempt; ``busy_s``: all
     its attempts; ``end_s``: of a file that is done, else NaN; ``before_s``: attempts that failed before the
-    judged one. Of the judged one: ``size_bytes`` to fetch (0: unknown, nobody judges it), ``seen_s``,
+    judged one. Of the judged one: ``size_bytes`` to fetch (0: unknown, not judged), ``seen_s``,
     ``got_bytes``, ``rest_s`` (how much longer it would have lasted), ``ended``: `WHOLE`, `STALLED`, `CUT`,
     `ERRORS_ONLY`. Of the one after it: ``fresh_bps``, and ``kept``: 1 where it resumed, 0 where not.
     ``sample_bps``: what the file adds to the median. ``host``: a number for its host.
@@ -123,7 +123,7 @@ def _measure_rate_bps(attempt: AttemptRecord) -> float:
 
 
 def _estimate_end(attempt: AttemptRecord, size_bytes: int, stall_timeout_s: float) -> tuple[int, float]:
-    """How it ended, and for how long it would have gone on if nobody had broken it off."""
+    """How it ended, and for how long it would have gone on if it had not been broken off."""
     if attempt.outcome == "done":
         return WHOLE, 0.0
     if attempt.outcome == "stalled":

@@ -53,17 +53,17 @@ MAX_SETTINGS = 1000  # a finer grid would say more than the replay knows
 MIN_RUNS = 3  # fewer give no interval, and nothing to check the choice on
 MIN_FINISHED = 100  # finished files of all runs together: 2 % of stragglers are two files
 RUN_FINISHED = 10  # a run with fewer has no median to speak of
-MOST_HOSTS = 5  # by files; more is a table that nobody reads
+MOST_HOSTS = 5  # by files; a longer table would not be read
 
 
 def make_default_setting() -> Setting:
-    """What `cfetch download` does if nothing is said."""
+    """The setting of `cfetch download` without options."""
     default = Settings()
     return Setting(default.multiplier, default.quantile, default.padding)
 
 
 def list_columns(grid: Sequence[Setting]) -> list[Setting]:
-    """What is replayed: the grid, the default if it is not in it, and at last no mitigation at all."""
+    """The settings to replay: the grid, the default if it is not in it, and at last no mitigation at all."""
     default = make_default_setting()
     return [*dict.fromkeys((*grid, default)), default._replace(padding_s=math.inf)]
 

@@ -35,7 +35,7 @@ class Setting(NamedTuple):
 
 
 class Censored(NamedTuple):
-    """Attempts whose true time nobody saw, by how the rest was estimated."""
+    """Attempts whose true time was not seen, by how the rest was estimated."""
 
     by_rate: int
     by_stall_rule: int
@@ -68,7 +68,7 @@ class Group(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Of one run, one entry a setting. False alarms: flagged, but alone they would have ended sooner."""
+    """A run's scores by setting. False alarms: flagged files that would have ended sooner if left alone."""
 
     makespan_s: Column
     flagged: Column

@@ -80,7 +80,7 @@ def _count_workers(header: RunHeader) -> int:
 
 
 def _read_number(had: dict[str, object], name: str) -> float:
-    """What the run's header says; the default where it says nothing that can be used."""
+    """A setting of the run's header; the default where the header has no usable value."""
     value = had.get(name)
     usable = isinstance(value, int | float) and 0 < value < float("inf")
     default: float = getattr(Settings(), name)

@@ -194,7 +194,7 @@ def test_files_of_a_slow_executor_are_not_begun_anew(tmp_path, monkeypatch):
     """All six come slowly, so it is not theirs: nobody is cancelled, and the executor is named."""
     monkeypatch.setattr(hub_client, "EVERY_S", 0.05)
     monkeypatch.setattr(hub_registry, "COMPARED_S", 0.0)
-    monkeypatch.setattr(hub_registry, "TELLING_S", 0.2)
+    monkeypatch.setattr(hub_registry, "YOUNG_S", 0.2)
     found, seen = beside_others(tmp_path, 6, bps=300, padding=2.0)
     assert found == []
     assert {one.name: one.share is not None for one in seen.executors} == {"a": True, "b": False}

@@ -27,7 +27,7 @@ from cfetch.wire.network import make_network
 
 __all__ = ["FeedPuller", "name_manifest", "parse_number"]
 
-MOST_CHANGES = 10_000  # of one trigger, where nobody says another number
+MOST_CHANGES = 10_000  # of one trigger, where no limit is given
 _NUMBER = re.compile(r"([0-9]{12})\.jsonl\Z")
 
 
@@ -75,7 +75,7 @@ class FeedPuller:
         return bool(changes)
 
     def forget(self, before: int) -> None:
-        """Manifests that nobody asks for again, and the checkpoints in front of the one that is in force."""
+        """Remove manifests before ``before``, which Spark does not repeat any more, and their checkpoints."""
         for number in self._list_numbers():
             if number < before:
                 with suppress(OSError):
@@ -92,10 +92,10 @@ class FeedPuller:
 
 
 def name_manifest(number: int) -> str:
-    """Of a trigger."""
+    """The file name of the manifest of a trigger."""
     return f"{number:012}{ENDING}"
 
 
 def parse_number(name: str) -> int:
-    """The trigger's."""
+    """The number of the trigger whose manifest has this name."""
     return int(name.removesuffix(ENDING))

@@ -49,7 +49,7 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if self._most is None else ReadMaxRows(self._most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What comes later is another run's. Raises LocalFault."""
+        """Fix the end of this run: lines that come later are the next run's. Raises LocalFault."""
         self._target = list_manifests(self._feed.path)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
@@ -68,7 +68,7 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start | {name: list(end) for name, end in ends.items() if new[name]}
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
-        """The same for the same offsets. Raises UsageError, LocalFault."""
+        """The partitions between two offsets, always the same ones. Raises UsageError, LocalFault."""
         return [
             span
             for name in end
@@ -76,12 +76,12 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
-        """See ``read_span``."""
+        """Bring a span and return its rows: ``read_span``."""
         assert isinstance(partition, Span)
         return read_span(self._feed, partition)
 
     def commit(self, end: Offset) -> None:
-        """Nobody asks for what is before ``end`` again: its receipts go."""
+        """Remove the receipts of all before ``end``: Spark does not repeat it any more."""
         for name in end:
             with suppress(OSError):
                 for path in list(locate_receipts(self._feed, name).iterdir()):
@@ -102,7 +102,7 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class PulledReader(FeedReader):
-    """The same over a feed: a trigger is one manifest, which ``FeedPuller`` makes when it is asked for."""
+    """A reader of a feed: a trigger is one manifest, which ``FeedPuller`` makes when Spark asks for it."""
 
     def __init__(self, feed: Feed, most: int | None, puller: FeedPuller) -> None:
         super().__init__(feed, most)
@@ -128,7 +128,7 @@ class PulledReader(FeedReader):
         return {name: list(end)}
 
     def commit(self, end: Offset) -> None:
-        """Nobody asks for what is before ``end`` again."""
+        """Remove the receipts and manifests of all before ``end``."""
         super().commit(end)
         self._puller.forget(_find_trigger(end))
 

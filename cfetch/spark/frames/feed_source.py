@@ -1,7 +1,7 @@
 """``spark.readStream.format("cfetch.feed")``: a feed, or a directory of manifests, as a stream of files.
 
-An offset says for each manifest how many of its lines, and bytes, were read. A trigger takes what is new,
-or a fair share of it for each manifest; spans of lines are the partitions, and the same offsets give the
+An offset has for each manifest how many of its lines, and bytes, were read. A trigger takes all new lines,
+or a fair part of them for each manifest; spans of lines are the partitions, and the same offsets give the
 same spans. A span is a share that is brought once (``once``), so a trigger that Spark repeats after a crash
 asks for nothing again. Its receipt goes when Spark has committed it.
 """
@@ -39,7 +39,7 @@ OLDEST_SPARK = (4, 2)  # the first that asks a Python source for no more than a 
 
 
 class Feed(NamedTuple):
-    """What reader and tasks know: ``path`` holds the manifests, ``directory`` the receipts."""
+    """A feed as reader and tasks know it: ``path`` holds the manifests, ``directory`` the receipts."""
 
     path: Path
     directory: Path
@@ -57,13 +57,13 @@ class Span(InputPartition):
 
 
 class FeedSource(DataSource):
-    """See docs/data-source.md. ``slots``: how many tasks run at a time, as far as that is known."""
+    """The format ``cfetch.feed``, as docs/data-source.md has it. ``slots``: how many tasks run at a time."""
 
     slots = 2
 
     @classmethod
     def name(cls) -> str:
-        """What ``format`` is given."""
+        """The name for ``format``."""
         return "cfetch.feed"
 
     def schema(self) -> str:
@@ -104,7 +104,7 @@ class FeedSource(DataSource):
 
 
 def is_feed(path: str) -> bool:
-    """Whether it is a feed's name, and not that of a directory of manifests."""
+    """True for the name of a feed, False for a directory of manifests."""
     return "://" in path or (Path(path) / INDEX_NAME).is_file()
 
 
@@ -127,7 +127,7 @@ def locate_receipts(feed: Feed, manifest: str) -> Path:
 
 
 def read_span(feed: Feed, span: Span) -> Iterator["pa.RecordBatch"]:
-    """On an executor: bring the files of a span, unless that was done, then tell what became of them.
+    """On an executor: bring the files of a span, unless that was done, then return their rows.
 
     Raises:
         LocalFault: this executor cannot do the work.

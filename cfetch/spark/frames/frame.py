@@ -35,12 +35,12 @@ from cfetch.wire.network import make_network
 __all__ = ["Frame", "load_frame", "make_run_spec", "open_frame_directory"]
 
 FRAMES = "frames"
-KEEP_S = 30 * 86_400.0  # what nobody has loaded for a month goes: it holds links
+KEEP_S = 30 * 86_400.0  # frames that were not loaded for a month go: they hold links
 SINCE_1970 = 0.0  # what the times of receipts count from: frames have no beginning
 
 
 class Frame(NamedTuple):
-    """What the tasks need; a partition is the number of a share."""
+    """A loaded frame as its tasks need it; a partition is the number of a share."""
 
     spec: RunSpec
     shares: ShareFiles
@@ -97,7 +97,7 @@ def open_frame_directory(options: Options, kind: str, identity: str) -> Path:
 
 
 def make_run_spec(options: Options, directory: Path, manifest: str, *, slots: int) -> RunSpec:
-    """What the tasks have to know. The name of ``directory`` stands where a run has its plan's instant.
+    """The facts that all tasks need. The name of ``directory`` stands where a run has its plan's instant.
 
     ``manifest``: fresh links come from there, if it is a URL.
     """
@@ -111,7 +111,7 @@ def make_run_spec(options: Options, directory: Path, manifest: str, *, slots: in
         root=str(options.root),
         receipts=str(directory / "receipts"),
         wall_start_s=SINCE_1970,
-        part_s=float("inf"),  # nobody looks before the share is over
+        part_s=float("inf"),  # a frame is read when its shares are over
         at_a_time=slots,
     )
 

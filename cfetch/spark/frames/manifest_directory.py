@@ -1,7 +1,7 @@
-"""A growing directory of JSON Lines manifests: how far each was read, what is new, and whose turn it is.
+"""A growing directory of JSON Lines manifests: how far each was read, and how a trigger is divided.
 
-A position in a manifest is lines and bytes. Only whole lines count: one that its writer has not ended yet
-is met by the next look.
+A position in a manifest is lines and bytes. Only whole lines count: a line that its writer has not
+ended yet is read at the next look.
 """
 
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ class ManifestLine(NamedTuple):
 
 
 class ManifestText(NamedTuple):
-    """What a piece of a manifest states; ``headers`` go with every request."""
+    """A piece of a manifest; ``headers`` go with every request."""
 
     headers: Headers
     lines: list[ManifestLine]

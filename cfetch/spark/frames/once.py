@@ -102,7 +102,7 @@ def forget_failures(receipts: Path) -> None:
 
 @contextmanager
 def hold_lock(path: Path) -> Iterator[None]:
-    """Nobody else is in here, on any machine that sees ``path``. Raises LocalFault."""
+    """Keep all others out of the ``with``, on any machine that sees ``path``. Raises LocalFault."""
     with on_disk(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

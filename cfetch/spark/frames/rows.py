@@ -31,7 +31,7 @@ CONTENT_BYTES = 32 << 20  # of an Arrow batch: they are in memory several times 
 
 
 class FileRow(NamedTuple):
-    """What there is to say of one file; ``record`` None: ``error`` says why it could not be asked for."""
+    """The facts of one file; ``record`` None: ``error`` is why it could not be asked for."""
 
     id: int
     digest: Digest | None = None

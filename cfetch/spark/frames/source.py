@@ -24,14 +24,14 @@ __all__ = ["FilesSource"]
 
 
 class FilesSource(DataSource):
-    """See docs/data-source.md. ``slots``: how many tasks run at a time, as far as that is known."""
+    """The format ``cfetch``, as docs/data-source.md has it. ``slots``: how many tasks run at a time."""
 
     slots = 2
     _frame: Frame | None = None
 
     @classmethod
     def name(cls) -> str:
-        """What ``format`` is given."""
+        """The name for ``format``."""
         return "cfetch"
 
     def schema(self) -> str:
@@ -45,17 +45,17 @@ class FilesSource(DataSource):
 
     def reader(self, schema: StructType) -> "FilesReader":  # noqa: ARG002 - Spark's name
         """Made anew for each action, out of what ``schema`` has kept."""
-        if self._frame is None:  # Spark has not asked: somebody gave it another
+        if self._frame is None:  # Spark has not asked for a schema, as the caller gave one
             raise ConfigError("the columns are the data source's own; leave .schema(...) out")
         return FilesReader(self._frame)
 
 
 class ShareNumber(InputPartition):
-    """Of a frame; from 0."""
+    """The number of a share of the frame, from 0."""
 
 
 class FilesReader(DataSourceReader):
-    """Of one frame; goes to the executors, with the secrets that a task needs."""
+    """Reads one frame; it goes to the executors, with the secrets that a task needs."""
 
     def __init__(self, frame: Frame) -> None:
         self._frame = frame

@@ -47,7 +47,7 @@ class ManifestCut(NamedTuple):
 
 
 class ManifestCutter(NamedTuple):
-    """``mean`` is what an unknown size counts as, ``known`` the bytes of the others, of ``files`` in all."""
+    """``mean`` stands for an unknown size, ``known`` the bytes of the others, of ``files`` in all."""
 
     pace: Pace
     mean: float
@@ -69,7 +69,7 @@ class ManifestCutter(NamedTuple):
         return count_pieces_per_share(max(int(total_s * MICRO) // self.target, self.files // MOST_FILES))
 
     def cost(self) -> "Column":
-        """Of an entry, in microseconds."""
+        """The cost of an entry, in microseconds."""
         from pyspark.sql import functions as F  # noqa: N812
 
         size = F.coalesce(F.col("size").cast("double"), F.lit(float(self.mean)))
@@ -128,7 +128,7 @@ class ManifestCutter(NamedTuple):
         return joined.withColumns({"kind": kind, "bucket": bucket, "place": place})
 
     def _sum_hosts(self, entries: "DataFrame") -> "DataFrame":
-        """Of each host: cost and number of the files that are no share of their own, number of the others."""
+        """For each host: cost and number of files that are no share of their own; number of the others."""
         from pyspark.sql import functions as F  # noqa: N812
 
         costed = entries.withColumn("cost", self.cost().cast("decimal(20,0)"))  # a sum of bigints overflows

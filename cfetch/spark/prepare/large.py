@@ -1,4 +1,4 @@
-"""Which manifests Spark prepares in place of the reader on one machine, and how a run has it done."""
+"""Which manifests Spark prepares in place of the reader on one machine, and how a run starts that."""
 
 import shutil
 from collections.abc import Callable
@@ -26,13 +26,13 @@ TABLES = ("csv", "jsonl", "parquet")
 
 
 def is_large(path: Path) -> bool:
-    """Whether this file has so many rows that the driver is better spared them, in a format of rows."""
+    """True for a file in a format of rows, with so many rows that the driver should not hold them."""
     try:
         if path.stat().st_size < LARGE_BYTES or not path.is_file():
             return False
         with path.open("rb") as file:
             return detect_format(Source(file, str(path))) in TABLES
-    except OSError:  # the reader says it
+    except OSError:  # the reader reports it
         return False
 
 

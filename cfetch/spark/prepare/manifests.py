@@ -402,7 +402,7 @@ class _Preparation:
     def _make_frame(
         self, tasks: Sequence[Sequence[T]], work: "Callable[[T], Iterator[RecordBatch]]", schema: str
     ) -> "DataFrame":
-        """What ``work`` yields for each item of ``tasks``, each of which is one of Spark's."""
+        """The batches that ``work`` yields for the items of all ``tasks``; each is one task of Spark."""
 
         def run(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
             for batch in batches:

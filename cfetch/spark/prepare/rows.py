@@ -1,8 +1,7 @@
 """The tasks of ``prepare``: parts of manifests become rows in files that other tasks read. No Spark in it.
 
-Rows are checked by the code that reads a manifest on one machine. A file is written under a name of its own
-and appears when it is whole, so a task may be repeated, run twice, or die. All files are their owner's alone:
-they hold signed links.
+Rows are checked by the code that reads a manifest on one machine. Files appear when they are whole
+(``table_writer``), so a task may be repeated, run twice, or die.
 """
 
 import os
@@ -71,9 +70,9 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnitReport(msgspec.Struct, kw_only=True):
-    """What a task reports of a unit.
+    """The report of a task on one unit.
 
-    ``broken``: it could not be read to its end. ``usage`` and ``fault`` say why it could not be read at all.
+    ``broken``: it could not be read to its end. ``usage`` and ``fault`` are why it could not be read at all.
     """
 
     number: int

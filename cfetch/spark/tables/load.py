@@ -64,7 +64,7 @@ class LoadedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``cfetch metrics load --json`` prints (``cfetch.metrics_load/1``).
+    """The document of ``cfetch metrics load --json`` (``cfetch.metrics_load/1``).
 
     ``rejected`` counts lines that are no metrics; ``first_rejected`` are some of them. ``doubles``: runs of
     which there were several copies, and the one with most records was taken.
@@ -145,7 +145,7 @@ def load(
 def load_by(
     run: Run, sources: Sequence[Path], to: Path, *, advance: Advance | None, chunk_bytes: int
 ) -> Loaded:
-    """The same, with the tasks run by ``run``."""
+    """``load``, with the tasks run by ``run``."""
     to, command = to.absolute(), uuid4().hex[:12]
     chunks = [
         (source, chunk) for source, path in enumerate(sources) for chunk in cut_chunks(path, chunk_bytes)
@@ -212,7 +212,7 @@ def _run_on_spark(
 
 @contextmanager
 def _watch_marks(folder: Path, works: Sequence[ChunkWork], advance: Advance | None) -> Iterator[None]:
-    """Tell ``advance`` of each chunk whose mark appears in ``folder``: Spark itself tells of tasks only."""
+    """Report each chunk whose mark appears in ``folder`` to ``advance``: Spark itself reports tasks only."""
     if advance is None:
         yield
         return

@@ -25,7 +25,7 @@ _LOCK = "_lock"
 
 
 class Store:
-    """The tables below ``root``, while nobody else writes to them: see ``open_exclusively``."""
+    """The tables below ``root``, for their only writer: see ``open_exclusively``."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -1,7 +1,7 @@
 """A task of ``cfetch metrics load``: one chunk of a metrics file becomes Parquet files. No Spark in it.
 
-A file gets its name, which says whose it is, when it is whole and on disk. No reader counts it before its
-run's own row names the load (``store.py``); so a task may be repeated, run twice, or die.
+A file gets its name, which has run, load and chunk, when it is whole and on disk. No reader counts it before
+its run's own row names the load (``store.py``); so a task may be repeated, run twice, or die.
 """
 
 import hashlib

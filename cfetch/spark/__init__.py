@@ -15,9 +15,9 @@ driver reads. So dashboard, metrics, summary and exit codes are those of a run o
 
 Read in this order: ``shares.py`` (pure: how a plan is cut), ``share_files.py`` (shares on disk),
 ``cfetch/hub/receipts.py``, ``task.py``, ``job.py``, ``cluster_run.py``. ``session.py`` finds or makes the
-session, ``interruptible.py`` lets a signal end Spark's work, ``table_writer.py`` writes Parquet. Rooms
-within: ``prepare/`` (manifests that no machine holds), ``frames/`` (data sources), ``tables/`` (metrics of
-many runs). ``replay_job.py`` is the half of ``cfetch tune`` that runs on Spark.
+session, ``table_writer.py`` writes Parquet. Rooms within: ``prepare/`` (manifests that no machine holds),
+``frames/`` (data sources), ``tables/`` (metrics of many runs). ``replay_job.py`` is the half of ``cfetch
+tune`` that runs on Spark.
 
 When it fails: a file is published by one rename, and a share is over when its receipt is linked into place,
 so whatever has no receipt is brought again and nothing else. A task that dies begins again and passes over

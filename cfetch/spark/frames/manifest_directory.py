@@ -118,7 +118,7 @@ def read_lines(path: Path, begin: Position, end: Position, base_url: str | None)
     """The lines from ``begin`` to ``end``. The manifest's first line may be a header for all of them.
 
     Raises:
-        UsageError: ``base_url`` is none.
+        UsageError: ``base_url`` is no base URL.
         LocalFault: the manifest cannot be read.
     """
     with on_disk(path), path.open("rb") as file:

@@ -1,28 +1,39 @@
 """Which manifests Spark prepares in place of the reader on one machine, and how a run starts that."""
 
 import shutil
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from cfetch.config.settings import Settings
-from cfetch.errors import UsageError
+from cfetch.errors import Interrupted, UsageError
 from cfetch.manifest.formats.detection import detect_format
 from cfetch.manifest.source import Source
-from cfetch.spark.interruptible import interruptible
-from cfetch.spark.job import SETTINGS, count_slots
+from cfetch.run.signals import listen
+from cfetch.spark.job import SETTINGS, cancel_jobs, count_slots, tag_jobs
 from cfetch.spark.prepare.manifests import find_manifests, prepare
 from cfetch.spark.prepare.prepared import PreparedPlan
 from cfetch.spark.session import spark_session
 from cfetch.spark.shares import Pace
 from cfetch.storage.files import on_disk
 
-__all__ = ["LARGE_BYTES", "is_large", "prepare_on_spark"]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["LARGE_BYTES", "is_large", "prepare_on_spark", "run_interruptibly"]
 
 LARGE_BYTES = 256 << 20  # a million rows and more: 20 s of the driver, and 0.3 GB of it to deal them out
 TABLES = ("csv", "jsonl", "parquet")
+
+T = TypeVar("T")
+TAG = "cfetch-preparing"
+LOOK_S = 0.25
+STOP_LOOKS = 40  # ten seconds for its tasks to end
 
 
 def is_large(path: Path) -> bool:
@@ -52,13 +63,13 @@ def prepare_on_spark(
 
     Raises:
         ManifestError: the manifests have faults.
-        UsageError: they cannot be read, have no place in a job, or ``base_url`` is none.
+        UsageError: they cannot be read, have no place in a job, or ``base_url`` is no base URL.
         LocalFault: ``directory`` cannot be written, or Spark has failed.
         Interrupted: by a signal.
     """
     sources = find_manifests([manifest])
     spark = stack.enter_context(spark_session(settings.spark_master, settings=SETTINGS))
-    plan = interruptible(
+    plan = run_interruptibly(
         spark,
         lambda: prepare(
             spark,
@@ -83,3 +94,31 @@ def prepare_on_spark(
             "by itself: use --engine local"
         )
     return msgspec.structs.replace(plan, source=name)
+
+
+def run_interruptibly(spark: "SparkSession", work: Callable[[], T]) -> T:
+    """Run ``work`` in a thread of its own: py4j must not be interrupted while it reads an answer.
+
+    Raises what ``work`` raises, or Interrupted; a second signal ends all.
+    """
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            tag_jobs(spark, TAG)
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - it is the caller's
+            future.set_exception(error)
+
+    signals: list[Interrupted] = []
+    with listen(signals.append):
+        threading.Thread(target=run, name="spark preparing", daemon=True).start()
+        while not future.done() and not signals:
+            wait([future], LOOK_S)
+        if not signals:
+            return future.result()
+        for _ in range(STOP_LOOKS):  # a job may begin between two of them
+            cancel_jobs(spark, TAG)
+            if wait([future], LOOK_S).done:
+                break
+        raise signals[0]

@@ -101,7 +101,7 @@ def prepare(
         unit_bytes: larger manifests are read by several tasks.
 
     Raises:
-        UsageError: a source cannot be read, or ``base_url`` is none.
+        UsageError: a source cannot be read, or ``base_url`` is no base URL.
         LocalFault: ``directory`` cannot be written, or Spark has failed.
     """
     from pyspark.errors import PySparkException

@@ -23,9 +23,9 @@ from cfetch.errors import ConfigError, Interrupted, ManifestError, UsageError
 from cfetch.events import EntryFinished, Event, Progress, RunNoted
 from cfetch.hub.receipts import Account
 from cfetch.spark import shares
-from cfetch.spark.interruptible import interruptible
 from cfetch.spark.open_shares import PreparedShares
 from cfetch.spark.prepare import large
+from cfetch.spark.prepare.large import run_interruptibly
 from cfetch.spark.prepare.prepared import PreparedPlan, load_prepared
 from cfetch.spark.prepare.queues import COARSEST, EVENEST, MOST_PIECES, count_pieces_per_share
 from cfetch.spark.shares import Pace
@@ -204,12 +204,12 @@ def test_a_signal_ends_the_preparation(spark, tmp_path):
 
     threading.Thread(target=send).start()
     with pytest.raises(Interrupted) as caught:
-        interruptible(spark, work)
+        run_interruptibly(spark, work)
     assert caught.value.signal_number == signal.SIGTERM
     assert over.is_set()
     assert signal.getsignal(signal.SIGTERM) is handler
     with pytest.raises(UsageError, match="its own words"):
-        interruptible(spark, failing)
+        run_interruptibly(spark, failing)
 
 
 def failing():

@@ -33,7 +33,7 @@ from cfetch.storage.files import on_disk
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Feed", "FeedSource", "Span", "is_feed", "locate_receipts", "open_feed", "read_span"]
+__all__ = ["Feed", "FeedSource", "Span", "is_feed", "locate_receipts", "open_feed_state", "read_span"]
 
 OLDEST_SPARK = (4, 2)  # the first that asks a Python source for no more than a trigger may take
 
@@ -85,7 +85,7 @@ class FeedSource(DataSource):
         options = self._read_options()
         text = options.own.get("maxfilespertrigger")
         most = None if text is None else int(text)
-        feed = open_feed(options, slots=self.slots)
+        feed = open_feed_state(options, slots=self.slots)
         if is_feed(options.own["path"]):
             puller = FeedPuller(feed.path, options.own["path"], options.settings, options.env)
             return PulledReader(feed, most, puller)
@@ -108,7 +108,7 @@ def is_feed(path: str) -> bool:
     return "://" in path or (Path(path) / INDEX_NAME).is_file()
 
 
-def open_feed(options: Options, *, slots: int) -> Feed:
+def open_feed_state(options: Options, *, slots: int) -> Feed:
     """Its directories are there afterwards. Raises LocalFault."""
     directory = open_frame_directory(options, "feeds", options.own["path"])
     path = options.own["path"]

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from cfetch.errors import ConfigError, UsageError
 from cfetch.spark import register
 from cfetch.spark.frames.feed_reader import SPAN_LINES, FeedReader
-from cfetch.spark.frames.feed_source import FeedSource, Span, open_feed, read_span
+from cfetch.spark.frames.feed_source import FeedSource, Span, open_feed_state, read_span
 from cfetch.spark.frames.manifest_directory import (
     START,
     Position,
@@ -163,7 +163,7 @@ def reader(tmp_path):
     """A reader over a directory, without a session."""
     (tmp_path / "feed").mkdir(exist_ok=True)
     options = {"path": str(tmp_path / "feed"), "to": str(tmp_path / "to")}
-    feed = open_feed(read_options(options, needed="path"), slots=2)
+    feed = open_feed_state(read_options(options, needed="path"), slots=2)
     return lambda most=None: FeedReader(feed, most)
 
 
@@ -243,7 +243,7 @@ def test_the_first_line_may_be_a_header(tmp_path, origin):
     ]
     assert [line.number for line in read_lines(path, START, Position(3, size_bytes), None).lines] == [1, 2]
     options = {"path": str(path.parent), "to": str(tmp_path / "to")}
-    feed = open_feed(read_options(options, needed="path"), slots=2)
+    feed = open_feed_state(read_options(options, needed="path"), slots=2)
     origin.requests.clear()
     (batch,) = read_span(feed, Span("a.jsonl", START, Position(3, size_bytes)))
     assert batch.column("status").to_pylist() == ["done", "done"]

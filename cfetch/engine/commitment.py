@@ -21,7 +21,12 @@ __all__ = ["Commitment"]
 
 
 class Commitment(Protocol):
-    """``schedule`` holds the entries that wait; its queues are the commitment's."""
+    """``schedule`` holds the entries that wait; its queues are the commitment's.
+
+    ``judges_volumes``: whether ``note_straggler`` is to be called; to look for slow files costs time.
+    """
+
+    judges_volumes: bool
 
     @property
     def schedule(self) -> Schedule[Transfer]:

@@ -38,7 +38,8 @@ class Monitor:
     """Reads ``flights`` and ``counts``, which others keep.
 
     ``on_life`` gets each host that has begun to bring bytes, ``on_slow`` the volume of each attempt that
-    takes far too long; ``on_check`` is called after each look. ``views``: the volumes at this moment.
+    takes far too long (None: nobody asks). ``on_check`` is called after each look. ``views``: the volumes at
+    this moment.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Monitor:
         on_life: Callable[[str], None],
         *,
         on_check: Callable[[], None] = lambda: None,
-        on_slow: Callable[[int], None] = lambda _: None,
+        on_slow: Callable[[int], None] | None = None,
         views: Callable[[], list[VolumeView]] = list,
     ) -> None:
         self._on_slow = on_slow
@@ -92,7 +93,8 @@ class Monitor:
                 attempt.reply.has_news_of_size = False
                 self._policy.sized(attempt.key, attempt.size_bytes - attempt.from_byte)
         check = self._policy.check(now_s, attempts)
-        self._look_at_volumes(attempts, now_s)
+        if self._on_slow is not None:
+            self._look_at_volumes(attempts, now_s, self._on_slow)
         if check.gap_s or self._came_late(now_s):  # this process stood still, the servers did not
             for attempt in attempts:
                 attempt.forgive(now_s)
@@ -111,13 +113,15 @@ class Monitor:
                 FallbackTriggered(t_s=now_s, stragglers=self._policy.total_stragglers, threshold=threshold)
             )
 
-    def _look_at_volumes(self, attempts: Sequence[Attempt], now_s: float) -> None:
+    def _look_at_volumes(
+        self, attempts: Sequence[Attempt], now_s: float, on_slow: Callable[[int], None]
+    ) -> None:
         """A file that takes far longer than the rest, for whatever reason, speaks against its volume."""
         for attempt in attempts:
             limit_s = self._policy.expected_s(attempt.key)
             if limit_s is not None and not attempt.reported.slowness and now_s - attempt.start_s > limit_s:
                 attempt.reported.slowness = True
-                self._on_slow(attempt.assignment.volume_index)
+                on_slow(attempt.assignment.volume_index)
 
     def _came_late(self, now_s: float) -> bool:
         """Whether so much of the stall time-out has gone by unwatched that silence proves nothing."""

@@ -102,7 +102,7 @@ class Pool:
             emit,
             self._note_life,
             on_check=self._share_out,
-            on_slow=self._commitment.note_straggler,
+            on_slow=self._commitment.note_straggler if self._commitment.judges_volumes else None,
             views=self._commitment.views,
         )
         self._fetcher = Fetcher(

@@ -20,6 +20,8 @@ __all__ = ["Single"]
 class Single:
     """The ``Commitment`` to one volume, whose faults end the run. The schedule's queues are hosts."""
 
+    judges_volumes = False
+
     def __init__(
         self,
         entries: Entries,

@@ -92,3 +92,32 @@ async def test_a_further_stream_that_falls_silent_is_ended_itself():
     assert [task.done() for task in tasks] == [False, True]
     tasks[0].cancel()
     await asyncio.wait(tasks)
+
+
+class Asked(Detector):
+    """Counts who asks how long an attempt may take."""
+
+    asked = 0
+
+    def expected_s(self, key):
+        self.asked += 1
+        return 1.0
+
+
+async def test_slow_files_are_looked_for_only_where_they_speak_against_a_volume():
+    """The question costs time, for each attempt at each look; each slow one is reported once."""
+    slow: list[int] = []
+    for on_slow in (None, slow.append):
+        clock: Any = Clock()
+        policy, flights = Asked(Settings().straggler), Flights()
+        monitor = Monitor(
+            policy, flights, LiveCounts(), NO_ENTRIES, Settings(), clock, lambda _: None, lambda _: None,
+            on_slow=on_slow,
+        )  # fmt: skip
+        flights.started(
+            Attempt(IMMUNE._replace(volume_index=3), 0.0, from_byte=0, size_bytes=100), NO_TRANSFER
+        )
+        for clock.now_s in (0.5, 1.5, 2.5):
+            monitor.check()
+        assert policy.asked == (0 if on_slow is None else 3)
+    assert slow == [3]

@@ -38,6 +38,8 @@ __all__ = ["Batched"]
 class Batched:
     """The ``Commitment`` to batches. ``schedule`` has the queues of ``arrivals``, released batch by batch."""
 
+    judges_volumes = True
+
     def __init__(
         self,
         entries: Entries,

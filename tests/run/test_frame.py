@@ -206,8 +206,8 @@ def test_an_engine_that_cannot_be_had_leaves_no_open_file(run, tmp_path):
             yield
 
     with pytest.raises(UsageError, match="no Java"):
-        run(Missing())
-    assert (tmp_path / "m.jsonl").read_bytes() == b""
+        run(Missing(), metrics=tmp_path / "m.json")
+    assert (tmp_path / "m.json").read_bytes() == b"[\n\n]\n"  # the end of the array is written at the close
 
 
 def test_a_signal_that_the_caller_ignores_stays_ignored():

@@ -1,10 +1,10 @@
-"""A breaker keeps work away from what fails, and lets one probe through from time to time. Pure.
+"""A breaker keeps work away from a failing host or volume, and lets a probe through now and then. Pure.
 
 State by state (M. Nygard, "Release It!", 2nd edition, section 5.2)::
 
     state       success   failure                           time
     closed      closed    closed; open at the threshold     -
-    open        closed    open (of a start before)          half-open when the pause is over
+    open        closed    open (a late failure)             half-open when the pause is over
     half-open   closed    open, the pause doubled           -
 
 A breaker is a value: every event makes a new one. ``opened`` counts the pauses since the last success.
@@ -18,11 +18,11 @@ __all__ = ["CLOSED", "Breaker", "Position"]
 
 THRESHOLD = 8  # failures in a row: half of the usual 16 connections may break together and be luck
 FIRST_PAUSE_S = 0.5  # a proxy that restarts is back in about a second
-LONGEST_PAUSE_S = 30.0  # what has been away for long is looked at twice a minute
+LONGEST_PAUSE_S = 30.0  # after a long outage, two probes a minute
 
 
 class Position(Enum):
-    """Where a breaker stands."""
+    """The state of a breaker."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -37,8 +37,8 @@ class Breaker(msgspec.Struct, frozen=True, gc=False):
     opened: int = 0
     until_s: float = 0.0
 
-    def failed(self, now_s: float, *, threshold: int = THRESHOLD) -> "Breaker":
-        """Something failed that had been let through. ``threshold`` such in a row open it."""
+    def fail(self, now_s: float, *, threshold: int = THRESHOLD) -> "Breaker":
+        """Count a failure of work that was let through. ``threshold`` failures in a row open the breaker."""
         match self.position:
             case Position.CLOSED if self.failures + 1 < threshold:
                 return Breaker(failures=self.failures + 1)
@@ -48,7 +48,7 @@ class Breaker(msgspec.Struct, frozen=True, gc=False):
         return Breaker(Position.OPEN, self.failures + 1, self.opened + 1, now_s + pause_s)
 
     def opens_s(self, now_s: float) -> float:
-        """When something may start: ``now_s``, the end of the pause, or never while a probe is under way."""
+        """When work may start: ``now_s``, the end of the pause, or never while a probe is under way."""
         match self.position:
             case Position.OPEN:
                 return max(now_s, self.until_s)
@@ -56,14 +56,14 @@ class Breaker(msgspec.Struct, frozen=True, gc=False):
                 return float("inf")
         return now_s
 
-    def started(self) -> "Breaker":
-        """Something was let through: after a pause it is the probe."""
+    def admit(self) -> "Breaker":
+        """Let work through: after a pause it is the probe."""
         if self.position is not Position.OPEN:
             return self
         return msgspec.structs.replace(self, position=Position.HALF_OPEN)
 
-    def unsure(self, now_s: float) -> "Breaker":
-        """The probe ended without telling anything: another may follow at once."""
+    def end_probe(self, now_s: float) -> "Breaker":
+        """End the probe without a result: another may follow at once."""
         if self.position is not Position.HALF_OPEN:
             return self
         return msgspec.structs.replace(self, position=Position.OPEN, until_s=now_s)

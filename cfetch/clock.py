@@ -21,7 +21,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class Clock(Protocol):
-    """What the rooms may ask of time. All values are seconds."""
+    """The port for time. All values are seconds."""
 
     def monotonic(self) -> float:
         """Seconds on a clock that never jumps; only differences mean anything."""
@@ -42,9 +42,9 @@ class SystemClock:
 
 
 class RunClock:
-    """The clock of one run, made where it begins and handed to all who take part: there ``now`` is 0.
+    """The clock of one run: ``now`` is 0 where it is made. All parts of the run share it.
 
-    ``elapsed_s``: for how long the run has lasted already, where another process has begun it.
+    ``elapsed_s``: the age of the run, where another process has begun it.
     """
 
     __slots__ = ("_clock", "_monotonic", "_start_s")
@@ -82,12 +82,12 @@ class VirtualClock:
         return self._epoch + self.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Let others run, then jump."""
+        """Let other tasks run, then jump to the time of waking."""
         await asyncio.sleep(seconds)
 
 
 class _JumpingSelector(selectors.SelectSelector):
-    """Where a real selector would wait, moves the loop's time forward instead."""
+    """Moves the loop's time forward where a real selector would wait."""
 
     def __init__(self) -> None:
         super().__init__()

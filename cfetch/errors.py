@@ -1,6 +1,6 @@
 """Every error that cfetch raises, in one tree.
 
-The type says whose fault it is, whether trying again can help, and the exit code::
+The type says whose fault the error is, whether a retry can help, and the exit code::
 
     CfetchError
     ├── UsageError              the caller's    never retried   exit 2
@@ -8,21 +8,21 @@ The type says whose fault it is, whether trying again can help, and the exit cod
     │   ├── ManifestError           rows of a manifest, all of them at once
     │   └── FeedError               a feed cannot be followed from here
     │       ├── FeedReplaced            it was deleted or made anew: the checkpoint is of another feed
-    │       ├── CheckpointExpired       what comes next is not kept there any more
+    │       ├── CheckpointExpired       the entries after the checkpoint are not kept there any more
     │       └── HostileFeed             it contradicts itself: gaps, overlaps, forks, going back
     ├── SourceError             the server's    per entry       exit 1
     │   ├── Refused                 permanent: 404, wrong size, broken protocol
     │   ├── Expired                 the link is over: refresh it, then try again at once
     │   ├── Throttled               429, 503: slow down; may say for how long
     │   ├── Transient               resets, time-outs, 5xx: try again later
-    │   │   └── RangeRefused            no part of the file was to be had: ask for the whole
-    │   ├── Straggling              far slower than the rest: broken off, goes on elsewhere
-    │   └── Corrupt                 arrived whole, but hash or size say it is another file
+    │   │   └── RangeRefused            the server gives no part of the file: ask for the whole
+    │   ├── Straggling              far slower than the rest: cancelled, a fresh attempt takes over
+    │   └── Corrupt                 arrived whole, but its hash or size is wrong
     ├── Blocked                 this machine's  per entry       exit 1: something stands in its place
     ├── HeldBack                its batch's     per entry       exit 1: another file of the batch failed
     ├── LocalFault              this machine's  ends the run    exit 3
     │   └── VolumeFault             one volume's    its batches go to another, where there is one
-    ├── Held                    another run's   ends the run    exit 4: it has the plan, and lives
+    ├── Held                    another run's   ends the run    exit 4: a live run has the plan
     └── Interrupted             a person or a supervisor        exit 130, 143
 
 Anything else that escapes is a bug in cfetch: exit 70.
@@ -102,12 +102,12 @@ class ManifestError(UsageError):
     def __init__(
         self, source: str, problems: tuple[Problem, ...], total: int, *, table: str | None = None
     ) -> None:
-        """``table``: the file or directory that has all of them."""
+        """``table``: the file or directory that lists all of them."""
         self.source = source
         self.problems = problems
         self.total = total
         places = (f"{p.source or source}:{p.line}" if p.line else p.source or source for p in problems)
-        shown = "\n".join(f"  {at}: {p.message}" for at, p in zip(places, problems, strict=True))
+        shown = "\n".join(f"  {place}: {p.message}" for place, p in zip(places, problems, strict=True))
         more = f"\n  … and {total - len(problems)} more" if total > len(problems) else ""
         count = "1 fault" if total == 1 else f"{total} faults"
         where = f"\n  all of them, as Parquet: {table}" if table else ""
@@ -115,31 +115,31 @@ class ManifestError(UsageError):
 
 
 class FeedError(UsageError):
-    """A feed cannot be followed from where the checkpoint stands; nothing of it was skipped."""
+    """A feed cannot be followed from the checkpoint's position; no entry was skipped."""
 
     kind = "feed"
 
 
 class FeedReplaced(FeedError):
-    """The feed was deleted, or deleted and made anew under its name; the checkpoint is of the old one."""
+    """The feed was deleted, and perhaps made anew under its name; the checkpoint is the old feed's."""
 
     kind = "feed_replaced"
 
 
 class CheckpointExpired(FeedError):
-    """The feed does not keep what comes after the checkpoint any more. Says what was missed."""
+    """The feed no longer keeps the entries after the checkpoint. The message says which were missed."""
 
     kind = "checkpoint_expired"
 
 
 class HostileFeed(FeedError):
-    """The feed contradicts itself or what it said before; what it says is not applied."""
+    """The feed contradicts itself or an earlier reply; the reply is not applied."""
 
     kind = "hostile_feed"
 
 
 class SourceError(CfetchError):
-    """One entry's source failed. ``http_status`` is the reply's, where there was one."""
+    """The source of one entry failed. ``http_status`` is the reply's, where there was a reply."""
 
     exit_code = 1
     kind = "source"
@@ -150,7 +150,7 @@ class SourceError(CfetchError):
 
 
 class Refused(SourceError):
-    """The reply is wrong for good: asking again would bring the same."""
+    """The reply is wrong for good: a retry would get the same."""
 
     kind = "refused"
 
@@ -163,7 +163,7 @@ class Expired(SourceError):
 
 
 class Throttled(SourceError):
-    """The server asks us to slow down; ``retry_after_s`` is its wish, where it gave one."""
+    """The server asks us to slow down; ``retry_after_s`` is the pause that it wants, if it named one."""
 
     kind = "throttled"
     retryable = True
@@ -187,14 +187,14 @@ class RangeRefused(Transient):
 
 
 class Straggling(SourceError):
-    """The attempt was far slower than the others; it costs no try, and a fresh connection takes over."""
+    """The attempt was far slower than the others; it counts as no failure, and a fresh one takes over."""
 
     kind = "straggler"
     retryable = True
 
 
 class Corrupt(SourceError):
-    """The bytes arrived, but their hash or number is not the manifest's; they were discarded."""
+    """The bytes arrived, but their hash or their number differs from the manifest's; they were discarded."""
 
     kind = "corrupt"
     retryable = True
@@ -215,7 +215,7 @@ class LocalFault(CfetchError):
 
 
 class VolumeFault(LocalFault):
-    """One volume does not take the files. ``no_room``: it is full, and otherwise well."""
+    """One volume cannot take the files. ``no_room``: it is full, but works otherwise."""
 
     def __init__(self, message: str, *, no_room: bool = False) -> None:
         super().__init__(message)
@@ -223,16 +223,16 @@ class VolumeFault(LocalFault):
 
 
 class HeldBack(CfetchError):
-    """The file arrived, but a batch is published as a whole, and another file of it could not be had."""
+    """The file arrived, but its batch is published as a whole, and another file of the batch failed."""
 
     exit_code = 1
     kind = "batch"
 
 
 class Held(CfetchError):
-    """Another live run has the plan. Names host and pid, and the age of its last heartbeat in seconds.
+    """Another live run has the plan. Names its host and pid, and the age of its last heartbeat in seconds.
 
-    ``is_certain``: it has shown itself alive. Else it may be dead, and watching its heartbeat will tell.
+    ``is_certain``: that run is known to be alive. Else it may be dead, and watching its heartbeat will show.
     """
 
     exit_code = 4

@@ -1,4 +1,4 @@
-"""The typed facts that the engine emits: the only thing that dashboard, metrics, tracing and logs read.
+"""The typed facts that the engine emits; dashboard, metrics, tracing and logs read nothing else.
 
 Times ``t_s`` and ``…_s`` are seconds since the run's start on the monotonic clock, sizes are bytes, rates
 bytes per second. No event carries a URL, a header or a token. ``id`` is the entry's index in its manifest.
@@ -84,7 +84,7 @@ class AttemptStarted(Event, frozen=True, kw_only=True):
 
 
 class BaselineView(msgspec.Struct, frozen=True, kw_only=True):
-    """What normal speed is, and whether enough entries have finished to say so."""
+    """The normal speed, the entries that have finished, and how many the baseline needs."""
 
     median_bps: float | None
     finished: int
@@ -110,7 +110,7 @@ class ActiveAttempt(msgspec.Struct, frozen=True, kw_only=True):
 class ExecutorView(msgspec.Struct, frozen=True, kw_only=True):
     """One executor of a run on a cluster: tasks under way, files ended, bytes a second now.
 
-    ``share``: of the others' speed, where it is slow as a whole; else None.
+    ``share``: its speed as a share of the others', where it is slow as a whole; else None.
     """
 
     name: str
@@ -121,9 +121,9 @@ class ExecutorView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VolumeView(msgspec.Struct, frozen=True, kw_only=True):
-    """One volume at a moment: ``load_bytes`` are placed and unfinished, ``running`` and ``queued`` batches.
+    """The state of one volume: ``load_bytes`` are placed and unfinished, ``running`` and ``queued`` batches.
 
-    ``reason`` is why the breaker opened. ``free_bytes`` None: without a bound that we know.
+    ``reason`` is why the breaker opened. ``free_bytes`` None: without a known limit.
     """
 
     name: str
@@ -139,12 +139,11 @@ class VolumeView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Progress(Event, frozen=True, kw_only=True):
-    """The run's numbers at a moment; sent a few times a second.
+    """The run's numbers, a few times a second.
 
-    ``bytes_adopted`` were there before the run, in parts of an earlier one, and count in the others too.
-    ``volumes`` is empty where there is one volume, and no batches. ``executors``: of a run on a cluster, as
-    far as they can be heard; with many, ``active`` has those attempts that are worth showing, and
-    ``unshown`` counts the others.
+    ``bytes_adopted`` come from parts of an earlier run; the other byte counts include them. ``volumes`` is
+    empty for a single volume without batches. ``executors``: those of a run on a cluster that report. With
+    many executors, ``active`` has the attempts worth showing, and ``unshown`` counts the others.
     """
 
     done: int
@@ -166,7 +165,7 @@ class Progress(Event, frozen=True, kw_only=True):
 
 
 class StragglerCheck(Event, frozen=True, kw_only=True):
-    """A look at all attempts that found stragglers."""
+    """A check of all attempts that found stragglers."""
 
     active_downloads: int
     completed_downloads: int
@@ -199,7 +198,7 @@ class StragglerCancelled(Event, frozen=True, kw_only=True):
 
 
 class ExecutorSlow(Event, frozen=True, kw_only=True):
-    """All files come slowly to ``executor``, with ``share`` of the others' speed: it judges by its own."""
+    """All files of ``executor`` come at ``share`` of the others' speed; it uses its own baseline now."""
 
     executor: str
     share: float
@@ -215,14 +214,17 @@ class UrlRefreshed(Event, frozen=True, kw_only=True):
 
 
 class FallbackTriggered(Event, frozen=True, kw_only=True):
-    """So many stragglers that new entries now run one at a time."""
+    """The stragglers have reached ``threshold``: new entries now run one at a time."""
 
     stragglers: int
     threshold: int
 
 
 class WidthChanged(Event, frozen=True, kw_only=True):
-    """From now on ``host`` gets so many ``places`` at a time, not ``before``; ``reason`` is for a person."""
+    """The limit of ``host`` is now ``places`` downloads at a time, not ``before``.
+
+    ``reason`` is for a person.
+    """
 
     host: str
     places: int
@@ -231,7 +233,7 @@ class WidthChanged(Event, frozen=True, kw_only=True):
 
 
 class SlowdownSeen(Event, frozen=True, kw_only=True):
-    """Downloads are far too slow, but nobody is cancelled, as it is not their fault; once an episode."""
+    """All downloads are far too slow, so the cause is elsewhere, and none is cancelled; once an episode."""
 
     active: int
     reason: str
@@ -249,7 +251,7 @@ class RetryScheduled(Event, frozen=True, kw_only=True):
 
 
 class PlanWaiting(Event, frozen=True, kw_only=True):
-    """The plan's last owner looks dead, and it takes time to be sure: the run begins after that."""
+    """The plan's last owner looks dead; the run begins when that is certain, which takes time."""
 
     reason: str
 
@@ -282,7 +284,7 @@ class VolumePaused(Event, frozen=True, kw_only=True):
 
 
 class BatchCommitted(Event, frozen=True, kw_only=True):
-    """All files of a batch are in place on ``volume``, and its record vouches for them."""
+    """All files of a batch are in place on ``volume``, and its record is durable."""
 
     batch: str
     files: int
@@ -291,15 +293,15 @@ class BatchCommitted(Event, frozen=True, kw_only=True):
 
 
 class RunNoted(Event, frozen=True, kw_only=True):
-    """Something that a person should know of how the run is set up. It goes on."""
+    """A note for a person about the setup of the run, which goes on."""
 
     note: str
 
 
 class RouteEvent(Event, frozen=True, kw_only=True):
-    """What the cache of a feed's lineage did: had it, had not, built or refreshed it, or had an old one.
+    """The cache of a feed's lineage had a hit or a miss, built or refreshed the lineage, or had a stale one.
 
-    ``requests`` for information were sent (build, refresh) or saved (hit).
+    ``requests``: how many requests for information were sent (build, refresh) or saved (hit).
     """
 
     what: Literal["hit", "miss", "build", "refresh", "stale"]
@@ -309,7 +311,7 @@ class RouteEvent(Event, frozen=True, kw_only=True):
 
 
 class EntryFinished(Event, frozen=True, kw_only=True):
-    """An entry is done, skipped, failed or cancelled; its whole story."""
+    """An entry is done, skipped, failed or cancelled; ``record`` is its whole history."""
 
     record: FileRecord
 
@@ -330,10 +332,10 @@ Listener = Callable[[Event], None]
 
 
 def fan_out(*listeners: Listener) -> Listener:
-    """One listener that tells all of them, in order."""
+    """One listener that passes each event to all of them, in order."""
 
-    def tell(event: Event) -> None:
+    def emit(event: Event) -> None:
         for listener in listeners:
             listener(event)
 
-    return tell
+    return emit

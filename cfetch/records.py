@@ -1,4 +1,4 @@
-"""The documents made of what happened: an attempt, a file, a run. Metrics files and ``--json`` hold them.
+"""The documents about what happened: an attempt, a file, a run. Metrics files and ``--json`` hold them.
 
 Times ``…_s`` are seconds since the run's start on the monotonic clock, sizes are bytes, rates bytes a second.
 No record carries a URL, a header or a token. ``id`` is the entry's index in its manifest.
@@ -15,10 +15,11 @@ Outcome = Literal["done", "straggler", "stalled", "error", "expired", "lost", "m
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One try at one entry, as the metrics file tells it. ``samples`` are (seconds, bytes so far).
+    """One attempt at an entry, as in the metrics file. ``samples`` are (seconds, bytes so far).
 
-    ``helper``: a further stream of an entry that had one already. ``to_byte``: where its range ends, if not
-    with the file. ``saved_s`` and ``wasted_bytes`` judge a cancelled one (``report.saved_time``).
+    ``helper``: an attempt at a further segment, beside the entry's own. ``to_byte``: the end of its range,
+    None: the end of the file. ``saved_s`` and ``wasted_bytes`` are the verdict on a cancelled attempt
+    (``report.saved_time``).
     """
 
     n: int
@@ -43,7 +44,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry's whole story: a line of the metrics file (``cfetch.file/1``)."""
+    """The whole history of one entry: a line of the metrics file (``cfetch.file/1``)."""
 
     schema: str = "cfetch.file/1"
     instant: str
@@ -68,7 +69,7 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the file stands under its name."""
+        """Whether the file stands under its final name."""
         return self.status in ("done", "skipped")
 
 
@@ -109,7 +110,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         message: str
 
     class Volume(msgspec.Struct, frozen=True, kw_only=True):
-        """Files in place there, and why it was out of use, if it was."""
+        """The files in place on one volume, and why it was out of use, if it was."""
 
         volume: str
         files: int
@@ -118,7 +119,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         out_of_use: str | None
 
     class Feed(msgspec.Struct, frozen=True, kw_only=True):
-        """Of ``cfetch follow``: changes that were read, and what it took to find them."""
+        """The feed of ``cfetch follow``: the changes that were read, and the requests for them."""
 
         entries: int
         deletes: int

@@ -1,7 +1,7 @@
 """URLs and tokens that cannot be printed by accident.
 
-A presigned URL is a password with a path in front. ``str``, ``repr`` and ``format`` of these types show what
-is safe to show; only ``reveal`` gives the text, and only the wire and the plan file call it.
+A presigned URL is a password with a path in front. ``str``, ``repr`` and ``format`` of these types show only
+the safe parts; only ``reveal`` gives the text, and only the wire and the plan file call it.
 """
 
 import re
@@ -42,7 +42,7 @@ class SecretText(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class SecretUrl(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A URL whose query and userinfo stay unseen, and which is sent exactly as it was written."""
+    """A URL whose query and userinfo are never shown, and which is sent exactly as it was written."""
 
     value: str
 
@@ -66,7 +66,7 @@ class SecretUrl(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def __str__(self) -> str:
         try:
             parts = urlsplit(self.value)
-        except ValueError:  # a message about a URL that is none must not fail for it
+        except ValueError:  # a message about a malformed URL must not fail itself
             return "<a URL that cannot be read>"
         tail = parts.path.rsplit("/", 1)[-1]
         keys = parts.query.count("&") + 1

@@ -9,7 +9,7 @@ from cfetch.breaker import CLOSED, LONGEST_PAUSE_S, THRESHOLD, Breaker, Position
 def opened(now_s=0.0, failures=THRESHOLD):
     breaker = CLOSED
     for _ in range(failures):
-        breaker = breaker.failed(now_s)
+        breaker = breaker.fail(now_s)
     return breaker
 
 
@@ -22,7 +22,7 @@ def test_c44_it_opens_at_the_threshold_and_not_before():
 
 def test_c44_after_the_pause_one_probe_and_no_more():
     """The second has to wait for what the first finds."""
-    breaker = opened().started()
+    breaker = opened().admit()
     assert breaker.position is Position.HALF_OPEN
     assert breaker.opens_s(99.0) == float("inf")
 
@@ -31,8 +31,8 @@ def test_c44_a_probe_that_fails_doubles_the_pause():
     """Up to the longest; a late failure of a start before the pause changes nothing."""
     breaker, now_s, pauses = opened(), 0.5, []
     for _ in range(9):
-        assert breaker.failed(now_s) == breaker
-        breaker = breaker.started().failed(now_s)
+        assert breaker.fail(now_s) == breaker
+        breaker = breaker.admit().fail(now_s)
         pauses.append(breaker.until_s - now_s)
         now_s = breaker.until_s
     assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, *[LONGEST_PAUSE_S] * 4]
@@ -40,9 +40,9 @@ def test_c44_a_probe_that_fails_doubles_the_pause():
 
 def test_a_probe_that_tells_nothing_lets_another_follow():
     """It was cancelled, say."""
-    breaker = opened().started().unsure(7.0)
+    breaker = opened().admit().end_probe(7.0)
     assert (breaker.position, breaker.opens_s(7.0), breaker.opened) == (Position.OPEN, 7.0, 1)
-    assert CLOSED.unsure(7.0) is CLOSED
+    assert CLOSED.end_probe(7.0) is CLOSED
 
 
 @given(st.lists(st.sampled_from(["failed", "started", "unsure", "wait"])))
@@ -53,10 +53,10 @@ def test_in_any_story_it_opens_again_in_time(story):
         if word == "wait":
             now_s += 1
         elif word == "failed":
-            breaker = breaker.failed(now_s)
+            breaker = breaker.fail(now_s)
         elif word == "unsure":
-            breaker = breaker.unsure(now_s)
+            breaker = breaker.end_probe(now_s)
         elif breaker.opens_s(now_s) <= now_s:
-            breaker = breaker.started()
+            breaker = breaker.admit()
         if breaker.position is not Position.HALF_OPEN:
             assert now_s <= breaker.opens_s(now_s) <= now_s + LONGEST_PAUSE_S

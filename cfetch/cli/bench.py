@@ -33,7 +33,7 @@ SeedsOption = Annotated[
 PolicyOption = Annotated[
     str | None,
     typer.Option(
-        help="How stragglers are recognised, and none of the scenario's options: cloudfetch or adaptive.",
+        help="The policy, cloudfetch or adaptive, with its defaults in place of the scenario's options.",
         metavar="NAME",
         show_default=False,
     ),
@@ -47,9 +47,7 @@ def bench(
     ] = False,
     simulate: Annotated[
         bool,
-        typer.Option(
-            "--simulate", help="Compare policies in virtual time, in all scenarios that are made for it."
-        ),
+        typer.Option("--simulate", help="Compare policies in virtual time, over all scenarios made for it."),
     ] = False,
     scenario: ScenarioOption = None,
     seeds: SeedsOption = None,
@@ -65,8 +63,8 @@ def bench(
 ) -> None:
     """Compare, on one seeded workload: no stragglers, stragglers left alone, stragglers mitigated.
 
-    A loopback origin serves the files from another process and slows some of them down. With --simulate
-    nothing is served: the engine runs in virtual time over a model of the network, under every policy.
+    A loopback server in another process serves the files and slows some of them down. With --simulate there
+    is no server: the engine runs in virtual time over a model of the network, under every policy.
 
     Examples:
 
@@ -86,7 +84,10 @@ def bench(
         raise UsageError("--simulate-stragglers is a scenario of its own; leave out one of the two")
     if simulate:
         if peers or simulate_stragglers or policy is not None:
-            raise UsageError("--simulate runs no other tool and all policies; leave out the other options")
+            raise UsageError(
+                "--simulate runs no other tool, and always all policies; "
+                "leave out --peers, --policy and --simulate-stragglers"
+            )
         _simulate(scenarios, seeds or (1 if quick else None), json)
         return
     if seeds is not None or len(scenarios) > 1:

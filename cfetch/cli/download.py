@@ -78,7 +78,7 @@ def download(
 
 
 def preview(prepared: "Prepared", settings: Settings) -> None:
-    """Print what ``--dry-run`` has learned."""
+    """Print the preview of ``--dry-run``."""
     import msgspec
 
     from cfetch.dashboard.preview import preview_lines
@@ -91,7 +91,7 @@ def preview(prepared: "Prepared", settings: Settings) -> None:
 
 
 def run(prepared: "Prepared", resolved: Resolved) -> "Summary | None":
-    """Bring a plan to its end under the dashboard; None if another run has completed it before."""
+    """Run a plan under the dashboard; None if another run has completed it already."""
     from cfetch.dashboard.open import open_dashboard
     from cfetch.events import RunNoted
 
@@ -108,7 +108,7 @@ def run(prepared: "Prepared", resolved: Resolved) -> "Summary | None":
 
 
 def print_document(document: "msgspec.Struct") -> None:
-    """One JSON document on stdout."""
+    """Print one JSON document on stdout."""
     import msgspec
 
     sys.stdout.write(msgspec.json.encode(document).decode() + "\n")

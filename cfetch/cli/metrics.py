@@ -39,9 +39,9 @@ def load(
 ) -> None:
     """Load metrics into Parquet tables: files, attempts, runs, by day. Spark does it, on one machine or many.
 
-    A run that is there already is replaced, so the same directory may be loaded every night. Lines that
-    are no metrics go to the table rejected, with reasons; the exit code is then 1. The extra spark and Java
-    are needed.
+    A run that was loaded before is replaced, so the same directory may be loaded every night. Lines that
+    are no metrics go to the table rejected, with reasons, and the exit code is 1. This needs the extra spark
+    and Java.
 
     Examples:
 

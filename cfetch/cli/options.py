@@ -1,7 +1,7 @@
 """Command-line flags made from the settings table, so that a flag cannot drift from its config key.
 
-``with_settings`` gives a Typer command one parameter per setting; what the user gave is laid over file and
-environment, and the command receives the result.
+``with_settings`` gives a Typer command one parameter per setting. The wrapper overlays the user's flags on
+file and environment, and calls the command with the resolved settings.
 """
 
 import functools
@@ -77,7 +77,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def with_network(command: Callable[..., None]) -> Callable[..., None]:
-    """Append the flags of how servers are reached, and --config, to ``command(…, network)``."""
+    """Append the network flags, and --config, to ``command(…, network)``."""
     names = _PANELS["Network"]
 
     def call(given: dict[str, Any]) -> None:
@@ -90,19 +90,19 @@ def with_network(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def with_timeline(command: Callable[..., None]) -> Callable[..., None]:
-    """Append where a timeline lies, how it is guarded, and --config, to ``command(…, settings)``."""
+    """Append the flags of a timeline's place and guard, and --config, to ``command(…, settings)``."""
     return _with_settings_of(command, ("to", "state", *_PANELS["Guard"]))
 
 
 def with_manifest(command: Callable[..., None]) -> Callable[..., None]:
-    """Append what concerns a manifest and its destination, and --config, to ``command(…, settings)``."""
+    """Append the flags of a manifest and its destination, and --config, to ``command(…, settings)``."""
     more = ("statement_host", "dry_run", "json", "quiet")
     where = _PANELS["Where it runs"]
     return _with_settings_of(command, ("to", "base_url", "state", *where, *_PANELS["Network"], *more))
 
 
 def with_follow(command: Callable[..., None]) -> Callable[..., None]:
-    """Append how a feed's files are downloaded, and --config, to ``command(…, resolved)``."""
+    """Append the flags for downloading a feed's files, and --config, to ``command(…, resolved)``."""
     names = tuple(name for name in KINDS if name not in _OF_ONE_RUN)
 
     def call(given: dict[str, Any]) -> None:
@@ -112,7 +112,7 @@ def with_follow(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def seconds(name: str, text: str, kind: Kind) -> float:
-    """A duration that is no setting. Raises ConfigError."""
+    """Parse a duration that is not one of the settings. Raises ConfigError."""
     try:
         duration_s: float = kind.parse(text)
     except ValueError as error:
@@ -131,7 +131,7 @@ def _with_settings_of(command: Callable[..., None], names: tuple[str, ...]) -> C
 def _extend(
     command: Callable[..., None], call: Callable[[dict[str, Any]], None], more: list[inspect.Parameter]
 ) -> Callable[..., None]:
-    """``command`` as Typer is to see it: the parameters ``more`` stand for what ``call`` makes of them."""
+    """Show Typer ``command`` with the flags ``more`` for the parameters that ``call`` makes of them."""
     made = ("resolved", "show_config", "network", "settings")
     own = [p for p in inspect.signature(command).parameters.values() if p.name not in made]
 
@@ -146,7 +146,7 @@ def _extend(
 
 
 def _resolve_given(given: dict[str, Any], names: Iterable[str]) -> Resolved:
-    """Take flags and --config out of what was given, and lay them over file and environment."""
+    """Take flags and --config out of ``given``, and overlay them on file and environment."""
     config: Path | None = given.pop("config")
     flags = {name: _as_text(value) for name in names if (value := given.pop(name)) is not None}
     file = config or (Path(os.environ["CFETCH_CONFIG"]) if os.environ.get("CFETCH_CONFIG") else None)

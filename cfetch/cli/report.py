@@ -23,7 +23,7 @@ def report(
 ) -> None:
     """Slowest files, percentiles per host, throughputs, and what each mitigation saved or cost.
 
-    Of several runs each has its headline; all else is over their files together.
+    Each run has its own headline; everything else covers the files of all runs together.
 
     Examples:
 

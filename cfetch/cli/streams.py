@@ -20,11 +20,11 @@ __all__ = ["ReaderGone", "guard", "settle"]
 
 
 class ReaderGone(Exception):
-    """Nobody reads stdout any more, as behind ``| head -1``: nothing more needs to be said."""
+    """The reader of stdout has gone, as behind ``| head -1``: no message is needed."""
 
 
 class _Result(io.FileIO):
-    """Stdout. The first write that fails raises what the caller is to be told; later ones are swallowed."""
+    """Stdout. The first failing write raises the error for the caller; later ones are swallowed."""
 
     _lost = False
 
@@ -42,8 +42,8 @@ class _Result(io.FileIO):
             raise LocalFault(f"cannot write the result to stdout: {error.strerror}") from None
 
 
-class _Words(io.FileIO):
-    """Stderr. What cannot be written is lost: the job matters more than what is said about it."""
+class _Messages(io.FileIO):
+    """Stderr. Text that cannot be written is lost: the job matters more than its log."""
 
     def write(self, data: "ReadableBuffer", /) -> int:
         try:
@@ -62,7 +62,7 @@ def guard() -> None:
     if sys.stdout is sys.__stdout__:
         sys.stdout = _text(_Result(1, "w", closefd=False), sys.stdout)
     if sys.stderr is sys.__stderr__:
-        sys.stderr = _text(_Words(2, "w", closefd=False), sys.stderr, errors="backslashreplace")
+        sys.stderr = _text(_Messages(2, "w", closefd=False), sys.stderr, errors="backslashreplace")
 
 
 def settle() -> None:

@@ -55,8 +55,8 @@ def tune(
 ) -> None:
     """Replay past runs under other multipliers, quantiles and paddings, and recommend the best.
 
-    The values are chosen on some runs and checked on the others. Too little data, or nothing slow in it: then
-    it says so, and the default stays.
+    The values are chosen on some runs and checked on the others. With too little data, or no slow files in
+    it, the command says so and recommends the default.
 
     Examples:
 

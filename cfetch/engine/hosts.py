@@ -180,14 +180,14 @@ class Hosts:
             host = self._hosts[name] = self._new_host()
         host.running += 1
         host.load_bytes += size_bytes
-        host.breaker = host.breaker.started()
+        host.breaker = host.breaker.admit()
 
     def left(self, name: str, now_s: float, size_bytes: int = 0) -> None:
         """The place is free again, whatever came of it; ``size_bytes`` as it was when it ``started``."""
         host = self._hosts[name]
         host.running -= 1
         host.load_bytes -= size_bytes
-        host.breaker = host.breaker.unsure(now_s)
+        host.breaker = host.breaker.end_probe(now_s)
         if host.is_plain(self._most) and (not host.answered or len(self._hosts) > MAX_KEPT):
             del self._hosts[name]
 
@@ -259,7 +259,7 @@ class Hosts:
     def _failed(self, name: str, host: _Host, now_s: float) -> Pause | None:
         host.trouble_s = now_s if host.trouble_s is None else host.trouble_s
         was_open = host.breaker.position is Position.OPEN
-        host.breaker = host.breaker.failed(now_s)
+        host.breaker = host.breaker.fail(now_s)
         if was_open or host.breaker.position is not Position.OPEN:
             return None
         return Pause(name, host.breaker.until_s - now_s, f"failed {host.breaker.failures} times in a row")

@@ -110,7 +110,7 @@ class Placer:
         if not volume.usable or volume.evidence < EVIDENCE or not better:
             return False
         volume.reason = f"{volume.evidence} files in a row were far slower than the rest"
-        volume.breaker = volume.breaker.failed(now_s, threshold=1)
+        volume.breaker = volume.breaker.fail(now_s, threshold=1)
         self._withdraw(volume, now_s)
         return True
 
@@ -214,7 +214,7 @@ class Placer:
         del volume.queued[batch.number]
         volume.running[batch.number] = batch
         if batch.number == volume.probe:
-            volume.breaker = volume.breaker.started()
+            volume.breaker = volume.breaker.admit()
         else:
             batch.since_s += now_s - batch.queued_s
         return batch.placed
@@ -256,10 +256,10 @@ class Placer:
         if no_room:
             known.refused |= {of}
             if was_probe:
-                volume.breaker = volume.breaker.unsure(now_s)
+                volume.breaker = volume.breaker.end_probe(now_s)
             return []
         if was_usable or was_probe:  # else it was begun before the failure that is known already
-            volume.breaker = volume.breaker.started().failed(now_s, threshold=1)
+            volume.breaker = volume.breaker.admit().fail(now_s, threshold=1)
         return self._withdraw(volume, now_s) if was_usable else []
 
     def volume_failed(self, index: int, now_s: float, reason: str) -> list[int]:
@@ -270,8 +270,8 @@ class Placer:
         volume = self._volumes[index]
         volume.reason = reason
         if volume.breaker.opens_s(now_s) <= now_s:
-            volume.breaker = volume.breaker.started()
-        volume.breaker = volume.breaker.failed(now_s, threshold=1)
+            volume.breaker = volume.breaker.admit()
+        volume.breaker = volume.breaker.fail(now_s, threshold=1)
         self._withdraw(volume, now_s)
         started = list(volume.running.values())
         for batch in started:
@@ -288,7 +288,7 @@ class Placer:
             return
         volume = self._volumes[known.volume]
         if batch == volume.probe:  # it tells nothing, so another may follow at once
-            volume.breaker = volume.breaker.unsure(volume.breaker.until_s)
+            volume.breaker = volume.breaker.end_probe(volume.breaker.until_s)
         self._unload(known)
 
     def overdue(self, now_s: float) -> list[Overdue]:

@@ -58,7 +58,7 @@ class Arrivals:
         return self._next == len(self._cut.order)
 
     async def next(self, failed: Callable[[int, LocalFault], None]) -> Batch:
-        """The next batch, and what of it stands where; ``failed`` is told of volumes that say no."""
+        """The next batch, and what of it stands where; ``failed`` gets the volumes that say no."""
         number = self._cut.order[self._next]
         indexes = self._cut.entries(number)
         entries = [self._entries.entry(index) for index in indexes]
@@ -66,44 +66,52 @@ class Arrivals:
         batch = Batch(number, batch_id(entries), name, indexes, self._cut.bytes[number])
         tasks = [asyncio.ensure_future(volume.inspect_batch(batch.id, entries)) for volume in self._volumes]
         await asyncio.wait(tasks, timeout=LOOK_S)
-        found = []
-        for at, task in enumerate(tasks):
+        holdings: list[Holding] = []
+        for volume_index, task in enumerate(tasks):
             holding = Holding()
             if not task.done():
                 task.cancel()
             elif isinstance(error := task.exception(), LocalFault):
-                failed(at, error)
+                failed(volume_index, error)
             else:
                 holding = task.result()
-            found.append(holding)
-        self._note(batch, found)
+            holdings.append(holding)
+        self._note(batch, holdings)
         missing = [
             entry for index, entry in zip(indexes, entries, strict=True) if index not in batch.standing
         ]
         guess = self._cut.unknown_bytes
-        batch.missing_bytes = sum(guess if one.size_bytes is None else one.size_bytes for one in missing)
+        batch.missing_bytes = sum(
+            guess if entry.size_bytes is None else entry.size_bytes for entry in missing
+        )
         self._next += 1  # not before: until it has arrived, there is something to wait for
         return batch
 
     @staticmethod
-    def _note(batch: Batch, found: Sequence[Holding]) -> None:
+    def _note(batch: Batch, holdings: Sequence[Holding]) -> None:
         """A batch goes back to where it stands or was being staged; a named one else to where most of it is.
 
         A volume that failed keeps its mark though the batch has gone elsewhere, so a record counts first.
         """
         indexes = batch.entries
-        begun = next((at for at, holding in enumerate(found) if holding.is_begun), None)
-        batch.home = next((at for at, holding in enumerate(found) if holding.is_committed), begun)
-        most = max(range(len(found)), key=lambda at: len(found[at].same_size))
-        if batch.home is None and batch.name is not None and found[most].same_size:
+        begun = next(
+            (volume_index for volume_index, holding in enumerate(holdings) if holding.is_begun), None
+        )
+        batch.home = next(
+            (volume_index for volume_index, holding in enumerate(holdings) if holding.is_committed), begun
+        )
+        most = max(range(len(holdings)), key=lambda volume_index: len(holdings[volume_index].same_size))
+        if batch.home is None and batch.name is not None and holdings[most].same_size:
             batch.home = most
-        for at, holding in sorted(enumerate(found), key=lambda pair: pair[0] != batch.home):
-            if batch.name is None or at == batch.home:  # a named batch is to be on one volume, all of it
+        for volume_index, holding in sorted(enumerate(holdings), key=lambda pair: pair[0] != batch.home):
+            if (
+                batch.name is None or volume_index == batch.home
+            ):  # a named batch is to be on one volume, all of it
                 for position in holding.same_size:
-                    batch.standing.setdefault(indexes[position], at)
-        for at, holding in enumerate(found):
+                    batch.standing.setdefault(indexes[position], volume_index)
+        for volume_index, holding in enumerate(holdings):
             for position in (*holding.same_size, *holding.other_size):
-                batch.copies.setdefault(indexes[position], []).append(at)
+                batch.copies.setdefault(indexes[position], []).append(volume_index)
         batch.blocked = [
-            {indexes[position]: error for position, error in holding.blocked.items()} for holding in found
+            {indexes[position]: error for position, error in holding.blocked.items()} for holding in holdings
         ]

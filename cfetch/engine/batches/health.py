@@ -69,7 +69,7 @@ class Health:
         self.running[at] += 1
 
     def ends(self, at: int) -> None:
-        """And not any more."""
+        """An entry is under way to volume ``at`` no more."""
         self.running[at] -= 1
         if not self.running[at]:
             self._busy_s[at] += self._clock.now() - self._busy_since_s[at]
@@ -127,8 +127,8 @@ class Health:
         if free_bytes is None:
             return
         landed = sum(
-            one.staged_bytes + sum(transfer.part.position for transfer in one.transfers)
-            for one in self._here(at)
+            staging.staged_bytes + sum(transfer.part.position for transfer in staging.transfers)
+            for staging in self._here(at)
         )
         reserve = min(RESERVE_BYTES, int(RESERVE_SHARE * (free_bytes + landed)))
         self._placer.room(at, max(0, free_bytes - reserve) + landed)

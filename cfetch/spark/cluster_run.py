@@ -143,7 +143,7 @@ class _Driver:
         self._view = LiveView(len(setup.shares.plan), run.counts, self._account, self._now, run.emit)
 
     def bring(self) -> CfetchError | None:
-        """Run the job and emit what its tasks say. See ``Engine.bring``."""
+        """Run the job and emit the events of its tasks. See ``Engine.bring``."""
         with on_disk(self._directory):
             self._directory.mkdir(0o700, parents=True, exist_ok=True)
             (self._directory / STOP_NAME).unlink(missing_ok=True)
@@ -156,7 +156,7 @@ class _Driver:
         return self._lost_by
 
     def _run_job(self) -> BaseException | None:
-        """Start a task for each batch that is to do, and follow them; what ended the job early."""
+        """Start a task for each open share, and follow them; the error that ended the job early."""
         spec, settings = self._make_spec(), self._setup.settings
         own_shares = self._directory.parent / f"shares-{self._epoch}"
         shares = self._setup.shares.find_open_shares(
@@ -190,7 +190,7 @@ class _Driver:
         return future.exception() if future.done() else None
 
     def _own_hub(self, stack: ExitStack) -> Hub | None:
-        """None where executors could not reach it; the run goes on by receipts and fixed shares."""
+        """None where executors could not reach it; the run goes on by receipts and fixed limits."""
         address = find_driver_address(self._spark)
         if address is None:
             return None

@@ -125,7 +125,7 @@ def test_a_slow_machine_is_helped(cluster, origin, tmp_path, monkeypatch):
     """One that runs a tenth of the time: copies on the other begin at the other end."""
     from pyspark.sql import SparkSession
 
-    monkeypatch.setattr(shares, "SHORTEST_S", 1.0)  # some batches a slot, as in a long run
+    monkeypatch.setattr(shares, "SHORTEST_S", 1.0)  # some shares a slot, as in a long run
     for name, value in cluster.environment().items():
         monkeypatch.setenv(name, value)
     quick = {"spark.speculation.minTaskRuntime": "3s", "spark.ui.enabled": "false"}

@@ -85,16 +85,16 @@ def prepare(
     """
     clock = clock or SystemClock()
     instant = new_instant(clock.wall(), secrets.token_hex(2))
-    found = places(settings)
+    destinations = places(settings)
     by_spark = _is_for_spark(manifest, settings)
     with ExitStack() as stack:
-        reserve_descriptors(settings.max_concurrency or settings.concurrency, len(found.roots))
+        reserve_descriptors(settings.max_concurrency or settings.concurrency, len(destinations.roots))
         network = make_network(settings.network, env)
         api = StatementApi(settings, env, network, clock)
         source = None if by_spark else stack.enter_context(open_manifest(manifest, clock, network=network))
         statement = None if source is None else statement_id_of(source)
         volumes = _open_volumes(stack, settings)  # before the plan: it refuses a symlink as state
-        directory = own_directory(stack, found.state, instant)
+        directory = own_directory(stack, destinations.state, instant)
         name = shown_name(manifest)
         if source is not None:
             fetch_chunk = api.blocking(statement) if statement else None
@@ -103,7 +103,7 @@ def prepare(
             from cfetch.spark.prepare.large import prepare_on_spark
 
             _check_for_spark(volumes)
-            rejected = found.state / "rejected" / instant
+            rejected = destinations.state / "rejected" / instant
             plan = frozen_by_spark(
                 prepare_on_spark(stack, manifest, name, settings, directory / "prepared", rejected, progress)
             )
@@ -119,12 +119,12 @@ def prepare_entries(
 ) -> Iterator["Prepared"]:
     """The same for entries that a feed has checked. The plan bears ``name``. Raises as ``prepare``."""
     instant = new_instant(clock.wall(), secrets.token_hex(2))
-    found = places(settings)
+    destinations = places(settings)
     with ExitStack() as stack:
-        reserve_descriptors(settings.max_concurrency or settings.concurrency, len(found.roots))
+        reserve_descriptors(settings.max_concurrency or settings.concurrency, len(destinations.roots))
         network = make_network(settings.network, env)
         volumes = _open_volumes(stack, settings)
-        directory = own_directory(stack, found.state, instant)
+        directory = own_directory(stack, destinations.state, instant)
         plan = frozen_here(stack.enter_context(freeze_entries(entries, name=name, directory=directory)))
         _check_room(plan.frozen, volumes)
         renewal = Renewal(name, None, None, StatementApi(settings, env, network, clock), stack)
@@ -196,7 +196,7 @@ def prepare_planned(
         LocalFault: its frozen manifest cannot be read, or as ``prepare``.
     """
     clock = clock or SystemClock()
-    found = places(settings)
+    destinations = places(settings)
     with ExitStack() as stack:
         with open_existing(*timeline(settings)) as table:
             entry = existing(table, table.store.entries(), instant)
@@ -206,9 +206,9 @@ def prepare_planned(
             there = _elsewhere(settings, table, entry)
         if there:
             raise UsageError(f"plan {instant} is for {there}; give that as --to")
-        reserve_descriptors(settings.max_concurrency or settings.concurrency, len(found.roots))
+        reserve_descriptors(settings.max_concurrency or settings.concurrency, len(destinations.roots))
         network = make_network(settings.network, env)
-        directory = found.state / "plans" / instant
+        directory = destinations.state / "plans" / instant
         plan = load(stack, directory)
         origin = _read_origin(directory / ORIGIN_NAME)
         volumes = _open_volumes(stack, settings)
@@ -222,11 +222,11 @@ def pending(settings: Settings) -> list[str]:
     """The plans of this destination that wait for a run, oldest first. Raises UsageError, LocalFault."""
     with open_existing(*timeline(settings)) as table:
         return [
-            one.instant
-            for one in table.store.entries()
-            if one.action is Action.DOWNLOAD
-            and one.state is not State.COMPLETED
-            and not _elsewhere(settings, table, one)
+            entry.instant
+            for entry in table.store.entries()
+            if entry.action is Action.DOWNLOAD
+            and entry.state is not State.COMPLETED
+            and not _elsewhere(settings, table, entry)
         ]
 
 
@@ -310,12 +310,12 @@ class Prepared:
 
     def _in_place(self) -> int:
         """Files that stand at the destination with the stated size; hashes are not looked at."""
-        found = 0
+        in_place = 0
         for entry in self.plan.entries():
             with suppress(Blocked):
                 size_bytes = entry.size_bytes
-                found += size_bytes is not None and self._volumes.existing(entry.path) == size_bytes
-        return found
+                in_place += size_bytes is not None and self._volumes.existing(entry.path) == size_bytes
+        return in_place
 
     def schedule(self, *, removable: bool = False) -> Scheduled:
         """Put the plan on the timeline, or find it pending there. Raises LocalFault."""
@@ -405,24 +405,24 @@ class Prepared:
     def _start(
         self, table: Table, kind: Kind, on_lost: Callable[[str], None], listener: Listener
     ) -> Execution | None:
-        told: set[str] = set()
+        announced: set[str] = set()
 
         def waiting(held: Held) -> None:
-            if held.host not in told:
-                told.add(held.host)
+            if held.host not in announced:
+                announced.add(held.host)
                 listener(PlanWaiting(t_s=0.0, reason=str(held)))
 
         while True:
             instant = self._instant if self._origin is None else self._put(table, kind)
-            found = start(
+            execution = start(
                 table,
                 instant,
                 on_lost=on_lost,
                 salvage=lambda dead: useful_parts(dead.names),
                 waiting=waiting,
             )
-            if not isinstance(found, Completed):
-                return found
+            if not isinstance(execution, Completed):
+                return execution
             if self._origin is None:
                 return None
             self._instant = table.new_instant()  # another run was faster: see what it has left to do

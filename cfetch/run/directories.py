@@ -37,10 +37,10 @@ def places(settings: Settings) -> Places:
     Raises:
         ConfigError: two destinations are the same or one lies in the other, or nothing can hold the state.
     """
-    found = roots(settings.to)
+    destinations = roots(settings.to)
     if settings.state:
-        return Places(found, Path(settings.state).absolute())
-    directories = [root for root in found if isinstance(root, Path)]
+        return Places(destinations, Path(settings.state).absolute())
+    directories = [root for root in destinations if isinstance(root, Path)]
     if not directories:
         raise ConfigError(
             f"to is {', '.join(settings.to)}, and cfetch keeps its own files in a directory: name one with "
@@ -48,7 +48,7 @@ def places(settings: Settings) -> Places:
         )
     states = [directory / STATE_NAME for directory in directories]
     there = (state for state in states if (state / TIMELINE).is_dir())  # in whichever order they are given
-    return Places(found, next(there, states[0]))
+    return Places(destinations, next(there, states[0]))
 
 
 def roots(to: Sequence[str]) -> tuple[str | Path, ...]:
@@ -57,15 +57,17 @@ def roots(to: Sequence[str]) -> tuple[str | Path, ...]:
     Raises:
         ConfigError: two are the same or one lies in the other, through links as well.
     """
-    found = tuple(one.rstrip("/") if is_object_store(one) else Path(one).absolute() for one in to)
-    real = [_real(root) for root in found]
-    for (one, here), (other, there) in combinations(zip(to, real, strict=True), 2):
+    destinations = tuple(name.rstrip("/") if is_object_store(name) else Path(name).absolute() for name in to)
+    real = [_real(root) for root in destinations]
+    for (first, here), (second, there) in combinations(zip(to, real, strict=True), 2):
         if here == there or _is_same(here, there):
-            raise ConfigError(f"to names {one} and {other}, which are the same; give each destination once")
-        for inner, outer, within in ((one, other, (here, there)), (other, one, (there, here))):
+            raise ConfigError(
+                f"to names {first} and {second}, which are the same; give each destination once"
+            )
+        for inner, outer, within in ((first, second, (here, there)), (second, first, (there, here))):
             if within[0].is_relative_to(within[1]):
                 raise ConfigError(f"to names {inner}, which lies in {outer}; give each a place of its own")
-    return found
+    return destinations
 
 
 def _real(root: str | Path) -> PurePath:
@@ -81,15 +83,15 @@ def _is_same(here: PurePath, there: PurePath) -> bool:
 
 def timeline(settings: Settings) -> tuple[Path, list[Path], Heartbeats]:
     """What ``open_table`` and ``open_existing`` are to be given. Raises ConfigError."""
-    found = places(settings)
+    destinations = places(settings)
     heartbeats = Heartbeats(interval_s=settings.heartbeat_interval, misses=settings.heartbeat_misses)
-    return found.state, [root / STATE_NAME for root in found.directories], heartbeats
+    return destinations.state, [root / STATE_NAME for root in destinations.directories], heartbeats
 
 
 def is_shared(settings: Settings) -> bool:
     """Whether plans of other destinations may stand on the same timeline. Raises ConfigError."""
-    found = places(settings)
-    return found.state not in (root / STATE_NAME for root in found.directories)
+    destinations = places(settings)
+    return destinations.state not in (root / STATE_NAME for root in destinations.directories)
 
 
 def own_directory(stack: ExitStack, state: Path, instant: str) -> Path:
@@ -106,10 +108,10 @@ def own_directory(stack: ExitStack, state: Path, instant: str) -> Path:
 def make_private(directory: Path) -> None:
     """A directory of the state; all that are missing are made for their owner only, whatever the umask."""
     for is_last in (False, False, True):
-        missing = [one for one in (directory, *directory.parents) if not one.exists()]
+        missing = [folder for folder in (directory, *directory.parents) if not folder.exists()]
         try:
-            for one in reversed(missing):
-                one.mkdir(mode=0o700, exist_ok=True)
+            for folder in reversed(missing):
+                folder.mkdir(mode=0o700, exist_ok=True)
             return
         except FileNotFoundError:  # another run has just tidied up an empty one above
             if is_last:

@@ -120,7 +120,7 @@ class Frame:
             LocalFault: it cannot begin.
         """
         tally, tracing = Tally(), tracing_listener()
-        emit_all = fan_out(*(one for one in (tally, metrics, tracing, listener) if one is not None))
+        emit_all = fan_out(*(member for member in (tally, metrics, tracing, listener) if member is not None))
 
         def emit(event: Event) -> None:
             try:

@@ -55,8 +55,8 @@ _NOT_OURS = "it is no baseline of this version of cfetch"
 def _read(path: Path) -> Knowledge:
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with os.fdopen(os.open(path, flags), "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
             raise ValueError("not a file of this user")
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
@@ -64,4 +64,4 @@ def _read(path: Path) -> Knowledge:
     knowledge = msgspec.json.decode(data, type=Knowledge)  # its errors are ValueErrors
     if knowledge.schema != NOTHING.schema:
         raise ValueError("of another version")
-    return Knowledge(hosts={name: one for name, one in knowledge.hosts.items() if is_sound(one)})
+    return Knowledge(hosts={name: host for name, host in knowledge.hosts.items() if is_sound(host)})

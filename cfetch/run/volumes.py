@@ -69,12 +69,12 @@ class Volumes:
 
     def rooms(self) -> dict[str, int | None]:
         """The same by volume."""
-        return {str(one.root): one.free_bytes() for one in self.local} | dict.fromkeys(self.stores)
+        return {str(place.root): place.free_bytes() for place in self.local} | dict.fromkeys(self.stores)
 
     def existing(self, path: SafePath) -> int | None:
         """The size of the file at ``path`` on the first directory with one. Raises Blocked, LocalFault."""
-        found = (volume.existing(path) for volume in self.local)
-        return next((size_bytes for size_bytes in found if size_bytes is not None), None)
+        sizes = (volume.existing(path) for volume in self.local)
+        return next((size_bytes for size_bytes in sizes if size_bytes is not None), None)
 
     def place_of(self, path: Path) -> SafePath | None:
         """Under which name a manifest could want the file at ``path``; None if under none."""
@@ -103,14 +103,14 @@ class Volumes:
     ) -> list[Volume]:
         """Made in the event loop. A single directory is written to by the loop, several by a thread each."""
         volumes: list[Volume] = []
-        for one in self._order:
-            if isinstance(one, ObjectStore):
-                volumes.append(ObjectStoreVolume(one, run_id=run_id, confirm=confirm, monotonic=clock.now))
+        for place in self._order:
+            if isinstance(place, ObjectStore):
+                volumes.append(ObjectStoreVolume(place, run_id=run_id, confirm=confirm, monotonic=clock.now))
             elif len(self._order) == 1:
-                volumes.append(DirectoryVolume(one, durable=durable))
+                volumes.append(DirectoryVolume(place, durable=durable))
             else:
-                disk = GuardedDisk(str(one.root), clock.now)
-                volumes.append(DirectoryVolume(one, durable=durable, disk=disk))
+                disk = GuardedDisk(str(place.root), clock.now)
+                volumes.append(DirectoryVolume(place, durable=durable, disk=disk))
         return volumes
 
     def close(self) -> None:

@@ -57,10 +57,10 @@ class ReadOnlyTree:
         """
         parent, leaf = self._parent_of(path)
         try:
-            found = os.stat(leaf, dir_fd=parent, follow_symlinks=False)
+            status = os.stat(leaf, dir_fd=parent, follow_symlinks=False)
         finally:
             os.close(parent)
-        return found.st_size if stat.S_ISREG(found.st_mode) else None
+        return status.st_size if stat.S_ISREG(status.st_mode) else None
 
     def hash_of(self, path: str, algorithm: str, read: Callable[[int], None]) -> tuple[str, int]:
         """The hex digest of a file and the number of bytes it is of; ``read`` is told each number read.
@@ -81,8 +81,8 @@ class ReadOnlyTree:
 
     def identity(self) -> tuple[int, int]:
         """Which directory it is, whatever its name; as long as nothing is mounted or restarted."""
-        found = os.fstat(self._root_fd)
-        return found.st_dev, found.st_ino
+        status = os.fstat(self._root_fd)
+        return status.st_dev, status.st_ino
 
     def open_file(self, path: str) -> int:
         """A descriptor to read the file from, which the caller closes; it may be of something special.
@@ -113,9 +113,9 @@ class ReadOnlyTree:
                         continue
                     try:
                         if not entry.is_dir(follow_symlinks=False):
-                            found = entry.stat(follow_symlinks=False)
-                            regular = stat.S_ISREG(found.st_mode)
-                            yield path, found if regular else None, "it is a symlink or a special file"
+                            status = entry.stat(follow_symlinks=False)
+                            regular = stat.S_ISREG(status.st_mode)
+                            yield path, status if regular else None, "it is a symlink or a special file"
                             continue
                         below = os.open(entry.name, _DIRECTORY, dir_fd=descriptor)
                     except FileNotFoundError:

@@ -49,7 +49,7 @@ class Store:
 
     def entry(self, instant: str, action: Action = Action.DOWNLOAD) -> Entry | None:
         """One instant as it stands now."""
-        return next((one for one in self.entries() if one[:2] == (instant, action)), None)
+        return next((entry for entry in self.entries() if entry[:2] == (instant, action)), None)
 
     def read_plan(self, entry: Entry) -> PlanRecord | None:
         """A download's record; None if it cannot be read. Raises FileNotFoundError if it has moved on."""

@@ -163,7 +163,7 @@ class Table:
 
 def find(entries: Sequence[Entry], instant: str, action: Action = Action.DOWNLOAD) -> Entry | None:
     """One instant of a listing."""
-    return next((one for one in entries if (one.instant, one.action) == (instant, action)), None)
+    return next((entry for entry in entries if (entry.instant, entry.action) == (instant, action)), None)
 
 
 def existing(table: Table, entries: Sequence[Entry], instant: str) -> Entry:
@@ -228,5 +228,5 @@ def open_existing(state: Path, volumes: Sequence[Path], heartbeats: Heartbeats) 
     """The same where there is one already; makes none. Raises UsageError, LocalFault."""
     if not (state / TIMELINE).is_dir():
         raise UsageError(f"there is no timeline in {state}; give the --to or --state of a download")
-    with open_table(state, [one for one in volumes if one.is_dir()], heartbeats) as table:
+    with open_table(state, [volume for volume in volumes if volume.is_dir()], heartbeats) as table:
         yield table

@@ -197,9 +197,9 @@ class SimVolume:
 
     def publish(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:  # noqa: ARG002
         """As soon as everything is written that was taken before."""
-        told = partial(self._named, parts, ended)
+        report = partial(self._named, parts, ended)
         if self._disk.rate_bps == math.inf:
-            told()
+            report()
             return
         self._pending.append((self._disk.written_s, parts, ended))
         self._work.set()

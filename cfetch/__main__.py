@@ -2,7 +2,5 @@
 
 from cfetch.cli.app import main
 
-__all__ = ["main"]
-
 if __name__ == "__main__":
     main()

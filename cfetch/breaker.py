@@ -14,8 +14,6 @@ from enum import Enum
 
 import msgspec
 
-__all__ = ["CLOSED", "Breaker", "Position"]
-
 THRESHOLD = 8  # failures in a row: half of the usual 16 connections may break together and be luck
 FIRST_PAUSE_S = 0.5  # a proxy that restarts is back in about a second
 LONGEST_PAUSE_S = 30.0  # after a long outage, two probes a minute

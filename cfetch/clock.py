@@ -12,8 +12,6 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
-__all__ = ["Clock", "RunClock", "SystemClock", "VirtualClock", "run_virtual"]
-
 THREAD_END_S = 5.0  # real seconds; a thread that has done its work ends within milliseconds
 
 T = TypeVar("T")

@@ -30,32 +30,6 @@ Anything else that escapes is a bug in cfetch: exit 70.
 
 from typing import ClassVar, NamedTuple
 
-__all__ = [
-    "Blocked",
-    "CfetchError",
-    "CheckpointExpired",
-    "ConfigError",
-    "Corrupt",
-    "Expired",
-    "FeedError",
-    "FeedReplaced",
-    "Held",
-    "HeldBack",
-    "HostileFeed",
-    "Interrupted",
-    "LocalFault",
-    "ManifestError",
-    "Problem",
-    "RangeRefused",
-    "Refused",
-    "SourceError",
-    "Straggling",
-    "Throttled",
-    "Transient",
-    "UsageError",
-    "VolumeFault",
-]
-
 
 class CfetchError(Exception):
     """The root. ``str(error)`` is one sentence for a person and never holds a secret."""

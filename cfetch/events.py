@@ -11,38 +11,6 @@ import msgspec
 
 from cfetch.records import FileRecord, Summary
 
-__all__ = [
-    "ActiveAttempt",
-    "AttemptStarted",
-    "BaselineView",
-    "BatchCommitted",
-    "BatchPlaced",
-    "EntryFinished",
-    "Event",
-    "ExecutorSlow",
-    "ExecutorView",
-    "FallbackTriggered",
-    "HostPaused",
-    "Listener",
-    "PlanWaiting",
-    "Progress",
-    "RetryScheduled",
-    "RouteEvent",
-    "RunFinished",
-    "RunNoted",
-    "RunStarted",
-    "RunStopping",
-    "SlowdownSeen",
-    "StragglerCancelled",
-    "StragglerCancelling",
-    "StragglerCheck",
-    "UrlRefreshed",
-    "VolumePaused",
-    "VolumeView",
-    "WidthChanged",
-    "fan_out",
-]
-
 State = Literal["ok", "slow", "straggler", "retrying", "last try", "segment"]
 Breaker = Literal["closed", "open", "half-open"]
 

@@ -8,8 +8,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["AttemptRecord", "FileRecord", "Outcome", "Status", "Summary"]
-
 Status = Literal["done", "skipped", "failed", "cancelled"]
 Outcome = Literal["done", "straggler", "stalled", "error", "expired", "lost", "moved"]  # lost: older versions
 

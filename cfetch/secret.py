@@ -9,8 +9,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-__all__ = ["SecretText", "SecretUrl", "printable"]
-
 _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\U000e0000-\U000e007f]"
 )

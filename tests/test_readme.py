@@ -86,9 +86,9 @@ def test_its_exit_codes_are_the_errors():
     from cfetch import errors
 
     codes = {
-        getattr(errors, name).exit_code
-        for name in errors.__all__
-        if hasattr(getattr(errors, name), "exit_code")
+        error.exit_code
+        for error in vars(errors).values()
+        if isinstance(error, type) and issubclass(error, errors.CfetchError)
     }
     told = re.search(r"Exit codes: (.*?)\n-", README, re.DOTALL)
     assert told is not None

@@ -49,8 +49,6 @@ from cfetch.timeline.states import Action, Entry, Kind, State, new_instant
 from cfetch.timeline.table import Table, existing, open_existing, open_table
 from cfetch.wire.network import Network, make_network
 
-__all__ = ["Prepared", "pending", "prepare", "prepare_entries", "prepare_planned"]
-
 DISK_RESERVE_BYTES = 16 << 20  # metrics, plan and directories need room too
 KEEP_S = 30 * 86_400.0  # completed plans stay on the timeline for a month, then in its archive
 ORIGIN_NAME = "origin.json"

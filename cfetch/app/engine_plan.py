@@ -9,8 +9,6 @@ from cfetch.manifest.plan import FILE_NAME, Plan, load_plan
 from cfetch.spark.open_shares import PlanShares, PreparedShares, ShareSource
 from cfetch.spark.prepare.prepared import ABOUT, PreparedPlan, load_prepared
 
-__all__ = ["EnginePlan", "frozen_by_spark", "frozen_here", "load"]
-
 
 class EnginePlan(NamedTuple):
     """``frozen`` for everybody, ``shares`` for Spark, ``here`` for this machine: None if only Spark can.

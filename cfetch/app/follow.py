@@ -47,8 +47,6 @@ from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
 from cfetch.wire.network import Network, make_network
 
-__all__ = ["FollowOptions", "Followed", "follow"]
-
 STEP_CHANGES = 10_000  # a plan costs a tenth of a second, and a change some hundred bytes of memory
 STEP_BYTES = 4 << 30  # a checkpoint every minute or so
 STEP_ROW_BYTES = 32 << 20  # rows with many long mirrors or headers

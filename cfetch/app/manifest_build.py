@@ -31,8 +31,6 @@ from cfetch.wire.document import Prober
 from cfetch.wire.http import HttpTransport, Transport
 from cfetch.wire.network import DIRECT, Network
 
-__all__ = ["build_from_list", "build_from_tree", "probe"]
-
 PROBES = 16  # under way at once; as many as a download has by default
 UNKNOWN = -1
 

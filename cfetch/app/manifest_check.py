@@ -15,8 +15,6 @@ from cfetch.secret import printable
 from cfetch.storage.files import open_output
 from cfetch.wire.network import DIRECT, Network
 
-__all__ = ["Checked", "check", "convert"]
-
 Progress = Callable[[int], None]
 
 

@@ -16,8 +16,6 @@ from cfetch.timeline.records import PlanRecord, RollbackRecord
 from cfetch.timeline.states import Action, Entry, State
 from cfetch.timeline.table import Table, find, open_existing
 
-__all__ = ["archive_plans", "clean_plans", "list_plans", "roll_back_plan", "show_plan"]
-
 
 def list_plans(settings: Settings, *, also_archived: bool = False) -> Plans:
     """What stands on the timeline, and with ``also_archived`` what has left it."""

@@ -16,8 +16,6 @@ from cfetch.spark.session import spark_session
 from cfetch.tuning.recommendation import DEFAULT_GRID, list_columns, read_grid, recommend
 from cfetch.tuning.runs import Load, read_recorded_runs, replay_runs
 
-__all__ = ["TuneOptions", "tune"]
-
 SAY_EVERY_S = 2.0
 
 

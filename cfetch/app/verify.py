@@ -23,8 +23,6 @@ from cfetch.run.open_manifest import frozen, is_url
 from cfetch.storage.tree import ReadOnlyTree, Stopped
 from cfetch.wire.network import DIRECT, Network
 
-__all__ = ["Difference", "Duplicate", "Verification", "open_verification"]
-
 NOWHERE = "https://nowhere.invalid/"  # where a list's relative URLs lead: only their paths matter here
 CHUNK_FILES = 64  # handing work to a thread costs as much as hashing a small file
 CHUNK_BYTES = 16 << 20  # but a thread must not be left alone with several large ones

@@ -9,8 +9,6 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["Outcome", "clean_environment", "run_child"]
-
 ERROR_TAIL = 2000  # characters of stderr that an error message quotes
 _NOT_INHERITED = re.compile(r"CFETCH_.*|\w+_proxy", re.IGNORECASE)
 

@@ -28,8 +28,6 @@ from cfetch.report.bench_document import Figures
 from cfetch.report.counts import Counts
 from cfetch.report.metrics import read_metrics
 
-__all__ = ["CFETCH", "compare", "compute_figures", "count_false_alarms", "find_slow_gets", "run_once"]
-
 CFETCH = (sys.executable, "-m", "cfetch")
 LIMIT_S = 600.0  # a run that takes longer than any scenario's slowest file hangs
 FINISHES = 1000  # points of the picture that the document keeps; no terminal shows more

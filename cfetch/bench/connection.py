@@ -20,8 +20,6 @@ from cfetch.bench.http_messages import BadRequest, Head, Slice, choose_slice, pa
 from cfetch.bench.network import ConnectionTraits, Network
 from cfetch.bench.pacing import Pacer
 
-__all__ = ["Accepted", "Connection", "Host"]
-
 PIECE_BYTES = 256 << 10  # one write; also the most that a connection holds beyond the transport's own buffer
 TURN_BYTES = 1 << 20  # a fast reader gets this much before the other connections have their turn
 JOIN_BYTES = 64 << 10  # head and body go in one system call up to here; copying more costs more than the call

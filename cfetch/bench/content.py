@@ -15,8 +15,6 @@ from typing import Protocol
 
 import msgspec
 
-__all__ = ["Content", "Fixed", "Group", "RealFile", "Synthetic", "SyntheticSet", "count_right", "pieces"]
-
 BLOCK_BYTES = 4_194_319  # a prime above 4 MiB: bytes put at the wrong multiple of any chunk size never match
 PIECE_BYTES = 1 << 20  # large enough that hashing dominates the loop around it
 

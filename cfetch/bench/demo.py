@@ -27,8 +27,6 @@ from cfetch.bench.process import OriginProcess
 from cfetch.bench.spec import OriginSpec
 from cfetch.manifest.entry import UnsafePathError, collision_key, safe_path
 
-__all__ = ["main"]
-
 ROOTS = (Path(sysconfig.get_path("stdlib")), Path("/usr/share"), Path("/usr/lib"))
 MIN_BYTES, MAX_BYTES = 1 << 10, 2 << 20  # below, there is nothing to watch; above, one file takes too long
 MAX_FILES, TOTAL_BYTES = 300, 120 << 20

@@ -13,8 +13,6 @@ import msgspec
 
 from cfetch.errors import ConfigError
 
-__all__ = ["KINDS", "Fault", "FaultRule", "Kind", "Script", "draw", "fault_for"]
-
 Kind = Literal["slow", "stall", "delay", "status", "reset", "truncate"]
 
 KINDS: Mapping[Kind, str] = {

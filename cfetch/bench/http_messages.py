@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import NamedTuple
 
-__all__ = ["BadRequest", "Head", "Slice", "choose_slice", "parse_head", "reply_head"]
-
 _RANGE = re.compile(r"bytes=(?:(\d{1,18})-(\d{1,18})?|-(\d{1,18}))", re.ASCII)
 _VERSIONS = ("HTTP/1.1", "HTTP/1.0")
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}

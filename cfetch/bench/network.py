@@ -13,18 +13,6 @@ import msgspec
 
 from cfetch.errors import ConfigError
 
-__all__ = [
-    "Change",
-    "ConnectionTraits",
-    "HostShare",
-    "Network",
-    "Slow",
-    "Stall",
-    "connection_of",
-    "factor_at",
-    "host_of",
-]
-
 GOLDEN = (
     math.sqrt(5) - 1
 ) / 2  # its multiples spread most evenly over [0, 1): every segment of files is mixed

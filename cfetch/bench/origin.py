@@ -40,8 +40,6 @@ from cfetch.bench.network import Network, connection_of, factor_at
 from cfetch.bench.pacing import Pacer
 from cfetch.bench.spec import JournalEntry, OriginSpec
 
-__all__ = ["Origin", "Request"]
-
 BACKLOG = 4096  # connections that wait to be accepted; clients open all of theirs at once
 
 

@@ -8,8 +8,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-__all__ = ["Paced", "Pacer", "max_min"]
-
 STEP_S = 0.002  # how often bytes are counted out: so late a body may end; 64 bodies cost an eighth of a core
 
 

@@ -27,8 +27,6 @@ from cfetch.bench.process import OriginProcess
 from cfetch.bench.scenario import BUCKET, Scenario
 from cfetch.report.bench_document import Contender, Trial
 
-__all__ = ["PEERS", "Peer", "find_installed", "find_program", "race"]
-
 _CURL = "curl -sS --fail -Z --parallel-max {C} --parallel-immediate --output-dir {O} -K {K}"
 _ARIA2 = (
     "aria2c -q --no-conf -i {L} -d {O} -j{C} -x1 -s1 --file-allocation=none"

@@ -10,8 +10,6 @@ from types import TracebackType
 from cfetch.bench.spec import OriginSpec
 from cfetch.errors import LocalFault
 
-__all__ = ["OriginProcess"]
-
 EXIT_GRACE_S = 5.0  # it leaves within a turn of its loop; after this it hangs and is killed
 
 

@@ -18,8 +18,6 @@ from cfetch.config.layers import resolve
 from cfetch.errors import ConfigError, LocalFault
 from cfetch.report.bench_document import Comparison, Machine
 
-__all__ = ["BenchOptions", "run"]
-
 ROUNDS = 3  # the fewest with a median that one bad run cannot move
 LIMIT_S = 120.0  # twice the slowest file of the scenarios that come with cfetch
 QUICK_LIMIT_S = 20.0

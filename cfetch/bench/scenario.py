@@ -15,8 +15,6 @@ from cfetch.bench.network import Network, host_of
 from cfetch.bench.spec import OriginSpec
 from cfetch.config.settings import KINDS as OPTIONS
 
-__all__ = ["BUCKET", "Scenario"]
-
 BUCKET = "bench"  # the bucket's name for tools that speak S3
 
 

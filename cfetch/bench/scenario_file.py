@@ -51,8 +51,6 @@ from cfetch.config.settings import KINDS as OPTIONS
 from cfetch.config.units import parse_duration, parse_size, size_text
 from cfetch.errors import ConfigError
 
-__all__ = ["find_scenario", "load_scenario", "scenario_names", "simulated_names"]
-
 T = TypeVar("T")
 _Table = Mapping[
     str, tuple[str, Callable[[Any], object]]

@@ -10,8 +10,6 @@ from cfetch.bench.content import Content, Group, RealFile, SyntheticSet
 from cfetch.bench.faults import Fault
 from cfetch.bench.network import Network
 
-__all__ = ["JournalEntry", "OriginSpec"]
-
 
 class JournalEntry(msgspec.Struct, frozen=True, array_like=True):
     """One GET in the origin's journal: the ``n``-th of its path, and the connection that it came over.

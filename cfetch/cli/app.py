@@ -17,8 +17,6 @@ from cfetch import __version__
 from cfetch.cli.streams import ReaderGone, guard, settle
 from cfetch.errors import CfetchError, Interrupted
 
-__all__ = ["app", "main"]
-
 _EPILOG = """\
 Examples:
 

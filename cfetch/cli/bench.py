@@ -10,8 +10,6 @@ from cfetch.cli.options import JsonOption
 if TYPE_CHECKING:
     from cfetch.bench.run import BenchOptions
 
-__all__ = ["bench"]
-
 
 ScenarioOption = Annotated[
     list[str] | None,

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from cfetch.app.download import Prepared
     from cfetch.records import Summary
 
-__all__ = ["download", "preview", "print_document", "run"]
-
 
 @with_settings
 def download(

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from cfetch.feed.lineage import Lineage
     from cfetch.wire.network import Network
 
-__all__ = ["app"]
 
 app = typer.Typer(
     help="Publish a directory as a feed; split a feed's ranges; why a read is routed where.",

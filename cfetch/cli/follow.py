@@ -19,7 +19,6 @@ from cfetch.errors import Held, Interrupted
 if TYPE_CHECKING:
     from cfetch.events import Listener
 
-__all__ = ["follow"]
 
 POLL = duration(0.1, 86_400, "")
 

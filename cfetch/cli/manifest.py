@@ -11,7 +11,6 @@ from cfetch.cli.options import JsonOption, with_network
 if TYPE_CHECKING:
     from cfetch.wire.network import Network
 
-__all__ = ["app"]
 
 app = typer.Typer(
     help="Make manifests from URL lists and directories, check them, convert them.", no_args_is_help=True

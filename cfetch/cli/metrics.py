@@ -11,7 +11,6 @@ from cfetch.cli.options import JsonOption
 if TYPE_CHECKING:
     from cfetch.spark.tables.load import Loaded
 
-__all__ = ["app"]
 
 app = typer.Typer(help="Put the metrics of many runs into tables.", no_args_is_help=True)
 

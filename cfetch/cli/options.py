@@ -18,17 +18,6 @@ from cfetch.config.layers import Resolved, resolve
 from cfetch.config.settings import KINDS, Settings
 from cfetch.errors import ConfigError
 
-__all__ = [
-    "JsonOption",
-    "config_document",
-    "seconds",
-    "with_follow",
-    "with_manifest",
-    "with_network",
-    "with_settings",
-    "with_timeline",
-]
-
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 _PANELS = {

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from cfetch.records import Summary
 
-__all__ = ["app"]
 
 app = typer.Typer(
     help="Schedule downloads on a timeline, run them, see who holds them, roll back and clean.",

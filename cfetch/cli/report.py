@@ -8,8 +8,6 @@ import typer
 
 from cfetch.cli.options import JsonOption
 
-__all__ = ["report"]
-
 
 def report(
     *,

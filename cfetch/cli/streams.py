@@ -16,8 +16,6 @@ from cfetch.errors import LocalFault
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = ["ReaderGone", "guard", "settle"]
-
 
 class ReaderGone(Exception):
     """The reader of stdout has gone, as behind ``| head -1``: no message is needed."""

@@ -9,8 +9,6 @@ import typer
 
 from cfetch.cli.options import JsonOption
 
-__all__ = ["tune"]
-
 
 class Engine(StrEnum):
     """Where the replay runs."""

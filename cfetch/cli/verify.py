@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from cfetch.app.verify import Difference, Verification
     from cfetch.wire.network import Network
 
-__all__ = ["verify"]
-
 
 @with_network
 def verify(

@@ -11,8 +11,6 @@ import yaml
 from cfetch.errors import ConfigError
 from cfetch.secret import printable
 
-__all__ = ["MAX_DOCUMENT_BYTES", "load", "quote"]
-
 MAX_DOCUMENT_BYTES = 1 << 20  # a configuration is written by hand; a larger file is a mistake
 
 

@@ -13,23 +13,6 @@ from urllib.parse import urlsplit
 
 from cfetch.config.units import duration_text, parse_duration, parse_rate, size_text
 
-__all__ = [
-    "Kind",
-    "choice",
-    "command",
-    "count",
-    "destinations",
-    "duration",
-    "flag",
-    "is_object_store",
-    "origin",
-    "proxy_url",
-    "rate",
-    "ratio",
-    "read_proxy",
-    "text",
-]
-
 CHOICES_WIDTH = 16  # more is broken in the middle of a word on a terminal of 80 columns
 _OBJECT_STORE = r"(s3|gs|az)://[^/@?#\s]+(/[^?#]*)?"  # nothing that could hold a password
 

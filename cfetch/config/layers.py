@@ -12,8 +12,6 @@ from cfetch.config.settings import FORMULA, KINDS, Settings
 from cfetch.errors import ConfigError
 from cfetch.secret import printable
 
-__all__ = ["ENV_PREFIX", "Resolved", "resolve", "show"]
-
 ENV_PREFIX = "CFETCH_"
 _ENV_OF_THE_COMMAND_LINE = {"CFETCH_CONFIG"}
 

@@ -25,8 +25,6 @@ from cfetch.config.straggler import StragglerConfig
 from cfetch.config.wire import NetworkOptions, RateLimits
 from cfetch.errors import ConfigError
 
-__all__ = ["FORMULA", "KINDS", "Settings"]
-
 # Only `policy: cloudfetch` reads these. Somebody who gives one and names no policy means that policy; the run
 # says so at its start, since a single option then changes how every straggler is recognised.
 FORMULA = ("quantile", "padding", "max_stragglers", "sequential_fallback", "check_interval")

@@ -14,8 +14,6 @@ import msgspec
 from cfetch.errors import ConfigError
 from cfetch.secret import printable
 
-__all__ = ["PROPERTY_PREFIX", "StragglerConfig"]
-
 PROPERTY_PREFIX = "adbc.databricks.cloudfetch."
 
 

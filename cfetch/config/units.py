@@ -7,8 +7,6 @@ of a duration is seconds. A rate is a size per second, with or without ``/s``.
 import re
 from decimal import Decimal
 
-__all__ = ["duration_text", "parse_duration", "parse_rate", "parse_size", "size_text"]
-
 _DIGITS = r"(\d{1,18}(?:\.\d+)?)"  # below 2^63; more is a slip of the finger
 _SIZE = re.compile(_DIGITS + r"\s*(?:([kmgtp])(i?b?)|b?)", re.IGNORECASE | re.ASCII)
 _DURATION = re.compile(rf"(?:{_DIGITS}h)?(?:{_DIGITS}m)?(?:{_DIGITS}s)?(?:{_DIGITS}ms)?", re.ASCII)

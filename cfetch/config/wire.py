@@ -5,8 +5,6 @@
 
 import msgspec
 
-__all__ = ["NetworkOptions", "RateLimits"]
-
 
 class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes per second that may be read: by all downloads together, and from each host. None: no limit."""

@@ -14,8 +14,6 @@ from cfetch.clock import SystemClock
 from cfetch.dashboard.open import choose_mode
 from cfetch.report.format import count, size
 
-__all__ = ["Advance", "progress_bar"]
-
 SILENT_S = 2.0
 LINE_EVERY_S = 10.0  # a log of an hour gets 360 lines
 

@@ -8,8 +8,6 @@ from cfetch.records import Summary
 from cfetch.report.format import cells, duration, fit, plural, rate, shorten, size
 from cfetch.secret import printable
 
-__all__ = ["closing_line", "closing_lines"]
-
 SHOWN_FAILURES = 10  # the rest is in the metrics file
 SHOWN_VOLUMES = 16  # --json has all of them
 

@@ -7,8 +7,6 @@ from cfetch.events import ExecutorView
 from cfetch.report.format import cells, count, fit, percent, plural, rate, shorten
 from cfetch.secret import printable
 
-__all__ = ["executors_line", "executors_panel"]
-
 _TASKS, _FILES, _RATE, _STATE = 6, 10, 10, 23  # "9999", "10,000,000", "1023 MiB/s", "▲ slow: 30 % of others"
 
 

@@ -35,8 +35,6 @@ from cfetch.events import (
 from cfetch.report.format import duration, percent, plural, rate, size, sizes
 from cfetch.secret import printable
 
-__all__ = ["Fact", "Facts", "placed_text"]
-
 FIRST_PROGRESS_S = 2.0  # a short run needs none
 PROGRESS_EVERY_S = 10.0
 _COUNTED = (

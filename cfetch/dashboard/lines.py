@@ -14,8 +14,6 @@ from cfetch.dashboard.facts import Fact, Facts
 from cfetch.dashboard.view import View
 from cfetch.events import Event, Listener
 
-__all__ = ["json_lines", "plain_lines", "quiet_lines"]
-
 
 @contextmanager
 def plain_lines(stream: TextIO, *, explain: bool = False) -> Iterator[Listener]:

@@ -22,8 +22,6 @@ from cfetch.events import BatchPlaced, Event, Listener, Progress
 from cfetch.records import Summary
 from cfetch.report.format import duration
 
-__all__ = ["live_view"]
-
 MAX_WAITING = 1000  # lines kept for a terminal that does not read; then the oldest are left out
 ECHO = (
     3  # columns behind the last line for the ^C that a terminal echoes there: wrapped, it moves the picture

@@ -11,8 +11,6 @@ from cfetch.dashboard.lines import json_lines, plain_lines, quiet_lines
 from cfetch.events import Listener
 from cfetch.secret import printable
 
-__all__ = ["choose_mode", "open_dashboard", "reading_lines"]
-
 READING_EVERY_S = 2.0  # a manifest that is read in less needs no word
 
 Mode = Literal["live", "plain", "json", "quiet"]

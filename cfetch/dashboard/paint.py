@@ -15,8 +15,6 @@ from cfetch.dashboard.volumes import volumes_line, volumes_panel
 from cfetch.report.format import cells, count, duration, fit, percent, plural, rate, shorten, size, sparkline
 from cfetch.secret import printable
 
-__all__ = ["frame"]
-
 TALL = 18  # lines from which on the title and the sparkline are worth their place
 SPACIOUS = 23
 

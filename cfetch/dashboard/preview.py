@@ -6,8 +6,6 @@ from types import MappingProxyType
 from cfetch.report.format import count, duration, plural, size, sizes
 from cfetch.secret import printable
 
-__all__ = ["preview_lines"]
-
 SHOWN_HOSTS = 10  # --json has more of them
 SHOWN_FLOORS = 3
 SHOWN_FLOOR_S = 60.0  # more executors would not make a difference anyway

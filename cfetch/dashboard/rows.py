@@ -7,8 +7,6 @@ from rich.text import Text
 from cfetch.events import ActiveAttempt
 from cfetch.report.format import cells, duration, fit, rate, shorten, size
 
-__all__ = ["bar", "header", "row"]
-
 # sign, style: readable without colour, and without knowing the signs, since the word stands beside them
 _STATES = {
     "ok": ("●", "green"),

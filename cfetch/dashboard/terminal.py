@@ -11,8 +11,6 @@ import time
 from contextlib import suppress
 from typing import TextIO
 
-__all__ = ["Terminal"]
-
 LAST_WORDS_S = 2.0  # for a slow terminal; one that has stopped does not keep a finished run from ending
 LAST_TRIES = 100
 

@@ -31,8 +31,6 @@ from cfetch.records import FileRecord, Summary
 from cfetch.report.counts import Counts
 from cfetch.report.format import duration, percent
 
-__all__ = ["Note", "View", "by_risk", "by_trouble", "pause_text", "share_text", "width_text"]
-
 RATE_WINDOW_S = 5.0  # long enough to be readable, short enough to show a change
 MINUTE_S = 60
 NOTES = 3

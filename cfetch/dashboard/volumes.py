@@ -10,8 +10,6 @@ from cfetch.events import VolumeView
 from cfetch.report.format import cells, fit, rate, size
 from cfetch.secret import printable
 
-__all__ = ["volumes_line", "volumes_panel"]
-
 # sign, word, style: as with attempts, each of the three says it alone
 _STATES = {
     "closed": ("●", "in use", "green"),

@@ -21,8 +21,6 @@ from cfetch.wire.judge import Action, Asked, Verdict, judge
 from cfetch.wire.rate import Limiter
 from cfetch.wire.retry import retry_after_s
 
-__all__ = ["Assignment", "Attempt", "BreakOff", "Grounds", "fetch", "outcome_of"]
-
 MAX_SAMPLES = 32  # per attempt in the metrics; enough to see a rate collapse, ~1 KiB of JSON
 FIRST_SAMPLE_GAP_S = 0.05
 NO_END = (
@@ -347,7 +345,7 @@ async def fetch(
             finally:
                 response.close()
             raise
-        check_end(part, end, limit)
+        _check_end(part, end, limit)
         attempt.reply.fell_short = part.segment is not None and part.segment.left_bytes > 0
     finally:
         part.release_segment()
@@ -430,7 +428,7 @@ def salvage(attempt: Attempt, part: Sink, limit: int | None, now_s: float) -> No
         attempt.note(now_s, len(data))
 
 
-def check_end(part: Sink, end: int, limit: int | None) -> None:
+def _check_end(part: Sink, end: int, limit: int | None) -> None:
     """Raise unless the body, which has ended at ``end``, has ended where it should."""
     if limit is not None and end < limit and (part.segment is None or part.segment.left_bytes):
         raise Transient(f"the body ended after {end} of {limit} bytes")

@@ -2,8 +2,6 @@
 
 import asyncio
 
-__all__ = ["let_pass", "was_the_move"]
-
 
 def was_the_move() -> bool:
     """For the handler of a cancellation of a moved transfer: true if nobody else asked for it too."""

@@ -17,8 +17,6 @@ from cfetch.engine.transfer import Transfer
 from cfetch.errors import CfetchError, LocalFault
 from cfetch.events import VolumeView
 
-__all__ = ["Commitment"]
-
 
 class Commitment(Protocol):
     """``schedule`` holds the entries that wait; its queues are the commitment's.

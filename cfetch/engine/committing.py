@@ -17,8 +17,6 @@ from cfetch.events import Listener
 from cfetch.manifest.entries import Entries
 from cfetch.storage.volume import Volume
 
-__all__ = ["new_commitment"]
-
 MOST_PUT_BACK = 16  # entries per worker that may wait for their next try; beyond, nothing new is begun
 
 

@@ -20,8 +20,6 @@ from cfetch.engine.transfer import Transfer
 from cfetch.errors import Blocked, Corrupt, LocalFault, SourceError
 from cfetch.straggler.policy import Policy
 
-__all__ = ["Courier"]
-
 
 class Courier:
     """Brings entries to their end, or to where they wait for it."""

@@ -16,8 +16,6 @@ from cfetch.engine.schedule import NEVER
 from cfetch.engine.segments import Helper
 from cfetch.engine.transfer import Transfer
 
-__all__ = ["Dispatch"]
-
 SHORTEST_WAIT_S = 0.001  # the loop's clock may be a hair behind the time that was asked for
 
 

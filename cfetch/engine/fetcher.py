@@ -33,8 +33,6 @@ from cfetch.wire.rate import make_limiter
 from cfetch.wire.refresh import UrlRefresher
 from cfetch.wire.retry import Limits, RetryBudget, Spent, next_step
 
-__all__ = ["Fetcher"]
-
 NEEDS_FRESH = (None, 421)  # the connection failed, or leads to a server that does not serve this host
 MIN_TAIL_BYTES = 64 << 10  # a shorter rest of a resumed file tells the server's latency, not its speed
 

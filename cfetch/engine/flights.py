@@ -12,8 +12,6 @@ from cfetch.engine.attempt import Attempt
 from cfetch.engine.transfer import Transfer
 from cfetch.storage.held_ranges import HeldRanges
 
-__all__ = ["Flight", "Flights"]
-
 
 class Flight(NamedTuple):
     """An attempt under way, and the transfer that it is a part of."""

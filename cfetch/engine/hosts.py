@@ -22,8 +22,6 @@ from cfetch.placement.chooser import finish_s
 from cfetch.straggler.width import Change, Width
 from cfetch.wire.retry import Limits, backoff_s
 
-__all__ = ["FAIR_BYTES", "Hosts", "Pause"]
-
 FAIR_BYTES = 64 << 10  # fewer tell the latency, not the speed, and are no sign of life either
 SPEED_WEIGHT = 0.3  # of the newest sample; a mirror that slows down is left after a few files
 MAX_KEPT = 4096  # hosts of which only good is known: a plan of a million must not remember them all

@@ -3,8 +3,6 @@
 import asyncio
 from collections import deque
 
-__all__ = ["IdleWorkers"]
-
 
 class IdleWorkers:
     """A queue of waiting workers. Who wakes one has something for it to do, or the news that all is over."""

@@ -9,8 +9,6 @@ from cfetch.records import Status
 from cfetch.report.saved_time import add_verdicts
 from cfetch.straggler.policy import Policy
 
-__all__ = ["Ledger"]
-
 
 class Ledger:
     """Closes the account of each entry, once: counted in ``counts`` before the event is emitted."""

@@ -7,8 +7,6 @@ from cfetch.events import Listener, UrlRefreshed
 from cfetch.manifest.fields import Headers
 from cfetch.wire.refresh import Link, UrlRefresher
 
-__all__ = ["Links"]
-
 EXPIRY_MARGIN_S = 60.0  # a link is renewed this long before its end; a request must not outlive it on the way
 
 

@@ -5,8 +5,6 @@ from collections import Counter
 from cfetch.records import FileRecord
 from cfetch.report.counts import Counts
 
-__all__ = ["LiveCounts"]
-
 
 class LiveCounts:
     """``ended``: of records alone. ``adopted_bytes`` were there of a dead run."""

@@ -28,8 +28,6 @@ from cfetch.events import (
 from cfetch.straggler.policy import Check, Policy
 from cfetch.straggler.stall import stalled
 
-__all__ = ["Monitor"]
-
 PROGRESS_S = 0.25  # four times a second reads as live
 EPISODE_S = 10.0  # without a download that is far too slow, and a slowdown is over
 

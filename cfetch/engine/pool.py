@@ -35,8 +35,6 @@ from cfetch.wire.http import Transport
 from cfetch.wire.refresh import UrlRefresher
 from cfetch.wire.retry import Limits
 
-__all__ = ["Pool"]
-
 
 class Pool:
     """One run over one plan. ``jitter`` returns uniform numbers in [0, 1); ``emit`` gets every event.

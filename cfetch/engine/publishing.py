@@ -7,8 +7,6 @@ from cfetch.engine.stop_switch import StopSwitch
 from cfetch.errors import LocalFault
 from cfetch.storage.volume import Volume
 
-__all__ = ["Publishing"]
-
 
 class Publishing:
     """One task for each volume, from ``start`` until ``finish``."""

@@ -13,8 +13,6 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
-__all__ = ["NEVER", "Schedule"]
-
 NEVER = float("inf")
 Waiting = TypeVar("Waiting")
 

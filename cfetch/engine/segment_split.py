@@ -8,8 +8,6 @@ import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-__all__ = ["MIN_SEGMENT_BYTES", "Candidate", "Split", "choose"]
-
 MIN_SEGMENT_BYTES = 1 << 20  # some 10 ms of a fast connection: less is not worth a request of its own
 MIN_GAIN_S = 0.2  # of the projected end, beyond the cost of a request: rates are known no better
 

@@ -20,8 +20,6 @@ from cfetch.errors import LocalFault
 from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.straggler.policy import Policy
 
-__all__ = ["Helper", "Segments"]
-
 MOST_FAILURES = 3  # of helpers of one entry: then its server wants one at a time
 BEGUN_BYTES = 64 << 10  # a server that sends crumbs of a range must not take the rest from one that sends all
 YOUNG_S = 1.0  # an attempt that has brought nothing may still be connecting

@@ -14,8 +14,6 @@ from cfetch.events import VolumeView
 from cfetch.manifest.entries import Entries
 from cfetch.storage.volume import Volume
 
-__all__ = ["Single"]
-
 
 class Single:
     """The ``Commitment`` to one volume, whose faults end the run. The schedule's queues are hosts."""

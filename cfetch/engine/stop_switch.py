@@ -6,8 +6,6 @@ from cfetch.clock import RunClock
 from cfetch.errors import LocalFault
 from cfetch.events import Listener, RunStopping
 
-__all__ = ["StopSwitch"]
-
 
 class StopSwitch:
     """Stops the run once, and keeps the first local fault. ``on_stop`` is called when it is stopped."""

@@ -20,7 +20,6 @@ from cfetch.wire.refresh import Link
 if TYPE_CHECKING:
     from cfetch.engine.batches.staging import Staging
 
-__all__ = ["MAX_MITIGATIONS", "Transfer"]
 
 MIN_PROGRESS_BYTES = 64 << 10  # a try that brings less is no progress
 MAX_MITIGATIONS = (

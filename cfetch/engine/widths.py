@@ -7,8 +7,6 @@ from cfetch.events import Listener, WidthChanged
 from cfetch.straggler.width import Width
 from cfetch.wire.retry import Limits
 
-__all__ = ["hosts_of", "look_at_widths", "workers_of"]
-
 
 def workers_of(settings: Settings) -> int:
     """As many as may have an entry in hand at a time, ever."""

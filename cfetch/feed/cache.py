@@ -18,8 +18,6 @@ from cfetch.feed.lineage import Lineage, check_ranges, grow_lineage, list_closed
 from cfetch.feed.ranges import Range, Span
 from cfetch.feed.source import FeedId, FeedSource, Gone, NotModified, Ranges
 
-__all__ = ["CacheCounts", "RouteCache"]
-
 FEEDS = 64  # one process rarely follows more, and a lineage of a thousand ranges takes under 1 MB
 AT_ONCE = (
     16  # requests for information: a lineage of 64 ranges takes four round trips, and no backend is flooded

@@ -21,18 +21,6 @@ from cfetch.feed.source import Change, FeedId
 from cfetch.manifest.entry import Entry, SafePath, UnsafePathError, safe_path
 from cfetch.storage.files import on_disk, replace_file
 
-__all__ = [
-    "MAX_PENDING",
-    "ChangeRow",
-    "Checkpoint",
-    "decode_checkpoint",
-    "encode_checkpoint",
-    "make_row",
-    "read_checkpoint",
-    "restore_change",
-    "write_checkpoint",
-]
-
 MAX_PENDING = (
     200_000  # some 100 MB that are written again at each commit; deletes that lie behind overtake many
 )

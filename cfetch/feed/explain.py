@@ -12,8 +12,6 @@ from cfetch.feed.route import Token, explain_token, route, settle_token
 from cfetch.feed.source import FeedSource
 from cfetch.secret import printable
 
-__all__ = ["Explained", "ask_lineage", "explain"]
-
 
 class Explained(msgspec.Struct, frozen=True, kw_only=True):
     """``cfetch.route/1``: for each piece of the range's keys, who owns the LSN and who is asked for it."""

@@ -33,8 +33,6 @@ from cfetch.feed.steps import Round
 from cfetch.storage.files import on_disk, remove_temporaries, replace_file
 from cfetch.timeline.owner import Owner, this_owner
 
-__all__ = ["STEP", "Journal", "Step", "locate_checkpoint", "locate_journal"]
-
 LOCK = "lock"
 CHECKPOINT = "checkpoint.json"
 STEP = "step"

@@ -18,8 +18,6 @@ from cfetch.feed.ranges import ALL_KEYS, KeyRange, Range, Span
 from cfetch.feed.source import FeedId, Ranges
 from cfetch.secret import printable
 
-__all__ = ["Closed", "Lineage", "check_ranges", "grow_lineage", "list_closed_ids", "show_range"]
-
 
 @dataclass(frozen=True, slots=True)
 class Closed:

@@ -15,20 +15,6 @@ from cfetch.manifest.fields import FieldError, check_path, check_size
 from cfetch.manifest.rows import Document, Row, check_row, describe_unknown_key
 from cfetch.manifest.strict_json import decode_text, kind_of, quoted_key
 
-__all__ = [
-    "SCHEMA",
-    "SERIAL_SCHEMA",
-    "check_id",
-    "check_members",
-    "decode_document",
-    "format_key",
-    "format_keys",
-    "parse_change",
-    "parse_key",
-    "parse_keys",
-    "parse_lsn",
-]
-
 SCHEMA = "cfetch.feed/1"
 SERIAL_SCHEMA = "cfetch.serial/1"
 KEY_DIGITS = KEY_BITS // 4
@@ -43,7 +29,7 @@ def format_key(key: int) -> str:
     return f"{key:0{KEY_DIGITS}x}"
 
 
-def parse_key(text: object) -> int:
+def _parse_key(text: object) -> int:
     """The key of ``format_key``. Raises: FieldError."""
     if type(text) is not str or not _KEY.match(text):
         raise FieldError(f"it must be a string of {KEY_DIGITS} hex digits in lower case")
@@ -65,7 +51,7 @@ def parse_keys(text: object) -> KeyRange:
     low, dash, high = text.partition("-")
     if not dash:
         raise FieldError("it must be LOW-HIGH, two keys with a dash between them")
-    keys = KeyRange(parse_key(low), parse_key(high) if high else 1 << KEY_BITS)
+    keys = KeyRange(_parse_key(low), _parse_key(high) if high else 1 << KEY_BITS)
     if keys.low >= keys.high:
         raise FieldError("it holds no key: its lower end is not below its upper end")
     return keys
@@ -129,7 +115,7 @@ def parse_change(fields: object, document: Document, what: str) -> Change:
         faults.add(0, 'op: it must be "upsert" or "delete"')
     if "key" in fields:
         try:
-            own["key"] = parse_key(fields["key"])
+            own["key"] = _parse_key(fields["key"])
         except FieldError as error:
             faults.add(0, f"key: {error}")
     elif "path" in own:

@@ -8,8 +8,6 @@ LSN), never the LSN alone.
 import hashlib
 from typing import NamedTuple
 
-__all__ = ["ALL_KEYS", "KeyRange", "Position", "Range", "Span", "key_of"]
-
 KEY_BITS = 128  # of a hash: what Kinesis has, and even for any number of names
 
 

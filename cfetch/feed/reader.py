@@ -16,8 +16,6 @@ from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position
 from cfetch.feed.route import Route, Token, make_first_tokens, narrow_token, route, settle_token
 from cfetch.feed.source import Change, FeedSource, Gone, NotModified, Page, Ranges
 
-__all__ = ["Reader", "Step", "ask_first_listing"]
-
 AGAIN_S = (1.0, 2.0, 4.0)  # after a Gone without any news; then the feed is said to be unwell
 MAX_GONE = 100  # in one step, with news each time: no feed splits that fast
 ARCHIVES = 3  # who archive the same entries and are asked for them, if the first is down

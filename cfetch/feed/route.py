@@ -19,17 +19,6 @@ from cfetch.errors import CheckpointExpired, FeedError, HostileFeed
 from cfetch.feed.lineage import Lineage, show_range
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position
 
-__all__ = [
-    "Route",
-    "Token",
-    "explain_token",
-    "make_first_tokens",
-    "narrow_token",
-    "route",
-    "settle_token",
-    "show_keys",
-]
-
 
 class Token(NamedTuple):
     """How far a reader is with some of its keys. What it is to read of them begins at ``position``.
@@ -116,17 +105,17 @@ def explain_token(lineage: Lineage, token: Token) -> list[str]:
         else:
             begins = f" (from {lineage.first_lsn(name)} on)"
             lines.append(f"{show_range(name)} holds LSN {next_lsn}{begins}, is live and is asked itself")
-        lines[-1] = f"{lines[-1][0].upper()}{lines[-1][1:]}; keys {show_keys(piece.keys)}"
+        lines[-1] = f"{lines[-1][0].upper()}{lines[-1][1:]}; keys {_show_keys(piece.keys)}"
         if closed:
             for leaf in lineage.leaves(piece.keys):
                 rest = lineage.path(leaf, piece.keys)
                 rest = rest[rest.index(name) + 1 :] if name in rest else rest
                 keys = leaf.keys.clamped(piece.keys)
-                lines.append(f"  then, for keys {show_keys(keys or piece.keys)}: {', '.join(rest)}")
+                lines.append(f"  then, for keys {_show_keys(keys or piece.keys)}: {', '.join(rest)}")
     return lines
 
 
-def show_keys(keys: KeyRange) -> str:
+def _show_keys(keys: KeyRange) -> str:
     """Show keys to a person, as hex digits without the zeros at their end."""
     low, high = (f"{key:032x}".rstrip("0") or "0" for key in keys)
     return f"{low} to {'the end' if keys.high == ALL_KEYS.high else high}"

@@ -13,8 +13,6 @@ from typing import Literal, NamedTuple, Protocol
 from cfetch.feed.ranges import KeyRange, Position, Range, Span
 from cfetch.manifest.entry import Entry, SafePath
 
-__all__ = ["Change", "FeedId", "FeedSource", "Gone", "NotModified", "Page", "Ranges", "Why"]
-
 
 class FeedId(NamedTuple):
     """``account``: who publishes, as scheme and authority; ``id``: new when the feed is made anew."""

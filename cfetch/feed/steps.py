@@ -10,8 +10,6 @@ from typing import NamedTuple
 from cfetch.feed.source import Change
 from cfetch.manifest.entry import collision_key
 
-__all__ = ["Round", "keep_latest", "plan_rounds"]
-
 
 class Round(NamedTuple):
     """Deletes come first: what follows may need a directory where a file was."""

@@ -11,8 +11,6 @@ from cfetch.records import Summary
 from cfetch.report.counts import Counts
 from cfetch.report.summary import MAX_FAILURES, exit_code, status, summary_of
 
-__all__ = ["FollowTally"]
-
 
 class FollowTally:
     """``upserts`` and ``deletes`` that were read. A file that failed and came later has not failed.

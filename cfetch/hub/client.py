@@ -36,8 +36,6 @@ from cfetch.report.counts import Counts
 from cfetch.straggler.merged import Sample
 from cfetch.straggler.metrics import MIN_ELAPSED_S
 
-__all__ = ["BeatMaker", "HubLine", "LeasedPool", "choose_leased_hosts"]
-
 FIRST_ANSWER_S = 2.0  # what a hub that cannot be reached costs a task with a limit for each host, at most
 ANSWER_S = 5.0  # then it is another connection's turn
 LAPSE_S = SILENT_S - 2.0  # leases end here before the hub gives them to others

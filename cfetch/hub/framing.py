@@ -5,8 +5,6 @@ import hmac
 
 from cfetch.hub.messages import HEAD_BYTES, PROOF_BYTES, Channel, make_proof
 
-__all__ = ["HUB", "TASK", "check_proof", "read_message"]
-
 HUB, TASK = b"cfetch hub 1", b"cfetch task 1"
 
 

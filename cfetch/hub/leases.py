@@ -9,8 +9,6 @@ more than ``most`` connections.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-__all__ = ["TURN_S", "Demand", "Leases", "divide_fairly"]
-
 TURN_S = 10.0  # where there is less than one for each task, they take turns: a few files long
 SETTLED_S = 0.5  # parts are found anew so often at most: a task beats once a second
 

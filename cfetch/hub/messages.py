@@ -15,24 +15,6 @@ from cfetch.hub.leases import Demand
 from cfetch.secret import SecretText
 from cfetch.straggler.merged import Sample
 
-__all__ = [
-    "EVERY_S",
-    "HEAD_BYTES",
-    "KEY_BYTES",
-    "MOST_BEAT_BYTES",
-    "MOST_DEMANDS",
-    "MOST_ORDERS_BYTES",
-    "MOST_SAMPLES",
-    "NONCE_BYTES",
-    "PROOF_BYTES",
-    "SILENT_S",
-    "Beat",
-    "Channel",
-    "HubAddress",
-    "Orders",
-    "make_proof",
-]
-
 EVERY_S = 1.0  # a task beats so often
 SILENT_S = 10.0  # and is not counted on any longer after so many seconds without
 KEY_BYTES = NONCE_BYTES = 32

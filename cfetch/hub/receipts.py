@@ -27,19 +27,6 @@ from cfetch.records import FileRecord
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import local_fault, on_disk, publish_once
 
-__all__ = [
-    "REPORTED",
-    "STOP_NAME",
-    "Account",
-    "Receipt",
-    "ReceiptReader",
-    "ReportedEvent",
-    "is_in_place",
-    "leave_receipt",
-    "read_receipt",
-    "share_receipt_name",
-]
-
 STOP_NAME = "stop"
 ReportedEvent = (
     EntryFinished | FallbackTriggered | HostPaused | RetryScheduled | StragglerCancelled | UrlRefreshed

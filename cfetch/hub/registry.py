@@ -15,8 +15,6 @@ from cfetch.hub.leases import Leases
 from cfetch.hub.messages import SILENT_S, Beat, Orders
 from cfetch.straggler.merged import Merged, Sample
 
-__all__ = ["EMPTY_VIEW", "ClusterView", "TaskRegistry"]
-
 COMPARED_S = 2.0  # how often executors are compared with each other
 YOUNG_S = 2.0  # the speed of a younger attempt means little
 SPEED_WEIGHT = 0.3  # of the newest beat

@@ -29,8 +29,6 @@ from cfetch.hub.messages import (
 from cfetch.hub.registry import ClusterView, TaskRegistry
 from cfetch.secret import SecretText
 
-__all__ = ["Hub", "open_hub"]
-
 MEETING_S = 5.0  # for both sides to prove who they are; a task needs a round trip
 MOST_UNPROVED = BACKLOG = (
     4096  # connections that have not proved it yet: all tasks of a large cluster begin at once

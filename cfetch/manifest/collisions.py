@@ -16,8 +16,6 @@ from typing import NamedTuple
 from cfetch.manifest.entry import Entry, collision_key
 from cfetch.secret import printable
 
-__all__ = ["Collision", "PathIndex", "compare_entries"]
-
 BUCKETS = 256  # sorting one of them needs a 256th of the memory that sorting all would
 MAX_REMEMBERED = 4096  # directories; forgetting one costs twelve bytes when it comes again
 

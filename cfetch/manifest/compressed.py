@@ -14,8 +14,6 @@ from typing import Any, BinaryIO
 from cfetch.errors import LocalFault, ManifestError, Problem, UsageError
 from cfetch.manifest.digests import missing_library
 
-__all__ = ["ENDINGS", "is_compressed", "open_decompressed"]
-
 ENDINGS = (".gz", ".zst", ".zstd")
 
 MAX_BYTES = 16 << 30  # 30 million presigned links, and as long as a manifest over http may be

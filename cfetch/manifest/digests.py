@@ -13,8 +13,6 @@ from typing import Protocol
 from cfetch.errors import UsageError
 from cfetch.manifest.entry import Digest
 
-__all__ = ["HEX_DIGITS", "Hash", "choose_stronger", "missing_library", "needs_library", "new_hash"]
-
 HEX_DIGITS = {"sha512": 128, "sha256": 64, "blake3": 64, "sha1": 40, "md5": 32, "crc32c": 8}
 """Algorithm -> hexadecimal digits, the most trusted first.
 

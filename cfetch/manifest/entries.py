@@ -12,8 +12,6 @@ from typing import Protocol
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 
-__all__ = ["Entries", "Frozen"]
-
 
 class Entries(Protocol):
     """What the worker pool asks about the entries of its run. They are numbered from 0."""

@@ -7,8 +7,6 @@ import msgspec
 
 from cfetch.secret import SecretText, SecretUrl, printable
 
-__all__ = ["Digest", "Entry", "SafePath", "UnsafePathError", "collision_key", "safe_path"]
-
 SafePath = NewType("SafePath", str)
 """A relative path with forward slashes that ``safe_path`` has checked; no other function makes one."""
 

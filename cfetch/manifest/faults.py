@@ -6,8 +6,6 @@ raised as ``BrokenDocumentError`` and becomes the last fault.
 
 from cfetch.errors import ManifestError, Problem
 
-__all__ = ["MAX_KEPT", "BrokenDocumentError", "Faults"]
-
 MAX_KEPT = (
     100  # more than a person reads; all are counted, so that the message does not grow with the manifest
 )

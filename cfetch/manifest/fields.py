@@ -13,16 +13,6 @@ from cfetch.manifest.entry import Digest, SafePath, UnsafePathError, safe_path
 from cfetch.manifest.strict_json import kind_of, quoted_key
 from cfetch.secret import SecretText
 
-__all__ = [
-    "CHECKS",
-    "RESERVED_HEADERS",
-    "FieldError",
-    "Headers",
-    "check_headers",
-    "check_path",
-    "check_size",
-]
-
 Headers = tuple[tuple[str, SecretText], ...]
 
 MAX_INT = 2**63 - 1  # off_t, and a file's size in every system call

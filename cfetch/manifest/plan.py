@@ -24,8 +24,6 @@ from cfetch.manifest.reading import Reading
 from cfetch.manifest.rows import Document
 from cfetch.manifest.source import FetchChunk, Source
 
-__all__ = ["FILE_NAME", "Plan", "freeze", "freeze_entries", "load_plan", "places"]
-
 FILE_NAME = "entries.msgpack"
 PROGRESS_ENTRIES = 10_000  # about a tenth of a second
 

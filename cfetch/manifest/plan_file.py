@@ -24,8 +24,6 @@ from cfetch.manifest.collisions import PathIndex
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.urls import host_of, strip_signature
 
-__all__ = ["PlanFile", "identity_of"]
-
 _END = struct.Struct("<QQ8s")  # entries, bytes of what belongs to all, the mark
 _MARK = b"cfetch-1"
 

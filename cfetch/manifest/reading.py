@@ -18,8 +18,6 @@ from cfetch.manifest.rows import Document, check_row
 from cfetch.manifest.source import FetchChunk, Source
 from cfetch.manifest.urls import UrlError, resolve_url
 
-__all__ = ["Reading", "check_base_url", "read_entries"]
-
 
 class Reading:
     """One walk over a manifest. Iterating yields the entries without faults; the rest is in ``faults``.

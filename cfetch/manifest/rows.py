@@ -16,8 +16,6 @@ from cfetch.manifest.strict_json import kind_of, quoted_key
 from cfetch.manifest.urls import UrlError, last_segment, resolve_url
 from cfetch.secret import SecretUrl
 
-__all__ = ["HEADER_KEYS", "KEYS", "Document", "Row", "check_row", "describe_unknown_key"]
-
 KEYS = ("url", *CHECKS, "mirrors")
 """What an entry may state in every format: the keys of JSON, the columns of tables."""
 

@@ -11,8 +11,6 @@ from typing import BinaryIO
 from cfetch.errors import LocalFault
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 
-__all__ = ["MAX_ROW_CHARS", "FetchChunk", "Source"]
-
 FetchChunk = Callable[[int], bytes]
 """Asks the service for the links from one chunk index on: the reply's body."""
 

@@ -11,8 +11,6 @@ from typing import Any
 from cfetch.manifest.faults import BrokenDocumentError
 from cfetch.secret import printable
 
-__all__ = ["DECODER", "Misfit", "decode_text", "kind_of", "quoted_key"]
-
 MAX_INT_DIGITS = (
     20  # 2**64 has 20; longer integers are out of every range here, and Python refuses 4,301 digits
 )

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from ipaddress import IPv6Address
 from urllib.parse import quote, unquote, urljoin
 
-__all__ = ["UrlError", "host_of", "last_segment", "make_relative_url", "resolve_url", "strip_signature"]
-
 _ABSOLUTE = re.compile(
     r"[Hh][Tt][Tt][Pp][Ss]?://(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?"
     r"(?P<path>/[!\"$->@-~]*)?(?:[?#][!-~]*)?\Z"

@@ -22,8 +22,6 @@ from cfetch.manifest.rows import KEYS
 from cfetch.manifest.urls import UrlError, last_segment
 from cfetch.secret import printable
 
-__all__ = ["TARGETS", "Survey", "Target", "list_left_out", "survey"]
-
 _LAST_ISO_S = 253_402_300_800.0  # the year 10000, which ISO 8601 and Python do not have
 _ARIA2_TYPES = {ours: theirs for theirs, ours in CHECKSUM_TYPES.items()}
 

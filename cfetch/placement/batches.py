@@ -8,8 +8,6 @@ from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["Cut", "cut"]
-
 SHARE = 0.02  # of all bytes: the fullest of eight volumes is at most 14 % above the mean
 MOST_FILES = 1000  # a commit that holds back more makes small files wait long for their names
 NOT_YET = 0xFFFFFFFF  # no entry of this named batch was met so far

@@ -14,19 +14,6 @@ from typing import NamedTuple
 
 import msgspec
 
-__all__ = [
-    "Choice",
-    "Mode",
-    "Verdict",
-    "VolumeState",
-    "choose",
-    "explain",
-    "finish_s",
-    "most_loaded",
-    "speeds_of",
-    "spread",
-]
-
 OUT_OF_USE = "out of use"
 NO_ROOM = "no room"
 REFUSED = "refused it before"

@@ -14,18 +14,6 @@ from typing import NamedTuple
 from cfetch.breaker import CLOSED, Breaker, Position
 from cfetch.placement.chooser import NO_ROOM, Choice, Mode, VolumeState, choose, finish_s, speeds_of
 
-__all__ = [
-    "SMALLEST",
-    "BatchState",
-    "Placed",
-    "VolumeBooks",
-    "explain_refusals",
-    "find_open_home",
-    "find_probe",
-    "find_stealable",
-    "lacks_only_room",
-]
-
 SMALLEST = attrgetter("size_bytes", "arrival")
 
 

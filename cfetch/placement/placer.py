@@ -31,8 +31,6 @@ from cfetch.placement.ledger import (
     lacks_only_room,
 )
 
-__all__ = ["EVIDENCE", "RETRY_S", "Overdue", "Placed", "Placer", "Unplaceable", "View"]
-
 EVIDENCE = 3  # stragglers in a row: one or two may be the source's
 RETRY_S = 5.0  # space is not freed by the second
 SMOOTHING = 0.3  # weight of the newest speed: half of what is known is from the last two batches

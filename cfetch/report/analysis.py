@@ -27,8 +27,6 @@ from cfetch.report.document import (
 from cfetch.report.metrics import Run, RunHeader
 from cfetch.report.slow_files import mitigations, slow_file
 
-__all__ = ["analyse", "run_line"]
-
 T = TypeVar("T")
 
 SLOWEST = 10  # more is a job for the metrics file itself

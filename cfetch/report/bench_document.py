@@ -8,8 +8,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["Comparison", "Contender", "Figures", "Machine", "Trial"]
-
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """One run of cfetch. ``ideal``: the origin behaves; ``none``: faults, no mitigation; ``mitigated``: both.

@@ -17,8 +17,6 @@ from rich.text import Text
 from cfetch.report.bench_document import Comparison, Contender, Figures
 from cfetch.report.format import count, duration, plural, size
 
-__all__ = ["picture", "view"]
-
 NAME_WIDTH = 14
 WIDTH = 58  # of the axis; with name and time a line has 80 columns
 _LEVELS = "▁▂▃▄▅▆▇█"

@@ -12,8 +12,6 @@ from cfetch.events import EntryFinished, Event, StragglerCancelled
 from cfetch.records import FileRecord
 from cfetch.report.wasted_bytes import received_bytes, wasted_bytes
 
-__all__ = ["Counts", "retries"]
-
 
 class Counts(msgspec.Struct):
     """Entries by status, and what they took.

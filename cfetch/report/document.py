@@ -5,18 +5,6 @@ Times are seconds, sizes bytes, rates bytes per second, as in the metrics that i
 
 import msgspec
 
-__all__ = [
-    "Bin",
-    "FailureKind",
-    "HostLine",
-    "Mitigation",
-    "Mitigations",
-    "Percentiles",
-    "Report",
-    "RunLine",
-    "SlowFile",
-]
-
 
 class Percentiles(msgspec.Struct, frozen=True, kw_only=True):
     """Percentiles by linear interpolation (numpy's default)."""

@@ -8,20 +8,6 @@ import unicodedata
 
 from cfetch.secret import printable
 
-__all__ = [
-    "cells",
-    "count",
-    "duration",
-    "fit",
-    "percent",
-    "plural",
-    "rate",
-    "shorten",
-    "size",
-    "sizes",
-    "sparkline",
-]
-
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _LEVELS = "▁▂▃▄▅▆▇█"
 UNKNOWN = "-"

@@ -20,8 +20,6 @@ from cfetch.events import EntryFinished, Event, RunFinished, RunStarted
 from cfetch.records import FileRecord
 from cfetch.secret import printable
 
-__all__ = ["MetricsFile", "Run", "RunHeader", "decode_document", "failed_paths", "read_metrics"]
-
 FLUSH_EVERY_S = 1.0  # what a kill -9 may cost of the record
 BUFFER_BYTES = 256 * 1024  # a write a second at 250 files/s, a few dozen at 10,000 files/s
 

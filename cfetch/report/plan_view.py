@@ -9,22 +9,6 @@ from cfetch.records import Summary
 from cfetch.report.format import UNKNOWN, cells, duration, size
 from cfetch.secret import printable
 
-__all__ = [
-    "Cleaned",
-    "CleanedInstant",
-    "HeldBy",
-    "Plan",
-    "Plans",
-    "Preview",
-    "Previews",
-    "Scheduled",
-    "Summaries",
-    "clean_lines",
-    "detail_lines",
-    "held_document",
-    "plan_lines",
-]
-
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """One instant. ``owner`` is the process that works on it or completed it.

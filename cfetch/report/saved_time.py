@@ -14,8 +14,6 @@ import msgspec
 from cfetch.records import AttemptRecord, FileRecord
 from cfetch.report.wasted_bytes import wasted_by_attempt
 
-__all__ = ["Verdict", "add_verdicts", "list_verdicts", "running_rate_bps"]
-
 
 class Verdict(NamedTuple):
     """The verdict on one attempt that was cancelled as a straggler, or (in older metrics) lost a race.

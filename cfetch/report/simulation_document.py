@@ -5,8 +5,6 @@ Times are seconds of virtual time, sizes bytes.
 
 import msgspec
 
-__all__ = ["Comparison", "Played", "Row", "Simulation", "verdict"]
-
 LEVEL = 0.02  # of the makespan; a smaller difference is none
 JUDGED = "adaptive"
 SEED_POLICIES = ("none", "cloudfetch")  # the better of them is the one to beat

@@ -7,8 +7,6 @@ from rich.text import Text
 from cfetch.report.format import count, duration, plural, size
 from cfetch.report.simulation_document import Comparison, Row, Simulation
 
-__all__ = ["view"]
-
 NAME_WIDTH = 16
 COLUMNS = {"makespan": 8, "/ ideal": 7, "worst": 6, "broken off": 10, "in vain": 7, "twice": 7}
 _LEGEND = (

@@ -4,8 +4,6 @@ from cfetch.records import FileRecord
 from cfetch.report.document import Mitigation, SlowFile
 from cfetch.report.saved_time import list_verdicts
 
-__all__ = ["mitigations", "slow_file"]
-
 
 def slow_file(record: FileRecord) -> SlowFile:
     """The line of a slow file. It must have at least one attempt."""

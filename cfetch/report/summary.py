@@ -23,8 +23,6 @@ from cfetch.events import (
 from cfetch.records import FileRecord, Summary
 from cfetch.report.counts import Counts
 
-__all__ = ["MAX_FAILURES", "Tally", "exit_code", "status", "summary_of"]
-
 MAX_FAILURES = 1000  # a summary is read whole by scripts; the metrics file has every failure
 
 RunStatus = Literal["completed", "partial", "failed", "interrupted"]

@@ -12,8 +12,6 @@ from cfetch.report.document import Mitigation, Mitigations, Percentiles, Report,
 from cfetch.report.format import cells, count, duration, fit, plural, rate, shorten, size
 from cfetch.secret import printable
 
-__all__ = ["show", "tables"]
-
 BAR = 40  # columns of the longest bar
 LEAST_NAME = 16  # a name with fewer columns tells nothing
 

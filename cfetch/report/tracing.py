@@ -26,7 +26,6 @@ from cfetch.events import (
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
-__all__ = ["tracing_listener"]
 
 Tags = Mapping[str, str | int | float]
 

@@ -14,8 +14,6 @@ from cfetch.report.format import count, duration, plural, shorten, size
 from cfetch.report.tuning_document import Estimated, HostChoice, Score, SettingScore, Tuning, Values
 from cfetch.secret import printable
 
-__all__ = ["view"]
-
 BAR = 16  # columns of a bar for the default's makespan
 MOST = 24  # and of the longest: with it a line has 80 columns
 _NAMES = ("multiplier", "quantile", "padding")

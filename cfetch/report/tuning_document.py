@@ -8,20 +8,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = [
-    "Choice",
-    "Estimated",
-    "Estimates",
-    "HeldOut",
-    "HostChoice",
-    "LeftOut",
-    "Replayed",
-    "Score",
-    "SettingScore",
-    "Tuning",
-    "Values",
-]
-
 
 class Values(msgspec.Struct, frozen=True, kw_only=True):
     """The three options of ``cfetch download``; ``padding_s`` in seconds."""

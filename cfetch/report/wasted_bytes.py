@@ -9,8 +9,6 @@ is what is on disk: the final file when done, the kept part when failed or cance
 
 from cfetch.records import AttemptRecord, FileRecord
 
-__all__ = ["received_bytes", "wasted_by_attempt", "wasted_bytes"]
-
 
 def wasted_by_attempt(record: FileRecord) -> list[int]:
     """The bytes of each attempt that are not in the result, in the attempts' order.

@@ -16,8 +16,6 @@ from cfetch.storage.files import local_fault
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.store import TIMELINE
 
-__all__ = ["Places", "is_shared", "make_private", "own_directory", "places", "roots", "timeline"]
-
 
 class Places(NamedTuple):
     """The destinations as they were given, directories absolute and object stores as URLs; and the state."""

@@ -35,8 +35,6 @@ from cfetch.report.tracing import tracing_listener
 from cfetch.run.signals import listen
 from cfetch.straggler.knowledge import Knowledge
 
-__all__ = ["Engine", "Frame", "Guard", "Run"]
-
 
 class Guard(Protocol):
     """What keeps other runs off the plan; ``timeline.execution.Execution`` is one."""

@@ -20,8 +20,6 @@ from cfetch.wire.http import HttpTransport, Transport
 from cfetch.wire.network import Network
 from cfetch.wire.refresh import CommandRefresher, ManifestRefresher, StatementRefresher, UrlRefresher
 
-__all__ = ["ManifestRef", "Renewal", "StatementApi"]
-
 
 class StatementApi:
     """Who to ask for links of a SQL statement's result, if anybody."""

@@ -15,8 +15,6 @@ from cfetch.secret import printable
 from cfetch.storage.files import remove_temporaries, replace_file
 from cfetch.straggler.knowledge import NOTHING, Knowledge, is_sound, merge_knowledge
 
-__all__ = ["keep_baseline", "read_baseline"]
-
 NAME = "baseline.json"
 MOST_BYTES = 1 << 20  # ten times what we write
 

@@ -18,8 +18,6 @@ from cfetch.wire.http import HttpTransport, Transport
 from cfetch.wire.network import Network
 from cfetch.wire.refresh import UrlRefresher
 
-__all__ = ["LocalEngine"]
-
 MANY_HOSTS = 256  # an idle connection is kept for 15 s, and 1,024 descriptors are a usual limit
 _Order = Callable[[Pool, Guard], None]
 

@@ -18,8 +18,6 @@ from cfetch.wire.document import fetch_document
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import DIRECT, Network
 
-__all__ = ["frozen", "is_url", "open_manifest", "shown_name"]
-
 CONNECT_TIMEOUT_S = 10.0
 
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from cfetch.errors import Interrupted
 
-__all__ = ["keep_handlers", "listen"]
-
 HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SHOW_CURSOR = b"\x1b[?25h\n"  # the live view has hidden it
 

@@ -16,8 +16,6 @@ from cfetch.storage.object_volume import ObjectStoreVolume
 from cfetch.storage.volume import Volume
 from cfetch.timeline.attempts import ATTEMPTS, ELSEWHERE
 
-__all__ = ["Volumes"]
-
 
 class Volumes:
     """Directories and object stores, in the order in which they were given. Close it.

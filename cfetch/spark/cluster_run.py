@@ -52,7 +52,6 @@ from cfetch.wire.network import NETWORK_ENV
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SparkEngine"]
 
 POLL_S = 0.25  # receipts are looked for four times a second, as the dashboard is drawn
 STOP_S = 60.0  # what tasks get to end in good order

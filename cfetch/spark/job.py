@@ -19,16 +19,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "SETTINGS",
-    "cancel_jobs",
-    "count_slots",
-    "find_driver_address",
-    "find_task_fault",
-    "list_missing_settings",
-    "start_job",
-    "tag_jobs",
-]
 
 SETTINGS = {
     # A copy of a task that a slow machine has: copies share the work, and end when the other one has done it.

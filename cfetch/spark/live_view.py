@@ -7,8 +7,6 @@ from cfetch.hub.receipts import Account
 from cfetch.hub.registry import ClusterView
 from cfetch.report.counts import Counts
 
-__all__ = ["LiveView"]
-
 
 class LiveView:
     """``files`` are the plan's, ``counts`` the run's, and ``account`` knows the entries that have ended."""

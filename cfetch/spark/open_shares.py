@@ -13,8 +13,6 @@ from cfetch.spark.prepare.prepared import PreparedPlan
 from cfetch.spark.share_files import ShareFiles, write_shares
 from cfetch.spark.shares import Pace, count_sharers, cut_shares, find_floors
 
-__all__ = ["OpenShares", "PlanShares", "PreparedShares", "ShareSource"]
-
 WORTH_A_NOTE_S = 60.0
 
 

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["Orphans"]
-
 STILL_S = 600.0  # a live attempt writes, or ends: its longest waits are shorter
 LOOK_S = 60.0
 MOST_SWEEPS = 100  # a task that lives on may add a part between two of them

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["replay_on_spark"]
 
 CHUNK_BYTES = 8 << 20  # of metrics for a task: 10,000 files or more; a task itself costs 50 ms
 

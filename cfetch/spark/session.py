@@ -22,7 +22,6 @@ from cfetch.secret import printable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["mask_master", "spark_session"]
 
 NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 OLDEST_SPARK = (4, 1)  # repartitionById: one chunk of work is one task

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["Share", "ShareFiles", "file_name", "shares_per_file", "write_shares"]
 
 ENTRIES_PER_FILE = 100_000  # some 20 MB, and a second of the task that writes them
 MOST_SHARES_PER_FILE = 256  # a reader of one share reads what the file says of them all: 100 KB

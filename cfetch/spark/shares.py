@@ -14,20 +14,6 @@ from typing import NamedTuple
 
 from cfetch.placement.chooser import spread
 
-__all__ = [
-    "LONGEST_S",
-    "MICRO",
-    "MOST_FILES",
-    "Pace",
-    "SharesCut",
-    "choose_target_s",
-    "count_queues",
-    "count_sharers",
-    "cut_shares",
-    "deal_out",
-    "find_floors",
-]
-
 SHARES_PER_SLOT = 4  # so that the last ones even out what the first were wrong about
 SHORTEST_S = 10.0  # a task costs some 50 ms of its own, and a round of them on all slots some 300
 LONGEST_S = 120.0  # what the loss of an executor costs at most

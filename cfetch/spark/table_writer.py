@@ -12,8 +12,6 @@ from typing import Any, Self
 
 from cfetch.storage.files import local_fault, open_replacement
 
-__all__ = ["WRITE_ROWS", "TableWriter", "table_schemas"]
-
 WRITE_ROWS = 8192  # in memory at a time: some 5 MB
 
 

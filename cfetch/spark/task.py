@@ -48,8 +48,6 @@ from cfetch.timeline.attempts import ATTEMPTS
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import make_network
 
-__all__ = ["RunSpec", "ShareOutcome", "TaskCopy", "attempts_directory", "bring_share", "divide_limits"]
-
 IDLE_S = 15.0  # what an idle connection is kept for
 LEASED_IDLE_S = 1.0  # where each counts: a lease that has gone elsewhere is used there after as long
 SHOWN = 512  # attempts that the driver hears of from all tasks together

@@ -13,14 +13,6 @@ from typing import NamedTuple
 
 from cfetch.errors import ConfigError, VolumeFault
 
-__all__ = [
-    "DIRECTORY",
-    "HeldDirectories",
-    "directories_for",
-    "most_downloads",
-    "reserve_descriptors",
-]
-
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 PER_DOWNLOAD = 2  # its connection and its part

@@ -21,8 +21,6 @@ from cfetch.storage.files import flush_file_system, volume_fault
 from cfetch.storage.staging import Leftover, Staging
 from cfetch.storage.volume import BATCHES
 
-__all__ = ["ATTRIBUTE", "STATE_NAME", "Directory", "Source", "set_source", "source_of"]
-
 STATE_NAME = ".cfetch"
 ATTRIBUTE = "user.cfetch.source"
 

@@ -19,8 +19,6 @@ from cfetch.storage.resume import BATCH, IN_RANGES, Note, fits, identity, part_n
 from cfetch.storage.staging import Leftover, boot_id
 from cfetch.storage.volume import BatchRecord, Ended
 
-__all__ = ["DirectoryVolume", "Salvage"]
-
 
 class DirectoryVolume:
     """See ``volume.Volume``. ``disk`` carries out what touches the directory."""

@@ -20,8 +20,6 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from cfetch.errors import VolumeFault
 
-__all__ = ["Disk", "GuardedDisk", "InlineDisk", "Line"]
-
 T = TypeVar("T")
 LONGEST_END_S = 30.0  # all was committed before, so what is left is tidying up
 MOST_UNWRITTEN_BYTES = 16 << 20  # a volume; beyond, whoever has more for it waits: that is its backpressure

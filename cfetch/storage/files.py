@@ -22,19 +22,6 @@ from typing import Any, BinaryIO, TextIO
 from cfetch.errors import LocalFault, UsageError, VolumeFault
 from cfetch.secret import printable
 
-__all__ = [
-    "USERS",
-    "flush_file_system",
-    "local_fault",
-    "on_disk",
-    "open_output",
-    "open_replacement",
-    "publish_once",
-    "remove_temporaries",
-    "replace_file",
-    "volume_fault",
-]
-
 PRIVATE = 0o600
 USERS = 0o666  # less the umask: a file for the user and not for cfetch
 LONGEST_NAME = 255  # bytes, on all file systems in use

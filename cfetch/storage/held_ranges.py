@@ -12,8 +12,6 @@ other, the other is over. Bytes that came twice are counted.
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 
-__all__ = ["HeldRanges", "Segment"]
-
 
 class Segment:
     """The bytes from ``position`` to ``end`` (exclusive) are one stream's; it began at ``start``.

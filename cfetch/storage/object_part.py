@@ -17,8 +17,6 @@ from cfetch.storage.object_store import PIECE_BYTES, About, ObjectStore, StoreCa
 from cfetch.storage.resume import identity, proof_of
 from cfetch.storage.volume import Sink
 
-__all__ = ["Bucket", "ObjectPart"]
-
 AT_A_TIME = 16  # objects that are made visible together; a small one is a round trip of some 50 ms
 MAX_HELD_BYTES = 64 << 20  # of all parts of a volume that wait for their next try or for their batch
 MOST_UNSENT = 2  # pieces: one in the sender's hand, one that is ready when it comes back

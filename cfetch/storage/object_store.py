@@ -23,16 +23,6 @@ from cfetch.secret import printable
 if TYPE_CHECKING:
     from obstore import AsyncWritableFile
 
-__all__ = [
-    "MAX_KEY_BYTES",
-    "PIECE_BYTES",
-    "About",
-    "Found",
-    "ObjectStore",
-    "StoreCalls",
-    "Upload",
-    "piece_bytes_for",
-]
 
 T = TypeVar("T")
 PIECE_BYTES = 5 << 20  # S3 takes no smaller piece of an upload, but for the last

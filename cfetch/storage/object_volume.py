@@ -22,8 +22,6 @@ from cfetch.storage.object_store import MAX_KEY_BYTES, Found, ObjectStore
 from cfetch.storage.resume import identity
 from cfetch.storage.volume import BATCHES, BatchRecord, Ended
 
-__all__ = ["ObjectStoreVolume"]
-
 BEGUN = f"{STATE_NAME}/begun"  # one empty object for each batch that is being staged
 LOOKS_AT_A_TIME = 32  # some 600 a second
 MAX_PENDING_FILES = 256  # for their publishing; each holds less than one piece

@@ -17,8 +17,6 @@ from cfetch.storage.part_file import PartFile
 from cfetch.storage.resume import WORTH_KEEPING_BYTES, Note, note_for, proof_of
 from cfetch.storage.staging import Leftover, boot_id
 
-__all__ = ["INLINE", "Part", "SegmentSink", "hash_and_close"]
-
 INLINE = InlineDisk()
 MOST_NOTED = 200  # segments in a note, which fits into what is read of one then; the others come again
 READ_BYTES = 1 << 20

@@ -17,8 +17,6 @@ from cfetch.storage.files import volume_fault
 from cfetch.storage.resume import IN_RANGES, identity, in_ranges, part_name
 from cfetch.storage.staging import Leftover, boot_id
 
-__all__ = ["PartFile"]
-
 
 class PartFile:
     """Made at the first byte, so that a refused entry costs no file.

@@ -23,8 +23,6 @@ from cfetch.storage.disk import Disk
 from cfetch.storage.part import INLINE, Part
 from cfetch.storage.volume import BatchRecord, Ended
 
-__all__ = ["Publisher"]
-
 GROUP_S = 0.2  # what a file waits at most for others; four or five flushes a second
 GROUP_FILES = 1024  # a flush of so many small files takes well under a second, and so do their names
 MAX_PENDING_FILES = 4096  # memory, some 3 KiB each and of twice as many; only a slow disk comes here

@@ -26,25 +26,6 @@ from cfetch.manifest.entry import Digest, Entry
 from cfetch.manifest.urls import strip_signature
 from cfetch.secret import SecretUrl
 
-__all__ = [
-    "BATCH",
-    "IN_RANGES",
-    "NOTE_SUFFIX",
-    "PART_NAME",
-    "PROVED_BY_HASH",
-    "PROVED_BY_SIZE",
-    "WORTH_KEEPING_BYTES",
-    "Note",
-    "fits",
-    "identity",
-    "in_ranges",
-    "note_for",
-    "part_name",
-    "proof_of",
-    "read_note",
-    "useful_parts",
-]
-
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 WORTH_KEEPING_BYTES = (
     1 << 20

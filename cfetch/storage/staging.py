@@ -18,9 +18,6 @@ from cfetch.storage.descriptors import DIRECTORY, HeldDirectories
 from cfetch.storage.files import volume_fault
 from cfetch.storage.resume import NOTE_SUFFIX, PART_NAME
 
-__all__ = ["Leftover", "Staging", "boot_id", "leftovers_in"]
-
-
 MAX_FILE_BYTES = 16 << 10
 _KEPT = re.compile(r"[0-9]+-[0-9]+")
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -43,7 +40,7 @@ def boot_id() -> str:
     return f"unknown {os.getpid()}"  # as good as another boot: nothing is taken for flushed
 
 
-def leftovers_in(attempts: int, instant: str) -> Iterator[Leftover]:
+def _leftovers_in(attempts: int, instant: str) -> Iterator[Leftover]:
     """What was kept of dead attempts at ``instant``, below the held directory ``attempts``.
 
     What cannot be read is passed over: it is fetched again.
@@ -118,7 +115,7 @@ class Staging:
 
     def leftovers(self) -> list[Leftover]:
         """Parts of dead attempts at the same plan that may be of use."""
-        return list(leftovers_in(self._attempts_fd, self.path.split("/")[2]))
+        return list(_leftovers_in(self._attempts_fd, self.path.split("/")[2]))
 
     def adopt_part(self, leftover: Leftover, name: str) -> int | None:
         """Take a dead run's part, with its note, into this run; its descriptor, for reading and writing.

@@ -17,8 +17,6 @@ from cfetch.secret import printable
 from cfetch.storage.directory import STATE_NAME
 from cfetch.storage.files import local_fault
 
-__all__ = ["Found", "ReadOnlyTree", "Stopped"]
-
 READ_BYTES = 1 << 20
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = (

@@ -15,8 +15,6 @@ from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.manifest.urls import strip_signature
 from cfetch.storage.held_ranges import HeldRanges, Segment
 
-__all__ = ["BATCHES", "BatchRecord", "Ended", "Holding", "Part", "Sink", "Volume", "batch_id"]
-
 Ended = Callable[[CfetchError | None], None]
 """Told once for all parts that were added together: None when they have their final names for good."""
 

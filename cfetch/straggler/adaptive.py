@@ -24,8 +24,6 @@ from cfetch.straggler.policy import Check, Flagged, Live
 from cfetch.straggler.stall import gap_s
 from cfetch.straggler.watch import TICK_S, Bars, JudgedAttempt, Watch
 
-__all__ = ["Adaptive"]
-
 LATE_TICKS = 3  # a check that is later tells of our own process, which had no time to read either
 STALL_S = 30.0  # by default, after this the engine itself ends a silent attempt
 

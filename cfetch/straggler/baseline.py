@@ -7,8 +7,6 @@ the run; forgetting them early would leave a last, slow file without anything to
 import heapq
 import math
 
-__all__ = ["RunningMedian", "required"]
-
 
 def required(known: int, quantile: float) -> int:
     """How many of ``known`` entries must have finished before anyone is judged: ``ceil(quantile * known)``.

@@ -11,8 +11,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-__all__ = ["Crowd", "Ruling", "Suspect", "Trials", "rule"]
-
 LEAST_CROWD = 4  # attempts that can tell the speed of the network: the median of three is one attempt's word
 NORMAL = 2 / 3  # of the usual pace makes a witness: one divided by the default multiplier of 1.5
 CLEAR = 3  # witnesses for each suspect: at most a quarter of the attempts is slow, so the network is not

@@ -15,8 +15,6 @@ from cfetch.straggler.fresh import MOST_HOSTS
 from cfetch.straggler.policy import Live
 from cfetch.straggler.watch import REFIT_S, TICK_S, JudgedAttempt, Watch
 
-__all__ = ["Court"]
-
 MANY = 64  # excused ones; while the network is slow for so many, they are not looked at ten times a second
 LATELY_S = 1.0  # the short window: who is slow by it has been so for most of that time
 SLOW_FROM_START = 0.25  # of the usual pace on average: it was slow long before a change of the network

@@ -18,8 +18,6 @@ from cfetch.straggler.metrics import AttemptMetrics, patience
 from cfetch.straggler.policy import Check, Flagged, Live
 from cfetch.straggler.stall import gap_s
 
-__all__ = ["Detector", "limit_s"]
-
 
 def limit_s(config: StragglerConfig, size_bytes: int, median_bps: float, mitigations: int = 0) -> float:
     """Seconds after which an attempt at ``size_bytes`` is a straggler.

@@ -1,7 +1,5 @@
 """Which entries of a run have finished, and which are between two attempts."""
 
-__all__ = ["Entries"]
-
 
 class Entries:
     """Ids are indices of the manifest: one byte per id up to the largest that has finished.

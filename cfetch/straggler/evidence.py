@@ -16,8 +16,6 @@ import numpy.typing as npt
 from cfetch.straggler.metrics import MIN_ELAPSED_S
 from cfetch.straggler.terms import NO_TERMS, Terms
 
-__all__ = ["LONG_S", "SHORT_S", "Evidence", "Floats"]
-
 Floats = npt.NDArray[np.float64]
 
 SHORT_S = 1.0  # an attempt that recovers is cleared within it; the bursts of a TCP connection are shorter

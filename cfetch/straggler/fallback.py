@@ -8,8 +8,6 @@ from enum import Enum
 
 from cfetch.config.straggler import StragglerConfig
 
-__all__ = ["TRANSITIONS", "Count", "Fallback", "Mode"]
-
 
 class Mode(Enum):
     """How new entries are started."""

@@ -8,8 +8,6 @@ made it earlier, as the retry timer of the AWS CRT does (multiplicative increase
 from collections import deque
 from typing import NamedTuple
 
-__all__ = ["Budget", "Feedback"]
-
 WORSE = 1.5  # the bar's factor for each mitigation that took longer than leaving it alone
 BETTER = 0.05  # taken off for a good one: with one bad in ten the bar stays where it is
 LOWEST = 0.8  # a little below the start: 1.2 instead of 1.5 times the normal duration

@@ -15,8 +15,6 @@ from typing import NamedTuple
 from cfetch.straggler.knowledge import MAX_SPREAD, HostKnowledge, Knowledge
 from cfetch.straggler.metrics import MIN_ELAPSED_S
 
-__all__ = ["LEAST", "MOST_HOSTS", "Fit", "Fresh", "Sample", "fit_of", "fit_of_running", "middle"]
-
 LEAST = 5  # samples before a host is judged by its own: the median of five bears two absurd ones
 LEAST_OF_FEW = 2  # samples where there is nothing better; the spread is taken to be wide then
 LEAST_RUNNING = 3  # attempts under way that stand for samples before any has ended; one may be the straggler

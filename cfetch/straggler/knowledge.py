@@ -5,17 +5,6 @@ import math
 
 import msgspec
 
-__all__ = [
-    "MAX_SPREAD",
-    "MOST_HOSTS",
-    "NOTHING",
-    "HostKnowledge",
-    "Knowledge",
-    "age_knowledge",
-    "is_sound",
-    "merge_knowledge",
-]
-
 HALF_LIFE_S = 7 * 86_400.0  # networks and servers change by the week
 LEAST_WEIGHT = 1.0  # less than one file's word
 MOST_WEIGHT = 256.0  # more would let a year of runs outvote a hundred files of today; gone after eight weeks

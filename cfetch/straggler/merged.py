@@ -12,8 +12,6 @@ from typing import NamedTuple
 from cfetch.config.straggler import StragglerConfig
 from cfetch.straggler.baseline import RunningMedian, required
 
-__all__ = ["Merged", "Sample"]
-
 RECENT = 32  # samples of one machine and kind that count: it may be slow for a while only
 MOST_KINDS = 1024  # hosts times sizes; the oldest go: some 8 MB with 250 machines that know all of them
 LEAST = 5  # samples before a machine is judged: fewer are bad luck

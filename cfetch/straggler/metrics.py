@@ -6,8 +6,6 @@ file that was rescued is a sample of the good attempt's speed.
 
 import msgspec
 
-__all__ = ["MIN_ELAPSED_S", "AttemptMetrics", "patience"]
-
 MIN_ELAPSED_S = 0.001  # below the timers' grain; shorter would make throughputs that no link has
 
 

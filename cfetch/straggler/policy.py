@@ -12,8 +12,6 @@ import msgspec
 from cfetch.config.straggler import StragglerConfig
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 
-__all__ = ["Check", "Flagged", "Live", "Policy", "policy_of"]
-
 
 class Live(Protocol):
     """An attempt in flight, as a policy sees it at a check. ``received``: bytes since it started."""

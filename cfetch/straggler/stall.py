@@ -7,8 +7,6 @@ connections stuck at once.
 from collections.abc import Iterable
 from typing import Protocol
 
-__all__ = ["MAX_GAP_S", "Watched", "gap_s", "stalled"]
-
 MAX_GAP_S = 5.0  # ten of the engine's half-second ticks: a busy loop is not that late, a stopped machine is
 
 

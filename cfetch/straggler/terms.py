@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from cfetch.straggler.fresh import Fit
 
-__all__ = ["GUARD_S", "NO_TERMS", "Terms", "terms_of"]
-
 GUARD_S = (
     0.5  # no attempt is judged before: TCP repeats a lost segment after 0.2 s, and once more after 0.4 s
 )

@@ -18,7 +18,6 @@ from cfetch.straggler.terms import GUARD_S, Terms, terms_of
 if TYPE_CHECKING:
     from cfetch.straggler.evidence import Evidence
 
-__all__ = ["TICK_S", "Bars", "JudgedAttempt", "Watch"]
 
 TICK_S = 0.1  # a small file takes as long; a thousand attempts cost 1 % of a core at this pace
 WATCHED_S = 0.2  # younger ones are not looked at: most small files never are, and cost nothing

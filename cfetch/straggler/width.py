@@ -17,8 +17,6 @@ from typing import NamedTuple
 
 from cfetch.straggler.metrics import MIN_ELAPSED_S
 
-__all__ = ["Change", "Narrowing", "Search", "Width"]
-
 ENTER = 0.3  # share of stragglers: so many connections may be slow by their nature, at any width
 SIGMAS = 3.0  # of the binomial distribution above that share: 5 of 5, 8 of 10, 13 of 20; less is chance
 LEAST_STRAGGLERS = 5  # fewer say nothing about a share

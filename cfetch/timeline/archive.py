@@ -17,8 +17,6 @@ from cfetch.timeline.states import Action, Entry, State
 from cfetch.timeline.store import RECORDS, TIMELINE
 from cfetch.timeline.table import Table, on_this_machine
 
-__all__ = ["ARCHIVE", "archive", "read_archive"]
-
 ARCHIVE = f"{TIMELINE}/archive"
 FILE_INSTANTS = 1000  # some 0.5 MB: read at once, and small enough to lose nothing by a kill
 

@@ -20,8 +20,6 @@ from typing import NamedTuple
 from cfetch.errors import LocalFault
 from cfetch.timeline.files import Files
 
-__all__ = ["ATTEMPTS", "ELSEWHERE", "Attempts", "DeadAttempt", "Salvage"]
-
 ATTEMPTS = "attempts"
 ELSEWHERE = "elsewhere"  # beside the epochs of an instant whose timeline lies in another directory
 MAX_SWEEPS = 1000  # of one directory; a stopped owner that wakes up can add a part between two of them

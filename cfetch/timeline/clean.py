@@ -17,8 +17,6 @@ from cfetch.timeline.rules import Cleaning, View, to_clean
 from cfetch.timeline.states import Action, Entry, Event, Kind, State, instant_wall_s, parse
 from cfetch.timeline.table import POLL_S, Table, on_this_machine
 
-__all__ = ["Explained", "clean", "tidy_up"]
-
 ORPHAN_AGE_S = 86400.0  # nobody takes a day between two file operations, or between plan file and timeline
 _EVERY_EPOCH = 10**18
 

@@ -30,8 +30,6 @@ from cfetch.timeline.rules import Start, View, may_start
 from cfetch.timeline.states import Action, Entry, Event, Kind, State
 from cfetch.timeline.table import Beating, Table, existing, find, on_this_machine, when_free
 
-__all__ = ["Completed", "Execution", "OnLost", "roll_back", "schedule", "start"]
-
 OnLost = Callable[[str], None]
 """Told once, from another thread, why the execution has lost its plan: stop all work at once."""
 

@@ -14,8 +14,6 @@ from typing import Protocol
 
 from cfetch.storage.files import local_fault
 
-__all__ = ["Files", "LocalFiles"]
-
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

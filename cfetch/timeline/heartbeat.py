@@ -24,8 +24,6 @@ from cfetch.timeline.files import Files
 from cfetch.timeline.owner import Owner
 from cfetch.timeline.records import Beat, beat_head, encode_beat, read_beat
 
-__all__ = ["HEARTBEATS", "BeatThread", "Heartbeats", "Observer", "Pulse", "Verdict", "look"]
-
 HEARTBEATS = "heartbeats"
 STOP_S = 1.0  # a beat that is just being written is given so long to end; one that hangs is left behind
 

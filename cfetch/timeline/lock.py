@@ -20,8 +20,6 @@ from cfetch.errors import LocalFault
 from cfetch.timeline.files import Files
 from cfetch.timeline.owner import Owner
 
-__all__ = ["EXPIRY_S", "TableLock"]
-
 LOCK = "lock"
 EXPIRY_S = 30.0  # a transaction is some twenty file operations; a second each is a very sick network disk
 MAX_WAIT_S = 300.0  # others get it all the time: something is wrong that waiting does not mend

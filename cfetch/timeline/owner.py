@@ -10,8 +10,6 @@ import msgspec
 
 from cfetch.storage.staging import boot_id
 
-__all__ = ["Owner", "has_restarted", "is_gone", "this_owner"]
-
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
     """One process, for good: neither a restart of the machine nor a reused pid makes another one look so.

@@ -5,8 +5,6 @@ import msgspec
 from cfetch.timeline.owner import Owner
 from cfetch.timeline.states import Kind
 
-__all__ = ["Beat", "Completion", "PlanRecord", "RollbackRecord", "beat_head", "encode_beat", "read_beat"]
-
 _COUNTER_DIGITS = 18
 
 

@@ -17,8 +17,6 @@ from cfetch.timeline.records import RollbackRecord
 from cfetch.timeline.states import Action, Entry, Event, Kind, State
 from cfetch.timeline.table import Table, find, on_this_machine, when_free
 
-__all__ = ["PLANS", "condemn", "execute", "finish", "remove_frozen", "schedule_rollback"]
-
 PLANS = "plans"
 
 

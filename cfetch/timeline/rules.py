@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from cfetch.timeline.states import Action, Kind, State
 
-__all__ = ["Cleaning", "Start", "View", "may_start", "to_clean"]
-
 
 class View(NamedTuple):
     """An instant as one transaction sees it. ``age_s`` is since it was scheduled."""

@@ -17,8 +17,6 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-__all__ = ["Action", "Entry", "Event", "Kind", "State", "after", "instant_wall_s", "new_instant", "parse"]
-
 
 class Action(StrEnum):
     """The kind of work of an instant."""

@@ -13,8 +13,6 @@ from cfetch.timeline.files import Files
 from cfetch.timeline.records import PlanRecord, RollbackRecord
 from cfetch.timeline.states import Action, Entry, Event, Kind, State, after, parse
 
-__all__ = ["RECORDS", "TIMELINE", "Store"]
-
 TIMELINE = "timeline"
 RECORDS: dict[Action, type[PlanRecord] | type[RollbackRecord]] = {
     Action.DOWNLOAD: PlanRecord,

@@ -18,21 +18,6 @@ from cfetch.timeline.records import Completion, RollbackRecord
 from cfetch.timeline.states import Action, Entry, State, instant_wall_s, new_instant
 from cfetch.timeline.store import TIMELINE, Store
 
-__all__ = [
-    "POLL_S",
-    "Beating",
-    "KeepBeating",
-    "Node",
-    "Table",
-    "existing",
-    "find",
-    "on_this_machine",
-    "open_existing",
-    "open_table",
-    "this_node",
-    "when_free",
-]
-
 T = TypeVar("T")
 POLL_S = 5.0  # between looks at a heartbeat that may be dead; it is over after minutes
 MAX_RACES = 1000  # lost one after the other: that is a bug or a sick file system

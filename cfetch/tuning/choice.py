@@ -16,16 +16,6 @@ from cfetch.report.tuning_document import Choice, Estimated, HeldOut, Score, Set
 from cfetch.tuning.history import Column
 from cfetch.tuning.replay import Censored, Setting
 
-__all__ = [
-    "RULE",
-    "RunResult",
-    "ScoreTable",
-    "build_table",
-    "choose_setting",
-    "describe_setting",
-    "score_settings",
-]
-
 DRAWS = 2000  # the ends of a 95 % interval are good to a few per cent of its width
 SEED = 79
 FOLDS = 5

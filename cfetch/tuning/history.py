@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from cfetch.records import AttemptRecord, FileRecord
 from cfetch.report.saved_time import running_rate_bps
 
-__all__ = ["CUT", "ERRORS_ONLY", "MIN_TAIL_BYTES", "STALLED", "WHOLE", "Column", "History", "build_history"]
-
 Column = NDArray[np.float64]
 
 MIN_TAIL_BYTES = 64 << 10  # a shorter rest of a resumed file shows the server's latency, not its speed

@@ -33,18 +33,6 @@ from cfetch.tuning.choice import (
 from cfetch.tuning.replay import Setting
 from cfetch.tuning.runs import HOST_FILES
 
-__all__ = [
-    "DEFAULT_GRID",
-    "GRID_KEYS",
-    "describe_values",
-    "format_config",
-    "list_columns",
-    "make_default_setting",
-    "read_grid",
-    "recommend",
-    "write_config",
-]
-
 GRID_KEYS = ("multiplier", "quantile", "padding")
 DEFAULT_GRID = tuple(
     itertools.starmap(Setting, itertools.product((1.25, 1.5, 2.0, 3.0), (0.4, 0.6, 0.8), (1.0, 5.0, 10.0)))
@@ -56,7 +44,7 @@ RUN_FINISHED = 10  # a run with fewer has no median to speak of
 MOST_HOSTS = 5  # by files; a longer table would not be read
 
 
-def make_default_setting() -> Setting:
+def _make_default_setting() -> Setting:
     """The setting of `cfetch download` without options."""
     default = Settings()
     return Setting(default.multiplier, default.quantile, default.padding)
@@ -64,7 +52,7 @@ def make_default_setting() -> Setting:
 
 def list_columns(grid: Sequence[Setting]) -> list[Setting]:
     """The settings to replay: the grid, the default if it is not in it, and at last no mitigation at all."""
-    default = make_default_setting()
+    default = _make_default_setting()
     return [*dict.fromkeys((*grid, default)), default._replace(padding_s=math.inf)]
 
 
@@ -112,7 +100,7 @@ def recommend(
         UsageError: too few runs or files, or nothing slow.
     """
     columns = list_columns(grid)
-    allowed, default = len(columns) - 1, columns.index(make_default_setting())
+    allowed, default = len(columns) - 1, columns.index(_make_default_setting())
     used, left_out = _select_runs(results)
     _require_enough(used, allowed)
     table = build_table(columns, default, used)
@@ -125,7 +113,7 @@ def recommend(
         version=__version__,
         engine=engine,
         rule=RULE,
-        default=describe_setting(make_default_setting()),
+        default=describe_setting(_make_default_setting()),
         choice=choose_setting(table, allowed),
         settings=every,
         unmitigated=unmitigated,
@@ -161,7 +149,7 @@ def _select_runs(results: Sequence[RunResult]) -> tuple[list[RunResult], list[Le
 
 
 def _require_enough(used: Sequence[RunResult], allowed: int) -> None:
-    stays = f"the default stays: {describe_values(describe_setting(make_default_setting()))}"
+    stays = f"the default stays: {_describe_values(describe_setting(_make_default_setting()))}"
     if len(used) < MIN_RUNS:
         raise UsageError(
             f"{len(used)} runs with {RUN_FINISHED} finished files are too few, {MIN_RUNS} are needed; "
@@ -180,7 +168,7 @@ def _require_enough(used: Sequence[RunResult], allowed: int) -> None:
         )
 
 
-def describe_values(values: Values) -> str:
+def _describe_values(values: Values) -> str:
     """As flags are written: ``multiplier 1.5, quantile 0.6, padding 5s``."""
     return ", ".join(f"{key} {text}" for key, text in _format_values(values).items())
 
@@ -206,7 +194,7 @@ def _choose_by_host(
     results: Sequence[RunResult], columns: Sequence[Setting]
 ) -> tuple[list[HostChoice], list[LeftOut]]:
     """A choice for each host that has enough, the largest first, and why the others have none."""
-    allowed, default = len(columns) - 1, columns.index(make_default_setting())
+    allowed, default = len(columns) - 1, columns.index(_make_default_setting())
     by_host: dict[str, list[RunResult]] = {}
     for run in results:
         if run.host is not None and run.finished >= HOST_FILES:
@@ -248,14 +236,14 @@ def _list_remarks(tuning: Tuning, day: str) -> Iterator[str]:
     files = sum(run.finished for run in runs)
     yield f"# Made by cfetch {tuning.version} tune on {day}: cfetch download MANIFEST --config this-file"
     yield f"# From {len(runs)} runs with {files:,} finished files, {runs[0].instant} to {runs[-1].instant}."
-    default = describe_values(tuning.default)
+    default = _describe_values(tuning.default)
     yield f"# Makespans against the default's ({default}), with 95 % intervals over runs:"
     yield f"#   these values                         {_format_interval(choice.ratio)}"
     held_out_ratio = _format_interval(held_out.ratio)
     yield f"#   on runs they were not chosen on       {held_out_ratio}, {held_out.folds} folds"
     yield f"#   nobody ever flagged                  {_format_interval(tuning.unmitigated.ratio)}"
     for host in tuning.hosts:
-        yield f"# {printable(host.host, 80)} alone: {describe_values(host.choice.recommended)}"
+        yield f"# {printable(host.host, 80)} alone: {_describe_values(host.choice.recommended)}"
 
 
 def _format_interval(estimate: Estimated) -> str:

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from cfetch.straggler.baseline import RunningMedian, required
 from cfetch.tuning.history import CUT, ERRORS_ONLY, STALLED, WHOLE, Column, History
 
-__all__ = ["Censored", "Group", "Scores", "Setting", "prepare_group", "replay"]
-
 BLOCK = 1024  # files whose limits stand in memory at once: 10 MB with 30 runs and 40 settings
 NEIGHBOURS = 64  # attempts of nearest size that a fresh one is drawn from
 NORMAL = 3.0  # a neighbour that took more than so many times their median is no normal attempt

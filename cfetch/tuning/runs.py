@@ -19,8 +19,6 @@ from cfetch.tuning.choice import RunResult
 from cfetch.tuning.history import History, build_history
 from cfetch.tuning.replay import Censored, Group, Setting, prepare_group, replay
 
-__all__ = ["HOST_FILES", "Load", "RecordedRun", "read_recorded_runs", "replay_runs"]
-
 HOST_FILES = 100  # a host with fewer files in a run says nothing about tails
 GROUP_FILES = 400_000  # replayed side by side: 50 MB of columns
 MOST_GROUPS = 32  # more gain nothing: numpy's calls are no longer what takes the time

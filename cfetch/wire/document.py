@@ -22,20 +22,6 @@ from cfetch.wire.http import Response, Transport
 from cfetch.wire.judge import Action, Asked, Headers, Verdict, judge
 from cfetch.wire.retry import Limits, Spent, next_step
 
-__all__ = [
-    "FIRST_BYTE",
-    "LIMITS",
-    "MAX_MANIFEST_BYTES",
-    "PROBE_S",
-    "Answer",
-    "Prober",
-    "ask",
-    "fetch_document",
-    "make_chunk_fetcher",
-    "make_refusal",
-    "repeat_until_answered",
-]
-
 MAX_MANIFEST_BYTES = 16 << 30  # 30 million presigned links; a larger manifest belongs on disk
 MAX_REPLY_BYTES = 64 << 20
 SILENCE_S = 30.0  # no monitor watches a document

@@ -16,8 +16,6 @@ from cfetch.errors import CfetchError, Refused, SourceError, Transient
 from cfetch.storage.files import local_fault
 from cfetch.wire.targets import NotPublic
 
-__all__ = ["FOREIGN", "is_unknown_name", "make_proxy_refusal", "map_error"]
-
 FOREIGN = (aiohttp.ClientError, HttpProcessingError, OSError, ValueError)
 
 _MEANINGS: tuple[tuple[type[BaseException], type[SourceError], str], ...] = (  # the first that fits

@@ -27,8 +27,6 @@ from cfetch.wire.judge import Headers
 from cfetch.wire.network import DIRECT, Network
 from cfetch.wire.targets import REDIRECTS, NotPublic, is_public, next_hop
 
-__all__ = ["HttpTransport", "Response", "Transport"]
-
 READ_BUFFER_BYTES = 256 << 10  # per connection; large enough that a fast stream is not paused at each read
 MAX_HEADER_BYTES = 16 << 10  # one header line; h11's limit, twice nginx's
 HAPPY_EYEBALLS_S = 0.25  # RFC 8305 5: how long an address may be silent before the next is tried beside it

@@ -26,8 +26,6 @@ from typing import Protocol
 
 import msgspec
 
-__all__ = ["Action", "Asked", "Headers", "Verdict", "judge"]
-
 
 class Action(Enum):
     """What the attempt has to do."""

@@ -19,8 +19,6 @@ from cfetch.config.wire import NetworkOptions
 from cfetch.errors import ConfigError
 from cfetch.secret import SecretText, SecretUrl, printable
 
-__all__ = ["DIRECT", "NETWORK_ENV", "Network", "make_network"]
-
 NETWORK_ENV = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "NETRC")
 """The variables that ``make_network`` may read."""
 

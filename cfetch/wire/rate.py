@@ -11,8 +11,6 @@ from typing import Protocol
 from cfetch.clock import RunClock
 from cfetch.config.wire import RateLimits
 
-__all__ = ["BURST_S", "Bucket", "Held", "Limiter", "make_limiter", "slice_bytes"]
-
 BURST_S = 0.1  # of unused time is made up for: enough for late timers, and below 5 % of any few seconds
 TURNS_PER_S = 50  # reads a second under a limit: smooth to the eye, and cheap
 MIN_SLICE_BYTES = 1 << 10

@@ -21,8 +21,6 @@ from cfetch.manifest.formats.sql_statement import parse_chunk_links
 from cfetch.manifest.plan import Plan
 from cfetch.secret import SecretText, SecretUrl
 
-__all__ = ["CommandRefresher", "Link", "ManifestRefresher", "StatementRefresher", "UrlRefresher"]
-
 REREAD_S = 30.0  # what a manifest said half a minute ago holds: N refused links cost one reading, not N
 COMMAND_TIMEOUT_S = 60.0  # a signing helper that takes longer hangs
 

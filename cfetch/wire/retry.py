@@ -11,8 +11,6 @@ import msgspec
 
 from cfetch.errors import Corrupt, Expired, SourceError, Straggling, Throttled
 
-__all__ = ["Limits", "RetryBudget", "Spent", "Step", "backoff_s", "next_step", "retry_after_s"]
-
 BASE_S = 0.5  # two quick tries fit into the time a proxy takes to fail over
 CAP_S = 32.0  # as the CloudFetch driver: longer waits outlive presigned links
 MAX_REFRESHES = 3  # a link that is refused three times fresh is revoked, not late

@@ -15,8 +15,6 @@ from cfetch.errors import Refused
 from cfetch.secret import SecretUrl
 from cfetch.wire.judge import Headers
 
-__all__ = ["MAX_HOPS", "REDIRECTS", "NotPublic", "is_public", "next_hop"]
-
 MAX_HOPS = 5  # object stores need one, download portals two or three
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 

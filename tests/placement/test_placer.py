@@ -6,7 +6,8 @@ import pytest
 
 from cfetch.breaker import Position
 from cfetch.placement.chooser import Mode, explain
-from cfetch.placement.placer import EVIDENCE, RETRY_S, Placed, Placer, View
+from cfetch.placement.ledger import Placed
+from cfetch.placement.placer import EVIDENCE, RETRY_S, Placer, View
 from tests.placement.story import Story, volume_of
 
 LATER_S = 0.5  # the first pause is over

@@ -18,8 +18,6 @@ from cfetch.bench.simulation.play import IDEAL, simulate
 from cfetch.errors import ConfigError
 from cfetch.report.simulation_document import Comparison, Played, Row, Simulation, verdict
 
-__all__ = ["SEEDS", "SimulationOptions", "compare", "run"]
-
 SEEDS = 5  # the median and the worst of fewer say little; all scenarios take two minutes so on two processors
 FEW_FILES = 20_000  # over all runs: a second or two, no longer than it takes to start processes
 SAY_EVERY_S = 2.0  # a run of a million files takes minutes

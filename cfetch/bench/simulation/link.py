@@ -15,8 +15,6 @@ from cfetch.bench.network import Network, factor_at
 from cfetch.bench.pacing import max_min
 from cfetch.clock import RunClock
 
-__all__ = ["Flow", "Link"]
-
 FASTEST_BPS = 1e15  # where nothing limits a connection
 GRAIN_S = 2e-9  # twice what an event loop's clock resolves: a timer may be so much early
 

@@ -12,8 +12,6 @@ from cfetch.config.straggler import StragglerConfig
 from cfetch.straggler.detector import Detector
 from cfetch.straggler.policy import Check, Flagged, Live, Policy
 
-__all__ = ["Oracle", "PolicyWatch", "watch_policy"]
-
 TICK_S = 0.05
 
 

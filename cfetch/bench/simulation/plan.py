@@ -13,8 +13,6 @@ from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.fields import Headers
 from cfetch.secret import SecretUrl
 
-__all__ = ["SimPlan"]
-
 
 class SimPlan:
     """A scenario's ``Entries``. ``faults``: the scripts of the files that have one, by index."""

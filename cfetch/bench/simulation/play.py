@@ -26,8 +26,6 @@ from cfetch.report.simulation_document import Played
 from cfetch.storage.volume import Volume
 from cfetch.straggler.policy import policy_of
 
-__all__ = ["IDEAL", "POLICIES", "settings_of", "simulate"]
-
 IDEAL = "ideal"
 POLICIES: dict[str, dict[str, Any]] = {
     "none": {"mitigation": False, "policy": "cloudfetch"},

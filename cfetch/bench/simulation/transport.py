@@ -17,8 +17,6 @@ from cfetch.secret import SecretUrl
 from cfetch.wire.http import Response
 from cfetch.wire.judge import Headers
 
-__all__ = ["Exchange", "SimTransport"]
-
 QUANTUM_S = (
     0.05  # how often a reader is given what has come: as a busy reader of a real socket sees it, or finer
 )

@@ -14,8 +14,6 @@ from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.storage.part import Part, SegmentSink
 from cfetch.storage.volume import BatchRecord, Ended
 
-__all__ = ["SimPart", "SimVolume"]
-
 
 class SimPart:
     """See ``volume.Part``."""

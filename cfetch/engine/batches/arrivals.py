@@ -10,8 +10,6 @@ from cfetch.manifest.entries import Entries
 from cfetch.placement.batches import cut
 from cfetch.storage.volume import Holding, Volume, batch_id
 
-__all__ = ["Arrivals", "BatchQueues"]
-
 LOOK_S = 5.0  # a volume that does not answer for so long is taken to hold nothing of a batch
 
 

@@ -32,8 +32,6 @@ from cfetch.placement.chooser import Mode
 from cfetch.placement.placer import Placer
 from cfetch.storage.volume import Volume
 
-__all__ = ["Batched"]
-
 
 class Batched:
     """The ``Commitment`` to batches. ``schedule`` has the queues of ``arrivals``, released batch by batch."""

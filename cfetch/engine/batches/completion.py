@@ -22,8 +22,6 @@ from cfetch.placement.placer import Placer
 from cfetch.records import Status
 from cfetch.storage.volume import Part, Volume
 
-__all__ = ["Completion"]
-
 
 class Completion:
     """``work`` is set when a batch is over, as another may be begun then."""

@@ -11,8 +11,6 @@ from cfetch.errors import LocalFault, VolumeFault
 from cfetch.placement.placer import Placer
 from cfetch.storage.volume import Volume
 
-__all__ = ["Health"]
-
 TICK_S = 0.5  # between looks at speeds and at calls that do not come back
 FIRST_TICK_S = 0.1  # until all speeds are known: a volume gets no second batch before that
 FIRST_S = 1.0  # of writing, that tell the first speed together

@@ -23,9 +23,8 @@ from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.transfer import Transfer
 from cfetch.events import Listener
 from cfetch.placement.chooser import NO_ROOM, Mode
-from cfetch.placement.placer import Placed, Placer, Unplaceable
-
-__all__ = ["Rounds"]
+from cfetch.placement.ledger import Placed
+from cfetch.placement.placer import Placer, Unplaceable
 
 TICK_S = 0.5  # between rounds in which nothing has happened
 SHORTEST_WAIT_S = 0.01

@@ -7,8 +7,6 @@ from cfetch.errors import Blocked
 from cfetch.manifest.entry import SafePath
 from cfetch.storage.volume import BatchRecord
 
-__all__ = ["Batch", "Staging"]
-
 
 class Batch:
     """What is known of a batch, wherever it goes; ``number`` is its own, ``id`` that of its entries.

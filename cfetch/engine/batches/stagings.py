@@ -17,8 +17,6 @@ from cfetch.manifest.entries import Entries
 from cfetch.records import AttemptRecord, Status
 from cfetch.storage.volume import Volume
 
-__all__ = ["Stagings"]
-
 
 class Stagings:
     """``batches`` and ``under_way`` map the numbers of batches to them and to their stagings."""

@@ -6,17 +6,8 @@ from cfetch.engine.batches.staging import Batch, Staging
 from cfetch.errors import VolumeFault
 from cfetch.events import BatchCommitted, BatchPlaced, VolumePaused, VolumeView
 from cfetch.placement.chooser import explain
-from cfetch.placement.placer import Placed, View
-
-__all__ = [
-    "batch_committed",
-    "batch_placed",
-    "given_up",
-    "left_behind",
-    "volume_paused",
-    "volume_view",
-    "why",
-]
+from cfetch.placement.ledger import Placed
+from cfetch.placement.placer import View
 
 
 def why(placed: Placed, names: Sequence[str]) -> str:

@@ -21,8 +21,6 @@ from cfetch.events import Listener, VolumeView
 from cfetch.placement.placer import Placer
 from cfetch.storage.volume import Volume
 
-__all__ = ["VolumeWatch"]
-
 
 class VolumeWatch:
     """``work`` is set when batches may be placed anew.

@@ -39,8 +39,6 @@ from cfetch.wire.http import HttpTransport, Transport
 from cfetch.wire.judge import Headers
 from cfetch.wire.network import DIRECT, Network
 
-__all__ = ["MAX_REPLY_BYTES", "HttpSource", "read_feed_document", "split_range"]
-
 MAX_REPLY_BYTES = 16 << 20  # 10,000 changes of 1,600 bytes, or 100,000 live ranges
 CONNECT_TIMEOUT_S = 10.0
 MAX_LIMIT = 10_000  # changes that are asked for at once

@@ -38,8 +38,6 @@ from cfetch.feed.ranges import KeyRange, Position, Span
 from cfetch.feed.source import Change, FeedId, Gone, NotModified, Page, Ranges, Why
 from cfetch.manifest.rows import Document
 
-__all__ = ["KinesisSource"]
-
 MAX_RECORDS = 10_000  # the service's own limit
 ITERATOR_S = 240.0  # it is good for 300
 PAUSE_S = 0.2  # between requests without records: a shard answers five in a second

@@ -14,8 +14,6 @@ from cfetch.clock import Clock
 from cfetch.errors import CfetchError, FeedError, Refused, Throttled, Transient, UsageError
 from cfetch.wire.document import repeat_until_answered
 
-__all__ = ["ExpiredIterator", "KinesisApi", "NoSuchStream", "Records", "Stream", "Unknown"]
-
 CONNECT_S, READ_S = 10.0, 30.0
 THROTTLED_S = 1.0  # the limits are for each second: 5 reads of a shard, 2 MiB from it
 CONNECTIONS = 32  # more threads than Python's own pool has on most machines

@@ -16,18 +16,6 @@ from cfetch.feed.protocol import check_id
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Range, Span
 from cfetch.manifest.fields import FieldError
 
-__all__ = [
-    "Place",
-    "Shard",
-    "Shards",
-    "decode_place",
-    "encode_place",
-    "key_of_record",
-    "lsn_of_record",
-    "parse_sequence",
-    "read_shards",
-]
-
 MOMENT_BITS = 43  # milliseconds until the year 2248
 _MOMENTS = (1 << MOMENT_BITS) - 1
 MAX_SEQUENCE_DIGITS = 128  # as the service's own model has it; they have 56

@@ -18,8 +18,6 @@ from cfetch.secret import SecretUrl, printable
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import Network
 
-__all__ = ["open_feed"]
-
 CONNECT_TIMEOUT_S = 10.0
 KNOWN = (
     "an http(s):// URL, serial+http(s)://…, segments+http(s)://…, kinesis://STREAM?region=REGION, "

@@ -18,8 +18,6 @@ from cfetch.wire.document import Answer, ask, make_refusal
 from cfetch.wire.http import Transport
 from cfetch.wire.judge import Action, Asked, Verdict, judge
 
-__all__ = ["DirectoryFiles", "SegmentFiles", "UrlFiles"]
-
 _MISSING = frozenset({404, 410})
 _JUDGED = frozenset({206, 304, 416})  # here, as the asking does not know of ranges
 

@@ -18,17 +18,6 @@ from cfetch.manifest.entry import SafePath
 from cfetch.manifest.fields import FieldError, check_path
 from cfetch.manifest.urls import UrlError, resolve_url
 
-__all__ = [
-    "INDEX_NAME",
-    "MAX_SEGMENT_BYTES",
-    "SEGMENTS",
-    "IndexedRange",
-    "Segment",
-    "SegmentIndex",
-    "parse_index",
-    "read_lsn",
-]
-
 INDEX_NAME = "index.json"
 FORMAT = "cfetch.segments/1"
 SEGMENTS = "segments/"

@@ -27,8 +27,6 @@ from cfetch.feed.ranges import KeyRange, Position, Range, Span
 from cfetch.feed.source import Change, FeedId, Gone, NotModified, Page, Ranges, Why
 from cfetch.manifest.rows import Document
 
-__all__ = ["SegmentSource"]
-
 MAX_INDEX_BYTES = 256 << 20  # a million segments
 MAX_LINES_A_PAGE = 10_000  # that a filter may pass over before others get their turn: a tenth of a second
 MAX_KEPT_BYTES = 64 << 20  # of segments, so that the pages of one do not each fetch it

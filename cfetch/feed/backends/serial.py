@@ -20,8 +20,6 @@ from cfetch.secret import SecretUrl
 from cfetch.wire.document import ask
 from cfetch.wire.http import Transport
 
-__all__ = ["SerialSource"]
-
 MAX_REPLY_BYTES = 16 << 20  # as for other feeds: 10,000 changes of 1,600 bytes
 MAX_LIMIT = 10_000
 RANGE = "0"  # the only one

@@ -18,8 +18,6 @@ from cfetch.errors import Held, LocalFault
 from cfetch.secret import printable
 from cfetch.storage.files import local_fault
 
-__all__ = ["Database"]
-
 BUSY_MS = 10_000  # a writer holds the file for one transaction
 
 

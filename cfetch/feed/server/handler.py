@@ -24,8 +24,6 @@ from cfetch.manifest.urls import make_relative_url
 from cfetch.secret import printable
 from cfetch.storage.tree import ReadOnlyTree
 
-__all__ = ["MAX_LINE_BYTES", "feed_app"]
-
 MAX_LIMIT = 10_000  # changes of a page
 MAX_LINE_BYTES = 32 << 10  # of a request: a path of 4,000 bytes, percent-encoded, and what comes with it
 CHUNK_BYTES = 256 << 10

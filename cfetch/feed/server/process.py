@@ -17,8 +17,6 @@ from cfetch.feed.server.stream_publisher import StreamPublisher
 from cfetch.feed.server.tree_publisher import STATE_DIRECTORY, TreePublisher
 from cfetch.secret import printable
 
-__all__ = ["serve", "start_listening"]
-
 SHUTDOWN_S = 2.0  # for replies under way; a follower asks again anyway
 EmitLine = Callable[[str], None]
 

@@ -14,8 +14,6 @@ from cfetch.errors import UsageError
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Range
 from cfetch.secret import printable
 
-__all__ = ["TABLES", "Extent", "RangeTable", "decode_key", "encode_key", "number_of"]
-
 MAX_LIVE = 4096  # ranges: a list of them has to be fetched as a whole
 _KEY_BYTES = 16
 TABLES = """

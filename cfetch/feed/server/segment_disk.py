@@ -10,8 +10,6 @@ from cfetch.errors import Held
 from cfetch.secret import printable
 from cfetch.storage.files import local_fault
 
-__all__ = ["SegmentDisk"]
-
 
 class SegmentDisk:
     """All raise LocalFault."""

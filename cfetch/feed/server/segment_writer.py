@@ -36,8 +36,6 @@ from cfetch.manifest.entry import safe_path
 from cfetch.manifest.rows import Document
 from cfetch.secret import printable
 
-__all__ = ["SegmentWriter"]
-
 ROLL_BYTES = 4 << 20  # what a reader fetches at once, and fetches again where it is read from two places
 MAX_LINE_BYTES = 1 << 20  # as in manifests
 SKIPPED_LSNS = 10_000  # at most so many changes are written without a flush between them

@@ -20,8 +20,6 @@ from cfetch.feed.server.database import Database
 from cfetch.feed.server.range_table import TABLES, RangeTable, decode_key, encode_key, number_of
 from cfetch.secret import printable
 
-__all__ = ["FeedStore", "File", "NewChange", "StoredChange", "Window"]
-
 VERSION = 1
 SCAN_LSNS = 100_000  # that one page may look through for keys that are asked for: some 50 ms
 PAGE_BYTES = 4 << 20  # of rows, roughly: what a server holds for each request

@@ -15,8 +15,6 @@ from cfetch.manifest.rows import Document
 from cfetch.secret import printable
 from cfetch.storage.files import local_fault
 
-__all__ = ["StreamPublisher"]
-
 BATCH = 1000  # changes of one transaction: a flush costs some milliseconds
 MAX_LINE_BYTES = 1 << 20  # a page has to hold some
 TAIL_BYTES = 4096  # what tells that a stream is still the one that was read

@@ -21,8 +21,6 @@ from cfetch.secret import printable
 from cfetch.storage.directory import STATE_NAME
 from cfetch.storage.tree import ReadOnlyTree
 
-__all__ = ["STATE_DIRECTORY", "Seen", "TreePublisher"]
-
 STATE_DIRECTORY = ".cfetch-feed"
 BATCH = 1000  # changes of one transaction: a flush costs some milliseconds
 FLUSH_S = 1.0  # large files are published as they are hashed

@@ -13,8 +13,6 @@ from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import UrlError, last_segment
 
-__all__ = ["CHECKSUM_TYPES", "looks_like_aria2", "read_aria2_input"]
-
 CHECKSUM_TYPES = {"md5": "md5", "sha-1": "sha1", "sha-256": "sha256", "sha-512": "sha512"}
 """aria2's name of a hash -> ours."""
 

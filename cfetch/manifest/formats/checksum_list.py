@@ -15,8 +15,6 @@ from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import make_relative_url
 
-__all__ = ["is_checksum_line", "read_checksum_list"]
-
 _GNU = re.compile(r"(?P<escaped>\\?)(?P<hex>[0-9A-Fa-f]{32,128}) [ *](?P<name>.+)\Z")
 _BSD = re.compile(r"(?P<escaped>\\?)(?P<tag>[A-Z0-9]{3,8}) \((?P<name>.+)\) = (?P<hex>[0-9A-Fa-f]+)\Z")
 _BY_LENGTH = {HEX_DIGITS[name]: name for name in ("md5", "sha1", "sha256", "sha512")}

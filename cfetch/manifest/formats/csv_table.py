@@ -12,8 +12,6 @@ from cfetch.manifest.rows import KEYS, Document, Row, describe_unknown_key
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import Misfit, decode_text
 
-__all__ = ["json_cell", "read_csv"]
-
 _NUMBER = re.compile(r"[0-9]{1,20}\Z")
 _DECIMAL = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,30})?(?:e[+-]?[0-9]{1,3})?\Z")
 

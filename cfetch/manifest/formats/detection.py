@@ -24,8 +24,6 @@ from cfetch.manifest.formats.url_list import read_url_list
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 
-__all__ = ["READERS", "Reader", "detect_format", "reader_for"]
-
 Reader = Callable[[Source, Document, Faults], Iterator[Row]]
 """Yields rows, tells the document what holds for all of them, adds faults; raises ``BrokenDocumentError``."""
 

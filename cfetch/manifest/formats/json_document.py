@@ -14,8 +14,6 @@ from cfetch.manifest.rows import HEADER_KEYS, Document, Row, describe_unknown_ke
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
 from cfetch.manifest.strict_json import DECODER, NESTED_TOO_DEEP, quoted_key
 
-__all__ = ["read_json"]
-
 _SPACE = re.compile(r"[ \t\r\n]*")
 _TOP_KEYS = (*HEADER_KEYS, "files")
 

@@ -11,8 +11,6 @@ from cfetch.manifest.rows import HEADER_KEYS, Document, Row, describe_unknown_ke
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import decode_text
 
-__all__ = ["is_header", "read_json_lines"]
-
 
 def read_json_lines(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows; blank lines are left out, and a line that is not JSON is a fault of that line alone."""

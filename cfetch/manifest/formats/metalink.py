@@ -17,8 +17,6 @@ from cfetch.manifest.rows import MAX_MIRRORS, Document, Row
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
 from cfetch.manifest.strict_json import Misfit
 
-__all__ = ["read_metalink"]
-
 NAMESPACE = "urn:ietf:params:xml:ns:metalink"
 MAX_DEPTH = 32  # Metalink has five levels; elements of other namespaces have a few of their own
 LAST_PRIORITY = 999_999  # section 4.2.16.1: what a source without a priority has

@@ -16,8 +16,6 @@ from cfetch.manifest.rows import KEYS, Document, Row, describe_unknown_key
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
 from cfetch.manifest.strict_json import Misfit
 
-__all__ = ["MAGIC", "read_parquet"]
-
 MAGIC = b"PAR1"
 BATCH_ROWS = (
     512  # a hostile table repeats one long text in a few bytes: 512 of the longest that pass are 512 MiB

@@ -17,8 +17,6 @@ from cfetch.manifest.source import HEAD_BYTES, Source
 from cfetch.manifest.strict_json import decode_text, kind_of
 from cfetch.secret import printable
 
-__all__ = ["parse_chunk_links", "read_sql_statement", "statement_id_of"]
-
 MAX_REPLY_BYTES = 64 << 20  # 100 GiB of chunks make a reply of some MiB; this one document is read as a whole
 
 _STATEMENT_ID = re.compile(r'"statement_id"\s*:\s*"([A-Za-z0-9_-]{1,100})"')

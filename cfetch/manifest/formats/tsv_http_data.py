@@ -14,8 +14,6 @@ from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import Misfit
 
-__all__ = ["FIRST_LINE", "read_tsv_http_data"]
-
 FIRST_LINE = "TsvHttpData-1.0"
 
 _COLUMNS = ("url", "size", "md5")

@@ -6,8 +6,6 @@ from cfetch.manifest.faults import Faults
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 
-__all__ = ["read_url_list"]
-
 
 def read_url_list(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
     """The rows, each with a ``url`` alone."""

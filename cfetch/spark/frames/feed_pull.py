@@ -25,8 +25,6 @@ from cfetch.spark.frames.manifest_directory import ENDING
 from cfetch.storage.files import on_disk, replace_file
 from cfetch.wire.network import make_network
 
-__all__ = ["FeedPuller", "name_manifest", "parse_number"]
-
 MOST_CHANGES = 10_000  # of one trigger, where no limit is given
 _NUMBER = re.compile(r"([0-9]{12})\.jsonl\Z")
 

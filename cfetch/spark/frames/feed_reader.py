@@ -26,7 +26,6 @@ from cfetch.spark.frames.manifest_directory import START, Position, advance, div
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FeedReader", "PulledReader"]
 
 SPAN_LINES = 200  # 0.6 s of 50 ms each by 16 at a time: a task's own 50 ms are little beside it
 Offset = dict[str, list[int]]  # lines and bytes by the manifest's name, as JSON has it

@@ -33,7 +33,6 @@ from cfetch.storage.files import on_disk
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Feed", "FeedSource", "Span", "is_feed", "locate_receipts", "open_feed_state", "read_span"]
 
 OLDEST_SPARK = (4, 2)  # the first that asks a Python source for no more than a trigger may take
 
@@ -86,7 +85,7 @@ class FeedSource(DataSource):
         text = options.own.get("maxfilespertrigger")
         most = None if text is None else int(text)
         feed = open_feed_state(options, slots=self.slots)
-        if is_feed(options.own["path"]):
+        if _is_feed(options.own["path"]):
             puller = FeedPuller(feed.path, options.own["path"], options.settings, options.env)
             return PulledReader(feed, most, puller)
         return FeedReader(feed, most)
@@ -96,14 +95,14 @@ class FeedSource(DataSource):
         most = options.own.get("maxfilespertrigger", "1")
         if not re.fullmatch("[1-9][0-9]{0,8}", most):
             raise ConfigError("option maxFilesPerTrigger must be a whole number from 1")
-        if not (options.own["path"].startswith("/") or is_feed(options.own["path"])):
+        if not (options.own["path"].startswith("/") or _is_feed(options.own["path"])):
             raise ConfigError(
                 "option path must be a feed, or the absolute path of a directory that all executors see"
             )
         return options
 
 
-def is_feed(path: str) -> bool:
+def _is_feed(path: str) -> bool:
     """True for the name of a feed, False for a directory of manifests."""
     return "://" in path or (Path(path) / INDEX_NAME).is_file()
 
@@ -112,7 +111,7 @@ def open_feed_state(options: Options, *, slots: int) -> Feed:
     """Its directories are there afterwards. Raises LocalFault."""
     directory = open_frame_directory(options, "feeds", options.own["path"])
     path = options.own["path"]
-    if is_feed(path):
+    if _is_feed(path):
         own = directory / "pulled"
         return Feed(
             own, directory, make_run_spec(options, directory, str(own), slots=slots), options.content_bytes

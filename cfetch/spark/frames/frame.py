@@ -32,8 +32,6 @@ from cfetch.storage.files import on_disk, replace_file
 from cfetch.timeline.attempts import ATTEMPTS
 from cfetch.wire.network import make_network
 
-__all__ = ["Frame", "load_frame", "make_run_spec", "open_frame_directory"]
-
 FRAMES = "frames"
 KEEP_S = 30 * 86_400.0  # frames that were not loaded for a month go: they hold links
 SINCE_1970 = 0.0  # what the times of receipts count from: frames have no beginning

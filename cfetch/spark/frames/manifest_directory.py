@@ -22,17 +22,6 @@ from cfetch.manifest.strict_json import decode_text
 from cfetch.secret import printable
 from cfetch.storage.files import on_disk
 
-__all__ = [
-    "START",
-    "ManifestLine",
-    "ManifestText",
-    "Position",
-    "advance",
-    "divide_fairly",
-    "list_manifests",
-    "read_lines",
-]
-
 ENDING = ".jsonl"
 WINDOW_BYTES = 1 << 20
 

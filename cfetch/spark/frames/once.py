@@ -23,8 +23,6 @@ from cfetch.spark.task import RunSpec, TaskCopy, attempts_directory, bring_share
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import local_fault, on_disk, replace_file
 
-__all__ = ["EPOCH", "bring_share_once", "forget_failures", "hold_lock"]
-
 EPOCH = 1  # no task takes a share over from another: a lock is held or it is not
 _FAILED = "failed-"  # before the number of a share: some of its files could not be had
 _AGAIN = "again-"  # the same, and they are to be tried again

@@ -15,8 +15,6 @@ from cfetch.errors import ConfigError
 from cfetch.secret import printable
 from cfetch.wire.network import NETWORK_ENV
 
-__all__ = ["Options", "read_options"]
-
 CONTENT_LIMIT = (
     "1MiB"  # a column of bodies costs four times the processor time of files; see docs/data-source.md
 )

@@ -16,7 +16,6 @@ from cfetch.storage.files import local_fault
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["COLUMNS", "CONTENT", "FileRow", "make_arrow_batches"]
 
 COLUMNS = (
     "id long, path string, size_bytes long, hash struct<algorithm: string, hex: string>, status string, "

@@ -20,8 +20,6 @@ from cfetch.spark.frames.rows import COLUMNS, CONTENT, FileRow, make_arrow_batch
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FilesSource"]
-
 
 class FilesSource(DataSource):
     """The format ``cfetch``, as docs/data-source.md has it. ``slots``: how many tasks run at a time."""

@@ -19,7 +19,6 @@ from cfetch.spark.shares import MICRO, MOST_FILES, Pace
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["ManifestCut", "ManifestCutter"]
 
 MOST_FLOORS = 20  # a person reads the first
 MOST_HOSTS = 100  # the same

@@ -25,7 +25,6 @@ from cfetch.storage.files import on_disk
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["LARGE_BYTES", "is_large", "prepare_on_spark", "run_interruptibly"]
 
 LARGE_BYTES = 256 << 20  # a million rows and more: 20 s of the driver, and 0.3 GB of it to deal them out
 TABLES = ("csv", "jsonl", "parquet")

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["find_manifests", "prepare"]
 
 T = TypeVar("T")
 

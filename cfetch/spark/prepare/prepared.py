@@ -15,8 +15,6 @@ from cfetch.secret import printable
 from cfetch.spark.share_files import Share, ShareFiles
 from cfetch.storage.files import on_disk, replace_file
 
-__all__ = ["ABOUT", "PLAN", "Floor", "PreparedPlan", "RejectedRow", "load_prepared", "save"]
-
 ABOUT = "about.json"  # its numbers may be larger than msgpack's are
 PLAN = "plan"
 

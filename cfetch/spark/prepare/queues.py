@@ -10,18 +10,6 @@ from typing import NamedTuple
 
 from cfetch.spark.shares import MICRO, choose_target_s, count_queues, deal_out
 
-__all__ = [
-    "GIANT",
-    "QUEUE",
-    "SMALL",
-    "Deal",
-    "Piece",
-    "choose_target",
-    "count_buckets",
-    "count_pieces_per_share",
-    "deal_pieces",
-]
-
 SMALL, QUEUE, GIANT = range(3)
 MOST_PIECES = 100_000  # some 40 MB of the driver's
 EVENEST, COARSEST = 64, 4  # of files from 1 KB to 100 MB, shares are even to within 0.1 and to within 4 %

@@ -29,20 +29,6 @@ from cfetch.secret import SecretUrl, printable
 from cfetch.spark.table_writer import WRITE_ROWS, TableWriter
 from cfetch.storage.files import local_fault
 
-__all__ = [
-    "Rejects",
-    "Unit",
-    "UnitReport",
-    "count_lines",
-    "cut_units",
-    "drop_rows",
-    "find_earliest",
-    "hash_key",
-    "open_rejects",
-    "read_identities",
-    "read_unit",
-]
-
 REMEMBERED = 4096  # directories; one that is forgotten costs a row when it comes again
 BLOCK_BYTES = 1 << 20
 
@@ -204,7 +190,7 @@ def count_lines(unit: Unit) -> int:
     return lines
 
 
-def hash_key(path: str) -> int:
+def _hash_key(path: str) -> int:
     """64 bits of a collision key, the same on every machine; equal ones are only candidates."""
     return int.from_bytes(blake2b(path.encode(), digest_size=8).digest(), "little", signed=True)
 
@@ -276,7 +262,7 @@ class _EntryStage:
         key = collision_key(entry.path)
         host = host_of(entry.url.value)
         size = entry.size_bytes
-        self._entries.add(row, hash_key(key), _encode(entry), host, size, identity_of(entry))
+        self._entries.add(row, _hash_key(key), _encode(entry), host, size, identity_of(entry))
         report.rows += 1
         report.known_bytes += size or 0
         report.unknown += size is None
@@ -289,7 +275,7 @@ class _EntryStage:
                 self._remembered.clear()
             self._remembered.add(directory)
             slim = Entry(id=entry.id, url=SecretUrl(""), path=entry.path, line=entry.line)
-            self._above.add(row, hash_key(directory), _encode(slim))
+            self._above.add(row, _hash_key(directory), _encode(slim))
             cut = key.rfind("/", 0, cut)
 
 

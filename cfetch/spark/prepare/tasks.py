@@ -20,8 +20,6 @@ from cfetch.spark.prepare.rows import Rejects, drop_rows, open_rejects
 from cfetch.spark.share_files import file_name
 from cfetch.spark.table_writer import WRITE_ROWS, TableWriter, table_schemas
 
-__all__ = ["Numbering", "judge_places", "rewrite_units", "write_share_files"]
-
 
 class _PlacedEntry(Entry, frozen=True, array_like=True, kw_only=True, gc=False):
     """An entry, and where it was staged."""

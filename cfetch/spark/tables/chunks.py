@@ -19,8 +19,6 @@ from cfetch.records import FileRecord
 from cfetch.report.metrics import RunHeader, decode_document
 from cfetch.secret import printable
 
-__all__ = ["CHUNK_BYTES", "Chunk", "MetricsLine", "cut_chunks", "parse_start", "read_lines"]
-
 CHUNK_BYTES = 64 << 20  # some 100,000 files and a few seconds of a task, which itself costs 50 ms
 _GZIP = b"\x1f\x8b"
 _RUN_MARK = b"cfetch.run/1"

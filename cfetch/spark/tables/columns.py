@@ -6,8 +6,6 @@ Types are Spark's names. Seconds ``…_s`` count from the run's start; sizes are
 from functools import cache
 from typing import Any, NamedTuple
 
-__all__ = ["DAY", "TABLES", "VERDICTS", "Column", "arrow_schema", "ddl"]
-
 
 class Column(NamedTuple):
     """One column."""

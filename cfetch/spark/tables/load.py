@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import SparkSession
 
-__all__ = ["Loaded", "LoadedRun", "find_sources", "load", "load_by"]
 
 ENDINGS = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
 MOST_WORKS = 256  # of one task: opening so many files takes a second on a network disk

@@ -16,8 +16,6 @@ from cfetch.secret import printable
 from cfetch.spark.tables.columns import TABLES, arrow_schema
 from cfetch.spark.tables.writing import open_table
 
-__all__ = ["Store"]
-
 _MARK = "_tables.json"
 _FORMAT = b'{"schema":"cfetch.tables/1"}\n'
 _LOADING = "_loading"

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["By", "attempts", "errors", "files", "percentiles", "rejected", "runs", "verdicts"]
 
 By = Literal["host", "day", "size_class"]
 

@@ -23,17 +23,6 @@ from cfetch.spark.tables.chunks import Chunk, parse_start, read_lines
 from cfetch.spark.tables.columns import TABLES, arrow_schema
 from cfetch.storage.files import USERS, open_replacement
 
-__all__ = [
-    "MOST_REJECTED",
-    "ChunkReport",
-    "ChunkWork",
-    "Rejected",
-    "Segment",
-    "make_run_key",
-    "open_table",
-    "write_chunk",
-]
-
 FLUSH_FILES = 8192  # in memory at a time; with samples some 20 MB
 MOST_REJECTED = 1000  # of a source that are kept with their reasons; a wrong file has a million, all alike
 

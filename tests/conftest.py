@@ -1,5 +1,6 @@
 """What all rooms' tests share: the hypothesis profile, and a way around a library's gap."""
 
+import os
 from unittest.mock import Mock
 
 import aiohttp
@@ -23,6 +24,11 @@ class SparkTogether(LoadScopeScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid):
         return "spark" if nodeid.startswith(SPARK) else nodeid.partition("[")[0]
+
+
+def pytest_xdist_auto_num_workers(config):
+    """One process more than processors: half of a run's time its tests wait for processes and files."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_xdist_make_scheduler(config, log):

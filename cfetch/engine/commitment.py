@@ -47,7 +47,7 @@ class Commitment(Protocol):
         """Begin nothing new."""
 
     def opens_s(self, queue: int, now_s: float) -> float:
-        """When an entry of the queue may start, as far as its volume goes: now, or when one ends there."""
+        """When the volume of the queue takes another entry: now, or ``NEVER`` until one ends there."""
 
     def host_of(self, queue: int) -> str:
         """The host of a queue's entries."""
@@ -62,12 +62,12 @@ class Commitment(Protocol):
         """Note that the current task has the entry in hand again."""
 
     def leave(self, transfer: Transfer) -> None:
-        """Note that it no longer has: others may start."""
+        """Note that the worker has let go of the entry: others may start."""
 
     async def look_for(self, transfer: Transfer) -> str | None:
         """What vouches for the file under the entry's name; None if nothing does.
 
-        Then the part goes on with what a dead run has left of it. Raises Blocked, LocalFault.
+        Where it is None, the part goes on with what a dead run has left of it. Raises Blocked, LocalFault.
         """
 
     def put_back(self, transfer: Transfer, due_s: float) -> None:

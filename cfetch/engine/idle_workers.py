@@ -5,7 +5,7 @@ from collections import deque
 
 
 class IdleWorkers:
-    """A queue of waiting workers. Who wakes one has something for it to do, or the news that all is over."""
+    """A queue of waiting workers. A worker is woken for work, or because all is over."""
 
     def __init__(self) -> None:
         self._waiters: deque[asyncio.Future[None]] = deque()

@@ -26,7 +26,7 @@ class Schedule(Generic[Waiting]):
         queues: how many hosts there are.
         most_put_back: with so many waiting for another try nothing new is handed out; bounds memory.
         released: whether entries may be handed out from the start, or only queue by queue (``release``).
-        backwards: the smallest first, and of equals the last: a copy of a run begins at the other end.
+        backwards: smallest first, equals in reverse, so that a copy of a task begins at the other end.
 
     Memory: 4 bytes an entry, 14 a queue. ``take`` costs O(log queues).
     """

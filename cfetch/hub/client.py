@@ -51,7 +51,7 @@ class BeatMaker:
         self._shown = shown
         self._progress: Progress | None = None
         self._counts = Counts()
-        self._finished = 0  # entries since the last beat, sampled or not
+        self._finished = 0  # files since the last beat that could be sampled
         self._samples: list[Sample] = []
 
     def __call__(self, event: Event) -> None:
@@ -82,7 +82,7 @@ class BeatMaker:
         return beat
 
     def _add_sample(self, event: EntryFinished) -> None:
-        """A selection that favours no time, if many files end between two beats."""
+        """Keep the newest samples, if many files end between two beats."""
         record = event.record
         last = record.attempts[-1] if record.attempts else None
         if last is None or not last.bytes or (last.from_byte and last.bytes < FAIR_BYTES):

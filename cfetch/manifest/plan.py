@@ -153,7 +153,7 @@ def freeze(
     Args:
         source: a seekable binary file.
         name: what messages call it; without secrets.
-        format: a name from ``formats.READERS``; None detects it.
+        format: a name from ``READERS`` in ``formats/detection.py``; None detects it.
         directory: exists, and holds no other plan.
         fetch_chunk: asks for further links of a SQL statement.
         progress: is told the number of entries read so far, every ``PROGRESS_ENTRIES``.

@@ -55,7 +55,7 @@ def read_entries(
     Args:
         source: a seekable binary file.
         name: what messages call it; without secrets.
-        format: a name from ``formats.READERS``; None detects it.
+        format: a name from ``READERS`` in ``formats/detection.py``; None detects it.
         fetch_chunk: asks for further links of a SQL statement.
         base_url: what relative URLs are joined to; outweighs the document's own.
 

@@ -24,6 +24,9 @@ so whatever has no receipt is brought again and nothing else. A task that dies b
 the files that are in place; of two copies of a task the first receipt counts; a dead driver is followed by
 the same command. A run that was given up for dead can publish nothing: its directory is gone
 (``cfetch/timeline/``).
+
+Where to change: a task commits its work in ``_Reporter.leave_last`` in ``task.py``, by ``leave_receipt`` in
+``cfetch/hub/receipts.py``.
 """
 
 from typing import TYPE_CHECKING

@@ -1,10 +1,10 @@
 """How a plan is cut into shares for Spark's tasks, by the seconds that each is expected to take. Pure.
 
 Seconds, and not bytes: a million small files and one huge file are both slow. All files of a host go into one
-share where one task can bear them, and small hosts share a share; then the limits of a host are one task's
-matter. A larger host is dealt out to several shares. A file that is worth a whole share is one. The longest
-shares begin first. Dealing out follows the placement's rule for what is known beforehand: the longest first,
-each to the one that has least.
+share where one task can bear them, and several small hosts go into one share; then one task alone keeps the
+limits of a host. A larger host is dealt out to several shares. A file that is worth a whole share is one. The
+longest shares begin first. Dealing out follows the placement's rule for what is known beforehand: the longest
+first, each to the one that has least.
 """
 
 from array import array
@@ -59,13 +59,13 @@ def cut_shares(sizes: Sequence[int], host_of: Sequence[int], *, pace: Pace, slot
             by_host.setdefault(host_of[entry], []).append(entry)
     small: list[list[int]] = []
     for entries in by_host.values():
-        queues = count_queues(sum(costs[entry] for entry in entries), len(entries), target)
+        queues = count_shares(sum(costs[entry] for entry in entries), len(entries), target)
         if queues == 1:
             small.append(entries)
             continue
         shares += deal_out(entries, [costs[entry] for entry in entries], queues)
     loads = [sum(costs[entry] for entry in entries) for entries in small]
-    queues = count_queues(sum(loads), sum(map(len, small)), target)
+    queues = count_shares(sum(loads), sum(map(len, small)), target)
     for hosts in deal_out(list(range(len(small))), loads, queues) if small else []:
         shares.append([entry for host in hosts for entry in small[host]])
     filled = [(sum(costs[entry] for entry in entries), entries) for entries in shares if entries]
@@ -91,7 +91,8 @@ def find_floors(
 ) -> dict[int, float]:
     """Seconds that each host's files take however many slots there are.
 
-    That is its longest share, as one task brings it; and all of its files by ``per_host`` connections.
+    The larger of two times: its longest share with no other host, and all of its files over ``per_host``
+    connections.
     """
     floors: dict[int, float] = {}
     hosts_of: dict[int, set[int]] = {}
@@ -119,7 +120,7 @@ def choose_target_s(total_s: float, slots: int) -> float:
     return max(SLACK * total_s / (rounds * slots), 1e-6)
 
 
-def count_queues(cost: int, files: int, target: int) -> int:
+def count_shares(cost: int, files: int, target: int) -> int:
     """How many shares so much work makes."""
     return max(1, round(cost / target), -(-files // MOST_FILES))
 

@@ -2,7 +2,7 @@
 
 This runs on an executor, and imports nothing of Spark. Files get their final names one by one, as they are
 verified; the receipt of the share is the last step. The fate of a file is a row of a receipt, never an
-exception; an exception means that this executor cannot spec.
+exception; an exception means that this executor cannot work.
 
 Copies of a task help each other: a second copy begins at the other end of the share and passes over the
 files that are in place, and all copies end when the receipt of the share is there.

@@ -23,7 +23,7 @@ MOST_UNSENT = 2  # pieces: one in the sender's hand, one that is ready when it c
 
 
 class OwnObjects:
-    """What this run puts beside its parts' uploads and what it deletes, key by key in the order asked for.
+    """Objects that this run puts or deletes beside the uploads of its parts; of one key, in the given order.
 
     ``run_id`` is unique to this execution: only what it has put is ever deleted. ``confirm`` is the plan's
     guard: it raises CfetchError if the plan is not this run's any more, and then nothing is deleted.
@@ -39,19 +39,19 @@ class OwnObjects:
         self._last: dict[str, asyncio.Task[None]] = {}  # step by key
 
     def put(self, key: str, data: bytes) -> None:
-        """Soon."""
+        """Schedule the object and return at once."""
         self._do(key, partial(self._store.put, key, data))
 
     def delete(self, key: str) -> None:
-        """Soon, whether it is there or not."""
+        """Schedule the deletion and return at once; the object need not exist."""
         self._do(key, partial(self._delete, key))
 
     def undo(self, key: str, after: "asyncio.Task[None]") -> None:
-        """Soon, delete an object if this run has put it: another may stand there. ``after`` may be at it."""
+        """Schedule the deletion of an object that this run put; ``after``, which may write it, ends first."""
         self._do(key, partial(self._undo, key, after))
 
     async def wait_for(self, key: str) -> None:
-        """Wait for what was to be put or deleted under ``key`` until now: what comes next is to last."""
+        """Wait for all pending steps at ``key``, so that they cannot undo the next one."""
         last = self._last.get(key)
         if last is not None:
             await asyncio.wait([last])
@@ -203,11 +203,11 @@ class _Pieces:
         self._whole: tuple[int, Hash | None] = (0, None)  # position and hash at the end of the last piece
 
     def choose_size(self, total_bytes: int | None) -> None:
-        """Of the pieces, before the first byte; ``total_bytes`` is what the reply says of the file's size."""
+        """Choose the size of the pieces before the first byte; ``total_bytes``: the size by the reply."""
         self.piece_bytes = piece_bytes_for(self._size_bytes or total_bytes)
 
     def add(self, data: bytes) -> Iterator[bytes]:
-        """Take more of them; the pieces that are whole now."""
+        """Take more bytes; the pieces that are whole now."""
         while self.held_bytes + len(data) >= self.piece_bytes:
             rest = self.piece_bytes - self.held_bytes
             self._take(data[:rest])
@@ -242,7 +242,7 @@ class _Pieces:
 
 
 class ObjectPart:
-    """See ``volume.Part``. ``close`` keeps what is in memory, if that is little for the whole volume."""
+    """See ``volume.Part``. ``close`` keeps buffered bytes, unless the volume's parts hold too many."""
 
     def __init__(self, bucket: Bucket, entry: Entry) -> None:
         self._bucket = bucket
@@ -284,7 +284,7 @@ class ObjectPart:
         """The hash has seen it all."""
 
     def release_segment(self) -> None:
-        """Its stream has no segment."""
+        """Do nothing: a part of an object store has no segments."""
 
     def write(self, data: bytes) -> None:
         """Append. Raises VolumeFault if the store has not taken what came before."""

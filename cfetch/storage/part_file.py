@@ -1,8 +1,8 @@
 """The file of a part: steps that its volume's disk carries out, one after the other.
 
 What is in order is appended to, and its length tells how much is held. What is in ranges is written in place,
-and its length tells nothing: before the first byte out of order the file gets another kind of name
-(``placement.leftovers``) and a note that says what is held. When all is there, it gets its old name back.
+and its length tells nothing: before the first byte out of order the file gets another kind of name (see
+``in_ranges`` in ``resume.py``) and a note that says what is held. When all is there, it gets its old name.
 """
 
 import contextlib

@@ -110,7 +110,7 @@ class Staging:
 
     @property
     def epoch(self) -> str:
-        """Of this attempt; a Spark task's directory lies deeper."""
+        """The epoch of this execution, out of the path; a Spark task's directory lies one deeper."""
         return self.path.split("/")[3]
 
     def leftovers(self) -> list[Leftover]:
@@ -189,7 +189,7 @@ class Staging:
             raise volume_fault(error, f"cannot go on with a part file in {self._root}") from None
 
     def rename_part(self, name: str, to: str) -> None:
-        """Another name in the same directory: see ``leftovers``."""
+        """Give a part another name in the same directory."""
         try:
             os.rename(name, to, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
         except OSError as error:

@@ -31,8 +31,8 @@ When it fails: a wrong decision costs a connection and the bytes that cannot be 
 attempt is flagged at most once, and an entry at most twice. Under ``adaptive`` nobody is flagged while all
 are slow, and the bytes lost to cancelling are a bounded share of all.
 
-Where to change: when the formula flags is ``limit_s`` in ``detector.py``; when the adaptive policy does is
-``terms_of`` in ``terms.py`` (the limit), ``court.py`` (after the loss is counted) and ``rule`` in
-``blame.py`` (whether the attempt is to blame). Who asks, and what becomes of a flagged attempt, is
-``engine/monitor.py``'s matter. docs/stragglers.md has the figures.
+Where to change: the default policy, ``adaptive``, flags by ``terms_of`` in ``terms.py`` (the limit), ``rule``
+in ``blame.py`` (whether the attempt is to blame) and ``_flag`` in ``adaptive.py`` (what the budget allows).
+The formula flags by ``limit_s`` in ``detector.py``, and it alone reads quantile and padding. The engine asks
+in ``engine/monitor.py``, and cancels what is flagged. docs/stragglers.md has the figures.
 """

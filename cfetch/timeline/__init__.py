@@ -25,6 +25,8 @@ on its own monotonic clock; a process of this machine whose pid is gone is dead 
 
 Where to change: what ``plan clean`` does with an instant, and the reason it gives, is ``to_clean`` in
 ``rules.py``; ``clean.py`` carries it out: removable plans that nobody runs are rolled back once they are
-older than the delay, completed ones go to the archive, immutable ones wait. Tested on ext4 and tmpfs;
+older than the delay, completed ones go to the archive, immutable ones wait. What it removes from the disk
+(directories of dead attempts, old heartbeats, frozen plans of completed instants) is ``_sweep`` in
+``clean.py`` and ``_undo`` in ``rollback.py``. Tested on ext4 and tmpfs;
 network file systems were not tried.
 """

@@ -23,5 +23,6 @@ connection that carried a straggler never goes back to the pool.
 
 Where to change: how a 429 is treated is ``STATUS`` in ``judge.py`` (it throttles), ``next_step`` in
 ``retry.py`` (how long this entry waits) and ``engine/hosts.py`` (how many requests its host gets from then
-on).
+on). ``engine/attempt.py`` makes the error of it, with its Retry-After; ``document.py`` retries manifests and
+API pages by its own back-off.
 """

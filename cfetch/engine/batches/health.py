@@ -26,10 +26,10 @@ class _Taken(NamedTuple):
 
 
 class Health:
-    """Tells the placer what it finds, and ``gone`` of volumes that say no or nothing for ``patience_s``.
+    """Reports the volumes' speed and room to the placer; calls ``gone`` for one that refuses or is silent.
 
-    ``landed`` says how many bytes have come for a volume until now, ``here`` what is being staged on it.
-    ``running`` counts the entries under way by volume.
+    A volume is silent after ``patience_s``. ``landed`` gives the bytes that have come for a volume so far,
+    ``here`` its stagings. ``running`` counts the entries under way by volume.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Health:
         return self._busy_s[at] + since_s
 
     def is_new(self, at: int) -> bool:
-        """Its speed is not known yet, and it is not the sources that bring nothing."""
+        """Whether its speed is unknown for a reason of its own: it is new, or behind with what has come."""
         if self._placer.view(at).speed_bps:
             return False
         since_s = self._first_s[at]
@@ -159,7 +159,7 @@ class Health:
             taken, busy_s, before_s, was_behind = now, now_busy_s, now_s, is_behind
 
     def _measure(self, at: int, size_bytes: int, writing_s: float) -> None:
-        """Over all of the first second: its beginning tells of connections, not of the volume."""
+        """The speed over the whole first second: its beginning measures connections, not the volume."""
         if writing_s <= 0:
             return
         first = self._first[at]

@@ -16,7 +16,7 @@ When it fails: faults carry line numbers and no values. Readers see a seekable w
 constant, so a hostile manifest costs time, not memory.
 
 To add a format: write ``read_<name>`` in a file of its own, add it to ``READERS`` in ``detection.py``, and
-say there how it is recognised (``detected`` for content, ``_ENDINGS`` for the file's ending). If cfetch
+say there how it is recognised (``detect_format`` for content, ``_ENDINGS`` for the file's ending). If cfetch
 shall write it too, add a ``Target`` to ``manifest/writing.py``. README lists the formats;
 tests/manifest/formats tests each.
 """

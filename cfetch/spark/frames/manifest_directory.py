@@ -27,7 +27,7 @@ WINDOW_BYTES = 1 << 20
 
 
 class Position(NamedTuple):
-    """So many lines, which are so many bytes."""
+    """A position in a manifest: a number of lines, and of bytes."""
 
     lines: int
     bytes: int
@@ -52,7 +52,7 @@ class ManifestText(NamedTuple):
 
 
 def list_manifests(directory: Path) -> dict[str, int]:
-    """The manifests by name, with their bytes now; those with a dot before it are not ready.
+    """The manifests by name, with their bytes now; names that begin with a dot are not ready.
 
     Raises LocalFault.
     """
@@ -94,7 +94,7 @@ def advance(path: Path, begin: Position, end_bytes: int, most_lines: int | None)
 
 
 def divide_fairly(waiting: Mapping[str, int], most: int) -> dict[str, int]:
-    """How much of each may be taken, together at most ``most``: the same; what one leaves the others get."""
+    """Equal shares of ``most`` for all manifests; the others get what one of them does not use."""
     taken: dict[str, int] = {}
     for position, name in enumerate(sorted(waiting, key=lambda name: waiting[name])):
         share = -(-most // (len(waiting) - position))

@@ -39,9 +39,9 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     ``directory`` has ``folder`` (share, id, entry as msgpack, host, size, sharers, own_headers; a row group
     for each share, ``shares_per_file`` of them a file) and ``rejected/`` (source, line, reason). ``cost_s``
-    and ``files_of`` are of each share. ``digest`` is that of the same manifests, one behind the other, as one
-    machine freezes them. ``headers`` go with every request; ``own_headers`` with those of the entries that
-    name them by number. ``merged`` is how many repeated entries were dropped. Bytes are of known sizes.
+    and ``files_of`` are of each share. ``digest`` is the one that a machine would compute of the manifests
+    joined in order. ``headers`` go with every request; ``own_headers`` are lists that entries name by number.
+    ``merged`` is how many repeated entries were dropped. ``total_bytes`` counts known sizes only.
     ``host_files``: files by host, of the ``hosts`` that have most. Only the lists with a figure for each
     share grow with the manifest.
     """
@@ -110,7 +110,8 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
     def save(self, directory: Path) -> None:
         """Put the plan into another directory of its file system as well, for ``load_prepared``.
 
-        One that is there already stays, as a run may be reading it, and is forgotten. Raises LocalFault.
+        An older plan stays on the disk, as a run may be reading it, but is no longer named. Raises
+        LocalFault.
         """
         folder = f"{PLAN}-{secrets.token_hex(4)}"
         target = directory / folder
@@ -124,7 +125,7 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
         save(msgspec.structs.replace(self, directory=str(directory), folder=folder))
 
     def forget_others(self, directory: Path) -> None:
-        """Remove what ``save`` has left in ``directory``, but for the last, and for this one."""
+        """Remove all plans that ``save`` left in ``directory`` but the newest and this one."""
         with suppress(LocalFault, OSError):
             wanted = {load_prepared(directory).folder} | (
                 {self.folder} if Path(self.directory) == directory else set()

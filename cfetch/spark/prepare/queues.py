@@ -8,7 +8,7 @@ the driver holds easily, however many files there are. Pure.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cfetch.spark.shares import MICRO, choose_target_s, count_queues, deal_out
+from cfetch.spark.shares import MICRO, choose_target_s, count_shares, deal_out
 
 SMALL, QUEUE, GIANT = range(3)
 MOST_PIECES = 100_000  # some 40 MB of the driver's
@@ -52,7 +52,7 @@ def count_pieces_per_share(shares: int) -> int:
 
 def count_buckets(cost: int, files: int, target: int, per_share: int) -> int:
     """Into how many pieces a hash is to part so much, with ``per_share`` of them for each share."""
-    return per_share * count_queues(cost, files, target)
+    return per_share * count_shares(cost, files, target)
 
 
 def deal_pieces(pieces: Sequence[Piece], target: int) -> Deal:
@@ -69,7 +69,7 @@ def deal_pieces(pieces: Sequence[Piece], target: int) -> Deal:
     queues_of: dict[str, int] = {}
     for (kind, host), group in groups.items():
         costs = [pieces[number].cost for number in group]
-        queues = count_queues(sum(costs), sum(pieces[number].files for number in group), target)
+        queues = count_shares(sum(costs), sum(pieces[number].files for number in group), target)
         hands = deal_out(range(len(group)), costs, queues)
         filled = [[group[position] for position in hand] for hand in hands if hand]
         shares += filled

@@ -56,7 +56,7 @@ def runs(spark: "SparkSession", directory: str | Path) -> "DataFrame":
 
 
 def rejected(spark: "SparkSession", directory: str | Path) -> "DataFrame":
-    """One row for each line that was no metrics, up to a thousand of a source. Raises as ``files``."""
+    """One row for each line that is no metrics, at most a thousand of a source. Raises as ``files``."""
     return _read(spark, directory, "rejected")
 
 

@@ -102,7 +102,13 @@ def main() -> None:
     """Run the command line and leave with its exit code."""
     guard()
     _verbs()
-    sys.exit(_run_verb())
+    try:
+        code = _run_verb()
+    except KeyboardInterrupt:  # it came while the last words were written
+        code = 128 + signal.SIGINT
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # from here on Python would answer with a traceback
+    sys.exit(code)
 
 
 def _run_verb() -> int:

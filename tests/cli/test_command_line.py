@@ -207,3 +207,19 @@ def test_a_manifest_without_entries(tmp_path):
     done = cfetch("download", tmp_path / "m.json", "--to", tmp_path / "to")
     assert done.returncode == 0
     assert done.stderr.splitlines()[-1] == "done: the manifest has no entries"
+
+
+def test_a_late_interrupt_finds_no_handler_of_pythons(tmp_path):
+    """Once the verb is over a Ctrl-C ends the process in silence: Python's own handler prints a traceback."""
+    code = (
+        "import atexit, signal, sys\n"
+        "atexit.register(lambda: print(signal.getsignal(signal.SIGINT) == signal.SIG_DFL))\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "sys.argv = ['cfetch', '--version']\n"
+        "from cfetch.__main__ import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "True"), done.stderr

@@ -28,6 +28,7 @@ NOBODY_COULD_TELL = {
     "html chunked",
     "encoded",
 }  # where the manifest states nothing
+LONGEST_SILENCE_S = 0.5
 PIECES = 6
 
 
@@ -289,9 +290,12 @@ def _arrivals(reply, rng, now_s, host, fault):
         lasts_s = rng.uniform(5, 40)
     elif fault == "straggler":
         lasts_s = lasts_s * rng.uniform(5, 40) + rng.uniform(0, 10)
-    cuts = sorted({rng.randint(0, len(data)) for _ in range(PIECES - 1)} | {len(data)})
+    cuts = {rng.randint(0, len(data)) for _ in range(PIECES - 1)} | {len(data)}
+    if fault is None:  # a server in good order is not silent for as long as the shortest stall time-out
+        step = int(host.rate_bps * LONGEST_SILENCE_S)
+        cuts |= set(range(step, len(data), step))
     pieces, last = [], 0
-    for cut in cuts:
+    for cut in sorted(cuts):
         if cut > last:
             pieces.append((now_s + lasts_s * cut / len(data), data[last:cut]))
         last = cut

@@ -41,6 +41,7 @@ from cfetch.bench.pacing import Pacer
 from cfetch.bench.spec import JournalEntry, OriginSpec
 
 BACKLOG = 4096  # connections that wait to be accepted; clients open all of theirs at once
+TURNS_TO_CLOSE = 4  # of the loop: a connection that was being accepted is known by then, and is closed
 
 
 class Request(NamedTuple):
@@ -164,7 +165,8 @@ class Origin:
             server.close()
         for connection in tuple(self.live):
             connection.abort()
-        await asyncio.sleep(0)  # the turn in which aborted transports are closed
+        for _ in range(TURNS_TO_CLOSE):
+            await asyncio.sleep(0)
 
     def accept(self, connection: Connection) -> Accepted:
         """Number a new connection, from 1; close it at once when the origin is closing."""

@@ -33,6 +33,7 @@ MEETING_S = 5.0  # for both sides to prove who they are; a task needs a round tr
 MOST_UNPROVED = BACKLOG = (
     4096  # connections that have not proved it yet: all tasks of a large cluster begin at once
 )
+TURNS_TO_ACCEPT = 4  # of the loop: a connection that was being accepted is known by then, and is closed
 
 
 class Hub:
@@ -87,9 +88,12 @@ class Hub:
         server = await asyncio.start_server(self._accept, sock=self._server, backlog=BACKLOG)
         await self._over.wait()
         server.close()
+        for _ in range(TURNS_TO_ACCEPT):
+            await asyncio.sleep(0)
         for meeting in self._conversations:
             meeting.cancel()
         await asyncio.gather(*self._conversations, return_exceptions=True)
+        await asyncio.sleep(0)  # the turn in which aborted transports are closed
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """A new connection; it is closed even if it comes too late to be heard."""

@@ -314,8 +314,10 @@ async def test_a_cancelled_command_takes_its_children_with_it(tmp_path):
     command = f"sh -c 'sleep 300 & echo $! > {told}; wait'"
     entry = entry_of(0, "a", BODY)
     asking = asyncio.create_task(CommandRefresher(command).refresh(entry, Link(entry.url)))
-    while not (told.exists() and told.read_text().strip()):
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(60):
+        while not (told.exists() and told.read_text().strip()):
+            assert not asking.done(), asking  # it says why no command runs
+            await asyncio.sleep(0.01)
     asking.cancel()
     state = Path(f"/proc/{told.read_text().strip()}/stat")
     async with asyncio.timeout(60):  # it would live for 300 s

@@ -70,7 +70,7 @@ def _make_values(row: FileRow, volume: Directory) -> dict[str, Any]:
     record = row.record
     if record is None:
         return {"id": row.id, "status": "failed", "error_kind": "manifest", "error": row.error}
-    is_there = record.status in ("done", "skipped")
+    is_there = record.is_in_place
     return {
         "id": row.id,
         "path": record.path,
@@ -101,7 +101,7 @@ def _find_size(volume: Directory, record: FileRecord) -> int | None:
 
 def _read_content(volume: Directory, row: FileRow, most_bytes: int) -> bytes | None:
     record = row.record
-    if record is None or record.status not in ("done", "skipped"):
+    if record is None or not record.is_in_place:
         return None
     try:
         descriptor = volume.open_existing(SafePath(record.path))

@@ -11,6 +11,7 @@ import msgspec
 
 from cfetch import __version__
 from cfetch.bench.compare import compare
+from cfetch.bench.gate import find_broken_bounds, measure_gain
 from cfetch.bench.peers import find_installed, race
 from cfetch.bench.scenario import Scenario
 from cfetch.bench.scenario_file import find_scenario
@@ -28,7 +29,7 @@ class BenchOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     ``policy`` judges the stragglers with all its default settings: it stands in for the scenario's options.
     ``peers`` also runs other tools, three rounds or, when ``quick``, one. Files go below ``folder``, by
-    default the system's temporary one.
+    default the system's temporary one. ``must``: how many times faster mitigation has to be; None: no matter.
     """
 
     scenario: str | None = None
@@ -36,6 +37,7 @@ class BenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     quick: bool = False
     peers: bool = False
     folder: Path | None = None
+    must: float | None = None
 
 
 def run(options: BenchOptions, say: Callable[[str], None] = lambda _: None) -> Comparison:
@@ -75,6 +77,9 @@ def run(options: BenchOptions, say: Callable[[str], None] = lambda _: None) -> C
         faulty=len(scenario.faults),
         runs=runs,
         contenders=contenders,
+        gain=measure_gain(runs),
+        must=options.must,
+        broken=find_broken_bounds(runs, scenario.size_bytes, options.must),
     )
 
 

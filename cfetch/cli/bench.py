@@ -36,6 +36,16 @@ PolicyOption = Annotated[
         show_default=False,
     ),
 ]
+MustOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Exit with 1 if the run with mitigation is not at least X times faster than the one without it "
+        "(wall times of both processes: 1.3 is 10 s in place of 13 s).",
+        metavar="X",
+        min=0,
+        show_default=False,
+    ),
+]
 
 
 def bench(
@@ -57,6 +67,7 @@ def bench(
     quick: Annotated[
         bool, typer.Option("--quick", help="A small set that ends within a minute; for CI.")
     ] = False,
+    must: MustOption = None,
     json: JsonOption = False,
 ) -> None:
     """Compare, on one seeded workload: no stragglers, stragglers left alone, stragglers mitigated.
@@ -64,11 +75,14 @@ def bench(
     A loopback server in another process serves the files and slows some of them down. With --simulate there
     is no server: the engine runs in virtual time over a model of the network, under every policy.
 
+    The exit code is 1 if a file is wrong that a run calls done, if mitigation fails files that come without
+    it, or if it fetches more than 5 % of all bytes twice; with --must also if it gains too little.
+
     Examples:
 
       cfetch bench --simulate-stragglers
 
-      cfetch bench --simulate-stragglers --quick --json
+      cfetch bench --simulate-stragglers --quick --must 1.3 --json
 
       cfetch bench --scenario stragglers --peers
 
@@ -81,17 +95,17 @@ def bench(
     if simulate_stragglers and scenarios:
         raise UsageError("--simulate-stragglers is a scenario of its own; leave out one of the two")
     if simulate:
-        if peers or simulate_stragglers or policy is not None:
+        if peers or simulate_stragglers or policy is not None or must is not None:
             raise UsageError(
-                "--simulate runs no other tool, and always all policies; "
-                "leave out --peers, --policy and --simulate-stragglers"
+                "--simulate runs no other tool, and always all policies in virtual time; "
+                "leave out --peers, --policy, --must and --simulate-stragglers"
             )
         _simulate(scenarios, seeds or (1 if quick else None), json)
         return
     if seeds is not None or len(scenarios) > 1:
         raise UsageError("several scenarios or seeds are for --simulate")
     chosen = scenarios[0] if scenarios else None
-    _compare(BenchOptions(scenario=chosen, policy=policy, quick=quick, peers=peers), json)
+    _compare(BenchOptions(scenario=chosen, policy=policy, quick=quick, peers=peers, must=must), json)
 
 
 def _compare(options: "BenchOptions", json: bool) -> None:
@@ -104,6 +118,10 @@ def _compare(options: "BenchOptions", json: bool) -> None:
         _print_document(comparison)
     else:
         show(view(comparison))
+    for bound in comparison.broken:
+        _say(f"cfetch: {bound}")
+    if comparison.broken:
+        raise typer.Exit(1)
 
 
 def _simulate(scenarios: list[str], seeds: int | None, json: bool) -> None:

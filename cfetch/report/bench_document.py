@@ -76,7 +76,9 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The whole bench. ``faulty`` files of ``files`` misbehave in the runs with faults.
 
-    ``policy`` judged the stragglers of the mitigated run.
+    ``policy`` judged the stragglers of the mitigated run. ``gain``: how many times faster that was, by wall
+    time, than the run without mitigation; ``must`` is the least that was asked for. ``broken``: a sentence
+    for each bound that does not hold; with any the bench ends with exit code 1.
     """
 
     schema: str = "cfetch.bench/1"
@@ -93,3 +95,6 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     faulty: int
     runs: list[Figures]
     contenders: list[Contender]
+    gain: float
+    must: float | None
+    broken: list[str]

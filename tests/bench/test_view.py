@@ -57,6 +57,9 @@ def render(runs, contenders=()):
         faulty=10,
         runs=runs,
         contenders=list(contenders),
+        gain=25.6,
+        must=None,
+        broken=[],
     )
     out = io.StringIO()
     Console(file=out, width=80, color_system=None).print(view(comparison))

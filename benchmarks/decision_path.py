@@ -126,10 +126,10 @@ class World:
         attempt.resumable = True
         attempt.first_byte_s = attempt.last_byte_s = self.now_s + LATENCY_S
         attempt.bps = RATE_BPS * dice.lognormvariate(0, 0.2) * (0.02 if dice.random() < SLOW else 1)
-        self.flights.started(attempt, NO_TRANSFER)
+        self.flights.add(attempt, NO_TRANSFER)
         self._attempts.append(attempt)
         before = time.process_time()
-        self.policy.started(key, SIZE_BYTES, self.now_s, host="h", immune=False, mitigations=0)
+        self.policy.note_start(key, SIZE_BYTES, self.now_s, host="h", immune=False, mitigations=0)
         self.telling_s += time.process_time() - before
         return attempt
 
@@ -142,13 +142,13 @@ class World:
         ended = [a for a in self._attempts if a.is_broken_off or a.received == SIZE_BYTES]
         for attempt in ended:
             self._attempts.remove(attempt)
-            self.flights.ended(attempt)
+            self.flights.remove(attempt)
             before = time.process_time()
             if not attempt.is_broken_off:
                 first_s = attempt.first_byte_s
-                self.policy.finished(attempt.key, SIZE_BYTES, self.now_s, first_byte_s=first_s)
+                self.policy.note_finish(attempt.key, SIZE_BYTES, self.now_s, first_byte_s=first_s)
             else:
-                self.policy.cancelled(attempt.key, self.now_s, 0)
+                self.policy.note_cancellation(attempt.key, self.now_s, 0)
             self.telling_s += time.process_time() - before
             self.files += 1
             self._begin()

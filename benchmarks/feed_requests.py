@@ -90,7 +90,7 @@ async def measured(entries: int, limit: int, rtt_s: float, *, enabled: bool) -> 
     splits = 0
     for keys in shares[:4]:
         for _ in range(2):  # twice in one leaf: children of children
-            (name, *_) = (one for one in feed.live if feed.nodes[one].keys.clamped(keys))
+            (name, *_) = (one for one in feed.live if feed.nodes[one].keys.intersect(keys))
             feed.split(name)
             splits += 1
             found: list[list[str]] = [[] for _ in readers]

@@ -158,7 +158,7 @@ class Simulation:
         """Batches of which less than half a byte is left: the rest is rounding."""
         for batch in [batch for batch, left in self.running[at].items() if left < 0.5]:
             del self.running[at][batch]
-            assert self.placer.written(batch, self.now_s, of=at)
+            assert self.placer.finish(batch, self.now_s, of=at)
             self.written[at] += self.batches.bytes[batch]
             self.left -= 1
 
@@ -166,7 +166,7 @@ class Simulation:
         """Volumes that were busy tell their speed."""
         for at in self.volumes:
             if self.moved[at]:
-                self.placer.measured(at, int(self.moved[at]), TICK_S)
+                self.placer.note_speed(at, int(self.moved[at]), TICK_S)
                 self.moved[at] = 0.0
 
     def fail(self) -> None:
@@ -183,7 +183,7 @@ class Simulation:
         at = self.volumes[-1]
         self.try_over_s = inf
         for batch in self.running[at]:
-            self.placer.failed(batch, self.now_s, of=at, reason="gone")
+            self.placer.fail(batch, self.now_s, of=at, reason="gone")
         self.running[at].clear()
 
 

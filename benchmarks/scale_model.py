@@ -170,7 +170,7 @@ class Copy:
             place = self.places[index]
             self.at_once += 1
             if self.hosts is not None:
-                self.hosts.started(self.queues[self.queue_of[index]])
+                self.hosts.take_place(self.queues[self.queue_of[index]])
             flow = Flow(index, batch.sizes[place], 0.0, 0, self.now_s)
             if batch.stands_s[place] <= self.now_s:
                 flow.over = True
@@ -182,7 +182,7 @@ class Copy:
     def _begin(self, flow: Flow) -> None:
         immune = flow.mitigations >= MAX_MITIGATIONS
         size = int(flow.left)
-        self.detector.started(flow.place, size, self.now_s, immune=immune, mitigations=flow.mitigations)
+        self.detector.note_start(flow.place, size, self.now_s, immune=immune, mitigations=flow.mitigations)
         self.active[flow.place] = flow
         self._wait(flow, self.cluster.world.latency_s * self.by)
 
@@ -204,7 +204,7 @@ class Copy:
         """The last byte."""
         self._weigh(-flow.weight)
         del self.active[flow.place]
-        self.detector.finished(flow.place, int(flow.left), self.now_s)
+        self.detector.note_finish(flow.place, int(flow.left), self.now_s)
         place = self.places[flow.place]
         self.finished += 1
         if self.cluster.rules.hub and len(self.samples) < MOST_SAMPLES:
@@ -219,7 +219,7 @@ class Copy:
     def _leave(self, flow: Flow) -> None:
         queue = self.queue_of[flow.place]
         if self.hosts is not None:
-            self.hosts.left(self.queues[queue], self.now_s)
+            self.hosts.free_place(self.queues[queue], self.now_s)
         self.ended += 1
         self.at_once -= 1
         self.schedule.reopen(queue)
@@ -238,7 +238,7 @@ class Copy:
         demands = {}
         if self.hosts is not None and not over:
             for queue, host in enumerate(self.queues):
-                has, wants = self.hosts.demand(host, self.schedule.left(queue))
+                has, wants = self.hosts.demand(host, self.schedule.count_left(queue))
                 if has or wants or self.leases[host]:
                     demands[host] = Demand(has, self.leases[host], wants)
         beat = Beat(
@@ -256,7 +256,7 @@ class Copy:
         orders = registry.answer(beat, self.now_s)
         if over:
             return
-        self.detector.judge_by(orders.median_bps)
+        self.detector.use_median(orders.median_bps)
         if self.hosts is not None:
             self.leases = dict.fromkeys(self.queues, 0) | orders.leases
             self.hosts.lease(self.leases, self.share)

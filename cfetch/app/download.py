@@ -96,7 +96,9 @@ def prepare(
         name = shown_name(manifest)
         if source is not None:
             fetch_chunk = api.blocking(statement) if statement else None
-            plan = frozen_here(_frozen(stack, source, name, directory, fetch_chunk, progress, settings))
+            plan = frozen_here(
+                _freeze_manifest(stack, source, name, directory, fetch_chunk, progress, settings)
+            )
         else:
             from cfetch.spark.prepare.large import prepare_on_spark
 
@@ -155,7 +157,7 @@ def _is_for_spark(manifest: str, settings: Settings) -> bool:
     return is_large(path)
 
 
-def _frozen(
+def _freeze_manifest(
     stack: ExitStack,
     source: BinaryIO,
     name: str,
@@ -253,13 +255,13 @@ def _check_room(plan: Frozen, volumes: Volumes) -> None:
     missing_bytes = sum(size for size, path in sizes if volumes.existing(path) != size)
     if missing_bytes > free_bytes:
         raise LocalFault(
-            f"the plan needs {missing_bytes:,} more bytes, and {_joined(volumes.roots)} has room for "
+            f"the plan needs {missing_bytes:,} more bytes, and {_join_roots(volumes.roots)} has room for "
             f"{free_bytes:,} (a reserve of {DISK_RESERVE_BYTES:,} set aside); free some space or choose "
             "another --to. Nothing was downloaded"
         )
 
 
-def _joined(roots: Sequence[str | Path]) -> str:
+def _join_roots(roots: Sequence[str | Path]) -> str:
     return ", ".join(map(str, roots))
 
 
@@ -301,7 +303,7 @@ class Prepared:
             more_hosts=self.plan.more_hosts,
             batches=self.plan.tasks,
             floors={printable(host): floor_s for host, floor_s in self.plan.floors_s.items()},
-            destination=_joined(self._volumes.roots),
+            destination=_join_roots(self._volumes.roots),
             free_bytes=self._volumes.free_bytes(),
             volumes=self._volumes.rooms() if len(self._volumes.roots) > 1 else {},
         )
@@ -347,7 +349,9 @@ class Prepared:
             self.plan.forget_others(self._state / "plans" / execution.instant)
             with ExitStack() as stack:
                 stack.callback(execution.release)
-                stack.enter_context(self._volumes.staged(execution.staging, execution.instant, self._state))
+                stack.enter_context(
+                    self._volumes.stage_parts(execution.staging, execution.instant, self._state)
+                )
                 metrics = MetricsFile(self._metrics_path(execution))
                 if note is not None:
                     listener(RunNoted(t_s=0.0, note=note))

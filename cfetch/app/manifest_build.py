@@ -23,7 +23,7 @@ from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import check_base_url
 from cfetch.manifest.urls import make_relative_url
 from cfetch.manifest.writing import TARGETS, Survey, survey
-from cfetch.run.open_manifest import CONNECT_TIMEOUT_S, frozen
+from cfetch.run.open_manifest import CONNECT_TIMEOUT_S, freeze_manifest
 from cfetch.secret import SecretUrl, printable
 from cfetch.storage.files import local_fault, open_output
 from cfetch.storage.tree import ReadOnlyTree, Stopped
@@ -57,7 +57,7 @@ def build_from_list(
         UsageError: the list cannot be had or has faults.
         LocalFault: ``output`` cannot be written.
     """
-    with frozen(manifest, base_url=base_url, network=network) as plan:
+    with freeze_manifest(manifest, base_url=base_url, network=network) as plan:
         sizes = array("q", plan.sizes)
         failed = asyncio.run(_probe_all(plan, sizes, network, advance, emit_line)) if probing else 0
         contents = survey(_fill_sizes(plan, sizes), plan.headers)

@@ -10,7 +10,7 @@ from cfetch.errors import UsageError
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.writing import TARGETS, list_left_out, survey
-from cfetch.run.open_manifest import frozen
+from cfetch.run.open_manifest import freeze_manifest
 from cfetch.secret import printable
 from cfetch.storage.files import open_output
 from cfetch.wire.network import DIRECT, Network
@@ -44,7 +44,7 @@ def check(
         ManifestError: with all faults.
         UsageError: it cannot be had.
     """
-    with frozen(manifest, base_url=base_url, progress=progress, network=network) as plan:
+    with freeze_manifest(manifest, base_url=base_url, progress=progress, network=network) as plan:
         files = [0] * len(plan.hosts)
         for host in plan.host_of:
             files[host] += 1
@@ -82,7 +82,7 @@ def convert(
         raise UsageError(
             f"cfetch writes no format called {to_format!r}; it writes {', '.join(sorted(TARGETS))}"
         )
-    with frozen(manifest, base_url=base_url, progress=progress, network=network) as plan:
+    with freeze_manifest(manifest, base_url=base_url, progress=progress, network=network) as plan:
         contents = survey(_entries(plan), plan.headers)
         with open_output(output, private=contents.has_secrets) as out:
             target.write(_entries(plan), contents, out)

@@ -25,7 +25,7 @@ def list_plans(settings: Settings, *, also_archived: bool = False) -> Plans:
             if also_archived
             else []
         )
-        with table.lock.held() as now_s:
+        with table.lock.hold() as now_s:
             entries = table.store.entries()
         seen = {(plan.instant, plan.action) for plan in plans}
         for entry in entries:

@@ -19,7 +19,7 @@ import msgspec
 
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
-from cfetch.run.open_manifest import frozen, is_url
+from cfetch.run.open_manifest import freeze_manifest, is_url
 from cfetch.storage.tree import ReadOnlyTree, Stopped
 from cfetch.wire.network import DIRECT, Network
 
@@ -236,7 +236,9 @@ def open_verification(
     """
     with ExitStack() as stack:
         trees = [stack.enter_context(ReadOnlyTree(root)) for root in to]
-        plan = stack.enter_context(frozen(manifest, base_url=NOWHERE, progress=progress, network=network))
+        plan = stack.enter_context(
+            freeze_manifest(manifest, base_url=NOWHERE, progress=progress, network=network)
+        )
         ignored = [_find_path_within(manifest, root) for root in to]
         yield Verification(plan, trees, quick=quick, ignored=ignored)
 

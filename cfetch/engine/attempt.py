@@ -119,7 +119,7 @@ class Reply:
         """What has come of an accepted body and nobody has read; it is not there twice."""
         if self.response is None or self.verdict is None or self.verdict.action is not Action.ACCEPT:
             return b""
-        return self.response.buffered()
+        return self.response.read_buffered()
 
 
 class Interruption:

@@ -143,14 +143,14 @@ class Fetcher:
             return False
         transfer.move(source)
         place_bytes = transfer.sources.place_bytes = transfer.wanted_bytes
-        self._hosts.started(transfer.host, place_bytes)
+        self._hosts.take_place(transfer.host, place_bytes)
         return True
 
     def leave(self, transfer: Transfer) -> None:
         """Give the transfer's place back, if it has one."""
         sources = transfer.sources
         if sources.place_bytes is not None:
-            self._hosts.left(sources.host, self._clock.now(), sources.place_bytes)
+            self._hosts.free_place(sources.host, self._clock.now(), sources.place_bytes)
             sources.place_bytes = None
 
     def given_up(self, transfer: Transfer) -> SourceError | None:
@@ -252,7 +252,7 @@ class Fetcher:
             to_byte=segment.end if segment is not None and segment.end != size_bytes else None,
             key=None if helper is None else helper.key,
         )
-        self._policy.started(
+        self._policy.note_start(
             attempt.key,
             None if end is None else end - position,
             now_s,
@@ -260,7 +260,7 @@ class Fetcher:
             immune=assignment.is_immune,
             mitigations=tries.mitigations,
         )
-        self._flights.started(attempt, transfer)
+        self._flights.add(attempt, transfer)
         self._emit(
             AttemptStarted(
                 t_s=now_s,
@@ -277,20 +277,20 @@ class Fetcher:
     def _end(self, transfer: Transfer, attempt: Attempt, outcome: Outcome, error: SourceError | None) -> None:
         """The attempt is over; its host and the policy learn from it."""
         now_s = self._clock.now()
-        if not self._flights.ended(attempt):
+        if not self._flights.remove(attempt):
             return
         if outcome == "done":
             tail = attempt.from_byte > 0 and attempt.received < MIN_TAIL_BYTES
             sample_bytes = None if tail else attempt.received
-            self._policy.finished(attempt.key, sample_bytes, now_s, first_byte_s=attempt.first_byte_s)
+            self._policy.note_finish(attempt.key, sample_bytes, now_s, first_byte_s=attempt.first_byte_s)
         elif outcome == "straggler":
             lost_bytes = 0 if transfer.may_resume() else transfer.part.position
-            self._policy.cancelled(attempt.key, now_s, lost_bytes)
+            self._policy.note_cancellation(attempt.key, now_s, lost_bytes)
         else:
-            self._policy.paused(attempt.key)
+            self._policy.note_pause(attempt.key)
         reason = None if error is None else str(error)
         transfer.attempts.append(attempt.record(outcome, reason, now_s))
-        pause = self._hosts.ended(
+        pause = self._hosts.note_end(
             attempt.assignment.host,
             error,
             now_s,
@@ -303,9 +303,9 @@ class Fetcher:
 
     def _end_unjudged(self, transfer: Transfer, attempt: Attempt, error: str) -> None:
         """The attempt is over for a reason that says nothing about its host."""
-        if not self._flights.ended(attempt):
+        if not self._flights.remove(attempt):
             return
-        self._policy.paused(attempt.key)
+        self._policy.note_pause(attempt.key)
         transfer.attempts.append(attempt.record("error", error, self._clock.now()))
 
     def _end_early(self, attempt: Attempt, transfer: Transfer) -> None:

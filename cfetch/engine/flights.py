@@ -54,11 +54,11 @@ class Flights:
         """Those that write to volume ``index``."""
         return (attempt for attempt in self._attempts.values() if attempt.assignment.volume_index == index)
 
-    def started(self, attempt: Attempt, transfer: Transfer) -> None:
+    def add(self, attempt: Attempt, transfer: Transfer) -> None:
         """An attempt is under way. Its key is nobody else's until it has ended."""
         self._attempts[attempt.key], self._transfers[attempt.key] = attempt, transfer
 
-    def ended(self, attempt: Attempt) -> bool:
+    def remove(self, attempt: Attempt) -> bool:
         """An attempt is over; False where that was reported before."""
         if self._attempts.get(attempt.key) is not attempt:
             return False

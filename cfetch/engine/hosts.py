@@ -162,7 +162,7 @@ class Hosts:
             return f"{name} has not given a good answer for {now_s - host.trouble_s:.0f} s"
         return None
 
-    def lives(self, name: str) -> bool:
+    def note_life(self, name: str) -> bool:
         """An attempt under way at ``name`` has brought bytes; whether that ends a trouble."""
         host = self._hosts[name]
         was_in_trouble = host.trouble_s is not None
@@ -171,7 +171,7 @@ class Hosts:
         host.breaker = CLOSED
         return was_in_trouble
 
-    def started(self, name: str, size_bytes: int = 0) -> None:
+    def take_place(self, name: str, size_bytes: int = 0) -> None:
         """An attempt takes a place at ``name``; ``size_bytes`` are wanted, as far as that is known."""
         host = self._hosts.get(name)
         if host is None:
@@ -180,8 +180,8 @@ class Hosts:
         host.load_bytes += size_bytes
         host.breaker = host.breaker.admit()
 
-    def left(self, name: str, now_s: float, size_bytes: int = 0) -> None:
-        """The place is free again, whatever came of it; ``size_bytes`` as it was when it ``started``."""
+    def free_place(self, name: str, now_s: float, size_bytes: int = 0) -> None:
+        """The place is free again, whatever came of it; ``size_bytes`` as it was given to ``take_place``."""
         host = self._hosts[name]
         host.running -= 1
         host.load_bytes -= size_bytes
@@ -189,7 +189,7 @@ class Hosts:
         if host.is_plain(self._most) and (not host.answered or len(self._hosts) > MAX_KEPT):
             del self._hosts[name]
 
-    def ended(
+    def note_end(
         self,
         name: str,
         error: SourceError | None,
@@ -214,9 +214,9 @@ class Hosts:
             self._note_end(name, host, now_s, straggler=True)
             return None
         if isinstance(error, Throttled):
-            return self._throttled(name, host, error, now_s, started_s, jitter)
+            return self._note_throttling(name, host, error, now_s, started_s, jitter)
         if isinstance(error, Transient) and received < FAIR_BYTES:
-            return self._failed(name, host, now_s)
+            return self._note_failure(name, host, now_s)
         host.answered = True
         host.trouble_s = None
         host.throttled = host.too_long = 0
@@ -250,11 +250,11 @@ class Hosts:
     def _note_end(self, name: str, host: _Host, now_s: float, *, straggler: bool) -> None:
         if host.width is None:
             return
-        change = host.width.ended(now_s, straggler=straggler)
+        change = host.width.note_end(now_s, straggler=straggler)
         if change is not None:
             self.changes.append((name, change))
 
-    def _failed(self, name: str, host: _Host, now_s: float) -> Pause | None:
+    def _note_failure(self, name: str, host: _Host, now_s: float) -> Pause | None:
         host.trouble_s = now_s if host.trouble_s is None else host.trouble_s
         was_open = host.breaker.position is Position.OPEN
         host.breaker = host.breaker.fail(now_s)
@@ -262,7 +262,7 @@ class Hosts:
             return None
         return Pause(name, host.breaker.until_s - now_s, f"failed {host.breaker.failures} times in a row")
 
-    def _throttled(
+    def _note_throttling(
         self, name: str, host: _Host, error: Throttled, now_s: float, started_s: float, jitter: float
     ) -> Pause | None:
         host.answered = True

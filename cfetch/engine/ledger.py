@@ -50,6 +50,6 @@ class Ledger:
         )
         record = add_verdicts(record, stall_timeout_s=self._stall_timeout_s)
         if status in ("failed", "cancelled"):
-            self._policy.failed(transfer.entry.id)
+            self._policy.note_failure(transfer.entry.id)
         self._counts.end(record)
         self._emit(EntryFinished(t_s=record.end_s, record=record))

@@ -26,7 +26,7 @@ from cfetch.events import (
     VolumeView,
 )
 from cfetch.straggler.policy import Check, Policy
-from cfetch.straggler.stall import stalled
+from cfetch.straggler.stall import find_stalled
 
 PROGRESS_S = 0.25  # four times a second reads as live
 EPISODE_S = 10.0  # without a download that is far too slow, and a slowdown is over
@@ -89,7 +89,7 @@ class Monitor:
                 self._on_life(attempt.assignment.host)
             if attempt.reply.has_news_of_size and attempt.size_bytes is not None:
                 attempt.reply.has_news_of_size = False
-                self._policy.sized(attempt.key, attempt.size_bytes - attempt.from_byte)
+                self._policy.note_size(attempt.key, attempt.size_bytes - attempt.from_byte)
         check = self._policy.check(now_s, attempts)
         if self._on_slow is not None:
             self._look_at_volumes(attempts, now_s, self._on_slow)
@@ -99,7 +99,7 @@ class Monitor:
         elif check.stragglers:
             self._break_off(check, now_s)
         timeout_s = self._settings.stall_timeout
-        for key in stalled(attempts, now_s, stall_timeout_s=timeout_s, reply_timeout_s=timeout_s):
+        for key in find_stalled(attempts, now_s, stall_timeout_s=timeout_s, reply_timeout_s=timeout_s):
             self._flights.attempt(key).break_off(BreakOff.STALLED)
         if check.held_back is not None:
             if now_s >= self.slow_until_s:

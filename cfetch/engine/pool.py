@@ -162,16 +162,16 @@ class Pool:
     def demands(self, hosts: Collection[str]) -> dict[str, tuple[int, int]]:
         """See ``Hosts.demand``; of a pool with one volume, whose queues are its hosts."""
         schedule = self._commitment.schedule
-        left = {host: schedule.left(n) for n, host in enumerate(self._hosts_named) if host in hosts}
+        left = {host: schedule.count_left(n) for n, host in enumerate(self._hosts_named) if host in hosts}
         return {host: self._hosts.demand(host, left.get(host, 0)) for host in hosts}
 
-    def judge_by(self, median_bps: float | None) -> None:
-        """See ``Policy.judge_by``."""
-        self._policy.judge_by(median_bps)
+    def use_median(self, median_bps: float | None) -> None:
+        """See ``Policy.use_median``."""
+        self._policy.use_median(median_bps)
 
-    def learned(self) -> Knowledge:
-        """See ``Policy.learned``."""
-        return self._policy.learned(self._clock.wall())
+    def collect_knowledge(self) -> Knowledge:
+        """See ``Policy.collect_knowledge``."""
+        return self._policy.collect_knowledge(self._clock.wall())
 
     async def _work(self) -> None:
         while not self._switch.is_stopping and (task := await self._dispatch.next()) is not None:
@@ -203,7 +203,7 @@ class Pool:
 
     def _note_life(self, host: str) -> None:
         """A host brings bytes: if it was in trouble, it may have more of its places at once."""
-        if self._hosts.lives(host):
+        if self._hosts.note_life(host):
             self._dispatch.wake()
 
     def _break_off(self) -> None:

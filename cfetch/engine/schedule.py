@@ -64,9 +64,9 @@ class Schedule(Generic[Waiting]):
         """Entries that are not under way."""
         return self._new.count + self._back.count
 
-    def left(self, queue: int) -> int:
+    def count_left(self, queue: int) -> int:
         """Entries of one queue that are not under way."""
-        return self._new.left(queue) + self._back.left(queue)
+        return self._new.count_left(queue) + self._back.count_left(queue)
 
     def take(
         self, now_s: float, opens_s: Callable[[int, int | Waiting, float], float]
@@ -100,7 +100,7 @@ class Schedule(Generic[Waiting]):
                 heapq.heappush(self._later, (at_s, queue))
             elif waiting is not None:
                 self._shut.add(queue)
-            elif self._new.left(queue):
+            elif self._new.count_left(queue):
                 self._crowded_out.add(queue)
         return None
 
@@ -121,7 +121,7 @@ class Schedule(Generic[Waiting]):
         self._crowded_out.discard(queue)
         if self._back.unpark(queue):
             heapq.heappush(self._later, (0.0, queue))
-        if not self._stands[queue] and (self._new.left(queue) or self._back.waits(queue)):
+        if not self._stands[queue] and (self._new.count_left(queue) or self._back.waits(queue)):
             self._stands[queue] = 1
             heapq.heappush(self._ready, self._place(queue))
 
@@ -199,7 +199,7 @@ class _NewEntries:
         self._start = self._next[:]
         self.count = len(self._order)
 
-    def left(self, queue: int) -> int:
+    def count_left(self, queue: int) -> int:
         """Entries of the queue that were not handed out."""
         return self._end[queue] - self._next[queue]
 
@@ -224,7 +224,7 @@ class _NewEntries:
 
     def close(self, queue: int) -> None:
         """No entry of the queue is left."""
-        self.count -= self.left(queue)
+        self.count -= self.count_left(queue)
         self._next[queue] = self._end[queue]
 
 
@@ -237,7 +237,7 @@ class _PutBack(Generic[Waiting]):
         self._turn = 0
         self.count = 0
 
-    def left(self, queue: int) -> int:
+    def count_left(self, queue: int) -> int:
         """How much of the queue waits."""
         return len(self._heaps.get(queue, ())) + len(self._parked.get(queue, ()))
 

@@ -115,7 +115,7 @@ class Segments:
         """A helper has ended: the entry's owner may take what it has left."""
         transfer = helper.transfer
         self._helpers.pop(helper.key, None)
-        self._hosts.left(helper.host, self._clock.now(), helper.place_bytes)
+        self._hosts.free_place(helper.host, self._clock.now(), helper.place_bytes)
         if transfer.part.ranges is not None:
             transfer.part.ranges.give_back(helper.segment)
         transfer.helpers.remove(helper.key, fault, has_failed=failed)
@@ -221,7 +221,7 @@ class Segments:
         if (flight := self._flight_of(segment)) is not None:
             attempt = flight.attempt
             attempt.to_byte = segment.end
-            self._policy.sized(attempt.key, segment.end - attempt.from_byte)
+            self._policy.note_size(attempt.key, segment.end - attempt.from_byte)
 
     def _flight_of(self, segment: Segment) -> Flight | None:
         return next((flight for flight in self._flights if self._segment_of(flight) is segment), None)
@@ -231,5 +231,5 @@ class Segments:
         helper = Helper(self._keys, transfer, segment, transfer.host, segment.left_bytes)
         self._helpers[helper.key] = helper
         transfer.helpers.add(helper.key)
-        self._hosts.started(helper.host, helper.place_bytes)
+        self._hosts.take_place(helper.host, helper.place_bytes)
         return helper

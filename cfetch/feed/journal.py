@@ -87,7 +87,7 @@ class Journal:
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                held = self._held()
+                held = self._make_held_error()
                 os.close(self._lock)
                 raise held from None
             for name in (CHECKPOINT, STEP, NEXT):
@@ -99,7 +99,7 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         os.close(self._lock)
 
-    def _held(self) -> Held:
+    def _make_held_error(self) -> Held:
         with suppress(msgspec.MsgspecError):
             owner = msgspec.json.decode(os.pread(self._lock, 4096, 0), type=Owner)
             return Held(f"{owner.shown} {HELD}", host=owner.host, pid=owner.pid)

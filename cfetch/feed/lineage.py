@@ -46,7 +46,7 @@ class Lineage:
 
     def leaves(self, keys: KeyRange) -> tuple[Range, ...]:
         """The live ranges that have some of ``keys``, by key."""
-        return tuple(leaf for leaf in self.live if leaf.keys.clamped(keys))
+        return tuple(leaf for leaf in self.live if leaf.keys.intersect(keys))
 
     def heirs(self, name: str) -> tuple[Range, ...]:
         """The live ranges that have the entries of ``name``, by key; for a live one itself."""
@@ -62,7 +62,7 @@ class Lineage:
 
     def path(self, leaf: Range, keys: KeyRange) -> tuple[str, ...]:
         """The ranges to read one after the other for ``keys`` of a live range, which comes last."""
-        ancestors = (ancestor for ancestor in leaf.ancestors if self.closed[ancestor].keys.clamped(keys))
+        ancestors = (ancestor for ancestor in leaf.ancestors if self.closed[ancestor].keys.intersect(keys))
         return (*sorted(ancestors, key=self.rank), leaf.id)
 
     def rank(self, name: str) -> tuple[float, float, str]:
@@ -150,7 +150,7 @@ def _check_descent(known: Lineage, live: tuple[Range, ...]) -> None:
         if now and now.keys != old.keys:
             raise HostileFeed(f"{show_range(old.id)} has other keys than before")
         if old.id in named and any(
-            old.keys.clamped(leaf.keys) and old.id not in leaf.ancestors for leaf in live
+            old.keys.intersect(leaf.keys) and old.id not in leaf.ancestors for leaf in live
         ):
             raise HostileFeed(f"{show_range(old.id)} is gone, and what has its keys is not its child")
     for old in known.live:

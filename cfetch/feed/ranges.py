@@ -21,7 +21,7 @@ class KeyRange(NamedTuple):
         """Whether the key is one of these."""
         return self.low <= key < self.high
 
-    def clamped(self, other: "KeyRange") -> "KeyRange | None":
+    def intersect(self, other: "KeyRange") -> "KeyRange | None":
         """What both have; None if that is nothing."""
         low, high = max(self.low, other.low), min(self.high, other.high)
         return KeyRange(low, high) if low < high else None

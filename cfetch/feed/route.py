@@ -60,7 +60,7 @@ def narrow_token(lineage: Lineage, token: Token) -> tuple[Token, ...]:
     return tuple(
         token._replace(keys=keys)
         for leaf in lineage.leaves(token.keys)
-        if (keys := leaf.keys.clamped(token.keys))
+        if (keys := leaf.keys.intersect(token.keys))
     )
 
 
@@ -110,7 +110,7 @@ def explain_token(lineage: Lineage, token: Token) -> list[str]:
             for leaf in lineage.leaves(piece.keys):
                 rest = lineage.path(leaf, piece.keys)
                 rest = rest[rest.index(name) + 1 :] if name in rest else rest
-                keys = leaf.keys.clamped(piece.keys)
+                keys = leaf.keys.intersect(piece.keys)
                 lines.append(f"  then, for keys {_show_keys(keys or piece.keys)}: {', '.join(rest)}")
     return lines
 
@@ -144,7 +144,7 @@ def _cut_keys(lineage: Lineage, keys: KeyRange, after: str | None, *, is_new: bo
     tokens: list[Token] = []
     beyond = lineage.rank(after) if after is not None else (-1.0, -1.0, "")
     for leaf in lineage.leaves(keys):
-        share = leaf.keys.clamped(keys)
+        share = leaf.keys.intersect(keys)
         assert share
         edges = {share.low, share.high}
         for name in lineage.path(leaf, share)[:-1]:

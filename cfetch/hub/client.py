@@ -114,7 +114,7 @@ class LeasedPool:
         if orders.stop:
             self._pool.stop("the run is stopping")
         if orders.answers:
-            self._pool.judge_by(orders.median_bps)
+            self._pool.use_median(orders.median_bps)
             self.set_leases({host: orders.leases.get(host, 0) for host in self._hosts})
 
     def set_leases(self, leases: dict[str, int]) -> None:
@@ -125,7 +125,7 @@ class LeasedPool:
 
     def go_alone(self) -> None:
         """The hub is not there, or has not been heard for long."""
-        self._pool.judge_by(None)
+        self._pool.use_median(None)
         if self._own_limit is not None:
             self.set_leases(dict.fromkeys(self._hosts, self._own_limit))
 

@@ -107,7 +107,7 @@ class TaskRegistry:
             baseline=BaselineView(
                 median_bps=self._merged.median_bps,
                 finished=self._merged.finished,
-                required=self._merged.required(self._under_way),
+                required=self._merged.count_required(self._under_way),
             ),
         )
 

@@ -32,7 +32,7 @@ class Faults:
         if len(self._kept) < MAX_KEPT:
             self._kept.append(Problem(line, message))
 
-    def broken(self, error: BrokenDocumentError) -> None:
+    def note_break(self, error: BrokenDocumentError) -> None:
         """Note where reading ended; it is always kept, for the rest of the faults are unknown after it."""
         del self._kept[MAX_KEPT - 1 :]
         self.add(error.line, f"{error}; what follows was not read")

@@ -204,7 +204,7 @@ def _freeze(
     """``faults`` and ``document`` are complete once ``entries`` have been walked over."""
     files: list[PlanFile] = []
     try:
-        file, merged = _sealed(entries, faults, directory, files, progress, only)
+        file, merged = _seal_entries(entries, faults, directory, files, progress, only)
         faults.raise_if_any(name)
         file.end(msgspec.msgpack.encode(_About(name, document.headers, merged)))
     except BaseException:
@@ -225,7 +225,7 @@ def load_plan(directory: Path) -> Plan:
     return Plan(file, source=about.source, headers=about.headers, merged=about.merged)
 
 
-def _sealed(
+def _seal_entries(
     entries: Iterable[Entry],
     faults: Faults,
     directory: Path,
@@ -241,7 +241,7 @@ def _sealed(
         if progress is not None and len(file) % PROGRESS_ENTRIES == 0:
             progress(len(file))
     file.seal()
-    repeated = _judged(file, faults)
+    repeated = _find_repeats(file, faults)
     if faults.total or not (repeated or only is not None):
         return file, 0
     smaller = PlanFile(directory / f"{FILE_NAME}.smaller")
@@ -267,7 +267,7 @@ def _copy_wanted(
     smaller.seal()
 
 
-def _judged(file: PlanFile, faults: Faults) -> Sequence[int]:
+def _find_repeats(file: PlanFile, faults: Faults) -> Sequence[int]:
     """The indexes of entries that only repeat an earlier one; real collisions become faults."""
     repeated = array("q")
     for same_key, beneath in file.paths.candidates():

@@ -39,7 +39,7 @@ class Reading:
                 if entry is not None:
                     yield entry
         except BrokenDocumentError as error:
-            self.faults.broken(error)
+            self.faults.note_break(error)
 
 
 def read_entries(

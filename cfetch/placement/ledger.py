@@ -73,7 +73,7 @@ class VolumeBooks:
         """Whether batches may be assigned to it: its breaker is closed."""
         return self.breaker.position is Position.CLOSED
 
-    def known(self) -> VolumeState:
+    def to_state(self) -> VolumeState:
         """The volume as the chooser sees it."""
         return VolumeState(self.load_bytes, self.load_count, self.speed_bps, self.room_bytes, self.usable)
 
@@ -119,7 +119,7 @@ def lacks_only_room(volumes: Sequence[VolumeBooks], batch: BatchState) -> bool:
 
 def explain_refusals(volumes: Sequence[VolumeBooks], batch: BatchState, mode: Mode) -> tuple[str, ...]:
     """Each volume's reason against the batch, for a person: its last failure, and whether it lacks room."""
-    known = [volume.known() for volume in volumes]
+    known = [volume.to_state() for volume in volumes]
     choice = choose(known, batch.size_bytes, batch.files, mode=mode, without=batch.refused)
     lacks = [NO_ROOM * (verdict.why == NO_ROOM) for verdict in choice.verdicts]
     reasons = zip((volume.reason for volume in volumes), lacks, strict=True)
@@ -146,7 +146,7 @@ def find_probe(
 
 def find_stealable(volumes: Sequence[VolumeBooks], index: int, mode: Mode) -> BatchState | None:
     """The last batch of the queue that ends last, if volume ``index`` would be done with it sooner."""
-    speeds = speeds_of([volume.known() for volume in volumes])
+    speeds = speeds_of([volume.to_state() for volume in volumes])
     stealable = ((other, next(_movable(volumes, other, index, mode), None)) for other in range(len(volumes)))
     victims = [(other, last) for other, last in stealable if last is not None]
     if not victims:

@@ -70,8 +70,8 @@ class Placer:
 
     The deadline of a batch runs while no volume takes it: while it waits, while it is queued as a probe, and
     while it is started and nothing of it is written. It stands still in the queue of a usable volume, and
-    while only the room of other batches is missing. The first failure after ``taken`` restarts it. A batch
-    whose deadline is over is no probe any more: over the pauses of several volumes it would never end.
+    while only the room of other batches is missing. The first failure after ``note_progress`` restarts it. A
+    batch whose deadline is over is no probe any more: over the pauses of several volumes it would never end.
     """
 
     def __init__(self, volumes: int, *, mode: Mode, deadline_s: float) -> None:
@@ -85,18 +85,18 @@ class Placer:
 
     # what is known of the volumes
 
-    def room(self, index: int, room_bytes: int | None) -> None:
+    def set_room(self, index: int, room_bytes: int | None) -> None:
         """Bytes that volume ``index`` can hold of all its unfinished batches together; None: unbounded."""
         self._volumes[index].room_bytes = room_bytes
 
-    def measured(self, index: int, size_bytes: int, seconds: float, *, weight: float = SMOOTHING) -> None:
+    def note_speed(self, index: int, size_bytes: int, seconds: float, *, weight: float = SMOOTHING) -> None:
         """Volume ``index`` wrote ``size_bytes`` in ``seconds`` (above 0) in which it was busy."""
         volume = self._volumes[index]
         speed = size_bytes / seconds
         known = volume.speed_bps
         volume.speed_bps = known + weight * (speed - known) if known > 0 else speed
 
-    def straggled(self, index: int, now_s: float) -> bool:
+    def note_straggler(self, index: int, now_s: float) -> bool:
         """A file of volume ``index`` was far slower than the rest. True if that took the volume out of use.
 
         The last usable volume stays in use, and so does a volume that is no worse than all others. Started
@@ -167,7 +167,7 @@ class Placer:
                 batch.since_s = now_s
         probes = (self._probe(index, now_s) for index in range(len(self._volumes)))
         placed = [probe for probe in probes if probe is not None]
-        known = [volume.known() for volume in self._volumes]
+        known = [volume.to_state() for volume in self._volumes]
         waiting, self._waiting = self._waiting, []
         for batch in waiting:
             if now_s >= batch.retry_s:
@@ -182,7 +182,7 @@ class Placer:
                     batch.since_s = inf
                 continue
             self._queue(batch, chosen, now_s)
-            known[chosen.volume] = self._volumes[chosen.volume].known()
+            known[chosen.volume] = self._volumes[chosen.volume].to_state()
             placed.append(chosen)
         return placed
 
@@ -219,13 +219,13 @@ class Placer:
 
     # batches go
 
-    def taken(self, batch: int) -> None:
+    def note_progress(self, batch: int) -> None:
         """The volume has durably written a part of the batch: the deadline restarts at the next failure."""
         known = self._batches.get(batch)
         if known is not None and known.volume is not None:
             known.taken = True
 
-    def written(self, batch: int, now_s: float, *, of: int) -> bool:  # noqa: ARG002
+    def finish(self, batch: int, now_s: float, *, of: int) -> bool:  # noqa: ARG002
         """Volume ``of`` wrote the batch. False: the batch has gone elsewhere, so discard these files."""
         volume = self._volumes[of]
         if batch not in volume.running:
@@ -237,7 +237,7 @@ class Placer:
         del self._batches[batch]
         return True
 
-    def failed(self, batch: int, now_s: float, *, of: int, reason: str, no_room: bool = False) -> list[int]:
+    def fail(self, batch: int, now_s: float, *, of: int, reason: str, no_room: bool = False) -> list[int]:
         """Volume ``of`` could not write the batch, which waits again.
 
         Returns the queued batches that wait again because ``of`` is now out of use. ``no_room`` is no fault

@@ -75,7 +75,7 @@ class Engine(Protocol):
     def learned(self) -> Knowledge:
         """Of hosts, once ``bring`` is over, however it ended; nothing where each share learns by itself."""
 
-    def opened(self) -> AbstractContextManager[None]:
+    def open(self) -> AbstractContextManager[None]:
         """What it needs for as long as the run lasts. Raises UsageError, LocalFault."""
 
     def bring(self, run: Run) -> CfetchError | None:
@@ -128,9 +128,9 @@ class Frame:
                 self._engine.stop(str(fault))
 
         try:
-            with listen(self._interrupt), self._engine.opened():
+            with listen(self._interrupt), self._engine.open():
                 run = Run(guard, emit, tally.counts, RunClock(self._clock))
-                emit(self._started(guard.instant))
+                emit(self._make_start_event(guard.instant))
                 error = self._close(metrics, run, self._bring(run))
                 error = self._settle(run, error)
                 summary = tally.summary(run.clock.now(), error=error, metrics=str(metrics.path))
@@ -144,7 +144,7 @@ class Frame:
         name = signal.Signals(interrupted.signal_number).name
         self._engine.stop(f"{name}: closing what is under way; once more to leave at once")
 
-    def _started(self, instant: str) -> RunStarted:
+    def _make_start_event(self, instant: str) -> RunStarted:
         roots = tuple(map(str, self._roots))
         return RunStarted(
             t_s=0.0,

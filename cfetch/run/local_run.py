@@ -51,7 +51,7 @@ class LocalEngine:
         self._lost_by: CfetchError | None = None
 
     @contextmanager
-    def opened(self) -> Iterator[None]:
+    def open(self) -> Iterator[None]:
         """An event loop. To close it may take as long as a slow resolver's thread."""
         with self._runner:
             yield
@@ -111,7 +111,7 @@ class LocalEngine:
                     run.emit(VolumePaused(t_s=0.0, volume=name, pause_s=None, reason=str(fault)))
                 await pool.run()
             finally:
-                self.learned = pool.learned()
+                self.learned = pool.collect_knowledge()
                 await transport.close()
                 for volume in volumes:
                     await volume.close()

@@ -43,7 +43,7 @@ def open_manifest(
         UsageError: it cannot be had.
     """
     if manifest != "-" and not is_url(manifest):
-        with _opened(manifest) as file:
+        with _open_file(manifest) as file:
             yield file
         return
     with tempfile.TemporaryFile() as spool:
@@ -64,7 +64,7 @@ def open_manifest(
         yield spool
 
 
-def _opened(manifest: str) -> BinaryIO:
+def _open_file(manifest: str) -> BinaryIO:
     try:
         file = Path(manifest).open("rb")  # noqa: SIM115 - handed over to a with
     except OSError as error:
@@ -84,7 +84,7 @@ async def _fetch(url: SecretUrl, sink: BinaryIO, clock: Clock, network: Network)
 
 
 @contextmanager
-def frozen(
+def freeze_manifest(
     manifest: str,
     *,
     base_url: str | None = None,

@@ -82,7 +82,7 @@ class Volumes:
         return None
 
     @contextmanager
-    def staged(self, staging: str, instant: str, state: Path) -> Iterator[None]:
+    def stage_parts(self, staging: str, instant: str, state: Path) -> Iterator[None]:
         """Parts are written to ``staging`` below each state directory. Raises LocalFault.
 
         Those whose volumes have another state directory than the run's are marked: who tidies up there must
@@ -92,7 +92,7 @@ class Volumes:
             for volume in self.local:
                 stack.callback(volume.unstage)
                 if volume.root / STATE_NAME != state:
-                    stack.enter_context(_marked(volume.root / STATE_NAME, instant))
+                    stack.enter_context(_mark_parts(volume.root / STATE_NAME, instant))
                 volume.stage(staging)
             yield
 
@@ -118,7 +118,7 @@ class Volumes:
 
 
 @contextmanager
-def _marked(state: Path, instant: str) -> Iterator[None]:
+def _mark_parts(state: Path, instant: str) -> Iterator[None]:
     """Keep those who tidy up a timeline in ``state`` away from this run's parts."""
     mark = state / ATTEMPTS / instant / ELSEWHERE
     try:

@@ -82,7 +82,7 @@ class SparkEngine:
         self._slots = 0
 
     @contextmanager
-    def opened(self) -> Iterator[None]:
+    def open(self) -> Iterator[None]:
         """A session, once its executors are there. Raises UsageError: Spark or Java is missing."""
         with ExitStack() as stack:
             with keep_handlers():  # Spark puts its own one in the place of a run's

@@ -183,7 +183,7 @@ class Directory:
             what = f"cannot write the record of a batch to {self.root}"
             raise volume_fault(error, what, beneath=self._held.root_fd) from None
 
-    def recorded(self, path: SafePath) -> Source | None:
+    def find_source(self, path: SafePath) -> Source | None:
         """Which link the file at ``path`` came from, as far as ``record`` told; None if that is not known."""
         with suppress(OSError), self._held.lock:
             parent, _, leaf = path.rpartition("/")
@@ -276,7 +276,7 @@ class Directory:
                 break  # others live there
 
     def supersede(self, path: SafePath) -> None:
-        """What stands at ``path`` is an older version, whatever its size: see ``recorded``."""
+        """What stands at ``path`` is an older version, whatever its size: see ``find_source``."""
         with suppress(LocalFault, Blocked):
             descriptor = self.open_existing(path)
             if descriptor is not None:

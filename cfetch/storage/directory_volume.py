@@ -48,7 +48,7 @@ class DirectoryVolume:
         if size_bytes is None or (entry.size_bytes is not None and size_bytes != entry.size_bytes):
             return None
         if entry.digest is None:
-            source = await self._disk.call(lambda: self._volume.recorded(entry.path))
+            source = await self._disk.call(lambda: self._volume.find_source(entry.path))
             links = (entry.url, *entry.mirrors)
             return "size" if source is None or source.identity in map(identity, links) else None
         algorithm = entry.digest.algorithm

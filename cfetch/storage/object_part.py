@@ -163,7 +163,7 @@ class _Sending:
     async def complete(self) -> None:
         """Make the object visible. Raises VolumeFault; then the upload is ended, as far as may be."""
         try:
-            await self._sent()
+            await self._wait_until_sent()
             if self.fault is not None:
                 raise self.fault
             await self._calls.ask(self._upload.complete)
@@ -178,10 +178,12 @@ class _Sending:
         self._calls.tidy(self._end)
 
     async def _end(self) -> None:
-        await self._sent()  # broken off, a first piece may leave an upload whose name nobody has learned
+        await (
+            self._wait_until_sent()
+        )  # broken off, a first piece may leave an upload whose name nobody has learned
         await self._upload.abort()
 
-    async def _sent(self) -> None:
+    async def _wait_until_sent(self) -> None:
         if self._task is not None:
             await asyncio.wait([self._task])
             self._task.result()

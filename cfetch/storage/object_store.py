@@ -115,7 +115,7 @@ class ObjectStore:
     async def look(self, key: str) -> Found | None:
         """What stands under ``key``; None if nothing does."""
         with suppress(FileNotFoundError):
-            reply = await self._asked(
+            reply = await self._ask(
                 f"look at {printable(key)}",
                 lambda: self._obstore.get_async(self._store, key, options={"head": True}),
                 may_lack=True,
@@ -126,11 +126,11 @@ class ObjectStore:
     async def names(self, prefix: str) -> list[str]:
         """The last parts of the keys directly below ``prefix``, in no order."""
 
-        async def listed() -> list[str]:
+        async def list_names() -> list[str]:
             listing = self._obstore.list_with_delimiter_async(self._store, prefix)
             return [object_["path"].rpartition("/")[2] for object_ in (await listing)["objects"]]
 
-        return await self._asked(f"list {prefix}", listed)
+        return await self._ask(f"list {prefix}", list_names)
 
     async def is_empty(self) -> bool:
         """Whether there is nothing below the prefix."""
@@ -140,11 +140,11 @@ class ObjectStore:
                 return not some
             return True
 
-        return await self._asked("list its objects", first)
+        return await self._ask("list its objects", first)
 
     async def put(self, key: str, data: bytes) -> None:
         """A small object, in one request."""
-        await self._asked(
+        await self._ask(
             f"put {printable(key)}",
             lambda: self._obstore.put_async(self._store, key, data, use_multipart=False),
         )
@@ -152,7 +152,7 @@ class ObjectStore:
     async def delete(self, keys: Sequence[str]) -> None:
         """Whether they stood or not."""
         with suppress(FileNotFoundError):
-            await self._asked(
+            await self._ask(
                 f"delete {printable(keys[0])}",
                 lambda: self._obstore.delete_async(self._store, keys),
                 may_lack=True,
@@ -169,9 +169,9 @@ class ObjectStore:
             buffer_size=piece_bytes,
             max_concurrency=PIECES_UNDER_WAY,
         )
-        return Upload(key, file, self._asked)
+        return Upload(key, file, self._ask)
 
-    async def _asked(self, what: str, call: Callable[[], Awaitable[T]], *, may_lack: bool = False) -> T:
+    async def _ask(self, what: str, call: Callable[[], Awaitable[T]], *, may_lack: bool = False) -> T:
         """``may_lack``: pass on that there is no such object."""
         try:
             async with asyncio.timeout(self._timeout_s):

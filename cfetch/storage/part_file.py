@@ -66,7 +66,7 @@ class PartFile:
         link = self.identity if self._entry.digest is None else None
         return part_name(self._entry, boot_id(), link)
 
-    def _failed(self, error: OSError | LocalFault, what: str = "") -> None:
+    def _note_failure(self, error: OSError | LocalFault, what: str = "") -> None:
         if isinstance(error, OSError):
             self.lost = self.lost or error.errno == errno.EIO
             error = volume_fault(error, f"cannot {what} {printable(self._entry.path)}")
@@ -94,7 +94,7 @@ class PartFile:
             while written < len(data):  # a nearly full disk takes a part of it first
                 written += os.write(self.fd, memoryview(data)[written:])
         except (OSError, LocalFault) as error:
-            self._failed(error, "write")
+            self._note_failure(error, "write")
 
     def write_at(self, offset: int, data: bytes) -> None:
         """Write in place."""
@@ -107,7 +107,7 @@ class PartFile:
             while written < len(data):
                 written += os.pwrite(self.fd, memoryview(data)[written:], offset + written)
         except (OSError, LocalFault) as error:
-            self._failed(error, "write")
+            self._note_failure(error, "write")
 
     def note(self, note: bytes, *, renews: bool = False) -> None:
         """Put a note beside it; ``renews``: in an older one's place."""
@@ -117,7 +117,7 @@ class PartFile:
             self._volume.staging.note_part(self._name, note, renews=renews)
             self._is_noted = True
         except LocalFault as fault:
-            self._failed(fault)
+            self._note_failure(fault)
 
     def split_into_ranges(self, note: bytes | None) -> None:
         """From now on it is written in place. Killed between any two calls, it is one or the other."""
@@ -136,7 +136,7 @@ class PartFile:
             if was_noted:
                 self._volume.staging.forget_note(before)
         except LocalFault as fault:
-            self._failed(fault)
+            self._note_failure(fault)
 
     def join_ranges(self) -> None:
         """All of it is there: its length tells the truth again."""
@@ -152,7 +152,7 @@ class PartFile:
                 self._is_noted = False
                 self._volume.staging.forget_note(before)
         except LocalFault as fault:
-            self._failed(fault)
+            self._note_failure(fault)
 
     def empty(self) -> None:
         """Begin anew: the note goes before the bytes that it tells of."""
@@ -170,7 +170,7 @@ class PartFile:
             os.ftruncate(self.fd, 0)
             os.lseek(self.fd, 0, os.SEEK_SET)
         except (OSError, LocalFault) as error:
-            self._failed(error, "restart")
+            self._note_failure(error, "restart")
 
     def _forget_note(self) -> None:
         if self._is_noted:
@@ -185,7 +185,7 @@ class PartFile:
         try:
             os.close(descriptor)
         except OSError as error:
-            self._failed(error, "write")
+            self._note_failure(error, "write")
 
     def finish(self, validator: str | None) -> None:
         """It is whole: what only its size vouches for is told where it came from, and under which ETag."""
@@ -195,7 +195,7 @@ class PartFile:
             if not self._is_made:
                 self._open()
         except LocalFault as fault:
-            self._failed(fault)
+            self._note_failure(fault)
             return
         if self.fd >= 0 and self._entry.digest is None:
             set_source(self.fd, Source(self.identity, validator))

@@ -138,7 +138,7 @@ class ReadOnlyTree:
         Raises:
             LocalFault: a directory cannot be read.
         """
-        open_directories = [self._listed("", os.dup(self._root_fd))]
+        open_directories = [self._open_listing("", os.dup(self._root_fd))]
         try:
             while open_directories:
                 descriptor, prefix, listed = open_directories[-1]
@@ -147,7 +147,7 @@ class ReadOnlyTree:
                     os.close(open_directories.pop()[0])
                 elif is_directory:
                     open_directories.append(
-                        self._listed(f"{prefix}{name}/", self._below(descriptor, name, prefix))
+                        self._open_listing(f"{prefix}{name}/", self._below(descriptor, name, prefix))
                     )
                 else:
                     yield Found(prefix + name, is_file)
@@ -161,7 +161,9 @@ class ReadOnlyTree:
         except OSError as error:
             raise self._fault(error, prefix + name) from None
 
-    def _listed(self, prefix: str, descriptor: int) -> tuple[int, str, Iterator[tuple[str, bool, bool]]]:
+    def _open_listing(
+        self, prefix: str, descriptor: int
+    ) -> tuple[int, str, Iterator[tuple[str, bool, bool]]]:
         """An open directory, its path, and its names with whether they are directories or files."""
         try:
             with os.scandir(descriptor) as entries:

@@ -2,9 +2,10 @@
 
 The engine tells a ``Policy`` which attempts start, grow and end, and asks it several times a second::
 
-    policy.started(key, size, now, ...)              an attempt begins
+    policy.note_start(key, size, now, ...)           an attempt begins
     policy.check(now, attempts) -> Check             whom to cancel, and why some slow ones are spared
-    policy.finished / paused / cancelled / failed    how the attempt ended
+    policy.note_finish / note_pause / note_cancellation / note_failure
+                                                     how the attempt ended
 
 Read in this order::
 

@@ -76,29 +76,31 @@ class Adaptive:
         """Entries that were ever flagged in this run."""
         return len(self._counted)
 
-    def judge_by(self, median_bps: float | None) -> None:
+    def use_median(self, median_bps: float | None) -> None:
         """Take the speed that other machines have measured, for hosts of which nothing is known here."""
-        self._fresh.judge_by(median_bps)
+        self._fresh.use_median(median_bps)
 
-    def started(
+    def note_start(
         self, key: int, size_bytes: int | None, now_s: float, *, host: str, immune: bool, mitigations: int
     ) -> None:
         """A new attempt begins to fetch ``size_bytes`` (None: not known) from ``host``."""
-        self.failed(key, forget=False)
+        self.note_failure(key, forget=False)
         self._watch.expect_change()
         self._in_flight += key >= 0
         attempt = self._live[key] = JudgedAttempt(key, size_bytes, now_s, now_s - self._lost_s)
         attempt.host, attempt.immune = host, immune
         attempt.patience = patience(mitigations)
 
-    def sized(self, key: int, size_bytes: int) -> None:
+    def note_size(self, key: int, size_bytes: int) -> None:
         """The attempt in flight has so much to fetch."""
         attempt = self._live.get(key)
         if attempt is not None:
             attempt.size_bytes = size_bytes
             self._watch.judge(attempt)
 
-    def finished(self, key: int, size_bytes: int | None, now_s: float, *, first_byte_s: float | None) -> None:
+    def note_finish(
+        self, key: int, size_bytes: int | None, now_s: float, *, first_byte_s: float | None
+    ) -> None:
         """The attempt completed: a sample, unless ``size_bytes`` is None."""
         attempt = self._end(key)
         if attempt is None:
@@ -106,27 +108,27 @@ class Adaptive:
         if key >= 0:
             self._entries.finish(key)
         first_s = None if first_byte_s is None else max(first_byte_s - attempt.began_s, 0.0)
-        self._feedback.finished(key, now_s, first_s)
-        self._budget.finished(now_s, size_bytes or 0)
+        self._feedback.note_finish(key, now_s, first_s)
+        self._budget.note_finish(now_s, size_bytes or 0)
         if size_bytes and attempt.is_sample:
             self._learn(attempt, size_bytes, now_s, first_s)
 
-    def paused(self, key: int) -> None:
+    def note_pause(self, key: int) -> None:
         """The attempt is over and another will follow after back-off: the entry stays known."""
         if self._end(key) is not None and key >= 0:
             self._entries.pause(key)
 
-    def cancelled(self, key: int, now_s: float, wasted_bytes: int) -> None:  # noqa: ARG002 - flagged then
+    def note_cancellation(self, key: int, now_s: float, wasted_bytes: int) -> None:  # noqa: ARG002 - flagged then
         """The attempt was cancelled as a straggler and another follows; ``wasted_bytes`` are lost."""
-        self._budget.wasted(wasted_bytes)
-        self.paused(key)
+        self._budget.note_waste(wasted_bytes)
+        self.note_pause(key)
 
-    def failed(self, key: int, *, forget: bool = True) -> None:
+    def note_failure(self, key: int, *, forget: bool = True) -> None:
         """The entry is given up: it is no longer known."""
         self._end(key)
         self._entries.forget(key)
         if forget:
-            self._feedback.failed(key)
+            self._feedback.note_failure(key)
 
     def expected_s(self, key: int) -> float | None:
         """Seconds after which the attempt in flight counts as slow, for the eye and for its volume."""
@@ -142,9 +144,9 @@ class Adaptive:
         fit = self._fresh.of(host, size_bytes)
         return None if fit is None else fit.first_byte_s + fit.duration_s(size_bytes)
 
-    def learned(self, wall_s: float) -> Knowledge:
+    def collect_knowledge(self, wall_s: float) -> Knowledge:
         """What this run has learned about its hosts, for the next one."""
-        return self._fresh.learned(wall_s)
+        return self._fresh.collect_knowledge(wall_s)
 
     def check(self, now_s: float, attempts: Collection[Live] = ()) -> Check:
         """Look at all attempts in flight; each is flagged at most once. Call every ``tick_s``."""
@@ -180,7 +182,7 @@ class Adaptive:
 
     def _flag(self, keys: Iterable[int], now_s: float, attempts: Collection[Live]) -> list[Flagged]:
         """Flag as many of ``keys`` as the budget allows; the attempts with the longest rest first."""
-        allowed = self._budget.allowed(now_s)
+        allowed = self._budget.count_allowed(now_s)
         left = [
             (self._left_s(key), key)
             for key in keys
@@ -196,7 +198,7 @@ class Adaptive:
             if not self._budget.allows_bytes(lost_bytes + own_bytes, running):
                 continue
             lost_bytes += own_bytes
-            self._budget.mitigated(now_s)
+            self._budget.note_mitigation(now_s)
             flagged.append(self._flag_attempt(attempt, live, remaining_s, now_s))
         return flagged
 
@@ -215,7 +217,7 @@ class Adaptive:
         projected_s = None  # unknown for a silent attempt
         if live.received:
             projected_s = now_s + (remaining_s if math.isfinite(remaining_s) else STALL_S + fresh_s)
-        self._feedback.mitigated(attempt.key, attempt.host, projected_s, elapsed_s)
+        self._feedback.note_mitigation(attempt.key, attempt.host, projected_s, elapsed_s)
         return Flagged(attempt.key, elapsed_s, expected_s, projected_s)
 
     def _learn(self, attempt: JudgedAttempt, size_bytes: int, now_s: float, first_s: float | None) -> None:

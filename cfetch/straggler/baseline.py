@@ -8,7 +8,7 @@ import heapq
 import math
 
 
-def required(known: int, quantile: float) -> int:
+def count_required(known: int, quantile: float) -> int:
     """How many of ``known`` entries must have finished before anyone is judged: ``ceil(quantile * known)``.
 
     Exact where the product is whole: 0.55 of 100 is 55, though in binary floating point it lies just above.

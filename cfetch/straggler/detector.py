@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from cfetch.config.straggler import StragglerConfig
-from cfetch.straggler.baseline import RunningMedian, required
+from cfetch.straggler.baseline import RunningMedian, count_required
 from cfetch.straggler.entries import Entries
 from cfetch.straggler.fallback import Fallback, Mode
 from cfetch.straggler.knowledge import NOTHING, Knowledge
@@ -59,14 +59,14 @@ class Detector:
     @property
     def required(self) -> int:
         """Entries that must have finished before anyone is judged."""
-        return required(self.known, self._config.quantile)
+        return count_required(self.known, self._config.quantile)
 
     @property
     def median_bps(self) -> float | None:
         """Normal speed; None before the first sample."""
         return self._median.value if self._merged_bps is None else self._merged_bps
 
-    def judge_by(self, median_bps: float | None) -> None:
+    def use_median(self, median_bps: float | None) -> None:
         """Take this as normal speed from now on, in force at once: it stands for many more entries.
 
         None: judge by this run's own entries again.
@@ -83,7 +83,7 @@ class Detector:
         """Whether new entries are to be started one at a time."""
         return self._fallback.mode is Mode.SEQUENTIAL
 
-    def started(
+    def note_start(
         self,
         entry_id: int,
         size_bytes: int | None,
@@ -96,16 +96,16 @@ class Detector:
         """A new attempt begins to fetch ``size_bytes``; its entry is in flight from now on."""
         if entry_id < 0:
             return
-        self.failed(entry_id)  # leaves the entry in no other state, so that it is counted once
+        self.note_failure(entry_id)  # leaves the entry in no other state, so that it is counted once
         self._active[entry_id] = AttemptMetrics(entry_id, size_bytes, now_s, immune, mitigations)
 
-    def sized(self, entry_id: int, size_bytes: int) -> None:
+    def note_size(self, entry_id: int, size_bytes: int) -> None:
         """The reply has stated the size of the attempt in flight, where the manifest did not."""
         attempt = self._active.get(entry_id)
         if attempt is not None:
             self._active[entry_id] = msgspec.structs.replace(attempt, size_bytes=size_bytes)
 
-    def finished(
+    def note_finish(
         self,
         entry_id: int,
         size_bytes: int | None,
@@ -122,16 +122,16 @@ class Detector:
         if rate_bps:
             self._median.add(rate_bps)
 
-    def paused(self, entry_id: int) -> None:
+    def note_pause(self, entry_id: int) -> None:
         """The attempt in flight is over and another will follow after back-off: the entry stays known."""
         if self._active.pop(entry_id, None):
             self._entries.pause(entry_id)
 
-    def cancelled(self, entry_id: int, now_s: float, wasted_bytes: int) -> None:  # noqa: ARG002 - nor waste
+    def note_cancellation(self, entry_id: int, now_s: float, wasted_bytes: int) -> None:  # noqa: ARG002 - nor waste
         """As any other pause: the formula asks for no more."""
-        self.paused(entry_id)
+        self.note_pause(entry_id)
 
-    def failed(self, entry_id: int) -> None:
+    def note_failure(self, entry_id: int) -> None:
         """The entry is given up: it is no longer known. Its samples, if it had any, stay."""
         self._active.pop(entry_id, None)
         self._entries.forget(entry_id)
@@ -173,7 +173,7 @@ class Detector:
     def fresh_s(self, host: str, size_bytes: int) -> None:
         """Unknown: the formula knows no hosts."""
 
-    def learned(self, wall_s: float) -> Knowledge:  # noqa: ARG002
+    def collect_knowledge(self, wall_s: float) -> Knowledge:  # noqa: ARG002
         """The formula learns nothing that outlives the run."""
         return NOTHING
 

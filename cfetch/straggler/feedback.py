@@ -48,17 +48,17 @@ class Feedback:
         """Seconds of silence for which no attempt at ``host`` is cancelled."""
         return self._patience_s.get(host, 0.0)
 
-    def mitigated(self, key: int, host: str, projected_s: float | None, waited_s: float) -> None:
+    def note_mitigation(self, key: int, host: str, projected_s: float | None, waited_s: float) -> None:
         """Note when a cancelled attempt would have ended (None: it was silent); an entry's first counts."""
         self._foretold.setdefault(key, _Foretold(host, projected_s, waited_s))
 
-    def silent(self, key: int, waited_s: float) -> None:
+    def note_silence(self, key: int, waited_s: float) -> None:
         """Note an attempt without a first byte: a verdict, if its entry was mitigated for less silence."""
         foretold = self._foretold.get(key)
         if foretold is not None and foretold.projected_s is None and waited_s >= foretold.waited_s:
             self._wait(foretold.host, min(waited_s, SURE_S))
 
-    def finished(self, key: int, now_s: float, first_s: float | None) -> None:
+    def note_finish(self, key: int, now_s: float, first_s: float | None) -> None:
         """An entry has come, its first byte after ``first_s``; if it was mitigated, this is the verdict."""
         foretold = self._foretold.pop(key, None)
         if foretold is None:
@@ -82,7 +82,7 @@ class Feedback:
             del self._patience_s[next(iter(self._patience_s))]
         self._patience_s[host] = max(self.patience_s(host), LONGER * silent_s)
 
-    def failed(self, key: int) -> None:
+    def note_failure(self, key: int) -> None:
         """An entry was given up: no verdict."""
         self._foretold.pop(key, None)
 
@@ -97,16 +97,16 @@ class Budget:
         self._bytes = 0
         self._wasted = 0
 
-    def finished(self, now_s: float, size_bytes: int) -> None:
+    def note_finish(self, now_s: float, size_bytes: int) -> None:
         """An attempt completed."""
         self._ended.append(now_s)
         self._bytes += size_bytes
 
-    def mitigated(self, now_s: float) -> None:
+    def note_mitigation(self, now_s: float) -> None:
         """An attempt is cancelled."""
         self._mitigated.append(now_s)
 
-    def wasted(self, wasted_bytes: int) -> None:
+    def note_waste(self, wasted_bytes: int) -> None:
         """A cancellation lost these bytes."""
         self._wasted += wasted_bytes
 
@@ -114,7 +114,7 @@ class Budget:
         """Whether these bytes may be lost too; ``running_bytes`` have come for the attempts under way."""
         return self._wasted + wasted_bytes <= max(FREE_BYTES, WASTED_SHARE * (self._bytes + running_bytes))
 
-    def allowed(self, now_s: float) -> int:
+    def count_allowed(self, now_s: float) -> int:
         """How many attempts may be cancelled at this check: at most a quarter of all, at least two."""
         for times in (self._ended, self._mitigated):
             while times and times[0] < now_s - WINDOW_S:

@@ -135,7 +135,7 @@ class Fresh:
         """Replace the fits made of the attempts under way, by host."""
         self._running = {host: _steady(self._running.get(host, fit), fit) for host, fit in fits.items()}
 
-    def judge_by(self, median_bps: float | None) -> None:
+    def use_median(self, median_bps: float | None) -> None:
         """Take the speed that many machines have measured, for hosts of which nothing else is known."""
         self._merged = None if not median_bps else Fit(0.0, 1 / median_bps, FEW, 0.0, math.inf, math.inf)
 
@@ -163,7 +163,7 @@ class Fresh:
         own = samples is not None and samples.seen >= LEAST
         return own or host in self._running or host in self._knowledge.hosts
 
-    def learned(self, wall_s: float) -> Knowledge:
+    def collect_knowledge(self, wall_s: float) -> Knowledge:
         """The hosts with enough samples, for the next run."""
         hosts = {}
         for host, samples in self._hosts.items():
@@ -198,7 +198,7 @@ def fit_of(classes: Iterable[Sequence[Sample]]) -> Fit | None:
     slope = _slope(points) if size >= REACH * points[0][0] else _transfer(groups[-1])
     reach_bytes = size * REACH if slope > floor else size
     slope = max(slope, floor)
-    latency_s = max(0.0, _weighted([(d - s * slope, w) for s, d, w in points]))
+    latency_s = max(0.0, _weighted_median([(d - s * slope, w) for s, d, w in points]))
     firsts = firsts or [max(latency_s, MIN_ELAPSED_S)]
     line = Fit(latency_s, slope, 0.0, middle(firsts), _late_s(firsts), reach_bytes)
     ratios = [s.duration_s / max(line.duration_s(s.size_bytes), MIN_ELAPSED_S) for s in samples]
@@ -239,7 +239,7 @@ def _fit_known(known: HostKnowledge) -> Fit:
 def _slope(points: Sequence[tuple[float, float, float]]) -> float:
     """Seconds a byte, from the medians of different sizes."""
     pairs = combinations(points, 2)
-    return _weighted(
+    return _weighted_median(
         [((d2 - d1) / (s2 - s1), (s2 - s1) * min(w1, w2)) for (s1, d1, w1), (s2, d2, w2) in pairs]
     )
 
@@ -249,7 +249,7 @@ def _transfer(group: Sequence[Sample]) -> float:
     return middle([max(s.duration_s - (s.first_byte_s or 0.0), MIN_ELAPSED_S) / s.size_bytes for s in group])
 
 
-def _weighted(pairs: Sequence[tuple[float, float]]) -> float:
+def _weighted_median(pairs: Sequence[tuple[float, float]]) -> float:
     """The weighted median of (number, weight) pairs."""
     half, so_far = sum(weight for _, weight in pairs) / 2, 0.0
     for number, weight in sorted(pairs):

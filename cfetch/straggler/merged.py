@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from cfetch.config.straggler import StragglerConfig
-from cfetch.straggler.baseline import RunningMedian, required
+from cfetch.straggler.baseline import RunningMedian, count_required
 
 RECENT = 32  # samples of one machine and kind that count: it may be slow for a while only
 MOST_KINDS = 1024  # hosts times sizes; the oldest go: some 8 MB with 250 machines that know all of them
@@ -52,13 +52,13 @@ class Merged:
         """Normal speed, whether it is in force or not; None before the first sample."""
         return self._median.value
 
-    def required(self, under_way: int) -> int:
+    def count_required(self, under_way: int) -> int:
         """Entries that must have finished before anyone is judged, by the rule of one machine."""
-        return required(self.finished + under_way, self._config.quantile)
+        return count_required(self.finished + under_way, self._config.quantile)
 
     def in_force_bps(self, under_way: int) -> float | None:
         """The baseline for all tasks, once enough entries have finished."""
-        enough = self._config.enabled and self.finished >= self.required(under_way)
+        enough = self._config.enabled and self.finished >= self.count_required(under_way)
         return self.median_bps if enough else None
 
     def slow(self, under_way: Iterable[tuple[str, Sample]]) -> dict[str, float]:

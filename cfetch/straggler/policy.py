@@ -94,27 +94,29 @@ class Policy(Protocol):
     def sequential(self) -> bool:
         """Whether new entries are to be started one at a time."""
 
-    def judge_by(self, median_bps: float | None) -> None:
+    def use_median(self, median_bps: float | None) -> None:
         """Take this as normal speed: it stands for many more entries. None: judge by this run's own."""
 
-    def started(
+    def note_start(
         self, key: int, size_bytes: int | None, now_s: float, *, host: str, immune: bool, mitigations: int
     ) -> None:
         """A new attempt begins to fetch ``size_bytes`` (None: not known) from ``host``."""
 
-    def sized(self, key: int, size_bytes: int) -> None:
+    def note_size(self, key: int, size_bytes: int) -> None:
         """The attempt has ``size_bytes`` to fetch: by the reply, or as another took a segment of it."""
 
-    def finished(self, key: int, size_bytes: int | None, now_s: float, *, first_byte_s: float | None) -> None:
+    def note_finish(
+        self, key: int, size_bytes: int | None, now_s: float, *, first_byte_s: float | None
+    ) -> None:
         """The attempt completed: a sample, unless ``size_bytes`` is None."""
 
-    def paused(self, key: int) -> None:
+    def note_pause(self, key: int) -> None:
         """The attempt is over and another will follow after back-off: the entry stays known."""
 
-    def cancelled(self, key: int, now_s: float, wasted_bytes: int) -> None:
+    def note_cancellation(self, key: int, now_s: float, wasted_bytes: int) -> None:
         """The attempt was cancelled as a straggler and another follows; ``wasted_bytes`` are lost."""
 
-    def failed(self, key: int) -> None:
+    def note_failure(self, key: int) -> None:
         """The entry is given up: it is no longer known."""
 
     def expected_s(self, key: int) -> float | None:
@@ -132,7 +134,7 @@ class Policy(Protocol):
     def fresh_s(self, host: str, size_bytes: int) -> float | None:
         """Seconds that a fresh attempt would need for ``size_bytes`` of ``host``; None where unknown."""
 
-    def learned(self, wall_s: float) -> Knowledge:
+    def collect_knowledge(self, wall_s: float) -> Knowledge:
         """What this run has learned about its hosts, for the next one."""
 
 

@@ -26,7 +26,7 @@ class Watched(Protocol):
         """When the reply's latest byte (head or body) arrived; None while there is no reply."""
 
 
-def stalled(
+def find_stalled(
     attempts: Iterable[Watched], now_s: float, *, stall_timeout_s: float, reply_timeout_s: float
 ) -> tuple[int, ...]:
     """The keys of the attempts that got no byte for ``stall_timeout_s``, or no reply for ``reply_timeout_s``.

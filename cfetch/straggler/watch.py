@@ -228,7 +228,7 @@ class Watch:
         assert self._evidence is not None
         assert attempt.slot is not None
         if first_byte_s is None:
-            self._bars.feedback.silent(attempt.key, own_s - attempt.start_s)
+            self._bars.feedback.note_silence(attempt.key, own_s - attempt.start_s)
             return
         attempt.first_s = max(first_byte_s - attempt.began_s, 0.0)
         self._evidence.flows(attempt.slot, attempt.start_s + attempt.first_s)

@@ -73,7 +73,7 @@ class Narrowing:
         self._hold_until_s = 0.0
         self._hold_s = FIRST_HOLD_S
 
-    def ended(self, straggler: bool, now_s: float, received: int, places: int, full: int) -> Change | None:
+    def note_end(self, straggler: bool, now_s: float, received: int, places: int, full: int) -> Change | None:
         """An attempt came to its end, under a width of ``places``; ``full``: without a limit."""
         ends = self._window.ends
         ends.append(straggler)
@@ -167,7 +167,7 @@ class Search:
         self._since: tuple[float, int] | None = None  # when the period began, and the bytes by then
         self._ends = 0
 
-    def ended(self) -> None:
+    def note_end(self) -> None:
         """An attempt completed."""
         self._ends += 1
 
@@ -197,9 +197,9 @@ class Search:
         if elapsed_s < PERIOD_S or not (enough or elapsed_s > LONGEST_PERIOD_S):
             return None
         self._since = None
-        return self._measured(now_s, came / elapsed_s)
+        return self._judge_rate(now_s, came / elapsed_s)
 
-    def _measured(self, now_s: float, rate_bps: float) -> Change | None:
+    def _judge_rate(self, now_s: float, rate_bps: float) -> Change | None:
         if self._trial is None:
             self._try(now_s, rate_bps)
             return None
@@ -259,14 +259,14 @@ class Width:
     def _full(self) -> int:
         return self._start if self._search is None else self._search.level
 
-    def ended(self, now_s: float, *, straggler: bool) -> Change | None:
+    def note_end(self, now_s: float, *, straggler: bool) -> Change | None:
         """Note an attempt that completed or was a straggler; other ends say nothing about the width."""
         if self._search is not None:
             if straggler:
                 self._search.disturb()
             else:
-                self._search.ended()
-        return self._narrowing.ended(straggler, now_s, self._received, self.places, self._full)
+                self._search.note_end()
+        return self._narrowing.note_end(straggler, now_s, self._received, self.places, self._full)
 
     def look(self, now_s: float, received: int, running: int, *, calm: bool) -> Change | None:
         """Look at the host a few times a second. Not ``calm``: the host throttles, or all attempts are slow.

@@ -81,7 +81,7 @@ def tidy_up(table: Table, keep_s: float) -> None:
     """
     archive(table, keep_s)
     with on_this_machine("cannot remove what dead runs have left"):
-        with table.lock.held() as now_s:
+        with table.lock.hold() as now_s:
             pass
         _sweep(table, now_s)
 
@@ -104,7 +104,7 @@ def _look(table: Table, delay_s: float) -> list[_Seen]:
 
 
 def _look_once(table: Table) -> list[_Seen]:
-    with table.lock.held() as now_s:
+    with table.lock.hold() as now_s:
         entries = table.store.entries()
     kinds: dict[Entry, Kind | None] = {}
     condemned: set[str] = set()

@@ -60,7 +60,7 @@ def schedule(table: Table, instant: str, record: PlanRecord) -> str:
     pending, read = _find_pending(table, record, set())
     if pending is not None:
         return pending
-    with on_this_machine("cannot schedule the plan"), table.lock.held():
+    with on_this_machine("cannot schedule the plan"), table.lock.hold():
         pending, _ = _find_pending(table, record, read)  # only what has come since: the lock is short
         if pending is not None:
             return pending
@@ -151,7 +151,7 @@ def roll_back(table: Table, instant: str, *, remove: bool = False) -> None:
 
 
 def _claim(table: Table, instant: str) -> _Claim | Completed:
-    with on_this_machine(f"cannot start plan {instant}"), table.lock.held() as now_s:
+    with on_this_machine(f"cannot start plan {instant}"), table.lock.hold() as now_s:
         entries = table.store.entries()
         entry = existing(table, entries, instant)
         record = table.store.read_plan(entry)
@@ -175,7 +175,7 @@ def _claim(table: Table, instant: str) -> _Claim | Completed:
 
 def _refusal(table: Table, entry: Entry, answer: Start, verdict: Verdict) -> Held | UsageError:
     if answer is Start.HELD:
-        return table.held(entry.instant, verdict)
+        return table.make_held_error(entry.instant, verdict)
     if answer is Start.ONLY_ROLLBACK:
         return UsageError(
             f"plan {entry.instant} is removable and its only attempt is over; `cfetch plan rollback "
@@ -236,7 +236,7 @@ class Execution:
         table = self._table
         completion = table.completion(self.epoch, files=files, size_bytes=size_bytes)
         try:
-            with on_this_machine(f"cannot complete plan {self.instant}"), table.lock.held():
+            with on_this_machine(f"cannot complete plan {self.instant}"), table.lock.hold():
                 self.check()
                 done = table.store.move(self._entry, Event.COMMIT, self.record.kind)
                 with suppress(OSError):  # it is completed, and who did it is a matter for people
@@ -250,7 +250,7 @@ class Execution:
     def abandon(self) -> None:
         """Take the plan off the timeline before it has begun. Raises Held, LocalFault."""
         try:
-            with on_this_machine(f"cannot remove plan {self.instant}"), self._table.lock.held():
+            with on_this_machine(f"cannot remove plan {self.instant}"), self._table.lock.hold():
                 self.check()
                 self._table.store.move(self._entry, Event.ABANDON, self.record.kind)
         except FileNotFoundError:

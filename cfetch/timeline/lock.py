@@ -52,7 +52,7 @@ class TableLock:
         self._taken = 0
 
     @contextmanager
-    def held(self) -> Iterator[float]:
+    def hold(self) -> Iterator[float]:
         """Hold the lock; gives the time now by the file system's clock, seconds since 1970.
 
         Raises:

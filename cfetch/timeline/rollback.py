@@ -35,14 +35,14 @@ def condemn(table: Table, target: str, *, delay_s: float | None = None) -> Entry
     """
 
     def ask() -> Entry | None:
-        with on_this_machine(f"cannot roll back plan {target}"), table.lock.held() as now_s:
+        with on_this_machine(f"cannot roll back plan {target}"), table.lock.hold() as now_s:
             entries = table.store.entries()
             entry = find(entries, target)
             if entry is None or entry.state is State.COMPLETED:
                 return None
             verdict = table.verdict(entry, now_s)
             if verdict.is_live:
-                raise table.held(target, verdict)
+                raise table.make_held_error(target, verdict)
             pending = table.rollbacks_of(target, entries)
             if pending:
                 return pending[0][0]
@@ -62,13 +62,13 @@ def execute(table: Table, rollback: str) -> bool:
     """
 
     def claim() -> tuple[Entry, RollbackRecord] | None:
-        with on_this_machine(f"cannot begin rollback {rollback}"), table.lock.held() as now_s:
+        with on_this_machine(f"cannot begin rollback {rollback}"), table.lock.hold() as now_s:
             entry = find(table.store.entries(), rollback, Action.ROLLBACK)
             if entry is None or entry.state is State.COMPLETED:
                 return None
             verdict = table.verdict(entry, now_s)
             if verdict.is_live:
-                raise table.held(rollback, verdict)
+                raise table.make_held_error(rollback, verdict)
             record = table.store.read_rollback(entry)
             if record is None or record.kind is Kind.IMMUTABLE:
                 return None

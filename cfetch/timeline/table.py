@@ -131,7 +131,7 @@ class Table:
             epoch=epoch, owner=self.node.owner, wall_s=self.node.wall(), files=files, bytes=size_bytes
         )
 
-    def held(self, instant: str, verdict: Verdict) -> Held:
+    def make_held_error(self, instant: str, verdict: Verdict) -> Held:
         """The refusal: who has it."""
         beat, age_s = verdict.beat, verdict.age_s
         assert beat is not None

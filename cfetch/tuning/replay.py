@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cfetch.straggler.baseline import RunningMedian, required
+from cfetch.straggler.baseline import RunningMedian, count_required
 from cfetch.tuning.history import CUT, ERRORS_ONLY, STALLED, WHOLE, Column, History
 
 BLOCK = 1024  # files whose limits stand in memory at once: 10 MB with 30 runs and 40 settings
@@ -177,7 +177,7 @@ def _count_busiest(run: History) -> int:
 def _count_needed(group: Group, quantile: float) -> int:
     """How many files have to finish before any is judged, while workers are busy: a fixed point."""
     files, finished = int(group.finishes.sum()), 0
-    while (more := required(finished + min(group.workers, files - finished), quantile)) > finished:
+    while (more := count_required(finished + min(group.workers, files - finished), quantile)) > finished:
         finished = more
     return finished
 

@@ -49,7 +49,7 @@ class Response(Protocol):
     async def read(self, most: int = -1) -> bytes:
         """The next bytes, at most ``most`` unless negative, or ``b""`` at the end. Raises SourceError."""
 
-    def buffered(self) -> bytes:
+    def read_buffered(self) -> bytes:
         """What has arrived but was not read; never waits."""
 
     def close(self) -> None:
@@ -262,7 +262,7 @@ class _Reply:
         except FOREIGN as error:
             raise map_error(error) from None
 
-    def buffered(self) -> bytes:
+    def read_buffered(self) -> bytes:
         with contextlib.suppress(
             Exception
         ):  # a salvage: whatever is wrong with the stream, there is then less of it

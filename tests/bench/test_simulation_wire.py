@@ -174,7 +174,7 @@ def test_a_reply_that_is_closed_early_costs_its_connection():
         await asyncio.sleep(0.25)
         response.close()
         response.close()
-        assert response.buffered() == b""
+        assert response.read_buffered() == b""
         sent = wire.transport.sent_bytes
         await wire.get(1)
         return sent, wire.transport.connections
@@ -255,7 +255,7 @@ def test_nobody_reads_so_the_server_waits():
     async def scene(wire):
         response = await wire.open(0)
         await asyncio.sleep(100.0)
-        came = len(response.buffered())
+        came = len(response.read_buffered())
         began = wire.now()
         while data := await response.read():
             came += len(data)

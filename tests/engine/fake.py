@@ -129,14 +129,14 @@ class FakeResponse:
         wait_s = self._arrivals[0][0] - asyncio.get_running_loop().time()
         if wait_s > 0:
             await asyncio.sleep(wait_s)
-        data = self.buffered() or await self.read()
+        data = self.read_buffered() or await self.read()
         if 0 <= most < len(data):
             self._arrivals.insert(0, (0.0, data[most:]))
             self.over = False
             data = data[:most]
         return data
 
-    def buffered(self):
+    def read_buffered(self):
         now = asyncio.get_running_loop().time() + 1e-9
         arrived = [piece for t, piece in self._arrivals if t <= now]
         del self._arrivals[: len(arrived)]

@@ -18,8 +18,8 @@ def hosts_of(most=4, **limits):
 
 def tell(hosts, error, now_s=0.0, *, started_s=None, received=0, name="h"):
     """An attempt starts and ends with ``error``."""
-    hosts.started(name)
-    pause = hosts.ended(
+    hosts.take_place(name)
+    pause = hosts.note_end(
         name,
         error,
         now_s,
@@ -27,7 +27,7 @@ def tell(hosts, error, now_s=0.0, *, started_s=None, received=0, name="h"):
         received=received,
         jitter=0.5,
     )
-    hosts.left(name, now_s)
+    hosts.free_place(name, now_s)
     return pause
 
 
@@ -35,10 +35,10 @@ def places(hosts, now_s=0.0, name="h"):
     """How many more may start now."""
     count = 0
     while hosts.opens_s(name, now_s) <= now_s:
-        hosts.started(name)
+        hosts.take_place(name)
         count += 1
     for _ in range(count):
-        hosts.left(name, now_s)
+        hosts.free_place(name, now_s)
     return count
 
 
@@ -68,20 +68,22 @@ def test_c41_one_round_of_refusals_halves_once():
     """Requests that were under way when the window was cut say nothing new."""
     hosts = hosts_of(16)
     for _ in range(16):
-        hosts.started("h")
+        hosts.take_place("h")
     for _ in range(16):
-        hosts.ended("h", BUSY, 2.0, started_s=1.0, received=0, jitter=0.5)
-        hosts.left("h", 2.0)
+        hosts.note_end("h", BUSY, 2.0, started_s=1.0, received=0, jitter=0.5)
+        hosts.free_place("h", 2.0)
     assert places(hosts, 9.0) == 8
 
 
 def test_c42_retry_after_holds_the_host():
     """The longer of several counts, from whichever request."""
     hosts = hosts_of()
-    hosts.started("h")
+    hosts.take_place("h")
     tell(hosts, Throttled("x", retry_after_s=7.0), 1.0)
     assert hosts.opens_s("h", 1.0) == 8.0
-    pause = hosts.ended("h", Throttled("x", retry_after_s=60.0), 2.0, started_s=0.5, received=0, jitter=0.5)
+    pause = hosts.note_end(
+        "h", Throttled("x", retry_after_s=60.0), 2.0, started_s=0.5, received=0, jitter=0.5
+    )
     assert pause is not None
     assert (pause.pause_s, hosts.opens_s("h", 2.0)) == (60.0, 62.0)
     assert hosts.opens_s("other", 2.0) == 2.0
@@ -170,11 +172,11 @@ def test_c64_a_probe_that_brings_bytes_ends_the_trouble_at_once():
     tell(hosts, None)
     now_s = fail_for_long(hosts, 0.0, 310.0)
     later_s = hosts.opens_s("h", now_s)
-    hosts.started("h")
+    hosts.take_place("h")
     assert (hosts.given_up("h", later_s), hosts.opens_s("h", later_s)) == (None, NEVER)
-    assert hosts.lives("h")
+    assert hosts.note_life("h")
     assert hosts.opens_s("h", later_s) == later_s
-    assert not hosts.lives("h")
+    assert not hosts.note_life("h")
 
 
 def test_the_speed_of_a_host_follows_what_it_brings():
@@ -212,12 +214,12 @@ def test_c44_the_runs_retries_are_a_share_of_its_requests():
 def test_what_is_under_way_at_a_host_counts_until_it_has_left():
     """The placement's rule: a fast host with much to do may be later than a slower idle one."""
     hosts = hosts_of()
-    hosts.started("h")
-    hosts.ended("h", None, 1.0, started_s=0.0, received=1_000_000, jitter=0.5)
-    hosts.left("h", 1.0)
-    hosts.started("h", 3_000_000)
+    hosts.take_place("h")
+    hosts.note_end("h", None, 1.0, started_s=0.0, received=1_000_000, jitter=0.5)
+    hosts.free_place("h", 1.0)
+    hosts.take_place("h", 3_000_000)
     assert hosts.finish_s("h", 1_000_000) == 4.0
-    hosts.left("h", 2.0, 3_000_000)
+    hosts.free_place("h", 2.0, 3_000_000)
     assert hosts.finish_s("h", 1_000_000) == 1.0
 
 
@@ -226,11 +228,11 @@ def test_a_lease_limits_a_host_as_long_as_it_lasts():
     hosts = hosts_of(4)
     hosts.lease({"h": 2}, 1)
     assert (places(hosts), places(hosts, name="other")) == (2, 1)
-    hosts.started("h")
-    hosts.started("h")
+    hosts.take_place("h")
+    hosts.take_place("h")
     hosts.lease({"h": 1}, None)
     assert (places(hosts), places(hosts, name="other")) == (0, 4)
-    hosts.left("h", 0.0)
+    hosts.free_place("h", 0.0)
     assert places(hosts) == 0
     hosts.lease({"h": 9}, None)
     assert places(hosts) == 3
@@ -243,7 +245,7 @@ def test_what_a_host_would_be_asked_for_without_a_lease():
     hosts = hosts_of(4)
     hosts.lease({"h": 1}, None)
     assert hosts.demand("h", 0) == (0, 0)
-    hosts.started("h")
+    hosts.take_place("h")
     assert hosts.demand("h", 0) == (1, 1)
     assert (hosts.demand("h", 2), hosts.demand("h", 9)) == ((1, 3), (1, 4))
     assert places(hosts) == 0
@@ -258,7 +260,7 @@ def wide(seconds, hosts, *, from_s=0.0, calm=True):
     for tick in range(int(seconds * 4)):
         now_s = from_s + tick / 4
         while hosts.opens_s("h", now_s) <= now_s:
-            hosts.started("h")
+            hosts.take_place("h")
         received = int(now_s * 4 * (1 << 20) * 64)
         rose = hosts.look(now_s, {"h": received}, calm=calm) or rose
     return rose
@@ -283,10 +285,10 @@ def test_a_host_that_throttles_gets_no_more_places():
     hosts = Hosts(64, Limits(5, 300.0), new_width=lambda: Width(8, 64))
     wide(4, hosts)
     assert hosts._hosts["h"].places == 10
-    hosts.ended("h", BUSY, 4.0, started_s=3.0, received=0, jitter=0.5)
-    hosts.left("h", 4.0)
+    hosts.note_end("h", BUSY, 4.0, started_s=3.0, received=0, jitter=0.5)
+    hosts.free_place("h", 4.0)
     assert wide(1, hosts, from_s=4.25) is False
-    hosts.ended("h", None, 6.0, started_s=5.0, received=0, jitter=0.5)
+    hosts.note_end("h", None, 6.0, started_s=5.0, received=0, jitter=0.5)
     host = hosts._hosts["h"]
     assert host.places == 5
     assert host.width is not None

@@ -21,7 +21,7 @@ def test_the_second_run_judges_its_very_first_file(tmp_path):
     """It crawls, alone, before any file has finished: the first run knows no better, the second one does."""
     crawls = {"a": [CRAWLING, GOOD]}
     assert run(tmp_path, crawls).cancelled == []
-    learned = run(tmp_path, {f"f{n}": GOOD for n in range(20)}).pool._policy.learned(NOW_S)
+    learned = run(tmp_path, {f"f{n}": GOOD for n in range(20)}).pool._policy.collect_knowledge(NOW_S)
     assert learned.hosts["origin.test"].rate_bps == pytest.approx(1 << 20, rel=0.1)
     second = run(tmp_path, crawls, learned)
     (found,) = second.cancelled
@@ -34,7 +34,7 @@ def test_what_an_interrupted_run_has_learned_counts_too(tmp_path):
     """As far as it came."""
     outcome = run(tmp_path, {f"f{n}": GOOD for n in range(20)}, concurrency=4, stop_at=2.5)
     assert outcome.statuses.count("done") == 8
-    assert outcome.pool._policy.learned(NOW_S).hosts["origin.test"].weight == 8
+    assert outcome.pool._policy.collect_knowledge(NOW_S).hosts["origin.test"].weight == 8
 
 
 @pytest.mark.parametrize("policy", ["adaptive", "cloudfetch"])

@@ -39,7 +39,7 @@ async def looks(*times_s, stall_timeout):
     async def attempt():
         run = Attempt(IMMUNE, 0.0, from_byte=0, size_bytes=100)
         run.note(0.0, 10)
-        flights.started(run, NO_TRANSFER)
+        flights.add(run, NO_TRANSFER)
         for time_s in times_s:
             clock.now_s = time_s
             monitor.check()
@@ -79,7 +79,7 @@ async def test_a_further_stream_that_falls_silent_is_ended_itself():
 
     async def attempt(key):
         run = runs[key] = Attempt(IMMUNE, 0.0, from_byte=0, size_bytes=100, key=key)
-        flights.started(run, NO_TRANSFER)
+        flights.add(run, NO_TRANSFER)
         await asyncio.Event().wait()
 
     tasks = [asyncio.create_task(attempt(key)) for key in (0, -1)]
@@ -114,9 +114,7 @@ async def test_slow_files_are_looked_for_only_where_they_speak_against_a_volume(
             policy, flights, LiveCounts(), NO_ENTRIES, Settings(), clock, lambda _: None, lambda _: None,
             on_slow=on_slow,
         )  # fmt: skip
-        flights.started(
-            Attempt(IMMUNE._replace(volume_index=3), 0.0, from_byte=0, size_bytes=100), NO_TRANSFER
-        )
+        flights.add(Attempt(IMMUNE._replace(volume_index=3), 0.0, from_byte=0, size_bytes=100), NO_TRANSFER)
         for clock.now_s in (0.5, 1.5, 2.5):
             monitor.check()
         assert policy.asked == (0 if on_slow is None else 3)

@@ -233,14 +233,14 @@ class Counting(FakeTransport):
 
     async def open(self, url, headers, secrets, *, fresh, method="GET"):
         response = await super().open(url, headers, secrets, fresh=fresh, method=method)
-        real = response.buffered
+        real = response.read_buffered
 
         def counted():
             data = real()
             self.sent += len(data)
             return data
 
-        response.buffered = counted
+        response.read_buffered = counted
         return response
 
 

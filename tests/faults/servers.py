@@ -321,7 +321,7 @@ class Body:
             wait_s = self._arrivals[0][0] - asyncio.get_running_loop().time()
             if wait_s > 0:
                 await asyncio.sleep(wait_s)
-            if data := self.buffered(most):
+            if data := self.read_buffered(most):
                 return data
         if self._ending == "stall":
             await asyncio.sleep(STUCK_S)
@@ -330,7 +330,7 @@ class Body:
             raise Transient("the body was cut off or is malformed")
         return b""
 
-    def buffered(self, most=-1):
+    def read_buffered(self, most=-1):
         now_s = asyncio.get_running_loop().time() + 1e-9
         count = 0
         while count < len(self._arrivals) and self._arrivals[count][0] <= now_s:

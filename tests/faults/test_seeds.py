@@ -22,7 +22,7 @@ from cfetch.report.summary import exit_code
 from cfetch.storage.directory import Directory
 from cfetch.storage.part import Part
 from cfetch.storage.staging import Staging
-from cfetch.straggler.stall import stalled
+from cfetch.straggler.stall import find_stalled
 from cfetch.timeline.attempts import Attempts
 from cfetch.wire.judge import judge
 from cfetch.wire.retry import Limits, next_step
@@ -160,7 +160,7 @@ def test_who_never_forgets_bytes_cannot_heal(monkeypatch):
 
 def test_who_waits_for_silent_servers_never_ends(monkeypatch):
     """Without the stall rule one silent server holds the run for ever."""
-    everywhere(monkeypatch, stalled, lambda *watched, **limits: ())
+    everywhere(monkeypatch, find_stalled, lambda *watched, **limits: ())
     world = {"faults": ["silent"], "endings": QUIET, "trouble": 0.3, "mitigation": False}
     assert found_out("liveness", lambda seed: hostile(seed, **world))
 

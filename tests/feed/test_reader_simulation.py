@@ -133,7 +133,7 @@ class Following(RuleBasedStateMachine):
         run_virtual(read_on(reader, self.found[name]))
         for old in before:
             for new in reader.checkpoint().tokens:
-                if old.keys.clamped(new.keys):  # J9
+                if old.keys.intersect(new.keys):  # J9
                     if old.position.range == new.position.range:
                         assert old.position.next_lsn <= new.position.next_lsn
                     assert new.position.range not in self.feed.nodes[old.position.range].ancestors

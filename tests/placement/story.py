@@ -56,4 +56,4 @@ class Story:
         """The volume that writes it cannot."""
         of = volume_of(self.placer, batch)
         assert of is not None
-        return self.placer.failed(batch, now_s, of=of, reason=f"P{of} broke")
+        return self.placer.fail(batch, now_s, of=of, reason=f"P{of} broke")

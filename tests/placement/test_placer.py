@@ -56,12 +56,12 @@ def test_a_probe_that_is_written_closes_the_breaker_and_forgets_the_evidence():
     """From then on it is a candidate like the others."""
     story = broken()
     for _ in range(EVIDENCE - 1):
-        assert not story.placer.straggled(0, 0.0)
+        assert not story.placer.note_straggler(0, 0.0)
     (probe,) = story.produce(10, now_s=LATER_S)
     story.placer.begin(0, LATER_S)
-    assert story.placer.written(1, 1.0, of=0)
+    assert story.placer.finish(1, 1.0, of=0)
     assert (probe, position(story)) == (0, Position.CLOSED)
-    assert not story.placer.straggled(0, 1.0)
+    assert not story.placer.note_straggler(0, 1.0)
     assert story.produce(10, now_s=1.0) == [0]
 
 
@@ -105,7 +105,7 @@ def test_a_probe_without_room_lets_another_follow():
     first = story.tell(10, LATER_S)
     story.placer.assign(LATER_S)
     story.placer.begin(0, LATER_S)
-    story.placer.failed(first, LATER_S, of=0, reason="full", no_room=True)
+    story.placer.fail(first, LATER_S, of=0, reason="full", no_room=True)
     second = story.tell(20, LATER_S)
     placed = story.placer.assign(LATER_S)
     assert [(one.batch, one.volume, one.probe) for one in placed] == [(second, 0, True), (first, 1, False)]
@@ -124,7 +124,7 @@ def test_a_probe_comes_from_another_queue_when_nothing_waits():
     assert volume_of(story.placer, small) == 1
     assert story.loads() == [10, 95]
     story.placer.cancel(4)
-    story.placer.room(0, 25)
+    story.placer.set_room(0, 25)
     assert story.placer.assign(LATER_S)[0].batch == 3
 
 
@@ -139,8 +139,8 @@ def test_round_robin_takes_no_probe_from_another_queue():
 def test_a_probe_is_not_stolen_back():
     """However long it is queued."""
     story = broken()
-    story.placer.measured(0, 1, 1.0)
-    story.placer.measured(1, 1000, 1.0)
+    story.placer.note_speed(0, 1, 1.0)
+    story.placer.note_speed(1, 1000, 1.0)
     assert story.produce(10, now_s=LATER_S) == [0]
     assert story.placer.begin(1, 99.0) is None
 
@@ -150,7 +150,7 @@ def test_late_news_of_older_batches_changes_nothing():
     story = Story(Mode.FINISH, 0, 0)
     first, second, third = (story.start(1, 0) for _ in range(3))
     story.fail(first)
-    assert story.placer.written(second, 0.1, of=0)
+    assert story.placer.finish(second, 0.1, of=0)
     assert position(story) is Position.OPEN
     story.placer.assign(0.1)
     (probe,) = story.produce(1, now_s=LATER_S)
@@ -158,7 +158,7 @@ def test_late_news_of_older_batches_changes_nothing():
     story.placer.begin(0, LATER_S)
     assert story.fail(third, LATER_S) == []
     assert position(story) is Position.HALF_OPEN
-    assert story.placer.written(3, 1.0, of=0)
+    assert story.placer.finish(3, 1.0, of=0)
     assert position(story) is Position.CLOSED
 
 
@@ -182,7 +182,7 @@ def test_a_free_partition_steals_the_last_of_who_is_done_last():
     """The lowest index on ties; until there is nothing more."""
     story = Story(Mode.FINISH, 100, 150, 1000)
     assert story.produce(40, 30, 20, 5) == [0, 0, 1, 0]
-    assert story.placer.written(2, 0.0, of=2)
+    assert story.placer.finish(2, 0.0, of=2)
     stolen = [story.begin(2) for _ in range(4)]
     assert [(one.batch, one.stolen_from) for one in stolen] == [(6, 0), (4, 0), (5, 1), (3, 0)]
     assert stolen[0] == Placed(6, 2, "done sooner here", None, 0)
@@ -197,7 +197,7 @@ def test_nothing_is_stolen_to_be_done_no_sooner(other, sooner):
     story = Story(Mode.FINISH, 100, other)
     more = story.start(2, 1)
     assert story.produce(20) == [0]
-    assert story.placer.written(more, 0.0, of=1)
+    assert story.placer.finish(more, 0.0, of=1)
     assert (story.placer.begin(1, 0.0) is not None) == sooner
 
 
@@ -206,8 +206,8 @@ def test_a_faster_partition_steals_more(speed_bps, sooner):
     """Seconds count, not bytes."""
     story = Story(Mode.FINISH, 100, 100)
     assert story.produce(20) == [0]
-    story.placer.measured(0, 10, 1.0)
-    story.placer.measured(1, speed_bps, 1.0)
+    story.placer.note_speed(0, 10, 1.0)
+    story.placer.note_speed(1, speed_bps, 1.0)
     assert (story.placer.begin(1, 0.0) is not None) == sooner
 
 
@@ -216,9 +216,9 @@ def test_what_is_queued_behind_a_batch_does_not_make_it_later(other, sooner):
     """The last has no room here; the one before it does not wait for the last."""
     story = Story(Mode.FINISH, 50, other)
     more = story.start(5, 1)
-    story.placer.room(1, 70)
+    story.placer.set_room(1, 70)
     assert story.produce(10, 1000) == [0, 0]
-    assert story.placer.written(more, 0.0, of=1)
+    assert story.placer.finish(more, 0.0, of=1)
     stolen = story.placer.begin(1, 0.0)
     assert (stolen is not None and stolen.batch == 3) == sooner
 
@@ -229,11 +229,11 @@ def test_what_is_at_home_was_refused_or_has_no_room_is_not_stolen():
     refused = story.start(30, 1)
     free, home, large = story.tell(10), story.tell(20, home=0), story.tell(51)
     story.placer.assign(0.0)
-    story.placer.failed(refused, 0.0, of=1, reason="quota", no_room=True)
+    story.placer.fail(refused, 0.0, of=1, reason="quota", no_room=True)
     story.placer.assign(0.0)
     assert [volume_of(story.placer, batch) for batch in (free, home, large, refused)] == [0] * 4
-    assert story.placer.written(1, 0.0, of=1)
-    story.placer.room(1, 50)
+    assert story.placer.finish(1, 0.0, of=1)
+    story.placer.set_room(1, 50)
     assert story.begin(1, 0.0).batch == free
     assert story.placer.begin(1, 0.0) is None
 
@@ -247,7 +247,7 @@ def test_in_round_robin_nothing_is_stolen(mode, steals):
     story.produce(10, 10, 10)
     for p in (0, 1):
         story.placer.begin(p, 0.0)
-    assert story.placer.written(1, 1.0, of=1)
+    assert story.placer.finish(1, 1.0, of=1)
     assert (story.placer.begin(1, 1.0) is not None) == steals
 
 
@@ -262,12 +262,12 @@ def test_a_batch_goes_home_if_it_can():
     placed = story.placer.assign(0.0)
     assert placed == [Placed(1, 1, "part of it is there", None)]
     assert story.placer.begin(0, 0.0) is None
-    story.placer.failed(1, 0.0, of=1, reason="full", no_room=True)
+    story.placer.fail(1, 0.0, of=1, reason="full", no_room=True)
     assert story.placer.assign(0.0)[0].volume == 0
-    story.placer.room(1, 105)
+    story.placer.set_room(1, 105)
     story.tell(10, home=1)
     assert story.placer.assign(0.0)[0].volume == 0
-    story.placer.room(1, None)
+    story.placer.set_room(1, None)
     story.placer.volume_failed(1, 0.0, "gone")
     story.tell(10, home=1)
     assert [one.volume for one in story.placer.assign(0.0)] == [0, 0]
@@ -277,13 +277,13 @@ def test_no_room_is_no_failure():
     """Others still go there; this one does not, until it has been without any place for a while."""
     story = Story(Mode.FINISH, 0, 0)
     batch = story.start(10, 0)
-    assert story.placer.failed(batch, 0.0, of=0, reason="quota", no_room=True) == []
+    assert story.placer.fail(batch, 0.0, of=0, reason="quota", no_room=True) == []
     assert position(story) is Position.CLOSED
     assert story.loads() == [0, 0]
     assert story.placer.assign(0.0)[0].volume == 1
     assert story.produce(5) == [0]
     story.placer.begin(1, 0.0)
-    story.placer.failed(batch, 1.0, of=1, reason="quota", no_room=True)
+    story.placer.fail(batch, 1.0, of=1, reason="quota", no_room=True)
     assert story.placer.assign(2.0) == []
     assert story.placer.next_s(2.0) == 2.0 + RETRY_S
     assert story.placer.assign(3.0) == []
@@ -296,11 +296,11 @@ def test_a_refusal_is_remembered_from_the_last_place_on():
     """A probe in between was a place."""
     story = broken(Mode.FINISH, 0, 0)
     batch = story.start(10, 1)
-    story.placer.failed(batch, 0.0, of=1, reason="quota", no_room=True)
+    story.placer.fail(batch, 0.0, of=1, reason="quota", no_room=True)
     assert story.placer.assign(0.0) == []
     assert story.placer.assign(1.0)[0].probe
     story.fail(batch, 1.0)
-    story.placer.room(0, 0)
+    story.placer.set_room(0, 0)
     assert story.placer.assign(1.0) == []
     assert story.placer.assign(RETRY_S) == []
     assert [one.volume for one in story.placer.assign(1.0 + RETRY_S)] == [1]
@@ -320,19 +320,19 @@ def test_no_room_leaves_the_queue_as_it_is():
     story = Story(Mode.FINISH, 0)
     first = story.start(10, 0)
     assert story.produce(10) == [0]
-    assert story.placer.failed(first, 0.0, of=0, reason="quota", no_room=True) == []
+    assert story.placer.fail(first, 0.0, of=0, reason="quota", no_room=True) == []
     assert volume_of(story.placer, 1) == 0
 
 
 def test_who_waits_for_room_does_not_hold_up_those_behind():
     """And is not given up as long as others are to leave: the deadline is for want of a volume."""
     story = Story(Mode.FINISH, 60, deadline_s=1.0)
-    story.placer.room(0, 100)
+    story.placer.set_room(0, 100)
     assert story.produce(50, 40) == [None, 0]
     assert story.placer.next_s(0.0) == inf
     assert story.placer.overdue(5.0) == []
     assert story.placer.assign(5.0) == []
-    story.placer.room(0, 49)
+    story.placer.set_room(0, 49)
     assert story.placer.assign(5.5) == []
     assert story.placer.overdue(6.5) == []
     assert story.placer.next_s(5.5) == nextafter(6.5, inf)
@@ -345,8 +345,8 @@ def test_who_had_no_room_and_has_none_says_both():
     story = Story(Mode.FINISH, 60, deadline_s=2 * RETRY_S)
     assert story.produce(50) == [0]
     story.placer.begin(0, 0.0)
-    story.placer.failed(0, 0.0, of=0, reason="P0: No space left on device", no_room=True)
-    story.placer.room(0, 0)
+    story.placer.fail(0, 0.0, of=0, reason="P0: No space left on device", no_room=True)
+    story.placer.set_room(0, 0)
     assert story.placer.assign(0.0) == []
     assert story.placer.assign(RETRY_S) == []
     (over,) = story.placer.overdue(3 * RETRY_S)
@@ -360,15 +360,15 @@ def test_the_deadline_begins_anew_when_something_was_taken():
     """At the failure that follows; once."""
     story = Story(Mode.FINISH, 0, deadline_s=2.0)
     batch = story.start(10, 0)
-    story.placer.taken(batch)
+    story.placer.note_progress(batch)
     story.fail(batch, 5.0)
     assert story.placer.overdue(7.0) == []
     story = Story(Mode.FINISH, 0, deadline_s=2.0)
     batch = story.start(10, 0)
     story.fail(batch, 5.0)
     assert [over.batch for over in story.placer.overdue(5.0)] == [batch]
-    assert not story.placer.written(batch, 5.0, of=0)
-    story.placer.taken(batch)
+    assert not story.placer.finish(batch, 5.0, of=0)
+    story.placer.note_progress(batch)
     story.placer.cancel(batch)
 
 
@@ -386,7 +386,7 @@ def test_what_was_taken_counts_for_one_failure():
     """The next one, without anything taken, does not begin the deadline anew."""
     story = Story(Mode.FINISH, 0, 0, deadline_s=2.0)
     batch = story.start(10, 0)
-    story.placer.taken(batch)
+    story.placer.note_progress(batch)
     story.fail(batch, 5.0)
     story.placer.assign(5.0)
     story.placer.begin(1, 5.0)
@@ -400,7 +400,7 @@ def test_the_time_in_a_queue_is_left_out_of_the_deadline(thief):
     """What was begun or stolen after 100 s has all of it before it."""
     story = Story(Mode.FINISH, 10, 10, deadline_s=2.0)
     assert story.produce(5) == [0]
-    assert story.placer.written(1, 1.0, of=1)
+    assert story.placer.finish(1, 1.0, of=1)
     assert story.begin(thief, 100.0).batch == 2
     story.placer.volume_failed(0, 102.0, "gone")
     story.placer.volume_failed(1, 102.0, "gone")
@@ -448,9 +448,9 @@ def test_after_its_deadline_a_batch_is_no_probe():
 def test_who_waited_long_for_room_takes_it():
     """Its deadline was not running, so it is not over."""
     story = Story(Mode.FINISH, 60, deadline_s=1.0)
-    story.placer.room(0, 100)
+    story.placer.set_room(0, 100)
     assert story.produce(50) == [None]
-    assert story.placer.written(0, 9.0, of=0)
+    assert story.placer.finish(0, 9.0, of=0)
     assert [one.batch for one in story.placer.assign(9.0)] == [1]
 
 
@@ -461,29 +461,29 @@ def test_three_stragglers_in_a_row_take_it_out_of_use():
     """Its started batches stay, the unstarted ones go."""
     story = Story(Mode.FINISH, 5, 5)
     assert story.produce(1) == [0]
-    assert not story.placer.straggled(0, 0.0)
-    assert not story.placer.straggled(0, 0.0)
+    assert not story.placer.note_straggler(0, 0.0)
+    assert not story.placer.note_straggler(0, 0.0)
     story.placer.steady(0)
-    assert [story.placer.straggled(0, 0.0) for _ in range(EVIDENCE)] == [False, False, True]
+    assert [story.placer.note_straggler(0, 0.0) for _ in range(EVIDENCE)] == [False, False, True]
     assert position(story) is Position.OPEN
     assert story.loads() == [5, 5]
     assert story.placer.assign(0.0)[0].volume == 1
-    assert not story.placer.straggled(0, 0.0)
-    assert story.placer.written(0, 0.1, of=0)
+    assert not story.placer.note_straggler(0, 0.0)
+    assert story.placer.finish(0, 0.1, of=0)
     assert position(story) is Position.OPEN
 
 
 def test_the_last_usable_partition_is_never_taken_out():
     """Nor who is no worse than all others: then it may be the source."""
     story = Story(Mode.FINISH, 0)
-    assert not any(story.placer.straggled(0, 0.0) for _ in range(9))
+    assert not any(story.placer.note_straggler(0, 0.0) for _ in range(9))
     story = broken()
-    assert not any(story.placer.straggled(1, 0.0) for _ in range(4))
+    assert not any(story.placer.note_straggler(1, 0.0) for _ in range(4))
     assert story.produce(1, now_s=LATER_S) == [0]
     story.placer.begin(0, LATER_S)
-    assert story.placer.written(1, LATER_S, of=0)
-    assert not any(story.placer.straggled(0, 1.0) for _ in range(4))
-    assert story.placer.straggled(0, 1.0)
+    assert story.placer.finish(1, LATER_S, of=0)
+    assert not any(story.placer.note_straggler(0, 1.0) for _ in range(4))
+    assert story.placer.note_straggler(0, 1.0)
 
 
 # the rest
@@ -510,26 +510,26 @@ def test_it_looks_ahead_for_as_many_batches_as_partitions_are_usable():
 def test_speeds_are_smoothed():
     """The newest weighs 0.3; the first is taken as it is."""
     placer = Placer(1, mode=Mode.FINISH, deadline_s=1.0)
-    placer.measured(0, 200, 2.0)
+    placer.note_speed(0, 200, 2.0)
     assert placer.view(0).speed_bps == 100.0
-    placer.measured(0, 200, 1.0)
+    placer.note_speed(0, 200, 1.0)
     assert placer.view(0).speed_bps == pytest.approx(130.0)
 
 
 def test_speeds_decide_where_loads_are_equal():
     """Done sooner, not less to do."""
     story = Story(Mode.FINISH, 0, 0)
-    story.placer.measured(0, 10, 1.0)
-    story.placer.measured(1, 30, 1.0)
+    story.placer.note_speed(0, 10, 1.0)
+    story.placer.note_speed(1, 30, 1.0)
     assert story.produce(10, 10, 10, 10) == [1, 1, 0, 1]
 
 
 def test_what_a_person_may_see():
     """And what is said of a placement."""
     story = Story(Mode.FINISH, 7, 0)
-    story.placer.room(0, 100)
-    story.placer.measured(0, 10, 1.0)
-    story.placer.measured(1, 1, 1.0)
+    story.placer.set_room(0, 100)
+    story.placer.note_speed(0, 10, 1.0)
+    story.placer.note_speed(1, 1, 1.0)
     batch = story.tell(13)
     (placed,) = story.placer.assign(0.0)
     assert (placed.batch, placed.volume, placed.why) == (batch, 0, "done first there")
@@ -550,11 +550,11 @@ def test_a_batch_comes_once():
 def test_news_of_unknown_batches_is_ignored():
     """They were cancelled or given up meanwhile."""
     story = Story(Mode.FINISH, 0)
-    assert not story.placer.written(9, 0.0, of=0)
-    assert story.placer.failed(9, 0.0, of=0, reason="late") == []
-    story.placer.taken(9)
+    assert not story.placer.finish(9, 0.0, of=0)
+    assert story.placer.fail(9, 0.0, of=0, reason="late") == []
+    story.placer.note_progress(9)
     story.placer.cancel(9)
     assert story.placer.view(0) == View(0, 0, 0, 0, 0.0, None, Position.CLOSED, "", 0.0)
     batch = story.tell(1)
     story.placer.assign(0.0)
-    assert not story.placer.written(batch, 0.0, of=0)  # it was not begun
+    assert not story.placer.finish(batch, 0.0, of=0)  # it was not begun

@@ -34,7 +34,7 @@ class Placements(RuleBasedStateMachine):
         self.rooms, self.mode, self.now_s, self.story = rooms, mode, 0.0, []
         self.placer = Placer(len(rooms), mode=mode, deadline_s=DEADLINE_S)
         for p, room in enumerate(rooms):
-            self.placer.room(p, room)
+            self.placer.set_room(p, room)
         self.batches, self.begun, self.answered = 0, [], {}
 
     def expect(self, event, *arguments):
@@ -86,7 +86,7 @@ class Placements(RuleBasedStateMachine):
         """Of all that was ever begun: what was taken away meanwhile must not count."""
         if self.begun:
             batch, p = self.begun.pop(pick % len(self.begun))
-            written = self.placer.written(batch, self.now_s, of=p)
+            written = self.placer.finish(batch, self.now_s, of=p)
             assert written == self.expect("written", batch, self.now_s, p)
             if written:
                 self.answer(batch, p)
@@ -95,7 +95,7 @@ class Placements(RuleBasedStateMachine):
     def fail(self, pick, no_room):
         if self.begun:
             batch, p = self.begun[pick % len(self.begun)]
-            back = self.placer.failed(batch, self.now_s, of=p, reason="broken", no_room=no_room)
+            back = self.placer.fail(batch, self.now_s, of=p, reason="broken", no_room=no_room)
             assert back == self.expect("failed", batch, self.now_s, p, no_room)
 
     @rule(pick=PICK)
@@ -108,7 +108,7 @@ class Placements(RuleBasedStateMachine):
     def straggle(self, pick, times):
         p = self.partition(pick)
         for _ in range(times):
-            assert self.placer.straggled(p, self.now_s) == self.expect("straggled", p, self.now_s)
+            assert self.placer.note_straggler(p, self.now_s) == self.expect("straggled", p, self.now_s)
 
     @rule(pick=PICK)
     def steady(self, pick):
@@ -117,19 +117,19 @@ class Placements(RuleBasedStateMachine):
 
     @rule(pick=PICK, size=st.integers(1, 20), seconds=TICKS)
     def measure(self, pick, size, seconds):
-        self.placer.measured(self.partition(pick), size, seconds)
+        self.placer.note_speed(self.partition(pick), size, seconds)
         self.expect("measured", self.partition(pick), size, seconds)
 
     @rule(pick=PICK, room=ROOMS)
     def room(self, pick, room):
-        self.placer.room(self.partition(pick), room)
+        self.placer.set_room(self.partition(pick), room)
         self.expect("room", self.partition(pick), room)
 
     @rule(pick=PICK)
     def take(self, pick):
         if self.begun:
             batch, _ = self.begun[pick % len(self.begun)]
-            self.placer.taken(batch)
+            self.placer.note_progress(batch)
             self.expect("taken", batch)
 
     @rule(pick=PICK)

@@ -114,10 +114,10 @@ def drive(story, writes, until_s):
             for one in placed:
                 assert story.begin(one.volume, now_s).batch == one.batch
                 if writes(one.volume, now_s):
-                    assert story.placer.written(one.batch, now_s, of=one.volume)
+                    assert story.placer.finish(one.batch, now_s, of=one.volume)
                     written.append((one.batch, one.volume, now_s))
                 else:
-                    story.placer.failed(one.batch, now_s, of=one.volume, reason="broken")
+                    story.placer.fail(one.batch, now_s, of=one.volume, reason="broken")
         overdue += [(one.batch, now_s) for one in story.placer.overdue(now_s)]
         later_s = story.placer.next_s(now_s)
         assert later_s > now_s
@@ -177,9 +177,9 @@ def test_b13_what_hangs_loses_the_batch_and_cannot_land_it_later(mode):
     assert story.placer.volume_failed(0, 3.0, "it has not answered for 3 s") == [0]
     assert [(one.batch, one.volume) for one in story.placer.assign(3.0)] == [(0, 1)]
     story.placer.begin(1, 3.0)
-    assert not story.placer.written(0, 3.1, of=0)
+    assert not story.placer.finish(0, 3.1, of=0)
     assert story.loads() == [0, 10]
-    assert story.placer.written(0, 3.2, of=1)
+    assert story.placer.finish(0, 3.2, of=1)
     assert story.loads() == [0, 0]
 
 
@@ -194,8 +194,8 @@ def test_b14_no_write_lands_after_the_answer(mode):
     late_s = nextafter(min(3.0, 2.0), 3.0)
     assert story.placer.volume_failed(0, late_s, "it has not answered for 2 s") == [0]
     assert [one.batch for one in story.placer.overdue(late_s)] == [0]
-    assert not story.placer.written(0, 2.5, of=0)
-    assert story.placer.failed(0, 2.5, of=0, reason="late") == []
+    assert not story.placer.finish(0, 2.5, of=0)
+    assert story.placer.fail(0, 2.5, of=0, reason="late") == []
     assert story.placer.assign(2.5) == []
     assert story.loads() == [0, 0]
 
@@ -235,11 +235,11 @@ def test_b17_after_a_recovery_the_load_is_what_is_really_there(mode):
     story.fail(broken)
     story.placer.assign(0.0)
     assert story.loads() == [40, 10]
-    assert story.placer.written(0, 0.1, of=0)
+    assert story.placer.finish(0, 0.1, of=0)
     assert story.placer.view(0).breaker is Position.OPEN
     assert story.produce(3, now_s=0.5) == [0]
     story.placer.begin(0, 0.5)
-    assert story.placer.written(3, 0.6, of=0)
+    assert story.placer.finish(3, 0.6, of=0)
     assert story.loads() == [0, 10]
     assert story.produce(10, now_s=0.6) == [0]
     assert story.loads() == [10, 10]
@@ -271,19 +271,19 @@ def test_b20_a_batch_of_no_files_is_refused(mode):
 def test_b21_what_is_larger_than_every_room_is_refused(mode):
     """By the rooms themselves: what is unfinished there will be gone, and who is out of use may come back."""
     story = Story(mode, 0, 0)
-    story.placer.room(0, 900)
-    story.placer.room(1, 1000)
+    story.placer.set_room(0, 900)
+    story.placer.set_room(1, 1000)
     full = story.start(600, 1)
     with pytest.raises(Unplaceable, match="room for its 1001 bytes: the most is 1000"):
         story.tell(1001)
     assert volume_of(story.placer, 1) is None
     assert story.loads() == [0, 600]
     assert story.produce(1000) == [None]
-    assert story.placer.written(full, 0.0, of=1)
+    assert story.placer.finish(full, 0.0, of=1)
     assert story.placer.assign(0.0)[0].volume == 1
     story.placer.volume_failed(1, 0.0, "gone")
     story.placer.submit(9, 1000, 1, 0.0)
-    story.placer.room(0, None)
+    story.placer.set_room(0, None)
     story.placer.submit(10, 1 << 60, 1, 0.0)
 
 

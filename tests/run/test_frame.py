@@ -46,7 +46,7 @@ class FakeEngine:
         self.counts: Any = None
 
     @contextmanager
-    def opened(self):
+    def open(self):
         self.log.append("open")
         yield
         self.log.append("close")
@@ -200,7 +200,7 @@ def test_an_engine_that_cannot_be_had_leaves_no_open_file(run, tmp_path):
 
     class Missing(FakeEngine):
         @contextmanager
-        def opened(self):
+        def open(self):
             if self.log == []:
                 raise UsageError("no Java")
             yield

@@ -17,7 +17,7 @@ class TestLocalEngine(EngineContract):
         state = scene.to / ".cfetch"
         with (
             closing(Volumes([scene.to], write_timeout_s=30.0)) as volumes,
-            volumes.staged(scene.staging, scene.guard.instant, state),
+            volumes.stage_parts(scene.staging, scene.guard.instant, state),
         ):
             yield LocalEngine(
                 scene.plan,

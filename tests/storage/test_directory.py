@@ -132,7 +132,7 @@ def test_a_file_that_only_its_size_vouches_for_tells_where_it_came_from(volume, 
     part.write(DATA)
     part.validator = validator
     part.publish()
-    found = volume.recorded(safe_path("d/a"))
+    found = volume.find_source(safe_path("d/a"))
     assert found is not None
     assert found.validator == validator
     raw = os.getxattr(root / "d/a", ATTRIBUTE)
@@ -140,14 +140,14 @@ def test_a_file_that_only_its_size_vouches_for_tells_where_it_came_from(volume, 
     assert b"CANARY" not in raw
     assert b"origin.test" not in raw
     (root / "d/a").rename(root / "b")
-    assert volume.recorded(safe_path("b")) == found
+    assert volume.find_source(safe_path("b")) == found
 
 
 def test_a_file_with_a_hash_tells_nothing(volume, root):
     """Its bytes prove it."""
     published(volume, "a", digest=True)
     assert os.listxattr(root / "a") == []
-    assert volume.recorded(safe_path("a")) is None
+    assert volume.find_source(safe_path("a")) is None
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_record_that_is_not_ours_is_none(volume, root, raw):
     """Whoever wrote it."""
     (root / "a").write_bytes(DATA)
     os.setxattr(root / "a", ATTRIBUTE, raw)
-    assert volume.recorded(safe_path("a")) is None
+    assert volume.find_source(safe_path("a")) is None
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, lambda path: os.symlink("other", path)])
@@ -165,10 +165,10 @@ def test_what_is_no_file_has_no_record(volume, root, make):
     """It is not followed, and a pipe is not waited for."""
     (root / "other").write_bytes(DATA)
     os.setxattr(root / "other", ATTRIBUTE, b'{"identity":"x","validator":null}')
-    assert volume.recorded(safe_path("other")) == Source("x", None)
+    assert volume.find_source(safe_path("other")) == Source("x", None)
     make(root / "a")
-    assert volume.recorded(safe_path("a")) is None
-    assert volume.recorded(safe_path("none/at/all")) is None
+    assert volume.find_source(safe_path("a")) is None
+    assert volume.find_source(safe_path("none/at/all")) is None
 
 
 @pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.ENOSPC, errno.EPERM])

@@ -7,7 +7,7 @@ MIB = 1 << 20
 
 
 def start(detector, entry_id, size_bytes=MIB, at_s=0.0, *, immune=False, mitigations=0):
-    detector.started(entry_id, size_bytes, at_s, immune=immune, mitigations=mitigations)
+    detector.note_start(entry_id, size_bytes, at_s, immune=immune, mitigations=mitigations)
 
 
 def scene(done=(), active=(), **options):
@@ -18,7 +18,7 @@ def scene(done=(), active=(), **options):
     for entry_id, (size, at_s) in enumerate(zip(sizes, starts, strict=True)):
         start(detector, entry_id, size, at_s)
     for entry_id, (size, duration_s) in enumerate(done):
-        detector.finished(entry_id, size, duration_s)
+        detector.note_finish(entry_id, size, duration_s)
     return detector
 
 

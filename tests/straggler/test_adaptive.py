@@ -134,7 +134,7 @@ def test_each_is_flagged_once():
     policy = adaptive()
     streams = [Stream(0, GIB, at(0)), *crowd(8)]
     for one in streams:
-        policy.started(one.key, one.size, 0.0, host="h", immune=False, mitigations=0)
+        policy.note_start(one.key, one.size, 0.0, host="h", immune=False, mitigations=0)
     found = []
     for tick in range(1, 60):
         for one in streams:
@@ -178,7 +178,7 @@ def test_time_in_which_our_process_stood_still_is_no_time(pause_s):
     """Nothing was read, and the rate is what it was before."""
     policy = adaptive()
     one = Stream(0, 100 * MIB, at(10 * MIB), latency_s=0.0)
-    policy.started(0, one.size, 0.0, host="h", immune=False, mitigations=0)
+    policy.note_start(0, one.size, 0.0, host="h", immune=False, mitigations=0)
     for tick in range(1, 31):
         one.look(tick / 10)
         policy.check(tick / 10, [one])
@@ -200,11 +200,11 @@ def test_counts_are_those_of_entries():
     """Finished again after another attempt, failed after it had finished: each counts as what it is last."""
     policy = adaptive()
     teach(policy, [0.1] * 3, first_key=0)
-    policy.started(1, MIB, 1.0, host="h", immune=False, mitigations=0)
+    policy.note_start(1, MIB, 1.0, host="h", immune=False, mitigations=0)
     assert (policy.known, policy.total_finished) == (3, 2)
-    policy.finished(1, MIB, 1.2, first_byte_s=None)
-    policy.finished(1, MIB, 1.3, first_byte_s=None)
-    policy.failed(2)
+    policy.note_finish(1, MIB, 1.2, first_byte_s=None)
+    policy.note_finish(1, MIB, 1.3, first_byte_s=None)
+    policy.note_failure(2)
     assert (policy.known, policy.total_finished, policy.sequential) == (2, 2, False)
 
 
@@ -226,14 +226,14 @@ def test_remaining_fresh_and_expected():
 def test_sizes_change_under_way():
     """The reply told, or another stream took some of it."""
     policy = adaptive()
-    policy.started(0, None, 0.0, host="h", immune=False, mitigations=0)
+    policy.note_start(0, None, 0.0, host="h", immune=False, mitigations=0)
     one = Stream(0, None, at(10 * MIB))
     for tick in range(1, 11):
         one.look(tick / 10)
         policy.check(tick / 10, [one])
     assert policy.remaining_s(0) is None
-    policy.sized(0, 100 * MIB)
-    policy.sized(99, 1)
+    policy.note_size(0, 100 * MIB)
+    policy.note_size(99, 1)
     assert policy.remaining_s(0) == pytest.approx(9.05, rel=0.02)
 
 
@@ -252,15 +252,15 @@ def test_what_a_run_learns():
     """By host, as the next run's knowledge."""
     policy = adaptive()
     teach(policy, [0.45] * 10, 4 * MIB)
-    (host,) = policy.learned(77.0).hosts.values()
+    (host,) = policy.collect_knowledge(77.0).hosts.values()
     assert host.rate_bps == pytest.approx(10 * MIB)
     assert host.wall_s == 77.0
 
 
 def test_other_machines_speed_counts_where_nothing_is_known():
-    """``judge_by`` is the baseline of a whole cluster."""
+    """``use_median`` is the baseline of a whole cluster."""
     policy = adaptive()
-    policy.judge_by(10 * MIB)
+    policy.use_median(10 * MIB)
     assert play(policy, [Stream(0, 100 * MIB, at(64 * KIB))], 10.0).keys == [0]
 
 
@@ -285,8 +285,8 @@ def test_the_end_of_a_rescued_file_is_a_verdict(after_s, factor):
     story = play(policy, [one, *crowd(15)], 6.0)
     assert story.keys == [0]
     before_s = policy.expected_s(100)
-    policy.started(0, None, 6.1, host="h", immune=False, mitigations=1)
-    policy.finished(0, None, 6.1 + after_s, first_byte_s=None)
+    policy.note_start(0, None, 6.1, host="h", immune=False, mitigations=1)
+    policy.note_finish(0, None, 6.1 + after_s, first_byte_s=None)
     assert policy.expected_s(100) == pytest.approx(factor * before_s)
 
 
@@ -330,10 +330,10 @@ def test_who_began_while_our_process_stood_still_is_no_sample(gap_s):
     policy = adaptive()
     policy.check(0.1, [])
     for key in range(5):
-        policy.started(key, MIB, 0.1 + gap_s - 0.5, host="h", immune=False, mitigations=0)
+        policy.note_start(key, MIB, 0.1 + gap_s - 0.5, host="h", immune=False, mitigations=0)
     policy.check(0.1 + gap_s, [])
     for key in range(5):
-        policy.finished(key, MIB, 0.15 + gap_s, first_byte_s=None)
+        policy.note_finish(key, MIB, 0.15 + gap_s, first_byte_s=None)
     assert (policy.total_finished, policy.median_bps, policy.fresh_s("h", MIB)) == (5, None, None)
 
 

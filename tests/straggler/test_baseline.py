@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cfetch.straggler.baseline import RunningMedian, required
+from cfetch.straggler.baseline import RunningMedian, count_required
 
 rates = st.floats(min_value=1e-6, max_value=1e12)
 
@@ -93,10 +93,10 @@ def test_after_thinning_the_median_walks_through_what_was_kept(monkeypatch, sign
 )
 def test_required(known, quantile, needed):
     """The share is rounded up, and a whole product is not."""
-    assert required(known, quantile) == needed
+    assert count_required(known, quantile) == needed
 
 
 @given(st.integers(0, 10_000), st.integers(1, 1000))
 def test_required_equals_exact_arithmetic(known, thousandths):
     """For any quantile of three decimals the number is what fractions give."""
-    assert required(known, thousandths / 1000) == ceil(Fraction(thousandths, 1000) * known)
+    assert count_required(known, thousandths / 1000) == ceil(Fraction(thousandths, 1000) * known)

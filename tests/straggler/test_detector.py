@@ -21,9 +21,9 @@ def test_last_wave_is_judged_however_long_ago_the_others_finished():
 def test_elapsed_counts_from_the_attempts_own_start():
     """X4: 8 s of a stalled attempt and the back-off are no part of the good attempt's throughput."""
     detector = scene([], [(TWENTY, 0.0)])
-    detector.paused(0)
+    detector.note_pause(0)
     start(detector, 0, TWENTY, 8.5, mitigations=1)
-    detector.finished(0, TWENTY, 8.9)
+    detector.note_finish(0, TWENTY, 8.9)
     assert detector.median_bps == pytest.approx(50 * MIB)
 
 
@@ -66,7 +66,7 @@ def test_without_a_size_no_sample_and_no_flag(size_bytes):
     """X6: an unknown or empty size neither breaks nor feeds the median, and has no limit."""
     detector = scene(NORMAL, [(size_bytes, 0.0), (size_bytes, 0.0)])
     before = detector.median_bps
-    detector.finished(5, size_bytes, 100.0)
+    detector.note_finish(5, size_bytes, 100.0)
     assert (detector.median_bps, detector.total_finished) == (before, 6)
     assert detector.expected_s(6) is None
     assert flagged_ids(detector, 1e6) == []
@@ -75,8 +75,8 @@ def test_without_a_size_no_sample_and_no_flag(size_bytes):
 def test_size_told_by_the_reply_brings_a_limit():
     """An attempt without a declared size is judged like any other once its reply told it."""
     detector = scene(NORMAL, [(None, 0.0)])
-    detector.sized(5, TWENTY)
-    detector.sized(99, TWENTY)
+    detector.note_size(5, TWENTY)
+    detector.note_size(99, TWENTY)
     assert detector.expected_s(5) == pytest.approx(5.6)
     assert (detector.known, flagged_ids(detector, 5.7)) == (6, [5])
 
@@ -92,9 +92,9 @@ def test_failed_entries_leave_the_denominator():
     """X8: two of ten failed for good leave ceil(0.6 * 8) = 5 to wait for."""
     detector = scene([(MIB, 0.01)] * 5, [(MIB, 0.0)] * 5)
     assert flagged_ids(detector, 4.0) == []
-    detector.failed(5)
-    detector.paused(6)
-    detector.failed(6)
+    detector.note_failure(5)
+    detector.note_pause(6)
+    detector.note_failure(6)
     assert (detector.known, detector.required) == (8, 5)
     assert flagged_ids(detector, 6.0) == [7, 8, 9]
 
@@ -102,8 +102,8 @@ def test_failed_entries_leave_the_denominator():
 def test_paused_entry_stays_known_but_is_not_judged():
     """Between two attempts an entry is known but not in flight; pausing an unknown one does nothing."""
     detector = scene(NORMAL, [(TWENTY, 0.0)])
-    detector.paused(5)
-    detector.paused(99)
+    detector.note_pause(5)
+    detector.note_pause(99)
     assert (detector.known, detector.check(100.0).active) == (6, 0)
     assert detector.expected_s(5) is None
     start(detector, 5, TWENTY, 100.0)
@@ -115,7 +115,7 @@ def test_finished_entry_that_starts_again_is_known_once():
     detector = scene(NORMAL)
     start(detector, 0, TWENTY, 1.0)
     assert (detector.known, detector.total_finished) == (5, 4)
-    detector.finished(0, TWENTY, 2.0)
+    detector.note_finish(0, TWENTY, 2.0)
     assert (detector.known, detector.total_finished) == (5, 5)
 
 
@@ -129,7 +129,7 @@ def test_straggler_that_completes_is_finished():
     """X15: when the last byte arrives while it is being cancelled, the entry is finished, and counted."""
     detector = scene(NORMAL, [(TWENTY, 0.0)])
     assert flagged_ids(detector, 5.7) == [5]
-    detector.finished(5, TWENTY, 5.8)
+    detector.note_finish(5, TWENTY, 5.8)
     assert (detector.total_finished, detector.total_stragglers) == (6, 1)
 
 
@@ -150,7 +150,7 @@ def test_late_check_flags_nobody_even_on_a_new_baseline():
     detector.check(20.0)
     for entry_id in range(1, 6):
         start(detector, entry_id, TWENTY, 59.0)
-        detector.finished(entry_id, TWENTY, 59.4)
+        detector.note_finish(entry_id, TWENTY, 59.4)
     assert flagged_ids(detector, 60.0) == []
     assert flagged_ids(detector, 60.5) == [0]
 
@@ -204,7 +204,7 @@ def test_finished_entries_cost_little_memory():
         detector = scene()
         for entry_id in range(100_000):
             start(detector, entry_id, MIB, 0.0)
-            detector.finished(entry_id, MIB, 1.0 + entry_id)
+            detector.note_finish(entry_id, MIB, 1.0 + entry_id)
         assert tracemalloc.get_traced_memory()[0] < 4_500_000
     finally:
         tracemalloc.stop()
@@ -215,7 +215,7 @@ def test_a_larger_runs_baseline_is_in_force_from_the_first_file_on():
     """Nothing has finished here, and the one under way takes far longer than elsewhere: limit 6.5 s."""
     detector = scene([], [(MIB, 0.0)])
     assert flagged_ids(detector, 6.6) == []
-    detector.judge_by(float(MIB))
+    detector.use_median(float(MIB))
     assert detector.expected_s(0) == 6.5
     check = detector.check(6.6)
     assert ([found.id for found in check.stragglers], check.median_bps) == ([0], MIB)
@@ -224,14 +224,14 @@ def test_a_larger_runs_baseline_is_in_force_from_the_first_file_on():
 def test_a_larger_runs_baseline_goes_before_ones_own_until_it_is_taken_back():
     """Here files come at a tenth of that: by their own measure nobody is slow."""
     detector = scene([(MIB, 10.0)] * 3, [(MIB, 10.0)], quantile=0.5)
-    detector.judge_by(float(MIB))
+    detector.use_median(float(MIB))
     assert detector.expected_s(3) == 6.5
-    detector.judge_by(None)
+    detector.use_median(None)
     assert (detector.expected_s(3), flagged_ids(detector, 18.0)) == (20.0, [])
 
 
 def test_a_larger_runs_baseline_flags_nobody_where_mitigation_is_off():
     """It is a measure, not an order."""
     detector = scene([], [(MIB, 0.0)], enabled=False)
-    detector.judge_by(float(MIB))
+    detector.use_median(float(MIB))
     assert flagged_ids(detector, 100.0) == []

@@ -52,7 +52,7 @@ def test_order_of_reports_does_not_matter(data, done, active, options, now_s):
     for entry_id, (size, at_s) in data.draw(st.permutations(everyone)):
         start(detector, entry_id, size, at_s)
     for entry_id, (size, duration) in data.draw(st.permutations(list(enumerate(done)))):
-        detector.finished(entry_id, size, duration)
+        detector.note_finish(entry_id, size, duration)
     assert set(flagged_ids(detector, now_s)) == set(flagged_ids(scene(done, active, **options), now_s))
 
 
@@ -100,7 +100,7 @@ class DetectorAgainstModel(RuleBasedStateMachine):
 
     @rule(entry_id=ids, size=sizes)
     def finish(self, entry_id, size):
-        self.detector.finished(entry_id, size, self.now_s)
+        self.detector.note_finish(entry_id, size, self.now_s)
         if attempt := self.active.pop(entry_id, None):
             self.finished.add(entry_id)
             if size:
@@ -108,13 +108,13 @@ class DetectorAgainstModel(RuleBasedStateMachine):
 
     @rule(entry_id=ids)
     def pause(self, entry_id):
-        self.detector.paused(entry_id)
+        self.detector.note_pause(entry_id)
         if self.active.pop(entry_id, None):
             self.paused.add(entry_id)
 
     @rule(entry_id=ids)
     def fail(self, entry_id):
-        self.detector.failed(entry_id)
+        self.detector.note_failure(entry_id)
         self.active.pop(entry_id, None)
         self.paused.discard(entry_id)
         self.finished.discard(entry_id)

@@ -108,7 +108,7 @@ def test_detector_table_d6_nothing_finished_nothing_judged():
     """D6: five cancelled attempts that wait for their retry are known, and nobody is judged."""
     detector = scene([], [ACTIVE] * 5)
     for entry_id in range(5):
-        detector.paused(entry_id)
+        detector.note_pause(entry_id)
     check = detector.check(100.0)
     assert (detector.known, check.required, check.finished, check.active) == (5, 3, 0, 0)
     assert check.stragglers == ()
@@ -131,7 +131,7 @@ def test_detector_table_d9_flagged_once_per_attempt():
     for entry_id in (100, *range(10)):
         start(detector, entry_id)
     for entry_id in range(10):
-        detector.finished(entry_id, MIB, 0.005)
+        detector.note_finish(entry_id, MIB, 0.005)
     assert detector.expected_s(100) == pytest.approx(0.0575)
     assert [flagged_ids(detector, 0.56 + i / 10) for i in range(5)] == [[100], [], [], [], []]
     assert (detector.known, detector.required, detector.total_stragglers) == (11, 7, 1)
@@ -140,9 +140,9 @@ def test_detector_table_d9_flagged_once_per_attempt():
 def test_detector_table_d14_retried_entry_is_a_sample():
     """D14: an entry that finished at its second attempt is in the median with that attempt's own speed."""
     detector = scene([(TEN, 0.1)] * 3, [(TEN, 0.0), (TEN, 0.0)], quantile=0.5)
-    detector.paused(3)
+    detector.note_pause(3)
     start(detector, 3, TEN, 1.0, mitigations=1)
-    detector.finished(3, TEN, 3.0)
+    detector.note_finish(3, TEN, 3.0)
     assert (detector.known, detector.required, detector.total_finished) == (5, 3, 4)
     assert detector.median_bps == pytest.approx(100 * MIB)
     assert detector.expected_s(4) == pytest.approx(5.15)
@@ -152,7 +152,7 @@ def test_detector_table_d14_retried_entry_is_a_sample():
 def test_detector_table_d19_an_entry_is_known_once():
     """D19: an entry reported finished twice counts once, so one of two is still too few."""
     detector = scene([QUICK], [ACTIVE])
-    detector.finished(0, MIB, 0.02)
+    detector.note_finish(0, MIB, 0.02)
     assert (detector.known, detector.required, detector.total_finished) == (2, 2, 1)
     assert flagged_ids(detector, 10.0) == []
 
@@ -168,7 +168,7 @@ def test_detector_table_d21_many_tasks_one_loop():
     async def finish(entry_id, clock):
         start(detector, entry_id)
         await clock.sleep(0.01 * (entry_id % 7 + 1))
-        detector.finished(entry_id, MIB, clock.monotonic())
+        detector.note_finish(entry_id, MIB, clock.monotonic())
 
     async def watch(clock):
         found = []

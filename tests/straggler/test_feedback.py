@@ -8,8 +8,8 @@ from cfetch.straggler.feedback import FREE_BYTES, HIGHEST, LOWEST, MOST_HOSTS, W
 def judged(*ends_s, projected_s=10.0):
     feedback = Feedback()
     for key, end_s in enumerate(ends_s):
-        feedback.mitigated(key, "h", projected_s, 1.0)
-        feedback.finished(key, end_s, 0.1)
+        feedback.note_mitigation(key, "h", projected_s, 1.0)
+        feedback.note_finish(key, end_s, 0.1)
     return feedback.leniency
 
 
@@ -31,28 +31,28 @@ def test_a_dozen_bad_verdicts_do_not_switch_it_off():
 def test_the_silent_are_judged_by_their_first_byte():
     """As late again: the file is late, and the host's others are waited for; else the wait wears off."""
     feedback = Feedback()
-    feedback.mitigated(1, "h", None, 2.0)
-    feedback.finished(1, 99.0, 1.9)
+    feedback.note_mitigation(1, "h", None, 2.0)
+    feedback.note_finish(1, 99.0, 1.9)
     assert (feedback.leniency, feedback.patience_s("h")) == (1.0, 0.0)
-    feedback.mitigated(2, "h", None, 2.0)
-    feedback.finished(2, 99.0, 8.0)
+    feedback.note_mitigation(2, "h", None, 2.0)
+    feedback.note_finish(2, 99.0, 8.0)
     assert (feedback.leniency, feedback.patience_s("h"), feedback.patience_s("other")) == (1.0, 12.0, 0.0)
     for key in (3, 4):
-        feedback.mitigated(key, "h", None, 2.0)
-        feedback.finished(key, 99.0, 0.1)
+        feedback.note_mitigation(key, "h", None, 2.0)
+        feedback.note_finish(key, 99.0, 0.1)
     assert feedback.patience_s("h") == pytest.approx(12.0 * 0.8 * 0.8)
 
 
 def test_a_second_wait_as_long_as_the_first_is_a_verdict_before_its_end():
     """So the files that are asked for meanwhile are waited for too."""
     feedback = Feedback()
-    feedback.mitigated(1, "h", None, 2.0)
-    feedback.mitigated(2, "h", 9.0, 2.0)
-    feedback.silent(1, 1.9)
-    feedback.silent(2, 5.0)
-    feedback.silent(3, 5.0)
+    feedback.note_mitigation(1, "h", None, 2.0)
+    feedback.note_mitigation(2, "h", 9.0, 2.0)
+    feedback.note_silence(1, 1.9)
+    feedback.note_silence(2, 5.0)
+    feedback.note_silence(3, 5.0)
     assert feedback.patience_s("h") == 0.0
-    feedback.silent(1, 2.0)
+    feedback.note_silence(1, 2.0)
     assert feedback.patience_s("h") == 3.0
 
 
@@ -60,42 +60,42 @@ def test_hosts_with_cold_objects_are_forgotten_one_by_one():
     """The one that was met first."""
     feedback = Feedback()
     for key in range(MOST_HOSTS + 1):
-        feedback.mitigated(key, f"h{key}", None, 1.0)
-        feedback.finished(key, 99.0, 2.0)
+        feedback.note_mitigation(key, f"h{key}", None, 1.0)
+        feedback.note_finish(key, 99.0, 2.0)
     assert [feedback.patience_s(f"h{key}") for key in (0, 1, MOST_HOSTS)] == [0.0, 3.0, 3.0]
 
 
 def test_one_verdict_for_each_entry():
     """The first projection counts; entries that were let alone, failed, or ended before give none."""
     feedback = Feedback()
-    feedback.finished(7, 1.0, None)
-    feedback.mitigated(1, "h", 10.0, 1.0)
-    feedback.mitigated(1, "h", 99.0, 1.0)
-    feedback.mitigated(2, "h", 10.0, 1.0)
-    feedback.failed(2)
-    feedback.finished(2, 99.0, None)
+    feedback.note_finish(7, 1.0, None)
+    feedback.note_mitigation(1, "h", 10.0, 1.0)
+    feedback.note_mitigation(1, "h", 99.0, 1.0)
+    feedback.note_mitigation(2, "h", 10.0, 1.0)
+    feedback.note_failure(2)
+    feedback.note_finish(2, 99.0, None)
     assert feedback.leniency == 1.0
-    feedback.finished(1, 50.0, None)
-    feedback.finished(1, 50.0, None)
+    feedback.note_finish(1, 50.0, None)
+    feedback.note_finish(1, 50.0, None)
     assert feedback.leniency == 1.5
 
 
 def test_at_a_check_a_quarter_at_most():
     """Two where there are few."""
-    assert Budget(64).allowed(0.0) == 16
-    assert Budget(4).allowed(0.0) == 2
+    assert Budget(64).count_allowed(0.0) == 16
+    assert Budget(4).count_allowed(0.0) == 2
 
 
 def test_in_a_window_half_of_the_completions_at_most():
     """With room for each worker's first; and the window slides."""
     budget = Budget(8)
     for _ in range(8):
-        budget.mitigated(1.0)
-    assert budget.allowed(1.0) == 0
+        budget.note_mitigation(1.0)
+    assert budget.count_allowed(1.0) == 0
     for _ in range(18):
-        budget.finished(2.0, 1)
-    assert budget.allowed(2.0) == 1
-    assert budget.allowed(1.0 + WINDOW_S + 0.1) == 2
+        budget.note_finish(2.0, 1)
+    assert budget.count_allowed(2.0) == 1
+    assert budget.count_allowed(1.0 + WINDOW_S + 0.1) == 2
 
 
 def test_bytes_lost():
@@ -103,9 +103,9 @@ def test_bytes_lost():
     budget = Budget(8)
     assert budget.allows_bytes(FREE_BYTES, 0)
     assert not budget.allows_bytes(FREE_BYTES + 1, 0)
-    budget.wasted(FREE_BYTES)
+    budget.note_waste(FREE_BYTES)
     assert not budget.allows_bytes(1, 0)
     assert budget.allows_bytes(1, 20 * (FREE_BYTES + 1))
-    budget.finished(0.0, 20 * FREE_BYTES + 20)
+    budget.note_finish(0.0, 20 * FREE_BYTES + 20)
     assert budget.allows_bytes(1, 0)
     assert not budget.allows_bytes(2, 0)

@@ -102,7 +102,7 @@ def test_whose_samples_count():
     """A host's own; else earlier runs'; else those under way; else all hosts'; else other machines'."""
     known = Knowledge(hosts={"known": HostKnowledge(0.1, 3.0 * MIB, 0.2, 10, 0)})
     learned = fresh([sample(MIB, rate=10 * MIB)] * LEAST, known, "own")
-    learned.judge_by(1.0 * MIB)
+    learned.use_median(1.0 * MIB)
 
     def rate(host):
         return round(1 / learned.of(host).s_per_byte / MIB, 3)
@@ -112,7 +112,7 @@ def test_whose_samples_count():
     learned.running({"own": running, "known": running, "other": running})
     assert (rate("own"), rate("known"), rate("other")) == (10, 3, 2)
     few = fresh([sample(MIB)] * (LEAST - 1))
-    few.judge_by(1.0 * MIB)
+    few.use_median(1.0 * MIB)
     assert 1 / few.of("other").s_per_byte == pytest.approx(MIB)
     assert fresh([sample(MIB)]).of("h") is None
     assert fresh([sample(MIB)] * 2).of("h") is not None
@@ -139,7 +139,7 @@ def test_what_is_learned_for_the_next_run():
     """Of hosts with three files and more."""
     learned = fresh([sample(4 * MIB)] * 3, host="three")
     learned.add("one", sample(MIB))
-    hosts = learned.learned(1234.0).hosts
+    hosts = learned.collect_knowledge(1234.0).hosts
     assert hosts.keys() == {"three"}
     assert hosts["three"].rate_bps == pytest.approx(10 * MIB)
     assert (hosts["three"].latency_s, hosts["three"].weight, hosts["three"].wall_s) == (

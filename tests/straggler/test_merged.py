@@ -71,8 +71,8 @@ def test_the_baseline_is_the_median_of_all_machines_once_enough_have_finished():
     """By the rule of one machine: the quantile of those that are finished or under way."""
     found = merged({"a": [10, 10], "b": [40]}, quantile=0.6)
     assert (found.finished, found.median_bps) == (3, 10 * MIB)
-    assert (found.required(2), found.in_force_bps(2)) == (3, 10 * MIB)
-    assert (found.required(3), found.in_force_bps(3)) == (4, None)
+    assert (found.count_required(2), found.in_force_bps(2)) == (3, 10 * MIB)
+    assert (found.count_required(3), found.in_force_bps(3)) == (4, None)
     assert merged({"a": [10] * 9}, enabled=False).in_force_bps(0) is None
     assert merged({}).in_force_bps(0) is None
 

@@ -60,22 +60,22 @@ def policy(request, wire):
 
 
 def start(policy, key, size_bytes=MIB, now_s=0.0, *, immune=False, mitigations=0):
-    policy.started(key, size_bytes, now_s, host=HOST, immune=immune, mitigations=mitigations)
+    policy.note_start(key, size_bytes, now_s, host=HOST, immune=immune, mitigations=mitigations)
 
 
 def test_an_entry_counts_once_when_it_has_finished(policy):
     """However many attempts it took, and whatever its further segments did."""
     start(policy, 0)
-    policy.paused(0)
+    policy.note_pause(0)
     start(policy, 0, now_s=1.0)
     start(policy, -1, now_s=1.0)
-    policy.finished(-1, MIB, 2.0, first_byte_s=1.1)
+    policy.note_finish(-1, MIB, 2.0, first_byte_s=1.1)
     assert policy.total_finished == 0
-    policy.finished(0, MIB, 2.0, first_byte_s=1.1)
+    policy.note_finish(0, MIB, 2.0, first_byte_s=1.1)
     start(policy, 0, now_s=3.0)
-    policy.finished(0, MIB, 4.0, first_byte_s=3.1)
+    policy.note_finish(0, MIB, 4.0, first_byte_s=3.1)
     assert policy.total_finished == 1
-    policy.failed(0)
+    policy.note_failure(0)
     assert policy.total_finished == 0
 
 
@@ -84,9 +84,9 @@ def test_a_check_counts_the_attempts_in_flight(policy):
     assert policy.check(policy.tick_s).active == 0
     for key in (0, 1, 2, 3):
         start(policy, key, now_s=policy.tick_s)
-    policy.finished(0, MIB, 2 * policy.tick_s, first_byte_s=None)
-    policy.paused(1)
-    policy.failed(2)
+    policy.note_finish(0, MIB, 2 * policy.tick_s, first_byte_s=None)
+    policy.note_pause(1)
+    policy.note_failure(2)
     check = policy.check(2 * policy.tick_s)
     assert (check.active, check.finished, check.stragglers) == (1, 1, ())
     assert check.required == policy.required > 0
@@ -94,12 +94,12 @@ def test_a_check_counts_the_attempts_in_flight(policy):
 
 def test_what_is_not_in_flight_may_end_again(policy):
     """The engine may tell of an end twice, and of one whose start nobody saw."""
-    for end in (policy.paused, policy.failed):
+    for end in (policy.note_pause, policy.note_failure):
         end(7)
         end(-7)
-    policy.cancelled(7, 1.0, 0)
-    policy.sized(7, 5)
-    policy.finished(7, MIB, 1.0, first_byte_s=None)
+    policy.note_cancellation(7, 1.0, 0)
+    policy.note_size(7, 5)
+    policy.note_finish(7, MIB, 1.0, first_byte_s=None)
     assert policy.check(policy.tick_s).active == 0
     assert policy.expected_s(7) is None
 
@@ -143,7 +143,7 @@ def test_figures_are_times_or_unknown(policy, wire):
         policy.check(live.now_s, [live])
         for figure in (policy.expected_s(0), policy.remaining_s(0), policy.fresh_s(HOST, MIB)):
             assert figure is None or figure >= 0
-    policy.finished(0, MIB, 21.0, first_byte_s=20.1)
+    policy.note_finish(0, MIB, 21.0, first_byte_s=20.1)
     assert policy.expected_s(0) is None
     assert policy.median_bps is None or policy.median_bps > 0
 
@@ -151,14 +151,14 @@ def test_figures_are_times_or_unknown(policy, wire):
 def test_a_normal_speed_from_elsewhere_is_taken_and_given_back(policy):
     """Many processes on one plan share their baseline; without it a policy judges by its own files."""
     own = policy.median_bps
-    policy.judge_by(5.0 * MIB)
-    policy.judge_by(None)
+    policy.use_median(5.0 * MIB)
+    policy.use_median(None)
     assert policy.median_bps == own
 
 
 def test_what_was_learned_is_a_value_for_the_next_run(policy):
     """Names and numbers only; nothing of it holds on to the run."""
     teach(policy, [1.0] * 20, host=HOST)
-    assert isinstance(policy.learned(1e9), Knowledge)
+    assert isinstance(policy.collect_knowledge(1e9), Knowledge)
     assert policy.sequential is False
     assert policy.tick_s > 0

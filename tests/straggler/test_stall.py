@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from cfetch.straggler.stall import MAX_GAP_S, gap_s, stalled
+from cfetch.straggler.stall import MAX_GAP_S, find_stalled, gap_s
 
 
 class Attempt(NamedTuple):
@@ -25,20 +25,20 @@ class Attempt(NamedTuple):
 )
 def test_stall_rule(last_byte_s, now_s, is_stalled):
     """Before the reply its own time-out holds, then the latest byte's age; exactly the limit is fine."""
-    found = stalled([Attempt(7, 0.0, last_byte_s)], now_s, stall_timeout_s=20.0, reply_timeout_s=60.0)
+    found = find_stalled([Attempt(7, 0.0, last_byte_s)], now_s, stall_timeout_s=20.0, reply_timeout_s=60.0)
     assert found == ((7,) if is_stalled else ())
 
 
 def test_stall_rule_works_from_the_first_file():
     """X2: with nothing finished and every connection stuck, all are found; the living one is not."""
     attempts = [Attempt(i, 0.0, 1.0) for i in range(4)] + [Attempt(4, 0.0, 30.0)]
-    assert stalled(attempts, 31.1, stall_timeout_s=30.0, reply_timeout_s=60.0) == (0, 1, 2, 3)
+    assert find_stalled(attempts, 31.1, stall_timeout_s=30.0, reply_timeout_s=60.0) == (0, 1, 2, 3)
 
 
 def test_infinite_time_outs_switch_the_rule_off():
     """Silence without limit is not a stall."""
     attempts = [Attempt(1, 0.0, None), Attempt(2, 0.0, 0.0)]
-    assert stalled(attempts, 1e9, stall_timeout_s=float("inf"), reply_timeout_s=float("inf")) == ()
+    assert find_stalled(attempts, 1e9, stall_timeout_s=float("inf"), reply_timeout_s=float("inf")) == ()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 def ends(width, story):
     """Attempts end, all at once: "s" as a straggler, "." well. The changes."""
-    return [change for one in story if (change := width.ended(0.0, straggler=one == "s"))]
+    return [change for one in story if (change := width.note_end(0.0, straggler=one == "s"))]
 
 
 def test_x13_ten_early_stragglers_and_a_thousand_healthy_files():
@@ -68,7 +68,7 @@ def test_connections_that_are_slow_by_nature_seldom_narrow(share):
         dice, width = random.Random(seed), Width(16, 16)
         places = 0
         for _ in range(500):
-            width.ended(0.0, straggler=dice.random() < share)
+            width.note_end(0.0, straggler=dice.random() < share)
             places += width.places
         least.append(places / 500)
     assert sum(mean < 15 for mean in least) <= 2
@@ -96,7 +96,7 @@ class Drowning:
             found = [self.width.look(self.now_s, int(self.files * MIB), self.width.places, calm=True)]
             while self.ended < int(self.files):
                 self.ended += 1
-                found.append(self.width.ended(self.now_s, straggler=False))
+                found.append(self.width.note_end(self.now_s, straggler=False))
             self.told += filter(None, found)
         return self
 
@@ -219,9 +219,9 @@ def test_stragglers_end_a_measurement():
     server = Server(16, 64, lambda n: MIB * n * 4)
     for _ in range(100):
         server.run(2)
-        server.width.ended(server.now_s, straggler=True)
+        server.width.note_end(server.now_s, straggler=True)
         for _ in range(4):
-            server.width.ended(server.now_s, straggler=False)
+            server.width.note_end(server.now_s, straggler=False)
     assert server.told == []
 
 

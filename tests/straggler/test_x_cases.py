@@ -133,10 +133,10 @@ def test_x8_who_failed_for_good_is_not_known_any_more(judge):
     """Two of ten leave, eight stay; the seed then needs five of them, the adaptive policy five at all."""
     policy = judge()
     for key in range(10):
-        policy.started(key, MIB, 0.0, host="h", immune=False, mitigations=0)
-    policy.failed(0)
-    policy.paused(1)
-    policy.failed(1)
+        policy.note_start(key, MIB, 0.0, host="h", immune=False, mitigations=0)
+    policy.note_failure(0)
+    policy.note_pause(1)
+    policy.note_failure(1)
     assert (policy.known, policy.required) == (8, 5)
 
 

@@ -109,7 +109,7 @@ def play(policy, streams, until_s, *, from_s=0.0, order=None):
         for end_s, key in sorted(done):
             stream = running.pop(key)
             stream.look(end_s)
-            policy.finished(key, stream.size, end_s, first_byte_s=stream.first_byte_s)
+            policy.note_finish(key, stream.size, end_s, first_byte_s=stream.first_byte_s)
             story.ended[key] = end_s
         for stream in running.values():
             stream.look(now_s)
@@ -121,7 +121,7 @@ def play(policy, streams, until_s, *, from_s=0.0, order=None):
             story.flagged.append((round(now_s, 3), flagged.id))
             story.found.append(flagged)
             stream = running.pop(flagged.id)
-            policy.cancelled(flagged.id, now_s, 0 if stream.resumable else stream.received)
+            policy.note_cancellation(flagged.id, now_s, 0 if stream.resumable else stream.received)
             if stream.again is not None:
                 _start(policy, replace(stream.again, start_s=now_s), running)
     return story
@@ -129,7 +129,7 @@ def play(policy, streams, until_s, *, from_s=0.0, order=None):
 
 def _start(policy, stream, running):
     running[stream.key] = stream
-    policy.started(
+    policy.note_start(
         stream.key,
         stream.size,
         stream.start_s,
@@ -143,8 +143,8 @@ def teach(policy, durations, size=MIB, host="h", first_key=1000, at_s=0.0, first
     """Files that came one after the other from ``at_s`` on, as samples; the second when the last has come."""
     for number, duration_s in enumerate(durations):
         key = first_key + number
-        policy.started(key, size, at_s, host=host, immune=False, mitigations=0)
+        policy.note_start(key, size, at_s, host=host, immune=False, mitigations=0)
         first_s = None if first_byte_s is None else at_s + min(first_byte_s, duration_s)
-        policy.finished(key, size, at_s + duration_s, first_byte_s=first_s)
+        policy.note_finish(key, size, at_s + duration_s, first_byte_s=first_s)
         at_s += duration_s
     return at_s

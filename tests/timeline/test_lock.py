@@ -60,7 +60,7 @@ def test_one_at_a_time(files):
             files, an_owner(token=token), monotonic=time.monotonic, sleep=time.sleep, is_gone=lambda _: False
         )
         for _ in range(20):
-            with lock.held():
+            with lock.hold():
                 path.write_text(str(int(path.read_text()) + 1))
 
     threads = [threading.Thread(target=count, args=(f"t{i}",)) for i in range(4)]
@@ -74,16 +74,16 @@ def test_one_at_a_time(files):
 
 def test_it_tells_the_file_systems_time(files):
     """The date of the lock's own file."""
-    with a_lock(files, "a").held() as now_s:
+    with a_lock(files, "a").hold() as now_s:
         assert now_s == (files.root / "lock").stat().st_mtime
 
 
 def test_a_dead_holders_lock_is_broken_at_once(files):
     """Its process is proved gone: nobody waits."""
-    dead = a_lock(files, "dead").held()
+    dead = a_lock(files, "dead").hold()
     dead.__enter__()
     waiting = Waiting()
-    with a_lock(files, "b", waiting, gone={"dead"}).held():
+    with a_lock(files, "b", waiting, gone={"dead"}).hold():
         assert waiting.now_s == 0.0
     assert left(files) == []
 
@@ -91,12 +91,12 @@ def test_a_dead_holders_lock_is_broken_at_once(files):
 @pytest.mark.parametrize("content", [None, b"", b"{torn"])
 def test_a_silent_holders_lock_is_broken_after_its_time(files, content):
     """The very same lock for 30 s of the observer's clock; an empty one too, whose maker has died."""
-    held = a_lock(files, "silent").held()
+    held = a_lock(files, "silent").hold()
     held.__enter__()
     if content is not None:
         (files.root / "lock").write_bytes(content)
     waiting = Waiting()
-    with a_lock(files, "b", waiting).held():
+    with a_lock(files, "b", waiting).hold():
         assert EXPIRY_S < waiting.now_s < EXPIRY_S + 1
     held.__exit__(None, None, None)
     assert left(files) == []
@@ -114,14 +114,14 @@ def test_locks_that_change_hands_are_never_broken(files, monkeypatch):
 
     next_holder()
     waiting = Waiting(next_holder)
-    with pytest.raises(LocalFault, match="process 42 on h has it now"), a_lock(files, "b", waiting).held():
+    with pytest.raises(LocalFault, match="process 42 on h has it now"), a_lock(files, "b", waiting).hold():
         pass
     assert EXPIRY_S + 1 < waiting.now_s < EXPIRY_S + 2
 
 
 def test_another_ones_lock_is_put_back(files):
     """One that is broken by mistake, since it changed hands just then, goes back to its holder."""
-    held = a_lock(files, "live").held()
+    held = a_lock(files, "live").hold()
     held.__enter__()
     before = (files.root / "lock").read_bytes()
     a_lock(files, "b")._take_away(b"the lock that was there a moment ago", "lock.b")
@@ -132,9 +132,9 @@ def test_another_ones_lock_is_put_back(files):
 
 def test_a_holder_whose_lock_was_broken_does_not_remove_the_next_ones(files):
     """It wakes up, ends its transaction, and leaves what is not its own."""
-    slow = a_lock(files, "slow").held()
+    slow = a_lock(files, "slow").hold()
     slow.__enter__()
-    with a_lock(files, "b", gone={"slow"}).held():
+    with a_lock(files, "b", gone={"slow"}).hold():
         before = (files.root / "lock").read_bytes()
         slow.__exit__(None, None, None)
         assert (files.root / "lock").read_bytes() == before
@@ -143,7 +143,7 @@ def test_a_holder_whose_lock_was_broken_does_not_remove_the_next_ones(files):
 
 def test_an_error_under_the_lock_gives_it_back(files):
     """And comes out."""
-    with pytest.raises(ZeroDivisionError), a_lock(files, "a").held():
+    with pytest.raises(ZeroDivisionError), a_lock(files, "a").hold():
         raise ZeroDivisionError
     assert left(files) == []
 
@@ -154,6 +154,6 @@ def test_a_directory_that_has_gone_is_not_waited_for(tmp_path, monkeypatch):
     files = LocalFiles(tmp_path / "state")
     (tmp_path / "state").rmdir()
     waiting = Waiting()
-    with pytest.raises(LocalFault, match="nobody has it now"), a_lock(files, "a", waiting).held():
+    with pytest.raises(LocalFault, match="nobody has it now"), a_lock(files, "a", waiting).hold():
         pass
     files.close()

@@ -280,7 +280,7 @@ def commits_after_looking(execution, **_):
     entry = find(store.entries(), execution.instant)
     if entry != execution._entry:
         raise Held("checked before the lock")
-    with table.lock.held():
+    with table.lock.hold():
         entry = find(store.entries(), execution.instant)
         if entry is not None and entry.state is State.INFLIGHT:
             with contextlib.suppress(FileNotFoundError):

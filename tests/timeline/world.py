@@ -109,7 +109,7 @@ class Machine:
     def make_table(self):
         """What the program works with; the time under the lock is measured."""
         table = self._new_table()
-        held = table.lock.held
+        held = table.lock.hold
 
         @contextmanager
         def measured():
@@ -118,7 +118,7 @@ class Machine:
                 yield now_s
                 self.world.longest_lock = max(self.world.longest_lock, self.operations - before)
 
-        table.lock.held = measured
+        table.lock.hold = measured
         return table
 
     def monotonic(self):

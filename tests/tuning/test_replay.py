@@ -32,7 +32,7 @@ def live(sizes, alone_s, fresh_s, workers, setting):
 
     def begin(at, when_s):
         starts[at] = when_s
-        detector.started(at, int(sizes[at]), when_s, immune=False, mitigations=0)
+        detector.note_start(at, int(sizes[at]), when_s, immune=False, mitigations=0)
         heapq.heappush(under_way, (when_s + alone_s[at], at))
 
     waiting = iter(range(len(sizes)))
@@ -45,7 +45,7 @@ def live(sizes, alone_s, fresh_s, workers, setting):
         while under_way and under_way[0][0] <= now_s:
             ends_s, at = heapq.heappop(under_way)
             ends[at] = ends_s
-            detector.finished(at, int(sizes[at]), ends_s)
+            detector.note_finish(at, int(sizes[at]), ends_s)
             following = next(waiting, None)
             if following is not None:
                 begin(following, ends_s)
@@ -53,7 +53,7 @@ def live(sizes, alone_s, fresh_s, workers, setting):
             flagged.add(one.id)
             under_way = [(when, at) for when, at in under_way if at != one.id]
             heapq.heapify(under_way)
-            detector.started(one.id, int(sizes[one.id]), now_s, immune=True, mitigations=1)
+            detector.note_start(one.id, int(sizes[one.id]), now_s, immune=True, mitigations=1)
             heapq.heappush(under_way, (now_s + fresh_s[one.id], one.id))
     return ends, flagged, starts
 

@@ -121,7 +121,7 @@ class TransportContract:
 
         async def scene(transport):
             response = await self.ask(transport, world)
-            data = bytes(await response.read(1000)) + response.buffered()
+            data = bytes(await response.read(1000)) + response.read_buffered()
             return data + await rest_of(response)
 
         assert world.play(scene) == world.body

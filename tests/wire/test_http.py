@@ -94,7 +94,7 @@ async def test_what_is_buffered_can_be_taken_without_waiting(transport):
         response = await transport.open(SecretUrl(server.url), {}, {}, fresh=False)
         found = b""
         while len(found) < 100:
-            found += response.buffered()
+            found += response.read_buffered()
             await asyncio.sleep(0.001)
         assert found == b"x" * 100
         waiting = asyncio.create_task(response.read())
@@ -102,7 +102,7 @@ async def test_what_is_buffered_can_be_taken_without_waiting(transport):
         waiting.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await waiting
-        assert response.buffered() == b""
+        assert response.read_buffered() == b""
         response.close()
 
 

@@ -36,7 +36,7 @@ class Oracle(Detector):
         """See ``Policy``."""
         return len(self._broken)
 
-    def started(
+    def note_start(
         self,
         key: int,
         size_bytes: int | None,
@@ -47,7 +47,7 @@ class Oracle(Detector):
         mitigations: int,
     ) -> None:
         """See ``Policy``."""
-        super().started(key, size_bytes, now_s, host=host, immune=immune, mitigations=mitigations)
+        super().note_start(key, size_bytes, now_s, host=host, immune=immune, mitigations=mitigations)
         self._wanted.pop(key, None)
         self._sizes.pop(key, None)
         if size_bytes is not None:
@@ -55,18 +55,18 @@ class Oracle(Detector):
             if not immune:
                 self._wanted[key] = (int(host), size_bytes)
 
-    def sized(self, key: int, size_bytes: int) -> None:
+    def note_size(self, key: int, size_bytes: int) -> None:
         """See ``Policy``."""
-        super().sized(key, size_bytes)
+        super().note_size(key, size_bytes)
         self._sizes[key] = size_bytes
         if key in self._wanted:
             self._wanted[key] = (self._wanted[key][0], size_bytes)
 
-    def finished(
+    def note_finish(
         self, key: int, size_bytes: int | None, now_s: float, *, first_byte_s: float | None = None
     ) -> None:
         """See ``Policy``."""
-        super().finished(key, size_bytes, now_s, first_byte_s=first_byte_s)
+        super().note_finish(key, size_bytes, now_s, first_byte_s=first_byte_s)
         self._wanted.pop(key, None)
         self._sizes.pop(key, None)
 
@@ -112,10 +112,10 @@ class PolicyWatch:
         self.mitigations = 0
         self.false_alarms = 0
 
-    def started(self, key: int, size_bytes: int | None, now_s: float, **how: Any) -> None:  # noqa: ANN401
+    def note_start(self, key: int, size_bytes: int | None, now_s: float, **how: Any) -> None:  # noqa: ANN401
         """See ``Policy``; called by the task that is about to send the request."""
         self._transport.begins(key)
-        self._policy.started(key, size_bytes, now_s, **how)
+        self._policy.note_start(key, size_bytes, now_s, **how)
 
     def check(self, now_s: float, attempts: Collection[Live] = ()) -> Check:
         """See ``Policy``; judge the flagged attempts before they are cancelled."""
@@ -126,10 +126,10 @@ class PolicyWatch:
             self.false_alarms += exchange is None or not exchange.is_held_back
         return check
 
-    def finished(self, key: int, size_bytes: int | None, now_s: float, **how: Any) -> None:  # noqa: ANN401
+    def note_finish(self, key: int, size_bytes: int | None, now_s: float, **how: Any) -> None:  # noqa: ANN401
         """See ``Policy``."""
         self._transport.ends(key)
-        self._policy.finished(key, size_bytes, now_s, **how)
+        self._policy.note_finish(key, size_bytes, now_s, **how)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - all else is the policy's own
         return getattr(self._policy, name)

@@ -225,9 +225,9 @@ class Exchange:
             if fault.retry_after_s is not None:
                 self._said["Retry-After"] = str(fault.retry_after_s)
             return
-        self._begin(*self._asked(headers, index, size_bytes))
+        self._begin(*self._choose_reply(headers, index, size_bytes))
 
-    def _asked(self, headers: Mapping[str, str], index: int, size_bytes: int) -> tuple[int, int]:
+    def _choose_reply(self, headers: Mapping[str, str], index: int, size_bytes: int) -> tuple[int, int]:
         """First and end of what is to be sent; sets status and headers."""
         etag = f'"{index}"'
         if not self._transport.network.ranges:
@@ -252,7 +252,7 @@ class Exchange:
             self._body.end, self._body.then = min(fault.after_bytes, max(0, length - 1)), fault.kind
         if line.stall_after is not None and line.stall_after - self._before < self._body.end:
             self._body.end, self._body.then = int(line.stall_after - self._before), "stall"
-        self._flow = Flow(self.connection.host, self._limit_bps(0.0), self._told)
+        self._flow = Flow(self.connection.host, self._limit_bps(0.0), self._take_bytes)
         self._set_mark(self._flow)
         if self._body.end == 0:
             self._come()
@@ -271,7 +271,7 @@ class Exchange:
         if flow.got < self._slow_at < flow.mark:
             flow.mark = self._slow_at
 
-    def _told(self) -> None:
+    def _take_bytes(self) -> None:
         """Bytes have come."""
         flow, waiter = self._flow, self._waiter
         assert flow is not None
@@ -315,7 +315,7 @@ class Exchange:
                 return b""
             await self._more()
 
-    def buffered(self) -> bytes:
+    def read_buffered(self) -> bytes:
         """See ``Response``."""
         return self._take(-1)
 

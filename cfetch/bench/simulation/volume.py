@@ -195,14 +195,14 @@ class SimVolume:
 
     def publish(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:  # noqa: ARG002
         """As soon as everything is written that was taken before."""
-        report = partial(self._named, parts, ended)
+        report = partial(self._note_published, parts, ended)
         if self._disk.rate_bps == math.inf:
             report()
             return
         self._pending.append((self._disk.written_s, parts, ended))
         self._work.set()
 
-    def _named(self, parts: Sequence[volume.Part], ended: Ended) -> None:
+    def _note_published(self, parts: Sequence[volume.Part], ended: Ended) -> None:
         self.done_files += len(parts)
         self.done_bytes += sum(part.position for part in parts)
         ended(None)
@@ -225,7 +225,7 @@ class SimVolume:
                 await self._work.wait()
             due_s, parts, ended = self._pending.popleft()
             await asyncio.sleep(max(0.0, due_s - self._loop.time()))
-            self._named(parts, ended)
+            self._note_published(parts, ended)
 
     def drain(self) -> None:
         """See ``Volume``."""

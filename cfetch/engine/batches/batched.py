@@ -162,14 +162,14 @@ class Batched:
         staging = _staging(transfer)
         staging.transfers.add(transfer)
         transfer.task = asyncio.current_task()
-        self._watch.health.begins(staging.at)
+        self._watch.health.note_start(staging.at)
 
     def leave(self, transfer: Transfer) -> None:
         """The entry's host and its volume may take one more, of whichever queue."""
         staging = _staging(transfer)
         staging.transfers.discard(transfer)
         transfer.task = None
-        self._watch.health.ends(staging.at)
+        self._watch.health.note_end(staging.at)
         self.schedule.reopen(transfer.queue)
         self.schedule.reopen_shut()
 

@@ -71,7 +71,7 @@ class Completion:
     def stage(self, staging: Staging, transfer: Transfer) -> None:
         """Let a whole and verified part wait for the others of its batch."""
         staging.staged.append(transfer)
-        self._placer.taken(staging.batch.number)
+        self._placer.note_progress(staging.batch.number)
         if not transfer.mitigations:
             self._placer.steady(staging.at)
         self._end_entry(staging)
@@ -139,5 +139,5 @@ class Completion:
 
     def _close(self, staging: Staging, *, come_back: bool = False) -> None:
         self._stagings.close(staging, come_back=come_back)
-        self._placer.written(staging.batch.number, self._clock.now(), of=staging.at)
+        self._placer.finish(staging.batch.number, self._clock.now(), of=staging.at)
         self._work.set()

@@ -59,14 +59,14 @@ class Health:
         self._ask_now = [asyncio.Event() for _ in volumes]
         self.free_bytes: list[int | None] = [None] * len(volumes)
 
-    def begins(self, at: int) -> None:
+    def note_start(self, at: int) -> None:
         """An entry is under way to volume ``at``."""
         if not self.running[at]:
             self._busy_since_s[at] = self._clock.now()
             self._first_s[at] = self._first_s[at] or self._busy_since_s[at]
         self.running[at] += 1
 
-    def ends(self, at: int) -> None:
+    def note_end(self, at: int) -> None:
         """An entry is under way to volume ``at`` no more."""
         self.running[at] -= 1
         if not self.running[at]:
@@ -84,12 +84,12 @@ class Health:
         waited_s = 0.0 if since_s is None else self._clock.now() - since_s
         return waited_s < FIRST_S or self._volumes[at].is_behind
 
-    def is_full(self, at: int) -> None:
+    def note_full(self, at: int) -> None:
         """It had no room for something: nothing more fits until it was asked again, which is soon."""
-        self._placer.room(at, self._placer.view(at).load_bytes)
+        self._placer.set_room(at, self._placer.view(at).load_bytes)
         self._ask_now[at].set()
 
-    async def opened(self) -> None:
+    async def wait_until_open(self) -> None:
         """Wait until each volume has been looked at once, or has failed."""
         await self._opened.wait()
 
@@ -129,21 +129,21 @@ class Health:
             for staging in self._here(at)
         )
         reserve = min(RESERVE_BYTES, int(RESERVE_SHARE * (free_bytes + landed)))
-        self._placer.room(at, max(0, free_bytes - reserve) + landed)
+        self._placer.set_room(at, max(0, free_bytes - reserve) + landed)
 
-    def _taken(self, at: int) -> int:
+    def _count_taken_bytes(self, at: int) -> int:
         written_bytes = self._volumes[at].written_bytes
         return self._landed(at) if written_bytes is None else written_bytes
 
     async def _tick(self) -> None:
         volumes = range(len(self._volumes))
-        taken = list(map(self._taken, volumes))
+        taken = list(map(self._count_taken_bytes, volumes))
         busy_s = list(map(self._busy_until_now_s, volumes))
         before_s, was_behind = self._clock.now(), [False for _ in volumes]
         while True:
             known = all(self._placer.view(at).speed_bps for at in volumes)
             await self._clock.sleep(TICK_S if known else FIRST_TICK_S)
-            now_s, now = self._clock.now(), list(map(self._taken, volumes))
+            now_s, now = self._clock.now(), list(map(self._count_taken_bytes, volumes))
             now_busy_s = list(map(self._busy_until_now_s, volumes))
             is_behind = [volume.is_behind for volume in self._volumes]
             for at in volumes:
@@ -154,7 +154,7 @@ class Health:
                 self._measure(at, max(0, now[at] - taken[at]), writing_s)
                 if now[at] > taken[at]:
                     for staging in self._here(at):
-                        self._placer.taken(staging.batch.number)
+                        self._placer.note_progress(staging.batch.number)
                 self._look_whether_it_hangs(at, now_s)
             taken, busy_s, before_s, was_behind = now, now_busy_s, now_s, is_behind
 
@@ -164,10 +164,10 @@ class Health:
             return
         first = self._first[at]
         if first.writing_s >= FIRST_S:
-            self._placer.measured(at, size_bytes, writing_s)
+            self._placer.note_speed(at, size_bytes, writing_s)
             return
         first = self._first[at] = _Taken(first.bytes + size_bytes, first.writing_s + writing_s)
-        self._placer.measured(at, first.bytes, first.writing_s, weight=1.0)
+        self._placer.note_speed(at, first.bytes, first.writing_s, weight=1.0)
 
     def hurry(self) -> None:
         """The run is ending: a volume that hangs is not waited for as long as it else might be."""

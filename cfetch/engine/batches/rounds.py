@@ -69,7 +69,7 @@ class Rounds:
 
     async def run(self, schedule: Schedule[Transfer], idle: IdleWorkers) -> None:
         """Go on until all batches are over; wake the workers after each round."""
-        await self._watch.health.opened()
+        await self._watch.health.wait_until_open()
         while not self.is_over:
             self._work.clear()
             await self._round()

@@ -81,10 +81,10 @@ class VolumeWatch:
         volume_index, number = staging.at, staging.batch.number
         before = self._placer.view(volume_index).breaker
         now_s = self._clock.now()
-        self._placer.failed(number, now_s, of=volume_index, reason=str(fault), no_room=fault.no_room)
+        self._placer.fail(number, now_s, of=volume_index, reason=str(fault), no_room=fault.no_room)
         self._stagings.withdraw(staging)
         if fault.no_room:
-            self.health.is_full(volume_index)
+            self.health.note_full(volume_index)
         if self._placer.view(volume_index).breaker is not before:
             self._emit_paused(volume_index)
         self._work.set()
@@ -103,7 +103,7 @@ class VolumeWatch:
 
     def note_straggler(self, volume_index: int) -> None:
         """A file on this volume was far slower than the rest."""
-        if self._placer.straggled(volume_index, self._clock.now()):
+        if self._placer.note_straggler(volume_index, self._clock.now()):
             self._emit_paused(volume_index)
             self._work.set()
 

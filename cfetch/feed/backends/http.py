@@ -190,7 +190,7 @@ class HttpSource:
             return None
         code = check_members(answer.document, "the answer 410", ("schema", "error", "code"))["code"]
         if code == Why.STALE:
-            raise self._replaced()
+            raise self._make_replaced_error()
         if type(code) is not int or code not in set(Why):
             raise self._hostile("an answer 410 has no sub-code that is known")
         return Gone(Why(code))
@@ -208,7 +208,7 @@ class HttpSource:
         if self._feed is None:
             self._feed = feed
         elif self._feed != feed:
-            raise self._replaced()
+            raise self._make_replaced_error()
         return document
 
     def _read_range(self, row: object) -> Range:
@@ -230,7 +230,7 @@ class HttpSource:
     def _hostile(self, what: str) -> HostileFeed:
         return HostileFeed(f"{self._shown}: {what}")
 
-    def _replaced(self) -> FeedReplaced:
+    def _make_replaced_error(self) -> FeedReplaced:
         return FeedReplaced(
             f"the feed at {self._shown} was deleted or made anew, so what was read of the old one does not "
             "count; begin anew without the checkpoint"

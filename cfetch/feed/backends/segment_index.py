@@ -68,7 +68,7 @@ class SegmentIndex(NamedTuple):
             (live for live in self.ranges.values() if live.last is None), key=lambda live: live.keys
         )
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         """The index as a file; ``parse_index`` gives it back."""
         own: dict[str, object] = {"format": FORMAT, "feed": self.feed}
         if self.base_url is not None:

@@ -108,7 +108,7 @@ class SerialSource:
         except FieldError as error:
             raise HostileFeed(f"{what}: {error}") from None
         if self._feed not in (None, feed) or after < since:
-            raise self._replaced()
+            raise self._make_replaced_error()
         self._feed = feed
         links = Document(base_url=self._url.reveal())
         rows = (
@@ -116,7 +116,7 @@ class SerialSource:
         )
         return Page(tuple(rows), after + 1)
 
-    def _replaced(self) -> FeedReplaced:
+    def _make_replaced_error(self) -> FeedReplaced:
         return FeedReplaced(
             f"the feed at {self._url} was deleted or made anew, so what was read of the old one does not "
             "count; begin anew without the checkpoint"

@@ -37,7 +37,7 @@ def feed_app(store: FeedStore, root: Path | None) -> web.Application:
     """The application; ``root``: whose files it serves beneath ``files/``."""
     server = _Server(store, root)
     app = web.Application(middlewares=[_answer_errors])
-    app.router.add_get("/", server.listed)
+    app.router.add_get("/", server.list_ranges)
     app.router.add_get("/info", server.info)
     app.router.add_get("/read", server.read)
     app.router.add_post("/split", server.split)
@@ -75,7 +75,7 @@ class _Server:
 
     # --- the protocol
 
-    async def listed(self, request: web.Request) -> web.StreamResponse:
+    async def list_ranges(self, request: web.Request) -> web.StreamResponse:
         generation, ranges = await asyncio.to_thread(self._store.list_ranges)
         etag = {"ETag": f'"{self._store.feed}-{generation}"'}
         if request.headers.get("If-None-Match") == etag["ETag"]:
@@ -90,7 +90,7 @@ class _Server:
         via, of = self._read_target(request)
         span = await _call_store(self._store.find_span, of, via, status=400)
         if span is None:
-            raise _gone(via)
+            raise _refuse_gone(via)
         return self._answer({"range": of, "first": span.first, "last": span.last})
 
     async def read(self, request: web.Request) -> web.StreamResponse:
@@ -102,7 +102,7 @@ class _Server:
             raise FieldError("limit: it must be at least 1")
         window = await _call_store(self._store.read_window, of, via, next_lsn, keys, limit, status=400)
         if window is None:
-            raise _gone(via)
+            raise _refuse_gone(via)
         if window.expired is not None:
             words = f"LSN {next_lsn} of range {of} is not kept any more; the oldest is {window.expired}"
             raise _Refusal(416, words, kept_from=window.expired)
@@ -228,7 +228,7 @@ def _check_sender(request: web.Request) -> None:
         raise _Refusal(415, "send it with Content-Type: application/json")
 
 
-def _gone(via: str) -> _Refusal:
+def _refuse_gone(via: str) -> _Refusal:
     return _Refusal(410, f"range {printable(via)} is not live", code=Why.RANGE_GONE)
 
 

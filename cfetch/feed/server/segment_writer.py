@@ -227,7 +227,7 @@ class SegmentWriter:
         """Replace the index by one with these ranges changed, or new."""
         index = self._index._replace(ranges={**self._index.ranges, **changed})
         with self._guard_step():
-            self._disk.replace(self._root / INDEX_NAME, index.encoded())
+            self._disk.replace(self._root / INDEX_NAME, index.encode())
         self._index = index
         for indexed in changed.values():
             if indexed.last is not None:

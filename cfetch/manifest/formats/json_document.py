@@ -120,7 +120,7 @@ class _Window:
         character = self.peek()
         if character != char:
             what = "the document ends" if not character else "something else stands there"
-            raise self._broken(self.pos, f"expected {char!r}, but {what}")
+            raise self._make_broken_error(self.pos, f"expected {char!r}, but {what}")
         self.pos += 1
 
     def value(self) -> Any:  # noqa: ANN401 - JSON is any value
@@ -134,16 +134,16 @@ class _Window:
                 value, end = DECODER.raw_decode(self._text, self.pos)
             except json.JSONDecodeError as error:
                 if self._too_long(len(self._text)) or not self._more():
-                    raise self._broken(error.pos, f"it is not JSON: {error.msg}") from None
+                    raise self._make_broken_error(error.pos, f"it is not JSON: {error.msg}") from None
             except RecursionError:
-                raise self._broken(self.pos, NESTED_TOO_DEEP) from None
+                raise self._make_broken_error(self.pos, NESTED_TOO_DEEP) from None
             else:
                 if end < len(self._text) or not self._more():  # a number at the edge may go on
                     return self._step(end, value)
 
     def _step(self, end: int, value: object) -> object:
         if self._too_long(end):
-            raise self._broken(self.pos, f"a value is longer than {MAX_ROW_CHARS} characters")
+            raise self._make_broken_error(self.pos, f"a value is longer than {MAX_ROW_CHARS} characters")
         self.pos = end
         return value
 
@@ -164,6 +164,6 @@ class _Window:
         self._text = "".join(pieces)
         return len(pieces) > 1
 
-    def _broken(self, pos: int, message: str) -> BrokenDocumentError:
+    def _make_broken_error(self, pos: int, message: str) -> BrokenDocumentError:
         line = self.line() + self._text.count("\n", self.pos, pos)
         return BrokenDocumentError(line, f"{message} (character {self._dropped + pos + 1} of the document)")

@@ -47,7 +47,7 @@ def read_metalink(source: Source, document: Document, faults: Faults) -> Iterato
             files.fed_chars += len(text)
             parser.feed(text)
             files.check_length()
-            yield from files.taken()
+            yield from files.take_rows()
         parser.close()
     except DefusedXmlException:
         message = "it declares a document type or an entity, which a Metalink does not need"
@@ -56,7 +56,7 @@ def read_metalink(source: Source, document: Document, faults: Faults) -> Iterato
         raise BrokenDocumentError(
             error.getLineNumber() or 0, f"it is not XML: {error.getMessage()}"
         ) from None
-    yield from files.taken()
+    yield from files.take_rows()
     if not files.seen_root:
         raise BrokenDocumentError(0, "it is empty")
 
@@ -76,7 +76,7 @@ class _File:
 
 
 class _Files(xml.sax.ContentHandler):
-    """Collects the file at hand; ``taken`` hands over those that are complete."""
+    """Collects the file at hand; ``take_rows`` hands over those that are complete."""
 
     def __init__(self, parser: Any, faults: Faults) -> None:  # noqa: ANN401
         super().__init__()
@@ -92,25 +92,27 @@ class _Files(xml.sax.ContentHandler):
         self.fed_chars = 0
         self.seen_root = False
 
-    def taken(self) -> list[Row]:
+    def take_rows(self) -> list[Row]:
         rows, self._rows = self._rows, []
         return rows
 
     def check_length(self) -> None:
         """A tag or comment that does not end would be held in memory as a whole."""
         if self.fed_chars - self._heard_at > MAX_ROW_CHARS:
-            raise self._broken(f"a tag, a comment or a text is longer than {MAX_ROW_CHARS} characters")
+            raise self._make_broken_error(
+                f"a tag, a comment or a text is longer than {MAX_ROW_CHARS} characters"
+            )
 
     def startElementNS(self, name: Any, qname: Any, attrs: Any) -> None:  # noqa: ANN401, ARG002, N802 - the SAX interface
         self._heard_at = self.fed_chars
         space, local = name
         tag = local if space == NAMESPACE else f"other:{local}"
         if not self.seen_root and tag != "metalink":
-            raise self._broken(f"its root is not a metalink element of {NAMESPACE} (version 4)")
+            raise self._make_broken_error(f"its root is not a metalink element of {NAMESPACE} (version 4)")
         self.seen_root = True
         self._path.append(tag)
         if len(self._path) > MAX_DEPTH:
-            raise self._broken(f"its elements are nested more than {MAX_DEPTH} deep")
+            raise self._make_broken_error(f"its elements are nested more than {MAX_DEPTH} deep")
         self._text, self._text_chars = [], 0
         if self._path == ["metalink", "file"]:
             self._file = _File(_line(self._parser), attrs.get((None, "name")))
@@ -122,7 +124,7 @@ class _Files(xml.sax.ContentHandler):
         self._text.append(content)
         self._text_chars += len(content)
         if self._text_chars > MAX_ROW_CHARS:
-            raise self._broken(f"a text is longer than {MAX_ROW_CHARS} characters")
+            raise self._make_broken_error(f"a text is longer than {MAX_ROW_CHARS} characters")
 
     def endElementNS(self, name: Any, qname: Any) -> None:  # noqa: ANN401, ARG002, N802 - the SAX interface
         self._heard_at = self.fed_chars
@@ -146,7 +148,7 @@ class _Files(xml.sax.ContentHandler):
                 self._faults.add(_line(self._parser), f"priority: it must be from 1 to {LAST_PRIORITY}")
             file.urls.append((int(priority) if priority and _NUMBER.match(priority) else LAST_PRIORITY, text))
 
-    def _broken(self, message: str) -> BrokenDocumentError:
+    def _make_broken_error(self, message: str) -> BrokenDocumentError:
         return BrokenDocumentError(_line(self._parser), message)
 
 

@@ -54,7 +54,7 @@ def parse_chunk_links(data: bytes) -> tuple[Entry, ...]:
         rows = links.rows(reply)
         entries = [entry for i, row in enumerate(rows) if (entry := check_row(row, i, Document(), faults))]
     except BrokenDocumentError as error:
-        faults.broken(error)
+        faults.note_break(error)
     faults.raise_if_any("the reply with fresh links")
     return tuple(entries)
 

@@ -21,7 +21,7 @@ from cfetch import __version__
 from cfetch.manifest.plan import Plan
 from cfetch.run.directories import places
 from cfetch.run.fresh_links import ManifestRef
-from cfetch.run.open_manifest import frozen
+from cfetch.run.open_manifest import freeze_manifest
 from cfetch.spark.frames.once import EPOCH, forget_failures, hold_lock
 from cfetch.spark.frames.options import Options
 from cfetch.spark.share_files import ShareFiles, write_shares
@@ -62,7 +62,7 @@ def load_frame(manifest: str, options: Options, *, slots: int) -> Frame:
     """
     settings = options.settings
     network = make_network(settings.network, options.env)
-    with frozen(manifest, base_url=settings.base_url, network=network) as plan:
+    with freeze_manifest(manifest, base_url=settings.base_url, network=network) as plan:
         directory = open_frame_directory(options, FRAMES, f"{__version__} {plan.digest}")
         spec = make_run_spec(options, directory, manifest, slots=slots)
         spec = msgspec.structs.replace(spec, headers=plan.headers)

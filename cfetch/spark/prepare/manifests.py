@@ -233,7 +233,7 @@ class _Preparation:
         """Rows (unit, row) of entries that repeat others, and (-1, …) for collisions; None: no such rows."""
         from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
 
-        def staged(columns: Sequence[str]) -> "DataFrame":
+        def open_stage(columns: Sequence[str]) -> "DataFrame":
             here = self._open_staged([_locate_entries(report, self._stage) for report in reports], columns)
             above = self._open_staged(
                 [_locate_entries(report, self._stage, "above") for report in reports], columns
@@ -241,7 +241,7 @@ class _Preparation:
             return here.withColumn("here", F.lit(1)).union(above.withColumn("here", F.lit(0)))
 
         grouped = (
-            staged(["key"]).groupBy("key").agg(F.sum("here").alias("wanted"), F.count("*").alias("total"))
+            open_stage(["key"]).groupBy("key").agg(F.sum("here").alias("wanted"), F.count("*").alias("total"))
         )
         keys = grouped.where("wanted > 1 or wanted > 0 and total > wanted").select("key").persist()
         try:
@@ -263,7 +263,7 @@ class _Preparation:
                 )
 
             rows = (
-                staged(["key", "row", "entry"])
+                open_stage(["key", "row", "entry"])
                 .join(keys, "key")
                 .select("key", "here", "unit", "row", "entry")
             )

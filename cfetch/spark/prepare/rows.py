@@ -211,7 +211,7 @@ def read_unit(unit: Unit, stage: Path, rejected: Path, base_url: str | None) -> 
                     staged.add(entry)
             except BrokenDocumentError as error:
                 report.broken = True
-                faults.broken(error)
+                faults.note_break(error)
             except ManifestError as error:  # of what is compressed
                 report.broken = True
                 for problem in error.problems:

@@ -127,7 +127,7 @@ def write_share_files(batches: Iterable[Any], plan: Path, numbering: Numbering) 
 
     first, own_headers = pa.array(numbering.first, pa.int64()), pa.array(numbering.own_headers, pa.int32())
 
-    def numbered(rows: Any) -> Any:  # noqa: ANN401 - a Table of a share
+    def number_rows(rows: Any) -> Any:  # noqa: ANN401 - a Table of a share
         unit = rows.column("unit")
         ids = pc.add(pc.take(first, unit), rows.column("row"))
         named = rows.append_column("id", ids).append_column("own_headers", pc.take(own_headers, unit))
@@ -140,7 +140,7 @@ def write_share_files(batches: Iterable[Any], plan: Path, numbering: Numbering) 
         with TableWriter(plan / file_name(number), "shares") as table:
             for _, segments in groupby(part, itemgetter(0)):
                 rows = pa.Table.from_batches([rows for _, rows in segments])
-                table.write(numbered(rows))
+                table.write(number_rows(rows))
                 count += len(rows)
         yield pa.RecordBatch.from_pydict({"entries": [count]})
 

@@ -36,7 +36,7 @@ SIZE_CLASSES = {
 }
 
 
-def files(spark: "SparkSession", directory: str | Path) -> "DataFrame":
+def read_files(spark: "SparkSession", directory: str | Path) -> "DataFrame":
     """One row for each entry of each run.
 
     Raises:
@@ -45,18 +45,18 @@ def files(spark: "SparkSession", directory: str | Path) -> "DataFrame":
     return _read_current(spark, directory, "files")
 
 
-def attempts(spark: "SparkSession", directory: str | Path) -> "DataFrame":
-    """One row for each attempt at an entry. Raises as ``files``."""
+def read_attempts(spark: "SparkSession", directory: str | Path) -> "DataFrame":
+    """One row for each attempt at an entry. Raises as ``read_files``."""
     return _read_current(spark, directory, "attempts")
 
 
-def runs(spark: "SparkSession", directory: str | Path) -> "DataFrame":
-    """One row for each run. Raises as ``files``."""
+def read_runs(spark: "SparkSession", directory: str | Path) -> "DataFrame":
+    """One row for each run. Raises as ``read_files``."""
     return _read(spark, directory, "runs")
 
 
-def rejected(spark: "SparkSession", directory: str | Path) -> "DataFrame":
-    """One row for each line that is no metrics, at most a thousand of a source. Raises as ``files``."""
+def read_rejected(spark: "SparkSession", directory: str | Path) -> "DataFrame":
+    """One row for each line that is no metrics, at most a thousand of a source. Raises as ``read_files``."""
     return _read(spark, directory, "rejected")
 
 
@@ -81,7 +81,9 @@ def _read(spark: "SparkSession", directory: str | Path, table: str) -> "DataFram
 
 
 def percentiles(frame: "DataFrame", by: By = "host") -> "DataFrame":
-    """How long what is done took, and how fast it was; ``frame`` has rows of ``files`` or of ``attempts``.
+    """Compute the duration and the speed of what is done.
+
+    ``frame`` has the rows of ``read_files`` or of ``read_attempts``.
 
     Columns: ``by``; ``count``, ``done``, ``failed``, ``error_rate`` (of what is done or failed), ``bytes`` of
     what is done; ``elapsed_s_p50``, ``…_p90``, ``…_p99``, ``…_max``, and ``rate_bps_p50`` and so on. A
@@ -141,11 +143,11 @@ def errors(spark: "SparkSession", directory: str | Path) -> "DataFrame":
     """Why entries failed, the most frequent first: ``error_kind``, ``host``, and how many ``files``.
 
     Also ``first_day``, ``last_day``, and as an example the first ``path`` with its ``error``. Raises as
-    ``files``.
+    ``read_files``.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    failed = files(spark, directory).where(F.col("status") == "failed")
+    failed = read_files(spark, directory).where(F.col("status") == "failed")
     return (
         failed.groupBy(F.coalesce("error_kind", F.lit("unknown")).alias("error_kind"), "host")
         .agg(
@@ -163,7 +165,7 @@ def verdicts(spark: "SparkSession", directory: str | Path) -> "DataFrame":
     """The seconds that cancelling each straggler saved (``saved_s``, below 0: cost), and its wasted bytes.
 
     Attempts that lost to a helper have a row too. The rules are those of ``cfetch report``; columns:
-    ``VERDICTS`` in ``columns.py``. Raises as ``files``.
+    ``VERDICTS`` in ``columns.py``. Raises as ``read_files``.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -172,8 +174,8 @@ def verdicts(spark: "SparkSession", directory: str | Path) -> "DataFrame":
         F.col(name) for name in AttemptRecord.__struct_fields__
     ]  # n is the first: the order of the tries
     tries = F.sort_array(F.collect_list(F.struct(*fields))).alias("tries")
-    rescued = files(spark, directory).where(F.col("attempts") > 1)
-    joined = rescued.join(attempts(spark, directory).groupBy(*key).agg(tries), key)
+    rescued = read_files(spark, directory).where(F.col("attempts") > 1)
+    joined = rescued.join(read_attempts(spark, directory).groupBy(*key).agg(tries), key)
     return joined.mapInArrow(_judge_batches, ddl(VERDICTS))
 
 

@@ -430,7 +430,7 @@ async def test_what_a_range_does_not_archive_is_not_had_from_it(tmp_path):
 def test_an_index_is_read_as_it_was_written(tmp_path):
     closed_feed(tmp_path)
     index = parse_index((tmp_path / "index.json").read_bytes())
-    assert parse_index(index.encoded()) == index
+    assert parse_index(index.encode()) == index
 
 
 @pytest.mark.parametrize("sleeps", [(), (0, 1, 2, 3, 4, 5), (1, 2, 3)], ids=["awake", "late", "asleep"])

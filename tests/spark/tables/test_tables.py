@@ -82,7 +82,7 @@ def test_frames_have_the_documented_columns(spark, real):
     """Names and types are those of the list that writers and docs go by; the day is one more."""
     to, _ = real
     for name in TABLES:
-        frame = getattr(tables, name)(spark, to)
+        frame = getattr(tables, f"read_{name}")(spark, to)
         wanted = [(column.name, column.type) for column in TABLES[name]]
         assert sorted(frame.dtypes) == sorted(wanted + ([] if name == "rejected" else [("day", "date")]))
     assert tables.verdicts(spark, to).dtypes == [(column.name, column.type) for column in VERDICTS]
@@ -91,15 +91,15 @@ def test_frames_have_the_documented_columns(spark, real):
 def test_a_real_download_comes_back(spark, real):
     """Every file and attempt of the run, and the run's own row."""
     to, records = real
-    rows = {row.id: row for row in tables.files(spark, to).collect()}
+    rows = {row.id: row for row in tables.read_files(spark, to).collect()}
     assert {
         n: (row.path, row.status, row.bytes, row.stragglers, row.attempts) for n, row in rows.items()
     } == {one.id: (one.path, one.status, one.bytes, one.stragglers, len(one.attempts)) for one in records}
-    tried = tables.attempts(spark, to).select("id", "n", "outcome", "end_s", "samples").collect()
+    tried = tables.read_attempts(spark, to).select("id", "n", "outcome", "end_s", "samples").collect()
     assert sorted(
         (row.id, row.n, row.outcome, row.end_s, [tuple(at) for at in row.samples]) for row in tried
     ) == sorted((one.id, a.n, a.outcome, a.end_s, a.samples) for one in records for a in one.attempts)
-    (run,) = tables.runs(spark, to).collect()
+    (run,) = tables.read_runs(spark, to).collect()
     assert (run.planned, run.done, run.failed, run.complete) == (12, 11, 1, True)
     assert run.stragglers == sum(one.stragglers for one in records)
     assert run.day == date.fromisoformat(f"{run.instant[:4]}-{run.instant[4:6]}-{run.instant[6:8]}")
@@ -134,7 +134,7 @@ def test_percentiles(spark, known, by):
         "day": lambda _: date(2026, 3, 1),
         "size_class": lambda one: CLASSES[one.size_bytes],
     }
-    found = tables.percentiles(tables.files(spark, known), by).collect()
+    found = tables.percentiles(tables.read_files(spark, known), by).collect()
     names = list(dict.fromkeys(map(groups[by], known_records())))
     assert [row[by] for row in found] == names
     for row in found:
@@ -154,17 +154,17 @@ def test_percentiles(spark, known, by):
 
 def test_percentiles_of_attempts(spark, known):
     """Attempts have outcomes and no rate of their own; the figures are those of their files here."""
-    of_files = tables.percentiles(tables.files(spark, known)).collect()
-    of_attempts = tables.percentiles(tables.attempts(spark, known)).collect()
+    of_files = tables.percentiles(tables.read_files(spark, known)).collect()
+    of_attempts = tables.percentiles(tables.read_attempts(spark, known)).collect()
     assert [row.asDict() for row in of_attempts] == [pytest.approx(row.asDict()) for row in of_files]
     with pytest.raises(UsageError, match="not by colour"):
-        tables.percentiles(tables.files(spark, known), "colour")  # type: ignore[arg-type]
+        tables.percentiles(tables.read_files(spark, known), "colour")  # type: ignore[arg-type]
 
 
 def test_where_there_are_no_tables(spark, tmp_path):
     """An error that says how they are made."""
     with pytest.raises(UsageError, match="cfetch metrics load"):
-        tables.files(spark, tmp_path / "none")
+        tables.read_files(spark, tmp_path / "none")
 
 
 def test_the_verb_loads_again_and_tells_of_bad_lines(spark, tmp_path, capsys):
@@ -184,7 +184,7 @@ def test_the_verb_loads_again_and_tells_of_bad_lines(spark, tmp_path, capsys):
     assert [(run["instant"], run["replaced"]) for run in first["runs"]] == [("i2", False), ("i1", False)]
     assert [(run["instant"], run["replaced"], run["rejected"]) for run in second["runs"]] == [("i2", True, 1)]
     assert second["first_rejected"][0]["line"] == 5
-    frame = tables.files(spark, tmp_path / "t")
+    frame = tables.read_files(spark, tmp_path / "t")
     assert {row.instant: row["count"] for row in frame.groupBy("instant").count().collect()} == {
         "i1": 5,
         "i2": 3,

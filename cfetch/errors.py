@@ -20,6 +20,7 @@ The type says whose fault the error is, whether a retry can help, and the exit c
     │   └── Corrupt                 arrived whole, but its hash or size is wrong
     ├── Blocked                 this machine's  per entry       exit 1: something stands in its place
     ├── HeldBack                its batch's     per entry       exit 1: another file of the batch failed
+    ├── DeadlinePassed          nobody's        ends the run    exit 1: what is not in place is the next run's
     ├── LocalFault              this machine's  ends the run    exit 3
     │   └── VolumeFault             one volume's    its batches go to another, where there is one
     ├── Held                    another run's   ends the run    exit 4: a live run has the plan
@@ -179,6 +180,13 @@ class Blocked(CfetchError):
 
     exit_code = 1
     kind = "blocked"
+
+
+class DeadlinePassed(CfetchError):
+    """The time that the caller gave the run is over. Parts stay for the next one."""
+
+    exit_code = 1
+    kind = "deadline"
 
 
 class LocalFault(CfetchError):

@@ -207,6 +207,18 @@ class SlowdownSeen(Event, frozen=True, kw_only=True):
     reason: str
 
 
+class MinRateWaived(Event, frozen=True, kw_only=True):
+    """Attempts below ``--min-rate`` go on, as ``connections`` fresh ones were no faster.
+
+    ``path``: the entry that goes on; None: all entries from ``host``, until one of them is faster.
+    """
+
+    host: str
+    path: str | None
+    connections: int
+    min_rate_bps: int
+
+
 class RetryScheduled(Event, frozen=True, kw_only=True):
     """An attempt failed and another will start after ``delay_s``."""
 

@@ -96,7 +96,7 @@ def follow(
         Held: another follower, or another run, is at work here.
         LocalFault: the journal cannot be written.
     """
-    settings = replace(settings, metrics=None, failed_from=None, dry_run=False, engine="local")
+    settings = replace(settings, metrics=None, failed_from=None, dry_run=False, engine="local", deadline=None)
     clock = clock or SystemClock()
     where = places(settings)
     if options.delete and len(where.directories) < len(where.roots):

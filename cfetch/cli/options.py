@@ -34,9 +34,10 @@ _PANELS = {
         "max_stragglers",
         "sequential_fallback",
         "check_interval",
+        "min_rate",
         "segments",
     ),
-    "Errors": ("max_attempts", "retry_budget", "stall_timeout", "connect_timeout"),
+    "Errors": ("max_attempts", "retry_budget", "deadline", "stall_timeout", "connect_timeout"),
     "Network": (
         "proxy",
         "proxy_from_env",
@@ -51,7 +52,9 @@ _PANELS = {
     "Output": ("dry_run", "explain", "json", "quiet", "log_format", "color"),
 }
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
-_OF_ONE_RUN = {"metrics", "failed_from", "dry_run", "engine", "spark_master", "base_url", "statement_host"}
+_OF_ONE_RUN = {
+    *("metrics", "failed_from", "dry_run", "engine", "spark_master", "base_url", "statement_host", "deadline")
+}
 _ONE_WAY = {"json", "quiet", "dry_run", "explain"}  # switches that nobody turns off on a command line
 
 

@@ -178,6 +178,15 @@ class Settings:
             "checks over 5 s apart judge nobody",
         ),
     ] = 0.5
+    min_rate: Annotated[
+        int | None,
+        rate(
+            1,
+            1 << 40,
+            "Cancel a try that brings less over 5 s and ask again over a fresh connection, up to three times "
+            "a file, with any policy (default: no such limit).",
+        ),
+    ] = None
     segments: Annotated[
         int,
         count(
@@ -194,6 +203,15 @@ class Settings:
         float,
         duration(0, 86_400, "Time per file in which failed tries are repeated.", "outlives a proxy restart"),
     ] = 300.0
+    deadline: Annotated[
+        float | None,
+        duration(
+            1,
+            31 * 86_400,
+            "End the run after so long: what is not in place is left for the next run, exit code 1 "
+            "(default: none).",
+        ),
+    ] = None
     stall_timeout: Annotated[
         float,
         duration(

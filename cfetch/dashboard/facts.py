@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from cfetch.dashboard.closing import closing_lines
-from cfetch.dashboard.view import View, pause_text, share_text, width_text
+from cfetch.dashboard.view import View, min_rate_text, pause_text, share_text, width_text
 from cfetch.events import (
     BatchCommitted,
     BatchPlaced,
@@ -20,6 +20,7 @@ from cfetch.events import (
     ExecutorSlow,
     FallbackTriggered,
     HostPaused,
+    MinRateWaived,
     PlanWaiting,
     Progress,
     RunFinished,
@@ -45,6 +46,7 @@ _COUNTED = (
     "executor_slow",
     "width_changed",
     "slowdown",
+    "min_rate_waived",
 )
 MAX_LINES = 20  # of each kind; ten thousand equal lines help nobody, and the metrics have them all
 
@@ -260,6 +262,17 @@ def _width_fact(event: WidthChanged) -> Fact:
     return Fact(event.t_s, "width_changed", "info", text, data)
 
 
+def _min_rate_fact(event: MinRateWaived) -> Fact:
+    text = f"min-rate: {'' if event.path is None else f'{printable(event.path)} '}{min_rate_text(event)}"
+    data: dict[str, object] = {
+        "host": printable(event.host),
+        "path": None if event.path is None else printable(event.path),
+        "connections": event.connections,
+        "min_rate_bps": event.min_rate_bps,
+    }
+    return Fact(event.t_s, "min_rate_waived", "warning", text, data)
+
+
 def _slowdown_fact(event: SlowdownSeen) -> Fact:
     reason = printable(event.reason, 1000)
     text = f"slow: {reason}; no download is cancelled for it"
@@ -325,6 +338,7 @@ _PACED: _Makers = {
     ExecutorSlow: _executor_fact,
     WidthChanged: _width_fact,
     SlowdownSeen: _slowdown_fact,
+    MinRateWaived: _min_rate_fact,
 }
 _EXPLAINED: _Makers = {BatchPlaced: _placement_fact, BatchCommitted: _commit_fact}
 _AT_ONCE: _Makers = {

@@ -28,6 +28,7 @@ _NOTES = {
     "executor": ("▲", "bold yellow"),
     "width": ("↔", "cyan"),
     "slowdown": ("!", "bold yellow"),
+    "min-rate": ("!", "bold yellow"),
     "fallback": ("!", "bold yellow"),
 }
 

@@ -14,6 +14,7 @@ from cfetch.events import (
     ExecutorSlow,
     FallbackTriggered,
     HostPaused,
+    MinRateWaived,
     PlanWaiting,
     Progress,
     RetryScheduled,
@@ -29,7 +30,8 @@ from cfetch.events import (
 )
 from cfetch.records import FileRecord, Summary
 from cfetch.report.counts import Counts
-from cfetch.report.format import duration, percent
+from cfetch.report.format import duration, percent, plural, rate
+from cfetch.secret import printable
 
 RATE_WINDOW_S = 5.0  # long enough to be readable, short enough to show a change
 MINUTE_S = 60
@@ -39,7 +41,17 @@ _SEVERITY = {"straggler": 3, "slow": 2, "last try": 1, "retrying": 1, "segment":
 _TROUBLE = {"open": 0, "half-open": 1, "closed": 2}
 
 NoteKind = Literal[
-    "failed", "straggler", "retry", "pause", "volume", "waiting", "fallback", "executor", "width", "slowdown"
+    "failed",
+    "straggler",
+    "retry",
+    "pause",
+    "volume",
+    "waiting",
+    "fallback",
+    "executor",
+    "width",
+    "slowdown",
+    "min-rate",
 ]
 
 
@@ -85,6 +97,8 @@ class View:
             self._note_place(event)
         elif isinstance(event, SlowdownSeen):
             self._note_once("slowdown", event.t_s, "", f"{event.reason}; no download is cancelled for it")
+        elif isinstance(event, MinRateWaived):
+            self._note_once("min-rate", event.t_s, event.path or "", min_rate_text(event))
         elif isinstance(event, FallbackTriggered):
             self.fallback_at = event
             text = f"{event.stragglers} stragglers, limit {event.threshold}: one entry at a time from now on"
@@ -266,6 +280,13 @@ def share_text(share: float | None) -> str:
 def width_text(event: WidthChanged) -> str:
     """How many downloads a host gets, and whether that is more or fewer than before."""
     return f"{event.places} downloads at a time instead of {event.before}"
+
+
+def min_rate_text(event: MinRateWaived) -> str:
+    """Why downloads below ``--min-rate`` are left alone."""
+    connections = plural(event.connections, "fresh connection")
+    whose = "goes" if event.path is not None else f"all files of {printable(event.host)} go"
+    return f"{whose} on below {rate(event.min_rate_bps)}: {connections} were no faster"
 
 
 def by_trouble(volumes: list[VolumeView]) -> list[VolumeView]:

@@ -21,6 +21,7 @@ emits events.
     segments.py         idle workers help entries under way
     segment_split.py    which entries they help, and from which byte on (pure)
     monitor.py          stragglers, stalls, progress
+    rate_floor.py       what --min-rate asks for
     live_counts.py      what the run has come to so far (pure)
     batches/            entries that are committed together, on several volumes
 

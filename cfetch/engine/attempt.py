@@ -34,6 +34,7 @@ class BreakOff(Enum):
 
     STRAGGLER = "straggler"
     STALLED = "stalled"
+    BELOW_MIN_RATE = "below min-rate"
     OVERTAKEN = "overtaken"  # others have brought what it was to bring
     DISMISSED = "dismissed"  # it helped, and its entry needs no help any more
 

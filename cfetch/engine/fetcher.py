@@ -339,15 +339,21 @@ class Fetcher:
         entry, part = transfer.entry, transfer.part
         if attempt.reason in (BreakOff.OVERTAKEN, BreakOff.DISMISSED):
             return None
-        straggler = attempt.reason is BreakOff.STRAGGLER
-        silent = Transient(f"no byte for {self._settings.stall_timeout:g} s")
-        slow = Straggling("far slower than the other files")
-        error = self._excuse_if_whole(transfer, attempt, slow if straggler else silent)
+        straggler = attempt.reason is not BreakOff.STALLED
+        cause: SourceError = Straggling("far slower than the other files")
+        if attempt.reason is BreakOff.STALLED:
+            cause = Transient(f"no byte for {self._settings.stall_timeout:g} s")
+        elif attempt.reason is BreakOff.BELOW_MIN_RATE:
+            cause = Straggling(f"below min_rate, {self._settings.min_rate:,} bytes per second")
+        error = self._excuse_if_whole(transfer, attempt, cause)
         transfer.access.is_fresh = True
         word: Outcome = "straggler" if straggler else "stalled"
         self._end(transfer, attempt, word if error else "done", error)
         if straggler:
-            transfer.tries.mitigations += not attempt.is_helper
+            if attempt.reason is BreakOff.BELOW_MIN_RATE:
+                transfer.tries.below_min_rate += 1
+            else:
+                transfer.tries.mitigations += not attempt.is_helper
             self._emit(
                 StragglerCancelled(
                     t_s=self._clock.now(),

@@ -11,6 +11,7 @@ from cfetch.engine.attempt import Attempt, BreakOff, Grounds
 from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import FAIR_BYTES
 from cfetch.engine.live_counts import LiveCounts
+from cfetch.engine.rate_floor import RateFloor
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.transfer import Transfer
 from cfetch.events import (
@@ -57,6 +58,7 @@ class Monitor:
     ) -> None:
         self._on_slow = on_slow
         self._views = views
+        self._rate_floor = RateFloor(settings.min_rate, settings.max_attempts, flights, emit)
         self._policy = policy
         self._flights = flights
         self._counts = counts
@@ -96,11 +98,13 @@ class Monitor:
         if check.gap_s or self._came_late(now_s):  # this process stood still, the servers did not
             for attempt in attempts:
                 attempt.forgive(now_s)
+            self._rate_floor.forgive()
         elif check.stragglers:
             self._break_off(check, now_s)
         timeout_s = self._settings.stall_timeout
         for key in find_stalled(attempts, now_s, stall_timeout_s=timeout_s, reply_timeout_s=timeout_s):
             self._flights.attempt(key).break_off(BreakOff.STALLED)
+        self._rate_floor.look(now_s)
         if check.held_back is not None:
             if now_s >= self.slow_until_s:
                 self._emit(SlowdownSeen(t_s=now_s, active=check.active, reason=check.held_back))

@@ -141,14 +141,23 @@ class Tries:
     """How often an entry was tried, and with what success.
 
     ``begun`` counts attempts, those of helpers too; ``errors`` failed tries; ``mitigations`` cancelled
-    stragglers, which cost no try. ``best_bytes`` is the most that was ever there, at ``progress_s``.
+    stragglers, which cost no try; ``below_min_rate`` those that the stated rate has cancelled, which makes
+    nothing immune. ``best_bytes`` is the most that was ever there, at ``progress_s``.
     ``gave_up``: the limit that ended the tries, in words.
     """
 
-    __slots__ = ("begun", "best_bytes", "errors", "gave_up", "mitigations", "progress_s")
+    __slots__ = (
+        "begun",
+        "below_min_rate",
+        "best_bytes",
+        "errors",
+        "gave_up",
+        "mitigations",
+        "progress_s",
+    )
 
     def __init__(self, now_s: float) -> None:
-        self.begun = self.errors = self.mitigations = self.best_bytes = 0
+        self.begun = self.errors = self.mitigations = self.below_min_rate = self.best_bytes = 0
         self.progress_s = now_s
         self.gave_up = ""
 
@@ -159,7 +168,11 @@ class Tries:
 
     def is_last(self, max_attempts: int) -> bool:
         """Whether a cancellation now could cost the file: such an attempt is immune."""
-        return 0 < self.errors >= max_attempts - 1 or self.mitigations >= MAX_MITIGATIONS
+        return self.has_one_failure_left(max_attempts) or self.mitigations >= MAX_MITIGATIONS
+
+    def has_one_failure_left(self, max_attempts: int) -> bool:
+        """Whether the next failed try would be the entry's end."""
+        return 0 < self.errors >= max_attempts - 1
 
 
 class Waits:
@@ -272,7 +285,7 @@ class Transfer:
     @property
     def mitigations(self) -> int:
         """How many of its attempts were cancelled as stragglers."""
-        return self.tries.mitigations
+        return self.tries.mitigations + self.tries.below_min_rate
 
     @property
     def wanted_bytes(self) -> int:

@@ -3,6 +3,7 @@
 ::
 
     listen to signals                   the first ends the run in good order, the second ends the process
+    a timer for the deadline            ends the run in the same way
     open the engine -> RunStarted
     engine.bring                        emits what happens to entries; what ended it early
     close the metrics                   a disk that is full now fails the run, not its reader
@@ -14,8 +15,9 @@ Nothing that happens to entries is raised: the summary says it, with the exit co
 
 import signal
 import socket
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +26,8 @@ from typing import Protocol
 from cfetch import __version__
 from cfetch.clock import Clock, RunClock
 from cfetch.config.settings import Settings
-from cfetch.errors import CfetchError, Interrupted, LocalFault
+from cfetch.config.units import duration_text
+from cfetch.errors import CfetchError, DeadlinePassed, Interrupted, LocalFault
 from cfetch.events import Event, Listener, RunFinished, RunStarted, RunStopping, fan_out
 from cfetch.manifest.entries import Frozen
 from cfetch.records import Summary
@@ -131,7 +134,9 @@ class Frame:
             with listen(self._interrupt), self._engine.open():
                 run = Run(guard, emit, tally.counts, RunClock(self._clock))
                 emit(self._make_start_event(guard.instant))
-                error = self._close(metrics, run, self._bring(run))
+                with self._end_at_deadline():
+                    error = self._bring(run)
+                error = self._close(metrics, run, error)
                 error = self._settle(run, error)
                 summary = tally.summary(run.clock.now(), error=error, metrics=str(metrics.path))
                 emit(RunFinished(t_s=run.clock.now(), summary=summary))
@@ -143,6 +148,30 @@ class Frame:
         self._error = self._error or interrupted
         name = signal.Signals(interrupted.signal_number).name
         self._engine.stop(f"{name}: closing what is under way; once more to leave at once")
+
+    @contextmanager
+    def _end_at_deadline(self) -> Iterator[None]:
+        """Stop the engine when the time is over; nothing where the run has no deadline."""
+        timer = threading.Timer(self._settings.deadline or 0.0, self._pass_deadline)
+        timer.daemon = True
+        if self._settings.deadline is None:
+            yield
+            return
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+
+    def _pass_deadline(self) -> None:
+        assert self._settings.deadline is not None
+        passed = DeadlinePassed(
+            f"the deadline of {duration_text(self._settings.deadline)} is over; "
+            "what is not in place is left for the next run"
+        )
+        self._error = self._error or passed
+        self._engine.stop(str(passed))
 
     def _make_start_event(self, instant: str) -> RunStarted:
         roots = tuple(map(str, self._roots))
@@ -167,6 +196,8 @@ class Frame:
         except CfetchError as fault:
             run.emit(RunStopping(t_s=run.clock.now(), reason=str(fault)))
             error = fault
+        if isinstance(self._error, DeadlinePassed) and run.counts.in_place == len(self._plan):
+            self._error = None  # the last file was faster than the stop
         return self._error or error
 
     def _close(self, metrics: MetricsFile, run: Run, error: CfetchError | None) -> CfetchError | None:

@@ -13,6 +13,7 @@ Read in this order::
     metrics.py     one attempt: its size, its own clock
     entries.py     which entries have finished
     stall.py       no byte at all for too long: needs no baseline, works from the first file on
+    min_rate.py    below the rate that the user has stated: needs none either
     detector.py    policy ``cloudfetch``: elapsed > multiplier * size / median + padding
     baseline.py    its median
     fallback.py    its one-at-a-time mode

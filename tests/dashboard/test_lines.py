@@ -4,13 +4,22 @@ import io
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from cfetch.dashboard.closing import SHOWN_FAILURES, SHOWN_VOLUMES, closing_line, closing_lines
 from cfetch.dashboard.facts import MAX_LINES
 from cfetch.dashboard.lines import json_lines, plain_lines, quiet_lines
 from cfetch.dashboard.open import choose_mode, open_dashboard
 from cfetch.errors import Interrupted, LocalFault
-from cfetch.events import FallbackTriggered, HostPaused, RunFinished, RunStopping, SlowdownSeen, WidthChanged
+from cfetch.events import (
+    FallbackTriggered,
+    HostPaused,
+    MinRateWaived,
+    RunFinished,
+    RunStopping,
+    SlowdownSeen,
+    WidthChanged,
+)
 from cfetch.report.summary import Tally
 from tests.dashboard.replay import HOSTILE, stream
 from tests.report.records import (
@@ -124,6 +133,16 @@ def test_a_slowdown_that_is_nobodys_fault_is_told():
         "[   3.0s] slow: 7 of 16 downloads are slow at once; no download is cancelled for it"
     ]
     assert json.loads(write_events(json_lines, seen)[0])["active"] == 16
+
+
+def test_a_stated_rate_that_no_connection_reaches_is_told():
+    """Of one file, or of a whole host."""
+    waived = MinRateWaived(t_s=3.0, host="h", path="a\x1b", connections=3, min_rate_bps=10 << 10)
+    assert write_events(plain_lines, waived, replace(waived, path=None, connections=8)) == [
+        "[   3.0s] min-rate: a\\x1b goes on below 10.0 KiB/s: 3 fresh connections were no faster",
+        "[   3.0s] min-rate: all files of h go on below 10.0 KiB/s: 8 fresh connections were no faster",
+    ]
+    assert json.loads(write_events(json_lines, waived)[0])["min_rate_bps"] == 10_240
 
 
 def test_a_volume_out_of_use_is_named():

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -66,10 +67,10 @@ class FakeEngine:
 def run(tmp_path):
     """Run an engine in a frame: the summary, the guard and the events."""
 
-    def go(engine, *, guard=None, metrics=tmp_path / "m.jsonl"):
+    def go(engine, *, guard=None, metrics=tmp_path / "m.jsonl", **settings):
         guard, events = guard or FakeGuard(), list[Event]()
         plan: Any = FakePlan()
-        frame = Frame(engine, plan, ["/a", "/b"], Settings(concurrency=7), SystemClock())
+        frame = Frame(engine, plan, ["/a", "/b"], Settings(concurrency=7, **settings), SystemClock())
         summary = frame.go(guard, MetricsFile(metrics), events.append)
         return summary, guard, events
 
@@ -231,3 +232,41 @@ def test_the_second_signal_ends_the_process_at_once(monkeypatch):
             with pytest.raises(SystemExit) as exited:
                 os.kill(os.getpid(), signal.SIGTERM)
     assert ([one.signal_number for one in came], exited.value.code) == ([15], 143)
+
+
+class EndlessEngine(FakeEngine):
+    """Brings its records, and then nothing more until it is stopped."""
+
+    def __init__(self, *records):
+        super().__init__(*records, act=self.wait)
+        self.stopped = threading.Event()
+
+    def wait(self):
+        assert self.stopped.wait(60), "nobody stopped it"
+
+    def stop(self, reason):
+        super().stop(reason)
+        self.stopped.set()
+
+
+def test_a_run_ends_at_its_deadline(run):
+    """What is not in place is left: no commit, exit code 1, and a reason that says what comes next."""
+    engine = EndlessEngine(DONE[0])
+    summary, guard, _ = run(engine, deadline=1.0)
+    assert (summary.status, summary.exit_code, guard.committed) == ("partial", 1, [])
+    reason = "stop: the deadline of 1s is over; what is not in place is left for the next run"
+    assert engine.log == ["open", "bring", reason, "close"]
+
+
+def test_a_deadline_that_comes_when_all_is_in_place_costs_nothing(run):
+    """The last file was faster than the stop."""
+    summary, guard, _ = run(EndlessEngine(*DONE), deadline=1.0)
+    assert (summary.status, summary.exit_code, guard.committed) == ("completed", 0, [(2, 150)])
+
+
+def test_a_run_that_is_over_before_its_deadline_is_not_stopped(run):
+    """Its timer goes with it."""
+    engine = FakeEngine(*DONE)
+    summary, *_ = run(engine, deadline=3600.0)
+    assert (summary.exit_code, engine.log) == (0, ["open", "bring", "close"])
+    assert not [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]

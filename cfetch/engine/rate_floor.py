@@ -1,0 +1,72 @@
+"""Carries out ``--min-rate``: measures the attempts under way, and breaks off those that the rule names."""
+
+from math import inf
+
+from cfetch.engine.attempt import Attempt, BreakOff, Grounds
+from cfetch.engine.flights import Flight, Flights
+from cfetch.events import Listener, MinRateWaived
+from cfetch.straggler.min_rate import LOOK_S, Measured, MinRate
+
+
+class RateFloor:
+    """The rule of one run; ``min_bps`` None: there is none."""
+
+    def __init__(self, min_bps: int | None, max_attempts: int, flights: Flights, emit: Listener) -> None:
+        self._min_bps = min_bps
+        self._rule = None if min_bps is None else MinRate(min_bps)
+        self._max_attempts = max_attempts
+        self._flights = flights
+        self._emit = emit
+        self._looked_s = -inf
+
+    def look(self, now_s: float) -> None:
+        """Break off what is too slow; harmless to call more often than every ``LOOK_S``."""
+        if self._rule is None or self._min_bps is None or now_s - self._looked_s < LOOK_S:
+            return
+        self._looked_s = now_s
+        flights = [flight for flight in self._flights if flight.attempt.reply.response is not None]
+        ruling = self._rule.look([self._measure(flight, now_s) for flight in flights])
+        for slow in ruling.too_slow:
+            attempt = self._flights.attempt(slow.key)
+            left_bytes = _count_left(attempt)
+            expected_s = (attempt.received + (left_bytes or 0)) / self._min_bps
+            is_known = left_bytes is not None and slow.rate_bps > 0
+            projected_s = round(now_s + (left_bytes or 0) / slow.rate_bps, 4) if is_known else None
+            attempt.break_off(BreakOff.BELOW_MIN_RATE, Grounds(round(expected_s, 4), projected_s, None))
+        for waived in ruling.waived:
+            attempt_key = waived.key
+            path = None if attempt_key is None else self._flights.attempt(attempt_key).assignment.entry.path
+            self._emit(
+                MinRateWaived(
+                    t_s=now_s,
+                    host=waived.host,
+                    path=path,
+                    connections=waived.connections,
+                    min_rate_bps=self._min_bps,
+                )
+            )
+
+    def forgive(self) -> None:
+        """Our own process stood still."""
+        if self._rule is not None:
+            self._rule.forgive()
+
+    def _measure(self, flight: Flight, now_s: float) -> Measured:
+        attempt, transfer = flight
+        return Measured(
+            key=attempt.key,
+            entry_id=attempt.id,
+            host=attempt.assignment.host,
+            start_s=attempt.start_s,
+            busy_s=now_s - attempt.start_s - attempt.held_s(now_s),
+            received=attempt.received,
+            left_bytes=_count_left(attempt),
+            may_end=attempt.reason is None
+            and not attempt.is_held
+            and not transfer.tries.has_one_failure_left(self._max_attempts),
+        )
+
+
+def _count_left(attempt: Attempt) -> int | None:
+    end = attempt.size_bytes if attempt.to_byte is None else attempt.to_byte
+    return None if end is None else max(0, end - attempt.from_byte - attempt.received)

@@ -86,9 +86,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         wasted: int
 
     class Stragglers(msgspec.Struct, frozen=True, kw_only=True):
-        """``saved_s`` and ``wasted_bytes`` sum the verdicts on cancelled attempts (``report.saved_time``).
+        """``saved_s``: how much shorter mitigation has made the run, below 0: longer (``report.makespan``).
 
-        ``hedged`` is always 0: no file is asked for twice any more, and readers of the document find the key.
+        ``wasted_bytes`` were received in vain by cancelled attempts. ``hedged`` is always 0: no file is asked
+        for twice any more, and readers of the document find the key.
         """
 
         detected: int

@@ -5,7 +5,7 @@ from signal import Signals
 
 from cfetch.errors import LocalFault
 from cfetch.records import Summary
-from cfetch.report.format import cells, duration, fit, plural, rate, shorten, size
+from cfetch.report.format import cells, duration, fit, plural, rate, saving_text, shorten, size
 from cfetch.secret import printable
 
 SHOWN_FAILURES = 10  # the rest is in the metrics file
@@ -62,20 +62,22 @@ def _event_lines(summary: Summary) -> list[str]:
             stragglers.detected,
             f"{plural(stragglers.detected, 'straggler')} ({stragglers.cancelled:,} cancelled)",
         ),
-        (stragglers.saved_s or stragglers.wasted_bytes, _mitigation_text(summary)),
+        (stragglers.cancelled, _mitigation_text(summary)),
         (summary.bytes.wasted, f"{size(summary.bytes.wasted)} received in vain"),
         (fallback.triggered, f"fell back to one at a time{', then recovered' if fallback.restored else ''}"),
     ]
-    texts = [text for present, text in facts if present]
+    texts = [text for present, text in facts if present and text]
     return [f"  {', '.join(texts)}"] if texts else []
 
 
 def _mitigation_text(summary: Summary) -> str:
-    """The time that cancelling stragglers saved or lost, summed over files that run side by side."""
-    saved_s = summary.stragglers.saved_s
+    """How much shorter the run has become, and the share of the bytes that it cost."""
     twice = summary.stragglers.wasted_bytes / max(summary.bytes.fetched, 1)
-    worth = f"mitigation {'saved' if saved_s >= 0 else 'lost'} {duration(abs(saved_s))}"
-    return f"{worth} with {100 * twice:.1f} % of the bytes twice" if twice else worth
+    parts = [
+        saving_text(summary.stragglers.saved_s),
+        f"{100 * twice:.1f} % of the bytes twice" if twice else "",
+    ]
+    return ", ".join(filter(None, parts))
 
 
 def _volume_lines(summary: Summary) -> list[str]:

@@ -24,6 +24,7 @@ class FollowTally:
         self._counts = Counts()
         self._last: Summary | None = None
         self._total_bytes = 0
+        self._saved_s = 0.0
         self._fallback = Summary.Fallback(triggered=False, restored=False)
         self._failures: dict[str, Summary.Failure] = {}
 
@@ -43,6 +44,7 @@ class FollowTally:
         """Note how a plan has ended."""
         self._last = plan
         self._total_bytes += plan.bytes.total
+        self._saved_s += plan.stragglers.saved_s  # plans run one after the other, so these do add up
         self._fallback = Summary.Fallback(
             triggered=self._fallback.triggered or plan.fallback.triggered,
             restored=self._fallback.restored or plan.fallback.restored,
@@ -79,5 +81,6 @@ class FollowTally:
             fallback=self._fallback,
             failures=[failure for path, failure in self._failures.items() if path in waiting],
             metrics=metrics,
+            saved_s=self._saved_s,
         )
         return msgspec.structs.replace(summary, feed=feed)

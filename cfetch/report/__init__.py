@@ -9,7 +9,8 @@ Listeners of a run::
     summary.py          events to summary and exit code
     counts.py           the one tally of entries, bytes and retries (pure)
     tracing.py          the run as an OpenTelemetry span
-    saved_time.py       what cancelling an attempt was worth (pure)
+    makespan.py         how much shorter mitigation has made the run: a replay (pure)
+    saved_time.py       what cancelling an attempt was worth to its file (pure)
     wasted_bytes.py     which bytes are in no file at the end (pure)
 
 Past runs and other verbs::

@@ -24,6 +24,7 @@ from cfetch.report.document import (
     Report,
     RunLine,
 )
+from cfetch.report.makespan import Makespan
 from cfetch.report.metrics import Run, RunHeader
 from cfetch.report.slow_files import mitigations, slow_file
 
@@ -40,15 +41,16 @@ def analyse(runs: Iterable[Run]) -> Report:
     builder = _ReportBuilder()
     lines = []
     for run in runs:
-        counts = Counts()
+        counts, makespan = Counts(), Makespan()
         for record in run.files:
             counts.add(record)
+            makespan.add(record)
             builder.add(record)
-        lines.append(run_line(str(run.source), run.header, counts))
+        lines.append(run_line(str(run.source), run.header, counts, makespan.saved_s()))
     return builder.report(lines)
 
 
-def run_line(source: str, header: RunHeader, counts: Counts) -> RunLine:
+def run_line(source: str, header: RunHeader, counts: Counts, saved_s: float = 0.0) -> RunLine:
     """The headline of one run."""
     return RunLine(
         source=source,
@@ -69,6 +71,7 @@ def run_line(source: str, header: RunHeader, counts: Counts) -> RunLine:
         stragglers=counts.stragglers,
         elapsed_s=counts.end_s,
         rate_bps=counts.fetched_bytes / counts.end_s if counts.end_s > 0 else 0.0,
+        saved_s=saved_s,
     )
 
 
@@ -95,7 +98,6 @@ class _ReportBuilder:
         self.shown: list[tuple[float, int, Mitigation]] = []
         self.failures: dict[str, FailureKind] = {}
         self.cancelled = self.better = self.worse = self.unknown = self.wasted_bytes = 0
-        self.saved_s = 0.0
         self.seen = 0
 
     def add(self, record: FileRecord) -> None:
@@ -135,7 +137,6 @@ class _ReportBuilder:
         if saved is None:
             self.unknown += 1
         else:
-            self.saved_s += saved
             self.better += saved > 0
             self.worse += saved <= 0
         weight = -1.0 if saved is None else abs(saved)
@@ -154,7 +155,6 @@ class _ReportBuilder:
                 better=self.better,
                 worse=self.worse,
                 unknown=self.unknown,
-                saved_s=self.saved_s,
                 wasted_bytes=self.wasted_bytes,
                 shown=[verdict for _, _, verdict in sorted(self.shown, reverse=True)],
             ),

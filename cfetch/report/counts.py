@@ -18,7 +18,7 @@ class Counts(msgspec.Struct):
 
     ``done_bytes`` and ``skipped_bytes`` are in place; ``missing_bytes`` sums the stated sizes of entries that
     failed or were cancelled. ``cancelled_attempts`` are stragglers that ended before their last byte;
-    ``saved_s`` and ``mitigation_wasted_bytes`` sum the verdicts on them. ``end_s``: the last end.
+    ``mitigation_wasted_bytes`` were received in vain by them. ``end_s``: the last end.
     """
 
     done: int = 0
@@ -33,7 +33,6 @@ class Counts(msgspec.Struct):
     retries: int = 0
     stragglers: int = 0
     cancelled_attempts: int = 0
-    saved_s: float = 0.0
     mitigation_wasted_bytes: int = 0
     end_s: float = 0.0
 
@@ -62,7 +61,6 @@ class Counts(msgspec.Struct):
         self.end_s = max(self.end_s, record.end_s)
         if len(record.attempts) > 1:  # few entries have more than one
             self.retries += retries(record)
-            self.saved_s += sum(attempt.saved_s or 0.0 for attempt in record.attempts)
             self.mitigation_wasted_bytes += sum(attempt.wasted_bytes or 0 for attempt in record.attempts)
 
     def include(self, other: Self) -> None:

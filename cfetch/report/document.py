@@ -20,6 +20,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
 
     ``retries`` are attempts after a failed one; cancelled stragglers are in ``stragglers``. A run is not
     ``complete`` while some of the ``planned`` files have no record: it was stopped or still goes on.
+    ``saved_s``: by how much mitigation has made it shorter, below 0: longer (``cfetch.report.makespan``).
     """
 
     source: str
@@ -40,6 +41,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     stragglers: int
     elapsed_s: float
     rate_bps: float
+    saved_s: float = 0.0
 
 
 class SlowFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +83,7 @@ class Mitigation(msgspec.Struct, frozen=True, kw_only=True):
     """One cancelled attempt; ``cfetch.report.saved_time`` says how it is judged.
 
     ``projected_s`` None: it is unknown when it would have ended; ``finish_s`` None: the file never came.
+    ``saved_s``: seconds by which the file came sooner, below 0: later.
     """
 
     path: str
@@ -97,14 +100,14 @@ class Mitigation(msgspec.Struct, frozen=True, kw_only=True):
 class Mitigations(msgspec.Struct, frozen=True, kw_only=True):
     """All attempts cancelled as stragglers or lost to a second stream; ``shown`` has those of most effect.
 
-    ``saved_s`` sums over files. Files run side by side, so the run did not become shorter by as much.
+    There is no sum of the seconds by which files came sooner: files run side by side. What a run has gained
+    is ``RunLine.saved_s``.
     """
 
     cancelled: int
     better: int
     worse: int
     unknown: int
-    saved_s: float
     wasted_bytes: int
     shown: list[Mitigation]
 

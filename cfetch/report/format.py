@@ -11,6 +11,7 @@ from cfetch.secret import printable
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _LEVELS = "▁▂▃▄▅▆▇█"
 UNKNOWN = "-"
+LEAST_SAVING_S = 0.1
 
 
 def size(size_bytes: float | None) -> str:
@@ -68,6 +69,17 @@ def duration(seconds: float | None) -> str:
             big, small = divmod(whole // step, per)
             return f"{big}{long} {small:02d}{short}"
     return f"{whole}s"
+
+
+def saving_text(saved_s: float) -> str:
+    """What mitigation was worth to the run; empty where that is less than its replay can tell.
+
+    >>> saving_text(58.04), saving_text(-2.0), saving_text(0.04)
+    ('58s shorter by mitigation', '2.0s longer by mitigation', '')
+    """
+    if abs(saved_s) < LEAST_SAVING_S:
+        return ""
+    return f"{duration(abs(saved_s))} {'shorter' if saved_s > 0 else 'longer'} by mitigation"
 
 
 def count(number: int) -> str:

@@ -22,6 +22,7 @@ from cfetch.events import (
 )
 from cfetch.records import FileRecord, Summary
 from cfetch.report.counts import Counts
+from cfetch.report.makespan import Makespan
 
 MAX_FAILURES = 1000  # a summary is read whole by scripts; the metrics file has every failure
 
@@ -81,8 +82,12 @@ def summary_of(
     fallback: Summary.Fallback,
     failures: list[Summary.Failure],
     metrics: str | None,
+    saved_s: float = 0.0,
 ) -> Summary:
-    """The document for ``--json``. ``total`` entries of ``total_bytes``, as far as sizes are known."""
+    """The document for ``--json``. ``total`` entries of ``total_bytes``, as far as sizes are known.
+
+    ``saved_s``: by how much mitigation has made the run shorter (``report.makespan``).
+    """
     return Summary(
         instant=instant,
         status=status,
@@ -95,7 +100,7 @@ def summary_of(
         stragglers=Summary.Stragglers(
             detected=counts.stragglers,
             cancelled=counts.cancelled_attempts,
-            saved_s=round(counts.saved_s, 3),
+            saved_s=round(saved_s, 3),
             wasted_bytes=counts.mitigation_wasted_bytes,
         ),
         fallback=fallback,
@@ -116,6 +121,7 @@ class Tally:
         self._sequential = False
         self._restored = False
         self._failures: list[Summary.Failure] = []
+        self._makespan = Makespan()
         self._volumes: dict[str, _Volume] = {}  # empty where there is one
 
     def __call__(self, event: Event) -> None:
@@ -138,6 +144,7 @@ class Tally:
             self._volumes[event.volume].out_of_use = event.reason
 
     def _note_entry(self, record: FileRecord) -> None:
+        self._makespan.add(record)
         if record.is_in_place and record.volume in self._volumes:
             self._volumes[record.volume].files += 1
             self._volumes[record.volume].bytes += record.bytes
@@ -172,6 +179,7 @@ class Tally:
             fallback=Summary.Fallback(triggered=self._triggered, restored=self._restored),
             failures=list(self._failures),
             metrics=metrics,
+            saved_s=self._makespan.saved_s(),
         )
         volumes = [volume.line(name) for name, volume in self._volumes.items()]
         return replace(summary, volumes=volumes or UNSET)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
 
-from cfetch.report.document import Mitigation, Mitigations, Percentiles, Report, RunLine
-from cfetch.report.format import cells, count, duration, fit, plural, rate, shorten, size
+from cfetch.report.document import Mitigation, Percentiles, Report, RunLine
+from cfetch.report.format import cells, count, duration, fit, plural, rate, saving_text, shorten, size
 from cfetch.secret import printable
 
 BAR = 40  # columns of the longest bar
@@ -99,6 +99,7 @@ def _describe_run(run: RunLine) -> Iterator[str]:
         (run.retries, plural(run.retries, "retry")),
         (run.stragglers, plural(run.stragglers, "straggler")),
         (run.wasted, f"{size(run.wasted)} in vain"),
+        (saving_text(run.saved_s), saving_text(run.saved_s)),
     ]
     notes = [words for present, words in rest if present]
     if notes:
@@ -165,8 +166,11 @@ def _draw_mitigations(report: Report, width: int) -> Iterator[Text]:
     sums = report.mitigations
     if not sums.cancelled:
         return
-    yield _draw_heading("mitigations", "what cancelling each straggler was worth")
-    yield from (Text(f"  {line}") for line in _describe_balance(sums))
+    yield _draw_heading("mitigations", "what cancelling each straggler was worth to its file")
+    yield Text(
+        f"  {plural(sums.cancelled, 'attempt')} cancelled: {sums.better:,} better, {sums.worse:,} worse, "
+        f"{sums.unknown:,} unknown; {size(sums.wasted_bytes)} in vain"
+    )
     rows: list[Row] = [
         (
             mitigation.path,
@@ -175,29 +179,18 @@ def _draw_mitigations(report: Report, width: int) -> Iterator[Text]:
             rate(mitigation.rate_bps),
             "never" if mitigation.projected_s is None else duration(mitigation.projected_s),
             "never" if mitigation.finish_s is None else duration(mitigation.finish_s),
-            _saved_cell(mitigation),
+            _sooner_cell(mitigation),
             size(mitigation.wasted_bytes),
         )
         for mitigation in sums.shown
     ]
-    yield from _draw_grid("file|>try|>ran|>at rate|>alone by|>done by|>saved|>in vain", rows, width)
+    yield from _draw_grid("file|>try|>ran|>at rate|>alone by|>done by|>sooner|>in vain", rows, width)
     more = sums.cancelled - len(sums.shown)
     tail = f"; {count(more)} more of less effect" if more else ""
     yield Text(f"  alone by: when it would have been done, left alone, at its last rate{tail}", "dim")
 
 
-def _describe_balance(sums: Mitigations) -> tuple[str, str]:
-    verb = "saved" if sums.saved_s >= 0 else "lost"
-    return (
-        (
-            f"{plural(sums.cancelled, 'attempt')} cancelled: {sums.better:,} better, {sums.worse:,} worse, "
-            f"{sums.unknown:,} unknown"
-        ),
-        f"{verb} {duration(abs(sums.saved_s))} summed over the files, {size(sums.wasted_bytes)} in vain",
-    )
-
-
-def _saved_cell(mitigation: Mitigation) -> Cell:
+def _sooner_cell(mitigation: Mitigation) -> Cell:
     if mitigation.saved_s is None:
         return ("?", "dim")
     return (

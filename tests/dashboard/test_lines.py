@@ -364,17 +364,19 @@ def test_closing_words_of_a_bad_run():
 
 
 @pytest.mark.parametrize(
-    ("saved_s", "wasted_bytes", "words"),
+    ("projected_s", "wasted_bytes", "words"),
     [
-        (740.0, 20, "1 straggler (0 cancelled), mitigation saved 12m 20s with 2.0 % of the bytes twice"),
-        (-3.0, 0, "1 straggler (0 cancelled), mitigation lost 3.0s"),
+        (742.0, 20, "1 straggler (1 cancelled), 12m 20s shorter by mitigation, 2.0 % of the bytes twice"),
+        (0.5, 0, "1 straggler (1 cancelled), 1.5s longer by mitigation"),
+        (2.0, 0, "1 straggler (1 cancelled)"),
     ],
 )
-def test_closing_words_tell_what_mitigation_was_worth(saved_s, wasted_bytes, words):
-    """Seconds over all files, and the price in bytes."""
-    slow = attempt(1, size=20, outcome="straggler", saved_s=saved_s, wasted_bytes=wasted_bytes)
-    entry = record(0, 1000, slow, attempt(2, from_byte=20, size=980))
-    assert words in closing_lines(finish_run(started(1), *finished(entry)).summary)[1]
+def test_closing_words_tell_what_mitigation_was_worth(projected_s, wasted_bytes, words):
+    """The run's seconds, and the price in bytes."""
+    slow = attempt(1, size=20, outcome="straggler", projected_s=projected_s, wasted_bytes=wasted_bytes)
+    entry = record(0, 1000, slow, attempt(2, 1.0, 2.0, from_byte=20, size=980))
+    lines = closing_lines(finish_run(started(1), cancelled(), *finished(entry)).summary)
+    assert lines[1].startswith(f"  {words}")
 
 
 VOLUMES = ("/data1", "/data2", "s3://bucket/x")

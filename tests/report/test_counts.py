@@ -63,7 +63,6 @@ def test_nothing_is_counted_before_anything_has_ended():
                 "fetched_bytes": 230,
                 "wasted_bytes": 130,
                 "stragglers": 1,
-                "saved_s": 7.5,
                 "mitigation_wasted_bytes": 130,
                 "end_s": 2.0,
             },

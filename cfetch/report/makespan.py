@@ -1,0 +1,173 @@
+"""How much shorter mitigation has made a run: a replay of the run as it would have been without.
+
+Files come side by side, so seconds saved on files do not add up to seconds of the run. The replay counts
+what matters, the makespan. It takes the entries in the order of their starts and gives each to the place that
+is free first (list scheduling; R. L. Graham, 1966), twice:
+
+- as it was: an entry holds its place for as long as its own attempts and the wait for its helpers took;
+- left alone: an entry whose attempt was cancelled holds its place until that attempt would have ended by its
+  projection, and those that came to its help are not there.
+
+The difference of the two makespans is what was saved; below 0, what mitigation cost. Both replays have as
+many places as were in use at once. Both leave out waits before a retry, pauses of hosts and limits of single
+hosts, so these cancel out.
+
+A file that others helped counts as mitigated only if its own attempt was far slower than the helpers: what
+splitting gains on good connections is not a saving by mitigation. An entry whose projection is unknown, and
+one that did not come to its end, counts as it was in both replays.
+
+Memory is bounded: beyond ``MOST_JOBS`` entries the older ones are merged, some neighbours into one that takes
+as long as all of them; the latest stay as they are, since they decide when the run ends. Pure.
+"""
+
+from collections.abc import Iterable
+from heapq import heapify, heapreplace
+from statistics import median
+from typing import NamedTuple
+
+from cfetch.records import AttemptRecord, FileRecord
+from cfetch.report.saved_time import list_verdicts, running_rate_bps
+
+MOST_JOBS = 1 << 16  # some 10 MiB
+ROUNDING_S = 2e-6  # of recorded times
+SLOW = 0.5  # of the helpers' rate: such an attempt was rescued, a faster one only helped
+
+
+class Job(NamedTuple):
+    """What holds a place from ``start_s`` on for ``took_s``; without mitigation for ``alone_s``."""
+
+    start_s: float
+    took_s: float
+    alone_s: float
+
+
+class Makespan:
+    """The replay of one run; ``add`` its records in any order."""
+
+    def __init__(self) -> None:
+        self._merged: list[Job] = []
+        self._jobs: list[Job] = []  # the latest
+        self._merges = 2  # entries in one merged job
+        self._peak = 1
+        self._has_mitigated = False
+
+    def add(self, record: FileRecord) -> None:
+        """Take an entry that has come to its end."""
+        jobs = list_jobs(record)
+        self._jobs += jobs
+        if len(jobs) != 1 or len(record.attempts) != 1:
+            self._has_mitigated = self._has_mitigated or any(job.alone_s != job.took_s for job in jobs)
+        if len(self._jobs) > MOST_JOBS:
+            self._merge_older_half()
+
+    def saved_s(self) -> float:
+        """Seconds that mitigation has made the run shorter; below 0: longer."""
+        if not self._has_mitigated:
+            return 0.0
+        places = max(self._peak, count_peak(self._jobs))
+        jobs = sorted(self._merged + self._jobs)
+        left_alone_s = schedule_jobs((job.alone_s for job in jobs if job.alone_s), places)
+        return left_alone_s - schedule_jobs((job.took_s for job in jobs), places)
+
+    def _merge_older_half(self) -> None:
+        self._jobs.sort()
+        self._peak = max(self._peak, count_peak(self._jobs))
+        self._merged += _merge_jobs(self._jobs[: MOST_JOBS // 2], self._merges)
+        del self._jobs[: MOST_JOBS // 2]
+        if len(self._merged) >= MOST_JOBS:
+            self._merged = _merge_jobs(self._merged, 2)
+            self._merges *= 2
+
+
+def _merge_jobs(jobs: list[Job], number: int) -> list[Job]:
+    """One job for each ``number`` of neighbours, as long as all of them."""
+    groups = (jobs[start : start + number] for start in range(0, len(jobs), number))
+    return [
+        Job(group[0].start_s, sum(job.took_s for job in group), sum(job.alone_s for job in group))
+        for group in groups
+    ]
+
+
+def schedule_jobs(durations_s: Iterable[float], places: int) -> float:
+    """When the last of the jobs ends, if each in turn gets the place that is free first."""
+    free_s = [0.0] * max(1, places)
+    heapify(free_s)
+    for duration_s in durations_s:
+        heapreplace(free_s, free_s[0] + duration_s)
+    return max(free_s)
+
+
+def count_peak(jobs: Iterable[Job]) -> int:
+    """The most jobs that held a place at the same time; an end makes room for a start of the same moment."""
+    spans = list(jobs)
+    ends_s = sorted(start_s + took_s for start_s, took_s, _ in spans)
+    peak = ended = 0
+    for begun, start_s in enumerate(sorted(job[0] for job in spans), start=1):
+        while ends_s[ended] <= start_s + ROUNDING_S and ended < begun - 1:
+            ended += 1
+        peak = max(peak, begun - ended)
+    return peak
+
+
+def list_jobs(record: FileRecord) -> list[Job]:
+    """The jobs of one entry: its own, and one for each helper; none of an entry without attempts."""
+    attempts = record.attempts
+    if len(attempts) == 1:  # nearly every entry
+        start_s = attempts[0].start_s
+        took_s = attempts[0].end_s - start_s
+        return [Job(start_s, took_s, took_s)]
+    own = [attempt for attempt in attempts if not attempt.helper]
+    if not own:
+        return []
+    helpers = [attempt for attempt in attempts if attempt.helper]
+    last_s = max(attempt.end_s for attempt in attempts)
+    took_s = sum(map(_held_s, own, own[1:])) + last_s - own[-1].start_s
+    alone_s = _alone_s(record, own, helpers) if record.status == "done" else None
+    jobs = [Job(own[0].start_s, took_s, took_s if alone_s is None else alone_s)]
+    for helper in helpers:
+        helped_s = helper.end_s - helper.start_s
+        jobs.append(Job(helper.start_s, helped_s, helped_s if alone_s is None else 0.0))
+    return jobs
+
+
+def _held_s(attempt: AttemptRecord, after: AttemptRecord) -> float:
+    """For how long a place was held: only what follows a cancelled attempt follows at once."""
+    end_s = after.start_s if attempt.outcome in _CANCELLED else attempt.end_s
+    return end_s - attempt.start_s
+
+
+def _alone_s(record: FileRecord, own: list[AttemptRecord], helpers: list[AttemptRecord]) -> float | None:
+    """For how long the entry would have held its place without mitigation; None: as long as it did."""
+    before_s = 0.0
+    for attempt in own:
+        if attempt.outcome in _CANCELLED or _was_rescued(attempt, helpers):
+            end_s = _projected_end_s(record, attempt)
+            return None if end_s is None else before_s + max(0.0, end_s - attempt.start_s)
+        before_s += attempt.end_s - attempt.start_s
+    return None
+
+
+_CANCELLED = {"straggler", "lost"}
+
+
+def _was_rescued(attempt: AttemptRecord, helpers: list[AttemptRecord]) -> bool:
+    """Whether helpers have taken over a part of what a slow attempt was to bring."""
+    rates = [running_rate_bps(helper) for helper in helpers if helper.start_s < attempt.end_s]
+    return bool(rates) and attempt.bytes > 0 and running_rate_bps(attempt) < SLOW * median(rates)
+
+
+def _projected_end_s(record: FileRecord, attempt: AttemptRecord) -> float | None:
+    """When ``attempt`` would have brought the file to its end alone; None: unknown."""
+    rate_bps = running_rate_bps(attempt)
+    if attempt.outcome not in _CANCELLED:
+        left_bytes = record.bytes - attempt.from_byte - attempt.bytes
+        return attempt.end_s + left_bytes / rate_bps if rate_bps > 0 else None
+    end_s = attempt.projected_s
+    if end_s is None:
+        end_s = next(
+            (verdict.projected_s for verdict in list_verdicts(record) if verdict.attempt is attempt), None
+        )
+    if end_s is None or attempt.to_byte is None:
+        return end_s
+    others_bytes = record.bytes - attempt.to_byte  # they were taken from it before
+    return end_s + others_bytes / rate_bps if rate_bps > 0 else end_s

@@ -241,7 +241,7 @@ class Fetcher:
             tries.begun,
             transfer.host,
             transfer.sources.mirror,
-            volume_index=0 if transfer.staging is None else transfer.staging.at,
+            volume_index=0 if transfer.staging is None else transfer.staging.volume_index,
             is_immune=helper is None and tries.is_last(self._limits.max_attempts),
         )
         attempt = Attempt(

@@ -68,7 +68,9 @@ class Flights:
 
     def landed_bytes(self, volume_index: int) -> int:
         """Bytes that have come for a volume until now, whatever became of them."""
-        return self._landed[volume_index] + sum(one.received for one in self.of_volume(volume_index))
+        return self._landed[volume_index] + sum(
+            attempt.received for attempt in self.of_volume(volume_index)
+        )
 
     def received_by_host(self) -> Counter[str]:
         """Bytes that the attempts under way have brought."""
@@ -92,5 +94,5 @@ class Flights:
     def bytes_active(self) -> int:
         """Bytes that are there of entries under way, those of earlier attempts too; each counts once."""
         held = sum(ranges.held_bytes for ranges in self._shared.values())
-        alone = (one for one in self._attempts.values() if one.id not in self._shared)
+        alone = (attempt for attempt in self._attempts.values() if attempt.id not in self._shared)
         return held + sum(attempt.from_byte + attempt.received for attempt in alone)

@@ -61,10 +61,10 @@ class Step(NamedTuple):
     done: int = 0
 
 
-class _Tombstone(msgspec.Struct, frozen=True):
+class _Tombstone(msgspec.Struct, frozen=True, rename={"deleted_at": "at"}):
     path: str
     lsn: str
-    at: str
+    deleted_at: str
 
 
 class Journal:

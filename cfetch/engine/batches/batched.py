@@ -134,7 +134,7 @@ class Batched:
 
     def opens_s(self, queue: int, now_s: float) -> float:
         """When an entry of the queue may start, as far as its volume goes: now, or when one ends there."""
-        under_way = self._watch.health.running[self._stagings.of_queue(queue).at]
+        under_way = self._watch.health.running[self._stagings.of_queue(queue).volume_index]
         return now_s if under_way < self._rounds.limit else NEVER
 
     def host_of(self, queue: int) -> str:
@@ -162,14 +162,14 @@ class Batched:
         staging = _staging(transfer)
         staging.transfers.add(transfer)
         transfer.task = asyncio.current_task()
-        self._watch.health.note_start(staging.at)
+        self._watch.health.note_start(staging.volume_index)
 
     def leave(self, transfer: Transfer) -> None:
         """The entry's host and its volume may take one more, of whichever queue."""
         staging = _staging(transfer)
         staging.transfers.discard(transfer)
         transfer.task = None
-        self._watch.health.note_end(staging.at)
+        self._watch.health.note_end(staging.volume_index)
         self.schedule.reopen(transfer.queue)
         self.schedule.reopen_shut()
 
@@ -179,7 +179,7 @@ class Batched:
         Files of a batch without a name stay where they are. Raises Blocked, VolumeFault.
         """
         staging, entry = _staging(transfer), transfer.entry
-        blocked = staging.batch.blocked[staging.at].get(transfer.index)
+        blocked = staging.batch.blocked[staging.volume_index].get(transfer.index)
         if blocked is not None:
             raise blocked
         volume_index = staging.batch.standing.get(transfer.index)
@@ -187,7 +187,7 @@ class Batched:
             None if volume_index is None else await self._volumes[volume_index].verify_existing(entry)
         )
         if vouched_for is None:
-            await self._volumes[staging.at].adopt_leftover(entry, transfer.part)
+            await self._volumes[staging.volume_index].adopt_leftover(entry, transfer.part)
         return vouched_for
 
     def put_back(self, transfer: Transfer, due_s: float) -> None:
@@ -200,7 +200,7 @@ class Batched:
     def skip(self, transfer: Transfer) -> None:
         """Take note that the entry is in place; in a named batch that counts once the batch stays here."""
         staging = _staging(transfer)
-        self._volumes[staging.at].remove_leftovers(transfer.entry)
+        self._volumes[staging.volume_index].remove_leftovers(transfer.entry)
         if staging.is_over:
             self._stagings.drop(transfer)
         elif staging.batch.name is not None:

@@ -73,7 +73,7 @@ class Completion:
         staging.staged.append(transfer)
         self._placer.note_progress(staging.batch.number)
         if not transfer.mitigations:
-            self._placer.steady(staging.at)
+            self._placer.steady(staging.volume_index)
         self._end_entry(staging)
 
     def look(self, staging: Staging) -> None:
@@ -86,7 +86,7 @@ class Completion:
         elif staging.staged:
             parts = [transfer.part for transfer in staging.staged]
             record = staging.record(self._instant)
-            self._volumes[staging.at].publish(parts, partial(self._end_commit, staging, parts), record)
+            self._volumes[staging.volume_index].publish(parts, partial(self._end_commit, staging, parts), record)
         else:
             self._close(staging)
 
@@ -117,7 +117,7 @@ class Completion:
 
     def _end_commit(self, staging: Staging, parts: Sequence[Part], error: CfetchError | None) -> None:
         """The batch has its names and its record, or cannot get them."""
-        volume = self._volumes[staging.at]
+        volume = self._volumes[staging.volume_index]
         if staging.is_over:  # it has been given to another volume meanwhile
             if error is None:
                 volume.withdraw_batch(staging.batch.id, parts)
@@ -139,5 +139,5 @@ class Completion:
 
     def _close(self, staging: Staging, *, come_back: bool = False) -> None:
         self._stagings.close(staging, come_back=come_back)
-        self._placer.finish(staging.batch.number, self._clock.now(), of=staging.at)
+        self._placer.finish(staging.batch.number, self._clock.now(), of=staging.volume_index)
         self._work.set()

@@ -59,35 +59,35 @@ class Health:
         self._ask_now = [asyncio.Event() for _ in volumes]
         self.free_bytes: list[int | None] = [None] * len(volumes)
 
-    def note_start(self, at: int) -> None:
-        """An entry is under way to volume ``at``."""
-        if not self.running[at]:
-            self._busy_since_s[at] = self._clock.now()
-            self._first_s[at] = self._first_s[at] or self._busy_since_s[at]
-        self.running[at] += 1
+    def note_start(self, index: int) -> None:
+        """An entry is under way to volume ``index``."""
+        if not self.running[index]:
+            self._busy_since_s[index] = self._clock.now()
+            self._first_s[index] = self._first_s[index] or self._busy_since_s[index]
+        self.running[index] += 1
 
-    def note_end(self, at: int) -> None:
-        """An entry is under way to volume ``at`` no more."""
-        self.running[at] -= 1
-        if not self.running[at]:
-            self._busy_s[at] += self._clock.now() - self._busy_since_s[at]
+    def note_end(self, index: int) -> None:
+        """An entry is under way to volume ``index`` no more."""
+        self.running[index] -= 1
+        if not self.running[index]:
+            self._busy_s[index] += self._clock.now() - self._busy_since_s[index]
 
-    def _busy_until_now_s(self, at: int) -> float:
-        since_s = self._clock.now() - self._busy_since_s[at] if self.running[at] else 0.0
-        return self._busy_s[at] + since_s
+    def _busy_until_now_s(self, index: int) -> float:
+        since_s = self._clock.now() - self._busy_since_s[index] if self.running[index] else 0.0
+        return self._busy_s[index] + since_s
 
-    def is_new(self, at: int) -> bool:
+    def is_new(self, index: int) -> bool:
         """Whether its speed is unknown for a reason of its own: it is new, or behind with what has come."""
-        if self._placer.view(at).speed_bps:
+        if self._placer.view(index).speed_bps:
             return False
-        since_s = self._first_s[at]
+        since_s = self._first_s[index]
         waited_s = 0.0 if since_s is None else self._clock.now() - since_s
-        return waited_s < FIRST_S or self._volumes[at].is_behind
+        return waited_s < FIRST_S or self._volumes[index].is_behind
 
-    def note_full(self, at: int) -> None:
+    def note_full(self, index: int) -> None:
         """It had no room for something: nothing more fits until it was asked again, which is soon."""
-        self._placer.set_room(at, self._placer.view(at).load_bytes)
-        self._ask_now[at].set()
+        self._placer.set_room(index, self._placer.view(index).load_bytes)
+        self._ask_now[index].set()
 
     async def wait_until_open(self) -> None:
         """Wait until each volume has been looked at once, or has failed."""
@@ -99,41 +99,41 @@ class Health:
             group.create_task(self._tick())
             await asyncio.gather(*map(self._open, range(len(self._volumes))))
             self._opened.set()
-            for at in range(len(self._volumes)):
-                group.create_task(self._ask_room(at))
+            for index in range(len(self._volumes)):
+                group.create_task(self._ask_room(index))
 
-    async def _open(self, at: int) -> None:
+    async def _open(self, index: int) -> None:
         try:
-            await self._volumes[at].open()
-            await self._look_at_room(at)
+            await self._volumes[index].open()
+            await self._look_at_room(index)
         except LocalFault as fault:
-            self._gone(at, fault)
+            self._gone(index, fault)
 
-    async def _ask_room(self, at: int) -> None:
+    async def _ask_room(self, index: int) -> None:
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._ask_now[at].wait(), ROOM_S)
-            self._ask_now[at].clear()
+                await asyncio.wait_for(self._ask_now[index].wait(), ROOM_S)
+            self._ask_now[index].clear()
             try:
-                await self._look_at_room(at)
+                await self._look_at_room(index)
             except LocalFault as fault:
-                self._gone(at, fault)
+                self._gone(index, fault)
 
-    async def _look_at_room(self, at: int) -> None:
+    async def _look_at_room(self, index: int) -> None:
         """Ask for the free space, and add what has landed of the batches that count as load."""
-        free_bytes = self.free_bytes[at] = await self._volumes[at].free_bytes()
+        free_bytes = self.free_bytes[index] = await self._volumes[index].free_bytes()
         if free_bytes is None:
             return
         landed = sum(
             staging.staged_bytes + sum(transfer.part.position for transfer in staging.transfers)
-            for staging in self._here(at)
+            for staging in self._here(index)
         )
         reserve = min(RESERVE_BYTES, int(RESERVE_SHARE * (free_bytes + landed)))
-        self._placer.set_room(at, max(0, free_bytes - reserve) + landed)
+        self._placer.set_room(index, max(0, free_bytes - reserve) + landed)
 
-    def _count_taken_bytes(self, at: int) -> int:
-        written_bytes = self._volumes[at].written_bytes
-        return self._landed(at) if written_bytes is None else written_bytes
+    def _count_taken_bytes(self, index: int) -> int:
+        written_bytes = self._volumes[index].written_bytes
+        return self._landed(index) if written_bytes is None else written_bytes
 
     async def _tick(self) -> None:
         volumes = range(len(self._volumes))
@@ -141,43 +141,43 @@ class Health:
         busy_s = list(map(self._busy_until_now_s, volumes))
         before_s, was_behind = self._clock.now(), [False for _ in volumes]
         while True:
-            known = all(self._placer.view(at).speed_bps for at in volumes)
+            known = all(self._placer.view(index).speed_bps for index in volumes)
             await self._clock.sleep(TICK_S if known else FIRST_TICK_S)
             now_s, now = self._clock.now(), list(map(self._count_taken_bytes, volumes))
             now_busy_s = list(map(self._busy_until_now_s, volumes))
             is_behind = [volume.is_behind for volume in self._volumes]
-            for at in volumes:
-                writing_s = now_busy_s[at] - busy_s[at]
-                if was_behind[at]:  # with what came before, though nothing may be under way any more
+            for index in volumes:
+                writing_s = now_busy_s[index] - busy_s[index]
+                if was_behind[index]:  # with what came before, though nothing may be under way any more
                     rest_s = now_s - before_s
-                    writing_s = rest_s if is_behind[at] or writing_s >= rest_s else 0.0
-                self._measure(at, max(0, now[at] - taken[at]), writing_s)
-                if now[at] > taken[at]:
-                    for staging in self._here(at):
+                    writing_s = rest_s if is_behind[index] or writing_s >= rest_s else 0.0
+                self._measure(index, max(0, now[index] - taken[index]), writing_s)
+                if now[index] > taken[index]:
+                    for staging in self._here(index):
                         self._placer.note_progress(staging.batch.number)
-                self._look_whether_it_hangs(at, now_s)
+                self._look_whether_it_hangs(index, now_s)
             taken, busy_s, before_s, was_behind = now, now_busy_s, now_s, is_behind
 
-    def _measure(self, at: int, size_bytes: int, writing_s: float) -> None:
+    def _measure(self, index: int, size_bytes: int, writing_s: float) -> None:
         """The speed over the whole first second: its beginning measures connections, not the volume."""
         if writing_s <= 0:
             return
-        first = self._first[at]
+        first = self._first[index]
         if first.writing_s >= FIRST_S:
-            self._placer.note_speed(at, size_bytes, writing_s)
+            self._placer.note_speed(index, size_bytes, writing_s)
             return
-        first = self._first[at] = _Taken(first.bytes + size_bytes, first.writing_s + writing_s)
-        self._placer.note_speed(at, first.bytes, first.writing_s, weight=1.0)
+        first = self._first[index] = _Taken(first.bytes + size_bytes, first.writing_s + writing_s)
+        self._placer.note_speed(index, first.bytes, first.writing_s, weight=1.0)
 
     def hurry(self) -> None:
         """The run is ending: a volume that hangs is not waited for as long as it else might be."""
         self._patience_s = min(self._patience_s, HURRY_S)
 
-    def _look_whether_it_hangs(self, at: int, now_s: float) -> None:
-        volume = self._volumes[at]
+    def _look_whether_it_hangs(self, index: int, now_s: float) -> None:
+        volume = self._volumes[index]
         if volume.oldest_s(now_s) > self._patience_s:
             why = f"{volume.name} has not answered for {self._patience_s:g} s; see whether it is still there"
             volume.abandon(why)
-            self._gone(at, VolumeFault(why))
+            self._gone(index, VolumeFault(why))
         elif volume.is_stuck:  # no probe before what was abandoned has come back
-            self._gone(at, VolumeFault(f"{volume.name} has not answered yet"))
+            self._gone(index, VolumeFault(f"{volume.name} has not answered yet"))

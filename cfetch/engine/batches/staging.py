@@ -61,13 +61,23 @@ class Batch:
 
 
 class Staging:
-    """A batch on volume ``at``: ``unhanded`` entries were not handed out yet, ``left`` have not ended."""
+    """A batch on a volume: ``unhanded`` entries were not handed out yet, ``left`` have not ended."""
 
-    __slots__ = ("at", "batch", "is_over", "left", "skipped", "staged", "transfers", "unhanded", "why")
+    __slots__ = (
+        "batch",
+        "is_over",
+        "left",
+        "skipped",
+        "staged",
+        "transfers",
+        "unhanded",
+        "volume_index",
+        "why",
+    )
 
-    def __init__(self, batch: Batch, at: int, why: str) -> None:
+    def __init__(self, batch: Batch, volume_index: int, why: str) -> None:
         self.batch = batch
-        self.at = at
+        self.volume_index = volume_index
         self.why = why
         self.unhanded = len(batch.entries)
         self.left = len(batch.entries) - len(batch.settled)
@@ -84,14 +94,14 @@ class Staging:
     def copies_elsewhere(self) -> Iterator[tuple[int, SafePath]]:
         """Volume and path of what stands elsewhere under its names: other versions, or not wanted twice."""
         for transfer in self.staged:
-            for at in self.batch.copies.get(transfer.index, ()):
-                if at != self.at:
-                    yield at, transfer.entry.path
+            for index in self.batch.copies.get(transfer.index, ()):
+                if index != self.volume_index:
+                    yield index, transfer.entry.path
 
     def record(self, instant: str) -> BatchRecord:
         """What is to be written beside its files."""
         batch = self.batch
-        here = len(self.skipped) + sum(batch.standing.get(index) == self.at for index in batch.settled)
+        here = len(self.skipped) + sum(batch.standing.get(index) == self.volume_index for index in batch.settled)
         return BatchRecord(
             id=batch.id,
             name=batch.name,

@@ -48,7 +48,7 @@ class Stagings:
 
     def here(self, volume_index: int) -> list[Staging]:
         """What is being staged on a volume."""
-        return [staging for staging in self.under_way.values() if staging.at == volume_index]
+        return [staging for staging in self.under_way.values() if staging.volume_index == volume_index]
 
     def host_of(self, queue: int) -> str:
         """The host of a queue's entries."""
@@ -69,7 +69,7 @@ class Stagings:
     def transfer(self, index: int, staging: Staging, now_s: float) -> Transfer:
         """Make the transfer of an entry, to the volume of ``staging``."""
         entry, queue = self._entries.entry(index), self._queues.of[index]
-        part, host = self._volumes[staging.at].new_part(entry), self.host_of(queue)
+        part, host = self._volumes[staging.volume_index].new_part(entry), self.host_of(queue)
         transfer = Transfer(entry, part, index=index, queue=queue, host=host, now_s=now_s, staging=staging)
         transfer.attempts = list(self._lost.get(index, ()))
         return transfer
@@ -105,14 +105,14 @@ class Stagings:
             transfer.moved = True
             if transfer.task is not None:
                 transfer.task.cancel()
-        self._volumes[staging.at].unmark_batch(batch.id)
+        self._volumes[staging.volume_index].unmark_batch(batch.id)
 
     def close(self, staging: Staging, *, come_back: bool) -> None:
         """End a staging whose entries have ended; ``come_back``: a later run goes on with the batch here."""
         staging.is_over = True
         self.finish_skipped(staging)
         if not come_back:
-            self._volumes[staging.at].unmark_batch(staging.batch.id)
+            self._volumes[staging.volume_index].unmark_batch(staging.batch.id)
         staging.staged.clear()
         del self.under_way[staging.batch.number]
         self.forget(staging.batch)
@@ -134,4 +134,4 @@ class Stagings:
         staging = transfer.staging
         assert staging is not None
         batch, index = staging.batch, transfer.index
-        return self._volumes[batch.standing.get(index, staging.at) if index in batch.settled else staging.at]
+        return self._volumes[batch.standing.get(index, staging.volume_index) if index in batch.settled else staging.volume_index]

@@ -69,8 +69,8 @@ class VolumeWatch:
 
     def note_committed(self, staging: Staging) -> None:
         """A batch has been published as a whole."""
-        self._done_bytes[staging.at] += staging.staged_bytes
-        self._done_batches[staging.at] += 1
+        self._done_bytes[staging.volume_index] += staging.staged_bytes
+        self._done_batches[staging.volume_index] += 1
         for volume_index, path in staging.copies_elsewhere():
             self._volumes[volume_index].remove_older(path)
 
@@ -78,7 +78,7 @@ class VolumeWatch:
         """The volume cannot take this batch: it goes elsewhere."""
         if not self._blames_volume(fault):
             return
-        volume_index, number = staging.at, staging.batch.number
+        volume_index, number = staging.volume_index, staging.batch.number
         before = self._placer.view(volume_index).breaker
         now_s = self._clock.now()
         self._placer.fail(number, now_s, of=volume_index, reason=str(fault), no_room=fault.no_room)

@@ -128,17 +128,17 @@ class SegmentWriter:
         """Close all open segments that have lines, so that they count as kept for ever."""
         self._publish({live.id: self._roll_range(live) for live in self._index.live()})
 
-    def split(self, of: str, at: int | None = None) -> tuple[str, str]:
-        """Split a live range before the key ``at``, by default its middle: the ids of its children.
+    def split(self, of: str, key: int | None = None) -> tuple[str, str]:
+        """Split a live range before ``key``, by default its middle: the ids of its children.
 
         Raises:
             UsageError: there is no such live range, or the key is not within it.
         """
         parent = self._find_live(of)
-        at = (parent.keys.low + parent.keys.high) // 2 if at is None else at
-        if not parent.keys.low < at < parent.keys.high:
+        key = (parent.keys.low + parent.keys.high) // 2 if key is None else key
+        if not parent.keys.low < key < parent.keys.high:
             raise UsageError(f"range {of} cannot be split there: both parts need a key")
-        parts = (KeyRange(parent.keys.low, at), KeyRange(at, parent.keys.high))
+        parts = (KeyRange(parent.keys.low, key), KeyRange(key, parent.keys.high))
         lower, other = self._replace_ranges([parent], parts)
         return lower, other
 

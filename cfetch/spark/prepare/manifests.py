@@ -311,7 +311,7 @@ class _Preparation:
             kept[report.number] = msgspec.structs.replace(
                 report, headers=first.headers, names_batches=first.names_batches
             )
-        return kept, before - sum(one.rows for one in kept.values())
+        return kept, before - sum(report.rows for report in kept.values())
 
     def _compute_digest(self, kept: dict[int, UnitReport]) -> str:
         """SHA-256 goes from the first entry to the last; but it is 1 GB/s, and the bytes are at hand."""
@@ -322,9 +322,9 @@ class _Preparation:
         return digest.hexdigest()
 
     def _freeze(self, units: Sequence[Unit], kept: dict[int, UnitReport]) -> PreparedPlan:
-        files = sum(one.rows for one in kept.values())
-        known = sum(one.known_bytes for one in kept.values())
-        unknown = sum(one.unknown for one in kept.values())
+        files = sum(report.rows for report in kept.values())
+        known = sum(report.known_bytes for report in kept.values())
+        unknown = sum(report.unknown for report in kept.values())
         headers, own_headers, own_of = self._find_headers(units, kept)
         plan = PreparedPlan(
             directory=str(self._directory),
@@ -333,10 +333,10 @@ class _Preparation:
             files=files,
             total_bytes=known,
             sizes_unknown=unknown,
-            names_batches=any(one.names_batches for one in kept.values()),
+            names_batches=any(report.names_batches for report in kept.values()),
             headers=headers,
             own_headers=own_headers,
-            expires_at=find_earliest(*(one.expires_at for one in kept.values())),
+            expires_at=find_earliest(*(report.expires_at for report in kept.values())),
         )
         if not files:
             return plan

@@ -138,9 +138,28 @@ def test_the_rules_of_names_see_what_they_look_for():
         "def need(): f(at=2)\n"
         "class A:\n    @property\n    def settled(self): return self.one\n"
     )
-    nodes = [*ast.walk(ast.parse(code))]
+    nodes = [*ast.walk(ast.parse(code + "def g(): 'See f.'\ndef h(): 'Seeds all.'"))]
     assert sorted(name for node in nodes if (name := empty_name(node))) == ["found", "one"]
     assert [name for node in nodes if (name := participle(node))] == ["_told"]
+    assert [name for node in nodes if (name := fragment(node))] == ["g: See"]
+
+
+FRAGMENT = re.compile(
+    r"(?:And|As|Beside|But|By|For|From|In|Of|On|Or|See|So|Soon|Than|To|Under|Until|With|Without)\b"
+)
+
+
+def fragment(node):
+    """A docstring whose first word shows that it begins in the middle of a sentence."""
+    if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return None
+    begins = FRAGMENT.match(ast.get_docstring(node) or "")
+    return f"{getattr(node, 'name', 'module')}: {begins[0]}" if begins else None
+
+
+def test_docstrings_begin_with_a_sentence():
+    """They are read where they stand alone: in an editor's tooltip, or in a listing of a module."""
+    assert names_of(fragment) == []
 
 
 @pytest.mark.parametrize(("path", "name"), [*zip(MODULES, NAMES, strict=True)], ids=NAMES)

@@ -55,7 +55,7 @@ ORIGIN_NAME = "origin.json"
 
 
 class _ManifestRef(msgspec.Struct, frozen=True, kw_only=True):
-    """Beside a frozen plan: where fresh links come from. It may hold secrets, as the plan does."""
+    """Says where fresh links of a frozen plan come from. It may hold secrets, as the plan does."""
 
     manifest: str
     statement: str | None = None
@@ -231,7 +231,10 @@ def pending(settings: Settings) -> list[str]:
 
 
 def _elsewhere(settings: Settings, table: Table, entry: Entry) -> str:
-    """Where a plan of a shared timeline downloads to, if not here. A timeline moves with its destination."""
+    """Name the destination of another run's plan on a shared timeline.
+
+    A timeline moves with its destination.
+    """
     with suppress(FileNotFoundError):  # it has moved on, so it is in somebody's hands
         record = table.store.read_plan(entry)
         if record is None or not (is_shared(settings) or " " in record.fingerprint):

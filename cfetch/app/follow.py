@@ -89,7 +89,7 @@ def follow(
     emit_line: Callable[[str], None],
     clock: Clock | None = None,
 ) -> Followed:
-    """Until nothing is new (``once``), or a signal. ``dashboard`` is opened for each plan.
+    """Follow a feed until nothing is new (``once``) or a signal comes. ``dashboard`` is opened for each plan.
 
     Raises:
         UsageError: the feed's name or a setting is wrong.
@@ -182,7 +182,7 @@ class _Follower:
             self._stop.run(self._wait)
 
     def _begin(self) -> bool:
-        """Where the last follower stopped; the step that it was at comes first. Whether to go on."""
+        """Finish the step of a follower that died, then read the checkpoint. Returns whether to go on."""
         step = self._journal.read_unfinished()
         if step is not None:
             self._pending = {change.path: change for change in step.checkpoint.pending}
@@ -372,7 +372,10 @@ class _Plans:
                         volume.delete(change.path)
 
     def _supersede(self, entries: Sequence[Entry]) -> None:
-        """Without a hash, a new version may have the size and link of the one in place."""
+        """Mark older versions as such.
+
+        Without a hash, a new version may have the size and link of the old one.
+        """
         if not entries:
             return
         with closing(self._open_volumes()) as volumes:

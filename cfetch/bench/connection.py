@@ -307,13 +307,16 @@ class Connection(asyncio.Protocol):
         return self._origin.network.link_bps is not None or body.is_paced()
 
     def cap_bps(self) -> float:
-        """See ``Paced``."""
+        """Implements ``Paced.cap_bps``."""
         if self._body is None or self._paused:
             return 0.0
         return self._body.cap_bps() / self._origin.factor(self.host)
 
     def grant(self, count: float, now_s: float) -> None:
-        """See ``Paced``. Bytes are written a tick after the last piece, or once they are worth a write."""
+        """Implements ``Paced.grant``.
+
+        Bytes are written a tick after the last piece, or once they are worth a write.
+        """
         body = self._body
         if body is None:
             return

@@ -51,7 +51,7 @@ class Synthetic(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def start(self) -> int:
-        """Where in the block the file begins."""
+        """The place in the block where the file begins."""
         digest = hashlib.blake2b(f"{self.seed}:{self.name}".encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big") % BLOCK_BYTES
 
@@ -61,7 +61,7 @@ class Synthetic(msgspec.Struct, frozen=True, gc=False):
         return f'"{self.seed:x}-{self.start:x}-{self.size_bytes:x}"'
 
     def read(self, offset: int, length: int) -> memoryview:
-        """See ``Content.read``."""
+        """Implements ``Content.read``."""
         begin = (self.start + offset) % BLOCK_BYTES
         return _block(self.seed)[begin : begin + min(length, self.size_bytes - offset)]
 
@@ -89,7 +89,7 @@ class Fixed(msgspec.Struct, frozen=True, gc=False):
         return f'"{hashlib.blake2b(self.data, digest_size=8).hexdigest()}"'
 
     def read(self, offset: int, length: int) -> memoryview:
-        """See ``Content.read``."""
+        """Implements ``Content.read``."""
         return memoryview(self.data)[offset : offset + length]
 
     def sha256(self) -> str:
@@ -111,7 +111,7 @@ class RealFile(msgspec.Struct, frozen=True):
         return cls(path, stat.st_size, f'"{stat.st_ino:x}-{stat.st_mtime_ns:x}-{stat.st_size:x}"')
 
     def read(self, offset: int, length: int) -> bytes:
-        """See ``Content.read``."""
+        """Implements ``Content.read``."""
         with self.path.open("rb", buffering=0) as file:
             piece = os.pread(file.fileno(), min(length, self.size_bytes - offset), offset)
         if not piece:

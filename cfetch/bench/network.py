@@ -52,7 +52,7 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """From ``at_s`` until ``until_s`` (None: for ever) all hosts, or one, take ``factor`` times as long.
+    """All hosts, or one, take ``factor`` times as long from ``at_s`` until ``until_s`` (None: for ever).
 
     Connections have a ``factor``-th of their rate, and so has the link where no ``host`` is named. A request
     sent in that time waits ``factor`` times its latency, even past the end of the change. The factors of

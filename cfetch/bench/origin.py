@@ -140,7 +140,7 @@ class Origin:
 
     @property
     def url(self) -> str:
-        """Of the first server, with a slash at its end."""
+        """The URL of the first server, with a slash at its end."""
         return self.urls[0] if self.urls else ""
 
     async def __aenter__(self) -> "Origin":

@@ -54,7 +54,7 @@ class Assignment(NamedTuple):
 
 
 class Grounds(NamedTuple):
-    """By which figures an attempt was judged a straggler.
+    """The figures by which an attempt was judged a straggler.
 
     ``projected_s``: when it would have ended, had it not been broken off; None where nobody knows.
     """
@@ -84,7 +84,7 @@ class Samples:
 
 
 class Hold:
-    """For how long our own side (a rate limit, a full disk buffer) has kept an attempt from reading."""
+    """Counts how long our own side (a rate limit, a full disk buffer) has kept an attempt from reading."""
 
     __slots__ = ("_before_s", "since_s")
 
@@ -146,7 +146,7 @@ class Interruption:
             self._task.cancel()
 
     def was_cause(self) -> bool:
-        """For the handler of the cancellation: true if it was ``cause`` and nothing else."""
+        """Whether ``cause`` alone caused this cancellation; for the handler of the cancellation."""
         return self.reason is not None and self._task.uncancel() <= self._uncancelled
 
 
@@ -218,7 +218,7 @@ class Attempt:
 
     @property
     def request_s(self) -> float:
-        """For the stall rule: when the request was sent."""
+        """The time at which the request was sent; the stall rule needs it."""
         return self.start_s
 
     @property
@@ -236,7 +236,7 @@ class Attempt:
         self.interruption.cause(reason, grounds)
 
     def was_broken_off(self) -> bool:
-        """For the handler of the cancellation: true if it was ``break_off`` and nothing else."""
+        """Whether ``break_off`` alone caused this cancellation; for the handler of the cancellation."""
         return self.interruption.was_cause()
 
     def forgive(self, now_s: float) -> None:

@@ -4,7 +4,10 @@ import asyncio
 
 
 def was_the_move() -> bool:
-    """For the handler of a cancellation of a moved transfer: true if nobody else asked for it too."""
+    """Whether the move of the transfer alone caused this cancellation.
+
+    For the handler of the cancellation.
+    """
     task = asyncio.current_task()
     assert task is not None
     return not task.uncancel()

@@ -35,7 +35,7 @@ def new_commitment(
     confirm: Callable[[], None],
     backwards: bool,
 ) -> Commitment:
-    """In batches where there are several volumes or named batches, else each file by itself.
+    """Make the commitment of a run: by batches if there are several volumes or named batches, else by file.
 
     ``landed``: bytes that have come for a volume until now. ``confirm`` raises if the plan is not this run's
     any more. ``backwards``: the other end of the plan comes first; batches come in their own order.

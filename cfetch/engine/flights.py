@@ -68,9 +68,7 @@ class Flights:
 
     def landed_bytes(self, volume_index: int) -> int:
         """Bytes that have come for a volume until now, whatever became of them."""
-        return self._landed[volume_index] + sum(
-            attempt.received for attempt in self.of_volume(volume_index)
-        )
+        return self._landed[volume_index] + sum(attempt.received for attempt in self.of_volume(volume_index))
 
     def received_by_host(self) -> Counter[str]:
         """Bytes that the attempts under way have brought."""

@@ -227,7 +227,7 @@ class Hosts:
         return None
 
     def look(self, now_s: float, received: Mapping[str, int], *, calm: bool) -> bool:
-        """See ``Width.look``, for all hosts; whether one of them may have more than before.
+        """Call ``Width.look`` for all hosts. Returns whether one of them may have more places than before.
 
         ``received``: by host, the bytes of the attempts under way.
         """

@@ -155,22 +155,22 @@ class Pool:
         self._switch.fail(fault)
 
     def lease(self, leases: Mapping[str, int], others: int | None) -> None:
-        """See ``Hosts.lease``; for a pool that is one of several on the same hosts."""
+        """Call ``Hosts.lease``, for a pool that is one of several on the same hosts."""
         self._hosts.lease(leases, others)
         self._dispatch.wake()
 
     def demands(self, hosts: Collection[str]) -> dict[str, tuple[int, int]]:
-        """See ``Hosts.demand``; of a pool with one volume, whose queues are its hosts."""
+        """Call ``Hosts.demand``, for a pool with one volume, whose queues are its hosts."""
         schedule = self._commitment.schedule
         left = {host: schedule.count_left(n) for n, host in enumerate(self._hosts_named) if host in hosts}
         return {host: self._hosts.demand(host, left.get(host, 0)) for host in hosts}
 
     def use_median(self, median_bps: float | None) -> None:
-        """See ``Policy.use_median``."""
+        """Call ``Policy.use_median``."""
         self._policy.use_median(median_bps)
 
     def collect_knowledge(self) -> Knowledge:
-        """See ``Policy.collect_knowledge``."""
+        """Call ``Policy.collect_knowledge``."""
         return self._policy.collect_knowledge(self._clock.wall())
 
     async def _work(self) -> None:

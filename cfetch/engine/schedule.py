@@ -208,7 +208,7 @@ class _NewEntries:
         return self._order[self._next[queue]] if self._next[queue] < self._end[queue] else None
 
     def rank(self, queue: int) -> int:
-        """By which queues are compared: the lowest comes first."""
+        """The number by which queues are compared: the lowest comes first."""
         index = self.first(queue)
         return 0 if index is None else self._rank_of(index)
 
@@ -306,7 +306,7 @@ def _smallest_first(size_bytes: int) -> int:
 
 
 def _bounds(queue_of: Sequence[int], queues: int) -> "tuple[array[int], array[int]]":
-    """Where each queue's part of the order begins and ends."""
+    """The places in the order where each queue begins and ends."""
     ends = array("I", bytes(4 * queues))
     for queue in queue_of:
         ends[queue] += 1

@@ -182,7 +182,7 @@ class Segments:
         return flight.transfer.part.segment if helper is None else helper.segment
 
     def _planned_end(self, segment: Segment, transfer: Transfer) -> int:
-        """Where ``segment`` will end when all who were sent for a part of it have begun."""
+        """The end of ``segment`` once all attempts that were sent for a part of it have begun."""
         starts = (self._helpers[key].segment.start for key in transfer.helpers.keys)
         return min((start for start in starts if segment.position < start < segment.end), default=segment.end)
 

@@ -61,7 +61,7 @@ class Single:
         """Nothing is to be done: the volume publishes what it was given."""
 
     def opens_s(self, queue: int, now_s: float) -> float:  # noqa: ARG002 - the port's
-        """At once: a volume bears as many entries as there are workers."""
+        """Now: a volume bears as many entries as there are workers."""
         return now_s
 
     def host_of(self, queue: int) -> str:

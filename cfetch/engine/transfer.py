@@ -215,7 +215,7 @@ class Helpers:
             self._changed.set_result(None)
 
     async def wait_for_change(self) -> None:
-        """Until one of them has ended."""
+        """Wait until one of the attempts has ended."""
         self._changed = asyncio.get_running_loop().create_future()
         await self._changed
 
@@ -302,7 +302,7 @@ class Transfer:
         self.tries.progress_s += max(0.0, now_s - self.waits.due_s)
 
     def best_source(self, hosts: Hosts, now_s: float) -> int | None:
-        """See ``Sources.best``."""
+        """Call ``Sources.best``."""
         stays = self.part.position > 0 and self.entry.digest is None
         return self.sources.best(hosts, now_s, self.wanted_bytes, stays=stays)
 

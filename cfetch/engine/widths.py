@@ -9,7 +9,7 @@ from cfetch.wire.retry import Limits
 
 
 def workers_of(settings: Settings) -> int:
-    """As many as may have an entry in hand at a time, ever."""
+    """The largest number of workers that a run can have, and so of entries in hand at a time."""
     most = settings.max_concurrency if settings.is_adaptive else None
     return most or settings.concurrency
 
@@ -24,7 +24,10 @@ def hosts_of(settings: Settings, limits: Limits) -> Hosts:
 
 
 def look_at_widths(hosts: Hosts, flights: Flights, emit: Listener, now_s: float, *, is_calm: bool) -> bool:
-    """To be called a few times a second: search on, and emit changes; whether more may start now."""
+    """Look at the width of all hosts, a few times a second, and emit changes.
+
+    Returns whether more may start.
+    """
     if not hosts.has_widths:
         return False
     rose = hosts.look(now_s, flights.received_by_host(), calm=is_calm)

@@ -56,7 +56,7 @@ class Checkpoint:
 
     @property
     def feed(self) -> FeedId:
-        """Which feed it is of."""
+        """The feed to which the checkpoint belongs."""
         return self.lineage.feed
 
 

@@ -37,7 +37,7 @@ async def ask_lineage(source: FeedSource, clock: Clock) -> Lineage:
 
 
 def explain(lineage: Lineage, name: str, next_lsn: int) -> Explained:
-    """Where a reader of range ``name`` goes for ``next_lsn``. Raises UsageError, FeedError."""
+    """Explain where a reader of range ``name`` goes for ``next_lsn``. Raises UsageError, FeedError."""
     leaf, closed = lineage.leaf(name), lineage.closed.get(name)
     if leaf is not None:
         keys: KeyRange = leaf.keys

@@ -186,7 +186,7 @@ def _check_span(name: str, span: Span, live: tuple[Range, ...], known: Lineage |
 
 
 def _check_path(leaf: Range, lineage: Lineage, heirs: Mapping[str, set[int]]) -> None:
-    """On a line from parent to child each begins where the one before it ended.
+    """Check that on a line from parent to child each range begins where the one before it ended.
 
     It is one if no ranges have merged on the way. Those that merge have the same heirs, and so has what comes
     of them as long as it is whole; and since all of a path have this leaf, the same heirs are as many heirs.

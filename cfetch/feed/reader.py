@@ -141,7 +141,10 @@ class Reader:
         raise HostileFeed(f"the feed said {MAX_GONE} times in a row that its ranges are gone")
 
     async def _choose_route(self) -> Route:
-        """Where the next page is. The first token is moved there, and others take its place if it divides."""
+        """Find where the next page is.
+
+        The first token is moved there, and others take its place if it divides.
+        """
         self._adopt(await self._cache.current(self._source, self._lineage))
         name = self._tokens[0].position.range
         if not self._lineage.heirs(name):  # the cache may have been filled by a laggard

@@ -1,4 +1,4 @@
-"""Where the processes of one run meet: the hub for what they do now, receipts for what is done.
+"""The processes of one run meet here: at the hub for what they do now, by receipts for what is done.
 
 The hub lives on the driver. Each task keeps one connection to it and reports once a second; the answer
 holds its leases (connections to hosts, of those that all tasks may have), the baseline of all tasks, and

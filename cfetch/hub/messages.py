@@ -86,7 +86,7 @@ class Channel:
         self._number = 0
 
     def seal(self, data: bytes) -> bytes:
-        """As it goes on the wire."""
+        """The message as it goes on the wire."""
         return len(data).to_bytes(4) + self._mac(data) + data
 
     def is_genuine(self, mac: bytes, data: bytes) -> bool:

@@ -191,7 +191,7 @@ class Account:
             yield from self._release(receipt.share)
 
     def close(self) -> Iterator[ReportedEvent]:
-        """At the end of the run: the ends of the entries that no task has brought."""
+        """Yield the ends of the entries that no task has brought; called at the end of the run."""
         for share in list(self._held):
             yield from self._release(share)
 

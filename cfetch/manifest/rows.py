@@ -1,4 +1,4 @@
-"""From a row, as a reader found it, to an entry: the one place where a manifest's rows become trusted.
+"""Makes entries of the rows that readers find: the only place where a manifest's rows become trusted.
 
 A reader only finds rows; it never judges them. ``null`` means that a key was not given.
 """

@@ -79,7 +79,7 @@ def cut(
 
 
 def _group(batch_of: "array[int]", files: "array[int]") -> "tuple[array[int], array[int]]":
-    """Where the entries of each batch start in the list of all, and that list (a counting sort)."""
+    """The list of all entries by batch, and where each batch starts in it (a counting sort)."""
     start = array("I", [0])
     for count in files:
         start.append(start[-1] + count)

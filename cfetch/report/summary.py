@@ -1,4 +1,4 @@
-"""From events to the run's summary and exit code. A pure function of what happened; asks nobody anything.
+"""Makes the run's summary and exit code of its events. It is a pure function of what happened.
 
 ``bytes.total`` is the sum of the plan's known sizes, ``bytes.fetched`` all that came over the wire,
 ``bytes.wasted`` the part of it that is in no file at the end (`cfetch.report.wasted_bytes` defines it).

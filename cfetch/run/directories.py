@@ -1,4 +1,4 @@
-"""Where a run's files are: its destinations, cfetch's own directory, and the timeline in it."""
+"""The directories of a run: its destinations, cfetch's own directory, and the timeline in it."""
 
 import os
 import shutil

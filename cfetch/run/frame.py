@@ -52,7 +52,7 @@ class Guard(Protocol):
 
     @property
     def run_id(self) -> str:
-        """Of this execution, and no other."""
+        """The id of this execution, and of no other."""
 
     def confirm(self) -> None:
         """Raises Held or LocalFault if the plan is not this run's any more."""
@@ -76,10 +76,13 @@ class Engine(Protocol):
 
     @property
     def learned(self) -> Knowledge:
-        """Of hosts, once ``bring`` is over, however it ended; nothing where each share learns by itself."""
+        """What was learned of hosts, once ``bring`` is over, however it ended.
+
+        Nothing if each share learns alone.
+        """
 
     def open(self) -> AbstractContextManager[None]:
-        """What it needs for as long as the run lasts. Raises UsageError, LocalFault."""
+        """Open what it needs for as long as the run lasts. Raises UsageError, LocalFault."""
 
     def bring(self, run: Run) -> CfetchError | None:
         """Bring all entries to their end, or to where a stop leaves them; what ended it early.

@@ -67,7 +67,7 @@ class ManifestRef(NamedTuple):
 
 
 class Renewal:
-    """Which of the ways to a fresh link this run has."""
+    """The ways to a fresh link that this run has."""
 
     def __init__(
         self,

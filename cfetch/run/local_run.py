@@ -57,15 +57,15 @@ class LocalEngine:
             yield
 
     def bring(self, run: Run) -> CfetchError | None:
-        """See ``Engine``."""
+        """Implements ``Engine.bring``."""
         return self._runner.run(self._bring(run))
 
     def stop(self, reason: str) -> None:
-        """See ``Engine``."""
+        """Implements ``Engine.stop``."""
         self._order(lambda pool, _: pool.stop(reason))
 
     def lose(self, why: str) -> None:  # noqa: ARG002 - the guard says it again when it is asked
-        """See ``Engine``."""
+        """Implements ``Engine.lose``."""
         self._order(self._confirm)
 
     def _order(self, order: _Order) -> None:

@@ -75,7 +75,7 @@ class Volumes:
         return next((size_bytes for size_bytes in sizes if size_bytes is not None), None)
 
     def place_of(self, path: Path) -> SafePath | None:
-        """Under which name a manifest could want the file at ``path``; None if under none."""
+        """The name under which a manifest could want the file at ``path``; None if there is none."""
         for volume in self.local:
             if path.is_relative_to(volume.root):
                 return SafePath(str(path.relative_to(volume.root)))

@@ -92,16 +92,16 @@ class SparkEngine:
             yield
 
     def bring(self, run: Run) -> CfetchError | None:
-        """See ``Engine``."""
+        """Implements ``Engine.bring``."""
         assert self._spark is not None
         return _Driver(self._setup, self._spark, self._slots, run, self._ending).bring()
 
     def stop(self, reason: str) -> None:
-        """See ``Engine``."""
+        """Implements ``Engine.stop``."""
         self._ending.reason = self._ending.reason or reason
 
     def lose(self, why: str) -> None:  # noqa: ARG002 - the guard says it again when it is asked
-        """See ``Engine``."""
+        """Implements ``Engine.lose``."""
         self._ending.is_lost = True
 
 
@@ -222,7 +222,7 @@ class _Driver:
         )
 
     def _follow(self, future: "Future[None]", hub: Hub | None) -> None:
-        """Until the job is over, or has been told to stop for long enough."""
+        """Wait until the job is over, or until it has had enough time to stop."""
         stop_s: float | None = None
         while not future.done():
             began_s = self._now()

@@ -78,7 +78,7 @@ def cut_shares(sizes: Sequence[int], host_of: Sequence[int], *, pace: Pace, slot
 
 
 def count_sharers(cut: SharesCut, host_of: Sequence[int], *, slots: int) -> list[int]:
-    """For each share: how many tasks at a time, its own among them, ask the host that most of them ask."""
+    """Count for each share the tasks that ask its busiest host at a time, its own task among them."""
     hosts_of: list[set[int]] = [set() for _ in cut.cost_s]
     for share, host in zip(cut.share_of, host_of, strict=True):
         hosts_of[share].add(host)

@@ -114,12 +114,12 @@ class EntryList:
         return len(self._entries)
 
     def entry(self, index: int) -> Entry:
-        """By its place in the list."""
+        """The entry at a place in the list."""
         return self._entries[index]
 
 
 def attempts_directory(root: Path, instant: str, epoch: int) -> Path:
-    """Where the tasks of a run have a directory each for their parts."""
+    """The directory in which each task of a run has one for its parts."""
     return root / STATE_NAME / ATTEMPTS / instant / str(epoch)
 
 

@@ -1,4 +1,4 @@
-"""Where bytes go: volumes, parts, and how parts become files that can be trusted.
+"""Writes bytes to volumes: as parts, which become files that can be trusted.
 
 The engine knows a volume only by the port in ``volume.py``. A part is written beside the file that it
 becomes, hashed on the way, and gets its final name in one step when its size and hash fit; nothing else

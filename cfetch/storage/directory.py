@@ -184,7 +184,10 @@ class Directory:
             raise volume_fault(error, what, beneath=self._held.root_fd) from None
 
     def find_source(self, path: SafePath) -> Source | None:
-        """Which link the file at ``path`` came from, as far as ``record`` told; None if that is not known."""
+        """The link that the file at ``path`` came from, as ``record`` has noted it.
+
+        None if that is not known.
+        """
         with suppress(OSError), self._held.lock:
             parent, _, leaf = path.rpartition("/")
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

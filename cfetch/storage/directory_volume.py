@@ -21,7 +21,7 @@ from cfetch.storage.volume import BatchRecord, Ended
 
 
 class DirectoryVolume:
-    """See ``volume.Volume``. ``disk`` carries out what touches the directory."""
+    """Implements ``volume.Volume``. ``disk`` carries out what touches the directory."""
 
     def __init__(self, volume: Directory, *, durable: bool, disk: InlineDisk | GuardedDisk = INLINE) -> None:
         self.name = str(volume.root)
@@ -36,11 +36,14 @@ class DirectoryVolume:
         self._salvage = await self._disk.call(lambda: Salvage(self._volume, self._disk))
 
     def new_part(self, entry: Entry) -> Part:
-        """No file is made before the first byte."""
+        """Make a part. It has no file before the first byte."""
         return Part(self._volume, entry, self._disk)
 
     async def verify_existing(self, entry: Entry) -> str | None:
-        """By hash where the manifest has one; else by size, and the link it came from if that is known."""
+        """Verify by hash if the manifest has one.
+
+        Else by size, and by the link it came from if that is known.
+        """
         if entry.size_bytes is None and entry.digest is None:
             await self._disk.call(lambda: self._volume.existing(entry.path))  # it may be Blocked
             return None
@@ -59,17 +62,17 @@ class DirectoryVolume:
         return algorithm if hex_digest == entry.digest.hex else None
 
     async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:
-        """With what dead attempts at this plan have left."""
+        """Give the part what dead attempts at this plan have left of the entry."""
         if self._salvage is not None:
             await self._salvage.adopt_leftover(entry, cast("Part", part))
 
     def remove_leftovers(self, entry: Entry) -> None:
-        """See ``Salvage.remove_leftovers``."""
+        """Call ``Salvage.remove_leftovers``."""
         if self._salvage is not None:
             self._salvage.remove_leftovers(entry)
 
     async def inspect_batch(self, batch: str, entries: Sequence[Entry]) -> volume.Holding:
-        """By its mark or its record, and by the sizes of what stands under the names."""
+        """Judge by its mark or its record, and by the sizes of the files under its names."""
         return await self._disk.look(lambda: self._look(batch, entries))
 
     def _look(self, batch: str, entries: Sequence[Entry]) -> volume.Holding:
@@ -88,13 +91,13 @@ class DirectoryVolume:
         return volume.Holding(self._volume.has_record(batch), begun, standing, blocked, other)
 
     def mark_batch(self, batch: str) -> None:
-        """An empty file among the parts."""
+        """Create an empty file among the parts, as a mark."""
         if self._salvage is None or batch not in self._salvage.begun_batches:
             self._marked.add(batch)
             self._disk.do(self._volume.staging.mark, BATCH + batch)
 
     def unmark_batch(self, batch: str) -> None:
-        """Soon."""
+        """Remove the mark of the batch, soon."""
         if batch in self._marked:
             self._marked.discard(batch)
             self._disk.tidy(lambda: self._volume.staging.unmark(BATCH + batch))
@@ -102,42 +105,42 @@ class DirectoryVolume:
             self._salvage.unmark_batch(batch)
 
     def publish(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:
-        """In a group with others, where it is to be durable."""
+        """Publish in a group with others, if the files are to be durable."""
         self._publisher.add(cast("Sequence[Part]", parts), ended, record)
 
     def remove_older(self, path: SafePath) -> None:
-        """Soon; what cannot be removed stays, and `cfetch verify` names it."""
+        """Remove it soon. A file that cannot be removed stays, and `cfetch verify` names it."""
         self._disk.tidy(lambda: self._volume.remove(path))
 
     @property
     def left_behind(self) -> int:
-        """See ``Publisher.left_behind``."""
+        """Passes on ``Publisher.left_behind``."""
         return self._publisher.left_behind
 
     def withdraw_batch(self, batch: str, parts: Sequence[volume.Part]) -> None:
-        """Soon; what cannot be taken back stays, and no record vouches for it."""
+        """Take the files back soon. A file that cannot be removed stays, and no record vouches for it."""
         self._disk.tidy(lambda: self._volume.remove_record(batch))
         self._publisher.withdraw(cast("Sequence[Part]", parts))
 
     async def run(self) -> None:
-        """See ``Publisher.run``."""
+        """Call ``Publisher.run``."""
         await self._publisher.run()
 
     def drain(self) -> None:
-        """See ``Publisher.drain``."""
+        """Call ``Publisher.drain``."""
         self._publisher.drain()
 
     @property
     def is_full(self) -> bool:
-        """See ``Publisher.is_full``."""
+        """Passes on ``Publisher.is_full``."""
         return self._publisher.is_full
 
     async def wait_for_room(self) -> None:
-        """See ``Publisher.wait_for_room``."""
+        """Call ``Publisher.wait_for_room``."""
         await self._publisher.wait_for_room()
 
     async def free_bytes(self) -> int | None:
-        """As the file system says."""
+        """The free bytes as the file system states them."""
         return await self._disk.look(self._volume.free_bytes)
 
     @property
@@ -147,21 +150,21 @@ class DirectoryVolume:
 
     @property
     def is_behind(self) -> bool:
-        """See ``GuardedDisk.is_behind``."""
+        """Passes on ``GuardedDisk.is_behind``."""
         return isinstance(self._disk, GuardedDisk) and self._disk.is_behind
 
     def oldest_s(self, now_s: float) -> float:
-        """See ``Disk.oldest_s``."""
+        """Call ``Disk.oldest_s``."""
         return self._disk.oldest_s(now_s)
 
     def abandon(self, why: str) -> None:
-        """Only a guarded disk can be abandoned; with one volume there is nothing to do but to wait."""
+        """Abandon the disk, if it is guarded; with one volume there is nothing to do but to wait."""
         if isinstance(self._disk, GuardedDisk):
             self._disk.abandon(why)
 
     @property
     def is_stuck(self) -> bool:
-        """See ``GuardedDisk.is_stuck``."""
+        """Passes on ``GuardedDisk.is_stuck``."""
         return isinstance(self._disk, GuardedDisk) and self._disk.is_stuck
 
     async def close(self) -> None:

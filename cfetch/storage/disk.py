@@ -42,10 +42,10 @@ class Disk(Protocol):
     is_prompt: bool  # ``do`` is carried out at once
 
     def do(self, step: Callable[..., None], *args: Any, size_bytes: int = 0) -> None:  # noqa: ANN401
-        """Now or soon; a step that is late keeps its own error."""
+        """Carry out the step now or soon; a step that is late keeps its own error."""
 
     def tidy(self, step: Callable[[], None]) -> None:
-        """Now or soon, whatever happens to the disk meanwhile. The step raises nothing."""
+        """Carry out the step now or soon, whatever happens to the disk meanwhile. The step raises nothing."""
 
     async def call(self, step: Callable[[], T], undo: Callable[[T], None] | None = None) -> T:
         """The step's answer. ``undo`` is for an answer that comes when nobody waits for it any more."""
@@ -61,13 +61,13 @@ class Disk(Protocol):
 
     @property
     def must_wait(self) -> bool:
-        """So much is unwritten that whoever has more is to wait for ``wait_for_room``."""
+        """Whether so much is unwritten that callers with more bytes are to wait for ``wait_for_room``."""
 
     async def wait_for_room(self) -> None:
         """Wait until less is unwritten. Raises VolumeFault."""
 
     def oldest_s(self, now_s: float) -> float:
-        """For how long the call under way has not come back."""
+        """The age in seconds of the oldest call that has not come back."""
 
 
 class InlineDisk:
@@ -81,19 +81,19 @@ class InlineDisk:
         self.line = Line()
 
     def do(self, step: Callable[..., None], *args: Any, size_bytes: int = 0) -> None:  # noqa: ANN401, ARG002
-        """At once; raises what the step raises."""
+        """Carry out the step at once. Raises what the step raises."""
         step(*args)
 
     def tidy(self, step: Callable[[], None]) -> None:
-        """At once."""
+        """Carry out the step at once."""
         step()
 
     async def call(self, step: Callable[[], T], undo: Callable[[T], None] | None = None) -> T:  # noqa: ARG002
-        """At once."""
+        """Carry out the step at once."""
         return step()
 
     async def long(self, step: Callable[[], T]) -> T:
-        """In some thread."""
+        """Carry out the step in a thread."""
         return await asyncio.to_thread(step)
 
     beside = long
@@ -157,18 +157,21 @@ class GuardedDisk:
         self._thread.start()
 
     def do(self, step: Callable[..., None], *args: Any, size_bytes: int = 0) -> None:  # noqa: ANN401
-        """Soon."""
+        """Carry out the step soon."""
         if self._bug is not None:
             raise self._bug
         self._asked_bytes += size_bytes
         self._queue.put(_Step(step, args, size_bytes, self.line))
 
     def tidy(self, step: Callable[[], None]) -> None:
-        """Soon, also after the disk was abandoned and has come back."""
+        """Carry out the step soon, also after the disk was abandoned and has come back."""
         self._queue.put(_Step(step, (), 0, None))
 
     async def call(self, step: Callable[[], T], undo: Callable[[T], None] | None = None) -> T:
-        """When its turn has come. A cancellation is passed on only then: a step cannot be called back."""
+        """Carry out the step in its turn.
+
+        A cancellation is passed on only then: a step cannot be called back.
+        """
         call = _Call(step, undo, self.line, self._loop.create_future())
         self._calls.add(call)
         self._queue.put(call)
@@ -177,7 +180,7 @@ class GuardedDisk:
     long = call
 
     async def beside(self, step: Callable[[], T]) -> T:
-        """In a thread of its own."""
+        """Carry out the step in a thread of its own."""
         call = _Call(step, None, self.line, self._loop.create_future())
         self._calls.add(call)
         threading.Thread(
@@ -280,7 +283,10 @@ class GuardedDisk:
                     self._tell(self._wake)
 
     def _carry_out(self, call: _Call) -> None:
-        """In a thread. The lock decides whether the answer comes in time or the call was abandoned before."""
+        """Run in a thread.
+
+        The lock decides whether the answer comes in time or the call was abandoned before.
+        """
         if call.line.fault is not None:
             return
         call.since_s = self._monotonic()

@@ -1,4 +1,4 @@
-"""Which bytes of a file are held while several streams bring them: pure.
+"""Knows which bytes of a file are held while several streams bring them. Pure.
 
 A stream has a ``Segment``: the bytes from its position to its end are taken. Its end may come nearer while it
 runs: another stream that was sent for what lies beyond (``join``) has begun to bring it, or has brought it.
@@ -36,7 +36,9 @@ class Segment:
 
 
 class HeldRanges:
-    """Of a file of ``size_bytes``, of which ``held`` is held: pairs of first byte and end, in order.
+    """The bytes of a file of ``size_bytes`` that are held.
+
+    ``held`` has pairs of first byte and end, in order.
 
     ``held_bytes``: how many are held. ``twice_bytes``: how many came that were held before, or came beyond
     the end of their segment. ``out``: the segments under way, in the order in which they joined.
@@ -74,7 +76,7 @@ class HeldRanges:
 
     @property
     def held_prefix(self) -> int:
-        """So many bytes are held from the file's beginning on."""
+        """The number of bytes held from the file's beginning on."""
         return self._held[0][1] if self._held and self._held[0][0] == 0 else 0
 
     @property
@@ -97,7 +99,7 @@ class HeldRanges:
         return gaps
 
     def unheld(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Of these bytes the ones that are not held, in order."""
+        """The bytes from ``start`` to ``end`` that are not held, in order."""
         gaps = []
         for first, last in self._held[bisect_right(self._held, start, key=lambda pair: pair[1]) :]:
             if first >= end:
@@ -117,7 +119,9 @@ class HeldRanges:
         return self._join(*missing[0], is_owners=True) if missing else None
 
     def join(self, start: int, end: int) -> Segment:
-        """One more stream is sent for these bytes; whoever was sent for them goes on until it has begun.
+        """Send one more stream for these bytes.
+
+        The stream that was sent for them goes on until this one has begun.
 
         Raises ValueError: there are no such bytes.
         """
@@ -131,7 +135,10 @@ class HeldRanges:
         return segment
 
     def advance(self, segment: Segment, size_bytes: int) -> None:
-        """So many bytes have come for it and are written. Those beyond its end count as brought twice."""
+        """Note bytes that have come for ``segment`` and are written.
+
+        Those beyond its end count as brought twice.
+        """
         surplus = max(0, size_bytes - segment.left_bytes)
         position = segment.position + size_bytes - surplus
         had_begun = self._has_begun(segment)

@@ -129,11 +129,11 @@ class _Sending:
 
     @property
     def is_behind(self) -> bool:
-        """So much is unsent that whoever has more is to wait."""
+        """Whether so much is unsent that callers with more bytes are to wait."""
         return len(self._pieces) >= MOST_UNSENT
 
     def send(self, piece: bytes) -> None:
-        """Soon; a fault is kept for later."""
+        """Send them soon; a fault is kept for later."""
         if self.fault is not None:
             return
         self._pieces.append(piece)
@@ -244,7 +244,7 @@ class _Pieces:
 
 
 class ObjectPart:
-    """See ``volume.Part``. ``close`` keeps buffered bytes, unless the volume's parts hold too many."""
+    """Implements ``volume.Part``. ``close`` keeps buffered bytes, unless the volume's parts hold too many."""
 
     def __init__(self, bucket: Bucket, entry: Entry) -> None:
         self._bucket = bucket
@@ -267,7 +267,7 @@ class ObjectPart:
 
     @property
     def held_bytes(self) -> int:
-        """In memory."""
+        """The bytes that are held in memory."""
         return self._pieces.held_bytes
 
     def can_split(self, size_bytes: int) -> bool:  # noqa: ARG002
@@ -275,11 +275,11 @@ class ObjectPart:
         return False
 
     def split_into_ranges(self, size_bytes: int) -> HeldRanges:
-        """Not to be asked for."""
+        """Never called for a part of an object store."""
         raise NotImplementedError
 
     def open_segment(self, segment: Segment, *, same_source: bool = True) -> Sink:
-        """Not to be asked for."""
+        """Never called for a part of an object store."""
         raise NotImplementedError
 
     async def hash_rest(self) -> None:
@@ -346,7 +346,7 @@ class ObjectPart:
             self._sending = None
 
     def verify(self, size_bytes: int | None, digest: Digest | None) -> str:
-        """See ``proof_of``. Raises Corrupt; then the part has been emptied."""
+        """Verify the bytes, see ``proof_of``. Raises Corrupt; then the part has been emptied."""
         try:
             return proof_of(self.position, self._pieces.hash, size_bytes, digest)
         except Corrupt:

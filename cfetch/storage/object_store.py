@@ -284,7 +284,10 @@ class StoreCalls:
             del self._since_s[asked]
 
     def tidy(self, step: Callable[[], Awaitable[None]]) -> "asyncio.Task[None]":
-        """Soon; a store that says no to that has said no to more important things."""
+        """Carry out the call soon.
+
+        Its faults are ignored: a store that refuses it has refused more important calls.
+        """
 
         async def carry_out() -> None:
             with suppress(CfetchError):
@@ -296,7 +299,7 @@ class StoreCalls:
         return task
 
     def oldest_s(self, now_s: float) -> float:
-        """For how long the oldest call that somebody waits for has not come back."""
+        """The age in seconds of the oldest call that somebody waits for."""
         return max((now_s - since_s for since_s in self._since_s.values()), default=0.0)
 
     def abandon(self, why: str, probe: Callable[[], Awaitable[None]]) -> None:

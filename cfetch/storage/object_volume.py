@@ -104,7 +104,7 @@ class ObjectPublisher:
 
     @property
     def is_full(self) -> bool:
-        """By number or by what they hold in memory."""
+        """Whether the parts are too many, by number or by the bytes that they hold in memory."""
         return self._pending_files >= MAX_PENDING_FILES or self._pending_bytes >= MAX_PENDING_BYTES
 
     async def wait_for_room(self) -> None:
@@ -115,7 +115,7 @@ class ObjectPublisher:
 
 
 class ObjectStoreVolume:
-    """See ``volume.Volume``; ``store`` is the bucket. Made and used in an event loop.
+    """Implements ``volume.Volume``; ``store`` is the bucket. Made and used in an event loop.
 
     ``monotonic`` is the run's clock.
 
@@ -141,11 +141,13 @@ class ObjectStoreVolume:
         self._was_empty = await self._calls.ask(self._store.is_empty)
 
     def new_part(self, entry: Entry) -> ObjectPart:
-        """No upload is begun before the first whole piece."""
+        """Make a part. It begins no upload before the first whole piece."""
         return ObjectPart(self.bucket, entry)
 
     async def verify_existing(self, entry: Entry) -> str | None:
-        """By the hash that was told with the object, where the manifest has one; it is not read again.
+        """Verify by the hash that is stored with the object, if the manifest has one.
+
+        The object is not read again.
 
         Else by size, and by the link it came from as far as that was told. Raises Blocked for a name that no
         store takes.
@@ -174,7 +176,10 @@ class ObjectStoreVolume:
         """Nothing is left of dead runs that could be found."""
 
     async def inspect_batch(self, batch: str, entries: Sequence[Entry]) -> volume.Holding:
-        """By its mark or its record, and by the sizes of what stands under the names; a request for each."""
+        """Judge by its mark or its record, and by the sizes of the objects under its names.
+
+        One request for each.
+        """
         obstacles = {n: _obstacle(self._store, entry) for n, entry in enumerate(entries)}
         blocked = {n: error for n, error in obstacles.items() if error is not None}
         if self._was_empty:
@@ -203,36 +208,36 @@ class ObjectStoreVolume:
             self._objects.put(_mark_of(batch), b"")
 
     def unmark_batch(self, batch: str) -> None:
-        """Soon."""
+        """Remove the mark of the batch, soon."""
         if batch in self._begun:
             self._begun.discard(batch)
             self._objects.delete(_mark_of(batch))
 
     def publish(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:
-        """Beside others: each object is visible at once when it is complete."""
+        """Publish beside others: each object is visible as soon as it is complete."""
         self._publisher.add(cast("Sequence[ObjectPart]", parts), ended, record)
 
     def withdraw_batch(self, batch: str, parts: Sequence[volume.Part]) -> None:
-        """Soon: the record, and what this run has put."""
+        """Delete the record and what this run has put, soon."""
         self._objects.delete(_record_of(batch))
         for part in cast("Sequence[ObjectPart]", parts):
             part.is_published = False
             part.discard()
 
     async def run(self) -> None:
-        """See ``ObjectPublisher.run``. Never raises LocalFault."""
+        """Call ``ObjectPublisher.run``. Never raises LocalFault."""
         await self._publisher.run()
 
     def drain(self) -> None:
-        """See ``ObjectPublisher.drain``."""
+        """Call ``ObjectPublisher.drain``."""
         self._publisher.drain()
 
     async def wait_for_room(self) -> None:
-        """See ``ObjectPublisher.wait_for_room``."""
+        """Call ``ObjectPublisher.wait_for_room``."""
         await self._publisher.wait_for_room()
 
     def oldest_s(self, now_s: float) -> float:
-        """See ``StoreCalls.oldest_s``."""
+        """Call ``StoreCalls.oldest_s``."""
         return self._calls.oldest_s(now_s)
 
     def abandon(self, why: str) -> None:
@@ -252,12 +257,12 @@ class ObjectStoreVolume:
 
     @property
     def left_behind(self) -> int:
-        """Not counted: what cannot be deleted was put whole, and the docs say so."""
+        """Always 0: an object that cannot be deleted was put whole, and the docs say so."""
         return 0
 
     @property
     def is_full(self) -> bool:
-        """See ``ObjectPublisher.is_full``."""
+        """Passes on ``ObjectPublisher.is_full``."""
         return self._publisher.is_full
 
     async def free_bytes(self) -> int | None:
@@ -276,7 +281,7 @@ class ObjectStoreVolume:
 
     @property
     def is_stuck(self) -> bool:
-        """See ``StoreCalls.is_stuck``."""
+        """Passes on ``StoreCalls.is_stuck``."""
         return self._calls.is_stuck
 
 

@@ -72,7 +72,7 @@ class PartNotes:
         self.unnoted_bytes = 0
 
     def note_source(self, validator: str | None) -> None:
-        """Under which ETag bytes in order came, if there was one and no hash will prove them."""
+        """Note the ETag under which bytes in order came, if there was one and no hash will prove them."""
         if validator is None or self.is_mirrored or self._entry.digest is not None:
             return
         note = msgspec.json.encode(note_for(self._entry, validator, boot_id()))
@@ -89,7 +89,7 @@ class PartNotes:
         return msgspec.json.encode(note)
 
     def note_ranges(self, ranges: HeldRanges, validator: str | None) -> None:
-        """Which bytes are held now, in place of an older note."""
+        """Note which bytes are held now, in place of an older note."""
         self.unnoted_bytes = 0
         note = self.encode_ranges(ranges, validator)
         if note is not None:
@@ -196,7 +196,7 @@ class Part:
         self.check()
 
     def can_split(self, size_bytes: int) -> bool:
-        """Only under a strong ETag, or if a hash will prove the whole; and if something is still to come."""
+        """Whether bytes are missing whose fit a strong ETag or the manifest's hash will prove."""
         may_join = self.validator is not None or self._entry.digest is not None
         is_well = self._file.fault is None and self._line.fault is None and not self._is_over
         return may_join and is_well and self.ranges is None and self.position < size_bytes
@@ -218,12 +218,12 @@ class Part:
         return ranges
 
     def open_segment(self, segment: Segment, *, same_source: bool = True) -> "SegmentSink":
-        """See ``volume.Part``."""
+        """Implements ``volume.Part.open_segment``."""
         assert self.ranges is not None
         return SegmentSink(self, self.ranges, segment, self.validator if same_source else None)
 
     def release_segment(self) -> None:
-        """See ``volume.Sink``."""
+        """Implements ``volume.Sink.release_segment``."""
         if self.ranges is not None and self.segment is not None:
             self.ranges.give_back(self.segment)
             self.segment = None
@@ -288,7 +288,7 @@ class Part:
             ranges.abandon()
 
     def verify(self, size_bytes: int | None, digest: Digest | None) -> str:
-        """See ``proof_of``. Raises Corrupt; then the part has been emptied."""
+        """Verify the bytes, see ``proof_of``. Raises Corrupt; then the part has been emptied."""
         ranges = self.ranges
         assert ranges is None or self._hash is None or self._hashed == self.position, "hash_rest comes first"
         try:
@@ -383,20 +383,20 @@ class SegmentSink:
 
     @property
     def position(self) -> int:
-        """Of the next byte."""
+        """The position of the next byte."""
         return self._segment.position
 
     def write(self, data: bytes) -> None:
-        """See ``Part.write_at``."""
+        """Call ``Part.write_at``."""
         self._part.write_at(self._segment, data)
 
     @property
     def must_wait(self) -> bool:
-        """See ``Part.must_wait``."""
+        """Passes on ``Part.must_wait``."""
         return self._part.must_wait
 
     async def wait_for_room(self) -> None:
-        """See ``Part.wait_for_room``."""
+        """Call ``Part.wait_for_room``."""
         await self._part.wait_for_room()
 
     def restart(self) -> None:

@@ -57,7 +57,7 @@ class PartFile:
 
     @property
     def identity(self) -> str:
-        """Of the entry's own link: see ``resume``."""
+        """The identity of the entry's own link: see ``resume``."""
         if self._identity is None:
             self._identity = identity(self._entry.url)
         return self._identity
@@ -120,7 +120,10 @@ class PartFile:
             self._note_failure(fault)
 
     def split_into_ranges(self, note: bytes | None) -> None:
-        """From now on it is written in place. Killed between any two calls, it is one or the other."""
+        """Write in place from now on.
+
+        A process that is killed between any two calls leaves one form or the other.
+        """
         if self.fault is not None:
             return
         try:

@@ -153,7 +153,7 @@ class Publisher:
         pending.ended(fault)
 
     def withdraw(self, parts: Sequence[Part]) -> None:
-        """Soon: no name and no file of theirs stays."""
+        """Remove their names and files, soon."""
         self._disk.tidy(lambda: self._unpublish(parts))
         for part in parts:
             part.discard()

@@ -86,7 +86,7 @@ def in_ranges(name: str) -> str:
 
 
 def useful_parts(names: Iterable[str]) -> list[str]:
-    """Of the names in a dead attempt's directory those of parts, and of the notes beside them."""
+    """Select the names of parts, and of the notes beside them, from those in a dead attempt's directory."""
     present = set(names)
     parts = {name for name in present if PART_NAME.fullmatch(name)}
     return sorted(parts | {name + NOTE_SUFFIX for name in parts} & present)

@@ -78,7 +78,10 @@ class ReadOnlyTree:
         return running.hexdigest(), size_bytes
 
     def identity(self) -> tuple[int, int]:
-        """Which directory it is, whatever its name; as long as nothing is mounted or restarted."""
+        """A key of the directory, whatever its name.
+
+        It is good as long as nothing is mounted or restarted.
+        """
         status = os.fstat(self._root_fd)
         return status.st_dev, status.st_ino
 

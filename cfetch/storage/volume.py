@@ -65,7 +65,7 @@ class Holding(NamedTuple):
 
 
 class Sink(Protocol):
-    """Where one stream's bytes go. ``validator`` is the strong ETag under which they came.
+    """The receiver of one stream's bytes. ``validator`` is the strong ETag under which they came.
 
     ``segment``: None while bytes come in order, from ``position`` to the end of the file; else they go where
     it stands, and no further than to its end. A sink may get one while its stream runs. ``total_bytes``: the
@@ -78,14 +78,14 @@ class Sink(Protocol):
 
     @property
     def position(self) -> int:
-        """Of the first byte that is wanted; of a part as a whole, how many bytes are held."""
+        """The position of the first byte that is wanted; of a part as a whole, the number of bytes held."""
 
     def write(self, data: bytes) -> None:
         """Take the next bytes. Raises LocalFault for this write or an earlier one."""
 
     @property
     def must_wait(self) -> bool:
-        """The volume is behind: whoever has more bytes is to wait for ``wait_for_room``."""
+        """Whether the volume is behind, so that callers with more bytes are to wait for ``wait_for_room``."""
 
     async def wait_for_room(self) -> None:
         """Wait for the volume. Raises LocalFault."""
@@ -109,10 +109,12 @@ class Part(Sink, Protocol):
         """Whether several streams may bring it from now on, if it is a file of ``size_bytes``."""
 
     def split_into_ranges(self, size_bytes: int) -> HeldRanges:
-        """Let them; the stream under way goes on with a segment of its own. Raises LocalFault."""
+        """Let several streams bring it; the one under way goes on with its own segment. Raises LocalFault."""
 
     def open_segment(self, segment: Segment, *, same_source: bool = True) -> Sink:
-        """Where a stream that helps brings ``segment``; its owner's goes to the part itself.
+        """Open a sink for a further stream that brings ``segment``.
+
+        The owner's stream goes to the part itself.
 
         ``same_source``: from where the other bytes came, so their ETag must be the same; from elsewhere only
         bytes are joined that the manifest's hash will prove.
@@ -190,7 +192,7 @@ class Volume(Protocol):
 
     @property
     def is_full(self) -> bool:
-        """So much waits for its commit that workers are to wait for ``wait_for_room``."""
+        """Whether so much waits for its commit that workers are to wait for ``wait_for_room``."""
 
     async def wait_for_room(self) -> None:
         """Wait while it is full."""
@@ -207,7 +209,7 @@ class Volume(Protocol):
         """Something that has come is not written yet."""
 
     def oldest_s(self, now_s: float) -> float:
-        """For how long the call under way has not come back."""
+        """The age in seconds of the oldest call that has not come back."""
 
     def abandon(self, why: str) -> None:
         """Wait no longer: whoever does is told VolumeFault, and what comes late is undone."""

@@ -29,7 +29,10 @@ STALL_S = 30.0  # by default, after this the engine itself ends a silent attempt
 
 
 class Adaptive:
-    """See ``Policy``. ``concurrency``: how many attempts run at a time; ``wall_s``: now, since 1970."""
+    """Implements ``Policy``.
+
+    ``concurrency``: how many attempts run at a time; ``wall_s``: now, since 1970.
+    """
 
     sequential = False
 

@@ -29,7 +29,9 @@ def limit_s(config: StragglerConfig, size_bytes: int, median_bps: float, mitigat
 
 
 class Detector:
-    """See ``Policy``; ids are indices of the manifest, and further segments of an entry are not looked at.
+    """Implements ``Policy``.
+
+    Ids are indices of the manifest, and further segments of an entry are not looked at.
 
     A finished entry costs one sample of the median and one byte per id up to the largest.
     With ``enabled`` false it still knows the baseline, but flags nobody.
@@ -128,7 +130,7 @@ class Detector:
             self._entries.pause(entry_id)
 
     def note_cancellation(self, entry_id: int, now_s: float, wasted_bytes: int) -> None:  # noqa: ARG002 - nor waste
-        """As any other pause: the formula asks for no more."""
+        """Note the end as any other pause: the formula asks for no more."""
         self.note_pause(entry_id)
 
     def note_failure(self, entry_id: int) -> None:

@@ -91,7 +91,7 @@ class Evidence:
         return self._times[-1]
 
     def rate_bps(self, window_s: float) -> Floats:
-        """By slot: bytes a second over the window, or since the start; held time does not count."""
+        """Bytes a second of each slot over the window, or since the start; held time does not count."""
         now_s, facts = self._times[-1], self._facts
         row, then_s = self._back(window_s)
         span: Any = now_s - np.maximum(facts[9], then_s)
@@ -101,7 +101,7 @@ class Evidence:
         return rate
 
     def present_bps(self) -> Floats:
-        """By slot: the largest of the rates over all windows: slow to accuse, quick to clear.
+        """The largest rate of each slot over all windows, so that no single slow window makes a suspect.
 
         The shortest window is there for TCP's slow start, in which the rate doubles with each round trip.
         """
@@ -134,7 +134,7 @@ class Evidence:
         return rest / rate_bps if rate_bps > 0 else math.inf
 
     def paces(self) -> list[tuple[float, ...] | None]:
-        """By slot: the present pace by three windows, 1 being normal; None where that is not known yet."""
+        """The present pace of each slot by three windows, 1 being normal; None while that is not known."""
         facts = self._facts
         old = self._times[-1] - facts[1] - facts[8] > facts[4]  # false for those without terms
         windows = [(self.rate_bps(window_s) * facts[6]).tolist() for window_s in (INSTANT_S, SHORT_S, LONG_S)]

@@ -1,4 +1,4 @@
-"""How a run recognises stragglers: the questions that the engine asks, and the policies that answer them.
+"""The port by which a run recognises stragglers, and the choice of the policy that answers.
 
 ``cloudfetch`` is the formula of the CloudFetch design (``detector``); ``adaptive`` judges by live progress,
 learns what a fresh attempt would need, and asks whether the network is to blame (``adaptive``).
@@ -45,7 +45,7 @@ class Flagged(msgspec.Struct, frozen=True, gc=False):
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """What one look at all attempts found, and on what grounds.
+    """The result of one look at all attempts, with its grounds.
 
     ``finished`` of ``required`` entries have finished, ``active`` attempts are in flight. ``fell_back``: this
     check ended parallel downloads. ``gap_s`` above 0: the check came so late that nobody was judged, and the

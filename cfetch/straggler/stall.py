@@ -15,7 +15,7 @@ class Watched(Protocol):
 
     @property
     def key(self) -> int:
-        """Which attempt it is: its entry's id, or a negative number for a further stream of an entry."""
+        """The key of the attempt: its entry's id, or a negative number for a further stream of an entry."""
 
     @property
     def request_s(self) -> float:

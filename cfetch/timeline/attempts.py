@@ -50,7 +50,7 @@ class Attempts:
         self._volumes = volumes
 
     def make(self, instant: str, epoch: int) -> None:
-        """Where ``epoch`` writes, on every volume."""
+        """The directory to which ``epoch`` writes, on every volume."""
         for files in self._volumes:
             _make(files, f"{ATTEMPTS}/{instant}/{epoch}")
 

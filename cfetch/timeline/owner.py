@@ -28,7 +28,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> str:
-        """For people."""
+        """The owner as messages name it."""
         return f"process {self.pid} on {self.host}"
 
 

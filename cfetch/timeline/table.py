@@ -122,17 +122,17 @@ class Table:
         return pulse
 
     def keep_beating(self, pulse: Pulse, on_lost: Callable[[str], None]) -> Beating:
-        """From now on until it is stopped."""
+        """Beat from now on until it is stopped."""
         return self._keep_beating(pulse, self.heartbeats.pause_s, on_lost)
 
     def completion(self, epoch: int, *, files: int = 0, size_bytes: int = 0) -> Completion:
-        """By this process, now."""
+        """Make the record of a completion by this process, now."""
         return Completion(
             epoch=epoch, owner=self.node.owner, wall_s=self.node.wall(), files=files, bytes=size_bytes
         )
 
     def make_held_error(self, instant: str, verdict: Verdict) -> Held:
-        """The refusal: who has it."""
+        """Make the error that says who holds the instant."""
         beat, age_s = verdict.beat, verdict.age_s
         assert beat is not None
         last = "which is alive" if age_s is None or age_s < 0 else f"last heartbeat {age_s:.0f} s ago"

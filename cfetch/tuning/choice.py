@@ -1,4 +1,4 @@
-"""From scores to a choice: intervals, the Pareto front, the recommended setting, and its worth elsewhere.
+"""Chooses by scores: intervals, the Pareto front, the recommended setting, and its worth elsewhere.
 
 Pure. Arrays are (runs, settings). The bootstrap draws whole runs, as files of one run share its weather; its
 dice are seeded, so that equal metrics give equal answers.
@@ -76,7 +76,7 @@ def build_table(settings: Sequence[Setting], default: int, results: Sequence[Run
 
 
 def describe_setting(setting: Setting) -> Values:
-    """As the document has it."""
+    """Describe a setting as the document has it."""
     return Values(multiplier=setting.multiplier, quantile=setting.quantile, padding_s=setting.padding_s)
 
 
@@ -143,7 +143,7 @@ def _find_front(table: ScoreTable, allowed: int) -> set[int]:
 
 
 def _measure_distances(table: ScoreTable) -> Column:
-    """From the default, in steps that feel alike: logarithms of multiplier and padding, and the quantile."""
+    """Measure distances from the default, by logarithms of multiplier and padding, and by the quantile."""
     home = table.settings[table.default]
     return np.array(
         [

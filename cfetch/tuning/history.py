@@ -114,7 +114,7 @@ def _was_interrupted(attempt: AttemptRecord) -> bool:
 
 
 def _measure_rate_bps(attempt: AttemptRecord) -> float:
-    """As the detector takes it: no sample without a body, and none of a short rest."""
+    """Measure the rate as the detector does: no sample without a body, and none of a short rest."""
     if not attempt.bytes or (attempt.from_byte and attempt.bytes < MIN_TAIL_BYTES):
         return _NAN
     return attempt.bytes / max(attempt.end_s - attempt.start_s, 0.001)

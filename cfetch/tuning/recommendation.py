@@ -1,4 +1,4 @@
-"""From the scores of recorded runs to a recommendation: grid, runs that count, a ``--config`` file."""
+"""Makes a recommendation of the scores of recorded runs: grid, runs that count, a ``--config`` file."""
 
 import itertools
 import math
@@ -169,7 +169,7 @@ def _require_enough(used: Sequence[RunResult], allowed: int) -> None:
 
 
 def _describe_values(values: Values) -> str:
-    """As flags are written: ``multiplier 1.5, quantile 0.6, padding 5s``."""
+    """Describe values as flags are written: ``multiplier 1.5, quantile 0.6, padding 5s``."""
     return ", ".join(f"{key} {text}" for key, text in _format_values(values).items())
 
 

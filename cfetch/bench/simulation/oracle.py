@@ -33,7 +33,7 @@ class Oracle(Detector):
 
     @property
     def total_stragglers(self) -> int:
-        """See ``Policy``."""
+        """Implements ``Policy.total_stragglers``."""
         return len(self._broken)
 
     def note_start(
@@ -46,7 +46,7 @@ class Oracle(Detector):
         immune: bool,
         mitigations: int,
     ) -> None:
-        """See ``Policy``."""
+        """Implements ``Policy.note_start``."""
         super().note_start(key, size_bytes, now_s, host=host, immune=immune, mitigations=mitigations)
         self._wanted.pop(key, None)
         self._sizes.pop(key, None)
@@ -56,7 +56,7 @@ class Oracle(Detector):
                 self._wanted[key] = (int(host), size_bytes)
 
     def note_size(self, key: int, size_bytes: int) -> None:
-        """See ``Policy``."""
+        """Implements ``Policy.note_size``."""
         super().note_size(key, size_bytes)
         self._sizes[key] = size_bytes
         if key in self._wanted:
@@ -65,13 +65,13 @@ class Oracle(Detector):
     def note_finish(
         self, key: int, size_bytes: int | None, now_s: float, *, first_byte_s: float | None = None
     ) -> None:
-        """See ``Policy``."""
+        """Implements ``Policy.note_finish``."""
         super().note_finish(key, size_bytes, now_s, first_byte_s=first_byte_s)
         self._wanted.pop(key, None)
         self._sizes.pop(key, None)
 
     def check(self, now_s: float, attempts: Collection[Live] = ()) -> Check:
-        """See ``Policy``."""
+        """Implements ``Policy.check``."""
         stragglers = []
         for attempt in attempts:
             exchange, wanted = self._transport.exchange(attempt.key), self._wanted.get(attempt.key)
@@ -91,12 +91,15 @@ class Oracle(Detector):
         return msgspec.structs.replace(check, stragglers=tuple(stragglers))
 
     def remaining_s(self, key: int) -> float | None:  # type: ignore[override]  # the formula knows nothing here
-        """See ``Policy``."""
+        """Implements ``Policy.remaining_s``."""
         exchange, size_bytes = self._transport.exchange(key), self._sizes.get(key)
         return None if exchange is None or size_bytes is None else exchange.left_s(size_bytes)
 
     def fresh_s(self, host: str, size_bytes: int) -> float:  # type: ignore[override]
-        """See ``Policy``: at the usual rate, with the usual latency and a connection to be made."""
+        """Implements ``Policy.fresh_s``.
+
+        The attempt has the usual rate and the usual latency, and makes a connection.
+        """
         number, network = int(host), self._network
         latency_s = 2 * network.latency_s * network.hosts[number].latency_factor
         usual_s = latency_s + size_bytes / usual_bps(network, number)
@@ -113,12 +116,12 @@ class PolicyWatch:
         self.false_alarms = 0
 
     def note_start(self, key: int, size_bytes: int | None, now_s: float, **how: Any) -> None:  # noqa: ANN401
-        """See ``Policy``; called by the task that is about to send the request."""
+        """Implements ``Policy.note_start``; called by the task that is about to send the request."""
         self._transport.begins(key)
         self._policy.note_start(key, size_bytes, now_s, **how)
 
     def check(self, now_s: float, attempts: Collection[Live] = ()) -> Check:
-        """See ``Policy``; judge the flagged attempts before they are cancelled."""
+        """Implements ``Policy.check``; judge the flagged attempts before they are cancelled."""
         check = self._policy.check(now_s, attempts)
         for flagged in check.stragglers:
             exchange = self._transport.exchange(flagged.id)
@@ -127,7 +130,7 @@ class PolicyWatch:
         return check
 
     def note_finish(self, key: int, size_bytes: int | None, now_s: float, **how: Any) -> None:  # noqa: ANN401
-        """See ``Policy``."""
+        """Implements ``Policy.note_finish``."""
         self._transport.ends(key)
         self._policy.note_finish(key, size_bytes, now_s, **how)
 

@@ -72,7 +72,7 @@ class _Body:
 
 
 class SimTransport:
-    """See ``cfetch.wire.http.Transport``. Make it inside the virtual loop.
+    """Implements ``cfetch.wire.http.Transport``. Make it inside the virtual loop.
 
     URLs are ``http://<host>/<index>`` with numbers; ``sizes`` and ``faults`` are of the files by index.
     ``requests``, ``connections`` and ``sent_bytes`` (of bodies, read or not) count all of the run.
@@ -114,7 +114,7 @@ class SimTransport:
         fresh: bool,
         method: str = "GET",
     ) -> Response:
-        """See ``Transport``."""
+        """Implements ``Transport.open``."""
         if method != "GET":
             raise NotImplementedError(f"the simulator answers GET, not {method}")
         host, _, number = url.reveal()[len("http://") :].partition("/")
@@ -138,7 +138,7 @@ class SimTransport:
         self._exchanges.pop(self._tasks[key], None)
 
     def ends(self, key: int) -> None:
-        """And it is over."""
+        """The attempt ``key`` is over."""
         self._tasks.pop(key, None)
 
     def exchange(self, key: int) -> "Exchange | None":
@@ -302,7 +302,7 @@ class Exchange:
             self._transport.sent_bytes += int(self._flow.got + WHOLE)
 
     async def read(self, most: int = -1) -> bytes:
-        """See ``Response``; what is read are zeros that nobody looks at."""
+        """Implements ``Response.read``; what is read are zeros that nobody looks at."""
         while True:
             data = self._take(most)
             if data:
@@ -316,11 +316,11 @@ class Exchange:
             await self._more()
 
     def read_buffered(self) -> bytes:
-        """See ``Response``."""
+        """Implements ``Response.read_buffered``."""
         return self._take(-1)
 
     def close(self) -> None:
-        """See ``Response``; bytes that nobody has read have come all the same."""
+        """Implements ``Response.close``; bytes that nobody has read have come all the same."""
         if not self._body.has_come:
             self._leave()
             self._body.has_come, self._body.then = True, "close"

@@ -16,7 +16,7 @@ from cfetch.storage.volume import BatchRecord, Ended
 
 
 class SimPart:
-    """See ``volume.Part``."""
+    """Implements ``volume.Part``."""
 
     __slots__ = ("_disk", "position", "ranges", "segment", "total_bytes", "validator")
 
@@ -29,7 +29,7 @@ class SimPart:
         self.segment: Segment | None = None
 
     def write(self, data: bytes) -> None:
-        """Only their number matters."""
+        """Take the bytes; only their number matters."""
         if self.segment is not None:
             self.write_at(self.segment, data)
             return
@@ -78,7 +78,7 @@ class SimPart:
 
     @property
     def must_wait(self) -> bool:
-        """See ``SimDisk.must_wait``."""
+        """Passes on ``SimDisk.must_wait``."""
         return self._disk.must_wait
 
     async def wait_for_room(self) -> None:
@@ -138,7 +138,7 @@ class SimDisk:
 
     @property
     def must_wait(self) -> bool:
-        """As much is unwritten as a real volume allows."""
+        """Whether as much is unwritten as a real volume allows."""
         return self.unwritten_bytes > MOST_UNWRITTEN_BYTES
 
     async def written_down_to(self, size_bytes: int) -> None:
@@ -148,7 +148,7 @@ class SimDisk:
 
 
 class SimVolume:
-    """See ``volume.Volume``. Make it inside the virtual loop.
+    """Implements ``volume.Volume``. Make it inside the virtual loop.
 
     ``rate_bps``: what it writes a second; infinite: it is never behind. ``done_bytes`` of ``done_files`` have
     got their names.
@@ -194,7 +194,7 @@ class SimVolume:
         """No later run comes."""
 
     def publish(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:  # noqa: ARG002
-        """As soon as everything is written that was taken before."""
+        """Publish the parts as soon as everything is written that was taken before."""
         report = partial(self._note_published, parts, ended)
         if self._disk.rate_bps == math.inf:
             report()
@@ -216,7 +216,7 @@ class SimVolume:
         self.done_bytes -= sum(part.position for part in parts)
 
     async def run(self) -> None:
-        """See ``Volume``."""
+        """Implements ``Volume.run``."""
         while True:
             while not self._pending:
                 if self._draining:
@@ -228,7 +228,7 @@ class SimVolume:
             self._note_published(parts, ended)
 
     def drain(self) -> None:
-        """See ``Volume``."""
+        """Implements ``Volume.drain``."""
         self._draining = True
         self._work.set()
 

@@ -86,7 +86,9 @@ class Completion:
         elif staging.staged:
             parts = [transfer.part for transfer in staging.staged]
             record = staging.record(self._instant)
-            self._volumes[staging.volume_index].publish(parts, partial(self._end_commit, staging, parts), record)
+            self._volumes[staging.volume_index].publish(
+                parts, partial(self._end_commit, staging, parts), record
+            )
         else:
             self._close(staging)
 

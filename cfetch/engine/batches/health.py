@@ -85,7 +85,7 @@ class Health:
         return waited_s < FIRST_S or self._volumes[index].is_behind
 
     def note_full(self, index: int) -> None:
-        """It had no room for something: nothing more fits until it was asked again, which is soon."""
+        """Note that the volume had no room: nothing more fits until it is asked again, which is soon."""
         self._placer.set_room(index, self._placer.view(index).load_bytes)
         self._ask_now[index].set()
 
@@ -94,7 +94,7 @@ class Health:
         await self._opened.wait()
 
     async def watch(self) -> None:
-        """Until cancelled."""
+        """Watch the volumes until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._tick())
             await asyncio.gather(*map(self._open, range(len(self._volumes))))

@@ -88,7 +88,7 @@ class Staging:
 
     @property
     def staged_bytes(self) -> int:
-        """Of the files that are whole and verified."""
+        """The bytes of the files that are whole and verified."""
         return sum(transfer.part.position for transfer in self.staged)
 
     def copies_elsewhere(self) -> Iterator[tuple[int, SafePath]]:
@@ -101,7 +101,9 @@ class Staging:
     def record(self, instant: str) -> BatchRecord:
         """What is to be written beside its files."""
         batch = self.batch
-        here = len(self.skipped) + sum(batch.standing.get(index) == self.volume_index for index in batch.settled)
+        here = len(self.skipped) + sum(
+            batch.standing.get(index) == self.volume_index for index in batch.settled
+        )
         return BatchRecord(
             id=batch.id,
             name=batch.name,

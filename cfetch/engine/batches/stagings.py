@@ -130,8 +130,12 @@ class Stagings:
         del self.batches[batch.number]
 
     def _volume_of(self, transfer: Transfer) -> Volume:
-        """Where the entry is, or was to be."""
+        """The volume that holds the entry, or was to hold it."""
         staging = transfer.staging
         assert staging is not None
         batch, index = staging.batch, transfer.index
-        return self._volumes[batch.standing.get(index, staging.volume_index) if index in batch.settled else staging.volume_index]
+        return self._volumes[
+            batch.standing.get(index, staging.volume_index)
+            if index in batch.settled
+            else staging.volume_index
+        ]

@@ -1,4 +1,4 @@
-"""From the name that a person gives a feed to its source."""
+"""Opens the source of a feed from the name that a person gives it."""
 
 import random
 import re

@@ -1,4 +1,4 @@
-"""Where the files of a feed of segments are: a directory, or a prefix of URLs."""
+"""The places where the files of a feed of segments can be: a directory, or a prefix of URLs."""
 
 import asyncio
 import os

@@ -286,7 +286,7 @@ def _set_marks(cursor: sqlite3.Cursor, marks: Mapping[str, str]) -> None:
 
 
 def _cuts(path: str) -> Iterator[int]:
-    """Where each slash is."""
+    """The positions of all slashes."""
     cut = path.find("/")
     while cut >= 0:
         yield cut

@@ -126,7 +126,7 @@ def locate_receipts(feed: Feed, manifest: str) -> Path:
 
 
 def read_span(feed: Feed, span: Span) -> Iterator["pa.RecordBatch"]:
-    """On an executor: bring the files of a span, unless that was done, then return their rows.
+    """Bring the files of a span, unless that was done, and return their rows; runs on an executor.
 
     Raises:
         LocalFault: this executor cannot do the work.

@@ -36,7 +36,7 @@ class Options(NamedTuple):
 
     @property
     def root(self) -> Path:
-        """Where the files go."""
+        """The directory to which the files go."""
         return Path(self.settings.to[0])
 
 

@@ -63,7 +63,9 @@ class FilesReader(DataSourceReader):
         return [ShareNumber(number) for number in range(self._frame.shares.count)]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
-        """On an executor. No row comes before the share is over: a reader that stops early leaves it whole.
+        """Read on an executor.
+
+        No row comes before the share is over: a reader that stops early leaves it whole.
 
         Raises:
             LocalFault: this executor cannot do the work.

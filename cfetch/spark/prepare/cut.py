@@ -1,4 +1,4 @@
-"""From staged entries to shares: Spark sums up hosts and pieces, and the driver deals the pieces out."""
+"""Makes shares of staged entries: Spark sums up hosts and pieces, and the driver deals the pieces out."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -127,7 +127,10 @@ class ManifestCutter(NamedTuple):
         return joined.withColumns({"kind": kind, "bucket": bucket, "place": place})
 
     def _sum_hosts(self, entries: "DataFrame") -> "DataFrame":
-        """For each host: cost and number of files that are no share of their own; number of the others."""
+        """Sum up each host.
+
+        Cost and number of files that are no share of their own, and number of the others.
+        """
         from pyspark.sql import functions as F  # noqa: N812
 
         costed = entries.withColumn("cost", self.cost().cast("decimal(20,0)"))  # a sum of bigints overflows

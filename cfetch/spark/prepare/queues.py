@@ -51,7 +51,7 @@ def count_pieces_per_share(shares: int) -> int:
 
 
 def count_buckets(cost: int, files: int, target: int, per_share: int) -> int:
-    """Into how many pieces a hash is to part so much, with ``per_share`` of them for each share."""
+    """Count the pieces into which a hash is to part so much, with ``per_share`` of them for each share."""
     return per_share * count_shares(cost, files, target)
 
 

@@ -147,7 +147,7 @@ def _cut_lines(whole: Unit, source: Source, base_url: str | None, unit_bytes: in
 
 
 def _find_line_end(file: BinaryIO, position: int, size_bytes: int) -> int:
-    """Where the line ends that has the byte before ``position``."""
+    """Find where the line ends that has the byte before ``position``."""
     if position >= size_bytes:
         return size_bytes
     file.seek(position - 1)

@@ -29,7 +29,9 @@ class _PlacedEntry(Entry, frozen=True, array_like=True, kw_only=True, gc=False):
 
 
 class Numbering(msgspec.Struct, frozen=True):
-    """By unit: ``first``, the id of its first entry, and ``own_headers``, which of the plan's these have.
+    """The numbers of each unit.
+
+    ``first``, the id of its first entry, and ``own_headers``, its headers' number.
 
     ``shares_per_file``: of the plan.
     """

@@ -152,7 +152,7 @@ def _decode(text: bytes) -> RunHeader | FileRecord | str:
 
 
 def parse_start(header: RunHeader) -> datetime:
-    """When the run parse_start, in UTC.
+    """Parse when the run started, in UTC.
 
     Raises:
         ValueError: the header does not say it, or has numbers that no table takes.

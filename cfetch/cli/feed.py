@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(
-    help="Publish a directory as a feed; split a feed's ranges; why a read is routed where.",
+    help="Publish a directory as a feed, split a range of it, and explain where a reader reads next.",
     no_args_is_help=True,
 )
 
@@ -26,26 +26,31 @@ KEEP = duration(1, 100 * 365 * 86_400, "")
 Source = Annotated[
     Path,
     typer.Argument(
-        help="A directory, or a JSON Lines file of rows that is appended to.",
+        help="A directory, or a JSON Lines file to which rows are appended.",
         metavar="SOURCE",
         show_default=False,
     ),
 ]
 Host = Annotated[
-    str, typer.Option(help="Listen on this address; whoever reaches it sees all files.", metavar="ADDRESS")
+    str,
+    typer.Option(
+        help="Listen on this address. Every client that can reach it can read all files.", metavar="ADDRESS"
+    ),
 ]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.", metavar="PORT")]
-Rescan = Annotated[
-    str, typer.Option(help="How long to wait between two looks for changes.", metavar="DURATION")
+Port = Annotated[
+    int, typer.Option(min=0, max=65535, help="Listen on this port; 0 takes a free one.", metavar="PORT")
 ]
+Rescan = Annotated[str, typer.Option(help="Look for changes this often.", metavar="DURATION")]
 SplitEntries = Annotated[
     int | None,
-    typer.Option(min=1, help="Split a range that has more entries.", metavar="N", show_default=False),
+    typer.Option(
+        min=1, help="Split each range that has more entries than this.", metavar="N", show_default=False
+    ),
 ]
 Keep = Annotated[
     str | None,
     typer.Option(
-        help="Drop what has been replaced or deleted before (default: keep all).",
+        help="Forget entries that were replaced or deleted longer ago than this (default: keep all).",
         metavar="DURATION",
         show_default=False,
     ),
@@ -53,7 +58,7 @@ Keep = Annotated[
 State = Annotated[
     Path | None,
     typer.Option(
-        help="Where the feed is kept (default: .cfetch-feed in or beside SOURCE).",
+        help="Keep the feed's own files in this directory (default: .cfetch-feed in or beside SOURCE).",
         metavar="DIR",
         show_default=False,
     ),
@@ -73,13 +78,13 @@ def serve(
 ) -> None:
     """Publish a directory tree as a feed over HTTP, until SIGTERM or Ctrl-C.
 
-    Every file becomes an entry with size and SHA-256, a file that has gone a delete. The files are served
-    too. One JSON line on stdout tells the feed's URL as soon as it can be read; what is left out is named on
-    stderr. A file that was written to within the last second is taken when it has stood still. Symlinks are
-    left out.
+    Each file becomes an entry with its size and SHA-256, and each removed file becomes a delete. The server
+    also serves the files. It prints one JSON line with the feed's URL on stdout as soon as the feed can be
+    read. It names on stderr what it leaves out, such as symlinks. It publishes a file once nothing has
+    written to it for one second.
 
-    A JSON Lines file is published row by row: the keys of a manifest, with path, and "op": "delete" where a
-    path has gone.
+    If SOURCE is a JSON Lines file, each line becomes an entry. A line has the keys of a manifest's entry, of
+    which path is required; a line with "op": "delete" says that the path was deleted.
 
     Examples:
 
@@ -119,12 +124,12 @@ def serve(
 @with_network
 def split(
     *,
-    url: Annotated[str, typer.Argument(help="The feed's URL.", metavar="URL", show_default=False)],
+    url: Annotated[str, typer.Argument(help="The URL of the feed.", metavar="URL", show_default=False)],
     of: Annotated[
         str | None,
         typer.Option(
             "--range",
-            help="The range to split (default: the one with the most entries).",
+            help="Split this range (default: the one with the most entries).",
             metavar="RANGE",
             show_default=False,
         ),
@@ -134,7 +139,7 @@ def split(
 ) -> None:
     """Split a range of a feed that `cfetch feed serve` publishes on this machine.
 
-    Whoever follows the feed goes on by itself.
+    The followers of the feed find the two new ranges by themselves; nothing has to be restarted.
 
     Examples:
 
@@ -158,24 +163,28 @@ def split(
 @with_network
 def explain(
     *,
-    feed: Annotated[str, typer.Argument(help="As for `cfetch follow`.", metavar="FEED", show_default=False)],
-    lsn: Annotated[int, typer.Option(min=0, help="The LSN to be read next.", metavar="N")],
-    of: Annotated[str, typer.Option("--range", help="The range of the reader.", metavar="RANGE")],
+    feed: Annotated[
+        str, typer.Argument(help="The feed, as `cfetch follow` takes it.", metavar="FEED", show_default=False)
+    ],
+    lsn: Annotated[int, typer.Option(min=0, help="The LSN that the reader wants next.", metavar="N")],
+    of: Annotated[str, typer.Option("--range", help="The range that the reader reads.", metavar="RANGE")],
     to: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Where a follower has its files: its checkpoint is read, and the feed is not asked.",
+            help="Read the checkpoint of a follower that writes here, and do not ask the feed.",
             metavar="DIR",
             show_default=False,
         ),
     ] = None,
     state: Annotated[
-        Path | None, typer.Option(help="The follower's --state.", metavar="DIR", show_default=False)
+        Path | None, typer.Option(help="The --state of that follower.", metavar="DIR", show_default=False)
     ] = None,
     json: JsonOption = False,
     network: "Network",
 ) -> None:
-    """Tell which range holds an LSN, which live range is asked for it, and why.
+    """Tell which range holds an LSN, which live range a reader asks for it, and why.
+
+    A range that has split is closed: a reader asks the live ranges that came of it for its entries.
 
     Examples:
 

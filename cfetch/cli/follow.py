@@ -36,17 +36,17 @@ Feed = Annotated[
         help="A feed's URL, a directory of segments, or kinesis://STREAM.", metavar="FEED", show_default=False
     ),
 ]
-Once = Annotated[bool, typer.Option("--once", help="End when nothing is new, instead of waiting.")]
+Once = Annotated[bool, typer.Option("--once", help="Stop when nothing is new, instead of waiting for more.")]
 Delete = Annotated[
-    bool, typer.Option("--delete", help="Delete what the source has deleted; else it stays here.")
+    bool, typer.Option("--delete", help="Delete the files that the source has deleted (default: keep them).")
 ]
-Which = Annotated[Versions, typer.Option(help="Every version in its order, or the last that is known.")]
-Poll = Annotated[str, typer.Option(help="How long to wait before asking again.", metavar="DURATION")]
+Which = Annotated[Versions, typer.Option(help="Download every version in order, or only the latest.")]
+Poll = Annotated[str, typer.Option(help="Wait this long before asking for news again.", metavar="DURATION")]
 Cache = Annotated[
     bool,
     typer.Option(
         "--route-cache/--no-route-cache",
-        help="Remember how ranges have split. Off: ask with every read; the same files, more requests.",
+        help="Remember how ranges have split. Without it each read asks the feed: same files, more requests.",
     ),
 ]
 
@@ -62,10 +62,11 @@ def follow(
     route_cache: Cache = True,
     resolved: Resolved,
 ) -> None:
-    """Keep a directory in step with a feed: a source that grows, whose ranges split and merge.
+    """Keep a directory in step with a feed, which is a source that grows and whose ranges split and merge.
 
-    It goes on from where it stopped, even if ranges have split meanwhile, and says so when it cannot. What
-    was published is not fetched again, and nothing is skipped. Ctrl-C ends it in good order.
+    The command downloads each new entry of the feed and waits for more. When it starts again, it continues
+    where it stopped, even if ranges have split in the meantime; it stops with an error if it cannot. It skips
+    no entry, and it does not fetch published files again. Ctrl-C stops it safely.
 
     Examples:
 

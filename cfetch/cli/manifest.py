@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(
-    help="Make manifests from URL lists and directories, check them, convert them.", no_args_is_help=True
+    help="Build a manifest from a URL list or a directory, check one, convert one to another format.",
+    no_args_is_help=True,
 )
 
 SHOWN_HOSTS = 10  # in the text; --json has all of them
@@ -27,12 +28,16 @@ Manifest = Annotated[
 BaseUrl = Annotated[
     str | None,
     typer.Option(
-        help="What relative URLs are joined to; ends with a slash.", metavar="URL", show_default=False
+        help="Resolve relative URLs against this URL, which ends with a slash.",
+        metavar="URL",
+        show_default=False,
     ),
 ]
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", help="Write here instead of stdout.", metavar="FILE", show_default=False),
+    typer.Option(
+        "--output", "-o", help="Write to this file instead of stdout.", metavar="FILE", show_default=False
+    ),
 ]
 
 
@@ -41,9 +46,9 @@ Output = Annotated[
 def check(
     *, manifest: Manifest, base_url: BaseUrl = None, json: JsonOption = False, network: "Network"
 ) -> None:
-    """Name all faults of a manifest with their lines, or tell what it holds. Nothing is downloaded.
+    """Check a manifest: name each fault with its line, or show what the manifest holds.
 
-    The exit code is 0 without faults and 2 with some.
+    The command downloads nothing. The exit code is 0 if there is no fault, and 2 otherwise.
 
     Examples:
 
@@ -83,14 +88,18 @@ def convert(
     to_format: Annotated[
         str,
         typer.Option(
-            help="aria2, csv, curl, json, jsonl, sha256sum or urls.", metavar="FORMAT", show_default=False
+            help="One of aria2, csv, curl, json, jsonl, sha256sum and urls.",
+            metavar="FORMAT",
+            show_default=False,
         ),
     ],
     base_url: BaseUrl = None,
     output: Output = None,
     network: "Network",
 ) -> None:
-    """Write a manifest in another format; what that format has no place for is named on stderr.
+    """Convert a manifest to another format.
+
+    The command names on stderr what the other format cannot express.
 
     Examples:
 
@@ -124,14 +133,16 @@ def build(
         ),
     ],
     base_url: BaseUrl = None,
-    probe: Annotated[bool, typer.Option(help="Ask the servers for sizes that a list lacks.")] = True,
+    probe: Annotated[
+        bool, typer.Option(help="Ask the servers for the sizes that a list does not state.")
+    ] = True,
     output: Output = None,
     network: "Network",
 ) -> None:
-    """Make a manifest (JSON) from a list of URLs, or from a directory.
+    """Build a manifest in JSON from a list of URLs, or from a directory.
 
-    A list's files get the sizes that their servers state. A directory's files get sizes and SHA-256, and URLs
-    relative to the base URL. The exit code is 1 if some of a list's files cannot be had.
+    For a list, the command asks the servers for the sizes of the files. For a directory, it hashes the files
+    (SHA-256) and writes URLs relative to the base URL. The exit code is 1 if a file of a list is not there.
 
     Examples:
 

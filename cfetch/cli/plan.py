@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(
-    help="Schedule downloads on a timeline, run them, see who holds them, roll back and clean.",
+    help="Schedule plans on a timeline, run them, list them, roll them back, and clean up.",
     no_args_is_help=True,
 )
 
@@ -36,7 +36,10 @@ DELAY = duration(0, 365 * 86_400, "")
 KEEP = duration(0, 100 * 365 * 86_400, "")
 
 Instant = Annotated[
-    str, typer.Argument(help="A plan, as `cfetch plan list` names it.", metavar="INSTANT", show_default=False)
+    str,
+    typer.Argument(
+        help="The instant of a plan, as `cfetch plan list` shows it.", metavar="INSTANT", show_default=False
+    ),
 ]
 
 
@@ -53,14 +56,18 @@ def schedule(
         ),
     ],
     removable: Annotated[
-        bool, typer.Option("--removable", help="One attempt only; clean may remove it when it is old.")
+        bool,
+        typer.Option(
+            "--removable", help="Allow one run only; `cfetch plan clean` may remove the plan when it is old."
+        ),
     ] = False,
     settings: Settings,
 ) -> None:
-    """Check a manifest and put it on the timeline, for this or another process to run.
+    """Check a manifest and schedule it as a plan, which `cfetch plan run` downloads later.
 
-    A pending plan of the same manifest is not doubled: its instant is named instead. How fast and how
-    patiently it is downloaded is chosen when it is run.
+    Any process that sees the timeline can run the plan. If a plan of the same manifest is pending, the
+    command prints its instant and schedules nothing. The options of `cfetch plan run`, not of this command,
+    decide how fast the plan is downloaded and how often an entry is tried.
 
     Examples:
 
@@ -89,17 +96,19 @@ def run(
     instant: Annotated[
         str | None,
         typer.Argument(
-            help="A plan; may be left out where only one is pending.", metavar="INSTANT", show_default=False
+            help="The instant of a plan; not needed if only one is pending.",
+            metavar="INSTANT",
+            show_default=False,
         ),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All pending plans, the oldest first.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Run all pending plans, the oldest first.")] = False,
     resolved: Resolved,
     show_config: bool,
 ) -> None:
-    """Run plans that were scheduled, or that another run has left.
+    """Run a plan that was scheduled, or continue one that another run has left unfinished.
 
-    A plan that another live run holds is refused with exit code 4; with --all it is passed over, as is a
-    removable one that had its only attempt.
+    If another live run holds the plan, the command ends with exit code 4. With --all it skips such a plan,
+    and it skips a removable plan that has had its only run.
 
     Examples:
 
@@ -182,11 +191,11 @@ def _run_one(instant: str, resolved: Resolved, *, alone: bool) -> "tuple[Summary
 @with_timeline
 def list_(
     *,
-    archived: Annotated[bool, typer.Option("--archived", help="Those in the archive too.")] = False,
+    archived: Annotated[bool, typer.Option("--archived", help="List the plans in the archive too.")] = False,
     json: JsonOption = False,
     settings: Settings,
 ) -> None:
-    """Name all plans and rollbacks with their states, and who works on them.
+    """List all plans and rollbacks with their states, and the runs that hold them.
 
     Examples:
 
@@ -204,7 +213,7 @@ def list_(
 @app.command("show", no_args_is_help=True)
 @with_timeline
 def show_(*, instant: Instant, json: JsonOption = False, settings: Settings) -> None:
-    """Tell all about one plan, and the rollbacks of it.
+    """Show one plan and its rollbacks in full.
 
     Examples:
 
@@ -223,14 +232,15 @@ def rollback(
     *,
     instant: Instant,
     remove: Annotated[
-        bool, typer.Option("--remove", help="The plan goes too: nobody wants it any more.")
+        bool, typer.Option("--remove", help="Remove the plan too, because nobody needs it any more.")
     ] = False,
     json: JsonOption = False,
     settings: Settings,
 ) -> None:
-    """Undo what a dead attempt has left: no final file is touched.
+    """Roll back a plan whose run has died: remove the parts that the run has left.
 
-    A removable plan goes with it; any other is requested again, to be run anew, unless --remove is given.
+    Files under their final names stay. A removable plan is removed. Any other plan is pending again, so that
+    it can run anew, unless --remove is given.
 
     Examples:
 
@@ -251,18 +261,25 @@ def rollback(
 def clean(
     *,
     rollback_delay: Annotated[
-        str, typer.Option(help="Leave younger removable plans alone.", metavar="DURATION")
+        str, typer.Option(help="Keep removable plans that are younger than this.", metavar="DURATION")
     ] = "60m",
     keep: Annotated[
-        str, typer.Option(help="Completed plans as old as this go to the archive.", metavar="DURATION")
+        str,
+        typer.Option(help="Move completed plans to the archive when they are this old.", metavar="DURATION"),
     ] = "720h",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what the command would do, and do nothing.")
+    ] = False,
     json: JsonOption = False,
     settings: Settings,
 ) -> None:
-    """Roll back removable plans that nobody runs, archive old ones, and say why each is kept or gone.
+    """Roll back removable plans that nobody runs, and move old completed plans to the archive.
+
+    The command says for each plan what it did and why.
 
     Examples:
+
+      cfetch plan clean --to data/
 
       cfetch plan clean --to data/ --dry-run
     """

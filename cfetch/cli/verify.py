@@ -29,22 +29,22 @@ def verify(
         list[str] | None,
         typer.Option(
             "--to",
-            help="The directory to look at; each of several, where files were shared out (default: .).",
+            help="The directory to verify; repeat it if the files were shared out (default: .).",
             metavar="DIR",
             show_default=False,
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Compare sizes only; hash nothing.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Compare sizes only; do not hash.")] = False,
     json: JsonOption = False,
     network: "Network",
 ) -> None:
-    """Hash a directory again and compare it with its manifest. Nothing is written.
+    """Hash the files of a directory and compare them with the manifest. Nothing is written.
 
-    Named are files that are missing, have another size or hash, are no regular files, cannot be read, or that
-    the manifest does not name. The exit code is 0 if there are none, and 1 otherwise.
+    The command names each file that is missing, has another size or hash, is no regular file, cannot be read,
+    or is not in the manifest. The exit code is 0 if there is no such file, and 1 otherwise.
 
-    With several directories each file must stand in one of them; one that stands in two is named, and is
-    nothing wrong.
+    If there are several directories, each file must be in one of them. A file that is in two of them is
+    named, but it does not count as wrong.
 
     Examples:
 

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from cfetch.clock import RunClock
-from cfetch.errors import Expired, RangeRefused, Refused, SourceError, Throttled, Transient
+from cfetch.errors import Expired, RangeRefused, Refused, SourceError, Transient
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.records import AttemptRecord, Outcome
 from cfetch.secret import SecretUrl
@@ -19,7 +19,7 @@ from cfetch.storage.volume import Sink
 from cfetch.wire.http import Response, Transport
 from cfetch.wire.judge import Action, Asked, Verdict, judge
 from cfetch.wire.rate import Limiter
-from cfetch.wire.retry import retry_after_s
+from cfetch.wire.retry import make_throttled
 
 MAX_SAMPLES = 32  # per attempt in the metrics; enough to see a rate collapse, ~1 KiB of JSON
 FIRST_SAMPLE_GAP_S = 0.05
@@ -441,9 +441,7 @@ def _error_of(verdict: Verdict, response: Response, part: Sink, clock: RunClock)
         case Action.REFRESH:
             return Expired(reason, http_status=status)
         case Action.THROTTLE:
-            asked = response.headers.getall("Retry-After", [])
-            after = retry_after_s(asked[0] if asked else None, clock.wall())
-            return Throttled(reason, http_status=status, retry_after_s=after)
+            return make_throttled(reason, status, response.headers, clock.wall())
         case Action.RETRY:
             return Transient(reason, http_status=status)
         case Action.REFUSE_RANGE:

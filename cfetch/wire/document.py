@@ -20,7 +20,7 @@ from cfetch.errors import ConfigError, Refused, SourceError, Transient
 from cfetch.secret import SecretText, SecretUrl
 from cfetch.wire.http import Response, Transport
 from cfetch.wire.judge import Action, Asked, Headers, Verdict, judge
-from cfetch.wire.retry import Limits, Spent, next_step
+from cfetch.wire.retry import Limits, Spent, make_throttled, next_step
 
 MAX_MANIFEST_BYTES = 16 << 30  # 30 million presigned links; a larger manifest belongs on disk
 MAX_REPLY_BYTES = 64 << 20
@@ -58,7 +58,7 @@ async def fetch_document(
     Raises:
         SourceError: it cannot be had; transient faults were tried again.
     """
-    fetch = partial(_fetch_once, url, sink, transport, max_bytes, secrets=secrets or {})
+    fetch = partial(_fetch_once, url, sink, transport, clock, max_bytes, secrets=secrets or {})
     await repeat_until_answered(fetch, clock=clock, jitter=jitter)
 
 
@@ -84,7 +84,14 @@ async def ask(
         try:
             async with asyncio.timeout(ANSWER_S):
                 response = await _fetch_once(
-                    url, body, transport, max_bytes, headers=headers or {}, method=method, expected=expected
+                    url,
+                    body,
+                    transport,
+                    clock,
+                    max_bytes,
+                    headers=headers or {},
+                    method=method,
+                    expected=expected,
                 )
         except TimeoutError:
             raise Transient(f"no whole answer within {ANSWER_S:g} s") from None
@@ -107,6 +114,7 @@ async def _fetch_once(
     url: SecretUrl,
     sink: BinaryIO,
     transport: Transport,
+    clock: Clock,
     max_bytes: int,
     *,
     secrets: Mapping[str, str] = MappingProxyType({}),
@@ -121,7 +129,7 @@ async def _fetch_once(
         if response.status not in expected:
             verdict = judge(response.status, response.headers, Asked())
             if verdict.action is not Action.ACCEPT:
-                raise make_refusal(verdict, response.status)
+                raise _make_refusal(verdict, response, clock)
             if not verdict.framed:
                 raise Refused("the server states no length, so a document that was cut short would go unseen")
         size = 0
@@ -210,7 +218,7 @@ class Prober:
                 return _read_length(response) or None
             verdict = judge(response.status, response.headers, Asked())
             if verdict.action in (Action.RETRY, Action.THROTTLE):
-                raise make_refusal(verdict, response.status)
+                raise _make_refusal(verdict, response, self._clock)
             if response.status not in (404, 410):  # what is missing says nothing of the others
                 self._without_head.add(origin)
             return None
@@ -220,22 +228,22 @@ class Prober:
     async def _ask_by_first_byte(self, url: SecretUrl, secrets: Mapping[str, str]) -> int | None:
         response = await self._transport.open(url, FIRST_BYTE, secrets, fresh=False)
         try:
-            size = _read_total(response)
+            size = self._read_total(response)
             if response.status == 206 and len(await response.read()) <= 1:
                 await response.read()  # the end: the connection can be used again
             return size
         finally:
             response.close()
 
-
-def _read_total(response: Response) -> int | None:
-    if response.status in (206, 416):
-        match = _TOTAL.fullmatch(_read_single(response.headers, "Content-Range") or "")
-        if response.status == 206 or (match and match[1] == "0"):  # an empty file has no first byte
-            return int(match[1]) if match else None
-    if response.status == 200:
-        return _read_length(response)
-    raise make_refusal(judge(response.status, response.headers, Asked()), response.status)
+    def _read_total(self, response: Response) -> int | None:
+        if response.status in (206, 416):
+            match = _TOTAL.fullmatch(_read_single(response.headers, "Content-Range") or "")
+            if response.status == 206 or (match and match[1] == "0"):  # an empty file has no first byte
+                return int(match[1]) if match else None
+        if response.status == 200:
+            return _read_length(response)
+        verdict = judge(response.status, response.headers, Asked())
+        raise _make_refusal(verdict, response, self._clock)
 
 
 def _read_length(response: Response) -> int | None:
@@ -258,7 +266,7 @@ async def repeat_until_answered(
     """Ask again after transient faults, until there is an answer.
 
     Raises:
-        SourceError: the last one, when it is for good or ``LIMITS`` are reached.
+        SourceError: the last one, when it is for good or ``LIMITS`` are reached; then it says which.
     """
     start_s, errors = clock.monotonic(), 0
     while True:
@@ -269,11 +277,15 @@ async def repeat_until_answered(
             spent = Spent(errors, 0, clock.monotonic() - start_s)
             step = next_step(error, spent, LIMITS, jitter=jitter(), can_refresh=False)
             if step.delay_s is None:
+                if step.reason:
+                    error.args = (f"{error}; {step.reason}",)
                 raise
             await clock.sleep(step.delay_s)
 
 
-def make_refusal(verdict: Verdict, status: int) -> SourceError:
+def _make_refusal(verdict: Verdict, response: Response, clock: Clock) -> SourceError:
     """Make the error of a reply that is not accepted, where no part is kept and no link can be renewed."""
-    passing = verdict.action in (Action.RETRY, Action.THROTTLE)
-    return (Transient if passing else Refused)(verdict.reason, http_status=status)
+    if verdict.action is Action.THROTTLE:
+        return make_throttled(verdict.reason, response.status, response.headers, clock.wall())
+    kind = Transient if verdict.action is Action.RETRY else Refused
+    return kind(verdict.reason, http_status=response.status)

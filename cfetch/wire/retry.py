@@ -10,6 +10,7 @@ from email.utils import parsedate_to_datetime
 import msgspec
 
 from cfetch.errors import Corrupt, Expired, SourceError, Straggling, Throttled
+from cfetch.wire.judge import Headers
 
 BASE_S = 0.5  # two quick tries fit into the time a proxy takes to fail over
 CAP_S = 32.0  # as the CloudFetch driver: longer waits outlive presigned links
@@ -85,6 +86,13 @@ def retry_after_s(text: str | None, wall_s: float) -> float | None:
     if date.tzinfo is None:
         date = date.replace(tzinfo=UTC)
     return max(0.0, date.timestamp() - wall_s)
+
+
+def make_throttled(reason: str, status: int, headers: Headers, wall_s: float) -> Throttled:
+    """Make the error of a reply that asks to slow down, with the pause that it names."""
+    asked = headers.getall("Retry-After", [])
+    pause_s = retry_after_s(asked[0] if asked else None, wall_s)
+    return Throttled(reason, http_status=status, retry_after_s=pause_s)
 
 
 def next_step(

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from cfetch.clock import SystemClock, VirtualClock, run_virtual
-from cfetch.errors import ConfigError, Expired, Refused, Transient
+from cfetch.errors import ConfigError, Expired, Refused, Throttled, Transient
 from cfetch.manifest.entry import Entry, safe_path
 from cfetch.secret import SecretText, SecretUrl
 from cfetch.wire.document import fetch_document, make_chunk_fetcher
@@ -59,8 +59,24 @@ def test_a_document_that_does_not_end_is_given_up():
 
 def test_a_server_that_stays_down_is_given_up():
     """After five tries, with the last error."""
-    with pytest.raises(Transient, match="HTTP 502"):
+    with pytest.raises(Transient, match="HTTP 502; gave up after 5 tries"):
         document(Reply(status=502))
+
+
+def test_42_a_server_that_asks_for_a_pause_gets_it():
+    """Its Retry-After, which is longer than our own back-off would be."""
+    busy = Reply(status=503, headers={"Retry-After": "20"})
+    body, transport = document([busy, Reply(body=BODY)])
+    assert body == BODY
+    first, second = transport.opens
+    assert second.t_s - first.t_s == 20.0
+
+
+def test_43_a_pause_that_nobody_waits_for_ends_it_at_once():
+    """A second request would only make a busy server busier."""
+    busy = Reply(status=429, headers={"Retry-After": "3600"})
+    with pytest.raises(Throttled, match="HTTP 429; the next try would exceed the retry budget of 60 s"):
+        document([busy, Reply(body=BODY)])
 
 
 def link(index, url):

@@ -14,7 +14,7 @@ from cfetch.feed.backends.segment_index import MAX_SEGMENT_BYTES
 from cfetch.manifest.urls import make_relative_url
 from cfetch.secret import SecretUrl, printable
 from cfetch.storage.files import local_fault
-from cfetch.wire.document import Answer, ask, make_refusal
+from cfetch.wire.document import Answer, ask
 from cfetch.wire.http import Transport
 from cfetch.wire.judge import Action, Asked, Verdict, judge
 
@@ -153,5 +153,5 @@ def _accept(answer: Answer, asked: Asked) -> Verdict:
     """What an answer with a body means. Raises Refused."""
     verdict = judge(answer.status, answer.headers, asked)
     if verdict.action is not Action.ACCEPT:
-        raise make_refusal(verdict, answer.status)
+        raise Refused(verdict.reason, http_status=answer.status)
     return verdict

@@ -15,7 +15,6 @@ from cfetch.app.download import prepare
 from cfetch.bench.content import Synthetic
 from cfetch.bench.faults import Fault
 from cfetch.bench.origin import Origin
-from cfetch.config.settings import Settings
 from cfetch.errors import LocalFault
 from cfetch.report.metrics import MetricsFile
 from cfetch.storage.directory import Directory
@@ -306,16 +305,6 @@ async def test_a_second_signal_ends_it_at_once(tmp_path):
     assert found.code in (130, 143)
     assert found.out == ""
     assert tree(tmp_path) == {}
-
-
-@pytest.fixture
-def in_place(tmp_path):
-    """A manifest of one entry whose file is in place already, and the settings to run it."""
-    (tmp_path / "to").mkdir()
-    (tmp_path / "to/a").write_bytes(b"0123456789")
-    path = tmp_path / "m.json"
-    path.write_text('{"version": 1, "files": [{"url": "http://nobody.test/a", "size": 10}]}')
-    return str(path), Settings(to=(str(tmp_path / "to"),))
 
 
 @pytest.mark.parametrize(("free", "size", "fits"), [(0, 10, True), (0, 11, False), (1 << 40, 11, True)])

@@ -29,24 +29,11 @@ from cfetch.secret import SecretUrl
 from cfetch.storage.files import open_output
 from cfetch.storage.tree import Found, ReadOnlyTree, Stopped
 from cfetch.wire.document import FIRST_BYTE, PROBE_S, Prober
+from tests.app.command import cfetch
 
 CANARY = "CANARY5ecret"
 ROOT = Path(__file__).parents[2]
 SHA = "ab" * 32
-
-
-def cfetch(*words, stdin=None, **more):
-    return subprocess.run(
-        [sys.executable, "-m", "cfetch", "manifest", *map(str, words)],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONUTF8": "1"},
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        **more,
-    )
 
 
 def write(path, *files, **top):
@@ -79,15 +66,15 @@ def test_check_command(tmp_path):
     bad = "\n".join(
         ['{"url": "http://h/a", "size": -1}', '{"url": "u"}', '{"url": "ftp://h?sig=' + CANARY + '"}']
     )
-    done = cfetch("check", "-", "--json", stdin=bad)
+    done = cfetch("manifest", "check", "-", "--json", stdin=bad)
     document = json.loads(done.stdout)
     assert (done.returncode, document["faults"]) == (2, 3)
     assert [fault["line"] for fault in document["first_faults"]] == [1, 2, 3]
     assert "stdin:2: url: it is relative" in done.stderr
     assert CANARY not in done.stdout + done.stderr
-    good = cfetch("check", "-", "--json", "--base-url", "http://h/", stdin=f"{SHA}  a\n")
+    good = cfetch("manifest", "check", "-", "--json", "--base-url", "http://h/", stdin=f"{SHA}  a\n")
     assert (good.returncode, json.loads(good.stdout)["files"]) == (0, 1)
-    shown = cfetch("check", "-", "--base-url", "http://h/", stdin=f"{SHA}  a\n")
+    shown = cfetch("manifest", "check", "-", "--base-url", "http://h/", stdin=f"{SHA}  a\n")
     assert "hosts  h (1)" in shown.stdout
 
 
@@ -97,10 +84,10 @@ def test_check_command(tmp_path):
 def test_convert_names_what_is_lost(tmp_path):
     """The result alone is on stdout; what the format has no place for is named on stderr."""
     manifest = write(tmp_path / "m.json", {"url": "http://h/a", "size": 5})
-    done = cfetch("convert", manifest, "--to-format", "urls")
+    done = cfetch("manifest", "convert", manifest, "--to-format", "urls")
     assert (done.returncode, done.stdout) == (0, "http://h/a\n")
     assert "left out: size of 1 file" in done.stderr
-    assert cfetch("convert", manifest, "--to-format", "yaml").returncode == 2
+    assert cfetch("manifest", "convert", manifest, "--to-format", "yaml").returncode == 2
 
 
 def test_convert_writes_nothing_of_a_faulty_manifest(tmp_path):
@@ -340,13 +327,13 @@ async def test_build_command(tmp_path):
     """Exit code 1 when some files cannot be had, and the manifest all the same; no question where told so."""
     async with Origin({"a": b"abc"}) as origin:
         lines = f"{origin.url}a?sig={CANARY}\n{origin.url}gone?sig={CANARY}\n"
-        done = await asyncio.to_thread(cfetch, "build", "-", "--probe", stdin=lines)
+        done = await asyncio.to_thread(cfetch, "manifest", "build", "-", "--probe", stdin=lines)
         assert done.returncode == 1
         assert [file.get("size") for file in json.loads(done.stdout)["files"]] == [3, None]
         assert "gone: HTTP 404" in done.stderr
         assert CANARY not in done.stderr
         asked = len(origin.requests)
-        quiet = await asyncio.to_thread(cfetch, "build", "-", "--no-probe", stdin=lines)
+        quiet = await asyncio.to_thread(cfetch, "manifest", "build", "-", "--no-probe", stdin=lines)
         assert (quiet.returncode, len(origin.requests)) == (0, asked)
 
 

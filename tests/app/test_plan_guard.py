@@ -8,8 +8,6 @@ import socket
 import time
 from pathlib import Path
 
-import pytest
-
 from cfetch.app import download
 from cfetch.app.download import prepare, prepare_planned
 from cfetch.bench.content import Synthetic
@@ -223,16 +221,6 @@ def test_c98_a_busy_event_loop_does_not_look_dead(tmp_path):
     assert summary is not None
     assert (summary.exit_code, summary.files.done) == (0, len(FILES))
     assert tree(to) == whole(FILES)
-
-
-@pytest.fixture
-def in_place(tmp_path):
-    """A manifest whose only file stands in its place already, and the settings to run it."""
-    (tmp_path / "to").mkdir()
-    (tmp_path / "to/a").write_bytes(b"0123456789")
-    path = tmp_path / "m.json"
-    path.write_text('{"version": 1, "files": [{"url": "http://nobody.test/a", "size": 10}]}')
-    return str(path), Settings(to=(str(tmp_path / "to"),))
 
 
 def test_a_run_that_loses_its_plan_at_the_very_end_says_so(in_place, tmp_path):

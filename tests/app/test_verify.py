@@ -4,8 +4,6 @@ import hashlib
 import io
 import json
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from cfetch.dashboard.bar import progress_bar
 from cfetch.errors import ManifestError, UsageError
 from cfetch.manifest.digests import new_hash
 from cfetch.storage.tree import ReadOnlyTree, Stopped
+from tests.app.command import cfetch
 
 CONTENT = {"a.bin": b"alpha", "d/b.bin": b"beta" * 1000, "d/e/c.bin": b"", "z.bin": b"omega"}
 
@@ -288,19 +287,6 @@ def test_a_deep_tree_is_walked(tmp_path):
     (path / "f").write_bytes(b"")
     with ReadOnlyTree(root) as tree:
         assert [found.path for found in tree.walk()] == ["d/" * 300 + "f"]
-
-
-def cfetch(*words, stdin=None):
-    return subprocess.run(
-        [sys.executable, "-m", "cfetch", *map(str, words)],
-        cwd=Path(__file__).parents[2],
-        env=os.environ | {"PYTHONUTF8": "1"},
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 def test_command_says_what_is_wrong(tree, manifest):

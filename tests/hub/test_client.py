@@ -15,19 +15,15 @@ from cfetch.events import StragglerCancelled
 from cfetch.hub import client as hub_client
 from cfetch.hub import registry as hub_registry
 from cfetch.hub.messages import HubAddress
-from cfetch.hub.receipts import ReceiptReader
 from cfetch.hub.registry import TaskRegistry
 from cfetch.hub.server import open_hub
-from cfetch.manifest.plan import freeze
-from cfetch.run.fresh_links import ManifestRef
 from cfetch.secret import SecretText
-from cfetch.spark.share_files import Share
-from cfetch.spark.task import RunSpec, TaskCopy, attempts_directory, bring_share
+from cfetch.spark.task import TaskCopy, bring_share
 from cfetch.straggler.merged import Sample
 from tests.engine.drive import tree
 from tests.hub.beats import FakeTask, beat
 from tests.spark.counting import counting
-from tests.spark.scene import files_of, served, whole, write_manifest
+from tests.spark.scene import files_of, read_receipts, served, share_of, spec_of, whole, write_manifest
 
 PER_HOST = 4
 
@@ -36,32 +32,6 @@ PER_HOST = 4
 def hub_of(settings):
     with open_hub(TaskRegistry(settings.straggler, settings.per_host), "127.0.0.1", SystemClock()) as hub:
         yield hub
-
-
-def work_of(tmp_path, settings, at):
-    (tmp_path / "receipts").mkdir()
-    attempts_directory(tmp_path / "to", "i", 1).mkdir(parents=True)
-    return RunSpec(
-        settings=settings,
-        headers=(),
-        env={},
-        origin=ManifestRef("m.json", None, None),
-        instant="i",
-        epoch=1,
-        root=str(tmp_path / "to"),
-        receipts=str(tmp_path / "receipts"),
-        wall_start_s=0.0,
-        part_s=0.0,
-        at_a_time=2,
-        hub=at,
-    )
-
-
-def share_of(tmp_path, manifest, sharers=2):
-    directory = tmp_path / f"plan-{manifest.stem}"
-    directory.mkdir()
-    with manifest.open("rb") as source, freeze(source, name="m", directory=directory) as plan:
-        return Share([plan.entry(index) for index in range(len(plan))], sharers)
 
 
 def plain_share(tmp_path, origin, folder, number, sharers=2):
@@ -88,7 +58,7 @@ def test_tasks_together_have_no_more_connections_than_there_may_be(tmp_path):
     """Two of them, and all four of one when the other has ended: no fixed shares."""
     settings = Settings(to=(str(tmp_path / "to"),), concurrency=8, per_host=PER_HOST)
     with counting() as origin, hub_of(settings) as hub:
-        spec = work_of(tmp_path, settings, hub.address)
+        spec = spec_of(tmp_path, settings, hub.address)
         long, short = plain_share(tmp_path, origin, "l", 600, 4), plain_share(tmp_path, origin, "s", 100, 4)
         with begun(spec, long, TaskCopy(0, 1, 0, "a")), begun(spec, short, TaskCopy(1, 2, 0, "b")):
             pass
@@ -102,7 +72,7 @@ def test_a_task_uses_what_the_other_does_not(tmp_path):
     """Four connections where its fixed share is one."""
     settings = Settings(to=(str(tmp_path / "to"),), concurrency=8, per_host=PER_HOST)
     with counting() as origin, hub_of(settings) as hub:
-        spec = work_of(tmp_path, settings, hub.address)
+        spec = spec_of(tmp_path, settings, hub.address)
         bring_share(spec, plain_share(tmp_path, origin, "f", 50, sharers=4), TaskCopy(0, 1, 0, "a"))
         assert origin.most_asking == PER_HOST
 
@@ -120,7 +90,7 @@ def test_without_a_hub_a_task_goes_by_its_fixed_share(tmp_path, trouble):
             at = hub.address._replace(key=wrong)
         elif trouble == "is not there":
             at = None
-        spec = work_of(tmp_path, settings, at)
+        spec = spec_of(tmp_path, settings, at)
         bring_share(spec, plain_share(tmp_path, origin, "f", 50, sharers=2), TaskCopy(0, 1, 0, "a"))
         assert origin.most_asking == PER_HOST // 2
     assert len(tree(tmp_path / "to")) == 50
@@ -130,7 +100,7 @@ def test_a_hub_that_dies_in_between_costs_nothing(tmp_path):
     """The task keeps its leases for a while, then has its fixed share."""
     settings = Settings(to=(str(tmp_path / "to"),), concurrency=8, per_host=PER_HOST)
     with counting() as origin, hub_of(settings) as hub:
-        spec = work_of(tmp_path, settings, hub.address)
+        spec = spec_of(tmp_path, settings, hub.address)
         share = plain_share(tmp_path, origin, "f", 400)
         with begun(spec, share, TaskCopy(0, 1, 0, "a")) as task:
             while origin.requests < 100:
@@ -146,20 +116,16 @@ def test_a_stop_comes_through_the_hub(tmp_path):
     settings = Settings(to=(str(tmp_path / "to"),), mitigation=False)
     stall = Fault(kind="stall", after_bytes=10, first=0)
     with served(files_of(4), {held: stall}) as origin, hub_of(settings) as hub:
-        spec = work_of(tmp_path, settings, hub.address)
-        share = share_of(tmp_path, write_manifest(tmp_path / "m.json", origin, files_of(4)))
+        spec = spec_of(tmp_path, settings, hub.address)
+        share = share_of(tmp_path, write_manifest(tmp_path / "m.json", origin, files_of(4)), 2)
         with begun(spec, share, TaskCopy(0, 1, 0, "a")) as task:
             while not any(one.bytes == 10 for one in hub.view().active):
                 assert task.is_alive()
             assert [one.executor for one in hub.view().active] == ["a"]
             assert not list((tmp_path / "receipts").glob("live-*"))  # the hub has it all
             hub.stop()
-    assert receipts_in(tmp_path)
-    assert not any(one.number is None for one in receipts_in(tmp_path))
-
-
-def receipts_in(tmp_path):
-    return list(ReceiptReader(tmp_path / "receipts").read_new(lambda _: True))
+    assert read_receipts(tmp_path)
+    assert not any(one.number is None for one in read_receipts(tmp_path))
 
 
 def beside_others(tmp_path, late, *, bps, padding):
@@ -172,15 +138,15 @@ def beside_others(tmp_path, late, *, bps, padding):
         host = origin.url.split("/")[2]
         normal = [Sample(host, 1000, 1e5)] * 30
         other.meet().ask(beat(9, executor="b", samples=normal, finished=30))
-        spec = work_of(tmp_path, settings, hub.address)
+        spec = spec_of(tmp_path, settings, hub.address)
         bring_share(
             spec,
-            share_of(tmp_path, write_manifest(tmp_path / "m.json", origin, files)),
+            share_of(tmp_path, write_manifest(tmp_path / "m.json", origin, files), 2),
             TaskCopy(0, 1, 0, "a"),
         )
         seen = hub.view()
     assert tree(tmp_path / "to") == whole(files)
-    events = [event for one in receipts_in(tmp_path) for event in one.events]
+    events = [event for one in read_receipts(tmp_path) for event in one.events]
     return [one for one in events if isinstance(one, StragglerCancelled)], seen
 
 

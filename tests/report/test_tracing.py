@@ -3,11 +3,7 @@
 import subprocess
 import sys
 
-import pytest
 from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
 from cfetch import events as ev
@@ -15,15 +11,6 @@ from cfetch.errors import LocalFault
 from cfetch.report.summary import Tally
 from cfetch.report.tracing import tracing_listener
 from tests.report.records import MIB, cancelled, started
-
-
-@pytest.fixture
-def spans(monkeypatch):
-    """The spans that a configured SDK has seen finish."""
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
-    return exporter.get_finished_spans
 
 
 def run(*events, error=None):

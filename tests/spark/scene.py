@@ -10,8 +10,23 @@ from cfetch.app.download import prepare
 from cfetch.bench.content import Synthetic, pieces
 from cfetch.bench.origin import Origin
 from cfetch.config.settings import Settings
+from cfetch.hub.receipts import ReceiptReader
+from cfetch.manifest.plan import freeze
+from cfetch.run.fresh_links import ManifestRef
+from cfetch.spark.share_files import Share
+from cfetch.spark.task import RunSpec, attempts_directory
 
-__all__ = ["asked", "download", "files_of", "served", "whole", "write_manifest"]
+__all__ = [
+    "asked",
+    "download",
+    "files_of",
+    "read_receipts",
+    "served",
+    "share_of",
+    "spec_of",
+    "whole",
+    "write_manifest",
+]
 
 
 def files_of(count, size_bytes=1000, folder="d"):
@@ -46,6 +61,39 @@ def write_manifest(path, origin, files, *, digest=True):
     ]
     path.write_text(json.dumps({"version": 1, "base_url": origin.url, "files": rows}))
     return path
+
+
+def spec_of(tmp_path, settings, hub=None):
+    """What the driver tells each task of a run, whose directories it makes below ``tmp_path``."""
+    (tmp_path / "receipts").mkdir()
+    attempts_directory(tmp_path / "to", "i", 1).mkdir(parents=True)
+    return RunSpec(
+        settings=settings,
+        headers=(),
+        env={},
+        origin=ManifestRef("m.json", None, None),
+        instant="i",
+        epoch=1,
+        root=str(tmp_path / "to"),
+        receipts=str(tmp_path / "receipts"),
+        wall_start_s=0.0,
+        part_s=0.0,
+        at_a_time=2,
+        hub=hub,
+    )
+
+
+def share_of(tmp_path, manifest, sharers=1):
+    """All entries of ``manifest`` as one share."""
+    directory = tmp_path / f"plan-{manifest.stem}"
+    directory.mkdir()
+    with manifest.open("rb") as source, freeze(source, name="m", directory=directory) as plan:
+        return Share([plan.entry(index) for index in range(len(plan))], sharers)
+
+
+def read_receipts(tmp_path):
+    """All receipts of the run, in the order in which they came."""
+    return list(ReceiptReader(tmp_path / "receipts").read_new(lambda _: True))
 
 
 def download(manifest, to, listener=lambda _: None, **settings):

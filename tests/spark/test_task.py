@@ -11,15 +11,15 @@ from cfetch.bench.faults import Fault
 from cfetch.config.settings import Settings
 from cfetch.errors import LocalFault
 from cfetch.events import EntryFinished
-from cfetch.hub.receipts import STOP_NAME, Receipt, ReceiptReader, leave_receipt
+from cfetch.hub.receipts import STOP_NAME, Receipt, leave_receipt
 from cfetch.manifest.plan import freeze
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.spark import share_files
-from cfetch.spark.share_files import Share, ShareFiles, write_shares
+from cfetch.spark.share_files import ShareFiles, write_shares
 from cfetch.spark.shares import Pace, count_sharers, cut_shares
-from cfetch.spark.task import RunSpec, ShareOutcome, TaskCopy, attempts_directory, bring_share, divide_limits
+from cfetch.spark.task import ShareOutcome, TaskCopy, attempts_directory, bring_share, divide_limits
 from tests.engine.drive import tree
-from tests.spark.scene import asked, files_of, served, whole, write_manifest
+from tests.spark.scene import asked, files_of, read_receipts, served, share_of, spec_of, whole, write_manifest
 
 FILES = files_of(12)
 
@@ -27,37 +27,11 @@ FILES = files_of(12)
 @pytest.fixture
 def spec(tmp_path):
     """A run's directories, as the driver makes them."""
-    (tmp_path / "receipts").mkdir()
-    attempts_directory(tmp_path / "to", "i", 1).mkdir(parents=True)
-    return RunSpec(
-        settings=Settings(to=(str(tmp_path / "to"),), concurrency=2, mitigation=False),
-        headers=(),
-        env={},
-        origin=ManifestRef("m.json", None, None),
-        instant="i",
-        epoch=1,
-        root=str(tmp_path / "to"),
-        receipts=str(tmp_path / "receipts"),
-        wall_start_s=0.0,
-        part_s=0.0,
-        at_a_time=2,
-    )
+    return spec_of(tmp_path, Settings(to=(str(tmp_path / "to"),), concurrency=2, mitigation=False))
 
 
-def frozen(tmp_path, origin, files=FILES):
-    directory = tmp_path / "plan"
-    directory.mkdir(exist_ok=True)
-    with write_manifest(tmp_path / "m.json", origin, files).open("rb") as source:
-        return freeze(source, name="m.json", directory=directory)
-
-
-def share_of(tmp_path, origin, files=FILES):
-    with frozen(tmp_path, origin, files) as plan:
-        return Share([plan.entry(index) for index in range(len(plan))], 1)
-
-
-def receipts_in(tmp_path):
-    return list(ReceiptReader(tmp_path / "receipts").read_new(lambda _: True))
+def share_at(tmp_path, origin, files=FILES):
+    return share_of(tmp_path, write_manifest(tmp_path / "m.json", origin, files))
 
 
 def statuses(receipts):
@@ -73,10 +47,10 @@ def test_a_share_is_brought_to_its_end(tmp_path, spec):
     """Every file in place and once in the receipts, the failed one too; no directory of its own stays."""
     lost = next(iter(FILES))
     with served(FILES, {lost: Fault(kind="status", status=404, first=0)}) as origin:
-        done = bring_share(spec, share_of(tmp_path, origin), TaskCopy(3, 7, 0))
+        done = bring_share(spec, share_at(tmp_path, origin), TaskCopy(3, 7, 0))
     assert done == ShareOutcome(share=3, files=12, failed=1)
     assert tree(tmp_path / "to") == {name: data for name, data in whole(FILES).items() if name != lost}
-    receipts = receipts_in(tmp_path)
+    receipts = read_receipts(tmp_path)
     assert [(one.share, one.task) for one in receipts if one.number is None] == [(3, 7)]
     assert statuses(receipts) == [(name, "failed" if name == lost else "done") for name in FILES]
     assert list(attempts_directory(tmp_path / "to", "i", 1).iterdir()) == []
@@ -85,12 +59,12 @@ def test_a_share_is_brought_to_its_end(tmp_path, spec):
 def test_a_share_that_is_over_is_not_begun_again(tmp_path, spec):
     """The executor died after the receipt and before Spark knew."""
     with served(FILES) as origin:
-        share = share_of(tmp_path, origin)
+        share = share_at(tmp_path, origin)
         bring_share(spec, share, TaskCopy(0, 1, 0))
         before = len(origin.requests)
         assert bring_share(spec, share, TaskCopy(0, 2, 1)) == ShareOutcome(share=0, files=0, failed=0)
         assert len(origin.requests) == before
-    assert len([one for one in receipts_in(tmp_path) if one.number is None]) == 1
+    assert len([one for one in read_receipts(tmp_path) if one.number is None]) == 1
 
 
 @pytest.mark.parametrize("sizes", ["equal", "different", "one unknown"])
@@ -102,7 +76,7 @@ def test_a_second_copy_begins_at_the_other_end(tmp_path, spec, sizes):
         else {n: c for k in range(12) for n, c in files_of(1, 9 * k, str(k)).items()}
     )
     with served(files) as origin:
-        share = share_of(tmp_path, origin, files)
+        share = share_at(tmp_path, origin, files)
         if sizes == "one unknown":
             share.entries[5] = msgspec.structs.replace(share.entries[5], size_bytes=None)
         bring_share(one_at_a_time(spec), share, TaskCopy(0, 1, 0))
@@ -119,7 +93,7 @@ def test_a_second_copy_passes_over_what_the_first_has_published(tmp_path, spec):
     held = "0.big"
     files = {held: Synthetic(held, 4 << 20)} | FILES  # so large that a part of it would be kept
     with served(files, {held: Fault(kind="stall", after_bytes=3 << 20, first=1)}) as origin:
-        share = share_of(tmp_path, origin, files)
+        share = share_at(tmp_path, origin, files)
         first = threading.Thread(target=bring_share, args=(one_at_a_time(spec), share, TaskCopy(0, 1, 0)))
         first.start()
         own = attempts_directory(tmp_path / "to", "i", 1) / "t1"
@@ -130,7 +104,7 @@ def test_a_second_copy_passes_over_what_the_first_has_published(tmp_path, spec):
         assert not first.is_alive()  # the receipt of the other one has ended it
         assert asked(origin) == {name: 2 if name == held else 1 for name in files}
     assert tree(tmp_path / "to") == whole(files)
-    assert [one.task for one in receipts_in(tmp_path) if one.number is None] == [2]
+    assert [one.task for one in read_receipts(tmp_path) if one.number is None] == [2]
     assert list(attempts_directory(tmp_path / "to", "i", 1).iterdir()) == []
 
 
@@ -138,13 +112,13 @@ def test_a_share_that_is_over_leaves_one_receipt(tmp_path, spec):
     """It has everything that its parts have told, which are no more."""
     late = next(iter(FILES))
     with served(FILES, {late: Fault(kind="delay", delay_s=1.2, first=0)}) as origin:
-        share = share_of(tmp_path, origin)
+        share = share_at(tmp_path, origin)
         task = threading.Thread(target=bring_share, args=(spec, share, TaskCopy(0, 1, 0)))
         task.start()
         wait_for(tmp_path, "part-", task)
         task.join(30)
     assert [one.name for one in (tmp_path / "receipts").iterdir()] == ["share-1-000000"]
-    (found,) = receipts_in(tmp_path)
+    (found,) = read_receipts(tmp_path)
     assert found.first == 0
     assert statuses([found]) == [(name, "done") for name in FILES]
 
@@ -153,7 +127,7 @@ def test_a_task_goes_on_with_what_a_dead_run_has_left(tmp_path, spec):
     """Its part is taken over, and only the rest of the file is asked for."""
     files = {"0.big": Synthetic("0.big", 4 << 20)} | FILES
     with served(files, {"0.big": Fault(kind="stall", after_bytes=3 << 20, first=1)}) as origin:
-        share = share_of(tmp_path, origin, files)
+        share = share_at(tmp_path, origin, files)
         task = threading.Thread(target=bring_share, args=(spec, share, TaskCopy(0, 1, 0)))
         task.start()
         wait_for(tmp_path, "part-", task)
@@ -178,7 +152,7 @@ def test_what_has_ended_is_told_before_the_share_is_over(tmp_path, spec):
     """A task that dies has told what it did; a stop leaves the rest, and no receipt of the share."""
     held = next(iter(FILES))
     with served(FILES, {held: Fault(kind="stall", after_bytes=10, first=0)}) as origin:
-        share = share_of(tmp_path, origin)
+        share = share_at(tmp_path, origin)
         task = threading.Thread(target=bring_share, args=(spec, share, TaskCopy(0, 1, 0)))
         task.start()
         wait_for(tmp_path, "part-", task)
@@ -186,7 +160,7 @@ def test_what_has_ended_is_told_before_the_share_is_over(tmp_path, spec):
         task.join(30)
         assert not task.is_alive()
     (tmp_path / "receipts" / STOP_NAME).unlink()
-    receipts = receipts_in(tmp_path)
+    receipts = read_receipts(tmp_path)
     assert None not in [one.number for one in receipts]
     assert statuses(receipts) == [(name, "cancelled" if name == held else "done") for name in FILES]
 
@@ -203,9 +177,9 @@ def test_an_executor_that_cannot_work_says_why(tmp_path, spec, trouble):
         epoch.rmdir()
         epoch.write_bytes(b"")
     with served(FILES) as origin, pytest.raises(LocalFault) as caught:
-        bring_share(spec, share_of(tmp_path, origin), TaskCopy(0, 1, 0))
+        bring_share(spec, share_at(tmp_path, origin), TaskCopy(0, 1, 0))
     assert ("must see the directory" in str(caught.value)) == (trouble != "unwritable")
-    (found,) = receipts_in(tmp_path)
+    (found,) = read_receipts(tmp_path)
     assert found.fault == str(caught.value)
     assert found.events == []
     assert not (tmp_path / "nowhere").exists()
@@ -214,7 +188,7 @@ def test_an_executor_that_cannot_work_says_why(tmp_path, spec, trouble):
 def test_a_fault_of_a_copy_whose_share_is_over_is_none(tmp_path, spec):
     """Another has done the spec: Spark need not count a failure."""
     with served(FILES) as origin:
-        share = share_of(tmp_path, origin)
+        share = share_at(tmp_path, origin)
     told = Receipt(instant="i", epoch=1, share=0, task=1, attempt=0, number=None, events=[])
     assert leave_receipt(tmp_path / "receipts", told)
     attempts_directory(tmp_path / "to", "i", 1).rmdir()
@@ -225,7 +199,7 @@ def test_links_that_have_expired_are_renewed_in_the_task(tmp_path, spec):
     """From the manifest's own URL, as on one machine; the driver has no part in it."""
     expired = next(iter(FILES))
     with served(dict(FILES), {expired: Fault(kind="status", status=403, first=1)}) as origin:
-        share = share_of(tmp_path, origin)
+        share = share_at(tmp_path, origin)
         row = {"url": f"{expired}?new", "path": expired, "size": 1000, "sha256": FILES[expired].sha256()}
         fresh = {"version": 1, "base_url": origin.url, "files": [row]}
         origin.files["m.json"] = Fixed(msgspec.json.encode(fresh))
@@ -247,7 +221,11 @@ def test_shares_on_disk_have_a_row_group_each(tmp_path, monkeypatch):
     """Each entry in one of them, as the plan has it, in private files: the links may be signed."""
     monkeypatch.setattr(share_files, "MOST_SHARES_PER_FILE", 1)
     directory = tmp_path / "shares"
-    with served(FILES) as origin, frozen(tmp_path, origin) as plan:
+    with (
+        served(FILES) as origin,
+        write_manifest(tmp_path / "m.json", origin, FILES).open("rb") as source,
+        freeze(source, name="m.json", directory=tmp_path) as plan,
+    ):
         left = range(2, len(plan))
         hosts = [n % 2 for n in left]
         cut = cut_shares([50 << 20 for _ in left], hosts, pace=Pace(), slots=3)

@@ -15,18 +15,6 @@ from tests.engine.drive import entry_of, tree
 DATA = bytes(range(256)) * 8
 
 
-@pytest.fixture
-def root(tmp_path):
-    return tmp_path / "to"
-
-
-@pytest.fixture
-def volume(root):
-    made = Directory(root, "attempts/i/0")
-    yield made
-    made.close()
-
-
 def published(volume, path, number=0, **how):
     part = Part(volume, entry_of(number, path, DATA, **how))
     part.write(DATA)

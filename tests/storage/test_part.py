@@ -19,18 +19,6 @@ from tests.engine.drive import entry_of, tree
 DATA = bytes(range(256)) * 8
 
 
-@pytest.fixture
-def root(tmp_path):
-    return tmp_path / "to"
-
-
-@pytest.fixture
-def volume(root):
-    made = Directory(root, "attempts/i/0")
-    yield made
-    made.close()
-
-
 def staged(root):
     return sorted(os.listdir(root / ".cfetch/attempts/i/0"))
 

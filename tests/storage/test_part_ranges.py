@@ -28,18 +28,6 @@ TAG = '"v1"'
 
 
 @pytest.fixture
-def root(tmp_path):
-    return tmp_path / "to"
-
-
-@pytest.fixture
-def volume(root):
-    made = Directory(root, "attempts/i/0")
-    yield made
-    made.close()
-
-
-@pytest.fixture
 async def disk():
     """What volumes of several have; for tests with an event loop."""
     return GuardedDisk("disk", lambda: 0.0)

@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 
+from tests.wire.raw_server import RecordingServer
+
 __all__ = ["Proxy"]
 
 
-class Proxy:
+class Proxy(RecordingServer):
     """Every name leads to ``target_port`` of this machine: no name has to exist.
 
     ``refusal`` is a whole reply that it gives instead of forwarding. With ``login``, requests need these
@@ -14,36 +16,13 @@ class Proxy:
     """
 
     def __init__(self, target_port=0, *, refusal=None, login=None):
+        super().__init__()
         self.target_port = target_port
         self.refusal = refusal
         self.login = login
-        self.heads = []
 
-    async def __aenter__(self):
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self._open = {}
-        return self
-
-    async def __aexit__(self, *_):
-        self._server.close()
-        for writer in self._open.values():
-            writer.transport.abort()
-        await asyncio.gather(*self._open)
-
-    async def _serve(self, reader, writer):
-        self._open[asyncio.current_task()] = writer
-        try:
-            await self._one(reader, writer)
-        except (asyncio.IncompleteReadError, OSError):  # either side has gone
-            return
-        finally:
-            writer.close()
-
-    async def _one(self, reader, writer):
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-        self.heads.append(head)
+    async def converse(self, reader, writer):
+        head = await self.read_head(reader)
         if self.login and f"proxy-authorization: basic {self.login}".lower() not in head.lower():
             writer.write(b"HTTP/1.1 407 x\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n")
             return
@@ -59,10 +38,6 @@ class Proxy:
             await _until_first_end(_pump(reader, to), _pump(there, writer))
         finally:
             to.close()
-
-    def line(self, n=0):
-        """The request line of request ``n``."""
-        return self.heads[n].split("\r\n")[0]
 
 
 def _as_origin_form(head):

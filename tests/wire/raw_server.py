@@ -1,10 +1,12 @@
 """A server of hand-written bytes: what no HTTP library would send, and requests as they came."""
 
 import asyncio
+import contextlib
 import socket
 import struct
+from typing import Any
 
-__all__ = ["RawServer", "reply"]
+__all__ = ["RawServer", "RecordingServer", "reply", "served"]
 
 
 def reply(body=b"", *fields, status="200 OK", length=True):
@@ -15,42 +17,79 @@ def reply(body=b"", *fields, status="200 OK", length=True):
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
 
 
-class RawServer:
+@contextlib.asynccontextmanager
+async def served(serve, **where):
+    """The port of a server that does to each connection what ``serve`` says; nothing is left of it."""
+    opened: dict[Any, Any] = {}
+
+    async def serve_one(reader, writer):
+        opened[asyncio.current_task()] = writer
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):  # the other side has gone
+            await serve(reader, writer)
+        writer.close()
+
+    if "sock" not in where:
+        where |= {"host": "127.0.0.1", "port": 0}
+    server = await asyncio.start_server(serve_one, **where)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for writer in opened.values():
+            writer.transport.abort()
+        await asyncio.gather(*opened)
+
+
+class RecordingServer:
+    """``converse`` has each connection for itself; ``heads`` are the request heads as they came."""
+
+    def __init__(self, ssl=None):
+        self.ssl = ssl
+        self.heads = []
+
+    async def __aenter__(self):
+        self._serving = served(self.converse, ssl=self.ssl)
+        self.port = await self._serving.__aenter__()
+        self.url = f"http{'s' if self.ssl else ''}://127.0.0.1:{self.port}/"
+        return self
+
+    async def __aexit__(self, *error):
+        await self._serving.__aexit__(*error)
+
+    async def converse(self, reader, writer):
+        """Read requests and write replies until the connection is to be closed."""
+        raise NotImplementedError
+
+    async def read_head(self, reader):
+        """Read the next request's head, and keep it."""
+        self.heads.append((await reader.readuntil(b"\r\n\r\n")).decode("latin-1"))
+        return self.heads[-1]
+
+    def line(self, n=0):
+        """The request line of request ``n``."""
+        return self.heads[n].split("\r\n")[0]
+
+
+class RawServer(RecordingServer):
     """Answers the n-th request with the n-th of ``replies`` (the last repeats), then does ``then``.
 
-    "keep" waits for the next request, "close" ends politely, "reset" sends RST. ``heads`` are the request
-    heads as they came, ``connections`` how many were accepted, ``ended`` how many of these are over.
+    "keep" waits for the next request, "close" ends politely, "reset" sends RST. ``writers`` are of the
+    connections that were accepted, ``ended`` is how many of these are over.
     """
 
     def __init__(self, *replies, then="keep", ssl=None):
+        super().__init__(ssl)
         self.replies = replies
         self.then = then
-        self.ssl = ssl
-        self.heads = []
-        self.connections = 0
+        self.writers = []
         self.ended = 0
 
-    async def __aenter__(self):
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self.ssl)
-        self.port = self._server.sockets[0].getsockname()[1]
-        self.url = f"http{'s' if self.ssl else ''}://127.0.0.1:{self.port}/"
-        self._open = {}
-        return self
-
-    async def __aexit__(self, *_):
-        self._server.close()
-        for writer in self._open.values():
-            writer.transport.abort()
-        await asyncio.gather(*self._open)
-
-    async def _serve(self, reader, writer):
-        self._open[asyncio.current_task()] = writer
-        self.connections += 1
+    async def converse(self, reader, writer):
+        self.writers.append(writer)
         then = self.then
         try:
             while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                self.heads.append(head.decode("latin-1"))
+                await self.read_head(reader)
                 then = await self.answer(writer, self.replies[min(len(self.heads), len(self.replies)) - 1])
                 if then == "reset":
                     await asyncio.sleep(0.05)  # a RST overtakes what was not read yet
@@ -60,21 +99,21 @@ class RawServer:
                         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
                 if then != "keep":
                     return
-        except (asyncio.IncompleteReadError, OSError):  # the client has gone
-            return
         finally:
             self.ended += 1
-            writer.transport.abort() if then == "reset" else writer.close()
+            if then == "reset":
+                writer.transport.abort()
+
+    @property
+    def connections(self):
+        """How many were accepted."""
+        return len(self.writers)
 
     async def answer(self, writer, reply):
         """Send ``reply``, and say what follows it. A server of other replies than bytes has its own."""
         writer.write(reply)
         await writer.drain()
         return self.then
-
-    def line(self, n=0):
-        """The request line of request ``n``."""
-        return self.heads[n].split("\r\n")[0]
 
     def fields(self, n=0):
         """Its header fields, names in lower case."""

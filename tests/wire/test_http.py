@@ -158,7 +158,7 @@ async def test_11_a_reply_that_came_before_its_question_is_nobodys_answer(transp
     """It waits on an idle connection; taken for the next answer it would shift every file by one."""
     async with RawServer(reply(b"first"), reply(b"second"), reply(b"third")) as server:
         assert (await get(transport, server.url))[1] == b"first"
-        writer = next(iter(server._open.values()))
+        writer = server.writers[0]
         writer.write(reply(b"stray"))
         await writer.drain()
         await asyncio.sleep(0.05)

@@ -20,8 +20,8 @@ from cfetch.secret import SecretText, SecretUrl
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import Network, make_network
 from tests.wire.proxy import Proxy
-from tests.wire.raw_server import RawServer, reply
-from tests.wire.wire import CANARY, Names, ask, served, serving, silence
+from tests.wire.raw_server import RawServer, reply, served
+from tests.wire.wire import CANARY, Names, ask, serving, silence
 
 LOGIN = base64.b64encode(f"user:{CANARY}".encode()).decode()
 

@@ -18,8 +18,8 @@ from cfetch.wire.foreign_errors import map_error
 from cfetch.wire.http import UNKNOWN_NAME_S, HttpTransport
 from cfetch.wire.network import Network
 from tests.engine.test_pool_wire import fetched
-from tests.wire.raw_server import RawServer, reply
-from tests.wire.wire import CANARY, Names, ask, served
+from tests.wire.raw_server import RawServer, reply, served
+from tests.wire.wire import CANARY, Names, ask
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ async def server6():
     except OSError:
         sock.close()
         pytest.skip("this machine has no IPv6 loopback")
-    async with served(answer, sock) as port:
+    async with served(answer, sock=sock) as port:
         yield port
 
 
@@ -297,7 +297,7 @@ async def test_c64_down_and_back():
         writer.write(reply(b"x"))
         await reader.read(-1)
 
-    async with served(serve, held):
+    async with served(serve, sock=held):
         assert await (await transport.open(url, {}, {}, fresh=False)).read() == b"x"
         await transport.close()
 

@@ -14,8 +14,8 @@ from cfetch.secret import SecretUrl
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import make_network
 from tests.engine.test_pool_wire import fetched
-from tests.wire.raw_server import RawServer, reply
-from tests.wire.wire import CANARY, ask, served, serving, silence
+from tests.wire.raw_server import RawServer, reply, served
+from tests.wire.wire import CANARY, ask, serving, silence
 
 # --- TLS
 

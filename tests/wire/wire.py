@@ -1,10 +1,8 @@
 """What the tests of the network share: one exchange, scripted names, servers of a few lines."""
 
 import asyncio
-import contextlib
 import socket
 import ssl
-from typing import Any
 
 from aiohttp.abc import AbstractResolver
 
@@ -13,7 +11,7 @@ from cfetch.secret import SecretUrl
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import DIRECT, make_network
 
-__all__ = ["CANARY", "Names", "ask", "served", "serving", "silence"]
+__all__ = ["CANARY", "Names", "ask", "serving", "silence"]
 
 CANARY = "CANARY0123456789"
 
@@ -66,28 +64,6 @@ def serving(authority, *names, **how):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(*names, **how).configure_cert(context)
     return context
-
-
-@contextlib.asynccontextmanager
-async def served(serve, sock=None):
-    """The port of a server that does to each connection what ``serve`` says; nothing is left of it."""
-    opened: dict[Any, Any] = {}
-
-    async def one(reader, writer):
-        opened[asyncio.current_task()] = writer
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-            await serve(reader, writer)
-        writer.close()
-
-    where = {"sock": sock} if sock is not None else {"host": "127.0.0.1", "port": 0}
-    server = await asyncio.start_server(one, **where)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
-        for writer in opened.values():
-            writer.transport.abort()
-        await asyncio.gather(*opened)
 
 
 async def silence(reader, writer):

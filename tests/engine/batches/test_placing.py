@@ -254,23 +254,26 @@ def test_the_attempts_on_a_volume_that_was_left_are_told_of_as_moved(world):
         assert [attempt.outcome for attempt in record.attempts] == ["moved", "done"]
 
 
+def refuse_third_name(world):
+    """One volume refuses the third name of the batch ``b0``, once."""
+    real = Volume.publish
+    tripped: list[Volume] = []
+
+    def publish(self, name, path):
+        if path == "b0/f2" and not tripped:
+            tripped.append(self)
+            raise VolumeFault("no")
+        real(self, name, path)
+
+    for volume in world.volumes:
+        volume.publish = publish.__get__(volume)
+
+
 def test_names_that_were_given_are_taken_back_when_the_last_one_fails(world):
     """The third rename of the batch fails: the two before it are undone on that volume."""
     entries, scripts = named(1, 3)
 
-    def trip(world):
-        real = Volume.publish
-
-        def publish(self, name, path):
-            if path == "b0/f2" and not getattr(world, "tripped", False):
-                world.tripped = True
-                raise VolumeFault("no")
-            real(self, name, path)
-
-        for volume in world.volumes:
-            volume.publish = publish.__get__(volume)
-
-    world.run(entries, scripts, before=trip)
+    world.run(entries, scripts, before=refuse_third_name)
     assert set(world.statuses.values()) == {"done"}
     assert sorted(len(files) for files in world.trees) == [0, 0, 3]
     assert sum(len(batches) for batches in world.batches()) == 1
@@ -280,20 +283,12 @@ def test_files_that_cannot_be_taken_back_are_told_of(world):
     """The volume gives two names, refuses the third, and takes nothing back: the user is told."""
     entries, scripts = named(1, 3)
 
+    def unpublish(self, name, path):
+        raise VolumeFault("no")
+
     def trip(world):
-        real = Volume.publish
-
-        def publish(self, name, path):
-            if path == "b0/f2" and not getattr(world, "tripped", False):
-                world.tripped = True
-                raise VolumeFault("no")
-            real(self, name, path)
-
-        def unpublish(self, name, path):
-            raise VolumeFault("no")
-
+        refuse_third_name(world)
         for volume in world.volumes:
-            volume.publish = publish.__get__(volume)
             volume.unpublish = unpublish.__get__(volume)
 
     world.run(entries, scripts, before=trip)

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from cfetch.errors import CheckpointExpired, FeedReplaced, HostileFeed, Refused, Transient, UsageError
+from cfetch.errors import (
+    CheckpointExpired,
+    FeedReplaced,
+    HostileFeed,
+    Refused,
+    Throttled,
+    Transient,
+    UsageError,
+)
 from cfetch.feed.backends import http as http_source
 from cfetch.feed.ranges import ALL_KEYS, Position
 from cfetch.feed.source import Gone, NotModified, Why
@@ -338,10 +346,10 @@ async def test_a_server_that_drips_is_given_up(monkeypatch):
 
 async def test_a_split_is_asked_for_once():
     """It changes something: a lost answer does not make it two."""
-    for answer in (reply(status="503 Service Unavailable"), reply(status="500 Oops")):
-        async with RawServer(answer) as server:
+    for status, error in (("503 Service Unavailable", Throttled), ("500 Oops", Transient)):
+        async with RawServer(reply(status=status)) as server:
             source = source_of(server.url)
-            with pytest.raises(Transient):
+            with pytest.raises(error):
                 await source.split(None)
             await source.close()
         assert len(server.heads) == 1

@@ -242,7 +242,11 @@ class Fetcher:
             transfer.host,
             transfer.sources.mirror,
             volume_index=0 if transfer.staging is None else transfer.staging.volume_index,
-            is_immune=helper is None and tries.is_last(self._limits.max_attempts),
+            is_immune=helper is None
+            and (
+                tries.has_one_failure_left(self._limits.max_attempts)
+                or self._policy.must_spare(transfer.host, tries.mitigations)
+            ),
         )
         attempt = Attempt(
             assignment,

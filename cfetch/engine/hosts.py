@@ -211,7 +211,6 @@ class Hosts:
         host.brought_bytes += received
         host.answered = host.answered or received > 0
         if isinstance(error, Straggling):
-            self._note_end(name, host, now_s, straggler=True)
             return None
         if isinstance(error, Throttled):
             return self._note_throttling(name, host, error, now_s, started_s, jitter)
@@ -222,8 +221,8 @@ class Hosts:
         host.throttled = host.too_long = 0
         host.breaker = CLOSED
         host.window = min(float(self._most), host.window + 1.0 / host.window)
-        if error is None:
-            self._note_end(name, host, now_s, straggler=False)
+        if error is None and host.width is not None:
+            host.width.note_end()
         return None
 
     def look(self, now_s: float, received: Mapping[str, int], *, calm: bool) -> bool:
@@ -246,13 +245,6 @@ class Hosts:
 
     def _new_host(self) -> _Host:
         return _Host(float(self._most), None if self._new_width is None else self._new_width())
-
-    def _note_end(self, name: str, host: _Host, now_s: float, *, straggler: bool) -> None:
-        if host.width is None:
-            return
-        change = host.width.note_end(now_s, straggler=straggler)
-        if change is not None:
-            self.changes.append((name, change))
 
     def _note_failure(self, name: str, host: _Host, now_s: float) -> Pause | None:
         host.trouble_s = now_s if host.trouble_s is None else host.trouble_s

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 
 MIN_PROGRESS_BYTES = 64 << 10  # a try that brings less is no progress
-MAX_MITIGATIONS = (
-    2  # a third slow connection in a row is the file's nature; the bar has risen four-fold by then
-)
 LEFT = 1 << 30  # failures of a source that is never asked again
 
 
@@ -165,10 +162,6 @@ class Tries:
         """Bytes that will be built upon; where they are more than ever, the limits begin anew."""
         if position >= self.best_bytes + MIN_PROGRESS_BYTES:
             self.best_bytes, self.progress_s, self.errors = position, now_s, 0
-
-    def is_last(self, max_attempts: int) -> bool:
-        """Whether a cancellation now could cost the file: such an attempt is immune."""
-        return self.has_one_failure_left(max_attempts) or self.mitigations >= MAX_MITIGATIONS
 
     def has_one_failure_left(self, max_attempts: int) -> bool:
         """Whether the next failed try would be the entry's end."""

@@ -19,8 +19,9 @@ from cfetch.straggler.entries import Entries
 from cfetch.straggler.feedback import Budget, Feedback
 from cfetch.straggler.fresh import LEAST, Fresh, Sample
 from cfetch.straggler.knowledge import Knowledge, age_knowledge
-from cfetch.straggler.metrics import MIN_ELAPSED_S, patience
+from cfetch.straggler.metrics import MIN_ELAPSED_S
 from cfetch.straggler.policy import Check, Flagged, Live
+from cfetch.straggler.rescues import Rescues
 from cfetch.straggler.stall import gap_s
 from cfetch.straggler.watch import TICK_S, Bars, JudgedAttempt, Watch
 
@@ -43,6 +44,7 @@ class Adaptive:
         self._fresh = Fresh(age_knowledge(knowledge, wall_s))
         self._feedback = Feedback()
         self._budget = Budget(concurrency)
+        self._rescues = Rescues()
         self._median = RunningMedian()
         self._live: dict[int, JudgedAttempt] = {}
         self._in_flight = 0  # entries among the live attempts
@@ -92,7 +94,7 @@ class Adaptive:
         self._in_flight += key >= 0
         attempt = self._live[key] = JudgedAttempt(key, size_bytes, now_s, now_s - self._lost_s)
         attempt.host, attempt.immune = host, immune
-        attempt.patience = patience(mitigations)
+        attempt.mitigations = mitigations
 
     def note_size(self, key: int, size_bytes: int) -> None:
         """The attempt in flight has so much to fetch."""
@@ -113,6 +115,8 @@ class Adaptive:
         first_s = None if first_byte_s is None else max(first_byte_s - attempt.began_s, 0.0)
         self._feedback.note_finish(key, now_s, first_s)
         self._budget.note_finish(now_s, size_bytes or 0)
+        if attempt.is_fresh:
+            self._rescues.note(attempt.host, slow=False)
         if size_bytes and attempt.is_sample:
             self._learn(attempt, size_bytes, now_s, first_s)
 
@@ -132,6 +136,10 @@ class Adaptive:
         self._entries.forget(key)
         if forget:
             self._feedback.note_failure(key)
+
+    def must_spare(self, host: str, mitigations: int) -> bool:
+        """Whether an entry that was rescued so often is slow itself, and not its connections."""
+        return self._rescues.are_over(host, mitigations)
 
     def expected_s(self, key: int) -> float | None:
         """Seconds after which the attempt in flight counts as slow, for the eye and for its volume."""
@@ -213,6 +221,8 @@ class Adaptive:
         attempt.flagged = True
         if attempt.key >= 0:
             self._counted.add(attempt.key)
+        if attempt.is_fresh:
+            self._rescues.note(attempt.host, slow=True)
         size_bytes, terms = attempt.size_bytes or 0, self._watch.terms(attempt)
         expected_s = terms.limit_s + size_bytes * terms.limit_s_per_byte
         fresh_s = self.fresh_s(attempt.host, size_bytes) or 0.0

@@ -18,6 +18,8 @@ from cfetch.straggler.metrics import AttemptMetrics, patience
 from cfetch.straggler.policy import Check, Flagged, Live
 from cfetch.straggler.stall import gap_s
 
+MAX_MITIGATIONS = 2  # of one entry: then the bar has risen four-fold
+
 
 def limit_s(config: StragglerConfig, size_bytes: int, median_bps: float, mitigations: int = 0) -> float:
     """Seconds after which an attempt at ``size_bytes`` is a straggler.
@@ -137,6 +139,10 @@ class Detector:
         """The entry is given up: it is no longer known. Its samples, if it had any, stay."""
         self._active.pop(entry_id, None)
         self._entries.forget(entry_id)
+
+    def must_spare(self, host: str, mitigations: int) -> bool:  # noqa: ARG002 - the formula knows no hosts
+        """Whether an entry that was rescued so often is left alone: after two, as the design says."""
+        return mitigations >= MAX_MITIGATIONS
 
     def expected_s(self, entry_id: int) -> float | None:
         """The limit of the entry's attempt in flight; None where none is in force (yet).

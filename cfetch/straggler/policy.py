@@ -119,6 +119,9 @@ class Policy(Protocol):
     def note_failure(self, key: int) -> None:
         """The entry is given up: it is no longer known."""
 
+    def must_spare(self, host: str, mitigations: int) -> bool:
+        """Whether an entry that was rescued so often from ``host`` is left alone from now on."""
+
     def expected_s(self, key: int) -> float | None:
         """Seconds after which the attempt in flight counts as slow, for the eye and for its volume."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from cfetch.straggler.feedback import Feedback
 from cfetch.straggler.fresh import Fit, Fresh, fit_of_running
+from cfetch.straggler.metrics import patience as patience_with
 from cfetch.straggler.policy import Live
 from cfetch.straggler.terms import GUARD_S, Terms, terms_of
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 TICK_S = 0.1  # a small file takes as long; a thousand attempts cost 1 % of a core at this pace
 WATCHED_S = 0.2  # younger ones are not looked at: most small files never are, and cost nothing
 REFIT_S = 0.5  # what is normal does not change faster
+MOST_DOUBLINGS = 2  # of an entry's bar by its rescues: what crawls is slower than four times
 REFIT_EACH_S = 0.002  # among a thousand it is looked at less often: each costs some 10 µs
 
 
@@ -41,7 +43,7 @@ class JudgedAttempt:
         "is_sample",
         "judged",
         "key",
-        "patience",
+        "mitigations",
         "size_bytes",
         "slot",
         "start_s",
@@ -54,12 +56,17 @@ class JudgedAttempt:
         self.start_s = start_s
         self.host = ""
         self.immune = False
-        self.patience = 1.0
+        self.mitigations = 0
         self.flagged = False
         self.is_sample = True
         self.slot: int | None = None
         self.first_s: float | None = None
         self.judged: tuple[object, ...] = ()
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it has a connection of its own, which no earlier attempt has used."""
+        return self.mitigations > 0 or self.key < 0
 
 
 class Bars:
@@ -78,7 +85,8 @@ class Bars:
 
     def terms(self, attempt: JudgedAttempt, fit: Fit, size_bytes: float) -> Terms:
         """The terms for ``size_bytes``, longer for an entry that was rescued and for a cold host."""
-        terms = terms_of(fit, size_bytes, self.multiplier, self.feedback.leniency * attempt.patience)
+        patience = patience_with(min(attempt.mitigations, MOST_DOUBLINGS))
+        terms = terms_of(fit, size_bytes, self.multiplier, self.feedback.leniency * patience)
         return terms._replace(silent_s=max(terms.silent_s, self.feedback.patience_s(attempt.host)))
 
     def expected_s(self, attempt: JudgedAttempt) -> float | None:

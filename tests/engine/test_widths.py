@@ -47,7 +47,7 @@ def test_a_server_that_limits_each_connection_gets_more_of_them(tmp_path):
     outcome = run(tmp_path, server, max_concurrency=128)
     assert set(outcome.statuses) == {"done"}
     told = outcome.of(WidthChanged)
-    assert (told[0].host, told[0].before, told[0].places) == ("origin.test", 16, 20)
+    assert (told[0].host, told[0].before, told[0].places) == ("origin.test", 16, 32)
     assert 34 <= told[-1].places <= 50
     assert max(n for _, n in server.widths) <= 62
     assert outcome.elapsed_s < 2500 / 16 / 1.5
@@ -68,7 +68,7 @@ def test_a_full_link_keeps_its_width(tmp_path):
     server = Server(1000, lambda n: n / 16)
     outcome = run(tmp_path, server, max_concurrency=64)
     assert outcome.of(WidthChanged) == []
-    assert max(n for _, n in server.widths) == 20
+    assert max(n for _, n in server.widths) == 32
     assert sum(n <= 16 for _, n in server.widths) > 0.6 * len(server.widths)
 
 
@@ -122,7 +122,7 @@ def test_a_host_that_drowns_gets_fewer(tmp_path):
     outcome = run(tmp_path, server)
     first, *others = outcome.of(WidthChanged)
     assert (first.before, first.places) == (16, 8)
-    assert {(one.before, one.places) for one in others} <= {(9, 8)}
+    assert all(change.places <= 8 for change in others)
     assert outcome.elapsed_s < 2220  # what the formula of CloudFetch needs here; the best would be 38
 
 

@@ -1,167 +1,58 @@
-"""How many attempts a host gets at a time: down and up again, by values; the engine is tested elsewhere."""
+"""How many attempts a host gets at a time: up and down again, by values; the engine is tested elsewhere."""
 
 import itertools
 import random
 
 import pytest
 
-from cfetch.straggler.width import FIRST_HOLD_S, FLOOR, Width
+from cfetch.straggler.width import FIRST_HOLD_S, Width
 
 MIB = 1 << 20
 
 
-def ends(width, story):
-    """Attempts end, all at once: "s" as a straggler, "." well. The changes."""
-    return [change for one in story if (change := width.note_end(0.0, straggler=one == "s"))]
-
-
-def test_x13_ten_early_stragglers_and_a_thousand_healthy_files():
-    """Half the places at once, and all of them again long before the end. The seed stays at one."""
-    width = Width(16, 16)
-    first = ends(width, "s" * 10)
-    assert [(one.before, one.places) for one in first] == [(16, 8)]
-    assert first[0].reason == "5 of the last 5 attempts were stragglers"
-    after = ends(width, "." * 1000)
-    assert [one.places for one in after] == [16]
-    assert width.places == 16
-
-
-def test_x13_the_way_back_goes_by_one_for_each_healthy_window():
-    """Twenty ends each; a window with a straggler in five is not healthy."""
-    width = Width(16, 16)
-    ends(width, "sssss" + "." * 19)
-    assert width.places == 8
-    ends(width, ".")
-    assert width.places == 9
-    ends(width, "s...." * 8)
-    assert width.places == 9
-    ends(width, "." * 170)
-    assert width.places == 16
-
-
-def test_places_are_halved_again_while_that_helps():
-    """As far as two; one alone would have no witness."""
-    width = Width(16, 16)
-    for _ in range(4):
-        ends(width, "sssss")
-        ends(width, "." * 15 + "sssss")  # a quarter: it helped, and goes on
-    assert width.places == FLOOR
-    ends(narrow := Width(3, 3), "sssss")
-    assert narrow.places == FLOOR
-
-
-def test_narrowing_that_does_not_help_is_taken_back():
-    """The connections are slow by themselves: all places again, and no further attempt for a while."""
-    width = Width(16, 16)
-    down, up = ends(width, "sssss" + "ss." * 7)
-    assert (down.places, up.places) == (8, 16)
-    assert up.reason == "with fewer at a time 70 % of the attempts were stragglers still"
-    assert ends(width, "s" * 128) == []
-    assert [one.places for one in ends(width, "s" * 5)] == [8]
-
-
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.3])
-def test_connections_that_are_slow_by_nature_seldom_narrow(share):
-    """Up to three in ten: the run keeps its width, or gets it back."""
-    least = []
-    for seed in range(50):
-        dice, width = random.Random(seed), Width(16, 16)
-        places = 0
-        for _ in range(500):
-            width.note_end(0.0, straggler=dice.random() < share)
-            places += width.places
-        least.append(places / 500)
-    assert sum(mean < 15 for mean in least) <= 2
-
-
-def test_a_host_with_two_places_is_left_alone():
-    """And one with one: there is nothing to take."""
-    assert ends(Width(2, 2), "s" * 100) == []
-    assert ends(Width(1, 1), "s" * 100) == []
-
-
-class Drowning:
-    """A host in virtual time that brings ``fast`` files a second with up to ``bears``, else ``slow``."""
-
-    def __init__(self, bears, fast, slow):
-        self.width = Width(16, 16)
-        self.bears, self.fast, self.slow = bears, fast, slow
-        self.now_s = self.files = self.ended = 0.0
-        self.told = []
-
-    def run(self, seconds):
-        for _ in range(int(seconds * 4)):
-            self.now_s += 0.25
-            self.files += 0.25 * (self.fast if self.width.places <= self.bears else self.slow)
-            found = [self.width.look(self.now_s, int(self.files * MIB), self.width.places, calm=True)]
-            while self.ended < int(self.files):
-                self.ended += 1
-                found.append(self.width.note_end(self.now_s, straggler=False))
-            self.told += filter(None, found)
-        return self
-
-
-def test_places_with_which_it_is_slower_are_given_back():
-    """A host that drowns with more than eight: all are slow alike then, and only the rate tells."""
-    host = Drowning(8, 16.0, 2.0)
-    ends(host.width, "sssss")
-    assert host.width.places == 8
-    host.run(600)
-    assert {(one.before, one.places) for one in host.told} == {(9, 8)}
-    assert host.told[0].reason == "with 9 at a time it is slower"
-    assert host.files > 0.85 * 600 * 16
-    assert len(host.told) <= 8
-
-
-def test_a_host_that_bears_all_gets_them_back_in_time_too():
-    """The same without a limit."""
-    host = Drowning(16, 16.0, 2.0)
-    ends(host.width, "sssss")
-    host.run(60)
-    assert [one.places for one in host.told] == [16]
-
-
-def test_troubled_times_are_no_healthy_windows():
-    """While all is slow nobody gets places back."""
-    width = Width(16, 16)
-    ends(width, "sssss")
-    for _ in range(100):
-        ends(width, "." * 15)
-        width.look(0.0, 0, 8, calm=False)
-    assert width.places == 8
-
-
 class Server:
-    """A host in virtual time: ``rate(n)`` bytes a second with n attempts, looked at four times a second."""
+    """A host in virtual time: ``rate(n)`` bytes a second with n attempts, looked at ten times a second."""
 
     def __init__(self, start, most, rate):
         self.width = Width(start, most)
         self.rate = rate
         self.now_s = 0.0
         self.received = 0.0
-        self.told = []
+        self.changes = []
         self.seen = []
 
     def run(self, seconds, *, calm=True, running=None):
-        for _ in range(int(seconds * 4)):
+        for _ in range(round(seconds * 10)):
             places = self.width.places
             active = places if running is None else running
-            self.now_s += 0.25
-            self.received += 0.25 * self.rate(active)
+            self.now_s += 0.1
+            self.received += 0.1 * self.rate(active)
             change = self.width.look(self.now_s, int(self.received), active, calm=calm)
             self.seen.append(self.width.places)
             if change is not None:
-                self.told.append(change)
+                self.changes.append(change)
         return self
 
+    @property
+    def mean(self):
+        """Of the places that it had."""
+        return sum(self.seen) / len(self.seen)
 
-def test_a_server_that_limits_each_connection_is_climbed():
-    """It gets faster up to 40 connections: the search ends near that, and tells of each step."""
+
+def test_places_double_within_seconds_while_that_is_worth_it():
+    """A server that limits each connection has all 64 in two seconds, and each doubling is reported."""
+    server = Server(16, 64, lambda n: MIB * n).run(2.5)
+    assert [(change.before, change.places) for change in server.changes] == [(16, 32), (32, 64)]
+    assert server.changes[0].reason == "100 % more bytes a second with 32 than with 16 at a time"
+    assert server.run(600).width.places == 64
+    assert set(server.seen[25:]) == {64}
+
+
+def test_the_climb_goes_on_in_small_steps_where_doubling_is_too_much():
+    """It gets faster up to 40 connections: the search ends near that."""
     server = Server(16, 128, lambda n: 4 * MIB * min(n, 40)).run(1200)
     assert 34 <= server.width.places <= 50
-    assert max(server.seen) <= 62
-    assert server.told[0].reason == "25 % more bytes a second with 20 than with 16 at a time"
-    spent = sum(36 <= one <= 50 for one in server.seen[1200:]) / len(server.seen[1200:])
+    spent = sum(36 <= places <= 50 for places in server.seen[3000:]) / len(server.seen[3000:])
     assert spent > 0.7
 
 
@@ -174,10 +65,10 @@ def test_the_maximum_is_kept():
 def test_a_full_link_stays_at_the_start():
     """More places bring nothing: each trial is taken back, and they become rarer."""
     server = Server(16, 64, lambda n: 100 * MIB).run(600)
-    assert server.told == []
-    assert sum(one == 16 for one in server.seen) > 0.9 * len(server.seen)
-    assert set(server.seen) == {16, 20}
-    starts = [at / 4 for at, (a, b) in enumerate(itertools.pairwise(server.seen)) if a < b]
+    assert server.changes == []
+    assert sum(places == 16 for places in server.seen) > 0.9 * len(server.seen)
+    assert set(server.seen) == {16, 20, 32}
+    starts = [at / 10 for at, (a, b) in enumerate(itertools.pairwise(server.seen)) if a < b]
     gaps = [b - a for a, b in itertools.pairwise(starts)]
     assert gaps == sorted(gaps)
     assert gaps[0] > FIRST_HOLD_S
@@ -186,14 +77,14 @@ def test_a_full_link_stays_at_the_start():
 def test_a_network_that_gets_faster_by_itself_is_not_mistaken_for_long():
     """The link grows just while more places are on trial: they are given back at the next look."""
     server = Server(16, 64, lambda n: 100 * MIB)
-    server.run(4)
-    assert server.width.places == 20
+    server.run(0.8)
+    assert server.width.places == 32
     server.rate = lambda n: 200 * MIB
-    server.run(8)
-    assert server.told[0].places == 20
-    server.run(120)
+    server.run(2)
+    assert server.changes[0].places == 32
+    server.run(60)
     assert server.width.places == 16
-    assert server.told[-1].reason == "it is as fast with 16 as with 20 at a time"
+    assert server.changes[-1].reason == "it is as fast with 16 as with 20 at a time"
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -201,35 +92,68 @@ def test_noise_leads_nowhere(seed):
     """A full link whose rate swings by some per cent a second does not make the search run away."""
     dice = random.Random(seed)
     server = Server(16, 256, lambda n: 100 * MIB * dice.gauss(1, 0.1)).run(1800)
-    assert sum(server.seen) / len(server.seen) < 22
+    assert server.mean < 22
 
 
-def test_no_search_in_troubled_times():
+def test_nothing_more_is_tried_in_troubled_times():
     """A host that throttles, or a network that is slow for all: what was on trial is given up."""
-    server = Server(16, 64, lambda n: MIB * n * 4)
-    server.run(4)
-    assert server.width.places == 20
-    server.run(1, calm=False)
+    server = Server(16, 64, lambda n: 100 * MIB)
+    server.run(0.8)
+    assert server.width.places == 32
+    server.run(0.2, calm=False)
     assert server.width.places == 16
-    assert server.run(300, calm=False).told == []
+    assert max(server.run(300, calm=False).seen[10:]) == 16
 
 
-def test_stragglers_end_a_measurement():
-    """A period in which one was found tells nothing of the width."""
-    server = Server(16, 64, lambda n: MIB * n * 4)
-    for _ in range(100):
-        server.run(2)
-        server.width.note_end(server.now_s, straggler=True)
-        for _ in range(4):
-            server.width.note_end(server.now_s, straggler=False)
-    assert server.told == []
+def test_a_host_that_drowns_gets_fewer_places():
+    """All are slow at once, and with half of them it is faster: those stay, and half of those."""
+    server = Server(16, 16, lambda n: 1024 * MIB / n**2)
+    server.run(5, calm=False)
+    assert [(change.before, change.places) for change in server.changes] == [(16, 8), (8, 4), (4, 2)]
+    assert server.width.places == 2
+
+
+def test_a_host_that_drowns_with_more_than_the_start_gets_fewer_too():
+    """The first doubling makes it slower: so what half of the start brings is worth a trial."""
+    server = Server(16, 64, lambda n: 1024 * MIB / n**2).run(60)
+    assert server.width.places < 16
+
+
+def test_places_that_a_host_bears_again_come_back():
+    """It has recovered, and each step up is worth it: all are there again within a minute or two."""
+    server = Server(16, 16, lambda n: 1024 * MIB / n**2)
+    server.run(2.5, calm=False)
+    assert server.width.places < 16
+    server.rate = lambda n: 4 * MIB * n
+    server.run(120)
+    assert server.width.places == 16
+
+
+def test_a_slow_network_loses_little_by_the_trial():
+    """A slow network is as slow with half of the places: each trial takes a second, and they become rarer."""
+    server = Server(16, 16, lambda n: MIB * n / 10).run(300, calm=False)
+    assert server.changes == []
+    assert server.mean > 0.98 * 16
+
+
+def test_a_host_in_order_is_never_narrowed():
+    """However its rate swings, while all is calm nobody tries with fewer than at the start."""
+    dice = random.Random(1)
+    server = Server(16, 16, lambda n: MIB * n * dice.choice((0.2, 1.0, 2.0))).run(600)
+    assert set(server.seen) == {16}
+
+
+def test_a_host_with_two_places_is_left_alone():
+    """And one with one: there is nothing to take."""
+    assert set(Server(2, 2, lambda n: MIB / n).run(60, calm=False).seen) == {2}
+    assert set(Server(1, 1, lambda n: MIB / n).run(60, calm=False).seen) == {1}
 
 
 def test_places_that_are_not_used_are_not_judged():
     """With fewer attempts than places nothing is measured, and a trial that nobody fills ends."""
     server = Server(16, 64, lambda n: MIB * n * 4)
-    assert server.run(60, running=8).told == []
-    server.run(4)
-    assert server.width.places == 20
+    assert server.run(60, running=8).changes == []
+    server.run(0.8)
+    assert server.width.places == 32
     server.run(60, running=12)
     assert server.width.places == 16

@@ -24,7 +24,6 @@ from scale_world import Flow, Job, Result, Rules, World, most_at_once
 from cfetch.config.straggler import StragglerConfig
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.schedule import Schedule
-from cfetch.engine.transfer import MAX_MITIGATIONS
 from cfetch.events import ActiveAttempt
 from cfetch.hub.leases import Demand
 from cfetch.hub.messages import EVERY_S, MOST_SAMPLES, Beat
@@ -32,7 +31,7 @@ from cfetch.hub.registry import TaskRegistry
 from cfetch.spark.job import SETTINGS
 from cfetch.spark.task import LOOK_S, MOST_SHOWN, SHOWN
 from cfetch.straggler.baseline import RunningMedian
-from cfetch.straggler.detector import Detector
+from cfetch.straggler.detector import MAX_MITIGATIONS, Detector
 from cfetch.straggler.merged import Sample
 from cfetch.wire.retry import Limits
 

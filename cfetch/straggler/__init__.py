@@ -24,14 +24,16 @@ Read in this order::
     terms.py       that, made into limits for one attempt
     evidence.py    bytes over time of all attempts (numpy)
     blame.py       is the attempt to blame, or the whole network?
+    rescues.py     has a file been rescued often enough to be slow itself?
     feedback.py    what cancelling has cost and brought: tightens or relaxes the limits
     width.py       how many attempts one host gets at a time
     knowledge.py   what runs have learned about hosts, for the next run
     merged.py      one baseline over all tasks of a run on many machines
 
-When it fails: a wrong decision costs a connection and the bytes that cannot be kept, never a file. Each
-attempt is flagged at most once, and an entry at most twice. Under ``adaptive`` nobody is flagged while all
-are slow, and the bytes lost to cancelling are a bounded share of all.
+When it fails: a wrong decision costs a connection and the bytes that cannot be kept, never a file. An
+attempt is attempt is flagged at most once; an entry at most twice by the formula, and under ``adaptive`` until the
+evidence says that it is slow itself. There nobody is flagged while all are slow, and the bytes lost to
+cancelling are a bounded share of all.
 
 Where to change: the default policy, ``adaptive``, flags by ``terms_of`` in ``terms.py`` (the limit), ``rule``
 in ``blame.py`` (whether the attempt is to blame) and ``_flag`` in ``adaptive.py`` (what the budget allows).

@@ -48,5 +48,5 @@ class Rescues:
 
     def are_over(self, host: str, mitigations: int) -> bool:
         """Whether a file that was rescued so often from connections to ``host`` is slow itself."""
-        own = max(0, mitigations - 1)  # of those that were slow: its first connection may have been an old one
+        own = max(0, mitigations - 1)  # its first connection may have been an old one
         return luck(mitigations, max(0, self._slow[host] - own), self._good[host]) < SLOW_FILES

@@ -4,11 +4,11 @@ Each change is a trial, judged by nothing but the bytes that the host brings a s
 together. How many of the attempts are stragglers does not matter here: bad connections are bad at any width,
 and each is asked for elsewhere.
 
-At the start the places double for as long as that is worth it. From then on a step up is tried now and then,
-and kept if the host becomes faster; or a step down, and kept if nothing is lost, because a network that became
-faster by itself looks like a step up that helped. Below the start the places go only where the host becomes
-faster by it: then it was drowning. While all of a host's attempts are slow at once no more are tried, only
-fewer.
+At the start the places double for as long as that is worth it. From then on a step up is tried now and
+then, and kept if the host becomes faster; or a step down, and kept if nothing is lost, because a network that
+became faster by itself looks like a step up that helped. Below the start the places go only where the host
+becomes faster by it: then it was drowning. While all of a host's attempts are slow at once no more are tried,
+only fewer.
 """
 
 from typing import NamedTuple
@@ -26,7 +26,7 @@ FIRST_HOLD_S, LONGEST_HOLD_S = 10.0, 300.0  # between trials that fail: 13 in th
 DOUBLE = 2.0  # while the places climb: the gain is large then, and shows soon
 DOUBLE_WORTH = 0.4  # 40 % more bytes a second
 DOUBLE_PERIOD_S, DOUBLE_SETTLE_S = 0.5, 0.3
-DOUBLE_ENDS_A_PLACE, DOUBLE_BYTES_A_PLACE = 0.5, 64 << 10
+DOUBLE_ENDS_A_PLACE, DOUBLE_BYTES_A_PLACE = 2, 256 << 10
 HALF = 0.5  # a host that drowns is relieved quickly
 RELIEF = 0.2  # so much faster must a host be with half of its places, if they are fewer than at the start
 
@@ -95,7 +95,7 @@ class Width:
         return self._judge_rate(now_s, came / elapsed_s, calm=calm)
 
     def _is_enough(self, elapsed_s: float, came: int, *, is_quick: bool) -> bool:
-        least_s, ends, size_bytes = PERIOD_S, float(ENDS_A_PLACE), BYTES_A_PLACE
+        least_s, ends, size_bytes = PERIOD_S, ENDS_A_PLACE, BYTES_A_PLACE
         if is_quick:
             least_s, ends, size_bytes = DOUBLE_PERIOD_S, DOUBLE_ENDS_A_PLACE, DOUBLE_BYTES_A_PLACE
         enough = self._ends >= ends * self.places or came >= size_bytes * self.places
@@ -112,7 +112,8 @@ class Width:
             self._end(now_s, before.level, next_down=places > before.level)
             return None
         if gain > 0 or places > before.level:
-            reason = f"{100 * gain:.0f} % more bytes a second with {places} than with {before.level} at a time"
+            more = f"{100 * gain:.0f} % more bytes a second"
+            reason = f"{more} with {places} than with {before.level} at a time"
         else:
             reason = f"it is as fast with {places} as with {before.level} at a time"
         self._trial = None

@@ -59,7 +59,7 @@ def test_never_more_streams_than_asked_for(tmp_path):
     ],
 )
 def test_never_more_streams_than_the_host_has_places(tmp_path, settings, most):
-    """Idle workers may be more than one host is to be asked by; where it searches, two places were on trial."""
+    """Idle workers may be more than one host is to be asked by; with a search, two more were on trial."""
     outcome = run(tmp_path, {"a": SLOW, "b": SLOW}, **settings)
     assert outcome.transport.most == most
     assert outcome.tree == {"a": BODY, "b": BODY}

@@ -31,7 +31,7 @@ def test_luck_is_that_of_the_beta_binomial_distribution():
     [(0, 0, 10), (0, 20, 3), (0, 500, 2), (1, 20, 3), (6, 14, 6), (60, 140, 6), (60, 40, 14), (0, 2, 7)],
 )
 def test_the_more_connections_are_slow_the_longer_a_file_is_rescued(slow, good, most):
-    """Never only because of a number: two are enough where hardly any connection is slow, 13 where most are."""
+    """Never only because of a number: two are enough where hardly one is slow, 14 where most are."""
     assert most_rescues(slow, good) == most
 
 

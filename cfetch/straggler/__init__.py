@@ -31,7 +31,7 @@ Read in this order::
     merged.py      one baseline over all tasks of a run on many machines
 
 When it fails: a wrong decision costs a connection and the bytes that cannot be kept, never a file. An
-attempt is attempt is flagged at most once; an entry at most twice by the formula, and under ``adaptive`` until the
+attempt is flagged at most once; an entry at most twice by the formula, and under ``adaptive`` until the
 evidence says that it is slow itself. There nobody is flagged while all are slow, and the bytes lost to
 cancelling are a bounded share of all.
 

@@ -30,10 +30,9 @@ Read in this order::
     knowledge.py   what runs have learned about hosts, for the next run
     merged.py      one baseline over all tasks of a run on many machines
 
-When it fails: a wrong decision costs a connection and the bytes that cannot be kept, never a file. An
-attempt is flagged at most once; an entry at most twice by the formula, and under ``adaptive`` until the
-evidence says that it is slow itself. There nobody is flagged while all are slow, and the bytes lost to
-cancelling are a bounded share of all.
+When it fails: a wrong decision costs a connection and the bytes that cannot be kept, never a file. An attempt
+is flagged at most once; an entry at most twice by the formula, under ``adaptive`` until the evidence says
+that it is slow itself. There nobody is flagged while all are slow, and lost bytes are a bounded share.
 
 Where to change: the default policy, ``adaptive``, flags by ``terms_of`` in ``terms.py`` (the limit), ``rule``
 in ``blame.py`` (whether the attempt is to blame) and ``_flag`` in ``adaptive.py`` (what the budget allows).

@@ -122,7 +122,7 @@ class Width:
         return Change(before.level, places, reason)
 
     def _least_gain(self, before: int, places: int) -> float:
-        """By how much the rate must have grown, so that a step from ``before`` to ``places`` stays."""
+        """How much the rate must have grown, so that a step from ``before`` to ``places`` stays."""
         if places < min(before, self._start):
             return RELIEF
         if places < before:

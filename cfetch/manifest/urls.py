@@ -37,12 +37,46 @@ _REASONS = tuple(
 """Reasons why a URL that is not ``_ABSOLUTE`` is invalid; the first that matches is given."""
 
 
-_AZURE = "sv ss srt sp se st spr sig sip sr skoid sktid skt ske sks skv"  # shared access signatures
-_OLDER = (
-    "expires signature key-pair-id policy awsaccesskeyid googleaccessid token"  # CloudFront, S3 v2, GCS v2
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# The query keys of one way to sign: keys that each such link has, and all keys that may change when it is
+# signed anew. A key alone is no signature: ``?st=CA`` and ``?st=NY`` name two objects.
+_SIGNATURES = (
+    (  # AWS Signature Version 4, "Authenticating requests: using query parameters"
+        _words("x-amz-algorithm x-amz-credential x-amz-date x-amz-signature"),
+        _words(
+            "x-amz-algorithm x-amz-credential x-amz-date x-amz-signature x-amz-expires x-amz-signedheaders"
+            " x-amz-security-token"
+        ),
+    ),
+    (  # Google Cloud Storage, V4 signing
+        _words("x-goog-algorithm x-goog-credential x-goog-date x-goog-signature"),
+        _words(
+            "x-goog-algorithm x-goog-credential x-goog-date x-goog-signature x-goog-expires"
+            " x-goog-signedheaders"
+        ),
+    ),
+    *(  # Azure Storage: shared access signatures of a service, a user, an account, or a stored policy
+        (
+            _words(f"sv sig {scope} {life}"),
+            _words(
+                "sv sig sr ss srt sp se st si spr sip ses sdd saoid suoid scid skoid sktid skt ske sks skv"
+            ),
+        )
+        for scope in ("sr", "ss srt")
+        for life in ("se", "si")
+    ),
+    *(  # CloudFront, with a canned and with a custom policy
+        (_words(f"key-pair-id signature {life}"), _words("key-pair-id signature expires policy"))
+        for life in ("expires", "policy")
+    ),
+    *(  # Version 2 of Amazon S3 and of Google Cloud Storage
+        (_words(f"{signer} signature expires"), _words(f"{signer} signature expires x-amz-security-token"))
+        for signer in ("awsaccesskeyid", "googleaccessid")
+    ),
 )
-_SIGNATURES = frozenset(f"{_AZURE} {_OLDER}".split())
-_SIGNATURE_PREFIXES = ("x-amz-", "x-goog-")
 
 
 class UrlError(ValueError):
@@ -74,16 +108,18 @@ def host_of(url: str) -> str:
 
 
 def strip_signature(url: str) -> str:
-    """The URL less what signs it: the same for two links to one object."""
+    """The URL less its signature: the same for two links to one object.
+
+    Only the keys of a complete signature go (``_SIGNATURES``); of a query with fewer of them all stays.
+    """
     stem, mark, query = url.partition("#")[0].partition("?")
     if not mark:
         return stem
-    kept = [pair for pair in query.split("&") if not _is_signature(pair.partition("=")[0].lower())]
+    pairs = [(pair.partition("=")[0].lower(), pair) for pair in query.split("&")]
+    keys = {key for key, _ in pairs}
+    signed = next((changing for needed, changing in _SIGNATURES if needed <= keys), frozenset[str]())
+    kept = [pair for key, pair in pairs if key not in signed]
     return f"{stem}?{'&'.join(kept)}" if kept else stem
-
-
-def _is_signature(key: str) -> bool:
-    return key in _SIGNATURES or key.startswith(_SIGNATURE_PREFIXES)
 
 
 def last_segment(url: str) -> str:

@@ -6,6 +6,7 @@ are UTF-8 whatever the locale says.
 """
 
 import errno
+import hashlib
 import os
 import stat
 from contextlib import suppress
@@ -49,15 +50,23 @@ def _obstacle(error: OSError, path: SafePath) -> Blocked | None:
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``identity`` names the link and holds nothing of it; ``validator`` is the strong ETag, if any."""
+    """``identity`` names the link and holds nothing of it; ``validator`` is a hash of a strong ETag."""
 
     identity: str
     validator: str | None
 
+    @classmethod
+    def of(cls, link: str, validator: str | None) -> "Source":
+        """The source ``link`` (an ``identity``) with an ETag of any length, which has room as its hash."""
+        if validator is None:
+            return cls(link, None)
+        text = validator.encode("utf-8", "surrogateescape")
+        return cls(link, hashlib.blake2b(text, digest_size=16).hexdigest())
+
 
 def set_source(descriptor: int, source: Source) -> None:
-    """Write it on an open file, if the file system has extended attributes and room for this one."""
-    with suppress(OSError, AttributeError, UnicodeEncodeError):  # some systems have no such call
+    """Write it on an open file, if the file system has extended attributes."""
+    with suppress(OSError, AttributeError):  # some systems have no such call
         os.setxattr(descriptor, ATTRIBUTE, msgspec.json.encode(source))
 
 

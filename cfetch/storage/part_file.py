@@ -201,7 +201,7 @@ class PartFile:
             self._note_failure(fault)
             return
         if self.fd >= 0 and self._entry.digest is None:
-            set_source(self.fd, Source(self.identity, validator))
+            set_source(self.fd, Source.of(self.identity, validator))
         self.close()
 
     def check(self) -> None:

@@ -16,8 +16,6 @@ from cfetch.errors import CfetchError, Refused, SourceError, Transient
 from cfetch.storage.files import local_fault
 from cfetch.wire.targets import NotPublic
 
-FOREIGN = (aiohttp.ClientError, HttpProcessingError, OSError, ValueError)
-
 _MEANINGS: tuple[tuple[type[BaseException], type[SourceError], str], ...] = (  # the first that fits
     (
         aiohttp.ClientConnectorCertificateError,
@@ -53,8 +51,12 @@ _UNKNOWN_NAME = {socket.EAI_NONAME, socket.EAI_NODATA}
 _ONE_OF_SEVERAL = re.compile(r"\[Errno (\d{1,4})\](?: Connect call failed \('([0-9A-Fa-f.:]*))?", re.ASCII)
 
 
-def map_error(error: Exception, *, proxied: bool = False) -> CfetchError:
-    """Our form of a foreign error. ``proxied``: the request went by way of a proxy."""
+def map_error(error: Exception, *, proxied: bool = False, reading: bool = False) -> CfetchError:
+    """Our form of any exception that a library of the wire raises, foreseen or not.
+
+    ``proxied``: the request went by way of a proxy. ``reading``: the request has gone out, so that no
+    ``ValueError`` speaks of its URL.
+    """
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         return local_fault(error, "cannot open a connection")
     if isinstance(error, aiohttp.ClientHttpProxyError):
@@ -66,7 +68,11 @@ def map_error(error: Exception, *, proxied: bool = False) -> CfetchError:
         return Refused(f"{'the proxy' if proxied else 'the host'}'s name does not exist (asked for twice)")
     if isinstance(inner, socket.gaierror) and not isinstance(error, aiohttp.ClientConnectorDNSError):
         return Refused("the URL's host is not an address that can be connected to")  # a zone, for one
-    kind, text = next((kind, text) for type_, kind, text in _MEANINGS if isinstance(error, type_))
+    kind, text = next(
+        (kind, text)
+        for type_, kind, text in _MEANINGS
+        if isinstance(error, type_) and not (reading and type_ is ValueError)
+    )
     words = {
         "name": "the proxy's name" if proxied else "the host's name",
         "through": " through the proxy" if proxied else "",

@@ -24,6 +24,7 @@ from tests.engine.drive import tree
 FILES = {f"d/{i}": Synthetic(f"d/{i}", 200_000) for i in range(4)}
 OTHER = {"other": Synthetic("other", 1000)}
 CRAWL = {name: Fault(kind="slow", rate_bps=2000, first=0) for name in FILES}
+SIGNED = "?sv=2024-11-04&sr=b&se=2027&sig="  # a complete signature: it makes no other object
 HASTY = ("--heartbeat-interval", "1s", "--heartbeat-misses", "0")
 
 
@@ -38,7 +39,9 @@ def stood(to):
 
 async def crawling(to, origin, *words):
     """A run of the manifest whose downloads have all begun."""
-    child = await begun("download", "-", "--to", to, *words, stdin=manifest_of(origin, FILES, query="?sig=1"))
+    child = await begun(
+        "download", "-", "--to", to, *words, stdin=manifest_of(origin, FILES, query=SIGNED + "1")
+    )
     await under_way(child, to, len(FILES))
     return child
 
@@ -58,7 +61,7 @@ async def test_a_plan_in_other_hands(tmp_path):
         first = await crawling(tmp_path, origin)
         first.send_signal(signal.SIGSTOP)  # so that what changes is not its work
         asked, before = len(origin.requests), stood(tmp_path)
-        data = manifest_of(origin, FILES, query="?sig=2")
+        data = manifest_of(origin, FILES, query=SIGNED + "2")
         again = await cfetch("download", "-", "--to", tmp_path, "--json", stdin=data)
         ((instant, state, epoch),) = [
             (plan["instant"], plan["state"], plan["epoch"]) for plan in await plans_of(tmp_path)
@@ -93,7 +96,7 @@ async def test_after_a_kill_another_goes_on_at_once(tmp_path):
     """In epoch 2, without waiting for the heartbeat to expire; what was fetched is not fetched again."""
     total = sum(content.size_bytes for content in FILES.values())
     async with Origin(FILES, pace_bps=100_000) as origin:
-        data = manifest_of(origin, FILES, query="?sig=2")
+        data = manifest_of(origin, FILES, query=SIGNED + "2")
         first = await begun("download", "-", "--to", tmp_path, stdin=data)
         while held(tmp_path) < total / 4:
             await asyncio.sleep(0.02)
@@ -125,7 +128,7 @@ async def test_c96_an_owner_that_wakes_up_after_its_plan_was_completed(tmp_path)
         await stopped(first, tmp_path)
         origin.script.faults = {name: Fault(kind="slow", rate_bps=1e9, first=0) for name in FILES}
         second = await cfetch(
-            "download", "-", "--to", tmp_path, "--json", stdin=manifest_of(origin, FILES, query="?sig=2")
+            "download", "-", "--to", tmp_path, "--json", stdin=manifest_of(origin, FILES, query=SIGNED + "2")
         )
         assert second.code == 0
         assert "waiting" in second.err
@@ -153,7 +156,7 @@ async def test_c96_an_owner_that_wakes_up_beside_its_successor(tmp_path):
         first = await crawling(tmp_path, origin, *HASTY)
         await stopped(first, tmp_path)
         origin.script.faults = pace
-        data = manifest_of(origin, FILES, query="?sig=2")
+        data = manifest_of(origin, FILES, query=SIGNED + "2")
         second = await begun("download", "-", "--to", tmp_path, "--json", "--no-mitigation", stdin=data)
         while not list((tmp_path / ".cfetch").glob("attempts/*/2/*")):
             assert second.returncode is None
@@ -183,7 +186,7 @@ async def test_c97_wall_clocks_that_jump_neither_kill_an_owner_nor_rob_him(tmp_p
     pace = {name: Fault(kind="slow", rate_bps=60_000, first=0) for name in FILES}
     async with Origin(FILES, pace) as origin:
         words = ["download", "-", "--to", tmp_path, "--json"]
-        data = manifest_of(origin, FILES, query="?sig=2")
+        data = manifest_of(origin, FILES, query=SIGNED + "2")
         first = await begun(*words, *HASTY[:2], stdin=data, program=jumping)
         await under_way(first, tmp_path, len(FILES))
         for program in (jumping, ("-m", "cfetch")):
@@ -214,7 +217,7 @@ def test_c98_a_busy_event_loop_does_not_look_dead(tmp_path):
                 sum(range(100_000))
 
     with serving(FILES) as origin:
-        path.write_bytes(manifest_of(origin, FILES, query="?sig=2"))
+        path.write_bytes(manifest_of(origin, FILES, query=SIGNED + "2"))
         settings = Settings(to=(str(to),), heartbeat_interval=1.0, heartbeat_misses=0)
         with prepare(str(path), settings, env=dict(os.environ)) as prepared:
             summary = prepared.run(listener)

@@ -4,8 +4,13 @@ import pytest
 
 from tests.conditions.cases import CASES
 from tests.conditions.runner import CONTROLS, SECRETS, play, secrets_in, watched
+from tests.engine.drive import tree
 
-OUTPUT = {"hash": ("--json",), "size": ("--log-format", "json"), "nothing": ()}
+OPTIONS = {  # the body is read in other ways under a limit, and staged in other ways with two volumes
+    "hash": ("--json", "--limit-rate", "1G"),
+    "size": ("--log-format", "json", "--to"),
+    "nothing": (),
+}
 
 
 def check_secrets(ran, to, spans, made):
@@ -37,15 +42,16 @@ async def test_case(case, tmp_path, bare, spans, monkeypatch, subtests):
     for known, outcome in case.expect.items():
         with subtests.test(known=known):
             with watched(monkeypatch) as made:
-                ran = await play(case, known, tmp_path / known, *OUTPUT[known])
+                options = [*OPTIONS[known], tmp_path / "second"] if known == "size" else OPTIONS[known]
+                ran = await play(case, known, tmp_path / known, *options)
             assert ran.records.keys() == {"d/a"}, ran.said
             record = ran.records["d/a"]
             if outcome in ("done", "lie"):
                 assert (ran.code, record["status"]) == (0, "done"), record
                 assert record["verified"] == {"hash": "sha256", "size": "size", "nothing": "none"}[known]
-                assert (ran.tree == {"d/a": case.body}) is (outcome == "done")
+                assert (ran.tree | tree(tmp_path / "second") == {"d/a": case.body}) is (outcome == "done")
             else:
                 assert (ran.code, record["status"], record["error_kind"]) == (1, "failed", outcome), record
-                assert ran.tree == {}
+                assert ran.tree | tree(tmp_path / "second") == {}
             check_secrets(ran, tmp_path / known, spans, made)
             check_requests(case, ran, known)

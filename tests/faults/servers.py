@@ -365,7 +365,7 @@ class Signer:
         host = entry.url.host()
         if self._network.faulty and self._world.moves and entry.mirrors:
             host = rng.choice((host, *(mirror.host() for mirror in entry.mirrors)))
-        url = SecretUrl(f"http://{host}/{entry.path}?sig={self._signed}")
+        url = SecretUrl(f"http://{host}/{entry.path}?sv=1&sr=b&se=1&sig={self._signed}")
         end_s = EPOCH + asyncio.get_running_loop().time() + self._world.signed_s
         self._network.signed[url.reveal()] = end_s
         self._network.sent_to[url.reveal()] = url.origin()

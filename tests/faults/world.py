@@ -184,7 +184,7 @@ def _draw_entry(rng: random.Random, world: World, number: int) -> None:
     world.objects[home, path] = main
     for mirror in mirrors:
         world.objects[mirror, path] = _mirrored(rng, main, knows)
-    query = "?sig=0" if world.signed_s is not None else ""
+    query = "?sv=1&sr=b&se=1&sig=0" if world.signed_s is not None else ""
     known: dict[str, Any] = {}
     if "hash" in knows:
         known["digest"] = Digest("sha256", _hex(first.start, first.size_bytes))

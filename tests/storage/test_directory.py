@@ -8,7 +8,7 @@ import pytest
 
 from cfetch.errors import Blocked, LocalFault
 from cfetch.manifest.entry import safe_path
-from cfetch.storage.directory import ATTRIBUTE, Directory, Source
+from cfetch.storage.directory import ATTRIBUTE, Directory, Source, set_source, source_of
 from cfetch.storage.part import Part
 from tests.engine.drive import entry_of, tree
 
@@ -122,7 +122,8 @@ def test_a_file_that_only_its_size_vouches_for_tells_where_it_came_from(volume, 
     part.publish()
     found = volume.find_source(safe_path("d/a"))
     assert found is not None
-    assert found.validator == validator
+    assert found.validator == Source.of("", validator).validator
+    assert found.validator != validator or validator is None
     raw = os.getxattr(root / "d/a", ATTRIBUTE)
     assert os.listxattr(root / "d/a") == [ATTRIBUTE]
     assert b"CANARY" not in raw
@@ -169,3 +170,13 @@ def test_a_file_system_without_attributes_is_no_fault(volume, root, monkeypatch,
     monkeypatch.setattr(os, "setxattr", fails)
     published(volume, "a")
     assert tree(root) == {"a": DATA}
+
+
+@pytest.mark.parametrize("validator", ['"v"', '"' + "x" * 100_000 + '"', '"\udcff"'])
+def test_an_etag_of_any_length_is_recorded(tmp_path, validator):
+    """It stands in the attribute as a hash, so that there is always room for it."""
+    with open(tmp_path / "a", "wb") as file:
+        set_source(file.fileno(), Source.of("link", validator))
+    with open(tmp_path / "a", "rb") as file:
+        recorded = source_of(file.fileno())
+    assert recorded == Source.of("link", validator) != Source.of("link", None)

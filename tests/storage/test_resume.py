@@ -9,7 +9,7 @@ from cfetch.manifest.entry import Digest, Entry, safe_path
 from cfetch.secret import SecretUrl
 from cfetch.storage.resume import fits, identity, note_for, part_name, read_note
 
-URL = "https://bucket.example.org/a/part-0?v=1&X-Amz-Signature=abc&X-Amz-Date=1"
+URL = "https://bucket.example.org/a/part-0?v=1&X-Amz-Algorithm=A&X-Amz-Credential=k&X-Amz-Date=1&X-Amz-Signature=abc"
 HEX = "0" * 64
 
 
@@ -21,18 +21,47 @@ def entry(url=URL, *, path="a", size=100, digest=None):
     ("other", "same"),
     [
         (URL.replace("abc", "other"), True),
-        (URL.replace("X-Amz-Date=1", "X-Amz-Expires=900"), True),
+        (URL.replace("X-Amz-Date=1", "X-Amz-Date=2&X-Amz-Expires=900"), True),
         (URL.replace("https://bucket.example.org", "HTTPS://BUCKET.example.org:443"), True),
         (URL.replace("v=1", "v=2"), False),
         (URL.replace("part-0", "part-1"), False),
         (URL.replace("https", "http"), False),
         (URL.replace("bucket.example.org", "bucket.example.org:8443"), False),
-        ("https://bucket.example.org/a/part-0?v=1&se=2026&sp=r&sig=%2Fx", True),
+        ("https://bucket.example.org/a/part-0?v=1&sv=2024-11-04&sr=b&se=2026&sp=r&sig=%2Fx", True),
     ],
 )
 def test_identity_is_the_object_not_the_signature(other, same):
     """A link signed anew is the same object; another version, path or origin is not."""
     assert (identity(SecretUrl(other)) == identity(SecretUrl(URL))) is same
+
+
+SIGNATURES = [
+    "X-Amz-Algorithm=A&X-Amz-Credential={0}&X-Amz-Date={0}&X-Amz-Expires=9&X-Amz-SignedHeaders=host&X-Amz-Signature={0}",
+    "X-Goog-Algorithm=A&X-Goog-Credential={0}&X-Goog-Date={0}&X-Goog-Expires=9&X-Goog-Signature={0}",
+    "sv=1&sr=b&sp=r&st={0}&se={0}&sig={0}",
+    "sv=1&ss=b&srt=o&sp=r&se={0}&sig={0}",
+    "sv=1&sr=c&si=policy&sig={0}",
+    "Expires={0}&Signature={0}&Key-Pair-Id=k",
+    "Policy={0}&Signature={0}&Key-Pair-Id=k",
+    "AWSAccessKeyId=k&Signature={0}&Expires={0}",
+    "GoogleAccessId=k&Signature={0}&Expires={0}",
+]
+KEYS = sorted({pair.partition("=")[0] for text in SIGNATURES for pair in text.split("&")} | {"token"})
+
+
+@pytest.mark.parametrize("signature", SIGNATURES)
+def test_a_complete_signature_is_no_part_of_the_identity(signature):
+    """Two links that are signed one after the other, with another parameter between."""
+    first, second = (f"https://h/a?v=1&{signature.format(n)}" for n in (1, 2))
+    assert identity(SecretUrl(first)) == identity(SecretUrl(second)) == identity(SecretUrl("https://h/a?v=1"))
+    assert identity(SecretUrl(first)) != identity(SecretUrl(first.replace("v=1", "v=2")))
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_alone_is_no_signature(key):
+    """Such a key may say which object is meant: ``?st=CA`` and ``?st=NY`` are two states."""
+    first, second = (identity(SecretUrl(f"https://h/a?{key}={value}")) for value in ("CA", "NY"))
+    assert first != second
 
 
 def test_a_note_tells_nothing_about_the_link():

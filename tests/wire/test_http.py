@@ -142,6 +142,50 @@ async def test_broken_replies_are_our_errors(transport, number, data, then):
     assert body in (b"", b"abc")
 
 
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
+
+
+class LateServer(RawServer):
+    """Sends a reply in two parts: the second when the reader has taken the first."""
+
+    async def answer(self, writer, reply):
+        self.taken = asyncio.Event()
+        await super().answer(writer, reply[0])
+        await self.taken.wait()
+        return await super().answer(writer, reply[1])
+
+
+@pytest.mark.parametrize("most", [-1, 100], ids=["unlimited", "limited"])
+@pytest.mark.parametrize("then", ["keep", "close"])
+@pytest.mark.parametrize("end", [
+    b"zz\r\n", b"-5\r\nhello\r\n", b"f" * 40 + b"\r\n", b"3\r\nabcdef\r\n", b"0\r\nno colon\r\n\r\n",
+    b"0\r\n\0: x\r\n\r\n",
+])  # fmt: skip
+async def test_7_a_malformed_end_wakes_the_reader_at_once(transport, end, then, most):
+    """The library closes such a connection and tells nobody: the reader would wait for ever."""
+    async with LateServer((CHUNKED, end), then=then) as server:
+        response = await transport.open(SecretUrl(server.url), {}, {}, fresh=False)
+        assert await response.read(most) == b"abc"
+        server.taken.set()
+        async with asyncio.timeout(60):
+            with pytest.raises(Transient, match="malformed"):
+                await response.read(most)
+        response.close()
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, KeyError, AssertionError, ValueError])
+async def test_an_error_that_nobody_foresaw_is_one_attempts_failure(transport, monkeypatch, kind):
+    """While a body is read, whatever the library raises may pass at the next attempt."""
+    async with RawServer(reply(b"x" * 10)) as server:
+        response = await transport.open(SecretUrl(server.url), {}, {}, fresh=False)
+        monkeypatch.setattr(
+            response, "_reply", Mock(content=Mock(read=Mock(side_effect=kind(CANARY)))), raising=True
+        )
+        with pytest.raises(Transient) as caught:
+            await response.read(10)
+    assert CANARY not in str(caught.value)
+
+
 async def test_11_bytes_after_the_body_do_not_reach_the_next_request(transport):
     """A second reply that nobody asked for is thrown away with its connection."""
     smuggled = reply(b"good") + reply(b"evil")

@@ -177,10 +177,8 @@ class HttpTransport:
 def _make_session(
     connector: aiohttp.TCPConnector, timeout: aiohttp.ClientTimeout, ahead_bytes: int
 ) -> aiohttp.ClientSession:
-    make_connection: functools.partial[ResponseHandler] = functools.partial(
-        _Connection, loop=asyncio.get_running_loop()
-    )
-    connector._factory = make_connection
+    loop = asyncio.get_running_loop()
+    connector._factory = functools.partial(_Connection, loop=loop)  # type: ignore[assignment]
     return aiohttp.ClientSession(
         connector=connector,
         response_class=_NamedPeer,

@@ -39,10 +39,10 @@ def keep_baseline(state: Path, learned: Knowledge, wall_s: float) -> None:
 
     Of two runs that end at once one file stays, without what the other has just added.
     """
+    remove_temporaries(state / NAME)
     if not learned.hosts:
         return
     before, _ = read_baseline(state)
-    remove_temporaries(state / NAME)
     with suppress(LocalFault):
         replace_file(state / NAME, msgspec.json.encode(merge_knowledge(before, learned, wall_s)))
 

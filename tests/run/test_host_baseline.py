@@ -121,6 +121,14 @@ def test_what_a_killed_run_has_left_is_replaced(tmp_path, monkeypatch):
     assert read_baseline(tmp_path) == (A, None)
 
 
+def test_a_run_that_learns_nothing_tidies_up_too(tmp_path):
+    """The next run finds all files in place, where the one before was killed at its very end."""
+    hidden = tmp_path / ".baseline.json.0123456789abcdef"
+    hidden.write_bytes(b"half of")
+    keep_baseline(tmp_path, NOTHING, NOW_S)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_state_that_cannot_be_written_is_no_fault(tmp_path):
     """The run has done its work."""
     keep_baseline(tmp_path / "gone", A, NOW_S)

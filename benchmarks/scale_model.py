@@ -30,7 +30,7 @@ from cfetch.hub.messages import EVERY_S, MOST_SAMPLES, Beat
 from cfetch.hub.registry import TaskRegistry
 from cfetch.spark.job import SETTINGS
 from cfetch.spark.task import LOOK_S, MOST_SHOWN, SHOWN
-from cfetch.straggler.baseline import RunningMedian
+from cfetch.straggler.baseline import RunningQuantile
 from cfetch.straggler.detector import MAX_MITIGATIONS, Detector
 from cfetch.straggler.merged import Sample
 from cfetch.wire.retry import Limits
@@ -311,7 +311,7 @@ class Cluster:
         self.end_s = np.full(world.files, inf)
         self.fetched = np.zeros(world.files, np.int8)
         self.task_s: dict[bool, list[float]] = {False: [], True: []}
-        self.durations = RunningMedian()
+        self.durations = RunningQuantile()
         self.finished = 0
         self.batches = len(job.cut.cost_s)
         self.pending: deque[int | Batch] = deque(range(self.batches))

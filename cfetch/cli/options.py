@@ -23,13 +23,14 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on s
 _PANELS = {
     "Where": ("to", "base_url", "state", "metrics", "failed_from", "durability"),
     "Where it runs": ("engine", "spark_master"),
-    "How fast": ("concurrency", "max_concurrency", "per_host", "limit_rate", "limit_rate_per_host"),
+    "How fast": ("preset", "concurrency", "max_concurrency", "per_host", "limit_rate", "limit_rate_per_host"),
     "Volumes": ("placement", "batch_share", "write_timeout", "placement_deadline"),
     "Stragglers": (
         "mitigation",
         "policy",
         "multiplier",
         "quantile",
+        "percentile",
         "padding",
         "max_stragglers",
         "sequential_fallback",

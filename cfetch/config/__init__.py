@@ -1,9 +1,9 @@
-"""Options: one table of them, four layers that give values, and the reasons for each default.
+"""Options: one table of them, five layers that give values, and the reasons for each default.
 
     settings.py     every option: type, default, range, help and why; ``Settings`` is the checked value
     kinds.py        what a value may be: how its text is read, its range, how it is shown
     units.py        sizes, rates and durations as people write them
-    layers.py       default < ``--config`` file < ``CFETCH_…`` < flag, with the origin of each value
+    layers.py       default < ``--preset`` < ``--config`` file < ``CFETCH_…`` < flag, with each value's origin
     document.py     a YAML file as plain text values: no types are guessed
     straggler.py    the options of the straggler room, with the names of the Databricks drivers too
     wire.py         the options of the wire: network and rate limits
@@ -11,7 +11,7 @@
 The flags of the command line (``cli/options.py``), keys of files, variables, ``--show-config`` and the run
 header of the metrics are all made from the table::
 
-    for layer in (file, environment, flags):
+    for layer in (preset, file, environment, flags):
         for key, text in layer:
             values[key] = KINDS[key].parse(text)        a fault is kept, and reading goes on
     all faults at once, or Settings(**values)

@@ -1,18 +1,24 @@
-"""Four layers of option values: default < file < environment < flag. The origin of each value is kept."""
+"""Five layers of option values: default < preset < file < environment < flag. Each value's origin is kept.
+
+File and environment may also hold the six property names of the Databricks drivers (``config/straggler.py``).
+"""
 
 import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cfetch.config.kinds import Kind
-from cfetch.config.settings import FORMULA, KINDS, Settings
+from cfetch.config.settings import FORMULA, KINDS, PRESETS, Settings
+from cfetch.config.straggler import PROPERTY_PREFIX, find_properties, read_properties
 from cfetch.errors import ConfigError
 from cfetch.secret import printable
 
 ENV_PREFIX = "CFETCH_"
+_BY_PROPERTY = f", {PROPERTY_PREFIX}*"  # ends the origin of a value that has the drivers' name
+_FOLDERS = (Path(__file__).parent / "presets", Path(__file__).parents[2] / "configs")  # installed, or not
 _ENV_OF_THE_COMMAND_LINE = {"CFETCH_CONFIG"}
 
 
@@ -42,31 +48,91 @@ def resolve(
     values: dict[str, Any] = {}
     origins = {field.name: "default" for field in fields(Settings)}
     problems: list[str] = []
-    for origin, layer in _layers(flags, env, file, problems):
-        for key, raw in layer.items():
-            name, where = key, printable(origin(key))
-            if name not in KINDS:
-                problems.append(f"{where}: unknown key {printable(key)!r}{_nearest(key)}")
-                continue
-            try:
-                values[name] = _read(KINDS[name], raw)
-                origins[name] = where
-            except ValueError as error:
-                problems.append(f"{where}: {_name_value(name, raw)} {error}")
+    layers = _layers(flags, env, file, problems)
+    for layer in [*_find_preset(layers), *layers]:
+        _lay_over(layer, values, origins, problems)
     if problems:
         raise ConfigError("\n".join(problems))
     note = _choose_policy(values, origins)
     settings = Settings(**values)
-    notes = [note, _unread(settings, origins)] if settings.mitigation else []
+    if settings.mitigation:
+        notes = [note, _unread(settings, origins)]
+    else:
+        notes = [_explain_mitigation_off(origins["mitigation"])]
     return Resolved(settings, origins, tuple(text for text in notes if text))
+
+
+class _Layer(NamedTuple):
+    """Values as they are written, by key; ``origin`` says where a key of them stands."""
+
+    origin: Callable[[str], str]
+    values: Mapping[str, object]
+
+
+def _lay_over(layer: _Layer, values: dict[str, Any], origins: dict[str, str], problems: list[str]) -> None:
+    """Read one layer's values over those of the layers below."""
+    properties = find_properties(layer.values)
+    spellings = {spelling for spelling, _ in properties.values()}
+    for key, raw in layer.values.items():
+        if key in spellings:
+            continue
+        where = printable(layer.origin(key))
+        if key not in KINDS:
+            problems.append(f"{where}: unknown key {printable(key)!r}{_nearest(key)}")
+            continue
+        try:
+            values[key] = _read(KINDS[key], raw)
+            origins[key] = where
+        except ValueError as error:
+            problems.append(f"{where}: {_name_value(key, raw)} {error}")
+    if not properties:
+        return
+    where = printable(layer.origin(next(iter(spellings))))
+    try:
+        asked = read_properties({name: str(raw) for name, (_, raw) in properties.items()})
+    except ConfigError as error:
+        problems.append(f"{where}: {error}")
+        return
+    problems += [
+        f"{where}: {twice} and its name of the drivers stand side by side; leave out one"
+        for twice in sorted(asked.keys() & layer.values.keys())
+    ]
+    values.update(asked)
+    origins.update(dict.fromkeys(asked, f"{where}{_BY_PROPERTY}"))
+
+
+def _find_preset(layers: Sequence[_Layer]) -> list[_Layer]:
+    """The layer of the preset that the uppermost layer names; none where that names none or a wrong one."""
+    named = [layer.values["preset"] for layer in layers if "preset" in layer.values]
+    name = str(named[-1]).strip() if named else ""
+    if name not in PRESETS:
+        return []
+    from cfetch.config.document import load
+
+    path = next(path for folder in _FOLDERS if (path := folder / f"{name}.yaml").is_file())
+    return [_Layer(lambda _: f"preset {name}", load(path))]
+
+
+def _explain_mitigation_off(origin: str) -> str:
+    """A note where the drivers' names have switched mitigation off, which is on by default here."""
+    if not origin.endswith(_BY_PROPERTY):
+        return ""
+    name = f"{PROPERTY_PREFIX}straggler_mitigation_enabled"
+    return f"mitigation is off, as in the drivers, because {name} is not true ({origin})"
 
 
 def _choose_policy(values: dict[str, Any], origins: dict[str, str]) -> str:
     """Let an option of the formula choose the formula where no policy is named; a note that says so."""
-    option = next((name for name in FORMULA if origins[name] != "default"), None)
+    by_property = (name for name in KINDS if origins[name].endswith(_BY_PROPERTY))
+    option = next((name for name in FORMULA if origins[name] != "default"), next(by_property, None))
     if option is None or origins["policy"] != "default":
         return ""
     values["policy"], origins["policy"] = "cloudfetch", origins[option]
+    if option not in FORMULA:
+        return (
+            f"policy cloudfetch instead of {Settings().policy}, because {option} has its name of the drivers "
+            f"({origins[option]}); name a policy to decide it yourself"
+        )
     return (
         f"policy cloudfetch instead of {Settings().policy}, because only its formula reads {option} "
         f"({origins[option]}); name a policy to decide it yourself"
@@ -104,15 +170,16 @@ def _name_value(name: str, raw: object) -> str:
 
 def _layers(
     flags: Mapping[str, str | list[str]], env: Mapping[str, str], file: Path | None, problems: list[str]
-) -> list[tuple[Any, Mapping[str, object]]]:
-    layers: list[tuple[Any, Mapping[str, object]]] = []
+) -> list[_Layer]:
+    layers: list[_Layer] = []
     if file is not None:
         from cfetch.config.document import load  # a run without a file does not wait for yaml
 
         given = load(file)
         alone = {key: [raw] for key, raw in given.items() if isinstance(raw, str) and _is_list(key)}
-        layers.append((lambda _: str(file), given | alone))
-    variables: dict[str, object] = {}
+        layers.append(_Layer(lambda _: str(file), given | alone))
+    of_drivers = dict(find_properties(env).values())
+    variables = dict(of_drivers)
     for variable, raw in env.items():
         if not variable.startswith(ENV_PREFIX) or variable in _ENV_OF_THE_COMMAND_LINE:
             continue
@@ -120,8 +187,8 @@ def _layers(
         if key.upper() != variable.removeprefix(ENV_PREFIX):
             problems.append(f"environment variable {printable(variable)!r}: write it in upper case")
         variables[key] = raw
-    layers.append((lambda key: f"{ENV_PREFIX}{key.upper()}", variables))
-    layers.append((lambda key: "--" + key.replace("_", "-"), flags))
+    layers.append(_Layer(lambda key: key if key in of_drivers else f"{ENV_PREFIX}{key.upper()}", variables))
+    layers.append(_Layer(lambda key: "--" + key.replace("_", "-"), flags))
     return layers
 
 

@@ -27,7 +27,8 @@ from cfetch.errors import ConfigError
 
 # Only `policy: cloudfetch` reads these. Somebody who gives one and names no policy means that policy; the run
 # says so at its start, since a single option then changes how every straggler is recognised.
-FORMULA = ("quantile", "padding", "max_stragglers", "sequential_fallback", "check_interval")
+FORMULA = ("quantile", "percentile", "padding", "max_stragglers", "sequential_fallback", "check_interval")
+PRESETS = ("aws-s3", "azure-blob", "gcs")  # files of configs/
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,14 @@ class Settings:
     state: Annotated[
         str | None, text("DIR", "Where cfetch keeps its own files (default: DIR/.cfetch, the first DIR's).")
     ] = None
+    preset: Annotated[
+        str,
+        choice(
+            ("none", *PRESETS),
+            "Defaults for a cloud's object store: aws-s3, azure-blob or gcs; values of your own count more.",
+            "configs/ has the values with their reasons",
+        ),
+    ] = "none"
     concurrency: Annotated[
         int,
         count(
@@ -147,6 +156,15 @@ class Settings:
             above=True,
         ),
     ] = 0.6
+    percentile: Annotated[
+        int,
+        count(
+            1,
+            99,
+            "Normal is the speed that so many per cent of the finished files reach (only cloudfetch).",
+            "the median; 95 spares what one file in twenty needs",
+        ),
+    ] = 50
     padding: Annotated[
         float,
         duration(
@@ -320,6 +338,7 @@ class Settings:
             enabled=self.mitigation,
             multiplier=self.multiplier,
             quantile=self.quantile,
+            percentile=self.percentile,
             padding_s=self.padding,
             max_stragglers_before_fallback=self.max_stragglers,
             sequential_fallback=self.sequential_fallback,

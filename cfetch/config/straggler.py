@@ -22,7 +22,9 @@ class StragglerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     ``multiplier``: how many times the normal duration is too long; above 1, or half of all entries would be.
     ``quantile``: the share of known entries that must have finished first; above 0: a median needs some.
-    ``padding_s``: seconds of grace on top, which keep small files from being judged by jitter.
+    ``percentile``: so many per cent of the finished entries were at least as fast as what counts as normal;
+    50 is the median. ``padding_s``: seconds of grace on top; they keep small files from being judged by
+    jitter.
     ``max_stragglers_before_fallback``: with ``sequential_fallback``, this many stragglers end parallel
     downloads for the run; 0 means sequential from the start.
 
@@ -35,6 +37,7 @@ class StragglerConfig(msgspec.Struct, frozen=True, kw_only=True):
     enabled: bool = True
     multiplier: float = 1.5
     quantile: float = 0.6
+    percentile: int = 50
     padding_s: float = 5.0
     max_stragglers_before_fallback: int = 10
     sequential_fallback: bool = False
@@ -44,6 +47,11 @@ class StragglerConfig(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, field)
             if not limit.admits(value):
                 raise ConfigError(f"{field} is {value}; it must be {limit.words}")
+
+    @property
+    def slower_share(self) -> float:
+        """The share of finished entries that were slower than what counts as normal."""
+        return 1 - self.percentile / 100
 
     @classmethod
     def parse(cls, properties: Mapping[str, str] | None) -> "StragglerConfig":
@@ -72,6 +80,7 @@ class _Limit(NamedTuple):
 _LIMITS = {
     "multiplier": _Limit(lambda v: v > 1, "a finite number greater than 1.0"),
     "quantile": _Limit(lambda v: 0 < v <= 1, "a number greater than 0.0 and at most 1.0"),
+    "percentile": _Limit(lambda v: 1 <= v <= 99, "a whole number from 1 to 99"),
     "padding_s": _Limit(lambda v: v >= 0, "a finite number of seconds, 0 or more"),
     "max_stragglers_before_fallback": _Limit(lambda v: v >= 0, "a whole number, 0 or more"),
 }
@@ -111,6 +120,42 @@ _PROPERTIES = {
     ),
     "sequential_fallback": _Property("synchronous_fallback_enabled", _boolean, "true or false"),
 }
+
+
+_SETTINGS = {
+    "enabled": "mitigation",
+    "multiplier": "multiplier",
+    "quantile": "quantile",
+    "padding_s": "padding",
+    "max_stragglers_before_fallback": "max_stragglers",
+    "sequential_fallback": "sequential_fallback",
+}  # the same options by their names in ``Settings``
+
+
+def find_properties(variables: Mapping[str, object]) -> dict[str, tuple[str, object]]:
+    """The drivers' properties among keys of a file or variables: name -> (as it was written, value).
+
+    A shell cannot export a name with dots, so a variable may also be written in capitals with underscores.
+    """
+    names = [PROPERTY_PREFIX + known.name for known in _PROPERTIES.values()]
+    spellings = {spelling: name for name in names for spelling in (name, name.upper().replace(".", "_"))}
+    return {spellings[key]: (key, value) for key, value in variables.items() if key in spellings}
+
+
+def read_properties(properties: Mapping[str, str]) -> dict[str, Any]:
+    """Values of ``Settings`` that the drivers' properties ask for; only ``mitigation`` where it is off.
+
+    Raises:
+        ConfigError: see ``StragglerConfig.parse``.
+    """
+    config = StragglerConfig.parse(properties)
+    if not config.enabled:
+        return {"mitigation": False}
+    return {
+        _SETTINGS[field]: getattr(config, field)
+        for field, known in _PROPERTIES.items()
+        if PROPERTY_PREFIX + known.name in properties
+    }
 
 
 def _read(given: Mapping[str, str], field: str) -> Any:  # noqa: ANN401 - the field's own type

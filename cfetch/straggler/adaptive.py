@@ -13,7 +13,7 @@ import math
 from collections.abc import Collection, Iterable
 
 from cfetch.config.straggler import StragglerConfig
-from cfetch.straggler.baseline import RunningMedian
+from cfetch.straggler.baseline import RunningQuantile
 from cfetch.straggler.court import Court
 from cfetch.straggler.entries import Entries
 from cfetch.straggler.feedback import Budget, Feedback
@@ -45,7 +45,7 @@ class Adaptive:
         self._feedback = Feedback()
         self._budget = Budget(concurrency)
         self._rescues = Rescues()
-        self._median = RunningMedian()
+        self._median = RunningQuantile()
         self._live: dict[int, JudgedAttempt] = {}
         self._in_flight = 0  # entries among the live attempts
         self._entries = Entries()

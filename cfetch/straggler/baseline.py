@@ -1,6 +1,6 @@
-"""What normal speed is: the median throughput of every entry that finished in this run.
+"""What normal speed is: the median throughput of every entry that finished in this run, or another quantile.
 
-The median, not the mean: one absurd sample must not move what counts as normal. The samples live as long as
+A quantile, not the mean: one absurd sample must not move what counts as normal. The samples live as long as
 the run; forgetting them early would leave a last, slow file without anything to be compared with.
 """
 
@@ -16,18 +16,20 @@ def count_required(known: int, quantile: float) -> int:
     return math.ceil(quantile * known - 1e-9)
 
 
-class RunningMedian:
-    """The median of all numbers added so far: O(log n) to add, O(1) to ask.
+class RunningQuantile:
+    """A quantile of all numbers added so far, by default the median: O(log n) to add, O(1) to ask.
 
-    Two heaps hold the lower and the upper half. Exact up to ``MAX_SAMPLES`` numbers; from there every second
-    one kept is let go and only every second new one taken (then every fourth, and so on): an even sample of
-    the whole run, so that ten million files cost no more memory than one million.
+    ``share`` of the numbers are below it; between two of them it is interpolated, as numpy does by default.
+    Two heaps hold the numbers up to it and those above. Exact up to ``MAX_SAMPLES`` numbers; from there every
+    second one kept is let go and only every second new one taken (then every fourth, and so on): an even
+    sample of the whole run, so that ten million files cost no more memory than one million.
     """
 
     MAX_SAMPLES = 1 << 20  # about 36 MB; a median of half as many is good to 0.1 % of rank
 
-    def __init__(self) -> None:
-        self._lower: list[float] = []  # negated: heapq knows smallest-first only; holds the odd one
+    def __init__(self, share: float = 0.5) -> None:
+        self._share = share
+        self._lower: list[float] = []  # negated: heapq knows smallest-first only
         self._upper: list[float] = []
         self._stride = 1
         self._skipped = 0
@@ -41,24 +43,36 @@ class RunningMedian:
         if self._skipped < self._stride:
             return
         self._skipped = 0
-        lower, upper = self._lower, self._upper
-        if len(lower) == len(upper):
-            heapq.heappush(lower, -heapq.heappushpop(upper, value))
-        else:
-            heapq.heappush(upper, -heapq.heappushpop(lower, -value))
-            if 2 * len(upper) >= self.MAX_SAMPLES:
-                self._thin()
+        heapq.heappush(self._upper, -heapq.heappushpop(self._lower, -value))
+        self._balance()
+        if len(self) >= self.MAX_SAMPLES:
+            self._thin()
 
     @property
     def value(self) -> float | None:
-        """The middle number, or the mean of the two middle ones; None while there is none."""
-        if len(self._lower) > len(self._upper):
-            return -self._lower[0]
-        return (self._upper[0] - self._lower[0]) / 2 if self._upper else None
+        """The number of that rank, or what lies between the two nearest; None while there is none."""
+        if not self._lower:
+            return None
+        part = self._rank() % 1
+        low = -self._lower[0]
+        return low if not part else (1 - part) * low + part * self._upper[0]
+
+    def _rank(self) -> float:
+        """Where it stands among the sorted numbers, from 0 on."""
+        return round(self._share * (len(self) - 1), 9)  # 0.95 of 20 is 19, though not in binary
+
+    def _balance(self) -> None:
+        lower, upper = self._lower, self._upper
+        most = int(self._rank()) + 1
+        while len(lower) > most:
+            heapq.heappush(upper, -heapq.heappop(lower))
+        while len(lower) < most:
+            heapq.heappush(lower, -heapq.heappop(upper))
 
     def _thin(self) -> None:
         self._stride *= 2
-        self._lower = self._lower[::2]  # keeps both roots, so the median itself does not jump
+        self._lower = self._lower[::2]  # keeps both roots, so the quantile itself hardly jumps
         self._upper = self._upper[::2]
         heapq.heapify(self._lower)
         heapq.heapify(self._upper)
+        self._balance()

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from cfetch.config.straggler import StragglerConfig
-from cfetch.straggler.baseline import RunningMedian, count_required
+from cfetch.straggler.baseline import RunningQuantile, count_required
 from cfetch.straggler.entries import Entries
 from cfetch.straggler.fallback import Fallback, Mode
 from cfetch.straggler.knowledge import NOTHING, Knowledge
@@ -42,7 +42,7 @@ class Detector:
     def __init__(self, config: StragglerConfig, *, tick_s: float = 0.5) -> None:
         self.tick_s = tick_s
         self._config = config
-        self._median = RunningMedian()
+        self._median = RunningQuantile(config.slower_share)
         self._fallback = Fallback(config)
         self._active: dict[int, AttemptMetrics] = {}
         self._entries = Entries()
@@ -67,7 +67,7 @@ class Detector:
 
     @property
     def median_bps(self) -> float | None:
-        """Normal speed; None before the first sample."""
+        """Normal speed, by default the median of the files' own; None before the first sample."""
         return self._median.value if self._merged_bps is None else self._merged_bps
 
     def use_median(self, median_bps: float | None) -> None:

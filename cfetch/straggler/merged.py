@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from cfetch.config.straggler import StragglerConfig
-from cfetch.straggler.baseline import RunningMedian, count_required
+from cfetch.straggler.baseline import RunningQuantile, count_required
 
 RECENT = 32  # samples of one machine and kind that count: it may be slow for a while only
 MOST_KINDS = 1024  # hosts times sizes; the oldest go: some 8 MB with 250 machines that know all of them
@@ -33,7 +33,7 @@ class Merged:
 
     def __init__(self, config: StragglerConfig) -> None:
         self._config = config
-        self._median = RunningMedian()
+        self._median = RunningQuantile(config.slower_share)
         self._kinds: dict[_Kind, dict[str, deque[float]]] = {}
         self.finished = 0
 

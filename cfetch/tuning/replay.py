@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cfetch.straggler.baseline import RunningMedian, count_required
+from cfetch.straggler.baseline import RunningQuantile, count_required
 from cfetch.tuning.history import CUT, ERRORS_ONLY, STALLED, WHOLE, Column, History
 
 BLOCK = 1024  # files whose limits stand in memory at once: 10 MB with 30 runs and 40 settings
@@ -156,7 +156,7 @@ def _draw_fresh_s(run: History, whole: NDArray[np.bool_]) -> Column:
 
 def _compute_medians(samples_bps: Column) -> Column:
     """The run's median after 0, 1, 2, … finished files; NaN before the first sample."""
-    running, medians = RunningMedian(), np.empty(len(samples_bps) + 1)
+    running, medians = RunningQuantile(), np.empty(len(samples_bps) + 1)
     medians[0] = np.nan
     value: float | None = None
     for count, sample in enumerate(samples_bps.tolist(), start=1):

@@ -1,9 +1,12 @@
 """Default < file < environment < flag, with the origin of every value, and all faults named at once."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from cfetch.config.layers import resolve, show
-from cfetch.config.settings import FORMULA, KINDS, Settings
+from cfetch.config.settings import FORMULA, KINDS, PRESETS, Settings
 from cfetch.errors import ConfigError
 
 
@@ -271,3 +274,106 @@ def test_an_option_that_the_named_policy_does_not_read_is_noted(config):
     )
     (note,) = resolve(flags={**flags, "policy": "adaptive"}, env={}).notes
     assert note == "policy adaptive (--policy) does not read padding (--padding)"
+
+
+DRIVERS = "adbc.databricks.cloudfetch."
+PROPERTIES = {
+    "straggler_mitigation_enabled": ("true", "mitigation", True),
+    "straggler_multiplier": ("2.5", "multiplier", 2.5),
+    "straggler_quantile": ("0.7", "quantile", 0.7),
+    "straggler_padding_seconds": ("3", "padding", 3.0),
+    "max_stragglers_per_query": ("4", "max_stragglers", 4),
+    "synchronous_fallback_enabled": ("true", "sequential_fallback", True),
+}
+
+
+def in_shell(name):
+    """A shell cannot export a name with dots."""
+    return name.upper().replace(".", "_")
+
+
+@pytest.mark.parametrize("where", ["file", "environment", "shell"])
+def test_the_six_names_of_the_drivers_are_read(where, config):
+    """All of them give their value, and with them comes the formula that they are for."""
+    given = {DRIVERS + name: text for name, (text, *_) in PROPERTIES.items()}
+    if where == "file":
+        file = config("".join(f"{name}: {text}\n" for name, text in given.items()))
+        resolved = resolve(flags={}, env={}, file=file)
+    else:
+        spelled = in_shell if where == "shell" else str
+        resolved = resolve(flags={}, env={spelled(name): text for name, text in given.items()})
+    wanted = {option: value for _, option, value in PROPERTIES.values()}
+    assert {option: getattr(resolved.settings, option) for option in wanted} == wanted
+    assert resolved.settings.policy == "cloudfetch"
+    assert DRIVERS in resolved.origins["multiplier"]
+
+
+def test_the_drivers_names_are_off_until_they_are_enabled(config):
+    """As in the drivers: then none of the others is read; the run says why nothing is mitigated."""
+    file = config(f"{DRIVERS}straggler_multiplier: 2\n")
+    resolved = resolve(flags={}, env={}, file=file)
+    assert (resolved.settings.mitigation, resolved.settings.multiplier) == (False, 1.5)
+    (note,) = resolved.notes
+    assert note.startswith(
+        f"mitigation is off, as in the drivers, because {DRIVERS}straggler_mitigation_enabled"
+    )
+    assert str(file) in note
+
+
+def test_upper_layers_win_over_the_drivers_names(config):
+    """File, environment, flag; cfetch's own name of the same option beside it is one too many."""
+    enabled = f"{DRIVERS}straggler_mitigation_enabled"
+    file = config(f"{enabled}: true\n{DRIVERS}straggler_multiplier: 2\n")
+    assert resolve(flags={}, env={}, file=file).settings.multiplier == 2
+    env = {enabled: "true", f"{DRIVERS}straggler_multiplier": "3"}
+    assert resolve(flags={}, env=env, file=file).settings.multiplier == 3
+    assert resolve(flags={"multiplier": "4"}, env=env, file=file).settings.multiplier == 4
+    named = resolve(flags={"policy": "adaptive"}, env=env, file=file)
+    assert (named.settings.policy, named.settings.multiplier) == ("adaptive", 3)
+    with pytest.raises(ConfigError, match="multiplier and its name of the drivers stand side by side"):
+        resolve(flags={}, env={**env, "CFETCH_MULTIPLIER": "4"})
+
+
+def test_a_wrong_value_of_the_drivers_names_is_refused(config):
+    """Unlike in the drivers, which quietly take their default; a name that is none of the six is unknown."""
+    file = config(f"{DRIVERS}straggler_mitigation_enabled: true\n{DRIVERS}straggler_quantile: 60%\n")
+    with pytest.raises(ConfigError, match=rf"{DRIVERS}straggler_quantile is '60%'; it must be") as caught:
+        resolve(flags={}, env={}, file=file)
+    assert str(file) in str(caught.value)
+    with pytest.raises(ConfigError, match="unknown key"):
+        resolve(flags={}, env={}, file=config(f"{DRIVERS}max_retries: 3\n"))
+
+
+def test_a_policy_that_the_drivers_names_have_chosen_is_noted():
+    """Also where the one that is given is an option of both policies."""
+    env = {f"{DRIVERS}straggler_mitigation_enabled": "true", f"{DRIVERS}straggler_multiplier": "3"}
+    (note,) = resolve(flags={}, env=env).notes
+    assert note.startswith(
+        "policy cloudfetch instead of adaptive, because mitigation has its name of the drivers"
+    )
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_is_the_file_of_that_name_below_all_that_is_given(name, config):
+    """Wherever the preset is named; each value says that it comes from there."""
+    file = Path(__file__).parents[2] / "configs" / f"{name}.yaml"
+    wanted = resolve(flags={}, env={}, file=file).settings
+    for resolved in (
+        resolve(flags={"preset": name}, env={}),
+        resolve(flags={}, env={"CFETCH_PRESET": name}),
+        resolve(flags={}, env={}, file=config(f"preset: {name}\n")),
+    ):
+        assert replace(resolved.settings, preset="none") == wanted
+        assert resolved.origins["max_attempts"] == f"preset {name}"
+        assert resolved.settings.policy == "adaptive"
+    given = resolve(flags={"preset": name}, env={}, file=config("max_attempts: 2\n"))
+    assert given.settings.max_attempts == 2
+
+
+def test_the_uppermost_preset_is_the_one(config):
+    """A flag over a file; none over one; and an unknown one is refused."""
+    file = config("preset: aws-s3\n")
+    assert resolve(flags={"preset": "none"}, env={}, file=file).settings == Settings()
+    assert resolve(flags={"preset": "gcs"}, env={}, file=file).settings.max_attempts == 15
+    with pytest.raises(ConfigError, match="preset is 's3' but must be one of none, aws-s3, azure-blob, gcs"):
+        resolve(flags={"preset": "s3"}, env={})

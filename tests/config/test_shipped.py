@@ -6,7 +6,7 @@ import pytest
 
 from cfetch.config.document import load
 from cfetch.config.layers import resolve
-from cfetch.config.settings import FORMULA, KINDS, Settings
+from cfetch.config.settings import FORMULA, KINDS, PRESETS, Settings
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 SCENARIOS = Path(__file__).parents[2] / "benchmarks" / "scenarios"
@@ -48,6 +48,7 @@ def test_cloud_file_changes_only_what_it_names(cloud):
     settings = resolve(flags={}, env={}, file=path).settings
     changed = {name for name in KINDS if getattr(settings, name) != getattr(Settings(), name)}
     assert changed == load(path).keys()
+    assert cloud in PRESETS
     assert settings.policy == "adaptive"  # what is normal at a cloud is learned, not stated
 
 

@@ -4,11 +4,12 @@ import statistics
 from fractions import Fraction
 from math import ceil
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cfetch.straggler.baseline import RunningMedian, count_required
+from cfetch.straggler.baseline import RunningQuantile, count_required
 
 rates = st.floats(min_value=1e-6, max_value=1e12)
 
@@ -16,11 +17,30 @@ rates = st.floats(min_value=1e-6, max_value=1e12)
 @given(st.lists(rates, max_size=60))
 def test_running_median_is_the_median_at_every_step(values):
     """After each number the value equals that of the statistics module over all so far."""
-    running = RunningMedian()
+    running = RunningQuantile()
     assert running.value is None
     for count, value in enumerate(values, 1):
         running.add(value)
         assert running.value == statistics.median(values[:count])
+
+
+@given(st.lists(rates, min_size=1, max_size=60), st.integers(1, 99))
+def test_any_percentile_is_numpys_at_every_step(values, percentile):
+    """With linear interpolation; the order of the numbers does not matter."""
+    running = RunningQuantile(percentile / 100)
+    for count, value in enumerate(values, 1):
+        running.add(value)
+        assert running.value == pytest.approx(np.percentile(values[:count], percentile), rel=1e-6)
+
+
+def test_a_percentile_survives_thinning(monkeypatch):
+    """Ten times more numbers than are kept."""
+    monkeypatch.setattr(RunningQuantile, "MAX_SAMPLES", 1000)
+    running = RunningQuantile(0.05)
+    for i in range(10_000):
+        running.add(float(i * 7919 % 10_000))
+        assert len(running) <= 1000
+    assert running.value == pytest.approx(500, abs=250)
 
 
 @given(st.lists(rates, min_size=1, max_size=30).flatmap(lambda v: st.tuples(st.just(v), st.permutations(v))))
@@ -28,7 +48,7 @@ def test_order_of_samples_does_not_matter(pair):
     """The same samples in another order give the same median."""
     medians = []
     for values in pair:
-        running = RunningMedian()
+        running = RunningQuantile()
         for value in values:
             running.add(value)
         medians.append(running.value)
@@ -37,8 +57,8 @@ def test_order_of_samples_does_not_matter(pair):
 
 def test_memory_stays_bounded_and_the_median_close(monkeypatch):
     """Ten times more numbers than are kept still give the median to a few per cent of rank."""
-    monkeypatch.setattr(RunningMedian, "MAX_SAMPLES", 1000)
-    running = RunningMedian()
+    monkeypatch.setattr(RunningQuantile, "MAX_SAMPLES", 1000)
+    running = RunningQuantile()
     for i in range(10_000):
         running.add(float(i * 7919 % 10_000))  # 7919 is coprime to 10,000: every rank once, in no order
         assert len(running) <= 1000
@@ -47,8 +67,8 @@ def test_memory_stays_bounded_and_the_median_close(monkeypatch):
 
 def test_thinning_leaves_the_median_where_it_is(monkeypatch):
     """Letting go of every second sample moves neither of the two middle ones."""
-    monkeypatch.setattr(RunningMedian, "MAX_SAMPLES", 8)
-    running = RunningMedian()
+    monkeypatch.setattr(RunningQuantile, "MAX_SAMPLES", 8)
+    running = RunningQuantile()
     values = [5.0, 1.0, 9.0, 3.0, 7.0, 2.0, 8.0, 4.5]
     for value in values:
         running.add(value)
@@ -58,8 +78,8 @@ def test_thinning_leaves_the_median_where_it_is(monkeypatch):
 
 def test_after_thinning_new_samples_weigh_as_much_as_old_ones(monkeypatch):
     """Once every second sample was let go, only every second new one is taken."""
-    monkeypatch.setattr(RunningMedian, "MAX_SAMPLES", 8)
-    running = RunningMedian()
+    monkeypatch.setattr(RunningQuantile, "MAX_SAMPLES", 8)
+    running = RunningQuantile()
     for value in range(10):
         running.add(float(value))
     assert len(running) == 5
@@ -68,8 +88,8 @@ def test_after_thinning_new_samples_weigh_as_much_as_old_ones(monkeypatch):
 @pytest.mark.parametrize("sign", [1, -1])
 def test_after_thinning_the_median_walks_through_what_was_kept(monkeypatch, sign):
     """Only larger (or only smaller) new numbers move the median one way, step by step in order."""
-    monkeypatch.setattr(RunningMedian, "MAX_SAMPLES", 1000)
-    running = RunningMedian()
+    monkeypatch.setattr(RunningQuantile, "MAX_SAMPLES", 1000)
+    running = RunningQuantile()
     for i in range(1000):
         running.add(float(i * 619 % 1000))  # 619 is coprime to 1000
     walk = []

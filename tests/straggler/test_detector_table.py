@@ -46,6 +46,7 @@ HALF = {"quantile": 0.5}
 ACTIVE = (MIB, 0.0)
 QUICK = (MIB, 0.01)
 
+SLOWER: dict[str, Any] = {"quantile": 0.5, "percentile": 75}
 ROWS = {
     "D1": Row([], [], 100.0, (0, 0, 0), []),
     "D2": Row([], [ACTIVE], 100.0, (1, 1, 0), []),
@@ -61,6 +62,9 @@ ROWS = {
     "D11": Row([(MIB, 0.001)] * 199, [ACTIVE] * 801, 0.3, (1000, 200, 199), [], median=1000, options=WIDE),
     "D12": Row(at_rates(TEN, 10, 20, 30), [(TEN, 0.0)], 5.76, (4, 2, 3), [3], 20, 5.75, HALF),
     "D13": Row(at_rates(TEN, 10, 20, 30, 40), [(TEN, 0.0)], 5.61, (5, 3, 4), [4], 25, 5.6, HALF),
+    "three in four are as fast": Row(
+        at_rates(TEN, 10, 20, 30, 40), [(TEN, 0.0)], 5.86, (5, 3, 4), [4], 17.5, 5.857142857, SLOWER
+    ),
     "D15-early": Row(**MIXED, at_s=5.3, counts=(5, 3, 3), ids=[4], median=40, expected_s=5.75),
     "D15-late": Row(**MIXED, at_s=5.9, counts=(5, 3, 3), ids=[3, 4], median=40, expected_s=5.75),
     "D16": Row(

@@ -6,7 +6,7 @@ emits events.
 
     pool.py             workers, monitor and volumes' tasks in one task group
     dispatch.py         what a worker does next; without anything it waits in ``idle_workers.py``
-    courier.py          an entry in a worker's hands; ``cancellation.py``: is it meant, or its worker?
+    courier.py          an entry in a worker's hands; ``cancellation.py``: of entry or worker
     commitment.py       the port to the volumes: which one an entry goes to, when it is published
     committing.py       chooses a run's: ``single.py`` (each file by itself) or ``batches/``
     publishing.py       the volumes' own tasks; ``ledger.py``: records; ``stop_switch.py``: early ends
@@ -15,14 +15,14 @@ emits events.
     widths.py           how many places hosts have, and how many workers serve them
     transfer.py         an entry in a worker's hands: part, sources, tries
     fetcher.py          its tries, one after the other
-    links.py            a fresh link before a try, where the old one is over
+    links.py            a fresh link before a try, if the old one has expired
     attempt.py          one try: ask, judge, stream
     flights.py          the attempts under way: who started, who ended, what they have brought
     segments.py         idle workers help entries under way
     segment_split.py    which entries they help, and from which byte on (pure)
     monitor.py          stragglers, stalls, progress
     rate_floor.py       what --min-rate asks for
-    live_counts.py      what the run has come to so far (pure)
+    live_counts.py      how many entries have ended so far (pure)
     batches/            entries that are committed together, on several volumes
 
 ::

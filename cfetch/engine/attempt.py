@@ -35,8 +35,8 @@ class BreakOff(Enum):
     STRAGGLER = "straggler"
     STALLED = "stalled"
     BELOW_MIN_RATE = "below min-rate"
-    OVERTAKEN = "overtaken"  # others have brought what it was to bring
-    DISMISSED = "dismissed"  # it helped, and its entry needs no help any more
+    OVERTAKEN = "overtaken"  # other attempts have brought its bytes
+    DISMISSED = "dismissed"  # it is a helper, and its entry needs no help any more
 
 
 class Assignment(NamedTuple):
@@ -56,7 +56,7 @@ class Assignment(NamedTuple):
 class Grounds(NamedTuple):
     """The figures by which an attempt was judged a straggler.
 
-    ``projected_s``: when it would have ended, had it not been broken off; None where nobody knows.
+    ``projected_s``: when it would have ended without being broken off; None if that is not known.
     """
 
     expected_s: float
@@ -93,11 +93,11 @@ class Hold:
         self.since_s: float | None = None
 
     def end(self, now_s: float) -> None:
-        """It reads again."""
+        """Note that it reads again."""
         self._before_s, self.since_s = self.total_s(now_s), None
 
     def total_s(self, now_s: float) -> float:
-        """All such times, the present one included."""
+        """Seconds of all such times, the present one included."""
         return self._before_s if self.since_s is None else self._before_s + now_s - self.since_s
 
 
@@ -117,7 +117,7 @@ class Reply:
         self.has_news_of_size = False
 
     def unread(self) -> bytes:
-        """What has come of an accepted body and nobody has read; it is not there twice."""
+        """Take the bytes of an accepted body that have come and were not read; a second call gives none."""
         if self.response is None or self.verdict is None or self.verdict.action is not Action.ACCEPT:
             return b""
         return self.response.read_buffered()
@@ -213,7 +213,7 @@ class Attempt:
 
     @property
     def id(self) -> int:
-        """Its entry's."""
+        """The id of its entry."""
         return self.assignment.entry.id
 
     @property
@@ -223,7 +223,7 @@ class Attempt:
 
     @property
     def reason(self) -> BreakOff | None:
-        """Why it was broken off, if it was."""
+        """The reason why it was broken off; None if it was not."""
         return self.interruption.reason
 
     @property
@@ -240,17 +240,17 @@ class Attempt:
         return self.interruption.was_cause()
 
     def forgive(self, now_s: float) -> None:
-        """Our own process stood still: its silence does not count as the server's."""
+        """Do not count the silence until now as the server's: our own process stood still."""
         if not self.is_held:
             self.last_byte_s = now_s
 
     def hold(self, now_s: float) -> None:
-        """We stop reading: until ``let_go`` its silence is ours."""
+        """Note that we stop reading: until ``let_go`` its silence is ours."""
         self._hold.since_s = now_s
         self.last_byte_s = math.inf
 
     def let_go(self, now_s: float) -> None:
-        """We read again."""
+        """Note that we read again."""
         self._hold.end(now_s)
         self.last_byte_s = now_s
 
@@ -264,7 +264,7 @@ class Attempt:
         return self._hold.total_s(now_s)
 
     def note(self, now_s: float, size_bytes: int) -> None:
-        """Bytes came."""
+        """Note that bytes have come."""
         self.received += size_bytes
         self.last_byte_s = now_s
         if now_s < self.samples.next_s:
@@ -274,7 +274,7 @@ class Attempt:
         self.samples.add(now_s, self.received)
 
     def record(self, outcome: Outcome, error: str | None, now_s: float) -> AttemptRecord:
-        """The story of this attempt."""
+        """The record of this attempt."""
         assignment, response, grounds = self.assignment, self.reply.response, self.interruption.grounds
         return AttemptRecord(
             n=assignment.n,
@@ -360,10 +360,10 @@ def _accept(
     if verdict.action is not Action.ACCEPT:
         raise _error_of(verdict, response, part, clock)
     if not verdict.framed and attempt.size_bytes is None and digest is None:
-        raise Refused(NO_END)  # before a byte is read: such a body may go on until the disk is full
+        raise Refused(NO_END)  # checked first: such a body may go on until the disk is full
     if verdict.from_byte != asked.from_byte:
         part.restart()
-        attempt.reply.has_news_of_size = True  # it has the whole file to fetch after all
+        attempt.reply.has_news_of_size = True  # the server sends the whole file
     attempt.from_byte = verdict.from_byte
     part.validator = verdict.validator
     attempt.resumable = verdict.validator is not None or digest is not None
@@ -400,7 +400,7 @@ async def _receive(
 
 
 async def _wait_for_volume(attempt: Attempt, part: Sink, clock: RunClock) -> None:
-    """The volume is behind; that is not the server's fault."""
+    """Wait for the volume, and do not count the time as the server's."""
     attempt.hold(clock.now())
     try:
         await part.wait_for_room()
@@ -409,7 +409,7 @@ async def _wait_for_volume(attempt: Attempt, part: Sink, clock: RunClock) -> Non
 
 
 def _range_of(asked: Asked) -> dict[str, str]:
-    """The headers that ask for it."""
+    """The headers of the request for the missing bytes."""
     if not asked.is_range:
         return {}
     last = "" if asked.end_byte is None else asked.end_byte - 1

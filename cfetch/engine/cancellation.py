@@ -1,4 +1,4 @@
-"""Cancellations that are meant for one transfer and not for the worker that has it in hand."""
+"""Handles cancellations that are meant for one transfer and not for the worker that has it in hand."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ import asyncio
 def was_the_move() -> bool:
     """Whether the move of the transfer alone caused this cancellation.
 
-    For the handler of the cancellation.
+    The handler of the cancellation asks this.
     """
     task = asyncio.current_task()
     assert task is not None

@@ -1,4 +1,4 @@
-"""Chooses how a run's entries are committed, which nobody asks afterwards."""
+"""Chooses how a run's entries are committed. No other module depends on the choice."""
 
 from collections.abc import Callable, Sequence
 

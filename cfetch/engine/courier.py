@@ -84,13 +84,13 @@ class Courier:
         transfer.adopted_bytes = 0
         vouched_for = await self._commitment.look_for(transfer)
         if vouched_for is not None:
-            await self._clock.sleep(0)  # a plan that is wholly there must not block signals and the dashboard
+            await self._clock.sleep(0)  # else a plan that is all in place would block signals
             transfer.verified = vouched_for
             return True
         transfer.adopted_bytes = part.position
         self._counts.adopt(part.position)
         if part.position and part.position == entry.size_bytes:
-            with suppress(Corrupt):  # then it is empty now, and fetched anew
+            with suppress(Corrupt):  # verifying has emptied the part, so it is fetched anew
                 transfer.verified = part.verify(entry.size_bytes, entry.digest)
         return False
 
@@ -106,7 +106,7 @@ class Courier:
             if error is not None:
                 raise error
             transfer.part.close()
-            return self._clock.now()  # it was handed out for a place that another has taken meanwhile
+            return self._clock.now()  # another entry has taken the place for which this one was handed out
         due_s = await self._fetcher.go_on(transfer)
         if due_s is not None:
             transfer.part.close()

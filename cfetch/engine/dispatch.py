@@ -1,4 +1,4 @@
-"""What a worker does next: an entry that may start, a segment of one that is under way, or nothing any more.
+"""Decides what a worker does next: an entry that may start, a segment of one under way, or nothing any more.
 
 An entry may start when its volume and one of its hosts bear one more. A worker for which nothing may start is
 idle, and is woken when something ends that others have waited for. Idle workers help the entries under way.
@@ -16,7 +16,7 @@ from cfetch.engine.schedule import NEVER
 from cfetch.engine.segments import Helper
 from cfetch.engine.transfer import Transfer
 
-SHORTEST_WAIT_S = 0.001  # the loop's clock may be a hair behind the time that was asked for
+SHORTEST_WAIT_S = 0.001  # the loop may wake slightly before the time that was asked for
 
 
 class Dispatch:
@@ -52,7 +52,7 @@ class Dispatch:
                     return transfer
                 continue
             if self._is_over:
-                self._idle.wake_one()  # each passes on to the next that it is over
+                self._idle.wake_one()  # each worker wakes the next one when the run is over
                 return None
             wait_s = self._schedule.next_s() - self._clock.now()
             await self._idle.wait(None if wait_s == NEVER else max(wait_s, SHORTEST_WAIT_S))
@@ -78,7 +78,7 @@ class Dispatch:
             self._idle.wake_one()
 
     def wake(self) -> None:
-        """Something may start that could not before, or all is over."""
+        """Wake a worker, as an entry may start now, or wake all at the end."""
         self._schedule.reopen_shut()
         self._idle.wake_all()
 
@@ -100,7 +100,7 @@ class Dispatch:
 
     @property
     def _is_over(self) -> bool:
-        """Nothing is left to start, and nobody whom an idle worker could help."""
+        """Whether no entry is left to start, and no attempt that an idle worker could help."""
         if self._fetcher.segments.is_on and self._in_hand:
             return False
         return self._commitment.is_over

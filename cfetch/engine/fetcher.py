@@ -1,4 +1,4 @@
-"""One entry's tries: from which source, over which link, and what follows when one fails.
+"""Makes the tries of one entry: chooses source and link, and decides what follows when a try fails.
 
 A worker calls ``go_on`` with an entry in hand. What can follow at once (another source, a fresh link, a
 straggler's fresh connection) happens within; where a try has to wait, the entry goes back to the schedule.
@@ -33,7 +33,7 @@ from cfetch.wire.rate import make_limiter
 from cfetch.wire.refresh import UrlRefresher
 from cfetch.wire.retry import Limits, RetryBudget, Spent, next_step
 
-NEEDS_FRESH = (None, 421)  # the connection failed, or leads to a server that does not serve this host
+NEEDS_FRESH = (None, 421)  # the connection failed, or its server does not serve this host
 MIN_TAIL_BYTES = 64 << 10  # a shorter rest of a resumed file tells the server's latency, not its speed
 
 
@@ -314,7 +314,7 @@ class Fetcher:
 
     def _end_early(self, attempt: Attempt, transfer: Transfer) -> None:
         """It was broken off for what other attempts have done, or for its entry's end."""
-        if data := attempt.reply.unread():  # nobody needs them, but they have come
+        if data := attempt.reply.unread():  # these bytes were received, although they are not needed
             attempt.note(self._clock.now(), len(data))
         self._end_unjudged(transfer, attempt, "not needed any more")
 
@@ -331,7 +331,7 @@ class Fetcher:
         ):
             return failure
         if part.ranges is not None:
-            return None  # whoever owns it proves it
+            return None  # the owner of the entry verifies the file
         try:
             transfer.verified = part.verify(entry.size_bytes, entry.digest)
         except Corrupt as corrupt:

@@ -39,27 +39,27 @@ class Flights:
         return map(Flight, self._attempts.values(), self._transfers.values())
 
     def attempts(self) -> list[Attempt]:
-        """All, at this moment."""
+        """All attempts under way at this moment."""
         return list(self._attempts.values())
 
     def attempt(self, key: int) -> Attempt:
-        """The one with this key; it has to be under way."""
+        """The attempt with this key, which has to be under way."""
         return self._attempts[key]
 
     def get(self, key: int) -> Flight | None:
-        """The one with this key, if it is under way."""
+        """The attempt with this key and its transfer, if it is under way."""
         return Flight(self._attempts[key], self._transfers[key]) if key in self._attempts else None
 
     def of_volume(self, index: int) -> Iterator[Attempt]:
-        """Those that write to volume ``index``."""
+        """The attempts that write to volume ``index``."""
         return (attempt for attempt in self._attempts.values() if attempt.assignment.volume_index == index)
 
     def add(self, attempt: Attempt, transfer: Transfer) -> None:
-        """An attempt is under way. Its key is nobody else's until it has ended."""
+        """Note that an attempt is under way. No other attempt has its key until it has ended."""
         self._attempts[attempt.key], self._transfers[attempt.key] = attempt, transfer
 
     def remove(self, attempt: Attempt) -> bool:
-        """An attempt is over; False where that was reported before."""
+        """Note that an attempt is over; False if that was noted before."""
         if self._attempts.get(attempt.key) is not attempt:
             return False
         del self._attempts[attempt.key], self._transfers[attempt.key]
@@ -67,7 +67,7 @@ class Flights:
         return True
 
     def landed_bytes(self, volume_index: int) -> int:
-        """Bytes that have come for a volume until now, whatever became of them."""
+        """Bytes that have come for a volume until now, kept or not."""
         return self._landed[volume_index] + sum(attempt.received for attempt in self.of_volume(volume_index))
 
     def received_by_host(self) -> Counter[str]:
@@ -78,11 +78,11 @@ class Flights:
         return received
 
     def share(self, entry_id: int, ranges: HeldRanges) -> None:
-        """Several attempts bring the entry from now on: what is held of it, its ranges say."""
+        """Note that several attempts bring the entry from now on; ``ranges`` says which bytes are held."""
         self._shared[entry_id] = ranges
 
     def unshare(self, entry_id: int) -> None:
-        """No worker has the entry in hand any more; harmless when nobody shared it."""
+        """Note that no worker has the entry in hand any more; harmless if it was not shared."""
         self._shared.pop(entry_id, None)
 
     def is_shared(self, entry_id: int) -> bool:
@@ -90,7 +90,7 @@ class Flights:
         return entry_id in self._shared
 
     def bytes_active(self) -> int:
-        """Bytes that are there of entries under way, those of earlier attempts too; each counts once."""
+        """Bytes held of entries under way, those of earlier attempts included; each counts once."""
         held = sum(ranges.held_bytes for ranges in self._shared.values())
         alone = (attempt for attempt in self._attempts.values() if attempt.id not in self._shared)
         return held + sum(attempt.from_byte + attempt.received for attempt in alone)

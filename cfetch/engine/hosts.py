@@ -1,4 +1,4 @@
-"""What each host bears: how many attempts at once, from when on, and how fast it was. Pure.
+"""Knows for each host how many attempts it bears at once, from when on, and how fast it was. Pure.
 
 - A host that throttles (429, 503) gets a smaller window: halved once per round of requests, and one more for
   each round that goes well (additive increase, multiplicative decrease: Chiu and Jain, 1989). Until its
@@ -24,7 +24,7 @@ from cfetch.wire.retry import Limits, backoff_s
 
 FAIR_BYTES = 64 << 10  # fewer tell the latency, not the speed, and are no sign of life either
 SPEED_WEIGHT = 0.3  # of the newest sample; a mirror that slows down is left after a few files
-MAX_KEPT = 4096  # hosts of which only good is known: a plan of a million must not remember them all
+MAX_KEPT = 4096  # hosts without trouble: a plan with a million hosts must not remember them all
 
 
 class Pause(NamedTuple):
@@ -60,7 +60,7 @@ class _Host:
         self.load_bytes = 0
         self.breaker = CLOSED
         self.answered = False
-        self.trouble_s: float | None = None  # since when nothing has gone well
+        self.trouble_s: float | None = None  # when the last attempt succeeded or the trouble began
         self.held_until_s = 0.0
         self.throttled = 0  # rounds in a row
         self.too_long = 0  # those of them that asked for more than the retry budget
@@ -82,7 +82,7 @@ class Hosts:
     def __init__(self, most: int, limits: Limits, *, new_width: Callable[[], Width] | None = None) -> None:
         self._most = most
         self._new_width = new_width
-        self.changes: list[tuple[str, Change]] = []  # of widths; whoever emits them empties it
+        self.changes: list[tuple[str, Change]] = []  # of widths; the caller that emits them clears it
         self._limits = limits
         self._hosts: dict[str, _Host] = {}
         self._leases: Mapping[str, int] = {}
@@ -128,15 +128,15 @@ class Hosts:
         return max(host.breaker.opens_s(now_s), host.held_until_s)
 
     def free(self, name: str) -> int:
-        """Places at ``name`` that nobody has."""
+        """The number of free places at ``name``."""
         host = self._hosts.get(name) or self._new_host()
         lease = self._leases.get(name, self._unleased)
         return max(0, (host.places if lease is None else min(host.places, lease)) - host.running)
 
     def finish_s(self, name: str, size_bytes: int) -> float:
-        """When so much more would have come from ``name``, after what is under way; infinity if not known.
+        """When ``name`` would have sent so much more, after what is under way; infinity if unknown.
 
-        By what one connection brought there lately: with one load for all, the fastest is the best.
+        It follows from the recent speed of one connection there.
         """
         host = self._hosts.get(name)
         if host is None or not host.speed_bps:
@@ -155,7 +155,7 @@ class Hosts:
                 f"and the retry budget is {budget_s:g} s"
             )
         if host.breaker.position is not Position.OPEN or host.breaker.opens_s(now_s) <= now_s:
-            return None  # what a probe finds is waited for
+            return None  # wait for the result of the probe
         if not host.answered and host.breaker.opened > self._limits.max_attempts:
             return f"{name} has not given one good answer in {host.breaker.failures} tries"
         if host.trouble_s is not None and now_s - host.trouble_s > budget_s:
@@ -163,7 +163,7 @@ class Hosts:
         return None
 
     def note_life(self, name: str) -> bool:
-        """An attempt under way at ``name`` has brought bytes; whether that ends a trouble."""
+        """Note that an attempt at ``name`` has brought bytes. Returns whether that ends a trouble."""
         host = self._hosts[name]
         was_in_trouble = host.trouble_s is not None
         host.answered = True
@@ -172,7 +172,7 @@ class Hosts:
         return was_in_trouble
 
     def take_place(self, name: str, size_bytes: int = 0) -> None:
-        """An attempt takes a place at ``name``; ``size_bytes`` are wanted, as far as that is known."""
+        """Take a place at ``name`` for an attempt that wants ``size_bytes``, as far as that is known."""
         host = self._hosts.get(name)
         if host is None:
             host = self._hosts[name] = self._new_host()
@@ -181,7 +181,7 @@ class Hosts:
         host.breaker = host.breaker.admit()
 
     def free_place(self, name: str, now_s: float, size_bytes: int = 0) -> None:
-        """The place is free again, whatever came of it; ``size_bytes`` as it was given to ``take_place``."""
+        """Free the place again, however the attempt ended; ``size_bytes`` as given to ``take_place``."""
         host = self._hosts[name]
         host.running -= 1
         host.load_bytes -= size_bytes
@@ -199,7 +199,7 @@ class Hosts:
         received: int,
         jitter: float,
     ) -> Pause | None:
-        """An attempt at ``name`` came to its end; the pause that follows from it, if any.
+        """Note that an attempt at ``name`` has ended. Returns the pause that follows, if any.
 
         ``received`` are the bytes it brought since ``started_s``.
         """
@@ -260,7 +260,7 @@ class Hosts:
         host.answered = True
         host.breaker = CLOSED  # it refuses, so it lives
         host.trouble_s = now_s if host.trouble_s is None else host.trouble_s
-        if started_s >= host.cut_s:  # else it was under way already when the window was cut
+        if started_s >= host.cut_s:  # a request from before the cut does not cut again
             host.cut_s = now_s
             host.throttled += 1
             host.too_long += (error.retry_after_s or 0.0) > self._limits.retry_budget_s

@@ -1,4 +1,4 @@
-"""Workers that have nothing to do wait here, and are woken one by one, the longest waiting first."""
+"""Lets workers that have nothing to do wait, and wakes them one by one, the longest waiting first."""
 
 import asyncio
 from collections import deque

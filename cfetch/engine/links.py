@@ -1,4 +1,4 @@
-"""Links that stay good: before a try, a fresh one is asked for where the old one is over or was refused."""
+"""Keeps links valid: asks for a fresh link before a try, if the old one has expired or was refused."""
 
 from cfetch.clock import RunClock
 from cfetch.engine.transfer import Transfer
@@ -22,11 +22,11 @@ class Links:
         self._emit = emit
 
     def can_renew(self, transfer: Transfer) -> bool:
-        """Whether anybody can be asked for another link; mirrors have none."""
+        """Whether the transfer's link can be renewed; a mirror's cannot."""
         return self._refresher is not None and transfer.sources.number == 0
 
     async def renew(self, transfer: Transfer) -> SourceError | None:
-        """Get a fresh link if the transfer needs one; what went wrong, if that matters."""
+        """Get a fresh link if the transfer needs one. Returns what went wrong, if that matters."""
         access = transfer.access
         stale, must = access.link, access.must_refresh
         is_due = stale.expires_at is not None and self._clock.wall() + EXPIRY_MARGIN_S >= stale.expires_at

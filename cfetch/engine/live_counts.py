@@ -1,4 +1,4 @@
-"""What a run has come to so far: entries that have ended, and what is known of others before. Pure."""
+"""Counts how far a run is: entries that have ended, and what is known of the others. Pure."""
 
 from collections import Counter
 
@@ -16,7 +16,7 @@ class LiveCounts:
 
     @property
     def retries(self) -> int:
-        """Made, or about to follow."""
+        """The number of retries that were made or are about to follow."""
         return self.ended.retries + self._announced.total()
 
     def end(self, record: FileRecord) -> None:

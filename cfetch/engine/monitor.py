@@ -1,6 +1,6 @@
 """Watches the attempts under way: breaks off stragglers and silent ones, and reports how the run goes.
 
-The decisions are the straggler room's; this task asks at each tick and carries the answers out.
+``straggler/`` makes the decisions; this task asks at each tick and carries the answers out.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ from cfetch.straggler.policy import Check, Policy
 from cfetch.straggler.stall import find_stalled
 
 PROGRESS_S = 0.25  # four times a second reads as live
-EPISODE_S = 10.0  # without a download that is far too slow, and a slowdown is over
+EPISODE_S = 10.0  # without a download that is far too slow, after which a slowdown is over
 
 
 class Monitor:
@@ -82,7 +82,7 @@ class Monitor:
             self._on_check()
 
     def check(self) -> None:
-        """One look at all attempts under way."""
+        """Look once at all attempts under way."""
         now_s = self._clock.now()
         attempts = self._flights.attempts()
         for attempt in attempts:

@@ -1,7 +1,7 @@
 """The worker pool: a fixed number of workers take entries in turn and bring each to its end.
 
 A worker holds one entry at a time: ``dispatch`` hands it out, ``courier`` brings it, the ``commitment``
-gives it its name or its end, the ``ledger`` closes its record; then the worker takes the next. An entry
+publishes it or ends it, the ``ledger`` writes its record; then the worker takes the next. An entry
 whose next try has to wait goes back to the schedule, its file closed. So memory and descriptors are bounded
 by ``--concurrency``. All workers, the monitor and the ticker live in one task group: when ``run`` returns
 nothing of it is left, whatever happened.
@@ -189,7 +189,7 @@ class Pool:
                 await let_pass()
 
     def _share_out(self) -> None:
-        """Hosts get other widths; idle workers help those that have much left."""
+        """Let hosts get other widths, and idle workers help attempts that have much left."""
         now_s = self._clock.now()
         is_calm = now_s >= self._monitor.slow_until_s
         if look_at_widths(self._hosts, self._flights, self._emit, now_s, is_calm=is_calm):
@@ -202,7 +202,7 @@ class Pool:
                 self._switch.fail(fault)
 
     def _note_life(self, host: str) -> None:
-        """A host brings bytes: if it was in trouble, it may have more of its places at once."""
+        """Note that a host brings bytes: if it was in trouble, more attempts may start there at once."""
         if self._hosts.note_life(host):
             self._dispatch.wake()
 

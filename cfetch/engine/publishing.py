@@ -1,4 +1,4 @@
-"""The volumes' own tasks: each gives names to verified parts, while the workers bring the next ones."""
+"""Runs one task for each volume, which publishes verified parts while the workers bring the next ones."""
 
 import asyncio
 from collections.abc import Sequence

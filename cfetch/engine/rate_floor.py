@@ -47,7 +47,7 @@ class RateFloor:
             )
 
     def forgive(self) -> None:
-        """Our own process stood still."""
+        """Begin all windows anew, as our own process stood still."""
         if self._rule is not None:
             self._rule.forgive()
 

@@ -3,7 +3,7 @@
 Starting the large files first keeps one big file from being alone at the end (Graham's longest processing
 time rule, makespan <= 4/3 of the best). Unknown sizes come first of all: they may be the largest.
 
-A host that is at its cap, held or broken must not hold up the others, so each host has its own queue, and
+A host that is full, paused or broken must not hold up the others, so each host has its own queue, and
 only queues that may start something stand in the heap. An entry that waits for its next attempt waits in
 its queue too, and not in a worker's hands; when its time has come it goes before the queue's new entries.
 """
@@ -71,7 +71,7 @@ class Schedule(Generic[Waiting]):
     def take(
         self, now_s: float, opens_s: Callable[[int, int | Waiting, float], float]
     ) -> int | Waiting | None:
-        """What may start now; None if there is nothing, or only later (see ``next_s``).
+        """Take what may start now; None if nothing may, or only later (see ``next_s``).
 
         ``opens_s``: when something of a queue may start (or has to fail): the given time, a later one, or
         ``NEVER``, which means not before ``reopen`` is called.
@@ -114,7 +114,7 @@ class Schedule(Generic[Waiting]):
         heapq.heappush(self._later, (due_s, queue))
 
     def reopen(self, queue: int) -> None:
-        """The queue's host may take one more."""
+        """Note that the queue's host may take one more."""
         if not self._released[queue]:
             return
         self._shut.discard(queue)
@@ -145,7 +145,7 @@ class Schedule(Generic[Waiting]):
         self._new.close(queue)
 
     def reopen_shut(self) -> None:
-        """Some host has a place that entries of other queues may take."""
+        """Note that some host has a place that entries of other queues may take."""
         for queue in [*self._shut, *self._back.parked_queues()]:
             self.reopen(queue)
 
@@ -160,7 +160,7 @@ class Schedule(Generic[Waiting]):
     def _take_put_back(
         self, queue: int, now_s: float, opens_s: Callable[[int, int | Waiting, float], float]
     ) -> Waiting | None:
-        """The first that is due and may start; those that may not yet do not hold up the others."""
+        """Take the first that is due and may start; the others do not hold it up."""
         while (waiting := self._back.pop_due(queue, now_s)) is not None:
             at_s = opens_s(queue, waiting, now_s)
             if at_s <= now_s:
@@ -213,17 +213,17 @@ class _NewEntries:
         return 0 if index is None else self._rank_of(index)
 
     def pop(self, queue: int) -> None:
-        """The queue's next entry has been handed out."""
+        """Note that the queue's next entry was handed out."""
         self._next[queue] += 1
         self.count -= 1
 
     def restart(self, queue: int) -> None:
-        """All entries of the queue are new again."""
+        """Make all entries of the queue new again."""
         self.count += self._next[queue] - self._start[queue]
         self._next[queue] = self._start[queue]
 
     def close(self, queue: int) -> None:
-        """No entry of the queue is left."""
+        """Drop the queue's entries that were not handed out."""
         self.count -= self.count_left(queue)
         self._next[queue] = self._end[queue]
 
@@ -242,7 +242,7 @@ class _PutBack(Generic[Waiting]):
         return len(self._heaps.get(queue, ())) + len(self._parked.get(queue, ()))
 
     def waits(self, queue: int) -> bool:
-        """Whether something of the queue waits that is not parked."""
+        """Whether an entry of the queue waits without being parked."""
         return queue in self._heaps
 
     def put(self, queue: int, waiting: Waiting, due_s: float) -> None:
@@ -268,7 +268,7 @@ class _PutBack(Generic[Waiting]):
         self._parked.setdefault(queue, []).append(waiting)
 
     def unpark(self, queue: int) -> bool:
-        """What is parked of the queue is due at once; whether anything was."""
+        """Make what is parked of the queue due at once. Returns whether anything was parked."""
         parked = self._parked.pop(queue, [])
         for waiting in parked:
             self.count -= 1
@@ -296,12 +296,12 @@ class _PutBack(Generic[Waiting]):
 
 
 def _largest_first(size_bytes: int) -> int:
-    """A file of unknown size may be the largest."""
+    """Rank the largest first; a file of unknown size may be the largest."""
     return -size_bytes if size_bytes >= 0 else -(2**63)
 
 
 def _smallest_first(size_bytes: int) -> int:
-    """The same the other way round; below zero, which is the rank of a queue without new entries."""
+    """Rank the smallest first; ranks are below zero, the rank of a queue without new entries."""
     return size_bytes - 2**62 if size_bytes >= 0 else -1
 
 

@@ -1,4 +1,4 @@
-"""What idle workers do while the last files are on their way: take some of what an attempt has left. Pure.
+"""Decides which attempts idle workers help while the last files are on their way. Pure.
 
 An attempt that has much left is split: it goes on to the byte at which it and a fresh attempt would be done
 at the same time, and the fresh one brings what lies beyond. Nothing is fetched twice, so no budget is needed.
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 MIN_SEGMENT_BYTES = 1 << 20  # some 10 ms of a fast connection: less is not worth a request of its own
-MIN_GAIN_S = 0.2  # of the projected end, beyond the cost of a request: rates are known no better
+MIN_GAIN_S = 0.2  # of the projected end; a smaller gain is within the error of the measured rates
 
 
 class Candidate(NamedTuple):
@@ -68,11 +68,11 @@ def _split(candidate: Candidate, fresh_s: Callable[[str, int], float | None], mo
         return None
     rate_bps = left / candidate.remaining_s if candidate.remaining_s > 0 else math.inf
     whole_s, latency_s = fresh_s(candidate.host, left), fresh_s(candidate.host, 0)
-    if whole_s is None or latency_s is None:  # nothing has finished yet: a fresh one may be like this one
+    if whole_s is None or latency_s is None:  # nothing has finished: expect the same of a fresh one
         new_bps, latency_s = rate_bps, 0.0
     else:
         new_bps = left / max(whole_s - latency_s, 1e-6)
-    if not (0 < new_bps < math.inf and 0 < rate_bps < math.inf):  # one that stands still is the policy's
+    if not (0 < new_bps < math.inf and 0 < rate_bps < math.inf):  # the policy handles one that stands still
         return None
     together_s = (left + n * new_bps * latency_s) / (rate_bps + n * new_bps)
     if candidate.remaining_s - together_s < MIN_GAIN_S + latency_s:

@@ -1,8 +1,8 @@
 """Helpers of entries that are on their way: idle workers bring a segment of what another attempt has left.
 
 The worker that has an entry in hand is its owner: it alone retries, verifies and publishes, and takes what is
-missing until the file is whole. A helper tries once. Whatever ends it, what it has not brought is missing
-again. So an entry never fails by being helped, and while no worker is idle nothing of this happens.
+missing until the file is whole. A helper tries once. However it ends, what it has not brought is missing
+again. So help never makes an entry fail, and there are no helpers while no worker is idle.
 """
 
 import math
@@ -20,8 +20,8 @@ from cfetch.errors import LocalFault
 from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.straggler.policy import Policy
 
-MOST_FAILURES = 3  # of helpers of one entry: then its server wants one at a time
-BEGUN_BYTES = 64 << 10  # a server that sends crumbs of a range must not take the rest from one that sends all
+MOST_FAILURES = 3  # failures of helpers of one entry, after which its server is asked for one range at a time
+BEGUN_BYTES = 64 << 10  # a server that sends less must not take the range from one that sends all
 YOUNG_S = 1.0  # an attempt that has brought nothing may still be connecting
 
 
@@ -71,11 +71,11 @@ class Segments:
 
     @property
     def helps_any(self) -> bool:
-        """Whether there is anyone whom an idle worker may have to help soon."""
+        """Whether an idle worker may have to help some attempt soon."""
         return self.is_on and len(self._flights) > 0
 
     def assign(self, idle: int) -> list[Helper]:
-        """What so many idle workers are to do; less than that, where it would not help."""
+        """Choose the work of so many idle workers; fewer get work if more would not help."""
         now_s = self._clock.now()
         candidates = [
             candidate._replace(
@@ -188,10 +188,10 @@ class Segments:
 
     def _carry_out(self, split: Split) -> Iterator[Helper]:
         flight = self._flights.get(split.key)
-        assert flight is not None  # nobody has waited since it was chosen
+        assert flight is not None  # no entry has begun to wait since it was chosen
         attempt, transfer = flight
         free = self._free_places(transfer.host)
-        if not free:  # those that were helped before it took them
+        if not free:  # other attempts took these bytes before it
             return
         assert attempt.size_bytes is not None
         ranges = transfer.part.ranges or self._share(transfer, attempt.size_bytes)
@@ -217,7 +217,7 @@ class Segments:
         self._end(self._flight_of(segment), BreakOff.OVERTAKEN)
 
     def _shorten(self, segment: Segment) -> None:
-        """Others have begun to bring what comes after its end."""
+        """Shorten an attempt's range: others have begun to bring what lies beyond its new end."""
         if (flight := self._flight_of(segment)) is not None:
             attempt = flight.attempt
             attempt.to_byte = segment.end

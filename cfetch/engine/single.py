@@ -1,4 +1,4 @@
-"""The simple way of publishing: one volume, and each verified part gets its name by itself."""
+"""Implements the commitment to one volume: each verified part is published by itself."""
 
 import asyncio
 from functools import partial
@@ -37,7 +37,7 @@ class Single:
 
     @property
     def is_over(self) -> bool:
-        """Nothing is left to hand out."""
+        """Whether nothing is left to hand out."""
         return not self.schedule.waiting
 
     async def open(self, group: asyncio.TaskGroup) -> None:
@@ -58,7 +58,7 @@ class Single:
             self._cancel(transfer)
 
     def stop(self) -> None:
-        """Nothing is to be done: the volume publishes what it was given."""
+        """Do nothing: the volume publishes what it was given."""
 
     def opens_s(self, queue: int, now_s: float) -> float:  # noqa: ARG002 - the port's
         """Now: a volume bears as many entries as there are workers."""
@@ -82,7 +82,7 @@ class Single:
         """Nothing is to be noted: the volume does not count its entries."""
 
     def leave(self, transfer: Transfer) -> None:
-        """The entry's host may take one more."""
+        """Note that the entry's host may take one more."""
         self.schedule.reopen(transfer.queue)
 
     async def look_for(self, transfer: Transfer) -> str | None:

@@ -1,4 +1,4 @@
-"""What ends a run before its last entry: a local fault, a signal, the loss of the plan."""
+"""Ends a run before its last entry: after a local fault, a signal, or the loss of the plan."""
 
 from collections.abc import Callable
 

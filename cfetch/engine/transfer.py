@@ -38,7 +38,7 @@ class Sources:
         self._own_host = self.host = own_host
         self._mirrors = mirrors
         self._failures = [0] * (1 + len(mirrors))
-        self._is_owed = False  # the present source may show the whole: wrong bytes may have been another's
+        self._is_owed = False  # wrong bytes may be another source's: the present one may show the whole
         self.number = 0
         self.corrupt = 0
         self.place_bytes: int | None = None
@@ -82,7 +82,7 @@ class Sources:
         self.number, self.host, self.corrupt = number, self.host_of(number), 0
 
     def leave(self) -> None:
-        """The present source is wrong for good."""
+        """Stop using the present source for good."""
         self._failures[self.number] = LEFT
 
     def count(self, error: SourceError, *, has_joined: bool, has_digest: bool) -> None:
@@ -93,7 +93,7 @@ class Sources:
             return
         self.corrupt += is_corrupt
         loses_bytes = isinstance(error, Straggling) and not has_digest
-        if not loses_bytes and not isinstance(error, Expired):  # slow is better than to begin anew
+        if not loses_bytes and not isinstance(error, Expired):  # a slow source is better than beginning anew
             self._failures[self.number] += 1
 
 
@@ -115,7 +115,7 @@ class Access:
         self.is_fresh = False  # over a connection of its own
 
     def move(self, source: int) -> None:
-        """Another source is asked from now on."""
+        """Ask another source from now on."""
         self.url = self._entry.mirrors[source - 1] if source else self.link.url
         self.is_fresh = False
 
@@ -159,7 +159,7 @@ class Tries:
         self.gave_up = ""
 
     def note_progress(self, position: int, now_s: float) -> None:
-        """Bytes that will be built upon; where they are more than ever, the limits begin anew."""
+        """Note bytes that later attempts can continue; if they are more than ever, limits begin anew."""
         if position >= self.best_bytes + MIN_PROGRESS_BYTES:
             self.best_bytes, self.progress_s, self.errors = position, now_s, 0
 
@@ -196,11 +196,11 @@ class Helpers:
         self._changed: asyncio.Future[None] | None = None
 
     def add(self, key: int) -> None:
-        """One more is sent."""
+        """Add one more helper."""
         self.keys |= {key}
 
     def remove(self, key: int, fault: LocalFault | None, *, has_failed: bool) -> None:
-        """One has ended: its owner looks again."""
+        """Remove a helper that has ended, and wake the entry's owner."""
         self.keys -= {key}
         self.fault = self.fault or fault
         self.failures += has_failed
@@ -272,7 +272,7 @@ class Transfer:
 
     @property
     def host(self) -> str:
-        """Who is asked now."""
+        """The host that is asked now."""
         return self.sources.host
 
     @property
@@ -286,7 +286,7 @@ class Transfer:
         return max(0, (self.entry.size_bytes or 0) - self.part.position)
 
     def put_back(self, now_s: float, due_s: float) -> None:
-        """It waits for its next try, until ``due_s`` at least."""
+        """Note that it waits for its next try, until ``due_s`` at least."""
         self.waits.put_s, self.waits.due_s = now_s, due_s
 
     def take_again(self, now_s: float) -> None:
@@ -319,7 +319,7 @@ class Transfer:
         self.tries.errors = 0
 
     def note_progress(self, now_s: float) -> None:
-        """Bytes have come; those that will be built upon count."""
+        """Note that bytes have come; those that later attempts can continue count."""
         if self.may_resume():
             self.tries.note_progress(self.part.position, now_s)
 
@@ -328,7 +328,7 @@ class Transfer:
         return bool(self.attempts) and self.attempts[-1].from_byte > 0
 
     def count(self, error: SourceError) -> None:
-        """A try has failed. Stragglers and links that are over have limits of their own."""
+        """Count a failed try. Stragglers and expired links have limits of their own."""
         self.tries.errors += not isinstance(error, Straggling | Expired)
         has_digest = self.entry.digest is not None
         self.sources.count(error, has_joined=self.has_joined(), has_digest=has_digest)
@@ -347,7 +347,7 @@ class Transfer:
         kept_bytes: int,
         error: CfetchError | None = None,
     ) -> FileRecord:
-        """The entry's whole story. ``kept_bytes`` stay on the volume."""
+        """The record of the entry. ``kept_bytes`` stay on the volume."""
         entry, gave_up = self.entry, self.tries.gave_up
         elapsed_s = now_s - self.waits.start_s
         fetched_bytes = max(0, kept_bytes - (self.adopted_bytes or 0))

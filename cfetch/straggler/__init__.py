@@ -1,4 +1,4 @@
-"""Who is a straggler: samples in, decisions out. Pure: no clock, no I/O, no event loop.
+"""Decides which attempts are stragglers. Pure: no clock, no I/O, no event loop.
 
 The engine tells a ``Policy`` which attempts start, grow and end, and asks it several times a second::
 
@@ -13,15 +13,15 @@ Read in this order::
     metrics.py     one attempt: its size, its own clock
     entries.py     which entries have finished
     stall.py       no byte at all for too long: needs no baseline, works from the first file on
-    min_rate.py    below the rate that the user has stated: needs none either
+    min_rate.py    below the rate that the user has stated: needs no baseline either
     detector.py    policy ``cloudfetch``: elapsed > multiplier * size / median + padding
-    baseline.py    its median
-    fallback.py    its one-at-a-time mode
+    baseline.py    the median that the formula uses
+    fallback.py    the formula's mode in which entries start one at a time
     adaptive.py    policy ``adaptive``: the rest of an attempt against what a fresh one would need
     watch.py       the attempts that are old enough to be judged, and their limits
     court.py       which suspects are stragglers, and which have an excuse
     fresh.py       what a fresh attempt needs, learned by host
-    terms.py       that, made into limits for one attempt
+    terms.py       the limits of one attempt, made of what a fresh one needs
     evidence.py    bytes over time of all attempts (numpy)
     blame.py       is the attempt to blame, or the whole network?
     rescues.py     has a file been rescued often enough to be slow itself?

@@ -25,7 +25,7 @@ from cfetch.straggler.rescues import Rescues
 from cfetch.straggler.stall import gap_s
 from cfetch.straggler.watch import TICK_S, Bars, JudgedAttempt, Watch
 
-LATE_TICKS = 3  # a check that is later tells of our own process, which had no time to read either
+LATE_TICKS = 3  # a later check shows that our own process stood still, and did not read either
 STALL_S = 30.0  # by default, after this the engine itself ends a silent attempt
 
 
@@ -88,7 +88,7 @@ class Adaptive:
     def note_start(
         self, key: int, size_bytes: int | None, now_s: float, *, host: str, immune: bool, mitigations: int
     ) -> None:
-        """A new attempt begins to fetch ``size_bytes`` (None: not known) from ``host``."""
+        """Note that a new attempt begins to fetch ``size_bytes`` (None: not known) from ``host``."""
         self.note_failure(key, forget=False)
         self._watch.expect_change()
         self._in_flight += key >= 0
@@ -97,7 +97,7 @@ class Adaptive:
         attempt.mitigations = mitigations
 
     def note_size(self, key: int, size_bytes: int) -> None:
-        """The attempt in flight has so much to fetch."""
+        """Note how many bytes the attempt in flight has to fetch."""
         attempt = self._live.get(key)
         if attempt is not None:
             attempt.size_bytes = size_bytes
@@ -106,7 +106,7 @@ class Adaptive:
     def note_finish(
         self, key: int, size_bytes: int | None, now_s: float, *, first_byte_s: float | None
     ) -> None:
-        """The attempt completed: a sample, unless ``size_bytes`` is None."""
+        """Note that the attempt completed: a sample, unless ``size_bytes`` is None."""
         attempt = self._end(key)
         if attempt is None:
             return
@@ -121,17 +121,17 @@ class Adaptive:
             self._learn(attempt, size_bytes, now_s, first_s)
 
     def note_pause(self, key: int) -> None:
-        """The attempt is over and another will follow after back-off: the entry stays known."""
+        """Note that the attempt is over and another follows after back-off: the entry stays known."""
         if self._end(key) is not None and key >= 0:
             self._entries.pause(key)
 
     def note_cancellation(self, key: int, now_s: float, wasted_bytes: int) -> None:  # noqa: ARG002 - flagged then
-        """The attempt was cancelled as a straggler and another follows; ``wasted_bytes`` are lost."""
+        """Note that the attempt was cancelled as a straggler; another follows. ``wasted_bytes`` are lost."""
         self._budget.note_waste(wasted_bytes)
         self.note_pause(key)
 
     def note_failure(self, key: int, *, forget: bool = True) -> None:
-        """The entry is given up: it is no longer known."""
+        """Note that the entry is given up: it is no longer known."""
         self._end(key)
         self._entries.forget(key)
         if forget:
@@ -142,7 +142,7 @@ class Adaptive:
         return self._rescues.are_over(host, mitigations)
 
     def expected_s(self, key: int) -> float | None:
-        """Seconds after which the attempt in flight counts as slow, for the eye and for its volume."""
+        """Seconds after which the attempt in flight counts as slow, for views and for its volume."""
         attempt = self._live.get(key)
         return None if attempt is None else self._bars.expected_s(attempt)
 
@@ -156,7 +156,7 @@ class Adaptive:
         return None if fit is None else fit.first_byte_s + fit.duration_s(size_bytes)
 
     def collect_knowledge(self, wall_s: float) -> Knowledge:
-        """What this run has learned about its hosts, for the next one."""
+        """Collect what this run has learned about its hosts, for the next run."""
         return self._fresh.collect_knowledge(wall_s)
 
     def check(self, now_s: float, attempts: Collection[Live] = ()) -> Check:

@@ -1,7 +1,7 @@
 """What normal speed is: the median throughput of every entry that finished in this run, or another quantile.
 
-A quantile, not the mean: one absurd sample must not move what counts as normal. The samples live as long as
-the run; forgetting them early would leave a last, slow file without anything to be compared with.
+It is a quantile and not the mean: one extreme sample must not move what counts as normal. The samples live as
+long as the run; forgetting them early would leave a last, slow file without anything to be compared with.
 """
 
 import heapq
@@ -71,7 +71,7 @@ class RunningQuantile:
 
     def _thin(self) -> None:
         self._stride *= 2
-        self._lower = self._lower[::2]  # keeps both roots, so the quantile itself hardly jumps
+        self._lower = self._lower[::2]  # both roots stay, so that the quantile hardly jumps
         self._upper = self._upper[::2]
         heapq.heapify(self._lower)
         heapq.heapify(self._upper)

@@ -1,6 +1,6 @@
-"""The connection or the network: whether slow attempts are stragglers, or all are slow for one reason.
+"""Decides whether slow attempts are stragglers, or all attempts are slow for one reason.
 
-A connection is to blame only if other attempts of the same host do well at the same time. Two kinds of
+A connection is to blame only if other attempts at the same host are fast at the same time. Two kinds of
 witness say so: attempts under way that run at their normal pace, and files that began after this attempt
 became slow and have ended normally. Where the others are slow too, an attempt is compared with them, not with
 the past.
@@ -11,10 +11,10 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-LEAST_CROWD = 4  # attempts that can tell the speed of the network: the median of three is one attempt's word
+LEAST_CROWD = 4  # attempts that show the speed of the network; the median of three depends on one attempt
 NORMAL = 2 / 3  # of the usual pace makes a witness: one divided by the default multiplier of 1.5
 CLEAR = 3  # witnesses for each suspect: at most a quarter of the attempts is slow, so the network is not
-TRY_S = 6.0  # three times HOLD_S: where all stay slow, only a fresh attempt can tell why
+TRY_S = 6.0  # three times HOLD_S: if all stay slow, only a fresh attempt can show why
 MOST_TRY_S = 60.0  # between two trials, where none has helped
 HOLD_S = 2.0  # twice the short window: by then a change of the network has reached all attempts
 

@@ -15,13 +15,13 @@ from cfetch.straggler.fresh import MOST_HOSTS
 from cfetch.straggler.policy import Live
 from cfetch.straggler.watch import REFIT_S, TICK_S, JudgedAttempt, Watch
 
-MANY = 64  # excused ones; while the network is slow for so many, they are not looked at ten times a second
-LATELY_S = 1.0  # the short window: who is slow by it has been so for most of that time
+MANY = 64  # excused attempts; while so many are excused, they are not judged at every check
+LATELY_S = 1.0  # the short window: an attempt that is slow by it was slow for most of that time
 SLOW_FROM_START = 0.25  # of the usual pace on average: it was slow long before a change of the network
-SETTLE_SHARE = 0.1  # of the normal duration: a start says little about a minute
-MOST_SETTLE_S = 3.0  # the longest window is over by then, and knows no more later
+SETTLE_SHARE = 0.1  # of the normal duration: the start of a download that takes a minute says little
+MOST_SETTLE_S = 3.0  # the longest window is over by then, so waiting longer would show nothing more
 CONFIRM_SHARE = 0.02  # of the normal duration: a minute's download may pause for a second
-MOST_CONFIRM_S = 2.0  # with the windows, five seconds of silence at most
+MOST_CONFIRM_S = 2.0  # with the windows, this allows five seconds of silence at most
 RECENT_NORMAL = 256  # files of a host that ended normally of late: witnesses
 
 

@@ -25,7 +25,7 @@ def limit_s(config: StragglerConfig, size_bytes: int, median_bps: float, mitigat
     """Seconds after which an attempt at ``size_bytes`` is a straggler.
 
     The formula of CloudFetch, ``multiplier * size / median + padding``; each earlier rescue of the entry
-    doubles the first term, so that a file which is slow everywhere is soon left in peace.
+    doubles the first term, so that a file which is slow everywhere is soon not cancelled any more.
     """
     return config.multiplier * size_bytes / median_bps * patience(mitigations) + config.padding_s
 
@@ -136,7 +136,7 @@ class Detector:
         self.note_pause(entry_id)
 
     def note_failure(self, entry_id: int) -> None:
-        """The entry is given up: it is no longer known. Its samples, if it had any, stay."""
+        """Note that the entry is given up: it is no longer known. Its samples, if it had any, stay."""
         self._active.pop(entry_id, None)
         self._entries.forget(entry_id)
 
@@ -147,7 +147,7 @@ class Detector:
     def expected_s(self, entry_id: int) -> float | None:
         """The limit of the entry's attempt in flight; None where none is in force (yet).
 
-        An immune attempt has one too, for the eye: it is slow beyond it, though never flagged.
+        An immune attempt has a limit too: views show it as slow beyond that, but it is never flagged.
         """
         attempt = self._active.get(entry_id)
         median_bps = self._baseline_bps()

@@ -1,4 +1,4 @@
-"""The formula's fallback: after too many stragglers the source as a whole is slow; entries start one by one.
+"""The formula's fallback: after too many stragglers the source counts as slow; entries start one by one.
 
 Only new starts wait: attempts under way go on, and so does detection. A run that fell back stays sequential
 to its end; the next run starts parallel again.

@@ -1,6 +1,6 @@
-"""What mitigation may cost, and whether it helps: limits that tighten or relax by their own record.
+"""Limits what mitigation may cost, and adapts the bar to how much earlier mitigations have helped.
 
-Each cancellation foretells when its attempt would have ended. The entry's real end is the verdict. The bar
+Each cancellation predicts when its attempt would have ended. The entry's real end is the verdict. The bar
 rises by a factor for each cancellation that made the file later, and comes down by a small step for each that
 made it earlier, as the retry timer of the AWS CRT does (multiplicative increase, additive decrease).
 """
@@ -10,17 +10,17 @@ from typing import NamedTuple
 
 WORSE = 1.5  # the bar's factor for each mitigation that took longer than leaving it alone
 BETTER = 0.05  # taken off for a good one: with one bad in ten the bar stays where it is
-LOWEST = 0.8  # a little below the start: 1.2 instead of 1.5 times the normal duration
+LOWEST = 0.8  # the lowest bar: 1.2 times the normal duration instead of 1.5
 HIGHEST = 4.0  # an attempt at a tenth of the usual rate is still found; a bar of 16 never came down again
 WEARS_OFF = 0.8  # factor of the patience with silence for each good verdict: three undo half of it
 MOST_HOSTS = 4096  # hosts whose cold objects are remembered
-SURE_S = 8.0  # a second silence proves no more than this before its end: connections may stall twice
+SURE_S = 8.0  # a second silence counts for no more than this before it ends, as connections may stall twice
 LONGER = 1.5  # times the wait that was seen, so that the next object that is as cold is waited for
 
 FREE_BYTES = 64 << 20  # may be lost in any case: a run's first files have nothing to be measured by
 WASTED_SHARE = 0.05  # of all bytes; the extra load that Dean and Barroso (The Tail at Scale) allow
 WINDOW_S = 30.0  # mitigations and completions are counted over this time
-MITIGATED_SHARE = 0.5  # of completions; above it the network, not single connections, is ill
+MITIGATED_SHARE = 0.5  # of completions; more means that the network is slow, not single connections
 
 
 class _Foretold(NamedTuple):

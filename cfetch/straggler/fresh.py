@@ -1,8 +1,8 @@
 """What a fresh attempt would need: ``latency + size / bandwidth``, learned by host from recent files.
 
 The line is that of Theil and Sen: the median of the slopes between points, weighted by their distance. Its
-points are the medians of size classes, so that neither one absurd file nor a crowd of small ones bends it.
-Where all sizes are alike there is no slope to see, and the measured first byte separates latency from
+points are the medians of size classes, so that neither one extreme file nor many small ones distort it.
+If all sizes are alike, there is no slope, and the measured first byte separates latency from
 transfer.
 """
 
@@ -15,8 +15,8 @@ from typing import NamedTuple
 from cfetch.straggler.knowledge import MAX_SPREAD, HostKnowledge, Knowledge
 from cfetch.straggler.metrics import MIN_ELAPSED_S
 
-LEAST = 5  # samples before a host is judged by its own: the median of five bears two absurd ones
-LEAST_OF_FEW = 2  # samples where there is nothing better; the spread is taken to be wide then
+LEAST = 5  # samples before a host is judged by its own: the median of five is right with two extreme ones
+LEAST_OF_FEW = 2  # samples if there is nothing better; the spread is then taken to be wide
 LEAST_RUNNING = 3  # attempts under way that stand for samples before any has ended; one may be the straggler
 LEAST_LEARNED = 3  # files that are worth remembering for the next run
 RECENT = 32  # samples of one size class that count: with 16 connections, two rounds of them
@@ -25,7 +25,7 @@ SAME = 0.1  # a difference of a tenth changes no decision
 REFIT_S = 0.5  # between two fits: one of 300 samples takes a millisecond
 OLD = 0.05  # of the weight of the others: a class with less is left out, after five minutes
 MOST_HOSTS = 4096  # the host that was met first is forgotten first
-MOST_SAMPLES = 1 << 17  # of all hosts: 4,096 hosts with one size class each; some 60 MB
+MOST_SAMPLES = 1 << 17  # samples of all hosts: 4,096 hosts with one size class each take some 60 MB
 REACH = 4  # a factor between sizes that shows a slope; the slope is trusted as far beyond the largest size
 TRANSFER = 0.5  # share of the largest files' time that is transfer: a small body may come with its first byte
 FEW = 0.5  # uncertainty of the spread: one sample alone leaves a factor of 1.6 open, 25 of them 1.1
@@ -266,7 +266,7 @@ def _late_s(firsts_s: Sequence[float]) -> float:
     )
     return max(
         by_scatter_s, sorted(firsts_s)[int(LATE * (len(firsts_s) - 1))]
-    )  # of five the second: one is absurd
+    )  # the second of five: one is extreme
 
 
 def _sigma(ratios: Sequence[float]) -> float:

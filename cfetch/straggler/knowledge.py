@@ -1,4 +1,4 @@
-"""What runs have learned about hosts, as a value; the state keeps it, and the next run begins with it."""
+"""Holds what runs have learned about hosts; the state keeps it, and the next run begins with it."""
 
 import heapq
 import math
@@ -6,11 +6,11 @@ import math
 import msgspec
 
 HALF_LIFE_S = 7 * 86_400.0  # networks and servers change by the week
-LEAST_WEIGHT = 1.0  # less than one file's word
+LEAST_WEIGHT = 1.0  # less than the weight of one file
 MOST_WEIGHT = 256.0  # more would let a year of runs outvote a hundred files of today; gone after eight weeks
-MAX_SPREAD = 2.0  # a sigma beyond it (a factor of 7) says that the line does not fit, not what is normal
+MAX_SPREAD = 2.0  # a larger sigma (a factor of 7) means that the line does not fit
 MAX_LATENCY_S = 3600.0  # nobody waits longer for a first byte
-LEAST_BPS, MOST_BPS = 1e-6, 1e12  # a byte in minutes is slow enough, and no host sends a terabyte a second
+LEAST_BPS, MOST_BPS = 1e-6, 1e12  # no host is slower than a byte in days, or faster than 1 TB/s
 MOST_HOSTS = 512  # some 100 KB of file; a run knows its own hosts after a few files anyway
 
 

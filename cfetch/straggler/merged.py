@@ -1,8 +1,8 @@
 """Normal speed over all tasks of a run on many machines, and which machines are far slower.
 
 A machine is compared with the others by similar files only: of one host and of similar size. Small files show
-the latency and large ones the bandwidth, and a host that is slow for all machines speaks against none of
-them.
+the latency and large ones the bandwidth, and a host that is slow for all machines is no evidence against
+any of them.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ from cfetch.straggler.baseline import RunningQuantile, count_required
 
 RECENT = 32  # samples of one machine and kind that count: it may be slow for a while only
 MOST_KINDS = 1024  # hosts times sizes; the oldest go: some 8 MB with 250 machines that know all of them
-LEAST = 5  # samples before a machine is judged: fewer are bad luck
+LEAST = 5  # samples before a machine is judged: fewer may be chance
 
 
 class Sample(NamedTuple):
@@ -29,7 +29,7 @@ _Kind = tuple[str, int]
 
 
 class Merged:
-    """Samples of all tasks in, one baseline and the slow machines out."""
+    """Makes one baseline of the samples of all tasks, and names the slow machines."""
 
     def __init__(self, config: StragglerConfig) -> None:
         self._config = config
@@ -38,7 +38,7 @@ class Merged:
         self.finished = 0
 
     def add(self, machine: str, samples: Iterable[Sample], finished: int) -> None:
-        """``finished`` entries have come to their end there, of which these are a selection."""
+        """Add ``finished`` entries of a machine since its last report, and samples of some."""
         self.finished += finished
         for sample in samples:
             self._median.add(sample.rate_bps)

@@ -1,4 +1,4 @@
-"""What is known about one attempt: how much it has to fetch, when it started, when it ended.
+"""The figures of one attempt: how much it has to fetch, when it started, when it ended.
 
 Every attempt has its own clock: the time of earlier attempts and the back-off between them never count, so a
 file that was rescued is a sample of the good attempt's speed.
@@ -6,10 +6,10 @@ file that was rescued is a sample of the good attempt's speed.
 
 import msgspec
 
-MIN_ELAPSED_S = 0.001  # below the timers' grain; shorter would make throughputs that no link has
+MIN_ELAPSED_S = 0.001  # the resolution of timers; less would make throughputs that no link has
 
 
-MAX_DOUBLINGS = 60  # patience beyond the age of the universe; keeps the power a finite number
+MAX_DOUBLINGS = 60  # the limit of the exponent: it keeps the power a finite number
 
 
 def patience(mitigations: int) -> float:
@@ -54,5 +54,5 @@ class AttemptMetrics(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(self, straggler=True)
 
     def forgive(self, from_s: float, to_s: float) -> "AttemptMetrics":
-        """The attempt with its start moved by the time that it lived between these moments."""
+        """Return the attempt with its start moved by the time that it lived between these two moments."""
         return msgspec.structs.replace(self, start_s=self.start_s + to_s - max(self.start_s, from_s))

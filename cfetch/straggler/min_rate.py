@@ -1,7 +1,7 @@
 """The rule of ``--min-rate``: an attempt below a stated rate is cancelled, and asked for again elsewhere.
 
-It needs no baseline, so it helps a lone file and works beside either policy. A link that is slower than that
-as a whole must not be asked for ever: after ``FRESH`` fresh connections a file goes on, and after
+The rule needs no baseline, so it helps a lone file and works beside either policy. A link that is slower than
+that as a whole must not be asked for ever: after ``FRESH`` fresh connections a file goes on, and after
 ``MOST_IN_VAIN`` fresh connections in a row that were no faster all files of that host do, until one is.
 """
 

@@ -29,13 +29,13 @@ class Live(Protocol):
         """Whether our own side (disk, rate limit) keeps it from reading just now."""
 
     def held_s(self, now_s: float) -> float:
-        """Seconds since it started for which our own side did."""
+        """Seconds since it started for which our own side kept it from reading."""
 
 
 class Flagged(msgspec.Struct, frozen=True, gc=False):
     """An attempt that took ``elapsed_s`` where ``expected_s`` was the limit.
 
-    ``projected_s``: when it would have ended if left alone; None where nobody knows.
+    ``projected_s``: when it would have ended if left alone; None if that is not known.
     """
 
     id: int
@@ -47,7 +47,7 @@ class Flagged(msgspec.Struct, frozen=True, gc=False):
 class Check(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one look at all attempts, with its grounds.
 
-    ``finished`` of ``required`` entries have finished, ``active`` attempts are in flight. ``fell_back``: this
+    ``finished`` of ``required`` entries have finished; ``active`` attempts are in flight. ``fell_back``: this
     check ended parallel downloads. ``gap_s`` above 0: the check came so late that nobody was judged, and the
     lost seconds do not count for the attempts in flight. ``held_back``: why nobody was flagged although
     some are far too slow, in words; None where that is not so.
@@ -80,7 +80,7 @@ class Policy(Protocol):
 
     @property
     def required(self) -> int:
-        """Entries that must have finished before anyone is judged by the others."""
+        """Entries that must have finished before any attempt is judged by the others."""
 
     @property
     def median_bps(self) -> float | None:
@@ -95,35 +95,35 @@ class Policy(Protocol):
         """Whether new entries are to be started one at a time."""
 
     def use_median(self, median_bps: float | None) -> None:
-        """Take this as normal speed: it stands for many more entries. None: judge by this run's own."""
+        """Take a normal speed measured over many more entries. None: judge by this run's own."""
 
     def note_start(
         self, key: int, size_bytes: int | None, now_s: float, *, host: str, immune: bool, mitigations: int
     ) -> None:
-        """A new attempt begins to fetch ``size_bytes`` (None: not known) from ``host``."""
+        """Note that a new attempt begins to fetch ``size_bytes`` (None: not known) from ``host``."""
 
     def note_size(self, key: int, size_bytes: int) -> None:
-        """The attempt has ``size_bytes`` to fetch: by the reply, or as another took a segment of it."""
+        """Note the bytes that the attempt has to fetch: by the reply, or after another took a segment."""
 
     def note_finish(
         self, key: int, size_bytes: int | None, now_s: float, *, first_byte_s: float | None
     ) -> None:
-        """The attempt completed: a sample, unless ``size_bytes`` is None."""
+        """Note that the attempt completed: a sample, unless ``size_bytes`` is None."""
 
     def note_pause(self, key: int) -> None:
-        """The attempt is over and another will follow after back-off: the entry stays known."""
+        """Note that the attempt is over and another follows after back-off: the entry stays known."""
 
     def note_cancellation(self, key: int, now_s: float, wasted_bytes: int) -> None:
-        """The attempt was cancelled as a straggler and another follows; ``wasted_bytes`` are lost."""
+        """Note that the attempt was cancelled as a straggler; another follows. ``wasted_bytes`` are lost."""
 
     def note_failure(self, key: int) -> None:
-        """The entry is given up: it is no longer known."""
+        """Note that the entry is given up: it is no longer known."""
 
     def must_spare(self, host: str, mitigations: int) -> bool:
         """Whether an entry that was rescued so often from ``host`` is left alone from now on."""
 
     def expected_s(self, key: int) -> float | None:
-        """Seconds after which the attempt in flight counts as slow, for the eye and for its volume."""
+        """Seconds after which the attempt in flight counts as slow, for views and for its volume."""
 
     def check(self, now_s: float, attempts: Collection[Live] = ()) -> Check:
         """Look at all attempts in flight; each is flagged at most once."""
@@ -138,7 +138,7 @@ class Policy(Protocol):
         """Seconds that a fresh attempt would need for ``size_bytes`` of ``host``; None where unknown."""
 
     def collect_knowledge(self, wall_s: float) -> Knowledge:
-        """What this run has learned about its hosts, for the next one."""
+        """Collect what this run has learned about its hosts, for the next run."""
 
 
 def policy_of(
@@ -152,7 +152,7 @@ def policy_of(
 ) -> Policy:
     """The policy called ``name``.
 
-    ``tick_s`` is the seed's pace of checks; ``knowledge`` is what earlier runs have learned, ``wall_s`` now.
+    ``tick_s``: the formula's time between checks; ``knowledge``: of earlier runs; ``wall_s``: the time now.
     """
     from cfetch.straggler.detector import Detector
 

@@ -1,6 +1,6 @@
 """The rules that need no baseline: an attempt that has stopped, and a check that came too late to be fair.
 
-The stall rule works from the first file on, where the median has nothing to say yet: a single file, or all
+The stall rule works from the first file on, when there is no median yet: for a single file, or for all
 connections stuck at once.
 """
 
@@ -32,7 +32,7 @@ def find_stalled(
     """The keys of the attempts that got no byte for ``stall_timeout_s``, or no reply for ``reply_timeout_s``.
 
     The caller leaves out attempts that our own side holds back (a full disk buffer, a rate limit): their
-    silence is ours. A silence of exactly the time-out is not yet too long; ``math.inf`` switches a rule off.
+    silence is ours. A silence as long as the time-out is not yet too long; ``math.inf`` switches a rule off.
     """
     return tuple(
         attempt.key

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from cfetch.straggler.fresh import Fit
 
 GUARD_S = (
-    0.5  # no attempt is judged before: TCP repeats a lost segment after 0.2 s, and once more after 0.4 s
+    0.5  # no attempt is judged earlier: TCP repeats a lost segment after 0.2 s, and once more after 0.4 s
 )
 GUARD_LATENCIES = 4  # TCP begins with ten segments a round trip and doubles: 200 KiB in the fourth
 PADDING_S = 0.5  # a smaller gain is not worth a request; it covers two checks and a delay of the scheduler
@@ -20,7 +20,7 @@ class Terms(NamedTuple):
 
     The attempt is too slow if its rest of ``r`` bytes needs more than ``limit_s + r * limit_s_per_byte``
     seconds, or its first byte more than ``silent_s``; never before ``guard_s``. ``pace_s`` is the normal time
-    of a byte: rate times pace is 1 where all is well.
+    of a byte: rate times pace is 1 for a normal attempt.
     """
 
     limit_s: float
@@ -30,7 +30,7 @@ class Terms(NamedTuple):
     pace_s: float
 
 
-NO_TERMS = Terms(math.nan, math.nan, math.nan, math.nan, math.nan)  # nothing compares with these
+NO_TERMS = Terms(math.nan, math.nan, math.nan, math.nan, math.nan)  # nothing exceeds these
 
 
 @lru_cache(maxsize=1024)  # a run's attempts are of few sizes, and are judged anew twice a second

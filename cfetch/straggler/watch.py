@@ -1,6 +1,6 @@
 """Watches the attempts that are old enough to be judged: their progress, and the bars that they are held to.
 
-Most files of a run are small and over before anyone looks; they get no slot and cost nothing. An attempt that
+Most files of a run are small and end before a check; they get no slot and cost nothing. An attempt that
 is older than ``WATCHED_S`` gets a slot in the evidence (numpy columns). Each check writes down the bytes of
 all watched attempts. Twice a second the speeds of the attempts under way are learned, and each attempt's bar
 is made anew if what is normal has changed.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cfetch.straggler.evidence import Evidence
 
 
-TICK_S = 0.1  # a small file takes as long; a thousand attempts cost 1 % of a core at this pace
+TICK_S = 0.1  # as long as a small file takes; a thousand attempts cost 1 % of a core at this pace
 WATCHED_S = 0.2  # younger ones are not looked at: most small files never are, and cost nothing
 REFIT_S = 0.5  # what is normal does not change faster
 MOST_DOUBLINGS = 2  # of an entry's bar by its rescues: what crawls is slower than four times
@@ -78,7 +78,7 @@ class Bars:
         self.feedback = feedback
 
     def facts(self, attempt: JudgedAttempt) -> tuple[Fit | None, int | None, float, float]:
-        """All that the attempt's terms depend on: with the same facts the terms are the same."""
+        """The facts that decide the attempt's terms: with the same facts the terms are the same."""
         size_bytes = attempt.size_bytes
         fit = self.fresh.of(attempt.host, size_bytes) if size_bytes else None
         return fit, size_bytes, self.feedback.leniency, self.feedback.patience_s(attempt.host)
@@ -107,8 +107,8 @@ class Watch:
         self._bars = bars
         self._watched: dict[int, JudgedAttempt] = {}  # by slot
         self._keys: list[int] = []  # of the last check's attempts
-        self._slots: list[int] = []  # theirs, those that are watched
-        self._is_young = True  # an attempt was not watched yet, or had no first byte
+        self._slots: list[int] = []  # the slots of those that are watched
+        self._is_young = True  # whether an attempt was not watched yet, or had no first byte
         self._evidence: Evidence | None = None
         self._refit_s = -math.inf
 

@@ -20,7 +20,7 @@ PERIOD_S = 3.0  # a dozen reports; a connection's own swings even out over that
 SETTLE_S = 1.0  # new connections shake hands and get to speed
 ENDS_A_PLACE = 4  # a period has so many ends or
 BYTES_A_PLACE = 4 << 20  # so many bytes for each place: fewer tell the latency, or luck
-LONGEST_PERIOD_S = 60.0  # then it is taken as it is: the host is slow, and patience would end with the run
+LONGEST_PERIOD_S = 60.0  # then it counts as it is: the host is slow, and the run may end before more comes
 FIRST_HOLD_S, LONGEST_HOLD_S = 10.0, 300.0  # between trials that fail: 13 in the first hour
 
 DOUBLE = 2.0  # while the places climb: the gain is large then, and shows soon

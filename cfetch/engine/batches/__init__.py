@@ -1,7 +1,7 @@
 """Batches on several volumes: what is staged where, when it is committed, what happens when a volume fails.
 
-``placement/`` decides, this room carries out. A batch is published on one volume as a whole, or begins anew
-elsewhere.
+``placement/`` decides, and this room carries it out. A batch is published on one volume as a whole, or
+begins anew elsewhere.
 
     batched.py         the answers to the pool: the ``Commitment`` to batches
     arrivals.py        entries cut into batches, in the order in which they arrive

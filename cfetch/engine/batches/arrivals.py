@@ -10,7 +10,7 @@ from cfetch.manifest.entries import Entries
 from cfetch.placement.batches import cut
 from cfetch.storage.volume import Holding, Volume, batch_id
 
-LOOK_S = 5.0  # a volume that does not answer for so long is taken to hold nothing of a batch
+LOOK_S = 5.0  # a volume that does not answer within this time is taken to hold nothing of a batch
 
 
 class BatchQueues:
@@ -52,7 +52,7 @@ class Arrivals:
 
     @property
     def is_over(self) -> bool:
-        """All have arrived."""
+        """Whether all batches have arrived."""
         return self._next == len(self._cut.order)
 
     async def next(self, failed: Callable[[int, LocalFault], None]) -> Batch:
@@ -82,7 +82,7 @@ class Arrivals:
         batch.missing_bytes = sum(
             guess if entry.size_bytes is None else entry.size_bytes for entry in missing
         )
-        self._next += 1  # not before: until it has arrived, there is something to wait for
+        self._next += 1  # only now: until the batch has arrived, the loop has something to wait for
         return batch
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Batches and volumes at work: the answers to the pool, and who of this room does what about them.
+"""Implements the commitment to batches: answers the pool, and passes the work on to the parts of this room.
 
 A batch arrives (``arrivals``), gets a volume (``rounds``, by the ``Placer``'s decision), its entries are
 handed out (``stagings``); when the last of them is whole they are published together (``completion``). When

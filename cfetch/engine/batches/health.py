@@ -13,11 +13,11 @@ from cfetch.storage.volume import Volume
 
 TICK_S = 0.5  # between looks at speeds and at calls that do not come back
 FIRST_TICK_S = 0.1  # until all speeds are known: a volume gets no second batch before that
-FIRST_S = 1.0  # of writing, that tell the first speed together
+FIRST_S = 1.0  # of writing; the first speed is measured over all of it
 HURRY_S = 5.0
 ROOM_S = 2.0  # between looks at free space
-RESERVE_BYTES = 16 << 20  # of a volume; cfetch's own files need room too
-RESERVE_SHARE = 0.01  # but of a small one not more than this
+RESERVE_BYTES = 16 << 20  # of a volume, kept free for cfetch's own files
+RESERVE_SHARE = 0.01  # the largest reserve, as a share of the volume
 
 
 class _Taken(NamedTuple):
@@ -148,7 +148,7 @@ class Health:
             is_behind = [volume.is_behind for volume in self._volumes]
             for index in volumes:
                 writing_s = now_busy_s[index] - busy_s[index]
-                if was_behind[index]:  # with what came before, though nothing may be under way any more
+                if was_behind[index]:  # it wrote what had come before, even if nothing is under way
                     rest_s = now_s - before_s
                     writing_s = rest_s if is_behind[index] or writing_s >= rest_s else 0.0
                 self._measure(index, max(0, now[index] - taken[index]), writing_s)

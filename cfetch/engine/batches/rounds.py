@@ -28,7 +28,7 @@ from cfetch.placement.placer import Placer, Unplaceable
 
 TICK_S = 0.5  # between rounds in which nothing has happened
 SHORTEST_WAIT_S = 0.01
-MOST_MOVES = 16  # of one batch: it takes minutes, as volumes that fail are paused
+MOST_MOVES = 16  # placements of one batch; they take minutes, as volumes that fail are paused
 
 
 class Rounds:
@@ -102,7 +102,7 @@ class Rounds:
     def _share_places(self) -> None:
         """Give each volume that has batches an equal number of the run's places."""
         views = map(self._placer.view, range(len(self._names)))
-        at_work = sum(bool(view.queued or view.running) for view in views)  # one may be full, or paused
+        at_work = sum(bool(view.queued or view.running) for view in views)  # a volume may be full, or paused
         self.limit = max(1, -(-self._concurrency // max(1, at_work)))
 
     def _begin_batches(self, now_s: float) -> bool:

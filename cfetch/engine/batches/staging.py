@@ -56,7 +56,7 @@ class Batch:
 
     @property
     def shown(self) -> str:
-        """What people know it by."""
+        """The name of the batch in messages."""
         return self.name if self.name is not None else self.id[:8]
 
 
@@ -81,7 +81,7 @@ class Staging:
         self.why = why
         self.unhanded = len(batch.entries)
         self.left = len(batch.entries) - len(batch.settled)
-        self.transfers: set[Transfer] = set()  # in the hands of workers
+        self.transfers: set[Transfer] = set()  # transfers in the hands of workers
         self.staged: list[Transfer] = []  # whole and verified
         self.skipped: list[Transfer] = []  # of a named batch: in place here before
         self.is_over = False
@@ -99,7 +99,7 @@ class Staging:
                     yield index, transfer.entry.path
 
     def record(self, instant: str) -> BatchRecord:
-        """What is to be written beside its files."""
+        """Make the record that is written beside its files."""
         batch = self.batch
         here = len(self.skipped) + sum(
             batch.standing.get(index) == self.volume_index for index in batch.settled

@@ -1,4 +1,4 @@
-"""What is told of batches and volumes: the placer's values as events."""
+"""Makes the events about batches and volumes of the placer's values."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from cfetch.placement.placer import View
 
 
 def why(placed: Placed, names: Sequence[str]) -> str:
-    """Why a batch goes where it goes, in one line."""
+    """The reason for a batch's volume, in one line."""
     if placed.choice is None:
         return placed.why
     return explain(placed.choice, names).removeprefix(f"{names[placed.volume]}: ")
@@ -31,7 +31,7 @@ def batch_placed(now_s: float, batch: Batch, placed: Placed, names: Sequence[str
 
 
 def batch_committed(now_s: float, staging: Staging, name: str) -> BatchCommitted:
-    """A batch stands on its volume."""
+    """A batch was committed on its volume."""
     return BatchCommitted(
         t_s=now_s,
         batch=staging.batch.shown,
@@ -56,7 +56,7 @@ def given_up(batch: Batch, why: str, reasons: Sequence[str], names: Sequence[str
 
 
 def left_behind(now_s: float, name: str, files: int, why: str) -> VolumePaused:
-    """Files stand twice, which the user has to know."""
+    """Files are on two volumes, which the user has to know."""
     reason = (
         f"{why}; {files:,} whole files were left here whose batches went elsewhere, as the volume took no "
         "change back: `cfetch verify` names them"

@@ -1,7 +1,7 @@
 """What is done about volumes: those that fail or bring stragglers are left alone for a while.
 
-A volume that says no to one batch loses that batch; one that does not answer loses all of them. Either way
-the placer's breaker decides when it is asked again. With a single volume there is nobody to go to: the run
+A volume that refuses one batch loses that batch; one that does not answer loses all batches. In both cases
+the placer's breaker decides when it is asked again. With a single volume there is no other to go to: the run
 fails.
 """
 
@@ -125,7 +125,7 @@ class VolumeWatch:
     def _blames_volume(self, fault: LocalFault) -> bool:
         """Whether to go to another volume: there is one, and the plan was not simply taken from this run."""
         if self.can_move(fault):
-            with suppress(CfetchError):  # the run asks again at its end, and says who has it
+            with suppress(CfetchError):  # at its end the run checks again, and names the owner of the plan
                 self._confirm()
                 return True
         self._switch.fail(fault)

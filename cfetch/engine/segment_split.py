@@ -8,8 +8,8 @@ import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-MIN_SEGMENT_BYTES = 1 << 20  # some 10 ms of a fast connection: less is not worth a request of its own
-MIN_GAIN_S = 0.2  # of the projected end; a smaller gain is within the error of the measured rates
+MIN_SEGMENT_BYTES = 64 << 10  # the least that tells a rate; whether it is worth a request, the seconds say
+MIN_GAIN_S = 0.2  # of the projected end, beyond the cost of a request: rates are known no better
 
 
 class Candidate(NamedTuple):

@@ -112,7 +112,7 @@ class Access:
         self.headers: tuple[tuple[str, SecretText], ...] = entry.headers
         self.refreshes = 0
         self.must_refresh = False
-        self.is_fresh = False  # over a connection of its own
+        self.is_fresh = False  # over a new connection
 
     def move(self, source: int) -> None:
         """Ask another source from now on."""

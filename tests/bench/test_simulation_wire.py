@@ -113,8 +113,8 @@ def test_a_slow_connection_is_slow_again_when_the_pool_gives_it_out():
     assert play(scene, slow) == ([both(MB, 10.0), both(MB, 20.0)], 1)
 
 
-def test_a_fresh_connection_is_another_and_the_pool_does_not_get_it():
-    """Neither before a pooled one nor after it."""
+def test_a_fresh_connection_is_another_and_the_pool_gets_it_then():
+    """As with the real transport: what has brought a reply to its end is proven."""
 
     async def scene(wire):
         made = []
@@ -123,7 +123,7 @@ def test_a_fresh_connection_is_another_and_the_pool_does_not_get_it():
             made.append(wire.transport.connections)
         return made
 
-    assert play(scene, Network(rate_bps=MB)) == [1, 2, 3, 4, 4]
+    assert play(scene, Network(rate_bps=MB)) == [1, 2, 2, 3, 3]
 
 
 def test_a_connection_turns_slow_after_so_many_bytes_of_its_life():

@@ -61,7 +61,7 @@ def test_before_anything_is_known_a_fresh_stream_is_like_this_one():
 @pytest.mark.parametrize(
     "one",
     [
-        stream(left=2 * MIB - 1, remaining_s=60.0),  # pieces of a MiB, or none
+        stream(left=2 * MIN_SEGMENT_BYTES - 1, remaining_s=60.0),  # pieces of 64 KiB, or none
         stream(remaining_s=0.5),  # gains less than the fresh one costs
         stream(streams=8),
     ],

@@ -69,14 +69,26 @@ async def test_the_request_says_no_more_than_needed(transport):
     assert fields.keys() == {"host", "accept", "accept-encoding", "user-agent", "range", "x-key"}
 
 
-async def test_pooled_connections_are_used_again_and_fresh_ones_never(transport):
-    """A fresh one neither comes from the pool nor goes into it."""
+async def test_pooled_connections_are_used_again_and_fresh_ones_are_new(transport):
+    """A fresh one never comes from the pool."""
     async with RawServer(reply(b"x")) as server:
         seen = []
         for fresh in (False, False, True, True, False):
             await get(transport, server.url, fresh=fresh)
             seen.append(server.connections)
     assert seen == [1, 1, 2, 3, 3]
+
+
+async def test_a_fresh_connection_is_used_again_once_it_is_proven(transport):
+    """A reply that came to its end puts it into the pool; one that was broken off closes it."""
+    async with RawServer(reply(b"x" * 999_999)) as server:
+        await get(transport, server.url, fresh=True)
+        await get(transport, server.url)
+        assert server.connections == 1
+        (await transport.open(SecretUrl(server.url), {}, {}, fresh=True)).close()
+        await get(transport, server.url)
+        await get(transport, server.url)
+    assert server.connections == 2
 
 
 async def test_closing_breaks_the_connection_off(transport):
@@ -354,8 +366,7 @@ async def test_34_a_black_hole_is_left_after_the_time_out():
     """Connecting has its own limit."""
     made = HttpTransport(connect_timeout_s=0.05)
     backlog = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, backlog=1)
-    assert made._pooled.timeout == made._fresh.timeout
-    assert (made._pooled.timeout.sock_connect, made._pooled.timeout.total) == (0.05, None)
+    assert (made._session.timeout.sock_connect, made._session.timeout.total) == (0.05, None)
     backlog.close()
     await made.close()
 
@@ -438,7 +449,7 @@ async def test_every_foreign_error_is_caught_where_it_is_raised(transport, monke
                 patched.setattr(response, "_reply", Mock(content=content))
                 with pytest.raises(SourceError):
                     await response.read()
-                patched.setattr(transport._pooled, "request", Mock(side_effect=made(kind)))
+                patched.setattr(transport._session, "request", Mock(side_effect=made(kind)))
                 with pytest.raises(SourceError):
                     await transport.open(SecretUrl(server.url), {}, {}, fresh=False)
             response.close()

@@ -39,12 +39,11 @@ class _Headers(dict[str, str]):
 class Connection:
     """``sent`` bytes of body in all, ``served`` requests."""
 
-    __slots__ = ("host", "idle_s", "is_fresh", "line", "sent", "served")
+    __slots__ = ("host", "idle_s", "line", "sent", "served")
 
-    def __init__(self, host: int, line: ConnectionTraits, *, fresh: bool) -> None:
+    def __init__(self, host: int, line: ConnectionTraits) -> None:
         self.host = host
         self.line = line
-        self.is_fresh = fresh
         self.sent = 0.0
         self.served = 0
         self.idle_s = 0.0
@@ -148,7 +147,7 @@ class SimTransport:
 
     def over(self, connection: Connection) -> None:
         """The last byte of a reply has come: who asks next may have the connection."""
-        if not connection.is_fresh and connection.served != self.network.requests:
+        if connection.served != self.network.requests:
             connection.idle_s = self.link.now()
             self._idle[connection.host].append(connection)
 
@@ -160,7 +159,7 @@ class SimTransport:
                 return connection
         self._made[host] += 1
         line = connection_of(self.network, self._seed, host, self._made[host])
-        return Connection(host, line, fresh=fresh)
+        return Connection(host, line)
 
     def _meets(self, index: int) -> _Meets:
         """What the file's next request meets."""

@@ -29,7 +29,7 @@ from cfetch.manifest.source import FetchChunk
 from cfetch.records import Summary
 from cfetch.report.metrics import MetricsFile, failed_paths
 from cfetch.report.plan_view import Preview, Scheduled
-from cfetch.run.directories import is_shared, make_private, own_directory, places, timeline
+from cfetch.run.directories import is_shared, own_directory, places, timeline
 from cfetch.run.frame import Engine, Frame
 from cfetch.run.fresh_links import Renewal, StatementApi
 from cfetch.run.host_baseline import keep_baseline, read_baseline
@@ -38,8 +38,7 @@ from cfetch.run.open_manifest import is_url, open_manifest, shown_name
 from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
 from cfetch.storage.descriptors import reserve_descriptors
-from cfetch.storage.directory import STATE_NAME
-from cfetch.storage.files import local_fault, replace_file
+from cfetch.storage.files import STATE_NAME, local_fault, make_private, replace_file
 from cfetch.storage.resume import useful_parts
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.timeline.clean import tidy_up

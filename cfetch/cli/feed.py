@@ -202,7 +202,7 @@ def explain(
     from cfetch.feed.backends.opening import open_feed
     from cfetch.feed.checkpoint import read_checkpoint
     from cfetch.feed.journal import locate_checkpoint
-    from cfetch.storage.directory import STATE_NAME
+    from cfetch.storage.files import STATE_NAME
 
     if to or state is not None:
         roots = [directory.absolute() for directory in to or [Path()]]

@@ -30,7 +30,7 @@ from cfetch.feed.checkpoint import (
 )
 from cfetch.feed.source import Change
 from cfetch.feed.steps import Round
-from cfetch.storage.files import on_disk, remove_temporaries, replace_file
+from cfetch.storage.files import make_private, on_disk, remove_temporaries, replace_file
 from cfetch.timeline.owner import Owner, this_owner
 
 LOCK = "lock"
@@ -81,7 +81,7 @@ class Journal:
 
     def __enter__(self) -> Self:
         with on_disk(self.directory):
-            self.directory.mkdir(0o700, parents=True, exist_ok=True)
+            make_private(self.directory)
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             self._lock = os.open(self.directory / LOCK, flags, 0o600)
             try:

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from cfetch.config.kinds import is_object_store
 from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError
-from cfetch.storage.directory import STATE_NAME
-from cfetch.storage.files import local_fault
+from cfetch.storage.files import STATE_NAME, local_fault, make_private
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.store import TIMELINE
 
@@ -101,19 +100,6 @@ def own_directory(stack: ExitStack, state: Path, instant: str) -> Path:
         raise local_fault(error, f"cannot write to {state}") from None
     stack.callback(_remove, directory, state)
     return directory
-
-
-def make_private(directory: Path) -> None:
-    """A directory of the state; all that are missing are made for their owner only, whatever the umask."""
-    for is_last in (False, False, True):
-        missing = [folder for folder in (directory, *directory.parents) if not folder.exists()]
-        try:
-            for folder in reversed(missing):
-                folder.mkdir(mode=0o700, exist_ok=True)
-            return
-        except FileNotFoundError:  # another run has just tidied up an empty one above
-            if is_last:
-                raise
 
 
 def _remove(directory: Path, state: Path) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 from cfetch.clock import RunClock
 from cfetch.errors import LocalFault
 from cfetch.manifest.entry import SafePath
-from cfetch.storage.directory import STATE_NAME, Directory
+from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.disk import GuardedDisk
-from cfetch.storage.files import local_fault
+from cfetch.storage.files import STATE_NAME, local_fault
 from cfetch.storage.object_store import ObjectStore
 from cfetch.storage.object_volume import ObjectStoreVolume
 from cfetch.storage.volume import Volume

@@ -45,7 +45,7 @@ from cfetch.spark.session import spark_session
 from cfetch.spark.shares import Pace
 from cfetch.spark.task import RunSpec, attempts_directory
 from cfetch.storage.directory import Directory
-from cfetch.storage.files import on_disk
+from cfetch.storage.files import make_private, on_disk
 from cfetch.straggler.knowledge import NOTHING
 from cfetch.wire.network import NETWORK_ENV
 
@@ -144,7 +144,7 @@ class _Driver:
     def bring(self) -> CfetchError | None:
         """Run the job and emit the events of its tasks. See ``Engine.bring``."""
         with on_disk(self._directory):
-            self._directory.mkdir(0o700, parents=True, exist_ok=True)
+            make_private(self._directory)
             (self._directory / STOP_NAME).unlink(missing_ok=True)
         self._emit_earlier()
         failure = self._run_job()

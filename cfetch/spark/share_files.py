@@ -19,7 +19,7 @@ from cfetch.manifest.fields import Headers
 from cfetch.manifest.plan import Plan
 from cfetch.spark.shares import SharesCut
 from cfetch.spark.table_writer import TableWriter, table_schemas
-from cfetch.storage.files import on_disk
+from cfetch.storage.files import make_private, on_disk
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -125,7 +125,7 @@ def write_shares(
     Raises LocalFault.
     """
     with on_disk(directory):
-        directory.mkdir(0o700, parents=True, exist_ok=True)
+        make_private(directory)
     count = len(cut.cost_s)
     members: list[array[int]] = [array("I") for _ in range(count)]
     for position, share in enumerate(cut.share_of):

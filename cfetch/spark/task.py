@@ -41,9 +41,9 @@ from cfetch.manifest.urls import host_of
 from cfetch.report.counts import Counts
 from cfetch.run.fresh_links import ManifestRef, Renewal, StatementApi
 from cfetch.spark.share_files import Share
-from cfetch.storage.directory import STATE_NAME, Directory
+from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
-from cfetch.storage.files import local_fault
+from cfetch.storage.files import STATE_NAME, local_fault
 from cfetch.timeline.attempts import ATTEMPTS
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import make_network

@@ -5,6 +5,7 @@ Files are opened by name in a held directory, so that most of them need no walk 
 
 import os
 import resource
+import stat
 import threading
 from collections import OrderedDict
 from contextlib import suppress
@@ -113,9 +114,17 @@ class HeldDirectories:
         return held.descriptor
 
     def _is_at(self, path: str, number: tuple[int, int]) -> bool:
+        """Whether the directory is reached by ``path`` beneath the root, through no symlink."""
+        name = self._root_name
         try:
-            name = self._root_name + b"/" + path.encode()
-            return _number(os.stat(name, follow_symlinks=not path)) == number  # noqa: PTH116 - bytes: UTF-8
+            if not path:  # the way to the root is the user's, symlinks and all
+                return _number(os.stat(name)) == number  # noqa: PTH116 - bytes: UTF-8
+            for component in path.encode().split(b"/"):
+                name += b"/" + component
+                status = os.stat(name, follow_symlinks=False)  # noqa: PTH116
+                if not stat.S_ISDIR(status.st_mode):
+                    return False
+            return _number(status) == number
         except OSError:
             return False
 

@@ -18,11 +18,10 @@ from cfetch.errors import Blocked, LocalFault
 from cfetch.manifest.entry import SafePath
 from cfetch.secret import printable
 from cfetch.storage.descriptors import HeldDirectories
-from cfetch.storage.files import flush_file_system, volume_fault
+from cfetch.storage.files import STATE_NAME, flush_file_system, volume_fault
 from cfetch.storage.staging import Leftover, Staging
 from cfetch.storage.volume import BATCHES
 
-STATE_NAME = ".cfetch"
 ATTRIBUTE = "user.cfetch.source"
 
 

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, TextIO
 from cfetch.errors import LocalFault, UsageError, VolumeFault
 from cfetch.secret import printable
 
+STATE_NAME = ".cfetch"
 PRIVATE = 0o600
 USERS = 0o666  # less the umask: a file for the user and not for cfetch
 LONGEST_NAME = 255  # bytes, on all file systems in use
@@ -92,6 +93,28 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 # writing
+
+
+def make_private(directory: Path) -> None:
+    """Make a directory of the state. All that are missing are made for their owner only, whatever the umask.
+
+    Directories above ``.cfetch`` are the user's, and are made as the umask says. Raises OSError: also where
+    ``.cfetch``, or what lies between it and ``directory``, is a symlink.
+    """
+    chain = [directory, *directory.parents]
+    names = [folder.name for folder in chain]
+    own = chain[: names.index(STATE_NAME) + 1] if STATE_NAME in names else chain
+    for folder in own if STATE_NAME in names else [directory]:
+        if folder.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(folder))
+    for is_last in (False, False, True):
+        try:
+            for folder in reversed([folder for folder in chain if not folder.exists()]):
+                folder.mkdir(mode=0o700 if folder in own else 0o777, exist_ok=True)
+            return
+        except FileNotFoundError:  # another run has just tidied up an empty one above
+            if is_last:
+                raise
 
 
 @contextmanager

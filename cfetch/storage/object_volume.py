@@ -16,7 +16,7 @@ from cfetch.errors import Blocked, CfetchError, VolumeFault
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.secret import printable
 from cfetch.storage import volume
-from cfetch.storage.directory import STATE_NAME
+from cfetch.storage.files import STATE_NAME
 from cfetch.storage.object_part import Bucket, ObjectPart
 from cfetch.storage.object_store import MAX_KEY_BYTES, Found, ObjectStore
 from cfetch.storage.resume import identity

@@ -14,8 +14,7 @@ from typing import NamedTuple, Self
 from cfetch.errors import LocalFault, UsageError
 from cfetch.manifest.digests import new_hash
 from cfetch.secret import printable
-from cfetch.storage.directory import STATE_NAME
-from cfetch.storage.files import local_fault
+from cfetch.storage.files import STATE_NAME, local_fault
 
 READ_BYTES = 1 << 20
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

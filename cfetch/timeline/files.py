@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from cfetch.storage.files import local_fault
+from cfetch.storage.files import local_fault, make_private
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -75,7 +75,7 @@ class LocalFiles:
         self.root = root
         try:
             is_new = not root.exists()
-            root.mkdir(parents=True, exist_ok=True)
+            make_private(root)
             self._fd = os.open(root, _DIRECTORY)
             if is_new:
                 _flush_name(root)

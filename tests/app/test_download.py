@@ -329,6 +329,19 @@ def test_69_a_symlink_as_state_directory_is_refused_before_anything_is_written(i
     assert (tmp_path / "elsewhere").stat().st_mtime_ns == before
 
 
+@pytest.mark.parametrize("name", ["plans", "metrics", "timeline"])
+async def test_69_a_symlink_within_the_state_is_refused(tmp_path, name):
+    """Links, metrics and the timeline are not written behind it."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "to/.cfetch").mkdir(mode=0o700, parents=True)
+    (tmp_path / "to/.cfetch" / name).symlink_to(tmp_path / "elsewhere")
+    async with Origin(FILES) as origin:
+        found = await run("-", "--to", tmp_path / "to", stdin=manifest_of(origin))
+    assert found.code == 3, found.err
+    assert "symlink" in found.err
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 @pytest.mark.parametrize("state", [None, "state"])
 def test_nothing_is_left_of_a_plan_that_was_only_prepared(in_place, tmp_path, state):
     """Neither below the destination nor in a state directory of its own."""

@@ -50,6 +50,19 @@ def test_a_mirror_is_made_and_kept(world):
     assert "goes on from its checkpoint" in world.lines[0]
 
 
+def test_the_state_is_for_its_owner_only(world):
+    """Every directory of it, whatever the umask."""
+    world.served.write({"a": "1"})
+    before = os.umask(0)
+    try:
+        world.follow()
+    finally:
+        os.umask(before)
+    state = world.to / ".cfetch"
+    modes = {oct(path.stat().st_mode & 0o777) for path in (state, *state.rglob("*")) if path.is_dir()}
+    assert modes == {"0o700"}
+
+
 def test_splits_and_merges_while_the_laptop_was_off(world):
     """It goes on from its checkpoint and misses nothing."""
     world.served.write({f"f{n}": "old" for n in range(40)})

@@ -15,7 +15,7 @@ from cfetch.bench.faults import Fault
 from cfetch.bench.origin import Origin
 from cfetch.config.settings import Settings
 from cfetch.events import RunStarted, RunStopping
-from cfetch.run.directories import make_private
+from cfetch.storage.files import make_private
 from tests.app.test_download import manifest_of
 from tests.cli.verbs import begun, cfetch, cfetch_plan, ended, plans_of, under_way, whole
 from tests.crash.scene import serving

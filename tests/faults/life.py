@@ -18,8 +18,9 @@ from cfetch.errors import CfetchError, Interrupted, LocalFault
 from cfetch.events import EntryFinished, Progress, RunStarted
 from cfetch.records import FileRecord, Summary
 from cfetch.report.summary import Tally
-from cfetch.storage.directory import STATE_NAME, Directory
+from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
+from cfetch.storage.files import STATE_NAME
 from cfetch.storage.resume import PROVED_BY_SIZE, useful_parts
 from cfetch.timeline.attempts import ATTEMPTS, Attempts
 from cfetch.timeline.files import LocalFiles

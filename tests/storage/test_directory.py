@@ -92,6 +92,17 @@ def test_c104_a_directory_behind_a_symlink_to_itself_is_outside(volume, root, tm
     assert os.listdir(tmp_path / "elsewhere") == ["a"]
 
 
+@pytest.mark.parametrize("swapped", ["d", "d/e"])
+def test_c104_a_symlink_above_a_held_directory_leads_outside(volume, root, tmp_path, swapped):
+    """The deepest directory is the same one, but the way to it goes through a symlink."""
+    published(volume, "d/e/f/a")
+    (root / swapped).rename(tmp_path / "elsewhere")
+    (root / swapped).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Blocked):
+        published(volume, "d/e/f/b", 1)
+    assert [path.name for path in (tmp_path / "elsewhere").rglob("*") if path.is_file()] == ["a"]
+
+
 def test_c104_a_staging_area_that_went_is_told(volume, root):
     """Somebody removed the state of a live run."""
     shutil.rmtree(root / ".cfetch")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cfetch.errors import Held, LocalFault
 from cfetch.secret import printable
-from cfetch.storage.files import local_fault
+from cfetch.storage.files import local_fault, make_private
 
 BUSY_MS = 10_000  # a writer holds the file for one transaction
 
@@ -49,7 +49,7 @@ class Database:
 
     def _take_lock(self, directory: Path) -> int:
         """The lock's descriptor. All files are the owner's alone, for rows may be signed links."""
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(directory)
         lock = _open_private(directory / "lock")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -18,7 +18,7 @@ from cfetch.errors import UsageError
 from cfetch.feed.server.store import FeedStore, File, NewChange
 from cfetch.manifest.entry import UnsafePathError, safe_path
 from cfetch.secret import printable
-from cfetch.storage.directory import STATE_NAME
+from cfetch.storage.files import STATE_NAME
 from cfetch.storage.tree import ReadOnlyTree
 
 STATE_DIRECTORY = ".cfetch-feed"

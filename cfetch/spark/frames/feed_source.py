@@ -28,7 +28,7 @@ from cfetch.spark.frames.options import Options, read_options
 from cfetch.spark.frames.rows import COLUMNS, CONTENT, FileRow, make_arrow_batches
 from cfetch.spark.share_files import Share
 from cfetch.spark.task import RunSpec
-from cfetch.storage.files import on_disk
+from cfetch.storage.files import make_private, on_disk
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -137,7 +137,7 @@ def read_span(feed: Feed, span: Span) -> Iterator["pa.RecordBatch"]:
     ]
     receipts = locate_receipts(feed, span.manifest) / f"{span.begin.bytes}-{span.end.bytes}"
     with on_disk(receipts):
-        receipts.mkdir(0o700, parents=True, exist_ok=True)
+        make_private(receipts)
     spec = msgspec.structs.replace(feed.spec, headers=text.headers, receipts=str(receipts))
     task = int(hashlib.sha256(str(receipts).encode()).hexdigest()[:14], 16)  # no other span's
     records = bring_share_once(spec, Share(entries, spec.at_a_time), 0, task=task)

@@ -27,8 +27,8 @@ from cfetch.spark.frames.options import Options
 from cfetch.spark.share_files import ShareFiles, write_shares
 from cfetch.spark.shares import Pace, count_sharers, cut_shares
 from cfetch.spark.task import RunSpec, attempts_directory
-from cfetch.storage.directory import STATE_NAME, Directory
-from cfetch.storage.files import on_disk, replace_file
+from cfetch.storage.directory import Directory
+from cfetch.storage.files import STATE_NAME, make_private, on_disk, replace_file
 from cfetch.timeline.attempts import ATTEMPTS
 from cfetch.wire.network import make_network
 
@@ -68,7 +68,7 @@ def load_frame(manifest: str, options: Options, *, slots: int) -> Frame:
         spec = msgspec.structs.replace(spec, headers=plan.headers)
         with on_disk(directory):
             os.utime(directory)
-            Path(spec.receipts).mkdir(0o700, exist_ok=True)
+            make_private(Path(spec.receipts))
         _sweep(directory.parent, options.root / STATE_NAME / ATTEMPTS)
         with hold_lock(directory / "lock"):
             shares = _write_shares(plan, directory, settings.concurrency, slots)
@@ -87,8 +87,8 @@ def open_frame_directory(options: Options, kind: str, identity: str) -> Path:
     try:
         directory = places(options.settings).state / kind / name
         with on_disk(directory):
-            directory.mkdir(0o700, parents=True, exist_ok=True)
-            attempts_directory(options.root, name, EPOCH).mkdir(0o700, parents=True, exist_ok=True)
+            make_private(directory)
+            make_private(attempts_directory(options.root, name, EPOCH))
     finally:
         volume.close()
     return directory

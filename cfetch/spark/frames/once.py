@@ -21,7 +21,7 @@ from cfetch.records import FileRecord
 from cfetch.spark.share_files import Share
 from cfetch.spark.task import RunSpec, TaskCopy, attempts_directory, bring_share
 from cfetch.storage.directory import Directory
-from cfetch.storage.files import local_fault, on_disk, replace_file
+from cfetch.storage.files import local_fault, make_private, on_disk, replace_file
 
 EPOCH = 1  # no task takes a share over from another: a lock is held or it is not
 _FAILED = "failed-"  # before the number of a share: some of its files could not be had
@@ -65,7 +65,7 @@ def _bring_rest(spec: RunSpec, share: Share, number: int, task: int) -> list[Fil
     directory = attempts_directory(Path(spec.root), spec.instant, EPOCH)
     with on_disk(directory):
         path.unlink(missing_ok=True)
-        directory.mkdir(0o700, parents=True, exist_ok=True)
+        make_private(directory)
         if (directory / f"t{task}").exists():
             shutil.rmtree(directory / f"t{task}")  # parts of a task that was killed: the lock is ours
     outcome = bring_share(spec, share._replace(entries=left), TaskCopy(number, task, 0))

@@ -20,7 +20,7 @@ from cfetch.spark.prepare.manifests import find_manifests, prepare
 from cfetch.spark.prepare.prepared import PreparedPlan
 from cfetch.spark.session import spark_session
 from cfetch.spark.shares import Pace
-from cfetch.storage.files import on_disk
+from cfetch.storage.files import make_private, on_disk
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,7 +83,7 @@ def prepare_on_spark(
     )
     if plan.rejected:
         with on_disk(rejected):
-            rejected.parent.mkdir(0o700, exist_ok=True)
+            make_private(rejected.parent)
             shutil.rmtree(rejected, ignore_errors=True)
             (directory / "rejected").rename(rejected)
         plan.raise_if_rejected(sources, kept=rejected)

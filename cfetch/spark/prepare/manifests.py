@@ -36,7 +36,7 @@ from cfetch.spark.prepare.tasks import Numbering, judge_places, rewrite_units, w
 from cfetch.spark.share_files import shares_per_file
 from cfetch.spark.shares import Pace
 from cfetch.spark.table_writer import WRITE_ROWS
-from cfetch.storage.files import on_disk
+from cfetch.storage.files import make_private, on_disk
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -109,7 +109,7 @@ def prepare(
     preparing = _Preparation(spark, sources, directory.absolute(), base_url, headers, slots, pace, per_host)
     stage = directory / "stage"
     with on_disk(directory):
-        directory.mkdir(0o700, parents=True, exist_ok=True)
+        make_private(directory)
         directory.chmod(0o700)
         shutil.rmtree(stage, ignore_errors=True)  # of a preparation that died
         if (directory / ABOUT).exists():

@@ -131,13 +131,13 @@ def list_jobs(record: FileRecord) -> list[Job]:
 
 
 def _held_s(attempt: AttemptRecord, after: AttemptRecord) -> float:
-    """For how long a place was held: only what follows a cancelled attempt follows at once."""
+    """Seconds for which a place was held: only the attempt after a cancelled one starts at once."""
     end_s = after.start_s if attempt.outcome in _CANCELLED else attempt.end_s
     return end_s - attempt.start_s
 
 
 def _alone_s(record: FileRecord, own: list[AttemptRecord], helpers: list[AttemptRecord]) -> float | None:
-    """For how long the entry would have held its place without mitigation; None: as long as it did."""
+    """Seconds for which the entry would have held its place without mitigation; None: as long as it did."""
     before_s = 0.0
     for attempt in own:
         if attempt.outcome in _CANCELLED or _was_rescued(attempt, helpers):

@@ -1,6 +1,6 @@
-"""What a run holds open: whether the system lets it, and the directories of a volume.
+"""Checks that the system allows the descriptors that a run needs, and holds the directories of a volume open.
 
-Files are opened by name in a held directory, so that most of them need no walk from the top.
+Files are opened by name in a held directory, so that most of them need no walk from the root.
 """
 
 import os
@@ -19,7 +19,7 @@ DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 PER_DOWNLOAD = 2  # its connection and its part
 OTHERS = 24  # standard streams, event loop, plan, metrics, staging, owner, one path being walked; 15 counted
 PER_VOLUME = 6  # its root, its attempts, its staging, the timeline's hold of it, two paths being walked
-MAX_DIRECTORIES = 64  # held open, so that files of one directory need no walk from the top; of all volumes
+MAX_DIRECTORIES = 64  # directories held open, of all volumes, so that their files need no walk from the root
 
 
 def directories_for(limit: int) -> int:
@@ -54,7 +54,7 @@ def reserve_descriptors(concurrency: int, volumes: int = 1) -> None:
 
 
 class _Held(NamedTuple):
-    """An open directory, and what it must be found to be under its path: device and inode."""
+    """An open directory, with the device and inode that must be found under its path."""
 
     descriptor: int
     number: tuple[int, int]
@@ -82,14 +82,14 @@ class HeldDirectories:
         self._most = max(1, directories_for(resource.getrlimit(resource.RLIMIT_NOFILE)[0]) // share)
 
     def close(self) -> None:
-        """Give all of them back but the root's."""
+        """Close all of them but the root's."""
         while self._held:
             os.close(self._held.popitem()[1].descriptor)
 
     def directory(self, path: str, *, create: bool = True) -> int:
         """A descriptor of the directory that stands under ``path`` now; "" is the root itself.
 
-        A held one may have been moved or removed; a file put into it would not be where it was asked for.
+        A held directory may have been moved or removed; a file put into it would be in the wrong place.
 
         Raises:
             VolumeFault: the root is not what it was.

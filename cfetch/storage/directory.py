@@ -35,7 +35,7 @@ _OBSTACLES = {
 
 
 def _obstacle(error: OSError, path: SafePath) -> Blocked | None:
-    """What stands in the way of this one path; None where the machine as a whole says no."""
+    """The obstacle at this one path; None if the fault is not the path's but the machine's."""
     what = _OBSTACLES.get(error.errno or 0)
     return Blocked(f"{what} ({printable(path)}); move it away") if what else None
 
@@ -43,8 +43,8 @@ def _obstacle(error: OSError, path: SafePath) -> Blocked | None:
 # The link that a published file came from, as an extended attribute of the file. A file without a stated
 # hash has only its size to prove itself, and another link may lead to another file of that size; so the
 # attribute is set before such a file gets its name. It travels with the file through renames, so no list
-# of ours can disagree with what is there. It is lost when another tool replaces or copies the file, and
-# then nothing is known about the file, which is the truth. A tool that writes into the file keeps it: it
+# of ours can disagree with the file. It is lost when another tool replaces or copies the file, and
+# then nothing is known about the file. A tool that writes into the file keeps it: it
 # says where the file came from, not what it holds.
 
 
@@ -70,7 +70,7 @@ def set_source(descriptor: int, source: Source) -> None:
 
 
 def source_of(descriptor: int) -> Source | None:
-    """What stands on an open file; None for nothing, or anything that is not ours."""
+    """Read it from an open file; None if there is none, or if it is not ours."""
     with suppress(OSError, AttributeError, msgspec.MsgspecError, UnicodeDecodeError):
         return msgspec.json.decode(os.getxattr(descriptor, ATTRIBUTE), type=Source)
     return None
@@ -124,12 +124,12 @@ class Directory:
             raise volume_fault(error, f"cannot write to {self.root}") from None
 
     def unstage(self) -> None:
-        """Nothing is written any more."""
+        """Close the staging directory: nothing is written any more."""
         if not self._is_forsaken:
             self.staging.close()
 
     def forsake(self) -> None:
-        """It hangs: from now on it is not touched, not even to be closed."""
+        """Do not touch the directory from now on, not even to close it, because it hangs."""
         self._is_forsaken = True
 
     def free_bytes(self) -> int:
@@ -160,7 +160,7 @@ class Directory:
         return self.staging.leftovers()
 
     def has_record(self, batch: str) -> bool:
-        """Whether a batch stands here, by its id."""
+        """Whether a batch was committed here, by its id."""
         try:
             os.stat(f"{STATE_NAME}/{BATCHES}/{batch}.json", dir_fd=self._held.root_fd, follow_symlinks=False)
         except FileNotFoundError:
@@ -170,7 +170,7 @@ class Directory:
         return True
 
     def remove_record(self, batch: str) -> None:
-        """The batch does not stand here any more."""
+        """Remove the record of a batch, which is not committed here any more."""
         with suppress(OSError):
             os.unlink(f"{STATE_NAME}/{BATCHES}/{batch}.json", dir_fd=self._held.root_fd)
 
@@ -278,16 +278,16 @@ class Directory:
                 os.unlink(leaf.encode(), dir_fd=self._held.directory(parent, create=False))
         except OSError as error:
             raise _obstacle(error, path) or volume_fault(error, f"cannot delete {printable(path)}") from None
-        while parent:  # also where the file has gone before: a follower may have died in between
+        while parent:  # also if the file is gone already: a follower may have died in between
             parent, _, leaf = parent.rpartition("/")
             try:
                 with suppress(FileNotFoundError), self._held.lock:
                     os.rmdir(leaf.encode(), dir_fd=self._held.directory(parent, create=False))
             except OSError:
-                break  # others live there
+                break  # other files are in it
 
     def supersede(self, path: SafePath) -> None:
-        """What stands at ``path`` is an older version, whatever its size: see ``find_source``."""
+        """Note that the file at ``path`` is an older version, whatever its size: see ``find_source``."""
         with suppress(LocalFault, Blocked):
             descriptor = self.open_existing(path)
             if descriptor is not None:
@@ -307,7 +307,7 @@ class Directory:
             raise _obstacle(error, path) or volume_fault(error, f"cannot read {printable(path)}") from None
 
     def close(self) -> None:
-        """Remove our directories where nothing else lives in them, and give the descriptors back."""
+        """Remove our directories if they are empty, and close the descriptors."""
         if self._is_forsaken:
             return
         self._held.close()
@@ -321,5 +321,5 @@ class Directory:
             path = path.rpartition("/")[0]
         os.close(self._held.root_fd)
         if self._made_root:
-            with suppress(OSError):  # not empty: it was worth making
+            with suppress(OSError):  # not empty: it is needed
                 self.root.rmdir()

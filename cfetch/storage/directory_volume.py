@@ -32,7 +32,7 @@ class DirectoryVolume:
         self._marked: set[str] = set()
 
     async def open(self) -> None:
-        """Reads the directories of dead runs. Raises VolumeFault."""
+        """Read the directories of dead runs. Raises VolumeFault."""
         self._salvage = await self._disk.call(lambda: Salvage(self._volume, self._disk))
 
     def new_part(self, entry: Entry) -> Part:
@@ -168,7 +168,7 @@ class DirectoryVolume:
         return isinstance(self._disk, GuardedDisk) and self._disk.is_stuck
 
     async def close(self) -> None:
-        """What was asked is done, unless the disk hangs."""
+        """Carry out what was asked, unless the disk hangs, and close the directory."""
         if isinstance(self._disk, GuardedDisk):
             await self._disk.close()
             if self._disk.is_stuck:
@@ -176,7 +176,7 @@ class DirectoryVolume:
 
 
 def _close(late: int | None) -> None:
-    """Opened when nobody waited for it any more."""
+    """Close a file that was opened after its caller had stopped waiting."""
     if late is not None:
         os.close(late)
 
@@ -212,7 +212,7 @@ class Salvage:
         return self._marks.keys()
 
     def unmark_batch(self, batch: str) -> None:
-        """The batch is done, or goes elsewhere."""
+        """Remove the mark of a batch that is done or goes elsewhere."""
         for leftover in self._marks.pop(batch, ()):
             self._disk.tidy(partial(self._volume.staging.remove_leftover, leftover))
 
@@ -227,12 +227,12 @@ class Salvage:
                 self._disk.tidy(partial(self._volume.staging.remove_leftover, leftover))
 
     def remove_leftovers(self, entry: Entry) -> None:
-        """The entry is in place: remove what there is of it."""
+        """Remove the parts of an entry that is in place."""
         for leftover, _ in self._take_candidates(entry):
             self._disk.tidy(partial(self._volume.staging.remove_leftover, leftover))
 
     def _take_candidates(self, entry: Entry) -> list[tuple[Leftover, Note | None]]:
-        """The one that holds least comes first."""
+        """Take the parts of an entry, the one that holds least first."""
         if not self._candidates:
             return []
         name = part_name(entry, boot_id())

@@ -1,12 +1,12 @@
-"""Who carries out what a volume is asked: the event loop itself, or a thread that may hang without it.
+"""Carries out the steps of a volume: in the event loop itself, or in a thread that may hang without it.
 
 With one volume there is nothing to do but to wait for it, so ``InlineDisk`` calls the system at once. With
 several, a disk that does not answer must hold up nobody else: each ``GuardedDisk`` has a thread of its own
 that carries out all steps in the order in which they were asked for. The order is what keeps it simple: a
-part is created, written, published and removed by steps that follow each other, also when somebody has given
-up waiting.
+part is created, written, published and removed by steps that follow each other, also when their caller has
+given up waiting.
 
-A call that does not come back cannot be ended. It can be abandoned: whoever waits for it gets a VolumeFault,
+A call that does not come back cannot be ended. It can be abandoned: the caller gets a VolumeFault,
 steps in the queue are dropped (but for those that tidy up), and should it come back after all, what it did is
 undone. Until then the volume counts as stuck.
 """
@@ -21,12 +21,12 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 from cfetch.errors import VolumeFault
 
 T = TypeVar("T")
-LONGEST_END_S = 30.0  # all was committed before, so what is left is tidying up
-MOST_UNWRITTEN_BYTES = 16 << 20  # a volume; beyond, whoever has more for it waits: that is its backpressure
+LONGEST_END_S = 30.0  # all is committed by then, and only cleaning up is left
+MOST_UNWRITTEN_BYTES = 16 << 20  # of one volume; beyond this, callers with more bytes wait (backpressure)
 
 
 class Line:
-    """What its parts know of a disk: ``fault`` once nothing of theirs will be written any more."""
+    """The state of a disk for its parts: ``fault`` once nothing of theirs will be written any more."""
 
     __slots__ = ("fault", "lock")
 
@@ -48,16 +48,16 @@ class Disk(Protocol):
         """Carry out the step now or soon, whatever happens to the disk meanwhile. The step raises nothing."""
 
     async def call(self, step: Callable[[], T], undo: Callable[[T], None] | None = None) -> T:
-        """The step's answer. ``undo`` is for an answer that comes when nobody waits for it any more."""
+        """Return the step's answer. ``undo`` gets one that comes after the caller has stopped waiting."""
 
     async def long(self, step: Callable[[], T]) -> T:
-        """The same for one that takes milliseconds."""
+        """Like ``call``, for a step that takes milliseconds."""
 
     async def beside(self, step: Callable[[], T]) -> T:
-        """The same for one that takes seconds, while other steps go on."""
+        """Like ``call``, for a step that takes seconds, while other steps go on."""
 
     async def look(self, step: Callable[[], T]) -> T:
-        """The same for one that only reads, and does not wait for those that write."""
+        """Like ``call``, for a step that only reads, and does not wait for those that write."""
 
     @property
     def must_wait(self) -> bool:
@@ -71,7 +71,7 @@ class Disk(Protocol):
 
 
 class InlineDisk:
-    """The event loop asks the system itself, and waits."""
+    """Calls the system in the event loop, and waits."""
 
     is_prompt = True
     must_wait = False
@@ -103,7 +103,7 @@ class InlineDisk:
         """There is always room."""
 
     def oldest_s(self, now_s: float) -> float:  # noqa: ARG002
-        """Whoever asks has the event loop, so no call is under way."""
+        """Always 0: the caller has the event loop, so no call is under way."""
         return 0.0
 
 
@@ -198,18 +198,18 @@ class GuardedDisk:
             except asyncio.CancelledError as error:
                 cancelled = error
         if cancelled is not None:
-            call.future.exception()  # looked at: else the loop complains
+            call.future.exception()  # read the exception, else the loop reports it as never retrieved
             raise cancelled
         return call.future.result()
 
     @property
     def must_wait(self) -> bool:
-        """More than ``MOST_UNWRITTEN_BYTES``."""
+        """Whether more than ``MOST_UNWRITTEN_BYTES`` are unwritten."""
         return self._asked_bytes - self._over_bytes > MOST_UNWRITTEN_BYTES
 
     @property
     def is_behind(self) -> bool:
-        """Something is unwritten."""
+        """Whether any bytes are unwritten."""
         return self._asked_bytes > self._over_bytes
 
     async def wait_for_room(self) -> None:
@@ -224,7 +224,7 @@ class GuardedDisk:
             raise line.fault
 
     def oldest_s(self, now_s: float) -> float:
-        """The thread's present step, or one beside it."""
+        """The age in seconds of the thread's present step, or of one beside it."""
         since = [call.since_s for call in self._calls] + [self._since_s]
         return max((now_s - begun_s for begun_s in since if begun_s is not None), default=0.0)
 
@@ -235,7 +235,7 @@ class GuardedDisk:
         return bool(self._late) or (line is not None and line.fault is not None)
 
     def abandon(self, why: str) -> None:
-        """Wait for nothing any more; from now on there is a new line."""
+        """Stop waiting for all calls; from now on there is a new line."""
         line, self.line = self.line, Line()
         with line.lock:
             line.fault = VolumeFault(why)
@@ -249,7 +249,7 @@ class GuardedDisk:
         self._wake()
 
     async def close(self) -> None:
-        """Everything that was asked for is done; but nobody waits for long for a disk that hangs."""
+        """Wait until all steps are carried out, but not for long if the disk hangs."""
         if not self.is_stuck:
             done = asyncio.ensure_future(self.call(lambda: None))
             await asyncio.wait([done], timeout=LONGEST_END_S)

@@ -1,4 +1,4 @@
-"""The one way in which cfetch writes files of its own: after a crash the old file stands, or the new one.
+"""Writes all files of cfetch's own: after a crash the old file is there, or the new one.
 
 Nothing is ever written into a file that others may read. The bytes go to a temporary file beside it, whose
 random name no other writer has, on whatever machine it runs; it is made anew, so no symlink leads elsewhere,
@@ -51,12 +51,12 @@ def local_fault(error: OSError, what: str) -> LocalFault:
     return LocalFault(f"{what}: {cause}{f' ({remedy})' if remedy else ''}")
 
 
-_THIS_PROCESS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}  # no volume would take the file
+_THIS_PROCESS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}  # the file would fail on every volume
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 
 def volume_fault(error: OSError, what: str, *, beneath: int | None = None) -> LocalFault:
-    """The same where one volume said no, and another may say yes.
+    """Like ``local_fault``, for a fault of one volume that another volume may not have.
 
     ``beneath``: an open directory of the volume; then "no space" is said only where space is what lacks.
     """
@@ -77,7 +77,7 @@ def volume_fault(error: OSError, what: str, *, beneath: int | None = None) -> Lo
 
 @contextmanager
 def on_disk(path: Path) -> Iterator[None]:
-    """OSErrors are LocalFaults that name ``path``."""
+    """Turn OSErrors of the ``with`` block into LocalFaults that name ``path``."""
     try:
         yield
     except OSError as error:

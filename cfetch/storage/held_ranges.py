@@ -28,7 +28,7 @@ class Segment:
 
     @property
     def left_bytes(self) -> int:
-        """What is still to come; 0: it is over."""
+        """The bytes that are still to come; 0: the segment is over."""
         return self.end - self.position
 
     def __repr__(self) -> str:
@@ -81,12 +81,12 @@ class HeldRanges:
 
     @property
     def is_whole(self) -> bool:
-        """Every byte is held."""
+        """Whether every byte is held."""
         return self.held_bytes == self.size_bytes
 
     @property
     def missing(self) -> list[tuple[int, int]]:
-        """What is neither held nor taken, in order; no two touch."""
+        """The ranges that are neither held nor taken, in order; no two touch."""
         taken = [(segment.position, segment.end) for segment in self.out if segment.left_bytes]
         away = sorted(self._held + taken)
         gaps, position = [], 0
@@ -112,7 +112,7 @@ class HeldRanges:
         return gaps
 
     def take_first(self) -> Segment | None:
-        """The first bytes that are missing, for the entry's owner; what it had before is given back."""
+        """Take the first missing bytes for the entry's owner; what it had before is given back."""
         for segment in [segment for segment in self.out if segment.is_owners]:
             self.give_back(segment)
         missing = self.missing
@@ -154,7 +154,7 @@ class HeldRanges:
             self._shorten(segment)
 
     def _yield(self) -> None:
-        """Who was sent for what others have begun to bring, to its end, ends where they began."""
+        """Shorten a segment whose end others have begun to bring, to where they began."""
         begun = sorted(filter(self._has_begun, self.out), key=lambda segment: segment.start)
         for segment in self.out:
             others = [other for other in begun if other is not segment]
@@ -169,7 +169,7 @@ class HeldRanges:
         return brought_bytes >= self.begun_bytes or (brought_bytes > 0 and not segment.left_bytes)
 
     def _is_covered(self, start: int, end: int, by: list[Segment]) -> bool:
-        """Every byte is held, or one of these streams will bring it."""
+        """Whether every byte is held, or one of these streams will bring it."""
         for first, last in self.unheld(start, end):
             position = first
             for segment in sorted(by, key=lambda segment: segment.position):
@@ -180,7 +180,7 @@ class HeldRanges:
         return True
 
     def _shorten(self, by: Segment) -> None:
-        """No segment is to bring what ends held, or what a later one of the same bytes will bring sooner."""
+        """Shorten segments whose last bytes are held, or will come sooner by a later segment."""
         for number, segment in enumerate(self.out):
             if not segment.left_bytes:
                 continue
@@ -197,13 +197,13 @@ class HeldRanges:
                 self.on_over(segment)
 
     def give_back(self, segment: Segment) -> None:
-        """Its stream has ended: what it has not brought is missing again. Harmless when repeated."""
+        """End a segment: what its stream has not brought is missing again. Harmless when repeated."""
         if segment in self.out:
             self.out.remove(segment)
             segment.end = segment.position
 
     def forget(self, segment: Segment) -> None:
-        """What it has brought is not to be trusted; it is given back."""
+        """Drop what a segment has brought, as it cannot be trusted, and end the segment."""
         self.give_back(segment)
         if segment.start == segment.position:
             return
@@ -216,7 +216,7 @@ class HeldRanges:
         self.held_bytes = sum(end - start for start, end in kept)
 
     def abandon(self) -> None:
-        """The file is not written to any more: all streams are over, and those that help are told."""
+        """End all streams, as the file is not written to any more; helpers are told."""
         out, self.out = self.out, []
         for segment in out:
             was_over, segment.end = not segment.left_bytes, segment.position

@@ -19,7 +19,7 @@ from cfetch.storage.volume import Sink
 
 AT_A_TIME = 16  # objects that are made visible together; a small one is a round trip of some 50 ms
 MAX_HELD_BYTES = 64 << 20  # of all parts of a volume that wait for their next try or for their batch
-MOST_UNSENT = 2  # pieces: one in the sender's hand, one that is ready when it comes back
+MOST_UNSENT = 2  # pieces: one that is being sent, and one that is ready next
 
 
 class OwnObjects:
@@ -89,7 +89,7 @@ class WaitingParts:
         self._parts: dict[ObjectPart, None] = {}  # the longest first
 
     def add(self, part: "ObjectPart") -> None:
-        """Beyond ``MAX_HELD_BYTES`` those that wait longest let go of what they hold."""
+        """Add a part; beyond ``MAX_HELD_BYTES`` the parts that wait longest free their memory."""
         self._parts[part] = None
         held_bytes = sum(waiting.held_bytes for waiting in self._parts)
         while held_bytes > MAX_HELD_BYTES:
@@ -99,7 +99,7 @@ class WaitingParts:
             oldest.free_memory()
 
     def remove(self, part: "ObjectPart") -> None:
-        """It waits no longer, and is not to let go of anything now."""
+        """Remove a part that waits no longer; it keeps its memory."""
         self._parts.pop(part, None)
 
 
@@ -172,7 +172,7 @@ class _Sending:
             raise
 
     def end(self) -> None:
-        """Leave nothing of it at the store, soon."""
+        """Remove what the store has of it, soon."""
         while len(self._pieces) > 1:
             self._pieces.pop()
         self._calls.tidy(self._end)
@@ -209,7 +209,7 @@ class _Pieces:
         self.piece_bytes = piece_bytes_for(self._size_bytes or total_bytes)
 
     def add(self, data: bytes) -> Iterator[bytes]:
-        """Take more bytes; the pieces that are whole now."""
+        """Take more bytes, and yield the pieces that are whole now."""
         while self.held_bytes + len(data) >= self.piece_bytes:
             rest = self.piece_bytes - self.held_bytes
             self._take(data[:rest])
@@ -228,7 +228,7 @@ class _Pieces:
             self.hash.update(data)
 
     def take_rest(self) -> bytes:
-        """What is no whole piece yet; nothing is held then."""
+        """Take the bytes that are no whole piece yet; nothing is held then."""
         held, self._held, self.held_bytes = self._held, [], 0
         return b"".join(held)
 
@@ -254,7 +254,7 @@ class ObjectPart:
         self._sending: _Sending | None = None
         self._completing: asyncio.Task[None] | None = None
         self._is_finished = self._is_discarded = False
-        self.is_published = False  # for good: its volume says so
+        self.is_published = False  # its volume has given it up for good
         self.validator: str | None = None
         self.total_bytes: int | None = None
         self.segment: Segment | None = None
@@ -271,7 +271,7 @@ class ObjectPart:
         return self._pieces.held_bytes
 
     def can_split(self, size_bytes: int) -> bool:  # noqa: ARG002
-        """It takes bytes in order only."""
+        """Always false: it takes bytes in order only."""
         return False
 
     def split_into_ranges(self, size_bytes: int) -> HeldRanges:
@@ -283,7 +283,7 @@ class ObjectPart:
         raise NotImplementedError
 
     async def hash_rest(self) -> None:
-        """The hash has seen it all."""
+        """Do nothing: the hash has seen all bytes."""
 
     def release_segment(self) -> None:
         """Do nothing: a part of an object store has no segments."""
@@ -317,7 +317,7 @@ class ObjectPart:
 
     @property
     def must_wait(self) -> bool:
-        """Whole pieces wait to be sent."""
+        """Whether whole pieces wait to be sent."""
         return self._sending is not None and self._sending.is_behind
 
     async def wait_for_room(self) -> None:
@@ -354,11 +354,11 @@ class ObjectPart:
             raise
 
     def close(self) -> None:
-        """It waits for its next try: see ``free_memory``."""
+        """Note that it waits for its next try: see ``free_memory``."""
         self._bucket.waiting.add(self)
 
     def finish(self) -> None:
-        """It is whole and verified, and may wait for its batch: see ``free_memory``. Raises VolumeFault."""
+        """Note that it is whole, and may wait for its batch: see ``free_memory``. Raises VolumeFault."""
         self.check()
         self._is_finished = True
         self._bucket.waiting.add(self)
@@ -401,7 +401,7 @@ class ObjectPart:
         return 0
 
     def discard(self) -> None:
-        """Leave nothing of it at the store, soon; harmless after it was published."""
+        """Remove what the store has of it, soon; harmless after it was published."""
         if self.is_published or self._is_discarded:
             return
         self._is_discarded = True
@@ -412,6 +412,6 @@ class ObjectPart:
 
 
 def _take_exception(task: "asyncio.Task[None]") -> None:
-    """Whoever wants its fault asks for it; the event loop need not complain that nobody has."""
+    """Read the task's exception, so that the event loop does not report it; callers ask for the fault."""
     if not task.cancelled():
         task.exception()

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 PIECE_BYTES = 5 << 20  # S3 takes no smaller piece of an upload, but for the last
 MOST_PIECES = 10_000  # of one upload, at S3 and Google; Azure takes more
-PIECES_UNDER_WAY = 2  # of one upload: while one is on its way another is read, and the round trip is hidden
+PIECES_UNDER_WAY = 2  # of one upload: the next is read while one is sent, which hides the round trip
 ATTRIBUTE = "cfetch"  # Azure takes no name with a hyphen, and some proxies drop one with an underscore
 ATTRIBUTE_BYTES = 1024  # S3 takes 2 KiB of all attributes together
 MAX_KEY_BYTES = 1024  # UTF-8, with the prefix: the limit of all three
 LONGEST_END_S = 10.0  # what a run's end waits for uploads to be ended; a store's own rule ends the others
-MAX_RETRIES = 4  # 0.2 s to 3 s apart: outlives a store that asks to slow down, and is soon over at a dead one
+MAX_RETRIES = 4  # 0.2 s to 3 s apart: enough for a store that asks to slow down, and short for a dead one
 NO_ROOM = {"507", "QuotaExceeded", "XMinioStorageFull", "AccountLimitExceeded"}
 NO_LOGIN = re.compile(r"//169\.254\.|//metadata\.google|Account must be specified|Missing\w*KeyId")
 _STATUS = re.compile(r"status code: (\d{3})")
@@ -40,7 +40,7 @@ _CODE = re.compile(r"<Code>(\w+)</Code>")
 
 
 class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is told with an object: ``digest`` (``sha256:…``) was verified, ``source`` is its link's identity.
+    """The attribute of an object: ``digest`` (``sha256:…``) was verified, ``source`` is its link's identity.
 
     ``run`` names the execution that put it, which may take it back.
     """
@@ -51,7 +51,7 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Found(NamedTuple):
-    """An object that stands; ``about`` is None where another tool has put it."""
+    """An object that exists; ``about`` is None if another tool has put it."""
 
     size_bytes: int
     about: About | None
@@ -70,7 +70,7 @@ class ObjectStore:
     """
 
     def __init__(self, url: str, *, timeout_s: float) -> None:
-        """Asks the store nothing yet.
+        """Prepare the store without asking it anything.
 
         Raises:
             UsageError: obstore is not installed.
@@ -88,7 +88,7 @@ class ObjectStore:
             self._store = from_url(
                 url,
                 client_options={
-                    "allow_http": True,  # only an endpoint that somebody has written as http:// is one
+                    "allow_http": True,  # only if the user has written the endpoint as http://
                     "timeout": timedelta(seconds=timeout_s),
                 },
                 retry_config={
@@ -113,7 +113,7 @@ class ObjectStore:
         return len(f"{prefix}/{key}".encode() if prefix else key.encode())
 
     async def look(self, key: str) -> Found | None:
-        """What stands under ``key``; None if nothing does."""
+        """Look up the object under ``key``; None if there is none."""
         with suppress(FileNotFoundError):
             reply = await self._ask(
                 f"look at {printable(key)}",
@@ -143,14 +143,14 @@ class ObjectStore:
         return await self._ask("list its objects", first)
 
     async def put(self, key: str, data: bytes) -> None:
-        """A small object, in one request."""
+        """Put a small object, in one request."""
         await self._ask(
             f"put {printable(key)}",
             lambda: self._obstore.put_async(self._store, key, data, use_multipart=False),
         )
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """Whether they stood or not."""
+        """Delete objects, which need not exist."""
         with suppress(FileNotFoundError):
             await self._ask(
                 f"delete {printable(keys[0])}",
@@ -159,7 +159,7 @@ class ObjectStore:
             )
 
     def upload(self, key: str, about: About, piece_bytes: int) -> "Upload":
-        """Begins nothing yet: an object that fits in one piece is put in one request."""
+        """Make an upload. It sends nothing yet: an object that fits in one piece is put in one request."""
         attribute = msgspec.json.encode(about).decode()
         is_fit = attribute.isascii() and len(attribute) <= ATTRIBUTE_BYTES
         file = self._obstore.open_writer_async(
@@ -172,7 +172,7 @@ class ObjectStore:
         return Upload(key, file, self._ask)
 
     async def _ask(self, what: str, call: Callable[[], Awaitable[T]], *, may_lack: bool = False) -> T:
-        """``may_lack``: pass on that there is no such object."""
+        """Make a call within the time limit. ``may_lack``: pass on a FileNotFoundError."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await call()
@@ -193,7 +193,7 @@ class ObjectStore:
         return printable(self.url)
 
     def _fault(self, error: Exception, what: str) -> VolumeFault:
-        """Its words are ours; those of ``error`` may hold a key or a signed URL."""
+        """Make an error of our own words; those of ``error`` may hold a key or a signed URL."""
         text = str(error)
         said = {match.group(1) for match in (_STATUS.search(text), _CODE.search(text)) if match}
         if said & NO_ROOM:
@@ -216,7 +216,7 @@ class ObjectStore:
 
 
 class Upload:
-    """One object on its way, which nobody sees before ``complete``; that ends it, also by a fault."""
+    """One object on its way, which is invisible before ``complete``; that call ends it, also if it fails."""
 
     def __init__(
         self,
@@ -235,13 +235,13 @@ class Upload:
         await self._do("take a piece of", lambda: self._file.write(piece))
 
     async def complete(self) -> None:
-        """All is written: make it visible, in place of what stood there."""
+        """Make the whole object visible, in place of an older one."""
         assert self._is_sound, "an upload that has failed is over"
         self._is_over = True
         await self._do("complete", self._file.close)
 
     async def abort(self) -> None:
-        """Leave nothing of it at the store; harmless when it is over."""
+        """Remove what the store has of it; harmless when it is over."""
         if self._is_over:
             return
         self._is_over = True
@@ -310,11 +310,11 @@ class StoreCalls:
 
     @property
     def is_stuck(self) -> bool:
-        """The call made when it was abandoned has neither been answered nor run out of time."""
+        """Whether the call made when it was abandoned was neither answered nor timed out."""
         return self._late is not None and not self._late.done()
 
     async def wait_until_tidy(self) -> None:
-        """Nothing is being cleaned up; what is there later is cleaned up too."""
+        """Wait until nothing is being cleaned up."""
         while self._tidying:
             await asyncio.wait(self._tidying)
 

@@ -39,7 +39,7 @@ class ObjectPublisher:
         self.tasks: set[asyncio.Task[None]] = set()
         self._pending_files = self._pending_bytes = 0
         self._draining = False
-        self._changed = asyncio.Event()  # in what is pending
+        self._changed = asyncio.Event()  # parts in what is pending
 
     def add(self, parts: Sequence[ObjectPart], ended: Ended, record: BatchRecord | None) -> None:
         """Take over verified parts: all of them are published, or none; then the record is written."""
@@ -85,7 +85,7 @@ class ObjectPublisher:
         try:
             await self._bucket.calls.ask(partial(self._bucket.store.put, key, msgspec.json.encode(record)))
         except VolumeFault:
-            self._bucket.objects.delete(key)  # it may be there all the same
+            self._bucket.objects.delete(key)  # the object may exist nevertheless
             raise
 
     async def run(self) -> None:
@@ -98,7 +98,7 @@ class ObjectPublisher:
                 task.result()
 
     def drain(self) -> None:
-        """Nothing more will come."""
+        """Note that nothing more will come."""
         self._draining = True
         self._changed.set()
 
@@ -136,7 +136,7 @@ class ObjectStoreVolume:
         self._was_empty = False
 
     async def open(self) -> None:
-        """Raises VolumeFault too where the store cannot be used at all."""
+        """Look which batches are marked. Raises VolumeFault, also if the store cannot be used at all."""
         self._begun = set(await self._calls.ask(partial(self._store.names, BEGUN)))
         self._was_empty = await self._calls.ask(self._store.is_empty)
 
@@ -170,10 +170,10 @@ class ObjectStoreVolume:
         return "size" if about.source in map(identity, (entry.url, *entry.mirrors)) else None
 
     async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:
-        """Nothing: an upload belongs to the process that began it."""
+        """Do nothing: an upload belongs to the process that began it."""
 
     def remove_leftovers(self, entry: Entry) -> None:
-        """Nothing is left of dead runs that could be found."""
+        """Do nothing: what dead runs have left cannot be found."""
 
     async def inspect_batch(self, batch: str, entries: Sequence[Entry]) -> volume.Holding:
         """Judge by its mark or its record, and by the sizes of the objects under its names.
@@ -202,7 +202,7 @@ class ObjectStoreVolume:
         return volume.Holding(record is not None, batch in self._begun, same_size, blocked)
 
     def mark_batch(self, batch: str) -> None:
-        """An empty object, soon: before anything of a batch that waits for it is to be seen."""
+        """Put an empty object as a mark, before anything of the batch becomes visible."""
         if batch not in self._begun:
             self._begun.add(batch)
             self._objects.put(_mark_of(batch), b"")
@@ -241,7 +241,7 @@ class ObjectStoreVolume:
         return self._calls.oldest_s(now_s)
 
     def abandon(self, why: str) -> None:
-        """What is under way is broken off; what it may have put is deleted, as far as the store answers."""
+        """Break off what is under way, and delete what it may have put, as far as the store answers."""
 
         async def look() -> None:
             await self._store.look(BEGUN)
@@ -249,11 +249,11 @@ class ObjectStoreVolume:
         self._calls.abandon(why, look)
 
     async def close(self) -> None:
-        """Uploads and objects that are not wanted are gone, unless the store does not answer."""
+        """Wait until unwanted uploads and objects are removed, unless the store does not answer."""
         await self._calls.close(self._publisher.tasks)
 
     def remove_older(self, path: SafePath) -> None:
-        """Nothing is done: of what stands in a store only what this run has put is ever deleted."""
+        """Do nothing: a run deletes only objects that it has put itself."""
 
     @property
     def left_behind(self) -> int:
@@ -266,17 +266,17 @@ class ObjectStoreVolume:
         return self._publisher.is_full
 
     async def free_bytes(self) -> int | None:
-        """A store does not say."""
+        """Always None: a store does not state it."""
         return None
 
     @property
     def written_bytes(self) -> int | None:
-        """No more is known than what has come; a store that is behind lets no more come."""
+        """Always None: only the bytes that have come are known; a store that is behind lets no more come."""
         return None
 
     @property
     def is_behind(self) -> bool:
-        """Entries are under way until the store has them."""
+        """Always false: entries are under way until the store has them."""
         return False
 
     @property

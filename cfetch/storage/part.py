@@ -18,7 +18,7 @@ from cfetch.storage.resume import WORTH_KEEPING_BYTES, Note, note_for, proof_of
 from cfetch.storage.staging import Leftover, boot_id
 
 INLINE = InlineDisk()
-MOST_NOTED = 200  # segments in a note, which fits into what is read of one then; the others come again
+MOST_NOTED = 200  # segments in a note, whose size is limited; bytes of further segments are fetched again
 READ_BYTES = 1 << 20
 NOTE_EVERY_BYTES = 2 << 20  # in ranges: what kill -9 may cost of a file; a note is 0.1 ms, so 1 % at 200 MB/s
 READS_PER_TURN = 16  # 16 MiB, 10 ms: the hop to a thread costs nothing beside it, and a stop is prompt
@@ -32,7 +32,7 @@ async def hash_and_close(descriptor: int, algorithm: str, path: SafePath, disk: 
 
 
 async def _read_and_close(descriptor: int, running: Hash, path: SafePath, disk: Disk) -> None:
-    """Small files are read here and now where that may be: a thread would cost more than they do."""
+    """Read a file; a small one without a thread if possible, as a thread would cost more."""
 
     def read(times: int) -> bool:
         try:
@@ -55,7 +55,7 @@ async def _read_and_close(descriptor: int, running: Hash, path: SafePath, disk: 
 
 
 class PartNotes:
-    """What later runs are told of a part, so that they can go on with it: see ``resume``.
+    """Writes the notes by which later runs can continue a part: see ``resume``.
 
     ``is_mirrored``: the present bytes' validator is a mirror's, and says nothing in a later run.
     ``is_noted``: later runs are told of the present bytes. ``unnoted_bytes``: in ranges, held since the
@@ -137,12 +137,12 @@ class Part:
         self._notes = PartNotes(entry, self._file, disk)
         self._is_over = False  # nothing more is to be written
         self._hash = self._new_hash()
-        self._hashed = 0  # in ranges: so many bytes the hash has seen
+        self._hashed = 0  # in ranges: the number of bytes that the hash has seen
         self.ranges: HeldRanges | None = None
-        self.segment: Segment | None = None  # in ranges: the one that its owner brings
+        self.segment: Segment | None = None  # in ranges: the segment that its owner brings
         self.position = 0
         self.validator: str | None = None
-        self.total_bytes: int | None = None  # as the reply stated from which the bytes came
+        self.total_bytes: int | None = None  # the file's size as the reply stated it
 
     def _new_hash(self) -> Hash | None:
         return new_hash(self._entry.digest.algorithm) if self._entry.digest else None
@@ -187,7 +187,7 @@ class Part:
 
     @property
     def must_wait(self) -> bool:
-        """The disk is behind: whoever has more bytes is to wait for ``wait_for_room``."""
+        """Whether the disk is behind, so that callers with more bytes are to wait for ``wait_for_room``."""
         return self._disk.must_wait
 
     async def wait_for_room(self) -> None:
@@ -229,7 +229,7 @@ class Part:
             self.segment = None
 
     def forget(self, segment: Segment) -> None:
-        """What came for ``segment`` is not to be trusted, and is missing again."""
+        """Drop what came for ``segment``, as it cannot be trusted; it is missing again."""
         if self.ranges is None or segment.start == segment.position:
             return
         self.ranges.forget(segment)
@@ -271,7 +271,7 @@ class Part:
         self.total_bytes = None if self.ranges is None else self.ranges.size_bytes
 
     def restart(self) -> None:
-        """Forget the bytes; who helps is told."""
+        """Forget the bytes; helpers are told."""
         if self.position == 0 and self.ranges is None:
             return
         self._leave_ranges()
@@ -304,16 +304,16 @@ class Part:
         return proof
 
     def close(self) -> None:
-        """Give the descriptor back; a later write goes on at the end.
+        """Close the file; a later write appends to it.
 
         Raises LocalFault: a network file system may tell now that it is full.
         """
         self._disk.do(self._file.close)
 
     def finish(self) -> None:
-        """The part is whole and verified. Raises LocalFault.
+        """Note that the part is whole and verified. Raises LocalFault.
 
-        What only its size vouches for is told where it came from: see ``placement.source``.
+        If only its size vouches for it, its source is noted on the file: see ``directory.set_source``.
         """
         self.check()
         self._disk.do(self._finish)
@@ -328,7 +328,7 @@ class Part:
         """
         self._file.check()
         self._finish()
-        self.check()  # others of its batch may have been published before the disk was given up
+        self.check()  # other parts of its batch may have been published before the disk was given up
         self._file.publish()
 
     def unpublish(self) -> None:
@@ -346,7 +346,7 @@ class Part:
         if lost or not (self._notes.is_noted or is_proved or whole):
             self.discard()
             return 0
-        with contextlib.suppress(LocalFault):  # whoever goes on looks at what is really there
+        with contextlib.suppress(LocalFault):  # a later run looks at what is really there
             if self.ranges is not None:
                 self.ranges.abandon()
                 self._notes.note_ranges(self.ranges, self.validator)
@@ -357,7 +357,7 @@ class Part:
     def discard(self) -> None:
         """Remove what is there, if that can be done; harmless after ``publish``.
 
-        What made it useless matters more than what cannot be tidied up: a later run does that.
+        A fault while removing it is ignored: a later run cleans up.
         """
         self._is_over = True
         self._leave_ranges()
@@ -404,5 +404,5 @@ class SegmentSink:
         self._part.forget(self._segment)
 
     def release_segment(self) -> None:
-        """What has not come is missing again."""
+        """End the segment: what has not come is missing again."""
         self._ranges.give_back(self._segment)

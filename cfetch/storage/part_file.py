@@ -1,6 +1,6 @@
 """The file of a part: steps that its volume's disk carries out, one after the other.
 
-What is in order is appended to, and its length tells how much is held. What is in ranges is written in place,
+A part in order is appended to, and its length tells how much is held. A part in ranges is written in place,
 and its length tells nothing: before the first byte out of order the file gets another kind of name (see
 ``in_ranges`` in ``resume.py``) and a note that says what is held. When all is there, it gets its old name.
 """
@@ -46,10 +46,10 @@ class PartFile:
         self._entry = entry
         self._raises = raises
         self._identity: str | None = None
-        self._name = ""  # until there is a file: most entries of a second run have none
-        self._is_made = False  # it stands in the staging directory
-        self._is_noted = False  # and a note beside it
-        self._in_place = False  # it has the name of one in ranges
+        self._name = ""  # no name until there is a file: most entries of a second run need none
+        self._is_made = False  # whether it is in the staging directory
+        self._is_noted = False  # whether a note is beside it
+        self._in_place = False  # whether it has the name of a part in ranges
         self._is_discarded = False
         self.fd = -1
         self.lost = False
@@ -84,7 +84,7 @@ class PartFile:
         self._is_made = True
 
     def append(self, data: bytes) -> None:
-        """Write at its end."""
+        """Append bytes."""
         if self.fault is not None:
             return
         try:
@@ -97,7 +97,7 @@ class PartFile:
             self._note_failure(error, "write")
 
     def write_at(self, offset: int, data: bytes) -> None:
-        """Write in place."""
+        """Write bytes in place."""
         if self.fault is not None:
             return
         try:
@@ -142,7 +142,7 @@ class PartFile:
             self._note_failure(fault)
 
     def join_ranges(self) -> None:
-        """All of it is there: its length tells the truth again."""
+        """Give a part in ranges that is whole its old name: its length is right again."""
         if self.fault is not None:
             return
         try:
@@ -158,7 +158,7 @@ class PartFile:
             self._note_failure(fault)
 
     def empty(self) -> None:
-        """Begin anew: the note goes before the bytes that it tells of."""
+        """Remove the note, and then the bytes that it describes."""
         if self.fault is not None:
             return
         try:
@@ -181,7 +181,7 @@ class PartFile:
             self._volume.staging.forget_note(self._name)
 
     def close(self) -> None:
-        """Give the descriptor back; a later write opens it again."""
+        """Close the file; a later write opens it again."""
         if self.fd < 0:
             return
         descriptor, self.fd = self.fd, -1
@@ -191,7 +191,7 @@ class PartFile:
             self._note_failure(error, "write")
 
     def finish(self, validator: str | None) -> None:
-        """It is whole: what only its size vouches for is told where it came from, and under which ETag."""
+        """Note that it is whole. If only its size vouches for it, note its source and ETag on the file."""
         if self.fault is not None:
             return
         try:
@@ -206,7 +206,7 @@ class PartFile:
 
     def check(self) -> None:
         """Raises LocalFault if it cannot be published."""
-        if self._is_discarded:  # its batch went elsewhere while this waited for its turn
+        if self._is_discarded:  # its batch moved while this step waited for its turn
             raise VolumeFault(f"{printable(self._entry.path)} was given up")
         if self.fault is not None:
             raise self.fault
@@ -215,7 +215,7 @@ class PartFile:
         """Give it its final name. Raises LocalFault, Blocked."""
         self._volume.publish(self._name, self._entry.path)
         self._is_made = False
-        with contextlib.suppress(LocalFault):  # a note without a part is debris, and does no harm
+        with contextlib.suppress(LocalFault):  # a note without a part is useless, and does no harm
             self._forget_note()
 
     def unpublish(self) -> None:
@@ -249,7 +249,7 @@ class PartFile:
         return True
 
     def end(self) -> int:
-        """Its length; what is appended goes there. Raises LocalFault."""
+        """The length of the file, where appended bytes go. Raises LocalFault."""
         try:
             return os.lseek(self.fd, 0, os.SEEK_END)
         except OSError as error:

@@ -23,12 +23,10 @@ from cfetch.storage.disk import Disk
 from cfetch.storage.part import INLINE, Part
 from cfetch.storage.volume import BatchRecord, Ended
 
-GROUP_S = 0.2  # what a file waits at most for others; four or five flushes a second
+GROUP_S = 0.2  # for which a file waits at most for others; four or five flushes a second
 GROUP_FILES = 1024  # a flush of so many small files takes well under a second, and so do their names
-MAX_PENDING_FILES = 4096  # memory, some 3 KiB each and of twice as many; only a slow disk comes here
-MAX_PENDING_BYTES = (
-    256 << 20
-)  # the kernel's own limit for unwritten pages is usually higher; ours bounds a flush
+MAX_PENDING_FILES = 4096  # some 3 KiB of memory each, of twice as many; only a slow disk reaches this
+MAX_PENDING_BYTES = 256 << 20  # bounds a flush; the kernel's own limit for unwritten pages is usually higher
 
 
 class _Pending(NamedTuple):
@@ -49,7 +47,7 @@ class Publisher:
         self._unflushed_records = False
         self.left_behind = 0  # files whose names could not be taken back
         self._work = asyncio.Event()
-        self._full = asyncio.Event()  # no use in waiting for more
+        self._full = asyncio.Event()  # do not wait for more
         self._room = asyncio.Event()
         self._draining = False
 
@@ -62,7 +60,7 @@ class Publisher:
             return
         try:
             for part in parts:
-                part.finish()  # hundreds may be pending, and descriptors are few
+                part.finish()  # hundreds of parts may be pending, and descriptors are few
         except LocalFault as fault:
             self._end(pending, fault)
             return
@@ -112,7 +110,7 @@ class Publisher:
         self._full.set()
 
     async def _publish_group(self, group: list[_Pending], named: list[_Pending]) -> list[_Pending]:
-        """Flush; tell of the group before that it is ``named`` for good; what of this one got its name."""
+        """Flush and publish a group. The parts of the group before, ``named``, are then reported as done."""
         try:
             if self._durable:
                 await self._disk.beside(self._volume.flush)
@@ -147,7 +145,7 @@ class Publisher:
         return []
 
     def _withdraw_pending(self, pending: _Pending, fault: LocalFault) -> None:
-        """They have their names, and nothing vouches for that; the batch may go elsewhere."""
+        """Take back the names that were not flushed, so that the batch may go elsewhere."""
         if pending.record is not None:
             self.withdraw(pending.parts)
         pending.ended(fault)
@@ -169,7 +167,7 @@ class Publisher:
             self._unflushed_records = True
 
     def _publish_parts(self, pending: _Pending) -> CfetchError | None:
-        """A step: give all parts their names, or none; what stood in the way."""
+        """Give all parts their names, or none, as one step. Returns what stood in the way."""
         done: list[Part] = []
         for part in pending.parts:
             try:
@@ -181,13 +179,13 @@ class Publisher:
         return None
 
     def _undo(self, group: list[_Pending], errors: list[CfetchError | None]) -> None:
-        """A step: they got their names when nobody waited for it any more."""
+        """Take back names that were given after the caller had stopped waiting; a step."""
         for pending, error in zip(group, errors, strict=True):
             if error is None:
                 self._unpublish(pending.parts)
 
     def _unpublish(self, parts: Iterable[Part]) -> None:
-        """A step. What cannot be taken back stays: it is whole, and no record vouches for it."""
+        """Take names back; a step. A file that cannot be removed stays, without a record."""
         for part in parts:
             try:
                 part.unpublish()

@@ -1,4 +1,4 @@
-"""What a part of an earlier run may still be good for, by its name and the note beside it: pure.
+"""Decides by name and note whether a run may continue a part of an earlier run. Pure.
 
 A part's name is a hash of what its entry is: path, size, and the manifest's hash or the link. So a later run
 finds the part of its own entry by name, and a hash, or the size of a part that was whole, proves it. Beside a
@@ -34,13 +34,13 @@ WORTH_KEEPING_BYTES = (
 NOTE_SUFFIX = ".note"
 PROVED_BY_HASH = "h"  # how the names of parts begin: the manifest has a hash for this one
 PROVED_BY_SIZE = "s"  # it has not: without a note, of use only when whole, and on the boot that wrote it
-IN_RANGES = "r"  # it has holes: of use only with its note, which tells where; its length says nothing
+IN_RANGES = "r"  # the part has holes: of use only with its note, which says where; its length says nothing
 BATCH = "b"  # an empty file: the batch of that id is being staged here
 PART_NAME = re.compile(f"[{PROVED_BY_HASH}{PROVED_BY_SIZE}{IN_RANGES}{BATCH}][0-9a-f]{{32}}")
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What lies beside a part (``cfetch.part/1``). ``boot_id`` tells whether the machine has restarted.
+    """The note beside a part (``cfetch.part/1``). ``boot_id`` tells whether the machine has restarted.
 
     Beside one that is in ranges: ``held``, pairs of first byte and end, of the file's ``total_bytes``.
     """

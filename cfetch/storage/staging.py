@@ -34,16 +34,16 @@ class Leftover(NamedTuple):
 
 @cache
 def boot_id() -> str:
-    """Changes when the machine restarts."""
+    """The id of this boot, which changes when the machine restarts."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    return f"unknown {os.getpid()}"  # as good as another boot: nothing is taken for flushed
+    return f"unknown {os.getpid()}"  # counts as another boot: nothing is taken for flushed
 
 
 def _leftovers_in(attempts: int, instant: str) -> Iterator[Leftover]:
-    """What was kept of dead attempts at ``instant``, below the held directory ``attempts``.
+    """The parts that were kept of dead attempts at ``instant``, below the held directory ``attempts``.
 
-    What cannot be read is passed over: it is fetched again.
+    A part that cannot be read is left out, and fetched again.
     """
     for kept in filter(_KEPT.fullmatch, _subdirectories(attempts, instant)):
         yield from _parts(attempts, f"{instant}/{kept}")
@@ -162,7 +162,7 @@ class Staging:
             raise volume_fault(error, f"cannot note a part file in {self._root}") from None
 
     def forget_note(self, name: str) -> None:
-        """Take the note away: what it says is true no more."""
+        """Remove the note, as it is not true any more."""
         try:
             os.unlink(name + NOTE_SUFFIX, dir_fd=self.descriptor)
         except FileNotFoundError:
@@ -202,7 +202,7 @@ class Staging:
             os.close(os.open(name, flags, 0o600, dir_fd=self.descriptor))
 
     def unmark(self, name: str) -> None:
-        """Take it away. What cannot be done is done by a later run."""
+        """Remove a mark. If that fails, a later run does it."""
         with suppress(OSError):
             os.unlink(name, dir_fd=self.descriptor)
 

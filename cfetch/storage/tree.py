@@ -1,4 +1,4 @@
-"""A directory tree to read and nothing else: no symlink is followed, nothing is created.
+"""Reads a directory tree: follows no symlink, and creates nothing.
 
 Everything is opened beneath one held directory descriptor, so that neither a name nor a symlink leads
 outside. Any thread may use it.
@@ -20,15 +20,15 @@ READ_BYTES = 1 << 20
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = (
     os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-)  # a pipe in a file's place must not hang us
+)  # opening a pipe in place of a file must not block
 
 
 class Stopped(Exception):
-    """Nobody waits for the hash any more; a function that is told what was read raises it."""
+    """The hash is not wanted any more; the function that is told what was read raises it."""
 
 
 class Found(NamedTuple):
-    """What stands in the tree under ``path``, which may be no valid Unicode; ``is_file``: a regular file."""
+    """An entry of the tree at ``path``, which may be no valid Unicode; ``is_file``: a regular file."""
 
     path: str
     is_file: bool
@@ -197,7 +197,7 @@ class ReadOnlyTree:
         return current, leaf
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
         os.close(self._root_fd)
 
     def __enter__(self) -> Self:

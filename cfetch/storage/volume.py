@@ -1,4 +1,4 @@
-"""A volume as the pool sees it: where entries stand, where parts are written, how they get their names.
+"""The port of a volume: tells which entries are in place, writes parts, and publishes them.
 
 There are two kinds: ``DirectoryVolume`` adapts a directory of a file system, ``ObjectStoreVolume`` a bucket
 of an object store. The pool asks a volume only what is in this port, and knows no difference between them.
@@ -22,7 +22,7 @@ BATCHES = "batches"  # below the volume's state directory: one file a batch
 
 
 class BatchRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch that stands whole on the volume where this lies (``cfetch.batch/1``).
+    """A batch that is whole on the volume of this record (``cfetch.batch/1``).
 
     ``name`` is the manifest's; ``files`` and ``bytes`` are what stands there, ``files`` of ``entries`` that
     the batch has; ``why`` says why it was placed there.
@@ -94,7 +94,7 @@ class Sink(Protocol):
         """Forget what came: all of the file, but for a stream that helps only what this stream brought."""
 
     def release_segment(self) -> None:
-        """The stream is over: of its segment, if it has one, the rest is missing again. May be repeated."""
+        """End the stream: the rest of its segment, if it has one, is missing again. May be repeated."""
 
 
 class Part(Sink, Protocol):
@@ -121,19 +121,19 @@ class Part(Sink, Protocol):
         """
 
     async def hash_rest(self) -> None:
-        """All ranges are held: read what the hash has not seen. To be done before ``verify``."""
+        """Read what the hash has not seen, once all ranges are held. To be done before ``verify``."""
 
     def change_source(self, *, mirror: bool) -> None:
         """The next bytes come from another source, whose validator is not known yet."""
 
     def verify(self, size_bytes: int | None, digest: Digest | None) -> str:
-        """What vouches for the bytes. Raises Corrupt; then it is empty."""
+        """Verify the bytes, and return what vouches for them. Raises Corrupt; then the part is empty."""
 
     def close(self) -> None:
-        """Give up what it holds open; a later write goes on at the end."""
+        """Close what it holds open; a later write appends."""
 
     def finish(self) -> None:
-        """It is whole and verified, and may have to wait for the rest of its batch. Raises LocalFault."""
+        """Note that it is whole and verified, and may wait for the rest of its batch. Raises LocalFault."""
 
     def keep_leftover(self, *, whole: bool = False) -> int:
         """Keep what a later run can go on with; the number of bytes kept."""
@@ -143,7 +143,7 @@ class Part(Sink, Protocol):
 
 
 class Volume(Protocol):
-    """Raises VolumeFault wherever the volume says no, or does not answer."""
+    """The port. Its methods raise VolumeFault if the volume refuses, or does not answer."""
 
     name: str
 
@@ -151,44 +151,44 @@ class Volume(Protocol):
         """Look at what dead runs have left; once, before anything else."""
 
     def new_part(self, entry: Entry) -> Part:
-        """A new, empty one."""
+        """Make a new, empty part."""
 
     async def verify_existing(self, entry: Entry) -> str | None:
-        """What vouches for the file under the entry's name; None if nothing does. Raises Blocked."""
+        """Verify the file under the entry's name. Returns what vouches for it, or None. Raises Blocked."""
 
     async def adopt_leftover(self, entry: Entry, part: Part) -> None:
         """Let an empty part go on with what a dead run has left."""
 
     def remove_leftovers(self, entry: Entry) -> None:
-        """The entry is in place: remove what dead runs have left of it."""
+        """Remove what dead runs have left of an entry that is in place."""
 
     async def inspect_batch(self, batch: str, entries: Sequence[Entry]) -> Holding:
-        """What is here of a batch."""
+        """Look up what this volume has of a batch."""
 
     def mark_batch(self, batch: str) -> None:
         """Mark that a batch is being staged here, so that a later run comes back to it."""
 
     def unmark_batch(self, batch: str) -> None:
-        """Take that mark away."""
+        """Remove that mark."""
 
     def publish(self, parts: Sequence[Part], ended: Ended, record: BatchRecord | None = None) -> None:
         """Publish all of them, or none; then write the record of their batch; then tell."""
 
     def remove_older(self, path: SafePath) -> None:
-        """The file stands on another volume now, verified: an older one here goes away."""
+        """Remove an older version of a file that is on another volume now, verified."""
 
     @property
     def left_behind(self) -> int:
-        """Files that stand here although their batch went elsewhere: the volume took no change back."""
+        """The number of files that stayed here although their batch moved, as they could not be removed."""
 
     def withdraw_batch(self, batch: str, parts: Sequence[Part]) -> None:
-        """Undo a commit, record and all: its batch goes elsewhere."""
+        """Undo the commit of a batch that moves to another volume, its record included."""
 
     async def run(self) -> None:
-        """Commit, until ``drain`` and the last of it. Raises LocalFault."""
+        """Commit until ``drain`` was called and all is committed. Raises LocalFault."""
 
     def drain(self) -> None:
-        """Nothing more will be committed."""
+        """Note that nothing more will be given to commit."""
 
     @property
     def is_full(self) -> bool:
@@ -198,7 +198,7 @@ class Volume(Protocol):
         """Wait while it is full."""
 
     async def free_bytes(self) -> int | None:
-        """What may still be written; None: no bound is known."""
+        """Bytes that may still be written; None: no bound is known."""
 
     @property
     def written_bytes(self) -> int | None:
@@ -206,17 +206,17 @@ class Volume(Protocol):
 
     @property
     def is_behind(self) -> bool:
-        """Something that has come is not written yet."""
+        """Whether bytes that have come are not written yet."""
 
     def oldest_s(self, now_s: float) -> float:
         """The age in seconds of the oldest call that has not come back."""
 
     def abandon(self, why: str) -> None:
-        """Wait no longer: whoever does is told VolumeFault, and what comes late is undone."""
+        """Stop waiting: callers get VolumeFault, and what comes late is undone."""
 
     @property
     def is_stuck(self) -> bool:
-        """A call that was abandoned has not come back yet."""
+        """Whether a call that was abandoned has not come back yet."""
 
     async def close(self) -> None:
-        """The run is over."""
+        """Close the volume at the end of the run."""

@@ -1,4 +1,4 @@
-"""How servers are asked, and what their replies mean.
+"""Asks servers, and judges what their replies mean.
 
 An attempt asks through one port, ``Transport``, and gets a ``Response`` whose body it reads itself. Only
 ``http.py`` and ``foreign_errors.py`` see aiohttp: a foreign error becomes one of ``cfetch/errors.py``
@@ -8,8 +8,8 @@ functions of values.
 Read in this order::
 
     http.py             the port and its adapter: pooled connections, fresh ones, redirects hop by hop
-    judge.py            status and headers to one verdict: accept, retry, throttle, refresh, refuse
-    retry.py            a failed try to the next step: when, with a fresh link or elsewhere, or not at all
+    judge.py            one verdict by status and headers: accept, retry, throttle, refresh, refuse
+    retry.py            what follows a failed try: when, with a fresh link, elsewhere, or not at all
     targets.py          where a redirect may lead, and which addresses are public (``--public-only``)
     foreign_errors.py   errors of aiohttp and of the system in our own form
     network.py          proxy, logins, CAs, client certificate: read and checked before the first request

@@ -1,6 +1,6 @@
-"""Small questions over HTTP, asked until they are answered: documents, replies of an API, the sizes of files.
+"""Repeats small requests until they are answered: for documents, replies of an API, sizes of files.
 
-No pool tries them again, and somebody waits for the answer before anything begins, so they have a small retry
+The pool does not retry them, and nothing begins before the answer, so they have a small retry
 budget of their own (``LIMITS``). A document is a manifest given as a URL, or a page of the SQL statement API.
 
 The size of a file is asked with HEAD. Where that is refused, or brings no length, the first byte is asked
@@ -25,7 +25,7 @@ from cfetch.wire.retry import Limits, Spent, make_throttled, next_step
 MAX_MANIFEST_BYTES = 16 << 30  # 30 million presigned links; a larger manifest belongs on disk
 MAX_REPLY_BYTES = 64 << 20
 SILENCE_S = 30.0  # no monitor watches a document
-ANSWER_S = 120.0  # a small reply as a whole; a byte now and then is no answer
+ANSWER_S = 120.0  # for a small reply as a whole, so that single bytes now and then do not count as an answer
 FIRST_BYTE = {"Range": "bytes=0-0"}
 PROBE_S = 30.0  # for one try of a size: a header and a byte
 LIMITS = Limits(max_attempts=5, retry_budget_s=60.0)
@@ -73,7 +73,7 @@ async def ask(
     headers: Mapping[str, str] | None = None,
     method: str = "GET",
 ) -> Answer:
-    """A small reply as a whole: of a success, or of a status that is ``expected``.
+    """Ask for a small reply as a whole: of a success, or of a status that is ``expected``.
 
     Raises:
         SourceError: it cannot be had; transient faults were tried again, unless ``method`` changes something.
@@ -219,7 +219,7 @@ class Prober:
             verdict = judge(response.status, response.headers, Asked())
             if verdict.action in (Action.RETRY, Action.THROTTLE):
                 raise _make_refusal(verdict, response, self._clock)
-            if response.status not in (404, 410):  # what is missing says nothing of the others
+            if response.status not in (404, 410):  # a missing file says nothing about the others
                 self._without_head.add(origin)
             return None
         finally:
@@ -230,7 +230,7 @@ class Prober:
         try:
             size = self._read_total(response)
             if response.status == 206 and len(await response.read()) <= 1:
-                await response.read()  # the end: the connection can be used again
+                await response.read()  # reads to the end, so that the connection can be used again
             return size
         finally:
             response.close()

@@ -1,4 +1,4 @@
-"""The errors of aiohttp and of the system in our own form.
+"""Turns the errors of aiohttp and of the system into our own.
 
 Their texts are never used: they may hold the whole URL, headers or a proxy's password.
 """
@@ -82,12 +82,12 @@ def map_error(error: Exception, *, proxied: bool = False, reading: bool = False)
 
 
 def is_unknown_name(error: Exception) -> bool:
-    """The resolver says that there is no such name, or that it has no address."""
+    """Whether the resolver says that there is no such name, or that it has no address."""
     return isinstance(error, aiohttp.ClientConnectorDNSError) and error.os_error.errno in _UNKNOWN_NAME
 
 
 def make_proxy_refusal(status: int) -> SourceError:
-    """What a proxy's own refusal means: its 5xx may pass, everything else is for good."""
+    """Make the error of a proxy's own refusal: its 5xx may pass, everything else is for good."""
     if status == 407:
         return Refused("the proxy asks for a user and a password (HTTP 407); put them into its URL")
     if status >= 500 or status in (408, 429):
@@ -96,7 +96,7 @@ def make_proxy_refusal(status: int) -> SourceError:
 
 
 def _find_cause(error: Exception) -> str:
-    """The system's words for an error number, ours for a certificate; the name of anything else."""
+    """Describe a cause: the system's words for an error number, ours for a certificate, else the type."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         code = getattr(error.certificate_error, "verify_code", None)
         return _CERTIFICATE_FAULTS.get(code, "it cannot be verified")

@@ -1,9 +1,9 @@
 """The adapter to aiohttp, and the only place where its exceptions are seen.
 
-Ordinary attempts have connections from a pool. An attempt that replaces a straggler has a ``fresh`` one, with
-a new DNS lookup: a slow connection that came from the pool would be met again (Amazon S3 performance
+An ordinary attempt has a connection from a pool. An attempt that replaces a straggler has a ``fresh`` one,
+made after a new DNS lookup: a slow connection from the pool might be used again (Amazon S3 performance
 guidelines, "Timeouts and retries for latency-sensitive applications"). Once a fresh connection has brought
-its reply to the end it is proven, and goes into the pool like any other; one that was broken off never does.
+its reply to the end, it goes into the pool like any other; one that was broken off never does.
 
 aiohttp's defaults that would do harm are set here: total time-out 300 s, no read time-out, URLs re-quoted
 (which breaks signatures), bodies decoded, cookies kept, redirects followed with secrets.
@@ -33,12 +33,12 @@ from cfetch.wire.targets import REDIRECTS, NotPublic, is_public, next_hop
 READ_BUFFER_BYTES = 256 << 10  # per connection; large enough that a fast stream is not paused at each read
 MAX_HEADER_BYTES = 16 << 10  # one header line; h11's limit, twice nginx's
 HAPPY_EYEBALLS_S = 0.25  # RFC 8305 5: how long an address may be silent before the next is tried beside it
-UNKNOWN_NAME_S = 0.5  # a resolver that is just coming up says so of every name; then it is asked once more
+UNKNOWN_NAME_S = 0.5  # a resolver that is just starting says so of every name, so it is asked once more
 AHEAD_S = (
-    0.25  # under a limit: what the kernel may read ahead. One connection fills the limit at such a distance
+    0.25  # seconds that the kernel may read ahead under a limit; one connection can still use the whole limit
 )
 MIN_AHEAD_BYTES = 32 << 10  # less would make a window of a few packets
-MAX_AHEAD_BYTES = 6 << 20  # what Linux lets a window grow to by itself
+MAX_AHEAD_BYTES = 6 << 20  # the size to which Linux lets a window grow by itself
 _WANTS_FRESH: ContextVar[bool] = ContextVar("fresh", default=False)
 OWN_HEADERS = {"User-Agent": f"cfetch/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
 
@@ -51,17 +51,17 @@ class Response(Protocol):
     peer: str | None
 
     async def read(self, most: int = -1) -> bytes:
-        """The next bytes, at most ``most`` unless negative, or ``b""`` at the end. Raises SourceError."""
+        """Read the next bytes, or ``b""`` at the end. Negative ``most``: no limit. Raises SourceError."""
 
     def read_buffered(self) -> bytes:
-        """What has arrived but was not read; never waits."""
+        """Read what has arrived, without waiting."""
 
     def close(self) -> None:
-        """Break off: the connection is not used again. Harmless after the end."""
+        """Break the reply off: the connection is not used again. Harmless after the end."""
 
 
 class Transport(Protocol):
-    """Where bytes come from; the fake one of the tests runs on virtual time."""
+    """The port by which servers are asked; the tests' own implementation runs on virtual time."""
 
     async def open(
         self,
@@ -75,7 +75,7 @@ class Transport(Protocol):
         """Ask for ``url``. ``secrets`` are headers for its own origin only. Raises SourceError."""
 
     async def close(self) -> None:
-        """Give every connection back."""
+        """Close all connections."""
 
 
 class HttpTransport:
@@ -141,7 +141,7 @@ class HttpTransport:
     async def _ask(
         self, fresh: bool, method: str, url: SecretUrl, headers: Mapping[str, str]
     ) -> aiohttp.ClientResponse:
-        """One request, straight or through the proxy; a name that is unknown is looked up twice."""
+        """Send one request, directly or through the proxy; an unknown name is looked up twice."""
         proxy = self._network.proxy_for(url) if self._network.proxies else None
         _WANTS_FRESH.set(fresh)
         if fresh:
@@ -166,14 +166,14 @@ class HttpTransport:
         return reply
 
     def _add_login(self, url: SecretUrl, secrets: Mapping[str, str]) -> Mapping[str, str]:
-        """The user's login for the host of the entry's own URL, unless the manifest has one."""
+        """Add the user's login for the host of the entry's own URL, unless the manifest has one."""
         login = self._network.login_for(url)
         if login is None or any(name.lower() == "authorization" for name in secrets):
             return secrets
         return {**secrets, "Authorization": login}
 
     async def close(self) -> None:
-        """Let go of connections and files, as ``Transport`` says."""
+        """Close connections and files, as ``Transport`` says."""
         await self._session.close()
         await self._resolver.close()
 
@@ -208,7 +208,7 @@ class _Connector(aiohttp.TCPConnector):
 
 
 class _Resolver(AbstractResolver):
-    """An answer without addresses is an error: aiohttp (3.14) would fail an assertion of its own."""
+    """Makes an answer without addresses an error: aiohttp (3.14) would fail an assertion of its own."""
 
     def __init__(self, inner: AbstractResolver) -> None:
         self._inner = inner
@@ -247,12 +247,12 @@ def _make_socket_factory(network: Network) -> Callable[[Any], socket.socket] | N
 
 
 class _NamedPeer(aiohttp.ClientResponse):
-    """Knows who answered, as a short reply has given its connection back before anyone can ask."""
+    """Keeps the peer's address, as a short reply has given its connection back before it can be asked."""
 
     peer: str | None = None
 
     async def start(self, connection: Connection) -> aiohttp.ClientResponse:
-        # aiohttp (3.14) would take a reply that came before its question for the answer; it keeps such ones
+        # aiohttp (3.14) would take a reply that came before its request for the answer; it keeps such replies
         # in this private queue. Pinned by a test: a server that sends two replies to one request.
         if connection.protocol is not None and len(connection.protocol._buffer):
             connection.close()
@@ -293,9 +293,7 @@ class _Reply:
             raise map_error(error, reading=True) from None
 
     def read_buffered(self) -> bytes:
-        with contextlib.suppress(
-            Exception
-        ):  # a salvage: whatever is wrong with the stream, there is then less of it
+        with contextlib.suppress(Exception):  # a fault of the stream means only that less can be saved
             return self._reply.content.read_nowait(-1)
         return b""
 

@@ -1,4 +1,4 @@
-"""What a reply means for the attempt that asked: a pure function from values to one verdict.
+"""Judges what a reply means for the attempt that asked: a pure function of values.
 
 The rules, in the order in which they are asked (RFC 9110 names in brackets):
 
@@ -32,10 +32,10 @@ class Action(Enum):
 
     ACCEPT = "accept"
     REFUSE_RANGE = "refuse range"  # drop what this reply was to be joined to, ask again for the whole
-    REFUSE = "refuse"  # this source is wrong for good
+    REFUSE = "refuse"  # this source cannot be used at all
     RETRY = "retry"
     THROTTLE = "throttle"
-    REFRESH = "refresh"  # the link is over
+    REFRESH = "refresh"  # the link has expired
 
 
 class Headers(Protocol):
@@ -46,12 +46,12 @@ class Headers(Protocol):
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What the request asked for, as far as the answer is judged by it."""
+    """The facts of the request by which its answer is judged."""
 
     from_byte: int = 0
     end_byte: int | None = None  # exclusive; None: to the end of the file
     size_bytes: int | None = None
-    total_bytes: int | None = None  # what the reply stated that the part came from
+    total_bytes: int | None = None  # the total size as stated by the reply that the part came from
     validator: str | None = None  # the strong ETag under which the part's bytes came
 
     @property
@@ -76,7 +76,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 STATUS: Mapping[int, Action] = {
-    401: Action.REFRESH,  # clouds answer 401 or 403 for a signature that is over
+    401: Action.REFRESH,  # clouds answer 401 or 403 for an expired signature
     403: Action.REFRESH,
     408: Action.RETRY,
     421: Action.RETRY,

@@ -1,6 +1,6 @@
-"""How servers are reached: proxy, logins, trusted CAs, which addresses. Checked before the first request.
+"""Describes how servers are reached: proxy, logins, trusted CAs, addresses. Checked before the first request.
 
-Nothing is taken from the environment unless a setting says so: a variable that somebody else has set must not
+Nothing is taken from the environment unless a setting says so: a variable that another user has set must not
 decide who sees signed links (reference: curl's netrc CVEs 2024-11053, 2025-0167).
 """
 
@@ -24,7 +24,7 @@ NETWORK_ENV = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_pro
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):
-    """What the wire needs to know. The default is a direct connection with the system's CAs.
+    """How servers are reached. The default is a direct connection with the system's CAs.
 
     ``proxies``: by scheme. ``no_proxy``: hosts that are reached without one, in NO_PROXY's form.
     ``logins``: ``Authorization`` by host name. ``limit_bps``: the run is limited to about
@@ -105,7 +105,7 @@ def _find_proxies(options: NetworkOptions, env: Mapping[str, str]) -> tuple[dict
 
 
 def _read_logins(env: Mapping[str, str]) -> dict[str, SecretText]:
-    """``Authorization`` by host. ``default`` is left out: it would give a password to any host there is.
+    """Read ``Authorization`` by host. ``default`` is left out: it would give a password to any host there is.
 
     A file that others can read is refused, as ftp(1) does (curl does not look).
     """

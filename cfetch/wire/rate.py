@@ -1,6 +1,6 @@
 """``--limit-rate``: how many bytes a second are read, of all downloads together and of each host.
 
-aiolimiter was looked at and left: it refuses amounts above its bucket, serves small amounts before large ones
+aiolimiter does not fit: it refuses amounts above its bucket, serves small amounts before large ones
 that came earlier, and starts with a full bucket, that is a burst of its whole period.
 """
 
@@ -12,16 +12,16 @@ from cfetch.clock import RunClock
 from cfetch.config.wire import RateLimits
 
 BURST_S = 0.1  # of unused time is made up for: enough for late timers, and below 5 % of any few seconds
-TURNS_PER_S = 50  # reads a second under a limit: smooth to the eye, and cheap
+TURNS_PER_S = 50  # reads a second under a limit: cheap, and smooth in the view
 MIN_SLICE_BYTES = 1 << 10
 MAX_SLICE_BYTES = 256 << 10
 
 
 class Bucket:
-    """A token bucket, kept as the moment at which all that was promised is paid for. Pure.
+    """A token bucket, stored as the time at which all bytes taken so far are paid for. Pure.
 
-    That is the generic cell rate algorithm (ITU-T I.371, "virtual scheduling"): whoever comes first is served
-    first, nobody has to be woken, and amounts of any size are fine.
+    This is the generic cell rate algorithm (ITU-T I.371, "virtual scheduling"): the first caller is served
+    first, no caller has to be woken, and amounts may have any size.
     """
 
     __slots__ = ("_paid_s", "_rate_bps")
@@ -36,7 +36,7 @@ class Bucket:
         return max(0.0, self._paid_s - now_s)
 
     def give_back(self, size_bytes: int) -> None:
-        """Take back what was paid for bytes that were not there to read."""
+        """Give back what was paid for bytes that had not arrived."""
         self._paid_s -= size_bytes / self._rate_bps
 
 
@@ -44,14 +44,14 @@ class Held(Protocol):
     """An attempt that must know when it waits for a limit and not for its server."""
 
     def hold(self, now_s: float) -> None:
-        """Reading pauses: the limit is used up."""
+        """Note that reading pauses, as the limit is used up."""
 
     def let_go(self, now_s: float) -> None:
-        """Reading goes on."""
+        """Note that reading goes on."""
 
 
 class Limiter:
-    """Turns of reading for all attempts of a run. Both limits hold at once; None is no limit."""
+    """Gives turns of reading to all attempts of a run. Both limits hold at once; None is no limit."""
 
     def __init__(self, clock: RunClock, *, total_bps: int | None, per_host_bps: int | None) -> None:
         self._clock = clock
@@ -65,7 +65,7 @@ class Limiter:
     ) -> Callable[[], Awaitable[bytes]]:
         """``read``, which takes a largest number of bytes, in turns.
 
-        A turn is paid for before it is taken, and what was not there to read is given back.
+        A turn is paid for before it is taken, and bytes that had not arrived are given back.
         """
         buckets = [bucket for bucket in (self._total, self._find_bucket(host)) if bucket is not None]
         clock, size_bytes = self._clock, self._slice_bytes
@@ -101,5 +101,5 @@ def make_limiter(limits: RateLimits, clock: RunClock) -> Limiter | None:
 
 
 def slice_bytes(rate_bps: float) -> int:
-    """The bytes of one turn: few, so that every connection soon has one and none has more than another."""
+    """The bytes of one turn: few, so that every connection soon has a turn and all get the same."""
     return int(min(max(rate_bps / TURNS_PER_S, MIN_SLICE_BYTES), MAX_SLICE_BYTES))

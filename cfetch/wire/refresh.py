@@ -1,4 +1,4 @@
-"""Fresh links for entries whose own has expired: one port, and three sources.
+"""Gets fresh links for entries whose links have expired: one port, and three sources.
 
 Presigned links live 15 minutes or less; a job of hours outlives them. However many entries expire at once,
 a source is asked once (single flight), and its answer serves all of them.
@@ -22,7 +22,7 @@ from cfetch.manifest.plan import Plan
 from cfetch.secret import SecretText, SecretUrl
 
 REREAD_S = 30.0  # what a manifest said half a minute ago holds: N refused links cost one reading, not N
-COMMAND_TIMEOUT_S = 60.0  # a signing helper that takes longer hangs
+COMMAND_TIMEOUT_S = 60.0  # after which a signing helper counts as hanging
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -33,16 +33,16 @@ class Link(msgspec.Struct, frozen=True):
     headers: tuple[tuple[str, SecretText], ...] = ()
 
     def is_used_up(self, stale: "Link", wall_s: float) -> bool:
-        """Whether it says the same as ``stale``, or is over itself."""
+        """Whether it is the same link as ``stale``, or has expired itself."""
         over = self.expires_at is not None and self.expires_at <= wall_s
         return over or (self.url == stale.url and dict(self.headers) == dict(stale.headers))
 
 
 class UrlRefresher(Protocol):
-    """Where fresh links come from."""
+    """The port to a source of fresh links."""
 
     async def refresh(self, entry: Entry, stale: Link) -> Link:
-        """A link for ``entry`` other than ``stale``, which no longer works. Raises SourceError."""
+        """Get a link for ``entry`` other than ``stale``, which no longer works. Raises SourceError."""
 
 
 class ManifestRefresher:
@@ -63,7 +63,7 @@ class ManifestRefresher:
             if used_up and self._clock.monotonic() >= self._read_s + REREAD_S:
                 try:
                     previous, self._latest = self._latest, await self._reread()
-                except UsageError:  # an error page, or half a manifest: its publisher may be at work on it
+                except UsageError:  # an error page, or half a manifest, which its publisher may be writing
                     raise Transient("the manifest, read again, has faults") from None
                 if previous is not None:
                     previous.close()
@@ -88,7 +88,7 @@ class ManifestRefresher:
         return Link(latest.url, latest.expires_at, headers)
 
     def close(self) -> None:
-        """Give the re-read plan's file back."""
+        """Close the file of the plan that was read again."""
         if self._latest is not None:
             self._latest.close()
 

@@ -1,4 +1,4 @@
-"""What follows a failed try: pure arithmetic over values; the random number is passed in.
+"""Decides what follows a failed try. It is pure arithmetic; the random number is passed in.
 
 Back-off is "full jitter": uniform between 0 and min(cap, base x 2^n) (AWS Architecture Blog, "Exponential
 Backoff and Jitter", 2015), so that clients which failed together do not come back together.
@@ -13,22 +13,22 @@ from cfetch.errors import Corrupt, Expired, SourceError, Straggling, Throttled
 from cfetch.wire.judge import Headers
 
 BASE_S = 0.5  # two quick tries fit into the time a proxy takes to fail over
-CAP_S = 32.0  # as the CloudFetch driver: longer waits outlive presigned links
-MAX_REFRESHES = 3  # a link that is refused three times fresh is revoked, not late
-RETRY_SHARE = 0.2  # retries per request that was none, as in Twitter's Finagle ("RetryBudget")
-RETRIES_PER_S = 10.0  # and so many whatever the share: a short run must be able to try again
-MAX_SAVED_RETRIES = 100.0  # what a long time of health may be worth in a storm
+CAP_S = 32.0  # as in the CloudFetch driver; presigned links do not live through longer waits
+MAX_REFRESHES = 3  # a link that is refused although it was renewed three times is revoked, and not expired
+RETRY_SHARE = 0.2  # retries for each first request, as in Twitter's Finagle ("RetryBudget")
+RETRIES_PER_S = 10.0  # retries that are always allowed, so that a short run can try again
+MAX_SAVED_RETRIES = 100.0  # the most retries that a long time without errors can save up
 
 
 class Limits(msgspec.Struct, frozen=True, gc=False):
-    """What one entry may spend: ``max_attempts`` failed tries, ``retry_budget_s`` seconds since its start."""
+    """The limits of one entry: ``max_attempts`` failed tries, ``retry_budget_s`` seconds since its start."""
 
     max_attempts: int
     retry_budget_s: float
 
 
 class Spent(msgspec.Struct, frozen=True, gc=False):
-    """What it has spent, the failed try in hand included; ``corrupt`` errors brought wrong bytes."""
+    """The tries and seconds spent, this failed try included; ``corrupt`` errors brought wrong bytes."""
 
     errors: int
     refreshes: int
@@ -49,18 +49,18 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
 
 class RetryBudget:
-    """How much of the whole run's requests may be retries; those beyond it wait, they do not fail."""
+    """Bounds the retries of a run to a share of its requests; retries beyond it wait, and do not fail."""
 
     def __init__(self) -> None:
         self._saved = MAX_SAVED_RETRIES
         self._at_s = 0.0
 
     def earn(self) -> None:
-        """A request is sent that is no retry."""
+        """Note a request that is no retry."""
         self._saved = min(MAX_SAVED_RETRIES, self._saved + RETRY_SHARE)
 
     def spend_s(self, now_s: float) -> float:
-        """A retry will be made: seconds until its turn, at most ``CAP_S``; a long debt is forgiven."""
+        """Note a retry. Returns seconds until its turn, at most ``CAP_S``; a longer debt is dropped."""
         saved = self._saved + RETRIES_PER_S * max(0.0, now_s - self._at_s) - 1.0
         self._saved = min(MAX_SAVED_RETRIES, max(saved, -RETRIES_PER_S * CAP_S))
         self._at_s = now_s
@@ -78,7 +78,7 @@ def retry_after_s(text: str | None, wall_s: float) -> float | None:
         return None
     stripped = text.strip()
     if stripped.isascii() and stripped.isdigit():
-        return float(stripped)  # a number beyond all floats is infinity, and over every budget
+        return float(stripped)  # a number too large for a float is infinity, and beyond every budget
     try:
         date = parsedate_to_datetime(stripped)
     except (ValueError, IndexError, OverflowError):
@@ -106,7 +106,7 @@ def next_step(
     untried: bool = False,
     joined: bool = False,
 ) -> Step:
-    """What follows a failed try.
+    """Choose what follows a failed try.
 
     ``others``: the entry has other sources that may be asked; ``untried``: and some that have not failed it.
     ``joined``: the try went on with bytes that were there before, so wrong bytes may be theirs.

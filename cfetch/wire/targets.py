@@ -1,11 +1,11 @@
-"""Where a request may lead: redirects, and which addresses count as public. Pure.
+"""Decides where a request may lead: redirects, and which addresses are public. Pure.
 
 cfetch follows redirects itself, because no library drops every secret. At most ``MAX_HOPS``; the scheme stays
 or gets better (http to https, never back); a target is sent exactly as the server wrote it; another origin
 (scheme, host and port) gets none of the manifest's headers.
 
 ``--public-only`` judges the address that is about to be connected to, after resolution: a name that changes
-its answer between two lookups (DNS rebinding) gains nothing.
+its answer between two lookups (DNS rebinding) does not help an attacker.
 """
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
@@ -18,7 +18,7 @@ from cfetch.wire.judge import Headers
 MAX_HOPS = 5  # object stores need one, download portals two or three
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
-_GLOBAL_UNICAST = IPv6Network("2000::/3")  # all that is routed (RFC 4291 2.4, IANA's IPv6 address space)
+_GLOBAL_UNICAST = IPv6Network("2000::/3")  # the routed addresses (RFC 4291 2.4, IANA's IPv6 address space)
 _NAT64 = IPv6Network("64:ff9b::/96")  # RFC 6052: how networks without IPv4 write the addresses of IPv4
 # What some of our Pythons take for global: protocol assignments (RFC 6890; a metadata service lives there),
 # and documentation (RFC 9637).
@@ -27,7 +27,7 @@ _DOCUMENTATION = IPv6Network("3fff::/20")
 
 
 def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl]) -> SecretUrl:
-    """The URL to ask next. ``seen`` are those that have been asked, ``url`` last.
+    """Find the URL to ask next. ``seen`` are those that have been asked, ``url`` last.
 
     Raises:
         Refused: no or several targets, a loop, too many hops, another kind of URL, or a step down to http.

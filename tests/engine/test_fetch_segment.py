@@ -150,9 +150,9 @@ class Pausing(RawServer):
         self.first = first
         self.goes_on = asyncio.Event()
 
-    async def __aexit__(self, *_):
+    async def __aexit__(self, *error):
         self.goes_on.set()
-        await super().__aexit__()
+        await super().__aexit__(*error)
 
     async def answer(self, writer, reply):
         writer.write(reply[: self.first])

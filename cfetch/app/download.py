@@ -87,7 +87,7 @@ def prepare(
     with ExitStack() as stack:
         reserve_descriptors(settings.max_concurrency or settings.concurrency, len(destinations.roots))
         network = make_network(settings.network, env)
-        api = StatementApi(settings, env, network, clock)
+        api = StatementApi(settings.statement_host, env, network, clock)
         source = None if by_spark else stack.enter_context(open_manifest(manifest, clock, network=network))
         statement = None if source is None else statement_id_of(source)
         volumes = _open_volumes(stack, settings)  # before the plan: it refuses a symlink as state
@@ -126,7 +126,7 @@ def prepare_entries(
         directory = own_directory(stack, destinations.state, instant)
         plan = frozen_here(stack.enter_context(freeze_entries(entries, name=name, directory=directory)))
         _check_room(plan.frozen, volumes)
-        renewal = Renewal(name, None, None, StatementApi(settings, env, network, clock), stack)
+        renewal = Renewal(name, None, None, StatementApi(settings.statement_host, env, network, clock), stack)
         origin = _ManifestRef(manifest=name)
         yield Prepared(instant, plan, volumes, settings, clock, network, renewal, origin=origin)
 
@@ -212,7 +212,7 @@ def prepare_planned(
         origin = _read_origin(directory / ORIGIN_NAME)
         volumes = _open_volumes(stack, settings)
         _check_room(plan.frozen, volumes)
-        api = StatementApi(settings, env, network, clock)
+        api = StatementApi(settings.statement_host, env, network, clock)
         renewal = Renewal(origin.manifest, origin.statement, origin.base_url, api, stack)
         yield Prepared(instant, plan, volumes, settings, clock, network, renewal)
 
@@ -382,7 +382,9 @@ class Prepared:
                 self._volumes,
                 self._settings,
                 network=self._network,
-                refresher=lambda transport: self._renewal.refresher(self._settings, transport, self._clock),
+                refresher=lambda transport: self._renewal.refresher(
+                    self._settings.refresh_command, transport, self._clock
+                ),
                 knowledge=knowledge,
             )
         from cfetch.spark.cluster_run import SparkEngine

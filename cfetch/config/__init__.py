@@ -7,6 +7,7 @@
     document.py     a YAML file as plain text values: no types are guessed
     straggler.py    the options of the straggler room, with the names of the Databricks drivers too
     wire.py         the options of the wire: network and rate limits
+    engine.py       the options of the engine's parts: widths, and placement on several volumes
 
 The flags of the command line (``cli/options.py``), keys of files, variables, ``--show-config`` and the run
 header of the metrics are all made from the table::
@@ -19,8 +20,9 @@ header of the metrics are all made from the table::
 A policy follows from an option: one that only the formula reads (``FORMULA``) chooses ``cloudfetch`` where
 no policy is named. ``Resolved.notes`` says so, and the command line prints it at the start of a run.
 
-Only use cases and the engine see ``Settings`` as a whole. A room takes a frozen value of its own, which
-``Settings`` composes (``Settings.straggler``, ``network``, ``rates``); an import contract keeps it so.
+Only use cases, and the pool with its monitor and its fetcher, see ``Settings`` as a whole. Other rooms and
+parts of the engine take frozen values of their own, which ``Settings`` composes (``Settings.straggler``,
+``network``, ``rates``, ``widths``, ``placing``); an import contract keeps it so.
 
 When it fails: ``ConfigError`` before anything is asked for or written; it names key, value and range, and
 nothing of a value that may hold a secret.

@@ -7,6 +7,7 @@ the run header of the metrics are all made from this table.
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, get_type_hints
 
+from cfetch.config.engine import PlacementOptions, Widths
 from cfetch.config.kinds import (
     Kind,
     choice,
@@ -342,6 +343,33 @@ class Settings:
             padding_s=self.padding,
             max_stragglers_before_fallback=self.max_stragglers,
             sequential_fallback=self.sequential_fallback,
+        )
+
+    @property
+    def widths(self) -> Widths:
+        """How many downloads the engine may run at the same time."""
+        most = self.max_concurrency if self.is_adaptive else None
+        return Widths(
+            concurrency=self.concurrency,
+            most=most or self.concurrency,
+            per_host=self.per_host,
+            adaptive=self.is_adaptive,
+        )
+
+    @property
+    def most_segments(self) -> int:
+        """How many connections one file may have: one where a limit makes one as fast as many."""
+        is_limited = self.limit_rate is not None or self.limit_rate_per_host is not None
+        return self.segments if self.is_adaptive and not is_limited else 1
+
+    @property
+    def placing(self) -> PlacementOptions:
+        """How the engine places batches on volumes."""
+        return PlacementOptions(
+            mode=self.placement,
+            batch_share=self.batch_share,
+            write_timeout_s=self.write_timeout,
+            deadline_s=self.placement_deadline,
         )
 
     @property

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from cfetch.clock import RunClock
-from cfetch.config.settings import Settings
+from cfetch.config.engine import PlacementOptions
 from cfetch.engine.batches.arrivals import Arrivals
 from cfetch.engine.batches.batched import Batched
 from cfetch.engine.commitment import Commitment
@@ -22,12 +22,13 @@ MOST_PUT_BACK = 16  # entries per worker that may wait for their next try; beyon
 
 def new_commitment(
     entries: Entries,
-    settings: Settings,
+    placing: PlacementOptions,
     volumes: Sequence[Volume],
     ledger: Ledger,
     switch: StopSwitch,
     idle: IdleWorkers,
     *,
+    concurrency: int,
     instant: str,
     clock: RunClock,
     emit: Listener,
@@ -40,7 +41,7 @@ def new_commitment(
     ``landed``: bytes that have come for a volume until now. ``confirm`` raises if the plan is not this run's
     any more. ``backwards``: the other end of the plan comes first; batches come in their own order.
     """
-    most_put_back = MOST_PUT_BACK * settings.concurrency
+    most_put_back = MOST_PUT_BACK * concurrency
     schedule: Schedule[Transfer]
     if len(volumes) == 1 and entries.batch_of is None:
         schedule = Schedule(
@@ -51,18 +52,19 @@ def new_commitment(
             backwards=backwards,
         )
         return Single(entries, volumes[0], schedule, ledger, switch)
-    arrivals = Arrivals(entries, volumes, share=settings.batch_share if len(volumes) > 1 else 0.0)
+    arrivals = Arrivals(entries, volumes, share=placing.batch_share if len(volumes) > 1 else 0.0)
     queues = arrivals.queues
     schedule = Schedule(entries.sizes, queues.of, len(queues), most_put_back=most_put_back, released=False)
     return Batched(
         entries,
-        settings,
+        placing,
         volumes,
         arrivals,
         schedule,
         ledger,
         switch,
         idle,
+        concurrency=concurrency,
         instant=instant,
         clock=clock,
         emit=emit,

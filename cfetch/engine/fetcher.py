@@ -64,10 +64,10 @@ class Fetcher:
         self._flights = flights
         self._counts = counts
         self.segments = Segments(
-            settings,
             policy,
             hosts,
             flights,
+            most=settings.most_segments,
             put_back=put_back,
             clock=clock,
             on_end=self._end_early,

@@ -24,7 +24,7 @@ from cfetch.engine.live_counts import LiveCounts
 from cfetch.engine.monitor import Monitor
 from cfetch.engine.segments import Helper
 from cfetch.engine.stop_switch import StopSwitch
-from cfetch.engine.widths import hosts_of, look_at_widths, workers_of
+from cfetch.engine.widths import hosts_of, look_at_widths
 from cfetch.errors import LocalFault
 from cfetch.events import Listener
 from cfetch.manifest.entries import Entries
@@ -63,7 +63,7 @@ class Pool:
         self._clock = clock
         self._emit = emit
         limits = Limits(settings.max_attempts, settings.retry_budget)
-        self._hosts = hosts_of(settings, limits)
+        self._hosts = hosts_of(settings.widths, limits)
         self._policy = policy or _policy_of(settings, knowledge, clock)
         self._switch = StopSwitch(clock, emit, self._break_off)
         self._flights = Flights()
@@ -78,11 +78,12 @@ class Pool:
         )
         self._commitment = new_commitment(
             entries,
-            settings,
+            settings.placing,
             volumes,
             ledger,
             self._switch,
             idle,
+            concurrency=settings.concurrency,
             instant=instant,
             clock=clock,
             emit=emit,
@@ -120,7 +121,7 @@ class Pool:
         )
         self._dispatch = Dispatch(self._commitment, self._hosts, self._fetcher, idle, clock)
         self._courier = Courier(self._commitment, self._fetcher, self._policy, counts, clock)
-        most = workers_of(settings)
+        most = settings.widths.most
         self._count = most if self._fetcher.segments.is_on else min(most, len(entries))
         self._workers: list[asyncio.Task[None]] = []
 

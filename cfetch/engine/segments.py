@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from cfetch.clock import RunClock
-from cfetch.config.settings import Settings
 from cfetch.engine.attempt import Attempt, BreakOff
 from cfetch.engine.flights import Flight, Flights
 from cfetch.engine.hosts import Hosts
@@ -40,16 +39,16 @@ class Segments:
 
     def __init__(
         self,
-        settings: Settings,
         policy: Policy,
         hosts: Hosts,
         flights: Flights,
         *,
+        most: int,
         put_back: Callable[[], int],
         clock: RunClock,
         on_end: Callable[[Attempt, Transfer], None],
     ) -> None:
-        """``put_back``: how many entries wait for another try.
+        """``most``: connections that one file may have. ``put_back``: how many entries wait for another try.
 
         ``on_end`` gets each attempt that is ended here, at once: its task may end after its entry.
         """
@@ -59,13 +58,8 @@ class Segments:
         self._put_back = put_back
         self._clock = clock
         self._on_end = on_end
-        self._most = settings.segments
-        is_limited = settings.limit_rate is not None or settings.limit_rate_per_host is not None
-        self.is_on = (
-            settings.is_adaptive
-            and not is_limited  # then one attempt is as fast as many
-            and self._most > 1
-        )
+        self._most = most
+        self.is_on = most > 1
         self._helpers: dict[int, Helper] = {}
         self._keys = 0
 

@@ -1,6 +1,6 @@
-"""How wide a run is: the places that its hosts have, and the workers that serve them."""
+"""How wide a run is: the places that its hosts have."""
 
-from cfetch.config.settings import Settings
+from cfetch.config.engine import Widths
 from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.events import Listener, WidthChanged
@@ -8,18 +8,12 @@ from cfetch.straggler.width import Width
 from cfetch.wire.retry import Limits
 
 
-def workers_of(settings: Settings) -> int:
-    """The largest number of workers that a run can have, and so of entries in hand at a time."""
-    most = settings.max_concurrency if settings.is_adaptive else None
-    return most or settings.concurrency
-
-
-def hosts_of(settings: Settings, limits: Limits) -> Hosts:
+def hosts_of(widths: Widths, limits: Limits) -> Hosts:
     """The run's hosts. Each begins with ``concurrency`` places, or ``per_host``, which is never exceeded."""
-    start = min(settings.concurrency, settings.per_host or settings.concurrency)
-    if not settings.is_adaptive:
+    start = min(widths.concurrency, widths.per_host or widths.concurrency)
+    if not widths.adaptive:
         return Hosts(start, limits)
-    most = min(workers_of(settings), settings.per_host or workers_of(settings))
+    most = min(widths.most, widths.per_host or widths.most)
     return Hosts(most, limits, new_width=lambda: Width(start, most))
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cfetch.clock import Clock
-from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError
 from cfetch.manifest.plan import Plan, freeze
 from cfetch.run.open_manifest import is_url
@@ -24,12 +23,14 @@ from cfetch.wire.refresh import CommandRefresher, ManifestRefresher, StatementRe
 class StatementApi:
     """Who to ask for links of a SQL statement's result, if anybody."""
 
-    def __init__(self, settings: Settings, env: Mapping[str, str], network: Network, clock: Clock) -> None:
-        self._host = settings.statement_host or env.get("DATABRICKS_HOST")
+    def __init__(
+        self, statement_host: str | None, env: Mapping[str, str], network: Network, clock: Clock
+    ) -> None:
+        self._host = statement_host or env.get("DATABRICKS_HOST")
         self._token = env.get("DATABRICKS_TOKEN")
         self._network = network
         self._clock = clock
-        if settings.statement_host and not self._token:
+        if statement_host and not self._token:
             raise ConfigError("--statement-host needs a token in the environment variable DATABRICKS_TOKEN")
 
     def chunks(self, statement_id: str, transport: Transport) -> Callable[[int], Awaitable[bytes]] | None:
@@ -88,10 +89,10 @@ class Renewal:
         """What another process needs to make one like it."""
         return ManifestRef(self._manifest, self._statement_id, self._base_url)
 
-    def refresher(self, settings: Settings, transport: Transport, clock: Clock) -> UrlRefresher | None:
+    def refresher(self, command: str | None, transport: Transport, clock: Clock) -> UrlRefresher | None:
         """The user's command first, then the statement's API, then the manifest's own URL."""
-        if settings.refresh_command:
-            return CommandRefresher(settings.refresh_command)
+        if command:
+            return CommandRefresher(command)
         chunks = self._api.chunks(self._statement_id, transport) if self._statement_id else None
         if chunks is not None:
             return StatementRefresher(chunks, clock)

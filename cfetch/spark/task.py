@@ -231,7 +231,7 @@ async def _run_pool(spec: RunSpec, share: Share, copy: TaskCopy, reporter: _Repo
     )
     beats = _make_beat_maker(spec, copy)
     stack = ExitStack()
-    renewal = Renewal(*spec.origin, StatementApi(settings, spec.env, network, clock), stack)
+    renewal = Renewal(*spec.origin, StatementApi(settings.statement_host, spec.env, network, clock), stack)
     try:
         volume.stage(str(directory.relative_to(Path(spec.root, STATE_NAME))))
         pool = Pool(
@@ -243,7 +243,7 @@ async def _run_pool(spec: RunSpec, share: Share, copy: TaskCopy, reporter: _Repo
             clock=run_clock,
             jitter=random.random,
             emit=fan_out(reporter, beats),
-            refresher=renewal.refresher(settings, transport, clock),
+            refresher=renewal.refresher(settings.refresh_command, transport, clock),
             backwards=copy.attempt > 0,
         )
         limit = settings.per_host and max(1, settings.per_host // share.sharers)

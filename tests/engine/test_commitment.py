@@ -42,11 +42,12 @@ class Scene:
         self.volumes: list[Any] = [SimVolume(f"v{n}") for n in range(volumes)]
         self.commitment = new_commitment(
             plan,
-            settings,
+            settings.placing,
             self.volumes,
             ledger,
             self.switch,
             self.idle,
+            concurrency=settings.concurrency,
             instant="i",
             clock=self.clock,
             emit=self.note,

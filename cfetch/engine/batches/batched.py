@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from cfetch.clock import RunClock
-from cfetch.config.settings import Settings
+from cfetch.config.engine import PlacementOptions
 from cfetch.engine.batches.arrivals import Arrivals
 from cfetch.engine.batches.completion import Completion
 from cfetch.engine.batches.rounds import Rounds
@@ -41,7 +41,7 @@ class Batched:
     def __init__(
         self,
         entries: Entries,
-        settings: Settings,
+        placing: PlacementOptions,
         volumes: Sequence[Volume],
         arrivals: Arrivals,
         schedule: Schedule[Transfer],
@@ -49,6 +49,7 @@ class Batched:
         switch: StopSwitch,
         idle: IdleWorkers,
         *,
+        concurrency: int,
         instant: str,
         clock: RunClock,
         emit: Listener,
@@ -61,8 +62,8 @@ class Batched:
         self._publishing = Publishing(volumes, switch)
         self._work = asyncio.Event()
         self._stagings = Stagings(entries, self._volumes, arrivals.queues, schedule, ledger)
-        mode = Mode(settings.placement) if len(volumes) > 1 else Mode.COUNT
-        placer = Placer(len(volumes), mode=mode, deadline_s=settings.placement_deadline)
+        mode = Mode(placing.mode) if len(volumes) > 1 else Mode.COUNT
+        placer = Placer(len(volumes), mode=mode, deadline_s=placing.deadline_s)
         self._watch = VolumeWatch(
             self._volumes,
             placer,
@@ -72,7 +73,7 @@ class Batched:
             emit=emit,
             confirm=confirm,
             landed=landed,
-            patience_s=min(settings.write_timeout, settings.placement_deadline),
+            patience_s=min(placing.write_timeout_s, placing.deadline_s),
             work=self._work,
         )
         self._completion = Completion(
@@ -87,7 +88,6 @@ class Batched:
             work=self._work,
         )
         self._rounds = Rounds(
-            settings,
             [volume.name for volume in volumes],
             arrivals,
             placer,
@@ -95,6 +95,8 @@ class Batched:
             self._completion,
             self._watch,
             switch,
+            concurrency=concurrency,
+            measures=mode is Mode.FINISH,
             clock=clock,
             emit=emit,
             work=self._work,

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from cfetch.clock import RunClock
-from cfetch.config.settings import Settings
 from cfetch.engine.batches.arrivals import Arrivals
 from cfetch.engine.batches.completion import Completion
 from cfetch.engine.batches.staging import Batch, Staging
@@ -22,7 +21,7 @@ from cfetch.engine.schedule import Schedule
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.transfer import Transfer
 from cfetch.events import Listener
-from cfetch.placement.chooser import NO_ROOM, Mode
+from cfetch.placement.chooser import NO_ROOM
 from cfetch.placement.ledger import Placed
 from cfetch.placement.placer import Placer, Unplaceable
 
@@ -32,11 +31,13 @@ MOST_MOVES = 16  # placements of one batch; they take minutes, as volumes that f
 
 
 class Rounds:
-    """``limit``: entries that may be under way on one volume."""
+    """``limit``: entries that may be under way on one volume.
+
+    ``measures``: a new volume gets a second batch only when its speed is known.
+    """
 
     def __init__(
         self,
-        settings: Settings,
         names: Sequence[str],
         arrivals: Arrivals,
         placer: Placer,
@@ -45,6 +46,8 @@ class Rounds:
         watch: VolumeWatch,
         switch: StopSwitch,
         *,
+        concurrency: int,
+        measures: bool,
         clock: RunClock,
         emit: Listener,
         work: asyncio.Event,
@@ -59,8 +62,8 @@ class Rounds:
         self._clock = clock
         self._emit = emit
         self._work = work
-        self._concurrency = self.limit = settings.concurrency
-        self._measures = len(names) > 1 and Mode(settings.placement) is Mode.FINISH
+        self._concurrency = self.limit = concurrency
+        self._measures = measures
 
     @property
     def is_over(self) -> bool:

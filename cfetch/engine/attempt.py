@@ -24,7 +24,7 @@ from cfetch.wire.retry import make_throttled
 MAX_SAMPLES = 32  # per attempt in the metrics; enough to see a rate collapse, ~1 KiB of JSON
 FIRST_SAMPLE_GAP_S = 0.05
 NO_END = (
-    "the server states no length and ends the body with the connection, so a cut would go unseen; "
+    "the server states no length and ends the body with the connection, so a cut body looks whole; "
     "put the size or a hash into the manifest"
 )
 

@@ -152,7 +152,7 @@ class Hosts:
         if host.held_until_s - now_s > budget_s:
             return (
                 f"{name} asks for a pause of {host.held_until_s - now_s:.0f} s, "
-                f"and the retry budget is {budget_s:g} s"
+                f"longer than the retry budget of {budget_s:g} s"
             )
         if host.breaker.position is not Position.OPEN or host.breaker.opens_s(now_s) <= now_s:
             return None  # wait for the result of the probe

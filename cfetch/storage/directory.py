@@ -226,7 +226,7 @@ class Directory:
                 directory = self._held.directory(parent, create=False)
                 os.rename(leaf.encode(), name, src_dir_fd=directory, dst_dir_fd=self.staging.descriptor)
         except OSError as error:
-            raise volume_fault(error, f"cannot take {printable(path)} back") from None
+            raise volume_fault(error, f"cannot remove {printable(path)} again") from None
 
     def _rename(self, name: str, path: SafePath) -> None:
         parent, _, leaf = path.rpartition("/")

@@ -254,7 +254,7 @@ class GuardedDisk:
             done = asyncio.ensure_future(self.call(lambda: None))
             await asyncio.wait([done], timeout=LONGEST_END_S)
             if not done.done():
-                self.abandon(f"{self._name} does not come to an end")
+                self.abandon(f"{self._name} does not finish its last calls")
             with suppress(VolumeFault):
                 await done
         self._queue.put(None)

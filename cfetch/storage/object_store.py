@@ -199,7 +199,7 @@ class ObjectStore:
         if said & NO_ROOM:
             return VolumeFault(f"{self._shown} has no room left: it did not {what}", no_room=True)
         if "NoSuchUpload" in said:
-            why = "somebody else has ended the upload; run the same command again"
+            why = "another process has ended the upload; run the same command again"
         elif isinstance(error, FileNotFoundError) or "404" in said:
             why = "there is no such bucket or container; make it, or correct --to"
         elif NO_LOGIN.search(text):

@@ -131,7 +131,9 @@ async def _fetch_once(
             if verdict.action is not Action.ACCEPT:
                 raise _make_refusal(verdict, response, clock)
             if not verdict.framed:
-                raise Refused("the server states no length, so a document that was cut short would go unseen")
+                raise Refused(
+                    "the server states no length, so cfetch cannot tell whether the document is complete"
+                )
         size = 0
         while data := await _wait_for_byte(response.read()):
             size += len(data)
@@ -158,7 +160,7 @@ def make_chunk_fetcher(
     ``GET /api/2.0/sql/statements/{id}/result/chunks/{index}``. The token goes to that host only.
     """
     if not _STATEMENT_ID.fullmatch(statement_id):
-        raise ConfigError("the manifest's statement_id is not one; cfetch will not build a URL from it")
+        raise ConfigError("the manifest's statement_id is not valid; cfetch builds no URL from it")
     base = host if "://" in host else f"https://{host}"
 
     async def fetch_chunk(index: int) -> bytes:

@@ -39,9 +39,9 @@ _MEANINGS: tuple[tuple[type[BaseException], type[SourceError], str], ...] = (  #
 _CERTIFICATE_FAULTS: dict[int | None, str] = {  # OpenSSL's X509_V_ERR_… numbers
     9: "it is not valid yet",
     10: "it has expired",
-    18: "it is self-signed; if that is right, name its CA with --ca-file",
-    19: "its CA is not known; if that is right, name it with --ca-file",
-    20: "its CA is not known; if that is right, name it with --ca-file",
+    18: "it is self-signed; if you trust it, name its CA with --ca-file",
+    19: "its CA is not known; if you trust it, name it with --ca-file",
+    20: "its CA is not known; if you trust it, name it with --ca-file",
     62: "it is for another host name",
     64: "it is for another address",
 }

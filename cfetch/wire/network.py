@@ -123,7 +123,7 @@ def _read_logins(env: Mapping[str, str]) -> dict[str, SecretText]:
     try:
         hosts = netrc.netrc(str(path)).hosts
     except netrc.NetrcParseError as error:
-        raise ConfigError(f"{shown}:{error.lineno or 0}: this is not in netrc's form") from None
+        raise ConfigError(f"{shown}:{error.lineno or 0}: this line is not valid in a netrc file") from None
     except (OSError, UnicodeDecodeError):
         raise ConfigError(f"netrc is on, but {shown} is not text") from None
     return {

@@ -121,11 +121,13 @@ def next_step(
     if isinstance(error, Expired):
         if can_refresh:
             return Step(None, reason=f"refused after {MAX_REFRESHES} fresh links")
-        return Step(None, reason="the link is refused or over and cfetch knows no way to get a fresh one")
+        return Step(
+            None, reason="the link was refused or has expired, and cfetch has no way to get a fresh one"
+        )
     if not error.retryable:
         return Step(None)
     if isinstance(error, Corrupt) and spent.corrupt > 1:
-        return Step(None, reason="it was fetched anew and is still wrong")
+        return Step(None, reason="the file was fetched again and is still wrong")
     if spent.errors >= limits.max_attempts:
         return Step(None, reason=f"gave up after {spent.errors} {'try' if spent.errors == 1 else 'tries'}")
     if untried or (isinstance(error, Corrupt) and joined):

@@ -95,7 +95,7 @@ def test_c43_a_pause_beyond_the_budget_gives_the_host_up():
     tell(hosts, Throttled("x", retry_after_s=61.0), 1.0)
     assert (hosts.given_up("h", 1.0), hosts.opens_s("h", 1.0)) == (None, 1.25)  # perhaps it is that file only
     tell(hosts, Throttled("x", retry_after_s=61.0), 2.0)
-    assert hosts.given_up("h", 2.0) == "h asks for a pause of 61 s, and the retry budget is 60 s"
+    assert hosts.given_up("h", 2.0) == "h asks for a pause of 61 s, longer than the retry budget of 60 s"
     assert hosts.given_up("h", 4.0) is None
 
 

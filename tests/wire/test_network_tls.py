@@ -24,7 +24,7 @@ async def test_c62_a_ca_file_makes_its_servers_trusted_and_no_others(authority):
     """The control for what follows, and the stranger's certificate."""
     async with RawServer(reply(b"x"), ssl=serving(authority, "127.0.0.1")) as server:
         assert await ask(server.url, ca_file=authority.file) == (200, b"x")
-        with pytest.raises(Refused, match="its CA is not known; if that is right, name it with --ca-file"):
+        with pytest.raises(Refused, match="its CA is not known; if you trust it, name it with --ca-file"):
             await ask(server.url)
         assert len(server.heads) == 1
 

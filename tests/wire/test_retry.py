@@ -65,7 +65,11 @@ def step(error, *, errors=1, refreshes=0, elapsed_s=0.0, corrupt=0, can_refresh=
     (Throttled("x"), {}, Step(0.25)),
     (Expired("x"), {"errors": 99, "elapsed_s": 1e6}, Step(0.0, refresh=True)),
     (Corrupt("x"), {"errors": 2, "corrupt": 1}, Step(0.5)),
-    (Corrupt("x"), {"errors": 2, "corrupt": 2}, Step(None, reason="it was fetched anew and is still wrong")),
+    (
+        Corrupt("x"),
+        {"errors": 2, "corrupt": 2},
+        Step(None, reason="the file was fetched again and is still wrong"),
+    ),
 ])  # fmt: skip
 def test_what_follows_a_failed_try(error, spent, expected):
     """The class decides whether, the limits how often."""

@@ -89,7 +89,7 @@ class Rounds:
     async def _round(self) -> None:
         for batch in [batch for batch in self._stagings.batches.values() if batch.moves > MOST_MOVES]:
             self._placer.cancel(batch.number)
-            self._give_up(batch, f"it was begun {batch.moves} times in vain")
+            self._give_up(batch, f"it was started {batch.moves} times and never completed")
         began = True
         while began and not self.is_over:
             while not self._arrivals.is_over and self._placer.wants_more(self._clock.now()):

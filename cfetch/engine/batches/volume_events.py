@@ -51,15 +51,15 @@ def given_up(batch: Batch, why: str, reasons: Sequence[str], names: Sequence[str
     said = [f"{name}: {reason}" for name, reason in zip(names, reasons, strict=True) if reason]
     return VolumeFault(
         f"no volume takes a batch of {len(batch.entries):,} files with {batch.bytes:,} bytes "
-        f"({'; '.join([why, *said])}); see to them and run the same command again"
+        f"({'; '.join([why, *said])}); repair one of them and run the same command again"
     )
 
 
 def left_behind(now_s: float, name: str, files: int, why: str) -> VolumePaused:
     """Files are on two volumes, which the user has to know."""
     reason = (
-        f"{why}; {files:,} whole files were left here whose batches went elsewhere, as the volume took no "
-        "change back: `cfetch verify` names them"
+        f"{why}; {files:,} whole files were left here although their batches went elsewhere, as cfetch could "
+        "not remove them: `cfetch verify` names them"
     )
     return VolumePaused(t_s=now_s, volume=name, pause_s=None, reason=reason)
 

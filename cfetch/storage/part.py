@@ -3,8 +3,6 @@
 import contextlib
 import os
 
-import msgspec
-
 from cfetch.errors import Corrupt, LocalFault
 from cfetch.manifest.digests import Hash, new_hash
 from cfetch.manifest.entry import Digest, Entry, SafePath
@@ -14,7 +12,7 @@ from cfetch.storage.disk import Disk, InlineDisk
 from cfetch.storage.files import volume_fault
 from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.storage.part_file import PartFile
-from cfetch.storage.resume import WORTH_KEEPING_BYTES, Note, note_for, proof_of
+from cfetch.storage.resume import WORTH_KEEPING_BYTES, Note, encode_note, note_for, proof_of
 from cfetch.storage.staging import Leftover, boot_id
 
 INLINE = InlineDisk()
@@ -75,7 +73,7 @@ class PartNotes:
         """Note the ETag under which bytes in order came, if there was one and no hash will prove them."""
         if validator is None or self.is_mirrored or self._entry.digest is not None:
             return
-        note = msgspec.json.encode(note_for(self._entry, validator, boot_id()))
+        note = encode_note(note_for(self._entry, validator, boot_id()))
         self._disk.do(self._file.note, note)
         self.is_noted = True
 
@@ -86,7 +84,7 @@ class PartNotes:
             return None
         held = ranges.held[:MOST_NOTED]
         note = note_for(self._entry, own_validator, boot_id(), held=held, total_bytes=ranges.size_bytes)
-        return msgspec.json.encode(note)
+        return encode_note(note)
 
     def note_ranges(self, ranges: HeldRanges, validator: str | None) -> None:
         """Note which bytes are held now, in place of an older note."""

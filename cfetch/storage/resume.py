@@ -43,6 +43,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The note beside a part (``cfetch.part/1``). ``boot_id`` tells whether the machine has restarted.
 
     Beside one that is in ranges: ``held``, pairs of first byte and end, of the file's ``total_bytes``.
+    ``check`` is of all else: a digit that the disk has changed would publish zeros in place of bytes.
     """
 
     schema: str = "cfetch.part/1"
@@ -54,6 +55,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     boot_id: str
     held: tuple[tuple[int, int], ...] | msgspec.UnsetType = msgspec.UNSET
     total_bytes: int | msgspec.UnsetType = msgspec.UNSET
+    check: str = ""
 
 
 def identity(url: SecretUrl) -> str:
@@ -127,13 +129,23 @@ def proof_of(position: int, running: Hash | None, size_bytes: int | None, digest
     return digest.algorithm
 
 
+def encode_note(note: Note) -> bytes:
+    """The bytes of a note's file, with its ``check``."""
+    return msgspec.json.encode(msgspec.structs.replace(note, check=_sum_up(note)))
+
+
+def _sum_up(note: Note) -> str:
+    text = msgspec.json.encode(msgspec.structs.replace(note, check=""))
+    return hashlib.blake2b(text, digest_size=8).hexdigest()
+
+
 def read_note(data: bytes) -> Note | None:
-    """The note, or None for anything that is not one: torn by a crash, or somebody else's."""
+    """The note, or None for anything that is not one: torn by a crash, damaged, or somebody else's."""
     try:
         note = msgspec.json.decode(data, type=Note)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return note if note.schema == "cfetch.part/1" else None
+    return note if note.schema == "cfetch.part/1" and note.check == _sum_up(note) else None
 
 
 def fits(note: Note | None, entry: Entry, part_bytes: int, boot_id: str) -> bool:

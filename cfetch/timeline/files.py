@@ -7,6 +7,7 @@ component is followed if it is a symlink. ``OSError`` comes out as it is: ``File
 
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -132,6 +133,7 @@ class LocalFiles:
         with self._open(old, os.O_RDONLY) as source, self._parent(new) as (parent, name):
             target = os.open(name, _NEW, PRIVATE, dir_fd=parent)
             with os.fdopen(source, "rb", closefd=False) as reader, os.fdopen(target, "wb") as writer:
+                os.fchmod(target, stat.S_IMODE(os.fstat(source).st_mode))  # a part becomes the user's file
                 shutil.copyfileobj(reader, writer, 1 << 20)
 
     def unlink(self, path: str) -> None:

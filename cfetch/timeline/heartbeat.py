@@ -230,13 +230,15 @@ class Observer:
         """Whether the owner of ``epoch`` lives. No beat, or one of an earlier epoch, is nobody's.
 
         A young file is a sign of life that costs no waiting; an old one proves nothing, since it was dated
-        by another clock, and only a count that stands still does.
+        by another clock, and only a count that stands still does. A restart of the owner's machine makes an
+        old one proof enough; a young one is then a copied machine's, which looks alike and is alive.
         """
         if beat is None or beat.epoch < epoch:
             return Verdict(False, False, True, None, None)
         if beat.is_released or self._is_gone(beat.owner):
             return Verdict(False, True, True, beat, age_s)
-        if self._has_restarted(beat.owner):
+        is_old = age_s is not None and age_s > beat.expiry_s
+        if is_old and self._has_restarted(beat.owner):
             return Verdict(False, False, True, beat, age_s)
         now_s = self._monotonic()
         count = (beat.epoch, beat.owner.token, beat.counter)

@@ -53,7 +53,7 @@ def is_gone(owner: Owner) -> bool:
 
 
 def has_restarted(owner: Owner) -> bool:
-    """Whether this machine has restarted since: a strong sign, no proof, copied machines look alike."""
+    """Whether the owner ran on this machine before its last restart; a copy of the machine looks alike."""
     mine = (socket.gethostname(), _machine())
     return bool(owner.machine) and (owner.host, owner.machine) == mine and owner.boot_id != boot_id()
 

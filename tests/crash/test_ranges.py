@@ -158,11 +158,15 @@ def test_c92_a_real_run_in_several_streams_is_killed(tmp_path, origin, children,
     assert {"pwrite64", "openat", "unlinkat"} < {call for call, _ in points}
     random.Random(92).shuffle(points)
     fetched = []
-    for call, n in points[:most]:
+    for call, n in points:
+        if len(fetched) == most:
+            break
         scene = scene_of(tmp_path / f"{call}{n}", origin.url, children)
         killed = scene.traced(f"-einject={call}:signal=SIGKILL:when={n}", calls=(call,), more=STREAMS)
         assert killed.code in (0, KILLED), killed.said
         assert scene.wrong() == []
+        if killed.code == 0:  # no thread of this run has made so many such calls
+            continue
         fetched.append(scene.finish(mitigation=False))  # one stream: bytes on their way count, too
     assert sum(0 < size_bytes < SIZE for size_bytes in fetched) >= len(fetched) // 2
 

@@ -2,14 +2,13 @@
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from cfetch.clock import VirtualClock, run_virtual
 from cfetch.errors import LocalFault, Transient
 from cfetch.secret import SecretUrl
 from cfetch.storage.directory import Directory
-from cfetch.storage.resume import note_for, part_name
+from cfetch.storage.resume import encode_note, note_for, part_name
 from cfetch.storage.staging import boot_id
 from cfetch.wire.document import SILENCE_S, fetch_document
 from tests.engine.drive import drive, entry_of
@@ -134,6 +133,6 @@ def leaves(entry, data):
         kept.mkdir(parents=True)
         name = part_name(entry, boot_id())
         (kept / name).write_bytes(data)
-        (kept / f"{name}.note").write_bytes(msgspec.json.encode(note_for(entry, '"v1"', boot_id())))
+        (kept / f"{name}.note").write_bytes(encode_note(note_for(entry, '"v1"', boot_id())))
 
     return before

@@ -19,7 +19,7 @@ from cfetch.storage.directory_volume import Salvage
 from cfetch.storage.disk import GuardedDisk
 from cfetch.storage.held_ranges import Segment
 from cfetch.storage.part import Part
-from cfetch.storage.resume import read_note, useful_parts
+from cfetch.storage.resume import encode_note, read_note, useful_parts
 from tests.engine.drive import entry_of, split, tree
 
 DATA = random.Random("ranges").randbytes(100_000)
@@ -473,7 +473,7 @@ def left(root, *, digest=False, held=((0, 30_000), (60_000, 80_000)), change=Non
     for name, path in staged(root).items():
         if name.endswith(".note"):
             changed = msgspec.structs.replace(note_in(path), **(change or {}))
-            path.write_bytes(msgspec.json.encode(changed))
+            path.write_bytes(encode_note(changed))
         if note or not name.endswith(".note"):
             path.rename(directory / name)
         else:

@@ -2,13 +2,12 @@
 
 import asyncio
 
-import msgspec
 import pytest
 
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import Salvage
 from cfetch.storage.part import Part
-from cfetch.storage.resume import note_for, part_name
+from cfetch.storage.resume import encode_note, note_for, part_name
 from cfetch.storage.staging import boot_id
 from tests.engine.drive import drive, entry_of
 from tests.engine.fake import Reply
@@ -25,7 +24,7 @@ def leave(root, epoch, entry, size_bytes, *, noted=False):
     part = directory / part_name(entry, boot_id())
     part.write_bytes(BODY[:size_bytes])
     if noted:
-        note = msgspec.json.encode(note_for(entry, '"v1"', boot_id()))
+        note = encode_note(note_for(entry, '"v1"', boot_id()))
         part.with_name(part.name + ".note").write_bytes(note)
 
 

@@ -154,6 +154,14 @@ def test_several_volumes(tmp_path):
         files.close()
 
 
+def test_a_copied_part_keeps_its_mode(real):
+    """It becomes the user's file, who may have let others read such files."""
+    real.create("part", b"1")
+    os.chmod(real.root / "part", 0o664)
+    real.copy("part", "kept")
+    assert (real.root / "kept").stat().st_mode & 0o777 == 0o664
+
+
 def test_a_torn_copy_does_not_replace_what_was_copied_whole(real):
     """Its maker is gone and could be moved, but the one from the directory where it was written was first."""
     for path, data in (("attempts/i/3", b"whole"), ("attempts/i/5-3", b"wh")):

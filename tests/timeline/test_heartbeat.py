@@ -295,6 +295,14 @@ def test_losing_the_beat_is_told_at_once_and_once(files, clock):
     thread.stop()
 
 
+@pytest.mark.parametrize("age_s", [0.0, 180.0, None, -5.0])
+def test_the_owner_on_a_copied_machine_lives(files, clock, age_s):
+    """It has the same name and machine id, and another boot; only an old beat of such an owner is a dead one."""
+    a_pulse(files, clock).first()
+    beat, _ = look(files, INSTANT, 0.0)
+    assert an_observer(clock, restarted={"t"}).judge(INSTANT, 1, beat, age_s).is_live
+
+
 def test_who_is_dead_at_once(files, clock):
     """A process that is proved gone, one that has released its plan, and one from before a restart."""
     pulse = a_pulse(files, clock)
@@ -302,7 +310,7 @@ def test_who_is_dead_at_once(files, clock):
     beat = look(files, INSTANT, 0.0)
     gone = an_observer(clock, gone={"t"}).judge(INSTANT, 1, *beat)
     assert (gone.is_live, gone.is_gone) == (False, True)
-    restarted = an_observer(clock, restarted={"t"}).judge(INSTANT, 1, *beat)
+    restarted = an_observer(clock, restarted={"t"}).judge(INSTANT, 1, beat[0], 180.1)
     assert (restarted.is_live, restarted.is_gone) == (False, False)
     pulse.end(released=True)
     released = an_observer(clock).judge(INSTANT, 1, *look(files, INSTANT, 0.0))

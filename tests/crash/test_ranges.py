@@ -157,7 +157,7 @@ def test_c92_a_real_run_in_several_streams_is_killed(tmp_path, origin, children,
     points = points_of(scene_of(tmp_path / "whole", origin.url, children), calls)
     assert {"pwrite64", "openat", "unlinkat"} < {call for call, _ in points}
     random.Random(92).shuffle(points)
-    fetched = []
+    fetched: list[int] = []
     for call, n in points:
         if len(fetched) == most:
             break

@@ -297,7 +297,7 @@ def test_losing_the_beat_is_told_at_once_and_once(files, clock):
 
 @pytest.mark.parametrize("age_s", [0.0, 180.0, None, -5.0])
 def test_the_owner_on_a_copied_machine_lives(files, clock, age_s):
-    """It has the same name and machine id, and another boot; only an old beat of such an owner is a dead one."""
+    """It has the same name and machine id, and another boot; only such an owner with an old beat is dead."""
     a_pulse(files, clock).first()
     beat, _ = look(files, INSTANT, 0.0)
     assert an_observer(clock, restarted={"t"}).judge(INSTANT, 1, beat, age_s).is_live

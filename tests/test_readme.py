@@ -76,6 +76,14 @@ def test_the_faults_it_shows_are_the_programs(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
 
 
+def test_its_manifest_is_one(tmp_path):
+    """Somebody who copies the example is not told of faults."""
+    (example,) = re.findall(r"```json\n(.*?)```", README, re.DOTALL)
+    manifest = tmp_path / "manifest.json"
+    manifest.write_text(example)
+    assert re.search(r"files +2\n", printed("manifest", "check", str(manifest)))
+
+
 def test_no_figure_is_missing():
     """A place that waits for its figure is not a README."""
     assert not re.search(r"\bFIG_|HELP_ROOT|TODO|TBD", README)

@@ -130,7 +130,7 @@ def _download(folder: Path) -> int:
         "--metrics",
         str(folder / "metrics.jsonl"),
     ]
-    command = [*CFETCH, "download", *paths, "--concurrency", str(CONNECTIONS), "--padding", "1s"]
+    command = [*CFETCH, "download", *paths, "--concurrency", str(CONNECTIONS)]
     with subprocess.Popen(command) as process:  # noqa: S603 - our own command
         while True:
             try:

@@ -3,7 +3,8 @@
 The real monitor and the real policy watch attempts that are numbers only: they advance evenly, end and begin
 anew, and every fiftieth crawls until it is broken off. Time is put forward by hand; nothing else is timed.
 ``10,000/s``: so many checks a second that checks times attempts are 10,000, whatever the policy's own pace.
-``own pace``: as often as the policy itself wants them. ``a file``: what its start and its end cost besides.
+``own pace``: as often as the policy itself wants them. ``a file``: what its start and its end cost besides,
+until the policy, the host and the file's record have it.
 Usage::
 
     python benchmarks/decision_path.py [--active N …] [--seconds S] [--profile] [--json]
@@ -16,6 +17,7 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -24,12 +26,15 @@ from cfetch.clock import RunClock
 from cfetch.config.settings import Settings
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff, Grounds
 from cfetch.engine.flights import Flights
-from cfetch.engine.live_counts import LiveCounts
+from cfetch.engine.hosts import Hosts
 from cfetch.engine.monitor import Monitor
 from cfetch.engine.schedule import Schedule
+from cfetch.errors import Straggling
 from cfetch.manifest.entry import Entry, SafePath
+from cfetch.report.counts import LiveCounts
 from cfetch.secret import SecretUrl
 from cfetch.straggler.policy import Policy, policy_of
+from cfetch.wire.retry import Limits
 
 POLICIES = ("cloudfetch", "adaptive")
 LOOKS_PER_S = 10_000
@@ -40,7 +45,6 @@ WARM_UP_S = 10.0  # every attempt has ended once by then, so that normal is know
 LATENCY_S = 0.04
 ENTRY = Entry(id=0, url=SecretUrl("http://h/f"), path=SafePath("f"), size_bytes=SIZE_BYTES)
 ASSIGNMENT = Assignment(ENTRY, 1, "h")
-NO_TRANSFER: Any = None  # the monitor asks for none
 NO_ENTRIES: Schedule[Any] = Schedule([], [], 0, most_put_back=1)
 
 
@@ -70,7 +74,7 @@ class PacedAttempt(Attempt):
 class World:
     """``active`` attempts under the monitor's eyes. ``checking_s`` is what its checks took.
 
-    ``telling_s``: what it took to tell the policy of starts and ends.
+    ``telling_s``: what it took to report starts and ends.
     """
 
     def __init__(self, name: str, active: int) -> None:
@@ -79,7 +83,8 @@ class World:
         self.policy: Policy = policy_of(
             name, settings.straggler, tick_s=settings.check_interval, concurrency=active
         )
-        self.flights = Flights()
+        self._hosts = Hosts(active, Limits(5, 60.0))
+        self.flights = Flights(self.policy, self._hosts, _deaf, jitter=lambda: 0.5)
         self.monitor = Monitor(
             self.policy, self.flights, LiveCounts(), NO_ENTRIES, settings, RunClock(self), _deaf, _deaf
         )
@@ -126,10 +131,10 @@ class World:
         attempt.resumable = True
         attempt.first_byte_s = attempt.last_byte_s = self.now_s + LATENCY_S
         attempt.bps = RATE_BPS * dice.lognormvariate(0, 0.2) * (0.02 if dice.random() < SLOW else 1)
-        self.flights.add(attempt, NO_TRANSFER)
+        self._hosts.take_place("h")
         self._attempts.append(attempt)
         before = time.process_time()
-        self.policy.note_start(key, SIZE_BYTES, self.now_s, host="h", immune=False, mitigations=0)
+        self.flights.start(attempt, _new_transfer())
         self.telling_s += time.process_time() - before
         return attempt
 
@@ -142,16 +147,25 @@ class World:
         ended = [a for a in self._attempts if a.is_broken_off or a.received == SIZE_BYTES]
         for attempt in ended:
             self._attempts.remove(attempt)
-            self.flights.remove(attempt)
             before = time.process_time()
-            if not attempt.is_broken_off:
-                first_s = attempt.first_byte_s
-                self.policy.note_finish(attempt.key, SIZE_BYTES, self.now_s, first_byte_s=first_s)
+            if attempt.is_broken_off:
+                self.flights.end(attempt, "straggler", Straggling("slow"), self.now_s)
             else:
-                self.policy.note_cancellation(attempt.key, self.now_s, 0)
+                self.flights.end(attempt, "done", None, self.now_s)
             self.telling_s += time.process_time() - before
+            self._hosts.free_place("h", self.now_s)
             self.files += 1
             self._begin()
+
+
+def _new_transfer() -> Any:  # noqa: ANN401 - a stand-in
+    """As much of a transfer as an attempt's start and end ask for; each begins anew."""
+    return SimpleNamespace(
+        attempts=[],
+        tries=SimpleNamespace(mitigations=0),
+        part=SimpleNamespace(position=0),
+        may_resume=lambda: True,
+    )
 
 
 def _deaf(_: object) -> None:

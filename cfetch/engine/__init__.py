@@ -5,6 +5,7 @@ who is too slow and ``placement/`` where batches go. It decides none of that its
 emits events.
 
     pool.py             workers, monitor and volumes' tasks in one task group
+    composition.py      makes its parts; ``surroundings.py``: what they are given from outside
     dispatch.py         what a worker does next; without anything it waits in ``idle_workers.py``
     courier.py          an entry in a worker's hands; ``cancellation.py``: of entry or worker
     commitment.py       the port to the volumes: which one an entry goes to, when it is published
@@ -22,7 +23,6 @@ emits events.
     segment_split.py    which entries they help, and from which byte on (pure)
     monitor.py          stragglers, stalls, progress
     rate_floor.py       what --min-rate asks for
-    live_counts.py      how many entries have ended so far (pure)
     batches/            entries that are committed together, on several volumes
 
 ::

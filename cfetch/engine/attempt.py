@@ -23,6 +23,7 @@ from cfetch.wire.retry import make_throttled
 
 MAX_SAMPLES = 32  # per attempt in the metrics; enough to see a rate collapse, ~1 KiB of JSON
 FIRST_SAMPLE_GAP_S = 0.05
+MIN_TAIL_BYTES = 64 << 10  # a shorter rest of a resumed file tells the server's latency, not its speed
 NO_END = (
     "the server states no length and ends the body with the connection, so a cut body looks whole; "
     "put the size or a hash into the manifest"
@@ -104,16 +105,15 @@ class Hold:
 class Reply:
     """What the server has answered.
 
-    ``fell_short``: it sent less than it was asked for. ``has_news_of_size``: it stated more of what is to be
-    fetched than was known, and the policy has not been told of that yet.
+    ``has_news_of_size``: it stated more of what is to be fetched than was known, and the policy has not been
+    told of that yet.
     """
 
-    __slots__ = ("fell_short", "has_news_of_size", "response", "verdict")
+    __slots__ = ("has_news_of_size", "response", "verdict")
 
     def __init__(self) -> None:
         self.response: Response | None = None
         self.verdict: Verdict | None = None
-        self.fell_short = False
         self.has_news_of_size = False
 
     def unread(self) -> bytes:
@@ -209,7 +209,7 @@ class Attempt:
         self.reply = Reply()
         self.interruption = Interruption()
         self.reported = Reported()
-        self._hold = Hold()
+        self._hold: Hold | None = None  # until it first waits for our own side
 
     @property
     def id(self) -> int:
@@ -239,6 +239,17 @@ class Attempt:
         """Whether ``break_off`` alone caused this cancellation; for the handler of the cancellation."""
         return self.interruption.was_cause()
 
+    @property
+    def wanted_bytes(self) -> int | None:
+        """How much it is to bring, as far as that is known."""
+        end = self.size_bytes if self.to_byte is None else self.to_byte
+        return None if end is None else end - self.from_byte
+
+    @property
+    def is_tail(self) -> bool:
+        """Whether it has brought the short rest of a resumed file, which is no sample of its host's speed."""
+        return self.from_byte > 0 and self.received < MIN_TAIL_BYTES
+
     def forgive(self, now_s: float) -> None:
         """Do not count the silence until now as the server's: our own process stood still."""
         if not self.is_held:
@@ -246,22 +257,24 @@ class Attempt:
 
     def hold(self, now_s: float) -> None:
         """Note that we stop reading: until ``let_go`` its silence is ours."""
+        self._hold = self._hold or Hold()
         self._hold.since_s = now_s
         self.last_byte_s = math.inf
 
     def let_go(self, now_s: float) -> None:
         """Note that we read again."""
-        self._hold.end(now_s)
+        if self._hold is not None:
+            self._hold.end(now_s)
         self.last_byte_s = now_s
 
     @property
     def is_held(self) -> bool:
         """Whether our own side keeps it from reading just now."""
-        return self._hold.since_s is not None
+        return self._hold is not None and self._hold.since_s is not None
 
     def held_s(self, now_s: float) -> float:
         """Seconds for which a rate limit or the volume, not the server, made it wait."""
-        return self._hold.total_s(now_s)
+        return 0.0 if self._hold is None else self._hold.total_s(now_s)
 
     def note(self, now_s: float, size_bytes: int) -> None:
         """Note that bytes have come."""
@@ -346,8 +359,7 @@ async def fetch(
             finally:
                 response.close()
             raise
-        _check_end(part, end, limit)
-        attempt.reply.fell_short = part.segment is not None and part.segment.left_bytes > 0
+        _check_end(attempt, part, end, limit)
     finally:
         part.release_segment()
 
@@ -429,10 +441,16 @@ def salvage(attempt: Attempt, part: Sink, limit: int | None, now_s: float) -> No
         attempt.note(now_s, len(data))
 
 
-def _check_end(part: Sink, end: int, limit: int | None) -> None:
-    """Raise unless the body, which has ended at ``end``, has ended where it should."""
-    if limit is not None and end < limit and (part.segment is None or part.segment.left_bytes):
+def _check_end(attempt: Attempt, part: Sink, end: int, limit: int | None) -> None:
+    """Raise unless the body, which has ended at ``end``, has ended where it should.
+
+    Of a segment a server may send less than it was asked for, but no crumbs.
+    """
+    is_whole = part.segment is not None and not part.segment.left_bytes
+    if limit is not None and end < limit and not is_whole:
         raise Transient(f"the body ended after {end} of {limit} bytes")
+    if part.segment is not None and not is_whole and attempt.received < MIN_TAIL_BYTES:
+        raise Transient(f"the server sent only {attempt.received} bytes of what it was asked for")
 
 
 def _error_of(verdict: Verdict, response: Response, part: Sink, clock: RunClock) -> SourceError:

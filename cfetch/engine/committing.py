@@ -1,19 +1,19 @@
 """Chooses how a run's entries are committed. No other module depends on the choice."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from cfetch.clock import RunClock
 from cfetch.config.engine import PlacementOptions
 from cfetch.engine.batches.arrivals import Arrivals
 from cfetch.engine.batches.batched import Batched
 from cfetch.engine.commitment import Commitment
+from cfetch.engine.flights import Flights
 from cfetch.engine.idle_workers import IdleWorkers
 from cfetch.engine.ledger import Ledger
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.single import Single
 from cfetch.engine.stop_switch import StopSwitch
+from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
-from cfetch.events import Listener
 from cfetch.manifest.entries import Entries
 from cfetch.storage.volume import Volume
 
@@ -27,19 +27,15 @@ def new_commitment(
     ledger: Ledger,
     switch: StopSwitch,
     idle: IdleWorkers,
+    flights: Flights,
+    outside: Surroundings,
     *,
     concurrency: int,
-    instant: str,
-    clock: RunClock,
-    emit: Listener,
-    landed: Callable[[int], int],
-    confirm: Callable[[], None],
     backwards: bool,
 ) -> Commitment:
     """Make the commitment of a run: by batches if there are several volumes or named batches, else by file.
 
-    ``landed``: bytes that have come for a volume until now. ``confirm`` raises if the plan is not this run's
-    any more. ``backwards``: the other end of the plan comes first; batches come in their own order.
+    ``backwards``: the other end of the plan comes first; batches come in their own order.
     """
     most_put_back = MOST_PUT_BACK * concurrency
     schedule: Schedule[Transfer]
@@ -64,10 +60,7 @@ def new_commitment(
         ledger,
         switch,
         idle,
+        flights,
+        outside,
         concurrency=concurrency,
-        instant=instant,
-        clock=clock,
-        emit=emit,
-        landed=landed,
-        confirm=confirm,
     )

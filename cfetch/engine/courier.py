@@ -15,9 +15,9 @@ from contextlib import asynccontextmanager, suppress
 from cfetch.clock import RunClock
 from cfetch.engine.commitment import Commitment
 from cfetch.engine.fetcher import Fetcher
-from cfetch.engine.live_counts import LiveCounts
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import Blocked, Corrupt, LocalFault, SourceError
+from cfetch.report.counts import LiveCounts
 from cfetch.straggler.policy import Policy
 
 
@@ -88,7 +88,8 @@ class Courier:
             transfer.verified = vouched_for
             return True
         transfer.adopted_bytes = part.position
-        self._counts.adopt(part.position)
+        if part.position:
+            self._counts.adopt(part.position)
         if part.position and part.position == entry.size_bytes:
             with suppress(Corrupt):  # verifying has emptied the part, so it is fetched anew
                 transfer.verified = part.verify(entry.size_bytes, entry.digest)
@@ -101,12 +102,14 @@ class Courier:
         """
         if transfer.verified != "none":
             return None
-        if transfer.sources.place_bytes is None and not self._fetcher.place(transfer):
-            error = self._fetcher.given_up(transfer)
-            if error is not None:
-                raise error
-            transfer.part.close()
-            return self._clock.now()  # another entry has taken the place for which this one was handed out
+        if transfer.sources.place_bytes is None:
+            now_s = self._clock.now()
+            if not self._fetcher.place(transfer, now_s):
+                error = self._fetcher.given_up(transfer, now_s)
+                if error is not None:
+                    raise error
+                transfer.part.close()
+                return now_s  # another entry has taken the place for which this one was handed out
         due_s = await self._fetcher.go_on(transfer)
         if due_s is not None:
             transfer.part.close()

@@ -13,7 +13,7 @@ from cfetch.engine.fetcher import Fetcher
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.idle_workers import IdleWorkers
 from cfetch.engine.schedule import NEVER
-from cfetch.engine.segments import Helper
+from cfetch.engine.segments import Helper, Segments
 from cfetch.engine.transfer import Transfer
 
 SHORTEST_WAIT_S = 0.001  # the loop may wake slightly before the time that was asked for
@@ -23,12 +23,19 @@ class Dispatch:
     """Hands out transfers and helpers, and takes note of those that a worker leaves."""
 
     def __init__(
-        self, commitment: Commitment, hosts: Hosts, fetcher: Fetcher, idle: IdleWorkers, clock: RunClock
+        self,
+        commitment: Commitment,
+        hosts: Hosts,
+        fetcher: Fetcher,
+        segments: Segments,
+        idle: IdleWorkers,
+        clock: RunClock,
     ) -> None:
         self._commitment = commitment
         self._schedule = commitment.schedule
         self._hosts = hosts
         self._fetcher = fetcher
+        self._segments = segments
         self._idle = idle
         self._clock = clock
         self._helpers: deque[Helper] = deque()  # helpers that wait for a worker
@@ -45,22 +52,23 @@ class Dispatch:
         while True:
             if self._helpers:
                 return self._helpers.popleft()
-            waiting = self._schedule.take(self._clock.now(), self._opens_s)
+            now_s = self._clock.now()
+            waiting = self._schedule.take(now_s, self._opens_s)
             if waiting is not None:
-                transfer = self._take(waiting)
+                transfer = self._take(waiting, now_s)
                 if transfer is not None:
                     return transfer
                 continue
             if self._is_over:
                 self._idle.wake_one()  # each worker wakes the next one when the run is over
                 return None
-            wait_s = self._schedule.next_s() - self._clock.now()
+            wait_s = self._schedule.next_s() - now_s
             await self._idle.wait(None if wait_s == NEVER else max(wait_s, SHORTEST_WAIT_S))
 
     def leave(self, transfer: Transfer) -> None:
         """A worker is done with the entry, for now or for good: its host has a place again."""
         self._in_hand -= 1
-        self._fetcher.leave(transfer)
+        self._fetcher.leave(transfer, self._clock.now())
         self._commitment.leave(transfer)
         if self._has_mirrors:
             self._schedule.reopen_shut()
@@ -82,8 +90,7 @@ class Dispatch:
         self._schedule.reopen_shut()
         self._idle.wake_all()
 
-    def _take(self, waiting: int | Transfer) -> Transfer | None:
-        now_s = self._clock.now()
+    def _take(self, waiting: int | Transfer, now_s: float) -> Transfer | None:
         if isinstance(waiting, Transfer):
             transfer = waiting
             transfer.take_again(now_s)
@@ -95,13 +102,13 @@ class Dispatch:
             transfer = new
             self._has_mirrors = self._has_mirrors or bool(transfer.entry.mirrors)
         self._in_hand += 1
-        self._fetcher.place(transfer)
+        self._fetcher.place(transfer, now_s)
         return transfer
 
     @property
     def _is_over(self) -> bool:
         """Whether no entry is left to start, and no attempt that an idle worker could help."""
-        if self._fetcher.segments.is_on and self._in_hand:
+        if self._segments.is_on and self._in_hand:
             return False
         return self._commitment.is_over
 
@@ -119,4 +126,4 @@ class Dispatch:
             transfer = self._commitment.transfer(waiting, now_s)
         sources = transfer.sources
         opens_s = min(self._hosts.opens_s(sources.host_of(n), now_s) for n in sources.usable())
-        return now_s if opens_s > now_s and self._fetcher.given_up(transfer) is not None else opens_s
+        return now_s if opens_s > now_s and self._fetcher.given_up(transfer, now_s) is not None else opens_s

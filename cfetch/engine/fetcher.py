@@ -5,25 +5,17 @@ straggler's fresh connection) happens within; where a try has to wait, the entry
 """
 
 import asyncio
-from collections.abc import Callable
 
-from cfetch.clock import RunClock
 from cfetch.config.settings import Settings
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff, fetch, outcome_of
 from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.links import Links
-from cfetch.engine.live_counts import LiveCounts
 from cfetch.engine.segments import Helper, Segments
+from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import Corrupt, LocalFault, SourceError, Straggling, Transient
-from cfetch.events import (
-    AttemptStarted,
-    HostPaused,
-    Listener,
-    RetryScheduled,
-    StragglerCancelled,
-)
+from cfetch.events import RetryScheduled, StragglerCancelled
 from cfetch.manifest.fields import Headers
 from cfetch.records import Outcome
 from cfetch.storage.volume import Sink
@@ -34,7 +26,6 @@ from cfetch.wire.refresh import UrlRefresher
 from cfetch.wire.retry import Limits, RetryBudget, Spent, next_step
 
 NEEDS_FRESH = (None, 421)  # the connection failed, or its server does not serve this host
-MIN_TAIL_BYTES = 64 << 10  # a shorter rest of a resumed file tells the server's latency, not its speed
 
 
 class Fetcher:
@@ -47,39 +38,27 @@ class Fetcher:
         hosts: Hosts,
         policy: Policy,
         flights: Flights,
-        counts: LiveCounts,
+        segments: Segments,
         transport: Transport,
+        outside: Surroundings,
         *,
-        put_back: Callable[[], int],
         headers: Headers,
         refresher: UrlRefresher | None,
-        clock: RunClock,
-        jitter: Callable[[], float],
-        emit: Listener,
     ) -> None:
         self._settings = settings
         self._limits = limits
         self._hosts = hosts
         self._policy = policy
         self._flights = flights
-        self._counts = counts
-        self.segments = Segments(
-            policy,
-            hosts,
-            flights,
-            most=settings.most_segments,
-            put_back=put_back,
-            clock=clock,
-            on_end=self._end_early,
-        )
+        self._segments = segments
         self._transport = transport
         self._plan_secrets = {name: value.reveal() for name, value in headers}
-        self._links = Links(refresher, headers, clock, emit)
-        self._clock = clock
-        self._jitter = jitter
-        self._emit = emit
+        self._links = Links(refresher, headers, outside.clock, outside.emit)
+        self._clock = outside.clock
+        self._jitter = outside.jitter
+        self._emit = outside.emit
         self._budget = RetryBudget()
-        self._limiter = make_limiter(settings.rates, clock)
+        self._limiter = make_limiter(settings.rates, outside.clock)
 
     async def go_on(self, transfer: Transfer) -> float | None:
         """Try until the part is whole and verified (None), or until a try has to wait: from then on.
@@ -97,15 +76,17 @@ class Fetcher:
                 if transfer.helpers.keys and delay_s > 0:  # the others go on meanwhile
                     await self._clock.sleep(delay_s)
                     delay_s = 0.0
-                if delay_s > 0 or not self.place(transfer):
-                    return self._clock.now() + delay_s
+                now_s = self._clock.now()
+                if delay_s > 0 or not self.place(transfer, now_s):
+                    return now_s + delay_s
         finally:
-            self.segments.dismiss(transfer)
+            if self._flights.is_shared(transfer.entry.id):
+                self._segments.dismiss(transfer)
 
     async def _bring(self, transfer: Transfer) -> SourceError | None:
         """Bring all of the file that no helper brings; None when it is whole and verified."""
         part = transfer.part
-        while part.ranges is None or await self.segments.take_missing(transfer):
+        while part.ranges is None or await self._segments.take_missing(transfer):
             error = await self._links.renew(transfer)
             if error is None:
                 error = await self._try_once(transfer)
@@ -127,17 +108,16 @@ class Fetcher:
         except LocalFault as met:
             fault = met
         finally:
-            self.segments.end_helper(
+            self._segments.end_helper(
                 helper, fault, failed=error is not None and not isinstance(error, Straggling)
             )
 
-    def place(self, transfer: Transfer) -> bool:
+    def place(self, transfer: Transfer, now_s: float) -> bool:
         """Take a place at the best of the transfer's sources that bears one more; whether there is one.
 
         Without one it has none afterwards; with one, the place it had may have been changed for another.
         """
-        now_s = self._clock.now()
-        self.leave(transfer)
+        self.leave(transfer, now_s)
         source = transfer.best_source(self._hosts, now_s)
         if source is None:
             return False
@@ -146,26 +126,26 @@ class Fetcher:
         self._hosts.take_place(transfer.host, place_bytes)
         return True
 
-    def leave(self, transfer: Transfer) -> None:
+    def leave(self, transfer: Transfer, now_s: float) -> None:
         """Give the transfer's place back, if it has one."""
         sources = transfer.sources
         if sources.place_bytes is not None:
-            self._hosts.free_place(sources.host, self._clock.now(), sources.place_bytes)
+            self._hosts.free_place(sources.host, now_s, sources.place_bytes)
             sources.place_bytes = None
 
-    def given_up(self, transfer: Transfer) -> SourceError | None:
+    def given_up(self, transfer: Transfer, now_s: float) -> SourceError | None:
         """Why the transfer is not to wait for any of its hosts any longer."""
-        now_s = self._clock.now()
         sources = transfer.sources
         reasons = [self._hosts.given_up(sources.host_of(n), now_s) for n in sources.usable()]
         return Transient("; ".join(dict.fromkeys(filter(None, reasons)))) if all(reasons) else None
 
     def _plan_retry(self, transfer: Transfer, error: SourceError) -> float:
         """Seconds until the next try; raises the error if there is none."""
-        transfer.note_progress(self._clock.now())
+        now_s = self._clock.now()
+        transfer.note_progress(now_s)
         transfer.count(error)
         sources, tries, access = transfer.sources, transfer.tries, transfer.access
-        elapsed_s = self._clock.now() - tries.progress_s
+        elapsed_s = now_s - tries.progress_s
         step = next_step(
             error,
             Spent(tries.errors, access.refreshes, elapsed_s, sources.corrupt),
@@ -188,8 +168,8 @@ class Fetcher:
             return 0.0
         delay_s = step.delay_s
         if not (step.refresh or step.leave):
-            delay_s = max(delay_s, self._budget.spend_s(self._clock.now()))
-        self._announce_retry(transfer, error, delay_s)
+            delay_s = max(delay_s, self._budget.spend_s(now_s))
+        self._announce_retry(transfer, error, delay_s, now_s)
         return delay_s
 
     async def _try_once(self, transfer: Transfer, helper: Helper | None = None) -> SourceError | None:
@@ -209,31 +189,28 @@ class Fetcher:
                 fresh=transfer.access.is_fresh or helper is not None,
                 limiter=self._limiter,
             )
-            if attempt.reply.fell_short and attempt.received < MIN_TAIL_BYTES:
-                raise Transient(f"the server sent only {attempt.received} bytes of what it was asked for")
             if helper is None and part.ranges is None:
                 transfer.verified = part.verify(entry.size_bytes, entry.digest)
-            self._end(transfer, attempt, "done", None)
+            self._flights.end(attempt, "done", None, self._clock.now())
             return None
         except asyncio.CancelledError:
             if not attempt.was_broken_off():
-                self._end_unjudged(transfer, attempt, "interrupted")
+                self._flights.end_unjudged(attempt, "interrupted", self._clock.now())
                 raise
             return self._end_broken_off(transfer, attempt)
         except SourceError as failure:
             error = self._excuse_if_whole(transfer, attempt, failure)
-            self._end(transfer, attempt, outcome_of(error), error)
+            self._flights.end(attempt, outcome_of(error), error, self._clock.now())
             access = transfer.access
             access.is_fresh = access.is_fresh or failure.http_status in NEEDS_FRESH
             return error
         except LocalFault as fault:
-            self._end_unjudged(transfer, attempt, str(fault))
+            self._flights.end_unjudged(attempt, str(fault), self._clock.now())
             raise
 
     def _start(self, transfer: Transfer, sink: Sink, helper: Helper | None) -> Attempt:
         entry, now_s, segment, tries = transfer.entry, self._clock.now(), sink.segment, transfer.tries
         position = sink.position if segment is None else segment.position
-        end = entry.size_bytes if segment is None else segment.end
         size_bytes = entry.size_bytes if segment is None else sink.total_bytes
         tries.begun += 1
         assignment = Assignment(
@@ -256,67 +233,8 @@ class Fetcher:
             to_byte=segment.end if segment is not None and segment.end != size_bytes else None,
             key=None if helper is None else helper.key,
         )
-        self._policy.note_start(
-            attempt.key,
-            None if end is None else end - position,
-            now_s,
-            host=assignment.host,
-            immune=assignment.is_immune,
-            mitigations=tries.mitigations,
-        )
-        self._flights.add(attempt, transfer)
-        self._emit(
-            AttemptStarted(
-                t_s=now_s,
-                id=entry.id,
-                n=assignment.n,
-                path=entry.path,
-                host=assignment.host,
-                size_bytes=entry.size_bytes,
-                from_byte=position,
-            )
-        )
+        self._flights.start(attempt, transfer)
         return attempt
-
-    def _end(self, transfer: Transfer, attempt: Attempt, outcome: Outcome, error: SourceError | None) -> None:
-        """The attempt is over; its host and the policy learn from it."""
-        now_s = self._clock.now()
-        if not self._flights.remove(attempt):
-            return
-        if outcome == "done":
-            tail = attempt.from_byte > 0 and attempt.received < MIN_TAIL_BYTES
-            sample_bytes = None if tail else attempt.received
-            self._policy.note_finish(attempt.key, sample_bytes, now_s, first_byte_s=attempt.first_byte_s)
-        elif outcome == "straggler":
-            lost_bytes = 0 if transfer.may_resume() else transfer.part.position
-            self._policy.note_cancellation(attempt.key, now_s, lost_bytes)
-        else:
-            self._policy.note_pause(attempt.key)
-        reason = None if error is None else str(error)
-        transfer.attempts.append(attempt.record(outcome, reason, now_s))
-        pause = self._hosts.note_end(
-            attempt.assignment.host,
-            error,
-            now_s,
-            started_s=attempt.start_s,
-            received=attempt.received,
-            jitter=self._jitter(),
-        )
-        if pause is not None:
-            self._emit(HostPaused(t_s=now_s, host=pause.host, pause_s=pause.pause_s, reason=pause.reason))
-
-    def _end_unjudged(self, transfer: Transfer, attempt: Attempt, error: str) -> None:
-        """The attempt is over for a reason that says nothing about its host."""
-        if not self._flights.remove(attempt):
-            return
-        self._policy.note_pause(attempt.key)
-        transfer.attempts.append(attempt.record("error", error, self._clock.now()))
-
-    def _end_early(self, attempt: Attempt, transfer: Transfer) -> None:
-        """It was broken off for what other attempts have done, or for its entry's end."""
-        if data := attempt.reply.unread():  # these bytes were received, although they are not needed
-            attempt.note(self._clock.now(), len(data))
-        self._end_unjudged(transfer, attempt, "not needed any more")
 
     def _excuse_if_whole(
         self, transfer: Transfer, attempt: Attempt, failure: SourceError
@@ -352,7 +270,8 @@ class Fetcher:
         error = self._excuse_if_whole(transfer, attempt, cause)
         transfer.access.is_fresh = True
         word: Outcome = "straggler" if straggler else "stalled"
-        self._end(transfer, attempt, word if error else "done", error)
+        now_s = self._clock.now()
+        self._flights.end(attempt, word if error else "done", error, now_s)
         if straggler:
             if attempt.reason is BreakOff.BELOW_MIN_RATE:
                 transfer.tries.below_min_rate += 1
@@ -360,12 +279,12 @@ class Fetcher:
                 transfer.tries.mitigations += not attempt.is_helper
             self._emit(
                 StragglerCancelled(
-                    t_s=self._clock.now(),
+                    t_s=now_s,
                     id=entry.id,
                     offset=entry.position,
                     path=entry.path,
                     size_bytes=entry.size_bytes,
-                    elapsed_s=self._clock.now() - attempt.start_s,
+                    elapsed_s=now_s - attempt.start_s,
                     attempt=attempt.assignment.n,
                     kept_bytes=part.position if transfer.may_resume() else 0,
                     completed=error is None,
@@ -373,11 +292,10 @@ class Fetcher:
             )
         return error
 
-    def _announce_retry(self, transfer: Transfer, error: SourceError, delay_s: float) -> None:
-        self._counts.announce_retry(transfer.entry.id)
+    def _announce_retry(self, transfer: Transfer, error: SourceError, delay_s: float, now_s: float) -> None:
         self._emit(
             RetryScheduled(
-                t_s=self._clock.now(),
+                t_s=now_s,
                 id=transfer.entry.id,
                 path=transfer.entry.path,
                 n=len(transfer.attempts) + 1,

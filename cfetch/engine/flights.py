@@ -1,16 +1,21 @@
 """Attempts under way: the one place that knows which have started and ended, and what they have brought.
 
-The fetcher and the segments report starts and ends here; the monitor, the pool and the volumes' health read.
-Nothing here decides and nothing waits.
+The fetcher and the segments report starts and ends here, and here alone; from here the policy, the host, the
+entry and the listeners learn of them. The monitor and the volumes' health read. Nothing here waits.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from cfetch.engine.attempt import Attempt
+from cfetch.engine.hosts import Hosts
 from cfetch.engine.transfer import Transfer
+from cfetch.errors import SourceError
+from cfetch.events import AttemptStarted, HostPaused, Listener
+from cfetch.records import Outcome
 from cfetch.storage.held_ranges import HeldRanges
+from cfetch.straggler.policy import Policy
 
 
 class Flight(NamedTuple):
@@ -21,9 +26,16 @@ class Flight(NamedTuple):
 
 
 class Flights:
-    """Attempts under way, by key in the order of their starts, and what is held of entries they share."""
+    """Attempts under way, by key in the order of their starts, and what is held of entries they share.
 
-    def __init__(self) -> None:
+    ``jitter`` returns uniform numbers in [0, 1).
+    """
+
+    def __init__(self, policy: Policy, hosts: Hosts, emit: Listener, *, jitter: Callable[[], float]) -> None:
+        self._policy = policy
+        self._hosts = hosts
+        self._emit = emit
+        self._jitter = jitter
         self._attempts: dict[int, Attempt] = {}
         self._transfers: dict[int, Transfer] = {}  # the same keys
         self._shared: dict[int, HeldRanges] = {}  # by entry id
@@ -54,17 +66,69 @@ class Flights:
         """The attempts that write to volume ``index``."""
         return (attempt for attempt in self._attempts.values() if attempt.assignment.volume_index == index)
 
-    def add(self, attempt: Attempt, transfer: Transfer) -> None:
-        """Note that an attempt is under way. No other attempt has its key until it has ended."""
+    def start(self, attempt: Attempt, transfer: Transfer) -> None:
+        """Begin an attempt. No other attempt has its key until it has ended."""
+        assignment, entry = attempt.assignment, attempt.assignment.entry
         self._attempts[attempt.key], self._transfers[attempt.key] = attempt, transfer
+        self._policy.note_start(
+            attempt.key,
+            attempt.wanted_bytes,
+            attempt.start_s,
+            host=assignment.host,
+            immune=assignment.is_immune,
+            mitigations=transfer.tries.mitigations,
+        )
+        self._emit(
+            AttemptStarted(
+                t_s=attempt.start_s,
+                id=entry.id,
+                n=assignment.n,
+                path=entry.path,
+                host=assignment.host,
+                size_bytes=entry.size_bytes,
+                from_byte=attempt.from_byte,
+            )
+        )
 
-    def remove(self, attempt: Attempt) -> bool:
-        """Note that an attempt is over; False if that was noted before."""
+    def end(self, attempt: Attempt, outcome: Outcome, error: SourceError | None, now_s: float) -> None:
+        """End an attempt: its entry keeps the record, its host and the policy learn from it."""
+        transfer = self._remove(attempt)
+        if transfer is None:
+            return
+        transfer.attempts.append(attempt.record(outcome, None if error is None else str(error), now_s))
+        pause = self._hosts.note_end(
+            attempt.assignment.host,
+            error,
+            now_s,
+            started_s=attempt.start_s,
+            received=attempt.received,
+            jitter=self._jitter(),
+        )
+        if outcome == "done":
+            sample_bytes = None if attempt.is_tail else attempt.received
+            self._policy.note_finish(attempt.key, sample_bytes, now_s, first_byte_s=attempt.first_byte_s)
+        elif outcome == "straggler":
+            lost_bytes = 0 if transfer.may_resume() else transfer.part.position
+            self._policy.note_cancellation(attempt.key, now_s, lost_bytes)
+        else:
+            self._policy.note_pause(attempt.key)
+        if pause is not None:
+            self._emit(HostPaused(t_s=now_s, host=pause.host, pause_s=pause.pause_s, reason=pause.reason))
+
+    def end_unjudged(self, attempt: Attempt, reason: str, now_s: float) -> None:
+        """End an attempt for a reason that says nothing about its host."""
+        transfer = self._remove(attempt)
+        if transfer is not None:
+            self._policy.note_pause(attempt.key)
+            transfer.attempts.append(attempt.record("error", reason, now_s))
+
+    def _remove(self, attempt: Attempt) -> Transfer | None:
+        """Take an attempt out; its transfer, or None where its end was reported before."""
         if self._attempts.get(attempt.key) is not attempt:
-            return False
-        del self._attempts[attempt.key], self._transfers[attempt.key]
+            return None
+        del self._attempts[attempt.key]
         self._landed[attempt.assignment.volume_index] += attempt.received
-        return True
+        return self._transfers.pop(attempt.key)
 
     def landed_bytes(self, volume_index: int) -> int:
         """Bytes that have come for a volume until now, kept or not."""

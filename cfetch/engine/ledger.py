@@ -1,34 +1,23 @@
-"""The last station of an entry: its record is made, counted, and emitted."""
+"""The last station of an entry: its record is made and emitted."""
 
-from cfetch.clock import RunClock
-from cfetch.engine.live_counts import LiveCounts
+from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import CfetchError
-from cfetch.events import EntryFinished, Listener
+from cfetch.events import EntryFinished
 from cfetch.records import Status
 from cfetch.report.saved_time import add_verdicts
 from cfetch.straggler.policy import Policy
 
 
 class Ledger:
-    """Closes the account of each entry, once: counted in ``counts`` before the event is emitted."""
+    """Closes the account of each entry, once; the listeners count it."""
 
-    def __init__(
-        self,
-        policy: Policy,
-        counts: LiveCounts,
-        clock: RunClock,
-        *,
-        instant: str,
-        stall_timeout_s: float,
-        emit: Listener,
-    ) -> None:
+    def __init__(self, policy: Policy, outside: Surroundings, *, stall_timeout_s: float) -> None:
         self._policy = policy
-        self._clock = clock
-        self._instant = instant
+        self._clock = outside.clock
+        self._instant = outside.instant
         self._stall_timeout_s = stall_timeout_s
-        self._counts = counts
-        self._emit = emit
+        self._emit = outside.emit
 
     def finish(
         self,
@@ -51,5 +40,4 @@ class Ledger:
         record = add_verdicts(record, stall_timeout_s=self._stall_timeout_s)
         if status in ("failed", "cancelled"):
             self._policy.note_failure(transfer.entry.id)
-        self._counts.end(record)
         self._emit(EntryFinished(t_s=record.end_s, record=record))

@@ -10,7 +10,6 @@ from cfetch.config.settings import Settings
 from cfetch.engine.attempt import Attempt, BreakOff, Grounds
 from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import FAIR_BYTES
-from cfetch.engine.live_counts import LiveCounts
 from cfetch.engine.rate_floor import RateFloor
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.transfer import Transfer
@@ -26,6 +25,7 @@ from cfetch.events import (
     StragglerCheck,
     VolumeView,
 )
+from cfetch.report.counts import LiveCounts
 from cfetch.straggler.policy import Check, Policy
 from cfetch.straggler.stall import find_stalled
 

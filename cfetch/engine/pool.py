@@ -13,33 +13,26 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from cfetch.clock import RunClock
 from cfetch.config.settings import Settings
 from cfetch.engine.cancellation import let_pass
-from cfetch.engine.committing import new_commitment
-from cfetch.engine.courier import Courier
-from cfetch.engine.dispatch import Dispatch
-from cfetch.engine.fetcher import Fetcher
-from cfetch.engine.flights import Flights
-from cfetch.engine.idle_workers import IdleWorkers
-from cfetch.engine.ledger import Ledger
-from cfetch.engine.live_counts import LiveCounts
-from cfetch.engine.monitor import Monitor
+from cfetch.engine.composition import Reactions, compose
 from cfetch.engine.segments import Helper
-from cfetch.engine.stop_switch import StopSwitch
-from cfetch.engine.widths import hosts_of, look_at_widths
+from cfetch.engine.surroundings import Surroundings
+from cfetch.engine.widths import look_at_widths
 from cfetch.errors import LocalFault
 from cfetch.events import Listener
 from cfetch.manifest.entries import Entries
+from cfetch.report.counts import LiveCounts
 from cfetch.storage.volume import Volume
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.straggler.policy import Policy, policy_of
 from cfetch.wire.http import Transport
 from cfetch.wire.refresh import UrlRefresher
-from cfetch.wire.retry import Limits
 
 
 class Pool:
     """One run over one plan. ``jitter`` returns uniform numbers in [0, 1); ``emit`` gets every event.
 
-    ``policy``: None is the settings' own. ``backwards``: the other end of the plan comes first.
+    ``counts`` is one of the listeners of ``emit``; the pool only reads it. ``policy``: None is the settings'
+    own. ``backwards``: the other end of the plan comes first.
     """
 
     def __init__(
@@ -53,6 +46,7 @@ class Pool:
         clock: RunClock,
         jitter: Callable[[], float],
         emit: Listener,
+        counts: LiveCounts,
         refresher: UrlRefresher | None = None,
         confirm: Callable[[], None] = lambda: None,
         knowledge: Knowledge = NOTHING,
@@ -62,109 +56,66 @@ class Pool:
         self._hosts_named = entries.hosts
         self._clock = clock
         self._emit = emit
-        limits = Limits(settings.max_attempts, settings.retry_budget)
-        self._hosts = hosts_of(settings.widths, limits)
         self._policy = policy or _policy_of(settings, knowledge, clock)
-        self._switch = StopSwitch(clock, emit, self._break_off)
-        self._flights = Flights()
-        counts, idle = LiveCounts(), IdleWorkers()
-        ledger = Ledger(
-            self._policy,
-            counts,
-            clock,
-            instant=instant,
-            stall_timeout_s=settings.stall_timeout,
-            emit=emit,
-        )
-        self._commitment = new_commitment(
+        self._parts = compose(
             entries,
-            settings.placing,
+            settings,
             volumes,
-            ledger,
-            self._switch,
-            idle,
-            concurrency=settings.concurrency,
-            instant=instant,
-            clock=clock,
-            emit=emit,
-            landed=self._flights.landed_bytes,
-            confirm=confirm,
+            transport,
+            self._policy,
+            Surroundings(instant, clock, jitter, emit, counts, confirm),
+            Reactions(on_stop=self._break_off, on_life=self._note_life, on_check=self._share_out),
+            refresher=refresher,
             backwards=backwards,
         )
-        self._monitor = Monitor(
-            self._policy,
-            self._flights,
-            counts,
-            self._commitment.schedule,
-            settings,
-            clock,
-            emit,
-            self._note_life,
-            on_check=self._share_out,
-            on_slow=self._commitment.note_straggler if self._commitment.judges_volumes else None,
-            views=self._commitment.views,
-        )
-        self._fetcher = Fetcher(
-            settings,
-            limits,
-            self._hosts,
-            self._policy,
-            self._flights,
-            counts,
-            transport,
-            put_back=lambda: self._commitment.schedule.put_back,
-            headers=entries.headers,
-            refresher=refresher,
-            clock=clock,
-            jitter=jitter,
-            emit=emit,
-        )
-        self._dispatch = Dispatch(self._commitment, self._hosts, self._fetcher, idle, clock)
-        self._courier = Courier(self._commitment, self._fetcher, self._policy, counts, clock)
         most = settings.widths.most
-        self._count = most if self._fetcher.segments.is_on else min(most, len(entries))
+        self._count = most if self._parts.segments.is_on else min(most, len(entries))
         self._workers: list[asyncio.Task[None]] = []
 
     @property
     def fault(self) -> LocalFault | None:
         """The local fault with which the run ends; the first, if there are several."""
-        return self._switch.fault
+        return self._parts.switch.fault
 
     async def run(self) -> None:
         """Work until every entry has ended, or ``stop``. A local fault is left in ``fault``."""
+        commitment, monitor = self._parts.commitment, self._parts.monitor
         async with asyncio.TaskGroup() as group:
-            await self._commitment.open(group)
+            await commitment.open(group)
             self._workers = [group.create_task(self._work(), name=f"worker {n}") for n in range(self._count)]
-            watching = [group.create_task(self._monitor.watch()), group.create_task(self._monitor.tick())]
+            watching = [
+                group.create_task(self._parts.monitor.watch()),
+                group.create_task(self._parts.monitor.tick()),
+            ]
             if self._workers:
                 await asyncio.wait(self._workers)
-            await self._commitment.close()
+            await commitment.close()
             for task in watching:
                 task.cancel()
-        self._commitment.end()
-        self._monitor.report()
+        commitment.end()
+        monitor.report()
 
     def stop(self, reason: str, *, again: bool = False) -> None:
         """Start nothing new and close what is under way; ``run`` returns soon after.
 
         ``again``: the reason is emitted even if the run is stopping for another, as it is the true one.
         """
-        self._switch.stop(reason, again=again)
+        self._parts.switch.stop(reason, again=again)
 
     def fail(self, fault: LocalFault) -> None:
         """End the run: the machine cannot go on."""
-        self._switch.fail(fault)
+        self._parts.switch.fail(fault)
 
     def lease(self, leases: Mapping[str, int], others: int | None) -> None:
         """Call ``Hosts.lease``, for a pool that is one of several on the same hosts."""
-        self._hosts.lease(leases, others)
-        self._dispatch.wake()
+        self._parts.hosts.lease(leases, others)
+        self._parts.dispatch.wake()
 
     def demands(self, hosts: Collection[str]) -> dict[str, tuple[int, int]]:
         """Call ``Hosts.demand``, for a pool with one volume, whose queues are its hosts."""
-        schedule = self._commitment.schedule
+        schedule = self._parts.commitment.schedule
         left = {host: schedule.count_left(n) for n, host in enumerate(self._hosts_named) if host in hosts}
-        return {host: self._hosts.demand(host, left.get(host, 0)) for host in hosts}
+        return {host: self._parts.hosts.demand(host, left.get(host, 0)) for host in hosts}
 
     def use_median(self, median_bps: float | None) -> None:
         """Call ``Policy.use_median``."""
@@ -175,41 +126,41 @@ class Pool:
         return self._policy.collect_knowledge(self._clock.wall())
 
     async def _work(self) -> None:
-        while not self._switch.is_stopping and (task := await self._dispatch.next()) is not None:
+        while not self._parts.switch.is_stopping and (task := await self._parts.dispatch.next()) is not None:
             if isinstance(task, Helper):
-                await self._fetcher.help(task)
-                self._dispatch.leave_helper()
+                await self._parts.fetcher.help(task)
+                self._parts.dispatch.leave_helper()
                 continue
             try:
-                await self._courier.bring(task)
+                await self._parts.courier.bring(task)
             except LocalFault as fault:
-                self._switch.fail(fault)
+                self._parts.switch.fail(fault)
             finally:
-                self._dispatch.leave(task)
+                self._parts.dispatch.leave(task)
             if task.moved:
                 await let_pass()
 
     def _share_out(self) -> None:
         """Let hosts get other widths, and idle workers help attempts that have much left."""
         now_s = self._clock.now()
-        is_calm = now_s >= self._monitor.slow_until_s
-        if look_at_widths(self._hosts, self._flights, self._emit, now_s, is_calm=is_calm):
-            self._dispatch.wake()
-        spare, segments = self._dispatch.spare, self._fetcher.segments
-        if spare > 0 and segments.helps_any and not self._switch.is_stopping:
+        is_calm = now_s >= self._parts.monitor.slow_until_s
+        if look_at_widths(self._parts.hosts, self._parts.flights, self._emit, now_s, is_calm=is_calm):
+            self._parts.dispatch.wake()
+        spare, segments = self._parts.dispatch.spare, self._parts.segments
+        if spare > 0 and segments.helps_any and not self._parts.switch.is_stopping:
             try:
-                self._dispatch.put_helpers(segments.assign(spare))
+                self._parts.dispatch.put_helpers(segments.assign(spare))
             except LocalFault as fault:  # a part could not be opened up
-                self._switch.fail(fault)
+                self._parts.switch.fail(fault)
 
     def _note_life(self, host: str) -> None:
         """Note that a host brings bytes: if it was in trouble, more attempts may start there at once."""
-        if self._hosts.note_life(host):
-            self._dispatch.wake()
+        if self._parts.hosts.note_life(host):
+            self._parts.dispatch.wake()
 
     def _break_off(self) -> None:
         """The run is stopping: begin nothing new, and cancel what is under way."""
-        self._commitment.stop()
+        self._parts.commitment.stop()
         for worker in self._workers:
             worker.cancel()
 

@@ -6,13 +6,14 @@ again. So help never makes an entry fail, and there are no helpers while no work
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from cfetch.clock import RunClock
-from cfetch.engine.attempt import Attempt, BreakOff
+from cfetch.engine.attempt import BreakOff
 from cfetch.engine.flights import Flight, Flights
 from cfetch.engine.hosts import Hosts
+from cfetch.engine.schedule import Schedule
 from cfetch.engine.segment_split import Candidate, Split, choose
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import LocalFault
@@ -42,22 +43,17 @@ class Segments:
         policy: Policy,
         hosts: Hosts,
         flights: Flights,
+        schedule: Schedule[Transfer],
+        clock: RunClock,
         *,
         most: int,
-        put_back: Callable[[], int],
-        clock: RunClock,
-        on_end: Callable[[Attempt, Transfer], None],
     ) -> None:
-        """``most``: connections that one file may have. ``put_back``: how many entries wait for another try.
-
-        ``on_end`` gets each attempt that is ended here, at once: its task may end after its entry.
-        """
+        """``most``: connections that one file may have."""
         self._policy = policy
         self._hosts = hosts
         self._flights = flights
-        self._put_back = put_back
+        self._schedule = schedule
         self._clock = clock
-        self._on_end = on_end
         self._most = most
         self.is_on = most > 1
         self._helpers: dict[int, Helper] = {}
@@ -124,13 +120,17 @@ class Segments:
             self._end(self._flights.get(key), BreakOff.DISMISSED)
 
     def _end(self, flight: Flight | None, reason: BreakOff) -> None:
+        """End an attempt at once: its task may end after its entry."""
         if flight is not None:
-            flight.attempt.break_off(reason)
-            self._on_end(flight.attempt, flight.transfer)
+            attempt, now_s = flight.attempt, self._clock.now()
+            attempt.break_off(reason)
+            if data := attempt.reply.unread():  # these bytes were received, although they are not needed
+                attempt.note(now_s, len(data))
+            self._flights.end_unjudged(attempt, "not needed any more", now_s)
 
     def _free_places(self, host: str) -> int:
         """Places at ``host`` that no entry is waiting for after a failed try."""
-        return max(0, self._hosts.free(host) - self._put_back())
+        return max(0, self._hosts.free(host) - self._schedule.put_back)
 
     def _candidate_of(self, flight: Flight, now_s: float) -> Candidate | None:
         """The attempt as the choice sees it; None if it cannot be helped just now."""

@@ -4,11 +4,12 @@ What follows from a record is counted when its entry has ended, and only then. S
 the report of a metrics file and the tables agree, whatever machine brought the entry. Pure.
 """
 
+from collections import Counter
 from typing import Self
 
 import msgspec
 
-from cfetch.events import EntryFinished, Event, StragglerCancelled
+from cfetch.events import EntryFinished, Event, RetryScheduled, StragglerCancelled
 from cfetch.records import FileRecord
 from cfetch.report.wasted_bytes import received_bytes, wasted_bytes
 
@@ -89,6 +90,35 @@ class Counts(msgspec.Struct):
     def ended(self) -> int:
         """Entries that have come to an end, those included that a later run has to bring."""
         return self.settled + self.cancelled
+
+
+class LiveCounts:
+    """What a run has come to at this moment; a listener.
+
+    ``ended`` counts the entries that have ended. ``adopted_bytes`` were there of a dead run.
+    """
+
+    def __init__(self) -> None:
+        self.ended = Counts()
+        self.adopted_bytes = 0
+        self._announced: Counter[int] = Counter()  # retries of entries that have not ended, by entry id
+
+    @property
+    def retries(self) -> int:
+        """The number of retries that were made or are about to follow."""
+        return self.ended.retries + self._announced.total()
+
+    def __call__(self, event: Event) -> None:
+        """Count an event."""
+        self.ended.of(event)
+        if isinstance(event, EntryFinished):
+            self._announced.pop(event.record.id, None)
+        elif isinstance(event, RetryScheduled):
+            self._announced[event.id] += 1
+
+    def adopt(self, size_bytes: int) -> None:
+        """Count bytes of a dead run's that are gone on with."""
+        self.adopted_bytes += size_bytes
 
 
 def retries(record: FileRecord) -> int:

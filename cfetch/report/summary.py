@@ -21,7 +21,7 @@ from cfetch.events import (
     VolumePaused,
 )
 from cfetch.records import FileRecord, Summary
-from cfetch.report.counts import Counts
+from cfetch.report.counts import Counts, LiveCounts
 from cfetch.report.makespan import Makespan
 
 MAX_FAILURES = 1000  # a summary is read whole by scripts; the metrics file has every failure
@@ -113,7 +113,8 @@ class Tally:
     """A listener that counts; ``summary`` may be asked at any time."""
 
     def __init__(self) -> None:
-        self.counts = Counts()
+        self.live = LiveCounts()
+        self.counts = self.live.ended
         self._instant = ""
         self._files = 0
         self._bytes_known = 0
@@ -126,7 +127,7 @@ class Tally:
 
     def __call__(self, event: Event) -> None:
         """Count the event."""
-        self.counts.of(event)
+        self.live(event)
         if isinstance(event, EntryFinished):
             self._note_entry(event.record)
         elif isinstance(event, Progress):

@@ -43,7 +43,8 @@ def wasted_bytes(record: FileRecord) -> int:
 
 def received_bytes(record: FileRecord) -> int:
     """Bytes that came over the wire for the entry, useful or not."""
-    return sum(attempt.bytes for attempt in record.attempts)
+    attempts = record.attempts
+    return attempts[0].bytes if len(attempts) == 1 else sum(attempt.bytes for attempt in attempts)
 
 
 def _claim_s(attempt: AttemptRecord) -> float:

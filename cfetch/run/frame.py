@@ -31,7 +31,7 @@ from cfetch.errors import CfetchError, DeadlinePassed, Interrupted, LocalFault
 from cfetch.events import Event, Listener, RunFinished, RunStarted, RunStopping, fan_out
 from cfetch.manifest.entries import Frozen
 from cfetch.records import Summary
-from cfetch.report.counts import Counts
+from cfetch.report.counts import LiveCounts
 from cfetch.report.metrics import MetricsFile
 from cfetch.report.summary import Tally
 from cfetch.report.tracing import tracing_listener
@@ -67,7 +67,7 @@ class Run:
 
     guard: Guard
     emit: Listener
-    counts: Counts
+    counts: LiveCounts
     clock: RunClock
 
 
@@ -135,7 +135,7 @@ class Frame:
 
         try:
             with listen(self._interrupt), self._engine.open():
-                run = Run(guard, emit, tally.counts, RunClock(self._clock))
+                run = Run(guard, emit, tally.live, RunClock(self._clock))
                 emit(self._make_start_event(guard.instant))
                 with self._end_at_deadline():
                     error = self._bring(run)
@@ -199,7 +199,7 @@ class Frame:
         except CfetchError as fault:
             run.emit(RunStopping(t_s=run.clock.now(), reason=str(fault)))
             error = fault
-        if isinstance(self._error, DeadlinePassed) and run.counts.in_place == len(self._plan):
+        if isinstance(self._error, DeadlinePassed) and run.counts.ended.in_place == len(self._plan):
             self._error = None  # the last file was faster than the stop
         return self._error or error
 
@@ -218,7 +218,7 @@ class Frame:
         try:
             if isinstance(error, LocalFault):
                 run.guard.confirm()  # a fault may come of another run that tidies up after this one
-            elif error is None and run.counts.in_place == len(self._plan):
+            elif error is None and run.counts.ended.in_place == len(self._plan):
                 run.guard.commit(files=len(self._plan), size_bytes=self._plan.total_bytes)
         except CfetchError as lost:
             if str(lost) != str(error):  # else it was emitted when it was met

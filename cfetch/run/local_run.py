@@ -101,6 +101,7 @@ class LocalEngine:
             clock=run.clock,
             jitter=random.random,
             emit=run.emit,
+            counts=run.counts,
             refresher=self._refresher(transport),
             confirm=run.guard.confirm,
             knowledge=self._knowledge,

@@ -139,7 +139,7 @@ class _Driver:
         self._account = Account()
         self._lost_by: CfetchError | None = None
         self._orphans = Orphans(attempts_directory(setup.root, run.guard.instant, self._epoch), self._now)
-        self._view = LiveView(len(setup.shares.plan), run.counts, self._account, self._now, run.emit)
+        self._view = LiveView(len(setup.shares.plan), run.counts.ended, self._account, self._now, run.emit)
 
     def bring(self) -> CfetchError | None:
         """Run the job and emit the events of its tasks. See ``Engine.bring``."""
@@ -150,7 +150,7 @@ class _Driver:
         failure = self._run_job()
         if failure is not None and not self._is_ending():
             raise self._fault(failure)
-        if self._run.counts.in_place == len(self._setup.shares.plan):
+        if self._run.counts.ended.in_place == len(self._setup.shares.plan):
             self._orphans.clear()
         return self._lost_by
 

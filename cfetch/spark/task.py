@@ -38,7 +38,7 @@ from cfetch.hub.receipts import (
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.urls import host_of
-from cfetch.report.counts import Counts
+from cfetch.report.counts import LiveCounts
 from cfetch.run.fresh_links import ManifestRef, Renewal, StatementApi
 from cfetch.spark.share_files import Share
 from cfetch.storage.directory import Directory
@@ -159,14 +159,14 @@ class _Reporter:
         self._events: list[ReportedEvent] = []
         self._parts: list[str] = []
         self._in_parts = 0
-        self._counts = Counts()
+        self.counts = LiveCounts()
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, StragglerCancelled):
             event = msgspec.structs.replace(event, executor=self._copy.executor or None)
         if isinstance(event, REPORTED):
             self._events.append(event)
-        self._counts.of(event)
+        self.counts(event)
 
     def is_over(self) -> bool:
         """True once a copy of this task has brought the share to its end."""
@@ -186,7 +186,7 @@ class _Reporter:
 
     def leave_last(self, entries: int, fault: LocalFault | None) -> None:
         """Leave the receipt of the share, or, if the task ends early, the last part. Raises LocalFault."""
-        whole = fault is None and self._counts.settled == entries
+        whole = fault is None and self.counts.ended.settled == entries
         if whole and leave_receipt(self._directory, self._make_receipt(None, 0)):
             for name in self._parts:
                 with suppress(OSError):
@@ -198,7 +198,9 @@ class _Reporter:
 
     def outcome(self) -> ShareOutcome:
         """The answer to Spark."""
-        return ShareOutcome(share=self._copy.share, files=self._counts.settled, failed=self._counts.failed)
+        return ShareOutcome(
+            share=self._copy.share, files=self.counts.ended.settled, failed=self.counts.ended.failed
+        )
 
     def _make_receipt(self, number: int | None, first: int, fault: str | None = None) -> Receipt:
         return Receipt(
@@ -243,6 +245,7 @@ async def _run_pool(spec: RunSpec, share: Share, copy: TaskCopy, reporter: _Repo
             clock=run_clock,
             jitter=random.random,
             emit=fan_out(reporter, beats),
+            counts=reporter.counts,
             refresher=renewal.refresher(settings.refresh_command, transport, clock),
             backwards=copy.attempt > 0,
         )

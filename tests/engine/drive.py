@@ -18,6 +18,7 @@ from cfetch.events import (
     StragglerCancelling,
 )
 from cfetch.manifest.entry import Digest, Entry, safe_path
+from cfetch.report.counts import LiveCounts
 from cfetch.secret import SecretText, SecretUrl
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
@@ -174,9 +175,11 @@ def drive(
     plan: Any = ListPlan(entries_for(scripts) if entries is None else entries, headers)
     events: list[Event] = []
     pools: list[Pool] = []
+    counts = LiveCounts()
 
     def emit(event):
         events.append(event)
+        counts(event)
         if listener is not None:
             listener(event)
         if isinstance(event, stop_on):
@@ -197,6 +200,7 @@ def drive(
             clock=RunClock(clock or VirtualClock()),
             jitter=jitter,
             emit=emit,
+            counts=counts,
             refresher=refresher,
             knowledge=knowledge,
         )

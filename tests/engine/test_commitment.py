@@ -11,13 +11,15 @@ from cfetch.config.settings import Settings
 from cfetch.engine.committing import new_commitment
 from cfetch.engine.idle_workers import IdleWorkers
 from cfetch.engine.ledger import Ledger
-from cfetch.engine.live_counts import LiveCounts
 from cfetch.engine.schedule import NEVER
 from cfetch.engine.stop_switch import StopSwitch
+from cfetch.engine.surroundings import Surroundings
 from cfetch.errors import LocalFault, Refused, VolumeFault
 from cfetch.events import EntryFinished
+from cfetch.report.counts import LiveCounts
 from cfetch.straggler.policy import policy_of
 from tests.engine.drive import ListPlan, entry_of
+from tests.engine.flying import new_flights
 
 KINDS = {"single": (1, False), "batched on one volume": (1, True), "batched on three": (3, True)}
 
@@ -38,7 +40,10 @@ class Scene:
         self.idle = IdleWorkers()
         settings = Settings(concurrency=4)
         policy = policy_of("adaptive", settings.straggler, tick_s=0.1, concurrency=4)
-        ledger = Ledger(policy, LiveCounts(), self.clock, instant="i", stall_timeout_s=60.0, emit=self.note)
+        outside = Surroundings(
+            "i", self.clock, jitter=lambda: 0.5, emit=self.note, counts=LiveCounts(), confirm=lambda: None
+        )
+        ledger = Ledger(policy, outside, stall_timeout_s=60.0)
         self.volumes: list[Any] = [SimVolume(f"v{n}") for n in range(volumes)]
         self.commitment = new_commitment(
             plan,
@@ -47,12 +52,9 @@ class Scene:
             ledger,
             self.switch,
             self.idle,
+            new_flights(policy),
+            outside,
             concurrency=settings.concurrency,
-            instant="i",
-            clock=self.clock,
-            emit=self.note,
-            landed=lambda _: 0,
-            confirm=lambda: None,
             backwards=False,
         )
 

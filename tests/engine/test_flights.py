@@ -1,13 +1,19 @@
 """Attempts under way, by themselves: what the monitor, the hosts and the volumes' health read of them."""
 
-from typing import Any
+import pytest
 
+from cfetch.config.settings import Settings
 from cfetch.engine.attempt import Assignment, Attempt
-from cfetch.engine.flights import Flights
+from cfetch.engine.hosts import Hosts
+from cfetch.errors import Straggling, Throttled
+from cfetch.events import AttemptStarted, Event, HostPaused
 from cfetch.storage.held_ranges import HeldRanges
+from cfetch.straggler.detector import Detector
+from cfetch.wire.retry import Limits
 from tests.engine.drive import entry_of
+from tests.engine.flying import new_flights, new_transfer
 
-TRANSFER: Any = "the transfer"
+TRANSFER = new_transfer()
 
 
 def attempt(number=0, *, key=None, host="h", volume=0, from_byte=0, received=0):
@@ -21,46 +27,98 @@ def attempt(number=0, *, key=None, host="h", volume=0, from_byte=0, received=0):
 
 
 async def test_an_end_counts_once():
-    """Whoever reports it a second time, or after the next attempt of the entry has begun, is told so."""
-    flights, first, second = Flights(), attempt(), attempt()
-    flights.add(first, TRANSFER)
-    assert [flights.remove(first), flights.remove(first)] == [True, False]
-    flights.add(second, TRANSFER)
-    assert not flights.remove(first)
-    assert flights.get(0) == (second, TRANSFER)
-    assert flights.remove(second)
+    """Reported a second time, or after the next attempt of the entry has begun, it changes nothing."""
+    flights, transfer, first, second = new_flights(), new_transfer(), attempt(), attempt()
+    flights.start(first, transfer)
+    flights.end_unjudged(first, "interrupted", 1.0)
+    flights.end_unjudged(first, "interrupted", 1.0)
+    assert len(transfer.attempts) == 1
+    flights.start(second, transfer)
+    flights.end_unjudged(first, "interrupted", 1.0)
+    assert flights.get(0) == (second, transfer)
+    flights.end_unjudged(second, "interrupted", 1.0)
     assert (len(flights), flights.get(0), list(flights)) == (0, None, [])
+    assert len(transfer.attempts) == 2
+
+
+class Learner(Detector):
+    """Notes which of its questions an attempt's end came by."""
+
+    def __init__(self):
+        super().__init__(Settings().straggler)
+        self.heard = []
+
+    def note_finish(self, entry_id, size_bytes, now_s, *, first_byte_s=None):
+        self.heard.append(("finish", size_bytes))
+
+    def note_cancellation(self, key, now_s, wasted_bytes):
+        self.heard.append(("cancellation", wasted_bytes))
+
+    def note_pause(self, key):
+        self.heard.append(("pause", key))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "error", "heard"),
+    [
+        ("done", None, ("finish", 100_000)),
+        ("straggler", Straggling("slow"), ("cancellation", 7)),
+        ("error", Throttled("HTTP 503", http_status=503, retry_after_s=3.0), ("pause", 0)),
+    ],
+)
+async def test_an_end_is_passed_on_to_all_who_learn_from_it(outcome, error, heard):
+    """To the entry its record, to the policy what the outcome means, to the listeners the host's pause."""
+    policy, hosts, transfer = Learner(), Hosts(4, Limits(5, 60.0)), new_transfer()
+    events: list[Event] = []
+    flights = new_flights(policy, hosts, events.append)
+    transfer.part.position = 7
+    hosts.take_place("h")
+    flights.start(begun := attempt(received=100_000), transfer)
+    flights.end(begun, outcome, error, 2.0)
+    assert policy.heard == [heard]
+    assert [(record.outcome, record.bytes) for record in transfer.attempts] == [(outcome, 100_000)]
+    assert [type(event) for event in events] == [AttemptStarted] + [HostPaused] * (outcome == "error")
+
+
+async def test_the_short_rest_of_a_resumed_file_is_no_sample():
+    """It shows the server's latency, not its speed."""
+    policy, hosts = Learner(), Hosts(4, Limits(5, 60.0))
+    flights = new_flights(policy, hosts)
+    hosts.take_place("h")
+    flights.start(begun := attempt(from_byte=50, received=50), new_transfer())
+    flights.end(begun, "done", None, 2.0)
+    assert policy.heard == [("finish", None)]
 
 
 async def test_bytes_land_on_their_volume_and_stay():
     """Of attempts that have ended too, whatever became of them."""
-    flights = Flights()
+    flights = new_flights()
     attempts = [attempt(n, volume=n % 2, received=10 * (n + 1)) for n in range(3)]
     for one in attempts:
-        flights.add(one, TRANSFER)
-    flights.remove(attempts[2])
+        flights.start(one, TRANSFER)
+    flights.end_unjudged(attempts[2], "interrupted", 1.0)
     assert [flights.landed_bytes(0), flights.landed_bytes(1), flights.landed_bytes(2)] == [40, 20, 0]
     assert list(flights.of_volume(0)) == [attempts[0]]
 
 
 async def test_hosts_are_asked_for_by_attempts_under_way():
     """What has ended is no more this moment's speed."""
-    flights, gone = Flights(), attempt(2, host="a", received=9)
+    flights, gone = new_flights(), attempt(2, host="a", received=9)
     for one in (attempt(0, host="a", received=5), attempt(1, host="b", received=7), gone):
-        flights.add(one, TRANSFER)
-    flights.remove(gone)
+        flights.start(one, TRANSFER)
+    flights.end_unjudged(gone, "interrupted", 1.0)
     assert flights.received_by_host() == {"a": 5, "b": 7}
 
 
 async def test_bytes_of_an_entry_in_segments_count_once():
     """Its ranges say what is held; an attempt that is alone has what was there before it too."""
-    flights = Flights()
+    flights = new_flights()
     for one in (
         attempt(0, received=30),
         attempt(0, key=-1, received=50),
         attempt(1, from_byte=20, received=5),
     ):
-        flights.add(one, TRANSFER)
+        flights.start(one, TRANSFER)
     flights.share(0, HeldRanges(100, [(0, 30), (60, 100)]))
     assert flights.is_shared(0)
     assert flights.bytes_active() == 70 + 25

@@ -5,15 +5,14 @@ from typing import Any
 
 from cfetch.config.settings import Settings
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff
-from cfetch.engine.flights import Flights
-from cfetch.engine.live_counts import LiveCounts
 from cfetch.engine.monitor import Monitor
 from cfetch.engine.schedule import Schedule
+from cfetch.report.counts import LiveCounts
 from cfetch.straggler.detector import Detector
 from tests.engine.drive import entry_of
+from tests.engine.flying import new_flights, new_transfer
 
 NO_ENTRIES: Schedule[Any] = Schedule([], [], 0, most_put_back=1)
-NO_TRANSFER: Any = None  # nothing asks for it here
 IMMUNE = Assignment(entry_of(0, "a", b"x" * 100), 1, is_immune=True)
 
 
@@ -31,7 +30,7 @@ async def looks(*times_s, stall_timeout):
     clock: Any = Clock()
     settings = Settings(stall_timeout=stall_timeout)
     detector = Detector(settings.straggler)
-    flights = Flights()
+    flights = new_flights()
     monitor = Monitor(
         detector, flights, LiveCounts(), NO_ENTRIES, settings, clock, lambda _: None, lambda _: None
     )
@@ -39,7 +38,7 @@ async def looks(*times_s, stall_timeout):
     async def attempt():
         run = Attempt(IMMUNE, 0.0, from_byte=0, size_bytes=100)
         run.note(0.0, 10)
-        flights.add(run, NO_TRANSFER)
+        flights.start(run, new_transfer())
         for time_s in times_s:
             clock.now_s = time_s
             monitor.check()
@@ -71,7 +70,7 @@ async def test_a_further_stream_that_falls_silent_is_ended_itself():
     clock: Any = Clock()
     settings = Settings(stall_timeout=2.0)
     policy = Detector(settings.straggler)
-    flights = Flights()
+    flights = new_flights()
     monitor = Monitor(
         policy, flights, LiveCounts(), NO_ENTRIES, settings, clock, lambda _: None, lambda _: None
     )
@@ -79,7 +78,7 @@ async def test_a_further_stream_that_falls_silent_is_ended_itself():
 
     async def attempt(key):
         run = runs[key] = Attempt(IMMUNE, 0.0, from_byte=0, size_bytes=100, key=key)
-        flights.add(run, NO_TRANSFER)
+        flights.start(run, new_transfer())
         await asyncio.Event().wait()
 
     tasks = [asyncio.create_task(attempt(key)) for key in (0, -1)]
@@ -109,12 +108,14 @@ async def test_slow_files_are_looked_for_only_where_they_speak_against_a_volume(
     slow: list[int] = []
     for on_slow in (None, slow.append):
         clock: Any = Clock()
-        policy, flights = Asked(Settings().straggler), Flights()
+        policy, flights = Asked(Settings().straggler), new_flights()
         monitor = Monitor(
             policy, flights, LiveCounts(), NO_ENTRIES, Settings(), clock, lambda _: None, lambda _: None,
             on_slow=on_slow,
         )  # fmt: skip
-        flights.add(Attempt(IMMUNE._replace(volume_index=3), 0.0, from_byte=0, size_bytes=100), NO_TRANSFER)
+        flights.start(
+            Attempt(IMMUNE._replace(volume_index=3), 0.0, from_byte=0, size_bytes=100), new_transfer()
+        )
         for clock.now_s in (0.5, 1.5, 2.5):
             monitor.check()
         assert policy.asked == (0 if on_slow is None else 3)

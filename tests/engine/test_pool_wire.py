@@ -11,8 +11,9 @@ from cfetch.bench.origin import Origin
 from cfetch.clock import RunClock, SystemClock
 from cfetch.config.settings import Settings
 from cfetch.engine.pool import Pool
-from cfetch.events import EntryFinished, Event, StragglerCancelled
+from cfetch.events import EntryFinished, Event, StragglerCancelled, fan_out
 from cfetch.manifest.entry import Digest, Entry, safe_path
+from cfetch.report.counts import LiveCounts
 from cfetch.secret import SecretUrl
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
@@ -34,6 +35,7 @@ def stated(number, content, url, *, digest=True):
 async def fetched(root, entries, **settings):
     """Run to the end: records by path, events."""
     events: list[Event] = []
+    counts = LiveCounts()
     transport = HttpTransport(connect_timeout_s=5.0)
     volume = Directory(root, "attempts/i/0")
     plan: Any = ListPlan(entries)
@@ -45,7 +47,8 @@ async def fetched(root, entries, **settings):
         instant="i",
         clock=RunClock(SystemClock()),
         jitter=lambda: 0.0,
-        emit=events.append,
+        emit=fan_out(counts, events.append),
+        counts=counts,
     )
     try:
         await pool.run()

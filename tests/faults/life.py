@@ -260,6 +260,7 @@ class _Life:
             clock=RunClock(_WatchedClock()),
             jitter=self.rng.random,
             emit=emit,
+            counts=tally.live,
             refresher=Signer(world, self.network) if world.signed_s is not None else None,
         )
         self._stop = lambda: loop.call_soon(stop)

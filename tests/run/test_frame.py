@@ -96,7 +96,7 @@ def test_a_run_of_which_all_is_in_place_is_committed(run, tmp_path):
     assert (summary.status, summary.exit_code, summary.files.done) == ("completed", 0, 2)
     assert summary.metrics == str(tmp_path / "m.jsonl")
     assert [one.id for written in read_metrics([tmp_path / "m.jsonl"]) for one in written.files] == [0, 1]
-    assert (engine.counts.done, engine.counts.in_place_bytes) == (2, 150)
+    assert (engine.counts.ended.done, engine.counts.ended.in_place_bytes) == (2, 150)
 
 
 @pytest.mark.parametrize(

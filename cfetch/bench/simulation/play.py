@@ -21,7 +21,7 @@ from cfetch.config.settings import KINDS, Settings
 from cfetch.engine.pool import Pool
 from cfetch.errors import UsageError
 from cfetch.events import EntryFinished, Event
-from cfetch.report.counts import Counts
+from cfetch.report.counts import LiveCounts
 from cfetch.report.simulation_document import Played
 from cfetch.storage.volume import Volume
 from cfetch.straggler.policy import policy_of
@@ -71,13 +71,13 @@ class _Events:
 
     def __init__(self) -> None:
         self.kinds: Counter[str] = Counter()
-        self.counts = Counts()
+        self.counts = LiveCounts()
         self.took_s = array("d")
 
     def note(self, event: Event) -> None:
         """Count an event; a listener."""
         self.kinds[type(event).__name__] += 1
-        self.counts.of(event)
+        self.counts(event)
         if isinstance(event, EntryFinished) and event.record.status == "done":
             self.took_s.append(event.record.end_s - event.record.start_s)
 
@@ -108,6 +108,7 @@ async def _play(scenario: Scenario, policy: str) -> Played:
         clock=clock,
         jitter=random.Random(scenario.seed).random,  # noqa: S311 - reproducible, not secret
         emit=events.note,
+        counts=events.counts,
         policy=judge,
     )
     late = asyncio.get_running_loop().call_later(LONGEST_S, pool.stop, "the simulated run takes for ever")
@@ -118,17 +119,17 @@ async def _play(scenario: Scenario, policy: str) -> Played:
         scenario=scenario.name,
         policy=policy,
         seed=scenario.seed,
-        makespan_s=round(events.counts.end_s, 6),
+        makespan_s=round(events.counts.ended.end_s, 6),
         files=len(plan),
         size_bytes=scenario.size_bytes,
-        done=events.counts.done,
-        failed=len(plan) - events.counts.done,
+        done=events.counts.ended.done,
+        failed=len(plan) - events.counts.ended.done,
         mitigations=watch.mitigations,
         false_alarms=watch.false_alarms,
         requests=transport.requests,
         connections=transport.connections,
         sent_bytes=transport.sent_bytes,
-        twice_bytes=transport.sent_bytes - events.counts.done_bytes,
+        twice_bytes=transport.sent_bytes - events.counts.ended.done_bytes,
         p50_s=round(p50, 6),
         p95_s=round(p95, 6),
         p99_s=round(p99, 6),

@@ -8,9 +8,8 @@ away and it begins anew on another: its entries under way are cancelled, and the
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from cfetch.clock import RunClock
 from cfetch.config.engine import PlacementOptions
 from cfetch.engine.batches.arrivals import Arrivals
 from cfetch.engine.batches.completion import Completion
@@ -19,14 +18,16 @@ from cfetch.engine.batches.staging import Staging
 from cfetch.engine.batches.stagings import Stagings
 from cfetch.engine.batches.volume_watch import VolumeWatch
 from cfetch.engine.cancellation import was_the_move
+from cfetch.engine.flights import Flights
 from cfetch.engine.idle_workers import IdleWorkers
 from cfetch.engine.ledger import Ledger
 from cfetch.engine.publishing import Publishing
 from cfetch.engine.schedule import NEVER, Schedule
 from cfetch.engine.stop_switch import StopSwitch
+from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import CfetchError, LocalFault, VolumeFault
-from cfetch.events import Listener, VolumeView
+from cfetch.events import VolumeView
 from cfetch.manifest.entries import Entries
 from cfetch.placement.chooser import Mode
 from cfetch.placement.placer import Placer
@@ -48,13 +49,10 @@ class Batched:
         ledger: Ledger,
         switch: StopSwitch,
         idle: IdleWorkers,
+        flights: Flights,
+        outside: Surroundings,
         *,
         concurrency: int,
-        instant: str,
-        clock: RunClock,
-        emit: Listener,
-        landed: Callable[[int], int],
-        confirm: Callable[[], None],
     ) -> None:
         self._volumes = list(volumes)
         self._idle = idle
@@ -69,10 +67,10 @@ class Batched:
             placer,
             self._stagings,
             switch,
-            clock=clock,
-            emit=emit,
-            confirm=confirm,
-            landed=landed,
+            clock=outside.clock,
+            emit=outside.emit,
+            confirm=outside.confirm,
+            landed=flights.landed_bytes,
             patience_s=min(placing.write_timeout_s, placing.deadline_s),
             work=self._work,
         )
@@ -82,9 +80,9 @@ class Batched:
             self._stagings,
             self._watch,
             switch,
-            instant=instant,
-            clock=clock,
-            emit=emit,
+            instant=outside.instant,
+            clock=outside.clock,
+            emit=outside.emit,
             work=self._work,
         )
         self._rounds = Rounds(
@@ -97,8 +95,8 @@ class Batched:
             switch,
             concurrency=concurrency,
             measures=mode is Mode.FINISH,
-            clock=clock,
-            emit=emit,
+            clock=outside.clock,
+            emit=outside.emit,
             work=self._work,
         )
         self._tasks: list[asyncio.Task[None]] = []

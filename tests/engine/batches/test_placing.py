@@ -11,6 +11,7 @@ from cfetch.config.settings import Settings
 from cfetch.engine.pool import Pool
 from cfetch.errors import Blocked, Held, LocalFault, VolumeFault
 from cfetch.events import BatchCommitted, BatchPlaced, EntryFinished, Progress, RunStopping, VolumePaused
+from cfetch.report.counts import LiveCounts
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from tests.engine.drive import ListPlan, entry_of, tree
@@ -65,9 +66,12 @@ class World:
         self.transport = FakeTransport(scripts)
         resolved = Settings(**{"durability": "crash", "concurrency": 6, **settings})
 
+        counts = LiveCounts()
+
         async def main():
             def emit(event):
                 self.events.append(event)
+                counts(event)
                 on(event)
 
             volumes = [
@@ -82,6 +86,7 @@ class World:
                 clock=RunClock(VirtualClock()),
                 jitter=lambda: 0.5,
                 emit=emit,
+                counts=counts,
                 confirm=confirm,
             )
             await self.pool.run()

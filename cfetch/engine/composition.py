@@ -1,0 +1,110 @@
+"""Makes the parts of a pool and ties them to each other; nothing is decided here."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from cfetch.config.settings import Settings
+from cfetch.engine.commitment import Commitment
+from cfetch.engine.committing import new_commitment
+from cfetch.engine.courier import Courier
+from cfetch.engine.dispatch import Dispatch
+from cfetch.engine.fetcher import Fetcher
+from cfetch.engine.flights import Flights
+from cfetch.engine.hosts import Hosts
+from cfetch.engine.idle_workers import IdleWorkers
+from cfetch.engine.ledger import Ledger
+from cfetch.engine.monitor import Monitor
+from cfetch.engine.segments import Segments
+from cfetch.engine.stop_switch import StopSwitch
+from cfetch.engine.surroundings import Surroundings
+from cfetch.engine.widths import hosts_of
+from cfetch.manifest.entries import Entries
+from cfetch.storage.volume import Volume
+from cfetch.straggler.policy import Policy
+from cfetch.wire.http import Transport
+from cfetch.wire.refresh import UrlRefresher
+from cfetch.wire.retry import Limits
+
+
+class Parts(NamedTuple):
+    """The parts of one pool."""
+
+    hosts: Hosts
+    flights: Flights
+    switch: StopSwitch
+    commitment: Commitment
+    segments: Segments
+    fetcher: Fetcher
+    dispatch: Dispatch
+    courier: Courier
+    monitor: Monitor
+
+
+class Reactions(NamedTuple):
+    """What the pool does when the run is stopped, a host begins to bring bytes, the monitor has looked."""
+
+    on_stop: Callable[[], None]
+    on_life: Callable[[str], None]
+    on_check: Callable[[], None]
+
+
+def compose(
+    entries: Entries,
+    settings: Settings,
+    volumes: Sequence[Volume],
+    transport: Transport,
+    policy: Policy,
+    outside: Surroundings,
+    reactions: Reactions,
+    *,
+    refresher: UrlRefresher | None,
+    backwards: bool,
+) -> Parts:
+    """Make the parts of a pool. ``backwards``: the other end of the plan comes first."""
+    clock, emit = outside.clock, outside.emit
+    limits = Limits(settings.max_attempts, settings.retry_budget)
+    hosts, idle = hosts_of(settings.widths, limits), IdleWorkers()
+    flights = Flights(policy, hosts, emit, jitter=outside.jitter)
+    switch = StopSwitch(clock, emit, reactions.on_stop)
+    ledger = Ledger(policy, outside, stall_timeout_s=settings.stall_timeout)
+    commitment = new_commitment(
+        entries,
+        settings.placing,
+        volumes,
+        ledger,
+        switch,
+        idle,
+        flights,
+        outside,
+        concurrency=settings.concurrency,
+        backwards=backwards,
+    )
+    segments = Segments(policy, hosts, flights, commitment.schedule, clock, most=settings.most_segments)
+    fetcher = Fetcher(
+        settings,
+        limits,
+        hosts,
+        policy,
+        flights,
+        segments,
+        transport,
+        outside,
+        headers=entries.headers,
+        refresher=refresher,
+    )
+    monitor = Monitor(
+        policy,
+        flights,
+        outside.counts,
+        commitment.schedule,
+        settings,
+        clock,
+        emit,
+        reactions.on_life,
+        on_check=reactions.on_check,
+        on_slow=commitment.note_straggler if commitment.judges_volumes else None,
+        views=commitment.views,
+    )
+    dispatch = Dispatch(commitment, hosts, fetcher, segments, idle, clock)
+    courier = Courier(commitment, fetcher, policy, outside.counts, clock)
+    return Parts(hosts, flights, switch, commitment, segments, fetcher, dispatch, courier, monitor)

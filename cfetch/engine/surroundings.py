@@ -1,0 +1,23 @@
+"""What a run is given from outside, as one value: its parts are made with it."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from cfetch.clock import RunClock
+from cfetch.events import Listener
+from cfetch.report.counts import LiveCounts
+
+
+class Surroundings(NamedTuple):
+    """The plan's instant, time and dice, the listeners.
+
+    ``jitter`` returns uniform numbers in [0, 1). ``counts`` is one of the listeners of ``emit``: the engine
+    only reads it. ``confirm`` raises if the plan is not this run's any more.
+    """
+
+    instant: str
+    clock: RunClock
+    jitter: Callable[[], float]
+    emit: Listener
+    counts: LiveCounts
+    confirm: Callable[[], None]

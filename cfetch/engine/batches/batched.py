@@ -80,9 +80,7 @@ class Batched:
             self._stagings,
             self._watch,
             switch,
-            instant=outside.instant,
-            clock=outside.clock,
-            emit=outside.emit,
+            outside=outside,
             work=self._work,
         )
         self._rounds = Rounds(

@@ -9,15 +9,14 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
-from cfetch.clock import RunClock
 from cfetch.engine.batches.staging import Staging
 from cfetch.engine.batches.stagings import Stagings
 from cfetch.engine.batches.volume_events import batch_committed
 from cfetch.engine.batches.volume_watch import VolumeWatch
 from cfetch.engine.stop_switch import StopSwitch
+from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import Blocked, CfetchError, HeldBack, LocalFault, VolumeFault
-from cfetch.events import Listener
 from cfetch.placement.placer import Placer
 from cfetch.records import Status
 from cfetch.storage.volume import Part, Volume
@@ -34,9 +33,7 @@ class Completion:
         watch: VolumeWatch,
         switch: StopSwitch,
         *,
-        instant: str,
-        clock: RunClock,
-        emit: Listener,
+        outside: Surroundings,
         work: asyncio.Event,
     ) -> None:
         self._volumes = volumes
@@ -44,9 +41,9 @@ class Completion:
         self._stagings = stagings
         self._watch = watch
         self._switch = switch
-        self._instant = instant
-        self._clock = clock
-        self._emit = emit
+        self._instant = outside.instant
+        self._clock = outside.clock
+        self._emit = outside.emit
         self._work = work
 
     def settle(

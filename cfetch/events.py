@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from cfetch.records import FileRecord, Summary
+from cfetch.records import EndRecord, FileRecord, Summary
 
 State = Literal["ok", "slow", "straggler", "retrying", "last try", "segment"]
 Breaker = Literal["closed", "open", "half-open"]
@@ -142,13 +142,18 @@ class StragglerCheck(Event, frozen=True, kw_only=True):
 
 
 class StragglerCancelling(Event, frozen=True, kw_only=True):
-    """An attempt has taken longer than ``expected_s`` and is about to be cancelled."""
+    """An attempt has taken longer than ``expected_s`` and is about to be cancelled.
+
+    ``is_probe``: all are slow, and a fresh connection is to show whether it could be faster.
+    """
 
     id: int
     offset: int
     path: str
     elapsed_s: float
     expected_s: float
+    host: str = ""
+    is_probe: bool = False
 
 
 class StragglerCancelled(Event, frozen=True, kw_only=True):
@@ -219,6 +224,12 @@ class MinRateWaived(Event, frozen=True, kw_only=True):
     min_rate_bps: int
 
 
+class SlowdownOver(Event, frozen=True, kw_only=True):
+    """No download is far too slow any more, for some time; ``lasted_s`` since the slowdown began."""
+
+    lasted_s: float
+
+
 class RetryScheduled(Event, frozen=True, kw_only=True):
     """An attempt failed and another will start after ``delay_s``."""
 
@@ -237,11 +248,31 @@ class PlanWaiting(Event, frozen=True, kw_only=True):
 
 
 class HostPaused(Event, frozen=True, kw_only=True):
-    """Nothing starts at ``host`` for ``pause_s`` seconds: it throttles, or fails again and again."""
+    """Nothing starts at ``host`` for ``pause_s`` seconds: it throttles, or fails again and again.
+
+    ``is_failing``: the latter; its breaker has opened.
+    """
 
     host: str
     pause_s: float
     reason: str
+    is_failing: bool = False
+
+
+class BreakerClosed(Event, frozen=True, kw_only=True):
+    """``host`` or ``volume``, whose breaker had opened, is in use again."""
+
+    host: str | None = None
+    volume: str | None = None
+
+
+class RescueGivenUp(Event, frozen=True, kw_only=True):
+    """An entry is left alone from now on, after ``rescues`` attempts at it were cancelled."""
+
+    id: int
+    path: str
+    host: str
+    rescues: int
 
 
 class BatchPlaced(Event, frozen=True, kw_only=True):
@@ -300,6 +331,12 @@ class RunStopping(Event, frozen=True, kw_only=True):
     """No new entry starts; attempts under way are being closed. ``reason`` is for a person."""
 
     reason: str
+
+
+class RunExplained(Event, frozen=True, kw_only=True):
+    """Nothing is under way any more; ``record`` says how the run has ended, and what set its end."""
+
+    record: EndRecord
 
 
 class RunFinished(Event, frozen=True, kw_only=True):

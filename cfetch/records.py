@@ -16,8 +16,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """One attempt at an entry, as in the metrics file. ``samples`` are (seconds, bytes so far).
 
     ``helper``: an attempt at a further segment, beside the entry's own. ``to_byte``: the end of its range,
-    None: the end of the file. ``saved_s`` and ``wasted_bytes`` are the verdict on a cancelled attempt
-    (``report.saved_time``).
+    None: the end of the file. ``held_s``: for how long a rate limit or the volume kept it from reading.
+    ``saved_s`` and ``wasted_bytes`` are the verdict on a cancelled attempt (``report.saved_time``).
     """
 
     n: int
@@ -37,6 +37,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     projected_s: float | None = None  # when it would have ended, had it not been cancelled
     to_byte: int | None = None
     helper: bool = False
+    held_s: float = 0.0
     saved_s: float | None = None
     wasted_bytes: int | None = None
 
@@ -69,6 +70,78 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
     def is_in_place(self) -> bool:
         """Whether the file stands under its final name."""
         return self.status in ("done", "skipped")
+
+
+class EventRecord(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="schema", tag="cfetch.event/1"
+):
+    """Something that bore on how fast the run was: a line of the metrics file (``cfetch.event/1``).
+
+    ``kind``: see ``report.event_records``; a later version may have others. ``places``, where there were
+    ``before``: a host's new width. ``seconds``: of a pause or of a slowdown. ``reason`` is for a person.
+    """
+
+    kind: str
+    t_s: float
+    host: str | None = None
+    volume: str | None = None
+    id: int | None = None
+    path: str | None = None
+    places: int | None = None
+    before: int | None = None
+    seconds: float | None = None
+    reason: str | None = None
+
+
+class Tail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What set the end of a run: ``bound`` in a word (``report.ending``), for the last ``seconds``.
+
+    ``idle_places`` had nothing to do then, on average, and ``files`` were under way. ``id``, ``path``,
+    ``host`` and ``volume`` are of the entry that ended last. ``rate_bps``: its rate in these seconds, where
+    ``usual_bps`` is usual for its host; ``fresh``: so many fresh connections were no faster. ``limit``: the
+    limit that was reached. ``reason`` is for a person.
+    """
+
+    bound: str = "nothing"
+    seconds: float = 0.0
+    idle_places: float = 0.0
+    files: int = 0
+    id: int | None = None
+    path: str | None = None
+    host: str | None = None
+    volume: str | None = None
+    size_bytes: int | None = None
+    rate_bps: float | None = None
+    usual_bps: float | None = None
+    fresh: int = 0
+    limit: int | None = None
+    reason: str | None = None
+
+
+class EndRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="cfetch.end/1"):
+    """How a run ended: the last line of its metrics (``cfetch.end/1``), written before the plan is committed.
+
+    ``policy``: adaptive, cloudfetch or none; ``places``: attempts at a time; ``widths``: of hosts that had
+    others at the end. ``saved_s``: how much shorter mitigation has made the run.
+    """
+
+    instant: str
+    t_s: float
+    status: Literal["completed", "partial", "failed", "interrupted"]
+    exit_code: int
+    done: int
+    skipped: int
+    failed: int
+    cancelled: int
+    bytes: int
+    wasted_bytes: int
+    retries: int
+    stragglers: int
+    saved_s: float
+    policy: str
+    places: int
+    widths: dict[str, int]
+    tail: Tail
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ events and compare frames.
     live.py         a frame for each Progress event; no thread and no timer of its own
     paint.py        one frame for a given width and height
     rows.py  volumes.py  executors.py      its tables: attempts, volumes, a cluster's executors
+    hosts.py        the hosts that are slow just now (pure); host_rows.py: their table
     terminal.py     a terminal that is never waited for
     facts.py        events reduced to what a log says: trouble at once, but never a flood
     lines.py        facts as plain lines, JSON lines, or errors only

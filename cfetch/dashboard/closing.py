@@ -4,7 +4,8 @@ from shlex import quote
 from signal import Signals
 
 from cfetch.errors import LocalFault
-from cfetch.records import Summary
+from cfetch.records import EndRecord, Summary
+from cfetch.report.ending_text import Setup, explain_tail, label_advice
 from cfetch.report.format import cells, duration, fit, plural, rate, saving_text, shorten, size
 from cfetch.secret import printable
 
@@ -14,10 +15,17 @@ SHOWN_VOLUMES = 16  # --json has all of them
 _HEADLINES = {"completed": "done", "partial": "partly done", "failed": "failed", "interrupted": "interrupted"}
 
 
-def closing_lines(summary: Summary, stopping: str | None = None, *, failures_named: int = 0) -> list[str]:
+def closing_lines(
+    summary: Summary,
+    stopping: str | None = None,
+    *,
+    failures_named: int = 0,
+    end: EndRecord | None = None,
+) -> list[str]:
     """The summary as printable lines for a person, the verdict first.
 
-    ``stopping`` is why the run ended early, ``failures_named`` how many failures the log has named already.
+    ``stopping`` is why the run ended early, ``failures_named`` how many failures the log has named already,
+    ``end`` what set the run's end.
     """
     if summary.status == "completed" and not summary.files.total:
         return ["done: the manifest has no entries"]
@@ -27,7 +35,15 @@ def closing_lines(summary: Summary, stopping: str | None = None, *, failures_nam
     why = [f"  {reason}"] if (reason := _stop_reason(summary, stopping)) else []
     failures = _failures_above_line(summary, failures_named) if failures_named else _failure_lines(summary)
     head = f"{_HEADLINES[summary.status]}: {_count_in_place(summary)}, {received}"
-    return [head, *why, *_event_lines(summary), *_volume_lines(summary), *failures, *_pointer_lines(summary)]
+    return [
+        head,
+        *why,
+        *_event_lines(summary),
+        *_end_lines(end),
+        *_volume_lines(summary),
+        *failures,
+        *_pointer_lines(summary),
+    ]
 
 
 def closing_line(summary: Summary, stopping: str | None = None) -> str:
@@ -68,6 +84,12 @@ def _event_lines(summary: Summary) -> list[str]:
     ]
     texts = [text for present, text in facts if present and text]
     return [f"  {', '.join(texts)}"] if texts else []
+
+
+def _end_lines(end: EndRecord | None) -> list[str]:
+    """What set the end, and what to change about it."""
+    clauses = [] if end is None else explain_tail(end.tail, Setup(end.policy, end.widths))
+    return [f"  {clause}" for clause in label_advice(clauses)]
 
 
 def _mitigation_text(summary: Summary) -> str:

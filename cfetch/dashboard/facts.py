@@ -11,10 +11,19 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from cfetch.dashboard.closing import closing_lines
-from cfetch.dashboard.view import View, min_rate_text, pause_text, share_text, width_text
+from cfetch.dashboard.view import (
+    View,
+    min_rate_text,
+    pause_text,
+    rescue_text,
+    share_text,
+    slowdown_end_text,
+    width_text,
+)
 from cfetch.events import (
     BatchCommitted,
     BatchPlaced,
+    BreakerClosed,
     EntryFinished,
     Event,
     ExecutorSlow,
@@ -23,10 +32,12 @@ from cfetch.events import (
     MinRateWaived,
     PlanWaiting,
     Progress,
+    RescueGivenUp,
     RunFinished,
     RunNoted,
     RunStarted,
     RunStopping,
+    SlowdownOver,
     SlowdownSeen,
     StragglerCancelled,
     VolumePaused,
@@ -46,6 +57,9 @@ _COUNTED = (
     "executor_slow",
     "width_changed",
     "slowdown",
+    "slowdown_over",
+    "breaker_closed",
+    "rescue_given_up",
     "min_rate_waived",
 )
 MAX_LINES = 20  # of each kind; ten thousand equal lines help nobody, and the metrics have them all
@@ -159,8 +173,10 @@ class Facts:
             "stragglers": summary.stragglers,
             "metrics": printable(summary.metrics, 1000) if summary.metrics else None,
         }
+        if self.view.end is not None:
+            data["tail"] = self.view.end.tail
         named = min(self._emitted["failed"], MAX_LINES)
-        text = "\n".join(closing_lines(summary, self.view.stopping, failures_named=named))
+        text = "\n".join(closing_lines(summary, self.view.stopping, failures_named=named, end=self.view.end))
         level: Literal["info", "error"] = "error" if summary.exit_code else "info"
         return Fact(event.t_s, "finished", level, text, data)
 
@@ -279,6 +295,23 @@ def _slowdown_fact(event: SlowdownSeen) -> Fact:
     return Fact(event.t_s, "slowdown", "warning", text, {"active": event.active, "reason": reason})
 
 
+def _slowdown_end_fact(event: SlowdownOver) -> Fact:
+    return Fact(event.t_s, "slowdown_over", "info", slowdown_end_text(event), {"lasted_s": event.lasted_s})
+
+
+def _breaker_fact(event: BreakerClosed) -> Fact:
+    name = printable(event.volume or event.host or "", 1000)
+    data: dict[str, object] = {"volume" if event.volume else "host": name}
+    return Fact(event.t_s, "breaker_closed", "info", f"{name}: in use again", data)
+
+
+def _rescue_fact(event: RescueGivenUp) -> Fact:
+    path, host = printable(event.path), printable(event.host)
+    text = f"{path}: {rescue_text(event)}"
+    data: dict[str, object] = {"id": event.id, "path": path, "host": host, "rescues": event.rescues}
+    return Fact(event.t_s, "rescue_given_up", "warning", text, data)
+
+
 def _volume_fact(event: VolumePaused) -> Fact:
     volume, reason = printable(event.volume, 1000), printable(event.reason, 1000)
     data: dict[str, object] = {"volume": volume, "pause_s": event.pause_s, "reason": reason}
@@ -338,6 +371,9 @@ _PACED: _Makers = {
     ExecutorSlow: _executor_fact,
     WidthChanged: _width_fact,
     SlowdownSeen: _slowdown_fact,
+    SlowdownOver: _slowdown_end_fact,
+    BreakerClosed: _breaker_fact,
+    RescueGivenUp: _rescue_fact,
     MinRateWaived: _min_rate_fact,
 }
 _EXPLAINED: _Makers = {BatchPlaced: _placement_fact, BatchCommitted: _commit_fact}

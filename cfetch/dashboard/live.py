@@ -61,7 +61,7 @@ def live_view(stream: TextIO, *, no_color: bool, explain: bool = False) -> Itera
             shown.live.stop()
             shown.print_lines()
             if shown.view.summary is not None:
-                _close(console, shown.view.summary, shown.view.stopping)
+                _close(console, shown.view, shown.view.summary)
         with suppress(OSError):
             terminal.close()
 
@@ -117,8 +117,8 @@ class _Shown:
         yield from lines
 
 
-def _close(console: Console, summary: Summary, stopped: str | None) -> None:
-    verdict, *rest = closing_lines(summary, stopped)
+def _close(console: Console, view: View, summary: Summary) -> None:
+    verdict, *rest = closing_lines(summary, view.stopping, end=view.end)
     console.print(Text(verdict, _VERDICT_STYLES[summary.status]), soft_wrap=True)
     for line in rest:
         console.print(Text(line), soft_wrap=True)

@@ -9,9 +9,11 @@ Every state has a colour, a sign and a word, so that none of the three is needed
 from rich.text import Text
 
 from cfetch.dashboard.executors import executors_line, executors_panel
+from cfetch.dashboard.host_rows import hosts_panel
 from cfetch.dashboard.rows import bar, header, row
 from cfetch.dashboard.view import Note, View, by_risk
 from cfetch.dashboard.volumes import volumes_line, volumes_panel
+from cfetch.report.ending import Limits
 from cfetch.report.format import cells, count, duration, fit, percent, plural, rate, shorten, size, sparkline
 from cfetch.secret import printable
 
@@ -28,6 +30,8 @@ _NOTES = {
     "executor": ("▲", "bold yellow"),
     "width": ("↔", "cyan"),
     "slowdown": ("!", "bold yellow"),
+    "rescue": ("!", "bold yellow"),
+    "in use": ("●", "green"),
     "min-rate": ("!", "bold yellow"),
     "fallback": ("!", "bold yellow"),
 }
@@ -46,6 +50,7 @@ def frame(view: View, width: int, height: int) -> list[Text]:
     notes = [_draw_note(note, width) for note in list(view.notes)[-(3 if height >= TALL else 2) :]]
     below = [*gap, *notes] if notes else []
     top += _draw_volumes(view, width, height) + _draw_executors(view, width, height)
+    top += _draw_slow_hosts(view, width, height)
     room = height - 1 - len(top) - len(gap) - len(below)
     return [*top, *gap, *_draw_attempts(view, width, room), *below]
 
@@ -72,6 +77,15 @@ def _draw_executors(view: View, width: int, height: int) -> list[Text]:
     return [*gap, *executors_panel(executors, width, height // 4)]
 
 
+def _draw_slow_hosts(view: View, width: int, height: int) -> list[Text]:
+    assert view.progress is not None
+    hosts = view.hosts.list_slow(view.progress.active, view.t_s)
+    if not hosts or height < TALL:
+        return []
+    gap = [Text()] if height >= SPACIOUS else []
+    return [*gap, *hosts_panel(hosts, width, max(3, height // 6))]
+
+
 def _join_parts(*parts: tuple[str, str]) -> Text:
     text = Text(no_wrap=True, overflow="ellipsis")
     for words, style in parts:
@@ -81,7 +95,7 @@ def _join_parts(*parts: tuple[str, str]) -> Text:
 
 def _draw_title(view: View, width: int) -> list[Text]:
     assert view.run is not None
-    age = duration(view.t_s)
+    age = f"{_setup_text(view)}  {duration(view.t_s)}"
     word, style = ("stopping", "bold yellow") if view.stopping else ("cfetch", "bold")
     room = max(8, width - len(f"{word} to  {age}"))
     destination, others = view.run.destination, len(view.run.destinations) - 1
@@ -96,6 +110,16 @@ def _draw_title(view: View, width: int) -> list[Text]:
             (f" {age}", "dim"),
         )
     ]
+
+
+def _setup_text(view: View) -> str:
+    """The policy, and how many downloads there are at a time."""
+    assert view.run is not None
+    assert view.progress is not None
+    limits = Limits.of(view.run.settings, view.run.concurrency)
+    places = f"{view.hosts.count_places(view.progress.active)} at a time"
+    policy = "no mitigation" if limits.policy == "none" else limits.policy
+    return f"{policy}, {places}" if policy else places
 
 
 def _draw_overall(view: View, width: int) -> Text:

@@ -7,8 +7,10 @@ import math
 from collections import deque
 from typing import Literal, NamedTuple
 
+from cfetch.dashboard.hosts import SlowHosts
 from cfetch.events import (
     ActiveAttempt,
+    BreakerClosed,
     EntryFinished,
     Event,
     ExecutorSlow,
@@ -17,18 +19,21 @@ from cfetch.events import (
     MinRateWaived,
     PlanWaiting,
     Progress,
+    RescueGivenUp,
     RetryScheduled,
+    RunExplained,
     RunFinished,
     RunNoted,
     RunStarted,
     RunStopping,
+    SlowdownOver,
     SlowdownSeen,
     StragglerCancelled,
     VolumePaused,
     VolumeView,
     WidthChanged,
 )
-from cfetch.records import FileRecord, Summary
+from cfetch.records import EndRecord, FileRecord, Summary
 from cfetch.report.counts import Counts
 from cfetch.report.format import duration, percent, plural, rate
 from cfetch.secret import printable
@@ -51,6 +56,8 @@ NoteKind = Literal[
     "executor",
     "width",
     "slowdown",
+    "rescue",
+    "in use",
     "min-rate",
 ]
 
@@ -71,6 +78,8 @@ class View:
         self.run: RunStarted | None = None
         self.progress: Progress | None = None
         self.summary: Summary | None = None
+        self.end: EndRecord | None = None
+        self.hosts = SlowHosts()
         self.stopping: str | None = None
         self.notes: deque[Note] = deque(maxlen=NOTES)
         self.fallback_at: FallbackTriggered | None = None
@@ -84,33 +93,44 @@ class View:
     def apply(self, event: Event) -> None:
         """Update the state by one event."""
         self._counts.of(event)
+        self.hosts.apply(event)
         if isinstance(event, EntryFinished):
             self._note_failure(event.t_s, event.record)
         elif isinstance(event, Progress):
             self._measure(event)
             self.progress = event
-        elif isinstance(event, RetryScheduled):
+        elif isinstance(event, RunStarted):
+            self.run = event
+        elif isinstance(event, RunStopping):
+            self.stopping = event.reason
+        elif isinstance(event, RunExplained):
+            self.end = event.record
+        elif isinstance(event, RunFinished):
+            self.summary = event.summary
+        else:
+            self._note_trouble(event)
+
+    def _note_trouble(self, event: Event) -> None:
+        if isinstance(event, RetryScheduled):
             self._note_once("retry", event.t_s, event.path, event.error)
         elif isinstance(event, StragglerCancelled):
             self._note_straggler(event)
-        elif isinstance(event, HostPaused | VolumePaused | ExecutorSlow | WidthChanged):
+        elif isinstance(event, HostPaused | VolumePaused | BreakerClosed | ExecutorSlow | WidthChanged):
             self._note_place(event)
         elif isinstance(event, SlowdownSeen):
             self._note_once("slowdown", event.t_s, "", f"{event.reason}; no download is cancelled for it")
-        elif isinstance(event, MinRateWaived):
-            self._note_once("min-rate", event.t_s, event.path or "", min_rate_text(event))
+        elif isinstance(event, SlowdownOver):
+            self._note_once("slowdown", event.t_s, "", slowdown_end_text(event))
+        elif isinstance(event, RescueGivenUp):
+            self._note_once("rescue", event.t_s, event.path, rescue_text(event))
         elif isinstance(event, FallbackTriggered):
             self.fallback_at = event
             text = f"{event.stragglers} stragglers, limit {event.threshold}: one entry at a time from now on"
             self.notes.append(Note(event.t_s, "fallback", "", text))
         elif isinstance(event, PlanWaiting | RunNoted):
             self._note_start(event)
-        elif isinstance(event, RunStarted):
-            self.run = event
-        elif isinstance(event, RunStopping):
-            self.stopping = event.reason
-        elif isinstance(event, RunFinished):
-            self.summary = event.summary
+        elif isinstance(event, MinRateWaived):
+            self._note_once("min-rate", event.t_s, event.path or "", min_rate_text(event))
 
     def _note_failure(self, t_s: float, record: FileRecord) -> None:
         if record.status == "failed":
@@ -129,12 +149,16 @@ class View:
             text = f"waiting to see whether it is alive: {event.reason}"
             self._note_once("waiting", event.t_s, "", text)
 
-    def _note_place(self, event: HostPaused | VolumePaused | ExecutorSlow | WidthChanged) -> None:
+    def _note_place(
+        self, event: HostPaused | VolumePaused | BreakerClosed | ExecutorSlow | WidthChanged
+    ) -> None:
         if isinstance(event, HostPaused):
             text = f"{event.reason}; no request there for {duration(event.pause_s)}"
             self._note_once("pause", event.t_s, event.host, text)
         elif isinstance(event, VolumePaused):
             self._note_once("volume", event.t_s, event.volume, pause_text(event))
+        elif isinstance(event, BreakerClosed):
+            self._note_once("in use", event.t_s, event.volume or event.host or "", "in use again")
         elif isinstance(event, WidthChanged):
             self._note_once("width", event.t_s, event.host, f"{width_text(event)}: {event.reason}")
         else:
@@ -270,6 +294,16 @@ def pause_text(event: VolumePaused) -> str:
     """Why nothing is written to a volume, and for how long."""
     how_long = "the rest of the run" if event.pause_s is None else duration(event.pause_s)
     return f"out of use for {how_long}: {event.reason}"
+
+
+def slowdown_end_text(event: SlowdownOver) -> str:
+    """The end of a slowdown, and how long it lasted."""
+    return f"no download is far too slow any more, after {duration(event.lasted_s)}"
+
+
+def rescue_text(event: RescueGivenUp) -> str:
+    """Why an entry is left alone."""
+    return f"left alone from now on: {plural(event.rescues, 'rescue')} did not help"
 
 
 def share_text(share: float | None) -> str:

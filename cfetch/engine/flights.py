@@ -12,7 +12,7 @@ from cfetch.engine.attempt import Attempt
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import SourceError
-from cfetch.events import AttemptStarted, HostPaused, Listener
+from cfetch.events import AttemptStarted, HostPaused, Listener, RescueGivenUp
 from cfetch.records import Outcome
 from cfetch.storage.held_ranges import HeldRanges
 from cfetch.straggler.policy import Policy
@@ -78,6 +78,16 @@ class Flights:
             immune=assignment.is_immune,
             mitigations=transfer.tries.mitigations,
         )
+        if assignment.is_immune and transfer.tries.mitigations:
+            self._emit(
+                RescueGivenUp(
+                    t_s=attempt.start_s,
+                    id=entry.id,
+                    path=entry.path,
+                    host=assignment.host,
+                    rescues=transfer.tries.mitigations,
+                )
+            )
         self._emit(
             AttemptStarted(
                 t_s=attempt.start_s,
@@ -113,7 +123,7 @@ class Flights:
         else:
             self._policy.note_pause(attempt.key)
         if pause is not None:
-            self._emit(HostPaused(t_s=now_s, host=pause.host, pause_s=pause.pause_s, reason=pause.reason))
+            self._emit(HostPaused(t_s=now_s, **pause._asdict()))
 
     def end_unjudged(self, attempt: Attempt, reason: str, now_s: float) -> None:
         """End an attempt for a reason that says nothing about its host."""

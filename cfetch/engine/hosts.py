@@ -28,11 +28,12 @@ MAX_KEPT = 4096  # hosts without trouble: a plan with a million hosts must not r
 
 
 class Pause(NamedTuple):
-    """Nothing starts at ``host`` for ``pause_s`` seconds."""
+    """Nothing starts at ``host`` for ``pause_s`` seconds; ``is_failing``: its breaker has opened."""
 
     host: str
     pause_s: float
     reason: str
+    is_failing: bool = False
 
 
 class _Host:
@@ -83,6 +84,7 @@ class Hosts:
         self._most = most
         self._new_width = new_width
         self.changes: list[tuple[str, Change]] = []  # of widths; the caller that emits them clears it
+        self.closed_breakers: list[str] = []  # of hosts in use again; likewise
         self._limits = limits
         self._hosts: dict[str, _Host] = {}
         self._leases: Mapping[str, int] = {}
@@ -168,7 +170,7 @@ class Hosts:
         was_in_trouble = host.trouble_s is not None
         host.answered = True
         host.trouble_s = None
-        host.breaker = CLOSED
+        self._close_breaker(name, host)
         return was_in_trouble
 
     def take_place(self, name: str, size_bytes: int = 0) -> None:
@@ -219,7 +221,7 @@ class Hosts:
         host.answered = True
         host.trouble_s = None
         host.throttled = host.too_long = 0
-        host.breaker = CLOSED
+        self._close_breaker(name, host)
         host.window = min(float(self._most), host.window + 1.0 / host.window)
         if error is None and host.width is not None:
             host.width.note_end()
@@ -246,19 +248,25 @@ class Hosts:
     def _new_host(self) -> _Host:
         return _Host(float(self._most), None if self._new_width is None else self._new_width())
 
+    def _close_breaker(self, name: str, host: _Host) -> None:
+        if host.breaker.opened:
+            self.closed_breakers.append(name)
+        host.breaker = CLOSED
+
     def _note_failure(self, name: str, host: _Host, now_s: float) -> Pause | None:
         host.trouble_s = now_s if host.trouble_s is None else host.trouble_s
         was_open = host.breaker.position is Position.OPEN
         host.breaker = host.breaker.fail(now_s)
         if was_open or host.breaker.position is not Position.OPEN:
             return None
-        return Pause(name, host.breaker.until_s - now_s, f"failed {host.breaker.failures} times in a row")
+        reason = f"failed {host.breaker.failures} times in a row"
+        return Pause(name, host.breaker.until_s - now_s, reason, is_failing=True)
 
     def _note_throttling(
         self, name: str, host: _Host, error: Throttled, now_s: float, started_s: float, jitter: float
     ) -> Pause | None:
         host.answered = True
-        host.breaker = CLOSED  # it refuses, so it lives
+        self._close_breaker(name, host)  # it refuses, so it lives
         host.trouble_s = now_s if host.trouble_s is None else host.trouble_s
         if started_s >= host.cut_s:  # a request from before the cut does not cut again
             host.cut_s = now_s

@@ -19,6 +19,7 @@ from cfetch.events import (
     FallbackTriggered,
     Listener,
     Progress,
+    SlowdownOver,
     SlowdownSeen,
     State,
     StragglerCancelling,
@@ -27,10 +28,10 @@ from cfetch.events import (
 )
 from cfetch.report.counts import LiveCounts
 from cfetch.straggler.policy import Check, Policy
+from cfetch.straggler.slowdown import Begin, End, Slowdown
 from cfetch.straggler.stall import find_stalled
 
 PROGRESS_S = 0.25  # four times a second reads as live
-EPISODE_S = 10.0  # without a download that is far too slow, after which a slowdown is over
 
 
 class Monitor:
@@ -70,7 +71,12 @@ class Monitor:
         self._on_life = on_life
         self._on_check = on_check
         self._checked_s = 0.0
-        self.slow_until_s = 0.0  # the network or a host is slow, by the policy, at least until then
+        self._slowdown = Slowdown()
+
+    @property
+    def slow_until_s(self) -> float:
+        """The network or a host is slow, by the policy, at least until then."""
+        return self._slowdown.until_s
 
     async def watch(self) -> None:
         """Judge the attempts under way, tick after tick, until cancelled."""
@@ -105,15 +111,20 @@ class Monitor:
         for key in find_stalled(attempts, now_s, stall_timeout_s=timeout_s, reply_timeout_s=timeout_s):
             self._flights.attempt(key).break_off(BreakOff.STALLED)
         self._rate_floor.look(now_s)
-        if check.held_back is not None:
-            if now_s >= self.slow_until_s:
-                self._emit(SlowdownSeen(t_s=now_s, active=check.active, reason=check.held_back))
-            self.slow_until_s = now_s + EPISODE_S
+        self._report_slowdown(check, now_s)
         if check.fell_back:
             threshold = self._settings.max_stragglers
             self._emit(
                 FallbackTriggered(t_s=now_s, stragglers=self._policy.total_stragglers, threshold=threshold)
             )
+
+    def _report_slowdown(self, check: Check, now_s: float) -> None:
+        cancelled = any(not flagged.is_probe for flagged in check.stragglers)
+        news = self._slowdown.look(now_s, check.held_back, cancelled=cancelled)
+        if isinstance(news, Begin):
+            self._emit(SlowdownSeen(t_s=now_s, active=check.active, reason=news.reason))
+        elif isinstance(news, End):
+            self._emit(SlowdownOver(t_s=now_s, lasted_s=round(news.lasted_s, 3)))
 
     def _look_at_volumes(
         self, attempts: Sequence[Attempt], now_s: float, on_slow: Callable[[int], None]
@@ -151,6 +162,8 @@ class Monitor:
                     path=entry.path,
                     elapsed_s=flagged.elapsed_s,
                     expected_s=flagged.expected_s,
+                    host=attempt.assignment.host,
+                    is_probe=flagged.is_probe,
                 )
             )
             projected_s = None if flagged.projected_s is None else round(flagged.projected_s, 4)

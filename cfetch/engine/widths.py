@@ -3,7 +3,7 @@
 from cfetch.config.engine import Widths
 from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
-from cfetch.events import Listener, WidthChanged
+from cfetch.events import BreakerClosed, Listener, WidthChanged
 from cfetch.straggler.width import Width
 from cfetch.wire.retry import Limits
 
@@ -18,10 +18,13 @@ def hosts_of(widths: Widths, limits: Limits) -> Hosts:
 
 
 def look_at_widths(hosts: Hosts, flights: Flights, emit: Listener, now_s: float, *, is_calm: bool) -> bool:
-    """Look at the width of all hosts, a few times a second, and emit changes.
+    """Look at the width of all hosts, a few times a second, and emit changes and breakers that closed.
 
     Returns whether more may start.
     """
+    for host in hosts.closed_breakers:
+        emit(BreakerClosed(t_s=now_s, host=host))
+    hosts.closed_breakers.clear()
     if not hosts.has_widths:
         return False
     rose = hosts.look(now_s, flights.received_by_host(), calm=is_calm)

@@ -8,6 +8,8 @@ Listeners of a run::
     metrics.py          the metrics file: a header, then a JSON object for each entry; and its reader
     summary.py          events to summary and exit code
     counts.py           the one tally of entries, bytes and retries (pure)
+    event_records.py    the events that the metrics keep (pure)
+    ending.py           what set the end of a run (pure); ending_text.py: in words
     tracing.py          the run as an OpenTelemetry span
     makespan.py         how much shorter mitigation has made the run: a replay (pure)
     saved_time.py       what cancelling an attempt was worth to its file (pure)

@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from cfetch.records import FileRecord
+from cfetch.records import EndRecord, EventRecord, FileRecord
 from cfetch.report.counts import Counts
 from cfetch.report.document import (
     Bin,
@@ -24,14 +24,16 @@ from cfetch.report.document import (
     Report,
     RunLine,
 )
+from cfetch.report.ending import Ending, Limits
 from cfetch.report.makespan import Makespan
-from cfetch.report.metrics import Run, RunHeader
+from cfetch.report.metrics import Record, Run, RunHeader
 from cfetch.report.slow_files import mitigations, slow_file
 
 T = TypeVar("T")
 
 SLOWEST = 10  # more is a job for the metrics file itself
 MITIGATIONS = 20
+EVENTS = 20  # of a run; the metrics have all
 HOSTS = 20
 BINS = 12  # rows that still read as one picture
 
@@ -41,16 +43,55 @@ def analyse(runs: Iterable[Run]) -> Report:
     builder = _ReportBuilder()
     lines = []
     for run in runs:
-        counts, makespan = Counts(), Makespan()
-        for record in run.files:
-            counts.add(record)
-            makespan.add(record)
-            builder.add(record)
-        lines.append(run_line(str(run.source), run.header, counts, makespan.saved_s()))
+        account = _RunAccount(run.header)
+        for record in run.records:
+            account.add(record)
+            if isinstance(record, FileRecord):
+                builder.add(record)
+        lines.append(account.line(str(run.source)))
     return builder.report(lines)
 
 
-def run_line(source: str, header: RunHeader, counts: Counts, saved_s: float = 0.0) -> RunLine:
+class _RunAccount:
+    """What one run has come to; what an older version did not record is worked out."""
+
+    def __init__(self, header: RunHeader) -> None:
+        self._header = header
+        self._counts = Counts()
+        self._makespan = Makespan()
+        self._ending = Ending()
+        self._events: list[EventRecord] = []
+        self._events_total = 0
+        self._end: EndRecord | None = None
+
+    def add(self, record: Record) -> None:
+        if isinstance(record, FileRecord):
+            self._counts.add(record)
+            self._makespan.add(record)
+            self._ending.add(record)
+        elif isinstance(record, EventRecord):
+            self._ending.note(record)
+            self._events_total += 1
+            if len(self._events) < EVENTS:
+                self._events.append(record)
+        else:
+            self._end = record
+
+    def line(self, source: str) -> RunLine:
+        limits, end = Limits.of(self._header.settings, self._header.concurrency), self._end
+        return msgspec.structs.replace(
+            run_line(source, self._header, self._counts),
+            saved_s=self._makespan.saved_s() if end is None else end.saved_s,
+            exit_code=None if end is None else end.exit_code,
+            policy=limits.policy,
+            widths=self._ending.widths,
+            tail=self._ending.tail(limits, self._counts.end_s) if end is None else end.tail,
+            events=self._events,
+            events_total=self._events_total,
+        )
+
+
+def run_line(source: str, header: RunHeader, counts: Counts) -> RunLine:
     """The headline of one run."""
     return RunLine(
         source=source,
@@ -71,7 +112,6 @@ def run_line(source: str, header: RunHeader, counts: Counts, saved_s: float = 0.
         stragglers=counts.stragglers,
         elapsed_s=counts.end_s,
         rate_bps=counts.fetched_bytes / counts.end_s if counts.end_s > 0 else 0.0,
-        saved_s=saved_s,
     )
 
 

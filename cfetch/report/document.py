@@ -5,6 +5,8 @@ Times are seconds, sizes bytes, rates bytes per second, as in the metrics that i
 
 import msgspec
 
+from cfetch.records import EventRecord, Tail
+
 
 class Percentiles(msgspec.Struct, frozen=True, kw_only=True):
     """Percentiles by linear interpolation (numpy's default)."""
@@ -21,6 +23,9 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     ``retries`` are attempts after a failed one; cancelled stragglers are in ``stragglers``. A run is not
     ``complete`` while some of the ``planned`` files have no record: it was stopped or still goes on.
     ``saved_s``: by how much mitigation has made it shorter, below 0: longer (``cfetch.report.makespan``).
+    ``tail``: what set its end (``cfetch.report.ending``), under ``policy`` and with other ``widths`` of hosts
+    than its concurrency. ``events``: the first that bore on its speed, of ``events_total``. ``exit_code``
+    None: it is not recorded.
     """
 
     source: str
@@ -42,6 +47,12 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_s: float
     rate_bps: float
     saved_s: float = 0.0
+    exit_code: int | None = None
+    policy: str = ""
+    widths: dict[str, int] = {}
+    tail: Tail = Tail()
+    events: list[EventRecord] = []
+    events_total: int = 0
 
 
 class SlowFile(msgspec.Struct, frozen=True, kw_only=True):

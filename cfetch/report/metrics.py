@@ -1,8 +1,9 @@
-"""The metrics file: a header for the run, then the record of each entry, one JSON object a line.
+"""The metrics file: a header for the run, the records of entries and events, the end; one JSON object a line.
 
 A name that ends in ``.json`` gets one array document instead, one element a line. Both forms are written as a
 stream and read line by line in bounded memory. The file of a killed run can be read except for its last, torn
-line. Formats: ``cfetch.run/1`` and ``cfetch.file/1``.
+line. Formats: ``cfetch.run/1``, ``cfetch.file/1``, ``cfetch.event/1`` and ``cfetch.end/1``; files of earlier
+versions have the first two only.
 """
 
 import os
@@ -16,8 +17,9 @@ from typing import NamedTuple, Self
 import msgspec
 
 from cfetch.errors import LocalFault, UsageError
-from cfetch.events import EntryFinished, Event, RunFinished, RunStarted
-from cfetch.records import FileRecord
+from cfetch.events import EntryFinished, Event, RunExplained, RunFinished, RunStarted
+from cfetch.records import EndRecord, EventRecord, FileRecord
+from cfetch.report.event_records import make_event_record
 from cfetch.secret import printable
 
 FLUSH_EVERY_S = 1.0  # what a kill -9 may cost of the record
@@ -65,6 +67,11 @@ class MetricsFile:
         elif isinstance(event, RunStarted):
             self._add(_header_of(event))
             self._flush()
+        elif isinstance(event, RunExplained):
+            self._add(event.record)
+            return  # closing writes it, and what fails then is the run's error
+        elif (kept := make_event_record(event)) is not None:
+            self._add(kept)
         if len(self._buffer) >= BUFFER_BYTES or event.t_s - self._flushed_s >= FLUSH_EVERY_S:
             self._flush()
             self._flushed_s = event.t_s
@@ -146,12 +153,21 @@ def _header_of(started: RunStarted) -> RunHeader:
     )
 
 
+Record = FileRecord | EventRecord | EndRecord
+Document = RunHeader | Record
+
+
 class Run(NamedTuple):
-    """One recorded run. ``files`` is read lazily and must be used up before the next run."""
+    """One recorded run. ``records`` is read lazily and must be used up before the next run."""
 
     source: Path
     header: RunHeader
-    files: Iterator[FileRecord]
+    records: Iterator[Record]
+
+    @property
+    def files(self) -> Iterator[FileRecord]:
+        """The records of entries; the others are passed over."""
+        return (record for record in self.records if isinstance(record, FileRecord))
 
 
 def read_metrics(paths: Iterable[Path]) -> Iterator[Run]:
@@ -163,7 +179,7 @@ def read_metrics(paths: Iterable[Path]) -> Iterator[Run]:
     for path in paths:
         seen = 0
 
-        def number(document: RunHeader | FileRecord) -> int:
+        def number(document: Document) -> int:
             nonlocal seen
             seen += isinstance(document, RunHeader)
             return seen
@@ -196,14 +212,14 @@ def failed_paths(path: Path) -> set[str]:
     return failed
 
 
-def _read_run(path: Path, documents: Iterator[RunHeader | FileRecord]) -> Run:
+def _read_run(path: Path, documents: Iterator[Document]) -> Run:
     header = next(documents)
     if not isinstance(header, RunHeader):
         raise _refusal(path, 1, "a run header (schema cfetch.run/1) must come first")
-    return Run(path, header, (document for document in documents if isinstance(document, FileRecord)))
+    return Run(path, header, (document for document in documents if not isinstance(document, RunHeader)))
 
 
-def _read_documents(path: Path) -> Iterator[RunHeader | FileRecord]:
+def _read_documents(path: Path) -> Iterator[Document]:
     has_document = False
     for line, text, torn in _read_texts(path):
         try:
@@ -217,7 +233,7 @@ def _read_documents(path: Path) -> Iterator[RunHeader | FileRecord]:
         raise _refusal(path, 1, "there is no run in it")
 
 
-def decode_document(text: bytes) -> RunHeader | FileRecord:
+def decode_document(text: bytes) -> Document:
     """Decode one object of a metrics file.
 
     Raises:
@@ -228,6 +244,8 @@ def decode_document(text: bytes) -> RunHeader | FileRecord:
         return _RECORD.decode(text)
     if schema == _RUN:
         return _HEADER.decode(text)
+    if schema in (_EVENT, _END):
+        return _OTHERS.decode(text)
     raise ValueError(f"the schema is {printable(schema, 60)!r}, not {_RUN} or {_FILE}")
 
 
@@ -235,10 +253,11 @@ class _Schema(msgspec.Struct):
     schema: str
 
 
-_RUN, _FILE = "cfetch.run/1", "cfetch.file/1"
+_RUN, _FILE, _EVENT, _END = "cfetch.run/1", "cfetch.file/1", "cfetch.event/1", "cfetch.end/1"
 _FILE_START = b'{"schema":"cfetch.file/1"'
 _SCHEMA = msgspec.json.Decoder(_Schema)
 _HEADER, _RECORD = msgspec.json.Decoder(RunHeader), msgspec.json.Decoder(FileRecord)
+_OTHERS: msgspec.json.Decoder[EventRecord | EndRecord] = msgspec.json.Decoder(EventRecord | EndRecord)
 
 
 def _read_texts(path: Path) -> Iterator[tuple[int, bytes, bool]]:

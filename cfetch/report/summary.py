@@ -20,8 +20,10 @@ from cfetch.events import (
     RunStarted,
     VolumePaused,
 )
-from cfetch.records import FileRecord, Summary
+from cfetch.records import EndRecord, FileRecord, Summary
 from cfetch.report.counts import Counts, LiveCounts
+from cfetch.report.ending import Ending, Limits
+from cfetch.report.event_records import make_event_record
 from cfetch.report.makespan import Makespan
 
 MAX_FAILURES = 1000  # a summary is read whole by scripts; the metrics file has every failure
@@ -123,11 +125,16 @@ class Tally:
         self._restored = False
         self._failures: list[Summary.Failure] = []
         self._makespan = Makespan()
+        self._ending = Ending()
+        self._limits = Limits("", 1, None, None, None)
         self._volumes: dict[str, _Volume] = {}  # empty where there is one
 
     def __call__(self, event: Event) -> None:
         """Count the event."""
         self.live(event)
+        kept = make_event_record(event)
+        if kept is not None:
+            self._ending.note(kept)
         if isinstance(event, EntryFinished):
             self._note_entry(event.record)
         elif isinstance(event, Progress):
@@ -137,6 +144,7 @@ class Tally:
             self._triggered, self._sequential, self._restored = True, True, False
         elif isinstance(event, RunStarted):
             self._instant, self._files, self._bytes_known = event.instant, event.files, event.bytes_known
+            self._limits = Limits.of(event.settings, event.concurrency)
             if len(event.destinations) > 1:
                 self._volumes = {volume: _Volume() for volume in event.destinations}
         elif isinstance(event, BatchCommitted) and event.volume in self._volumes:
@@ -146,6 +154,7 @@ class Tally:
 
     def _note_entry(self, record: FileRecord) -> None:
         self._makespan.add(record)
+        self._ending.add(record)
         if record.is_in_place and record.volume in self._volumes:
             self._volumes[record.volume].files += 1
             self._volumes[record.volume].bytes += record.bytes
@@ -159,15 +168,46 @@ class Tally:
                 )
             )
 
+    def end(self, elapsed_s: float, *, error: BaseException | None = None) -> EndRecord:
+        """How the run ended, and what set its end. ``error`` is what ended it early."""
+        counts, limits = self.counts, self._limits
+        return EndRecord(
+            instant=self._instant,
+            t_s=round(elapsed_s, 3),
+            status=status(counts.in_place, self.unfinished, error),
+            exit_code=exit_code(self.unfinished, error),
+            done=counts.done,
+            skipped=counts.skipped,
+            failed=counts.failed,
+            cancelled=counts.cancelled,
+            bytes=counts.fetched_bytes,
+            wasted_bytes=counts.wasted_bytes,
+            retries=counts.retries,
+            stragglers=counts.stragglers,
+            saved_s=round(self._makespan.saved_s(), 3),
+            policy=limits.policy,
+            places=limits.places,
+            widths=self._ending.widths,
+            tail=self._ending.tail(limits, elapsed_s, stopped=None if error is None else str(error)),
+        )
+
     @property
     def unfinished(self) -> int:
         """Entries that are not in place."""
         return self._files - self.counts.in_place
 
     def summary(
-        self, elapsed_s: float, *, error: BaseException | None = None, metrics: str | None = None
+        self,
+        elapsed_s: float,
+        *,
+        error: BaseException | None = None,
+        metrics: str | None = None,
+        end: EndRecord | None = None,
     ) -> Summary:
-        """The document for ``--json``. ``error`` is what ended the run early, ``metrics`` the file's path."""
+        """The document for ``--json``. ``error`` is what ended the run early, ``metrics`` the file's path.
+
+        ``end``: the record of the end, if it is made already; its replay is not repeated.
+        """
         unfinished = self.unfinished
         summary = summary_of(
             self.counts,
@@ -180,7 +220,7 @@ class Tally:
             fallback=Summary.Fallback(triggered=self._triggered, restored=self._restored),
             failures=list(self._failures),
             metrics=metrics,
-            saved_s=self._makespan.saved_s(),
+            saved_s=self._makespan.saved_s() if end is None else end.saved_s,
         )
         volumes = [volume.line(name) for name, volume in self._volumes.items()]
         return replace(summary, volumes=volumes or UNSET)

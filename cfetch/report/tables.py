@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
 
+from cfetch.records import EventRecord
 from cfetch.report.document import Mitigation, Percentiles, Report, RunLine
+from cfetch.report.ending_text import Setup, explain_tail, label_advice
 from cfetch.report.format import cells, count, duration, fit, plural, rate, saving_text, shorten, size
 from cfetch.secret import printable
 
@@ -37,6 +39,7 @@ class _Tables:
         first = True
         for part in (
             _draw_runs,
+            _draw_events,
             _draw_slowest,
             _draw_hosts,
             _draw_throughput,
@@ -104,6 +107,30 @@ def _describe_run(run: RunLine) -> Iterator[str]:
     notes = [words for present, words in rest if present]
     if notes:
         yield ", ".join(notes)
+    yield from label_advice(explain_tail(run.tail, Setup(run.policy, run.widths)))
+
+
+def _draw_events(report: Report, _width: int) -> Iterator[Text]:
+    for number, run in enumerate(report.runs, start=1):
+        if not run.events:
+            continue
+        more = run.events_total - len(run.events)
+        yield _draw_heading(
+            f"events{f' of run {number}' * _has_several(report)}", f"and {count(more)} more" if more else ""
+        )
+        for event in run.events:
+            yield Text.assemble((f"{duration(event.t_s):>8}  ", "dim"), _describe_event(event))
+
+
+def _describe_event(event: EventRecord) -> str:
+    names = [name for name in (event.host, event.volume, event.path) if name]
+    details = [
+        f"{event.places} at a time instead of {event.before}" if event.places is not None else "",
+        f"for {duration(event.seconds)}" if event.seconds is not None else "",
+        event.reason or "",
+    ]
+    words = f"{event.kind}: {', '.join(names)}" if names else event.kind
+    return printable("; ".join([words, *filter(None, details)]), 1000)
 
 
 def _draw_slowest(report: Report, width: int) -> Iterator[Text]:

@@ -6,6 +6,7 @@
     a timer for the deadline            ends the run in the same way
     open the engine -> RunStarted
     engine.bring                        emits what happens to entries; what ended it early
+    RunExplained                        what set the end: the last line of the metrics
     close the metrics                   a disk that is full now fails the run, not its reader
     settle                              all in place: commit the plan. A fault: is the plan still this run's?
     RunFinished                         with the summary, which is made from the same events
@@ -28,7 +29,7 @@ from cfetch.clock import Clock, RunClock
 from cfetch.config.settings import Settings
 from cfetch.config.units import duration_text
 from cfetch.errors import CfetchError, DeadlinePassed, Interrupted, LocalFault
-from cfetch.events import Event, Listener, RunFinished, RunStarted, RunStopping, fan_out
+from cfetch.events import Event, Listener, RunExplained, RunFinished, RunStarted, RunStopping, fan_out
 from cfetch.manifest.entries import Frozen
 from cfetch.records import Summary
 from cfetch.report.counts import LiveCounts
@@ -139,9 +140,11 @@ class Frame:
                 emit(self._make_start_event(guard.instant))
                 with self._end_at_deadline():
                     error = self._bring(run)
+                end = tally.end(run.clock.now(), error=error)
+                emit(RunExplained(t_s=end.t_s, record=end))
                 error = self._close(metrics, run, error)
                 error = self._settle(run, error)
-                summary = tally.summary(run.clock.now(), error=error, metrics=str(metrics.path))
+                summary = tally.summary(run.clock.now(), error=error, metrics=str(metrics.path), end=end)
                 emit(RunFinished(t_s=run.clock.now(), summary=summary))
                 return summary
         finally:

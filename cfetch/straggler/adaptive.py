@@ -231,7 +231,8 @@ class Adaptive:
         if live.received:
             projected_s = now_s + (remaining_s if math.isfinite(remaining_s) else STALL_S + fresh_s)
         self._feedback.note_mitigation(attempt.key, attempt.host, projected_s, elapsed_s)
-        return Flagged(attempt.key, elapsed_s, expected_s, projected_s)
+        is_probe = attempt.key == self._court.tried_key
+        return Flagged(attempt.key, elapsed_s, expected_s, projected_s, is_probe)
 
     def _learn(self, attempt: JudgedAttempt, size_bytes: int, now_s: float, first_s: float | None) -> None:
         """Take the file as a sample, and as a witness if it was normal."""

@@ -38,6 +38,11 @@ class Court:
         self._next_s = -math.inf  # the next look for stragglers
         self._held_back: str | None = None
 
+    @property
+    def tried_key(self) -> int | None:
+        """The attempt that was broken off last to see whether a fresh one does better."""
+        return self._trials.key
+
     def add_witness(self, host: str, start_s: float) -> None:
         """A file of ``host`` that began at ``start_s`` has ended normally."""
         normal = self._normal.get(host)

@@ -35,13 +35,15 @@ class Live(Protocol):
 class Flagged(msgspec.Struct, frozen=True, gc=False):
     """An attempt that took ``elapsed_s`` where ``expected_s`` was the limit.
 
-    ``projected_s``: when it would have ended if left alone; None if that is not known.
+    ``projected_s``: when it would have ended if left alone; None if that is not known. ``is_probe``: all are
+    slow, and a fresh attempt is to show whether it could be faster.
     """
 
     id: int
     elapsed_s: float
     expected_s: float
     projected_s: float | None = None
+    is_probe: bool = False
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):

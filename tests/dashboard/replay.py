@@ -87,7 +87,7 @@ class Simulation:
             concurrency=self.concurrency,
             destination=", ".join(self.destinations()),
             destinations=self.destinations(),
-            settings={"multiplier": 1.5, "quantile": 0.6, "padding_s": 1.0},
+            settings={"policy": "cloudfetch", "multiplier": 1.5, "quantile": 0.6, "padding_s": 1.0},
         )
         t_s = 0.0
         while self.queue or self.active:

@@ -8,8 +8,9 @@ import stat
 import pytest
 
 from cfetch.errors import LocalFault, UsageError
-from cfetch.events import RunFinished
-from cfetch.report.metrics import MetricsFile, read_metrics
+from cfetch.events import HostPaused, RunExplained, RunFinished
+from cfetch.records import EventRecord
+from cfetch.report.metrics import MetricsFile, failed_paths, read_metrics
 from cfetch.report.summary import Tally
 from tests.report.records import attempt, finished, progress, record, started
 
@@ -39,6 +40,23 @@ def test_lines_follow_the_documented_order_of_schemas(tmp_path):
     path = write(tmp_path / "m.jsonl", started(2), *finished(*RECORDS))
     schemas = [json.loads(line)["schema"] for line in path.read_text().splitlines()]
     assert schemas == ["cfetch.run/1", "cfetch.file/1", "cfetch.file/1"]
+
+
+@pytest.mark.parametrize("name", ["m.jsonl", "m.json"])
+def test_events_and_the_end_stand_beside_the_entries(tmp_path, name):
+    """They are read back in their order, and readers that want entries only get these."""
+    tally = Tally()
+    pause = HostPaused(t_s=0.5, host="h", pause_s=2.0, reason="HTTP 429")
+    events = [started(2), pause, *finished(*RECORDS)]
+    for event in events:
+        tally(event)
+    end = tally.end(3.0)
+    path = write(tmp_path / name, *events, RunExplained(t_s=3.0, record=end))
+    (run,) = read_metrics([path])
+    noted = EventRecord(kind="pause", t_s=0.5, host="h", seconds=2.0, reason="HTTP 429")
+    assert list(run.records) == [noted, *RECORDS, end]
+    assert read(path) == [("i1", RECORDS)]
+    assert failed_paths(path) == set()
 
 
 @pytest.mark.parametrize("events", [(), (started(0),), (started(1), *finished(RECORDS[0]))])

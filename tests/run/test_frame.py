@@ -13,7 +13,7 @@ import pytest
 from cfetch.clock import SystemClock
 from cfetch.config.settings import Settings
 from cfetch.errors import Held, Interrupted, LocalFault, UsageError
-from cfetch.events import EntryFinished, Event, RunFinished, RunStarted, RunStopping
+from cfetch.events import EntryFinished, Event, RunExplained, RunFinished, RunStarted, RunStopping
 from cfetch.report.metrics import MetricsFile, read_metrics
 from cfetch.run.frame import Frame
 from cfetch.run.signals import keep_handlers, listen
@@ -87,7 +87,8 @@ def test_a_run_of_which_all_is_in_place_is_committed(run, tmp_path):
     engine = FakeEngine(*DONE)
     summary, guard, events = run(engine)
     assert engine.log == ["open", "bring", "close"]
-    assert [type(event) for event in events] == [RunStarted, EntryFinished, EntryFinished, RunFinished]
+    kinds = [type(event) for event in events]
+    assert kinds == [RunStarted, EntryFinished, EntryFinished, RunExplained, RunFinished]
     begun = events[0]
     assert (begun.instant, begun.files, begun.bytes_known, begun.sizes_unknown) == (guard.instant, 2, 150, 0)
     assert (begun.destination, begun.destinations, begun.concurrency) == ("/a, /b", ("/a", "/b"), 7)
@@ -97,6 +98,18 @@ def test_a_run_of_which_all_is_in_place_is_committed(run, tmp_path):
     assert summary.metrics == str(tmp_path / "m.jsonl")
     assert [one.id for written in read_metrics([tmp_path / "m.jsonl"]) for one in written.files] == [0, 1]
     assert (engine.counts.ended.done, engine.counts.ended.in_place_bytes) == (2, 150)
+
+
+def test_the_end_is_the_last_line_of_the_metrics(run, tmp_path):
+    """It says how the run ended, and is what the dashboard gets; the summary says the same."""
+    summary, guard, events = run(FakeEngine(*DONE, act=lambda: FAULT))
+    (explained,) = [event.record for event in events if isinstance(event, RunExplained)]
+    (written,) = read_metrics([tmp_path / "m.jsonl"])
+    *_, last = written.records
+    assert last == explained
+    assert (last.instant, last.done, last.exit_code, last.status) == (guard.instant, 2, 3, "partial")
+    assert (last.tail.bound, last.tail.reason) == ("stopped", "the disk is full")
+    assert (last.policy, last.places, last.saved_s) == ("adaptive", 7, summary.stragglers.saved_s)
 
 
 @pytest.mark.parametrize(

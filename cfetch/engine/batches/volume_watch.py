@@ -17,7 +17,7 @@ from cfetch.engine.batches.stagings import Stagings
 from cfetch.engine.batches.volume_events import left_behind, volume_paused, volume_view
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.errors import CfetchError, LocalFault, VolumeFault
-from cfetch.events import Listener, VolumeView
+from cfetch.events import BreakerClosed, Listener, VolumeView
 from cfetch.placement.placer import Placer
 from cfetch.storage.volume import Volume
 
@@ -53,6 +53,7 @@ class VolumeWatch:
         self._work = work
         self._done_bytes = [0] * len(volumes)
         self._done_batches = [0] * len(volumes)
+        self._out_of_use: set[int] = set()  # by the events that were emitted
         self.health = Health(
             volumes,
             placer,
@@ -71,6 +72,7 @@ class VolumeWatch:
         """A batch has been published as a whole."""
         self._done_bytes[staging.volume_index] += staging.staged_bytes
         self._done_batches[staging.volume_index] += 1
+        self._note_use(staging.volume_index)
         for volume_index, path in staging.copies_elsewhere():
             self._volumes[volume_index].remove_older(path)
 
@@ -131,7 +133,14 @@ class VolumeWatch:
         self._switch.fail(fault)
         return False
 
+    def _note_use(self, volume_index: int) -> None:
+        """A batch has been published there: if it was the probe after a pause, the volume is in use again."""
+        if volume_index in self._out_of_use and self._placer.view(volume_index).breaker is not Position.OPEN:
+            self._out_of_use.discard(volume_index)
+            self._emit(BreakerClosed(t_s=self._clock.now(), volume=self._volumes[volume_index].name))
+
     def _emit_paused(self, volume_index: int) -> None:
         view = self._placer.view(volume_index)
         if view.breaker is Position.OPEN:
+            self._out_of_use.add(volume_index)
             self._emit(volume_paused(self._clock.now(), self._volumes[volume_index].name, view))

@@ -15,8 +15,7 @@ from typing import BinaryIO, NamedTuple, cast
 import msgspec
 
 from cfetch.errors import UsageError
-from cfetch.records import FileRecord
-from cfetch.report.metrics import RunHeader, decode_document
+from cfetch.report.metrics import Document, RunHeader, decode_document
 from cfetch.secret import printable
 
 CHUNK_BYTES = 64 << 20  # some 100,000 files and a few seconds of a task, which itself costs 50 ms
@@ -42,7 +41,7 @@ class MetricsLine(NamedTuple):
     """One line: its content, or why it is no metrics. ``torn``: it ends the file without a line break."""
 
     number: int
-    content: RunHeader | FileRecord | str
+    content: Document | str
     torn: bool = False
 
 
@@ -141,7 +140,7 @@ def _read_array_lines(data: bytes) -> Iterator[MetricsLine]:
         yield MetricsLine(number, _decode(bytes(element)))
 
 
-def _decode(text: bytes) -> RunHeader | FileRecord | str:
+def _decode(text: bytes) -> Document | str:
     try:
         content = decode_document(text.strip().rstrip(b","))
         if isinstance(content, RunHeader):

@@ -6,6 +6,9 @@ Types are Spark's names. Seconds ``…_s`` count from the run's start; sizes are
 from functools import cache
 from typing import Any, NamedTuple
 
+from cfetch.report.ending import BOUNDS
+from cfetch.report.event_records import KINDS
+
 
 class Column(NamedTuple):
     """One column."""
@@ -73,7 +76,21 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("projected_s", "double", "projected end; null: unknown"),
         Column("to_byte", "bigint", "end of its range; null: of the file"),
         Column("helper", "boolean", "brought a further segment of its file"),
+        Column("held_s", "double", "kept from reading by a rate limit or the volume"),
         Column("saved_s", "double", "saved by cancelling; below 0: cost; null: unknown"),
+    ),
+    "events": (
+        *_RUN,
+        Column("t_s", "double", "when"),
+        Column("kind", "string", ", ".join(KINDS)),
+        Column("host", "string", "null: of no host"),
+        Column("volume", "string", "null: of no volume"),
+        Column("id", "bigint", "of the entry; null: of none"),
+        Column("path", "string", "of the entry; null: of none"),
+        Column("places", "int", "width: of the host from now on"),
+        Column("before", "int", "width: of the host until then"),
+        Column("seconds", "double", "of a pause or slowdown; null: for good, or not known yet"),
+        Column("reason", "string", "for a person"),
     ),
     "runs": (
         *_RUN,
@@ -98,6 +115,13 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("stragglers", "bigint", "attempts cancelled as stragglers"),
         Column("elapsed_s", "double", "until the end of the last entry"),
         Column("rate_bps", "double", "bytes / elapsed_s"),
+        Column("policy", "string", "adaptive, cloudfetch or none; null: killed, or an older version"),
+        Column("exit_code", "int", "before the plan was committed"),
+        Column("saved_s", "double", "how much shorter mitigation has made the run; below 0: longer"),
+        Column("set_by", "string", f"what set the end: {', '.join(BOUNDS)}"),
+        Column("set_s", "double", "for how long before the end it did"),
+        Column("set_path", "string", "of the entry that set the end; null: none did"),
+        Column("set_host", "string", "of the host that set the end; null: none did"),
         _LOADED,
     ),
     "rejected": (

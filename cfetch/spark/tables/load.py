@@ -262,6 +262,7 @@ class _Findings:
                     known.counts.include(segment.counts)
                     known.attempts += segment.attempts
                     known.rejected += segment.rejected
+                    known.end = known.end or segment.end
         self.rejected_total = sum(report.rejected_total for report in reports)
         self.runs: dict[str, _RunCopy] = {}
         for copy in copies.values():
@@ -311,7 +312,7 @@ def _make_current(store: Store, to: Path, findings: _Findings) -> Loaded:
 
 
 def _make_run_row(copy: _RunCopy, now: datetime) -> dict[str, object]:
-    header, counts = copy.segment.header, copy.segment.counts
+    header, counts, end = copy.segment.header, copy.segment.counts, copy.segment.end
     line = msgspec.structs.asdict(run_line(str(copy.source), header, counts))
     row = line | {
         "wall_start": parse_start(header),
@@ -323,6 +324,13 @@ def _make_run_row(copy: _RunCopy, now: datetime) -> dict[str, object]:
         "bytes_known": header.bytes_known,
         "sizes_unknown": header.sizes_unknown,
         "rejected": copy.segment.rejected,
+        "policy": None if end is None else end.policy,
+        "exit_code": None if end is None else end.exit_code,
+        "saved_s": None if end is None else end.saved_s,
+        "set_by": None if end is None else end.tail.bound,
+        "set_s": None if end is None else end.tail.seconds,
+        "set_path": None if end is None else end.tail.path,
+        "set_host": None if end is None else end.tail.host,
         "loaded_at": now,
     }
     del row["wasted"]

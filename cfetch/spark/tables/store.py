@@ -86,7 +86,7 @@ class Store:
         """Remove what loads have written for runs ``keys``, or in ``commands``, and is not current."""
         wanted, written = set(keys), set(commands)
         current: dict[str, str | None] = {}
-        for table in ("files", "attempts"):
+        for table in ("files", "attempts", "events"):
             for path in self._root.glob(f"{table}/day=*/*"):
                 key, _, load = path.name.lstrip(".").partition("-")
                 load = "-".join(load.split("-")[:3])

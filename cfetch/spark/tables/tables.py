@@ -50,6 +50,14 @@ def read_attempts(spark: "SparkSession", directory: str | Path) -> "DataFrame":
     return _read_current(spark, directory, "attempts")
 
 
+def read_events(spark: "SparkSession", directory: str | Path) -> "DataFrame":
+    """One row for each event that bore on the speed of a run; none of runs before there were events.
+
+    Raises as ``read_files``; also where the last load was of a version that had no events.
+    """
+    return _read_current(spark, directory, "events")
+
+
 def read_runs(spark: "SparkSession", directory: str | Path) -> "DataFrame":
     """One row for each run. Raises as ``read_files``."""
     return _read(spark, directory, "runs")

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Self
 
 import msgspec
 
-from cfetch.records import FileRecord
+from cfetch.records import EndRecord, EventRecord, FileRecord
 from cfetch.report.counts import Counts, retries
 from cfetch.report.metrics import RunHeader
 from cfetch.report.wasted_bytes import received_bytes, wasted_by_attempt, wasted_bytes
@@ -52,6 +52,7 @@ class Segment(msgspec.Struct):
     counts: Counts = msgspec.field(default_factory=Counts)
     attempts: int = 0
     rejected: int = 0
+    end: EndRecord | None = None
 
 
 class ChunkReport(msgspec.Struct):
@@ -97,10 +98,14 @@ def _write(work: ChunkWork, to: Path, report: ChunkReport) -> None:
                 _note_rejected(
                     report, None, line.number, "no run header (schema cfetch.run/1) comes before it"
                 )
+            elif isinstance(content, EventRecord):
+                rows.add_event(line.number, content)
             elif content.instant != rows.segment.header.instant:
                 _note_rejected(
                     report, rows.segment, line.number, "its instant is not the one of its run's header"
                 )
+            elif isinstance(content, EndRecord):
+                rows.segment.end = content
             else:
                 rows.add(line.number, content)
 
@@ -114,6 +119,9 @@ def _note_rejected(report: ChunkReport, segment: Segment | None, line: int, reas
         report.rejected.append(Rejected(line, instant, printable(reason, 300)))
 
 
+_OUT_OF_RANGE = "a number or a text in it is out of range"
+
+
 class _Rows:
     """The rows of one segment of a chunk, on their way into a file for each table that has some."""
 
@@ -123,8 +131,11 @@ class _Rows:
         self._report = report
         self._at = parse_start(header)
         name = f"{make_run_key(header)}-{self.segment.load}-{work.number}.parquet"
-        self._paths = {table: to / table / f"day={self._at.date()}" / name for table in ("files", "attempts")}
+        self._paths = {
+            table: to / table / f"day={self._at.date()}" / name for table in ("files", "attempts", "events")
+        }
         self._waiting: list[tuple[int, FileRecord]] = []
+        self._events: list[tuple[int, EventRecord]] = []
         self._files = ExitStack()
         self._writers: dict[str, Any] = {}
 
@@ -139,12 +150,35 @@ class _Rows:
             return
         with self._files:
             self._write_rows(self._waiting)
+            self._write_events()
 
     def add(self, line: int, record: FileRecord) -> None:
         self._waiting.append((line, record))
         if len(self._waiting) >= FLUSH_FILES:
             waiting, self._waiting = self._waiting, []
             self._write_rows(waiting)
+
+    def add_event(self, line: int, record: EventRecord) -> None:
+        self._events.append((line, record))
+        if len(self._events) >= FLUSH_FILES:
+            self._write_events()
+
+    def _write_events(self) -> None:
+        import pyarrow as pa
+
+        events, self._events = self._events, []
+        run = (self.segment.header.instant, self._at, self.segment.load)
+        rows = []
+        for line, record in events:
+            row = run + _make_event_row(record)
+            try:
+                _make_batch("events", [row])
+            except (ValueError, OverflowError, pa.ArrowException):
+                _note_rejected(self._report, self.segment, line, _OUT_OF_RANGE)
+                continue
+            rows.append(row)
+        if rows:
+            self._open_writer("events").write_batch(_make_batch("events", rows))
 
     def _write_rows(self, waiting: list[tuple[int, FileRecord]]) -> None:
         """Write ``waiting``; records that no column takes are found by halving."""
@@ -160,9 +194,7 @@ class _Rows:
             }
         except (ValueError, OverflowError, pa.ArrowException):
             if len(waiting) == 1:
-                _note_rejected(
-                    self._report, self.segment, waiting[0][0], "a number or a text in it is out of range"
-                )
+                _note_rejected(self._report, self.segment, waiting[0][0], _OUT_OF_RANGE)
                 return
             middle = len(waiting) // 2
             self._write_rows(waiting[:middle])
@@ -195,6 +227,13 @@ def _make_batch(table: str, rows: list[tuple[object, ...]]) -> Any:  # noqa: ANN
     )
 
 
+def _make_event_row(record: EventRecord) -> tuple[object, ...]:
+    return (
+        *(record.t_s, record.kind, record.host, record.volume, record.id, record.path),
+        *(record.places, record.before, record.seconds, record.reason),
+    )
+
+
 def _make_file_row(record: FileRecord) -> tuple[object, ...]:
     return (
         *(record.id, record.path, record.host, record.size_bytes, record.offset, record.batch, record.volume),
@@ -212,7 +251,7 @@ def _make_attempt_rows(record: FileRecord) -> Iterator[tuple[object, ...]]:
             *(attempt.mirror, attempt.n, attempt.outcome, attempt.http_status, attempt.error, attempt.peer),
             *(attempt.start_s, attempt.first_byte_s, attempt.end_s, attempt.from_byte, attempt.bytes, wasted),
             *(attempt.median_bps, attempt.expected_s, attempt.samples),
-            *(attempt.projected_s, attempt.to_byte, attempt.helper, attempt.saved_s),
+            *(attempt.projected_s, attempt.to_byte, attempt.helper, attempt.held_s, attempt.saved_s),
         )
 
 

@@ -1,0 +1,219 @@
+"""What set the end of a run: a function of its records and of the events beside them. Pure.
+
+The tail of a run is the time at its end in which at most half of its places were busy. It is worth a word if
+it lasted ``LEAST_S`` and ``LEAST_SHARE`` of the run. Then something kept the others from working:
+
+===============  ====================================================================================
+``flush``        all bytes had come, and were being flushed or published
+``retry``        the last entry waited for its next try, or (``pause``) for its host, which throttles
+``host limit``   entries waited for a place at their host
+``slow file``    the last entry came at less than half of its host's usual rate
+``large file``   the last entry was simply larger than the others
+===============  ====================================================================================
+
+A run without such a tail was bound as a whole: by a ``rate limit``, by the ``disk`` (downloads waited for
+it), by the ``pause`` of a host, by a ``host limit``, or by its ``places``. ``nothing``: by none of these.
+``stopped``: it was ended early.
+
+Memory is bounded: of all entries but the latest ``KEPT`` only sums are kept.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from heapq import heappush, heapreplace
+from statistics import median
+from typing import NamedTuple
+
+import msgspec
+
+from cfetch.records import AttemptRecord, EventRecord, FileRecord, Tail
+
+BOUNDS = (
+    *("nothing", "stopped", "flush", "retry", "pause", "slow file", "large file", "host limit"),
+    *("rate limit", "disk", "places"),
+)
+KEPT = 1024  # the most that may be under way at a time
+LEAST_S = 1.0
+LEAST_SHARE = 0.1
+SLOW = 0.5  # of the usual rate of its host
+NO_FASTER = 1.5  # times the rate of the slow file
+FULL = 0.8  # of a limit, on average: it was reached nearly all the time
+WAITED = 3  # entries that begin in the tail: they had waited for a place
+AT_ONCE = 0.1  # of the tail; entries that begin before may have begun together
+
+
+class Limits(NamedTuple):
+    """The settings that bound a run's speed; None: no such limit."""
+
+    policy: str
+    places: int
+    per_host: int | None
+    rate_bps: int | None
+    host_rate_bps: int | None
+
+    @classmethod
+    def of(cls, settings: Mapping[str, object], places: int) -> "Limits":
+        """The limits in a run header's settings, which may be another version's."""
+        policy = settings.get("policy")
+        if settings.get("mitigation") is False:
+            policy = "none"
+        numbers = [settings.get(name) for name in ("per_host", "limit_rate", "limit_rate_per_host")]
+        return cls(
+            policy if isinstance(policy, str) else "",
+            max(places, 1),
+            *(number if isinstance(number, int) and number > 0 else None for number in numbers),
+        )
+
+
+class Ending:
+    """What is known of a run's end: ``add`` its records and events, in any order."""
+
+    def __init__(self) -> None:
+        self.widths: dict[str, int] = {}
+        self._latest: list[tuple[float, int, FileRecord]] = []  # a heap; the number settles equal ends
+        self._entries = 0
+        self._busy_s: defaultdict[str, float] = defaultdict(float)  # by host
+        self._bytes: Counter[str] = Counter()
+        self._paused_s: defaultdict[str, float] = defaultdict(float)
+        self._held_s = 0.0
+        self._last_byte_s = 0.0
+
+    def add(self, record: FileRecord) -> None:
+        """Take an entry that has come to its end."""
+        self._entries += 1
+        for attempt in record.attempts:
+            host = attempt.mirror or record.host
+            self._busy_s[host] += attempt.end_s - attempt.start_s
+            self._bytes[host] += attempt.bytes
+            self._held_s += attempt.held_s
+            self._last_byte_s = max(self._last_byte_s, attempt.end_s)
+        if record.attempts:
+            item = (record.end_s, self._entries, record)
+            if len(self._latest) < KEPT:
+                heappush(self._latest, item)
+            elif item > self._latest[0]:
+                heapreplace(self._latest, item)
+
+    def note(self, event: EventRecord) -> None:
+        """Take what happened beside the entries."""
+        if event.kind == "width" and event.host is not None and event.places is not None:
+            self.widths[event.host] = event.places
+        elif event.kind == "pause" and event.host is not None:
+            self._paused_s[event.host] += event.seconds or 0.0
+
+    def tail(self, limits: Limits, elapsed_s: float, *, stopped: str | None = None) -> Tail:
+        """What set the end of the run, which took ``elapsed_s``. ``stopped``: why it ended early."""
+        if stopped is not None:
+            return Tail(bound="stopped", reason=stopped)
+        if not self._latest:
+            return Tail()
+        least_s = max(LEAST_S, LEAST_SHARE * elapsed_s)
+        latest = [record for _, _, record in sorted(self._latest, key=lambda item: item[:2])]
+        if elapsed_s - self._last_byte_s >= least_s:
+            seconds = elapsed_s - self._last_byte_s
+            return Tail(bound="flush", seconds=round(seconds, 3), volume=latest[-1].volume)
+        began_s = find_tail(latest, limits.places)
+        if self._last_byte_s - began_s >= least_s:
+            return self._explain_tail(latest, began_s, limits)
+        return self._explain_run(limits, elapsed_s)
+
+    def _explain_tail(self, latest: Sequence[FileRecord], began_s: float, limits: Limits) -> Tail:
+        end_s = self._last_byte_s
+        seconds = end_s - began_s
+        last = max(latest, key=lambda record: max(attempt.end_s for attempt in record.attempts))
+        busy_s = sum(_overlap_s(attempt, began_s, end_s) for record in latest for attempt in record.attempts)
+        middle_s = (began_s + end_s) / 2
+        common = Tail(
+            seconds=round(seconds, 3),
+            idle_places=round(max(0.0, limits.places - busy_s / seconds), 1),
+            files=sum(record.start_s <= middle_s <= record.end_s for record in latest),
+            id=last.id,
+            path=last.path,
+            host=last.attempts[-1].mirror or last.host,
+            volume=last.volume,
+            size_bytes=last.size_bytes,
+        )
+        late = sum(record.start_s > began_s + AT_ONCE * seconds for record in latest)
+        if late >= WAITED:
+            places = max(1, round(busy_s / seconds))
+            return msgspec.structs.replace(common, bound="host limit", limit=places, id=None, path=None)
+        waited_s = seconds - sum(_overlap_s(attempt, began_s, end_s) for attempt in last.attempts)
+        if waited_s > seconds / 2:
+            is_paused = self._paused_s.get(common.host or "", 0.0) > 0
+            failed = [attempt.error for attempt in last.attempts if attempt.error]
+            return msgspec.structs.replace(
+                common, bound="pause" if is_paused else "retry", reason=failed[-1] if failed else None
+            )
+        return self._explain_file(common, last, latest, began_s)
+
+    def _explain_file(
+        self, common: Tail, last: FileRecord, latest: Sequence[FileRecord], began_s: float
+    ) -> Tail:
+        came = sum(
+            attempt.bytes * _overlap_s(attempt, began_s, attempt.end_s) / (attempt.end_s - attempt.start_s)
+            for attempt in last.attempts
+            if attempt.end_s > attempt.start_s
+        )
+        rate_bps = came / common.seconds
+        usual = [
+            record.attempts[-1].bytes / (record.attempts[-1].end_s - record.attempts[-1].start_s)
+            for record in latest
+            if record.host == last.host and record is not last and record.status == "done"
+            and record.attempts[-1].end_s > record.attempts[-1].start_s
+        ]  # fmt: skip
+        usual_bps = median(usual) if usual else None
+        is_slow = usual_bps is not None and rate_bps < SLOW * usual_bps
+        fresh = sum(
+            attempt.bytes <= NO_FASTER * rate_bps * (attempt.end_s - attempt.start_s)
+            for attempt in last.attempts[1:]
+        )
+        return msgspec.structs.replace(
+            common,
+            bound="slow file" if is_slow else "large file",
+            rate_bps=round(rate_bps, 1),
+            usual_bps=None if usual_bps is None else round(usual_bps, 1),
+            fresh=fresh if is_slow else 0,
+        )
+
+    def _explain_run(self, limits: Limits, elapsed_s: float) -> Tail:
+        busy_s, received = sum(self._busy_s.values()), sum(self._bytes.values())
+        host, host_busy_s = max(self._busy_s.items(), key=lambda item: item[1])
+        host_places = self.widths.get(host, limits.per_host or limits.places)
+        paused_host, paused_s = max(self._paused_s.items(), key=lambda item: item[1], default=("", 0.0))
+        span_s = max(self._last_byte_s, 0.001)
+        if limits.rate_bps and received >= FULL * limits.rate_bps * span_s:
+            return Tail(bound="rate limit", limit=limits.rate_bps)
+        if limits.host_rate_bps and self._bytes[host] >= FULL * limits.host_rate_bps * span_s:
+            return Tail(bound="rate limit", limit=limits.host_rate_bps, host=host)
+        if self._held_s >= busy_s / 2:
+            return Tail(bound="disk", seconds=round(self._held_s / busy_s * span_s, 3) if busy_s else 0.0)
+        if paused_s >= max(LEAST_S, LEAST_SHARE * elapsed_s):
+            return Tail(bound="pause", seconds=round(paused_s, 3), host=paused_host)
+        if host_places < limits.places and host_busy_s >= FULL * host_places * span_s:
+            return Tail(bound="host limit", limit=host_places, host=host)
+        if busy_s >= FULL * limits.places * span_s and elapsed_s >= LEAST_S:
+            return Tail(bound="places", limit=limits.places)
+        return Tail()
+
+
+def find_tail(records: Sequence[FileRecord], places: int) -> float:
+    """When more than half of the ``places`` were last busy; the first start where they never were."""
+    steps = sorted(
+        (
+            step
+            for record in records
+            for attempt in record.attempts
+            for step in ((attempt.start_s, 1), (attempt.end_s, -1))
+        ),
+        reverse=True,
+    )
+    running = 0
+    for time_s, step in steps:  # backwards: an end adds one
+        running -= step
+        if running > places / 2:
+            return time_s
+    return steps[-1][0]
+
+
+def _overlap_s(attempt: AttemptRecord, from_s: float, to_s: float) -> float:
+    return max(0.0, min(attempt.end_s, to_s) - max(attempt.start_s, from_s))

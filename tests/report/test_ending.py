@@ -1,0 +1,210 @@
+"""What set the end of a run, for ends that were made up, and the words for it."""
+
+import pytest
+
+from cfetch.records import EventRecord, Tail
+from cfetch.report.ending import BOUNDS, Ending, Limits, find_tail
+from cfetch.report.ending_text import Setup, explain_tail, label_advice
+from tests.report.records import MIB, attempt, record
+
+LIMITS = Limits("adaptive", 4, None, None, None)
+
+
+def tail_of(*records, limits=LIMITS, elapsed_s=None, events=(), stopped=None):
+    ending = Ending()
+    for entry in records:
+        ending.add(entry)
+    for event in events:
+        ending.note(event)
+    last_s = max((entry.end_s for entry in records), default=0.0)
+    return ending.tail(limits, last_s if elapsed_s is None else elapsed_s, stopped=stopped)
+
+
+def wave(seconds, *, places=4, host="h", first=0, **more):
+    """Files of a second each and of a MiB, on all places until ``seconds``."""
+    return [
+        record(first + places * t + n, MIB, attempt(1, float(t), t + 1.0, size=MIB, **more), host=host)
+        for t in range(seconds)
+        for n in range(places)
+    ]
+
+
+def test_a_slow_file_alone():
+    """Ten seconds on four places, then twelve more for one file, on its third fresh connection."""
+    slow = record(
+        99,
+        22 * 40 * 1024,
+        *(attempt(n, 4.0 * n, 4.0 * n + 4.0, size=160 * 1024, outcome="straggler") for n in range(3)),
+        attempt(4, 12.0, 22.0, size=400 * 1024),
+        path="a/slow",
+    )
+    tail = tail_of(*wave(10, places=3), slow)
+    assert (tail.bound, tail.path, tail.host, tail.files, tail.fresh) == ("slow file", "a/slow", "h", 1, 3)
+    assert (tail.seconds, tail.idle_places) == (12.0, 3.0)
+    assert (tail.rate_bps, tail.usual_bps) == (pytest.approx(40 * 1024, rel=0.01), MIB)
+    what, advice = explain_tail(tail, Setup("adaptive", {}))
+    assert what == (
+        "the last 12s were one file, a/slow at 40.0 KiB/s, where h usually gives 1.0 MiB/s: "
+        "slow itself (3 fresh connections were no faster)"
+    )
+    assert "mirror" in advice
+
+
+@pytest.mark.parametrize(
+    ("policy", "option"), [("none", "--mitigation"), ("cloudfetch", "--policy adaptive")]
+)
+def test_a_slow_file_that_nobody_rescued(policy, option):
+    """The advice is the policy that would have."""
+    slow = record(99, MIB, attempt(1, 0.0, 22.0, size=MIB))
+    tail = tail_of(*wave(10, places=3), slow)
+    assert (tail.bound, tail.fresh) == ("slow file", 0)
+    assert option in explain_tail(tail, Setup(policy, {}))[1]
+
+
+def test_a_large_file_alone():
+    """It came at its host's usual rate; there was just more of it."""
+    tail = tail_of(*wave(10, places=3), record(99, 22 * MIB, attempt(1, 0.0, 22.0, size=22 * MIB)))
+    assert (tail.bound, tail.seconds, tail.rate_bps) == ("large file", 12.0, MIB)
+    assert "22.0 MiB at 1.0 MiB/s, while 3 places were idle" in explain_tail(tail, Setup("adaptive", {}))[0]
+    assert "--policy adaptive" in explain_tail(tail, Setup("cloudfetch", {}))[1]
+
+
+def test_few_large_files_that_begin_together_did_not_wait_for_a_place():
+    """Half of the places are never used."""
+    files = [record(n, 9 * MIB, attempt(1, n / 100, 9.0, size=9 * MIB)) for n in range(2)]
+    assert tail_of(*files).bound == "large file"
+
+
+@pytest.mark.parametrize(
+    ("events", "bound"),
+    [((), "retry"), ([EventRecord(kind="pause", t_s=10.0, host="h", seconds=9.0)], "pause")],
+)
+def test_a_wait_for_the_next_try(events, bound):
+    """Nine seconds of the last ten nothing was under way."""
+    failed = attempt(1, 9.0, 10.0, size=0, outcome="error", error="HTTP 503")
+    tail = tail_of(*wave(10), record(99, MIB, failed, attempt(2, 19.0, 20.0, size=MIB)), events=events)
+    assert (tail.bound, tail.id, tail.reason) == (bound, 99, "HTTP 503")
+    words = explain_tail(tail, Setup("adaptive", {}))
+    assert ("HTTP 503" in words[0]) == (bound == "retry")
+
+
+def test_bytes_that_had_come_were_being_flushed():
+    """The last byte was here after ten seconds, the run's end three later."""
+    tail = tail_of(*wave(10), elapsed_s=13.0)
+    assert (tail.bound, tail.seconds, tail.volume) == ("flush", 3.0, "/v")
+    assert "--durability crash" in explain_tail(tail, Setup("adaptive", {}))[1]
+
+
+def test_entries_that_wait_for_a_host():
+    """Two places of sixteen are busy all the time, since the host has no more."""
+    tail = tail_of(*wave(10, places=2), limits=LIMITS._replace(places=16, per_host=2))
+    assert (tail.bound, tail.limit, tail.host) == ("host limit", 2, "h")
+    assert "--per-host" in explain_tail(tail, Setup("adaptive", {}))[1]
+
+
+def test_a_host_with_most_of_the_places():
+    """It is busy to the end, and so are all the places that it has."""
+    tail = tail_of(*wave(10, places=3), limits=LIMITS._replace(per_host=3))
+    assert (tail.bound, tail.limit) == ("host limit", 3)
+
+
+def test_a_host_that_was_narrowed():
+    """There is no option to change that."""
+    event = EventRecord(kind="width", t_s=1.0, host="h", places=3, before=4)
+    tail = tail_of(*wave(10, places=3), events=[event])
+    assert (tail.bound, tail.limit) == ("host limit", 3)
+    (what,) = explain_tail(tail, Setup("adaptive", {"h": 3}))
+    assert "with more they were stragglers" in what
+
+
+@pytest.mark.parametrize(("total", "host"), [(4 * MIB, None), (None, 4 * MIB)])
+def test_a_rate_limit_that_is_reached(total, host):
+    """Four files of a MiB a second; which option it was is said."""
+    limits = LIMITS._replace(rate_bps=total, host_rate_bps=host)
+    tail = tail_of(*wave(10), limits=limits)
+    assert (tail.bound, tail.limit) == ("rate limit", 4 * MIB)
+    assert ("--limit-rate-per-host" in explain_tail(tail, Setup("", {}))[0]) == (host is not None)
+
+
+def test_a_disk_that_does_not_keep_up():
+    """Half of the time attempts waited for it."""
+    assert tail_of(*wave(10, held_s=0.6)).bound == "disk"
+    assert tail_of(*wave(10, held_s=0.1)).bound == "places"
+
+
+def test_a_host_that_throttled():
+    """Three seconds of ten, in several pauses."""
+    events = [EventRecord(kind="pause", t_s=float(t), host="h", seconds=1.0) for t in range(3)]
+    tail = tail_of(*wave(10), events=events)
+    assert (tail.bound, tail.seconds, tail.host) == ("pause", 3.0, "h")
+
+
+def test_all_places_were_busy():
+    """More at a time may be faster."""
+    tail = tail_of(*wave(10))
+    assert (tail.bound, tail.limit) == ("places", 4)
+    assert "--concurrency 8" in explain_tail(tail, Setup("adaptive", {}))[1]
+
+
+def test_nothing_stands_out():
+    """Without entries, or in a run that was short."""
+    assert tail_of() == Tail()
+    short = record(0, MIB, attempt(1, 0.0, 0.2, size=MIB))
+    assert tail_of(short) == Tail()
+    assert explain_tail(Tail(), Setup("adaptive", {})) == []
+    assert explain_tail(Tail(bound="of a later version"), Setup("", {})) == []
+
+
+def test_a_run_that_was_stopped():
+    """Whatever else was slow."""
+    assert tail_of(*wave(10), stopped="SIGINT") == Tail(bound="stopped", reason="SIGINT")
+
+
+def test_the_tail_begins_when_half_of_the_places_were_last_busy():
+    """Three of four until 2 s, two until 3 s, one until 9 s."""
+    spans = [(0.0, 2.0), (0.0, 3.0), (0.0, 9.0)]
+    records = [record(n, 1, attempt(1, *span)) for n, span in enumerate(spans)]
+    assert find_tail(records, 4) == 2.0
+    assert find_tail(records, 8) == 0.0
+
+
+def test_only_the_latest_entries_are_kept():
+    """Memory is bounded, and the end is found all the same."""
+    ending = Ending()
+    for entry in wave(600):
+        ending.add(entry)
+    ending.add(record(9999, 22 * MIB, attempt(1, 590.0, 700.0, size=110 * MIB)))
+    tail = ending.tail(LIMITS, 700.0)
+    assert (tail.bound, tail.seconds, len(ending._latest)) == ("large file", 100.0, 1024)
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_every_bound_has_words(bound):
+    """But for those that need none; names are printable."""
+    tail = Tail(bound=bound, path="a\x1b", host="h\x1b", volume="/v\x1b", reason="r\x1b", limit=3)
+    words = "".join(explain_tail(tail, Setup("adaptive", {})))
+    assert bool(words) == (bound not in {"nothing", "stopped"})
+    assert "\x1b" not in words
+
+
+def test_advice_is_marked():
+    """It is a line of its own."""
+    assert label_advice(["this", "that"]) == ["this", "to change that: that"]
+    assert label_advice([]) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "limits"),
+    [
+        ({}, Limits("", 16, None, None, None)),
+        ({"policy": "adaptive", "mitigation": False}, Limits("none", 16, None, None, None)),
+        (
+            {"policy": "adaptive", "per_host": 6, "limit_rate": 100, "limit_rate_per_host": None},
+            Limits("adaptive", 16, 6, 100, None),
+        ),
+        ({"policy": 3, "per_host": "x", "limit_rate": -1}, Limits("", 16, None, None, None)),
+    ],
+)
+def test_limits_of_a_run_header(settings, limits):
+    """Other versions may have other settings."""
+    assert Limits.of(settings, 16) == limits

@@ -23,9 +23,8 @@ Read in this order::
     fresh.py       what a fresh attempt needs, learned by host
     terms.py       the limits of one attempt, made of what a fresh one needs
     evidence.py    bytes over time of all attempts (numpy)
-    blame.py       is the attempt to blame, or the whole network?
+    blame.py       is the attempt to blame, or the whole network? slowdown.py: when that is said
     rescues.py     has a file been rescued often enough to be slow itself?
-    slowdown.py    when it is said that all are slow
     feedback.py    what cancelling has cost and brought: tightens or relaxes the limits
     width.py       how many attempts one host gets at a time
     knowledge.py   what runs have learned about hosts, for the next run

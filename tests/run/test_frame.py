@@ -104,8 +104,7 @@ def test_the_end_is_the_last_line_of_the_metrics(run, tmp_path):
     """It says how the run ended, and is what the dashboard gets; the summary says the same."""
     summary, guard, events = run(FakeEngine(*DONE, act=lambda: FAULT))
     (explained,) = [event.record for event in events if isinstance(event, RunExplained)]
-    (written,) = read_metrics([tmp_path / "m.jsonl"])
-    *_, last = written.records
+    *_, last = (line for written in read_metrics([tmp_path / "m.jsonl"]) for line in written.records)
     assert last == explained
     assert (last.instant, last.done, last.exit_code, last.status) == (guard.instant, 2, 3, "partial")
     assert (last.tail.bound, last.tail.reason) == ("stopped", "the disk is full")

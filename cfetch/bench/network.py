@@ -17,6 +17,9 @@ GOLDEN = (
     math.sqrt(5) - 1
 ) / 2  # its multiples spread most evenly over [0, 1): every segment of files is mixed
 
+LEAST_BYTES = 1e-3  # a pace that ends within this is over: sums of fractions are not exact
+FIRST_WINDOW_BYTES = 10 * 1460  # RFC 6928
+
 
 def _check_range(name: str, value: float, low: float, high: float) -> None:
     if not low <= value <= high:
@@ -49,6 +52,49 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         _check_range("stalls.fraction", self.fraction, 0, 1)
+
+
+class Wear(msgspec.Struct, frozen=True, kw_only=True):
+    """A connection wears out: after each ``every_bytes`` bytes of body its rate is multiplied by ``factor``.
+
+    The bytes count over all requests of a connection; its rate never falls below ``least_bps``.
+    """
+
+    every_bytes: int
+    factor: float = 0.5
+    least_bps: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_range("wear.every", self.every_bytes, 1024, 1e15)
+        _check_range("wear.factor", self.factor, 1e-6, 1)
+        _check_range("wear.least", self.least_bps, 1, 1e15)
+
+
+class Burst(msgspec.Struct, frozen=True, kw_only=True):
+    """The first ``size_bytes`` of each reply come at the connection's rate, the rest at ``rate_bps``."""
+
+    size_bytes: int
+    rate_bps: float
+
+    def __post_init__(self) -> None:
+        _check_range("burst.size", self.size_bytes, 0, 1e15)
+        _check_range("burst.rate", self.rate_bps, 1, 1e15)
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """Lost packets: in every ``every_bytes`` of a connection, ``for_bytes`` come at ``factor`` of its rate.
+
+    The bytes count over all requests; where the first dip begins is drawn for each connection.
+    """
+
+    every_bytes: int
+    for_bytes: int
+    factor: float
+
+    def __post_init__(self) -> None:
+        _check_range("loss.every", self.every_bytes, 1024, 1e15)
+        _check_range("loss.for", self.for_bytes, 1, self.every_bytes - 1)
+        _check_range("loss.factor", self.factor, 1e-6, 1)
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +136,16 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     which each connection draws one, instead of ``rate_bps``. ``link_bps``: the rate of all connections
     together, shared by max-min fairness; None: no limit. ``requests``: the server closes a connection after
     so many (Amazon S3 does after some hundred); 0: never. ``ranges`` false: the servers know neither ranges
-    nor strong ETags, so a reply that was broken off has to begin anew.
+    nor strong ETags, so a reply that was broken off has to begin anew. ``sizes`` false: neither the manifest
+    nor a reply with the whole file tells its size; the reply is chunked.
+
+    ``connections``: each host serves so many connections, idle ones too; a request on another one waits until
+    one of them is closed; 0: no limit. ``drowns_above``: a host that sends more than so many replies at a
+    time slows down: with n of them each has the square of ``drowns_above / n`` of its rate; 0: never.
+    ``slow_start``: a connection begins with ten packets a round trip, and doubles that in each round trip
+    (RFC 6928, RFC 5681); a round trip is its latency. Once grown, the window stays.
+
+    There is no key for a cold cache: that is a fault ``slow`` or ``delay`` of the first request of all files.
     """
 
     latency_s: float = 0.0
@@ -101,8 +156,15 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     link_bps: float | None = None
     requests: int = 0
     ranges: bool = True
+    sizes: bool = True
+    connections: int = 0
+    drowns_above: int = 0
+    slow_start: bool = False
     slow: Slow | None = None
     stalls: Stall | None = None
+    wear: Wear | None = None
+    burst: Burst | None = None
+    loss: Loss | None = None
     changes: tuple[Change, ...] = ()
     hosts: tuple[HostShare, ...] = (HostShare(),)
 
@@ -125,7 +187,8 @@ class ConnectionTraits(NamedTuple):
     """The latency, rate and defects of one connection.
 
     From body byte ``slow_after`` on it carries ``slow_bps`` at most, from ``stall_after`` on nothing at all.
-    Both count over all replies of the connection; None: never.
+    Both count over all replies of the connection; None: never. ``loss_phase`` is how far the connection is in
+    the first stretch of ``loss``, as a share of it.
     """
 
     latency_s: float
@@ -133,6 +196,11 @@ class ConnectionTraits(NamedTuple):
     slow_after: int | None = None
     slow_bps: float = math.inf
     stall_after: int | None = None
+    wear: Wear | None = None
+    burst: Burst | None = None
+    loss: Loss | None = None
+    loss_phase: float = 0.0
+    slow_start: bool = False
 
     @property
     def is_bad(self) -> bool:
@@ -144,9 +212,10 @@ def connection_of(network: Network, seed: int, host: int, number: int) -> Connec
     """Draw the traits of the ``number``-th connection (from 1) to ``host`` (from 0)."""
     dice = random.Random(f"{seed}/{host}/{number}")  # noqa: S311 - reproducible, not secret
     # every draw is made, so that a value that is added to a scenario changes no other
-    latency, rate, which, slow, stall = (
+    latency, rate, which, slow, stall, phase = (
         dice.gauss(0, 1),
         dice.gauss(0, 1),
+        dice.random(),
         dice.random(),
         dice.random(),
         dice.random(),
@@ -161,12 +230,67 @@ def connection_of(network: Network, seed: int, host: int, number: int) -> Connec
     traits = ConnectionTraits(
         latency_s=network.latency_s * math.exp(network.latency_sigma * latency) * server.latency_factor,
         rate_bps=rate_bps * server.rate_factor,
+        wear=network.wear,
+        burst=network.burst,
+        loss=network.loss,
+        loss_phase=phase if network.loss else 0.0,
+        slow_start=network.slow_start,
     )
     if network.slow is not None and slow < network.slow.fraction:
         traits = traits._replace(slow_after=network.slow.after_bytes, slow_bps=network.slow.rate_bps)
     if network.stalls is not None and stall < network.stalls.fraction:
         traits = traits._replace(stall_after=network.stalls.after_bytes)
     return traits
+
+
+class Pace(NamedTuple):
+    """A connection carries ``rate_bps`` at most for the next ``bytes``."""
+
+    rate_bps: float
+    bytes: float
+
+
+def lasting_pace(traits: ConnectionTraits, carried: float, brought: float) -> Pace:
+    """The pace of a connection in the long run: without slow start and loss, which pass.
+
+    ``carried``: bytes of body over all its replies; ``brought``: those of the present reply.
+    """
+    rate_bps, left = traits.rate_bps, math.inf
+    wear, burst = traits.wear, traits.burst
+    if wear is not None:
+        times = int((carried + LEAST_BYTES) / wear.every_bytes)
+        rate_bps = max(rate_bps * wear.factor**times, min(rate_bps, wear.least_bps))
+        left = (times + 1) * wear.every_bytes - carried
+    if traits.slow_after is not None:
+        if carried + LEAST_BYTES >= traits.slow_after:
+            rate_bps = min(rate_bps, traits.slow_bps)
+        else:
+            left = min(left, traits.slow_after - carried)
+    if burst is not None:
+        if brought + LEAST_BYTES >= burst.size_bytes:
+            rate_bps = min(rate_bps, burst.rate_bps)
+        else:
+            left = min(left, burst.size_bytes - brought)
+    return Pace(rate_bps, left)
+
+
+def pace_now(traits: ConnectionTraits, carried: float, brought: float) -> Pace:
+    """The pace of a connection at this byte, with slow start and loss; arguments as ``lasting_pace``."""
+    rate_bps, left = lasting_pace(traits, carried, brought)
+    loss = traits.loss
+    if loss is not None:
+        place = (carried + LEAST_BYTES + traits.loss_phase * loss.every_bytes) % loss.every_bytes
+        begins = loss.every_bytes - loss.for_bytes
+        if place >= begins:
+            rate_bps *= loss.factor
+        left = min(left, (begins if place < begins else loss.every_bytes) - place + LEAST_BYTES)
+    if traits.slow_start and traits.latency_s:
+        doublings = int(math.log2((carried + LEAST_BYTES) / FIRST_WINDOW_BYTES + 1))
+        window_bps = FIRST_WINDOW_BYTES * 2**doublings / traits.latency_s
+        if window_bps < rate_bps:
+            rate_bps = window_bps
+            left = min(left, FIRST_WINDOW_BYTES * (2 ** (doublings + 1) - 1) - carried)
+    return Pace(rate_bps, left)
 
 
 def factor_at(network: Network, host: int | None, now_s: float) -> float:
@@ -177,6 +301,12 @@ def factor_at(network: Network, host: int | None, now_s: float) -> float:
         if change.host in (None, host) and change.at_s <= now_s < until_s:
             factor *= change.factor
     return factor
+
+
+def drown_factor(network: Network, replies: int) -> float:
+    """The share of their rate that connections of a host have which sends so many replies at a time."""
+    most = network.drowns_above
+    return (most / replies) ** 2 if 0 < most < replies else 1.0
 
 
 def host_of(network: Network, index: int) -> int:

@@ -19,8 +19,15 @@ An example with all keys; only ``files`` is required::
       link: 100MiB/s
       requests: 100
       ranges: yes
+      sizes: yes
+      connections: 8
+      drowns_above: 32
+      slow_start: yes
       slow: {fraction: 2%, rate: 16KiB/s, after: 0}
       stalls: {fraction: 1%, after: 0}
+      wear: {every: 4MiB, factor: 0.5, least: 16KiB/s}
+      burst: {size: 2MiB, rate: 64KiB/s}
+      loss: {every: 4MiB, for: 64KiB, factor: 0.1}
       changes:
         - {at: 20s, until: 50s, factor: 10, host: 0}
       hosts:
@@ -44,7 +51,7 @@ from typing import Any, TypeVar
 
 from cfetch.bench.content import Group
 from cfetch.bench.faults import KINDS, Fault, FaultRule
-from cfetch.bench.network import Change, HostShare, Network, Slow, Stall
+from cfetch.bench.network import Burst, Change, HostShare, Loss, Network, Slow, Stall, Wear
 from cfetch.bench.scenario import Scenario
 from cfetch.config.document import load
 from cfetch.config.settings import KINDS as OPTIONS
@@ -255,6 +262,17 @@ _SLOW: _Table = {
     "after": ("after_bytes", parse_size),
 }
 _STALL: _Table = {"fraction": ("fraction", _fraction), "after": ("after_bytes", parse_size)}
+_WEAR: _Table = {
+    "every": ("every_bytes", parse_size),
+    "factor": ("factor", _number),
+    "least": ("least_bps", _rate),
+}
+_BURST: _Table = {"size": ("size_bytes", parse_size), "rate": ("rate_bps", _rate)}
+_LOSS: _Table = {
+    "every": ("every_bytes", parse_size),
+    "for": ("for_bytes", parse_size),
+    "factor": ("factor", _number),
+}
 _CHANGE: _Table = {
     "at": ("at_s", parse_duration),
     "until": ("until_s", parse_duration),
@@ -271,8 +289,15 @@ _NETWORK: _Table = {
     "link": ("link_bps", _rate),
     "requests": ("requests", _whole(0, 1_000_000)),
     "ranges": ("ranges", _yes),
+    "sizes": ("sizes", _yes),
+    "connections": ("connections", _whole(0, 1_000_000)),
+    "drowns_above": ("drowns_above", _whole(0, 1_000_000)),
+    "slow_start": ("slow_start", _yes),
     "slow": ("slow", _part_of_network(Slow, _SLOW, "network.slow")),
     "stalls": ("stalls", _part_of_network(Stall, _STALL, "network.stalls")),
+    "wear": ("wear", _part_of_network(Wear, _WEAR, "network.wear")),
+    "burst": ("burst", _part_of_network(Burst, _BURST, "network.burst")),
+    "loss": ("loss", _part_of_network(Loss, _LOSS, "network.loss")),
     "changes": ("changes", _many(_part_of_network(Change, _CHANGE, "network.changes"), "changes")),
     "hosts": ("hosts", _many(_part_of_network(HostShare, _HOST, "network.hosts"), "hosts")),
 }

@@ -6,7 +6,7 @@ import itertools
 import pytest
 
 from cfetch.bench.faults import Fault
-from cfetch.bench.network import Change, HostShare, Network, Slow, Stall
+from cfetch.bench.network import Burst, Change, HostShare, Loss, Network, Slow, Stall, Wear, connection_of
 from cfetch.bench.simulation.transport import WINDOW_BYTES, SimTransport
 from cfetch.clock import RunClock, VirtualClock, run_virtual
 from cfetch.errors import Transient
@@ -344,3 +344,108 @@ def test_faults_of_the_scenario_hit_the_requests_that_they_are_for():
     assert cut == 999  # the last byte never gets through
     assert late == pytest.approx(5.001)
     assert plain == pytest.approx(0.001)
+
+
+def test_slow_start_doubles_in_each_round_trip():
+    """14,600 bytes in the first 0.1 s, 29,200 in the next, 58,400 in the third; a used connection goes on as it was."""
+
+    async def scene(wire):
+        return [await wire.get(0), await wire.get(0)]
+
+    network = Network(latency_s=0.1, rate_bps=MB, slow_start=True)
+    first, second = play(scene, network, (14_600 * 7,))
+    assert first == both(14_600 * 7, 0.2 + 0.3)
+    assert second[1] - first[1] == pytest.approx(0.1 + 0.1022, abs=1e-3)
+
+
+def test_a_reply_that_begins_fast_and_goes_on_slowly():
+    """Each reply: 100,000 bytes in 0.1 s, and as many in 1 s."""
+
+    async def scene(wire):
+        return [await wire.get(0), await wire.get(0, Range="bytes=100000-199999")]
+
+    network = Network(rate_bps=MB, burst=Burst(size_bytes=100_000, rate_bps=100_000))
+    assert play(scene, network, (200_000,)) == [both(200_000, 1.1), both(100_000, 1.2)]
+
+
+def test_a_connection_wears_out_over_its_replies():
+    """A fifth of the rate after each 100,000 bytes, and no less than 100,000 B/s; a fresh one is new."""
+
+    async def scene(wire):
+        return [await wire.get(0), await wire.get(0), await wire.get(0, fresh=True)]
+
+    network = Network(rate_bps=MB, wear=Wear(every_bytes=100_000, factor=0.2, least_bps=100_000))
+    times = [time for _, time in play(scene, network, (150_000,))]
+    assert times == pytest.approx([0.35, 0.35 + 0.25 + 1.0, 1.6 + 0.35], abs=1e-3)
+
+
+def test_lost_packets_are_stretches_of_a_low_rate():
+    """Of every 100,000 bytes 10,000 take ten times as long, wherever the first of them are."""
+
+    async def scene(wire):
+        return await wire.get(0)
+
+    network = Network(rate_bps=MB, loss=Loss(every_bytes=100_000, for_bytes=10_000, factor=0.1))
+    assert play(scene, network, (500_000,)) == both(500_000, 5 * (0.09 + 0.1))
+    assert len({connection_of(network, 1, 0, number).loss_phase for number in range(9)}) == 9
+
+
+def test_a_server_with_two_connections_lets_the_third_wait():
+    """Until one of them is closed: an idle one holds its seat for the time that the client keeps it."""
+
+    async def scene(wire):
+        first = asyncio.gather(wire.get(0), wire.get(1))
+        third = asyncio.ensure_future(wire.get(2))
+        await first
+        broken = await wire.open(3)
+        await asyncio.sleep(0.5)
+        broken.close()
+        return await third
+
+    assert play(scene, Network(rate_bps=MB, connections=2)) == both(MB, 2.5)
+
+    async def idle(wire):
+        await asyncio.gather(wire.get(0), wire.get(1))
+        return await wire.get(2, fresh=True)
+
+    assert play(idle, Network(rate_bps=MB, connections=2)) == both(MB, 1.0 + 15.0 + 1.0)
+
+
+def test_who_stops_waiting_for_a_seat_leaves_the_line():
+    """A request that is broken off while it waits takes no seat from the next."""
+
+    async def scene(wire):
+        running = asyncio.ensure_future(wire.get(0))
+        await asyncio.sleep(0)
+        second = asyncio.ensure_future(wire.get(1, fresh=True))
+        third = asyncio.ensure_future(wire.get(2, fresh=True, after_s=0.1))
+        await asyncio.sleep(0.5)
+        second.cancel()
+        (await wire.open(3, fresh=False)).close() if running.done() else None
+        return await third
+
+    assert play(scene, Network(rate_bps=MB, connections=1, requests=1)) == both(MB, 2.0)
+
+
+def test_a_server_that_drowns_gives_each_the_less_the_more_there_are():
+    """Two replies at full rate; with four each has a quarter of it, so that all have half of what two had."""
+
+    async def scene(wire, count):
+        return max([time for _, time in await asyncio.gather(*(wire.get(n) for n in range(count)))])
+
+    network = Network(rate_bps=MB, drowns_above=2)
+    assert play(lambda wire: scene(wire, 2), network) == pytest.approx(1.0, abs=1e-3)
+    assert play(lambda wire: scene(wire, 4), network) == pytest.approx(4.0, abs=1e-3)
+
+
+def test_a_reply_without_a_length_is_chunked():
+    """The whole file only: a range still says what it brings."""
+
+    async def scene(wire):
+        whole = await wire.open(0)
+        part = await wire.open(0, Range="bytes=0-99")
+        return [dict(response.headers.items()) for response in (whole, part)]
+
+    whole, part = play(scene, Network(rate_bps=MB, sizes=False))
+    assert whole == {"ETag": '"0"', "Transfer-Encoding": "chunked"}
+    assert part["Content-Length"] == "100"

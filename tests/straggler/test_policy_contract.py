@@ -1,6 +1,6 @@
-"""What every policy promises the engine, asked of each: formula, adaptive, oracle, and the counter round one.
+"""What every policy promises the engine, asked of each: formula, adaptive, and the counter round one.
 
-The oracle asks the simulated network which connections are held back; here a list tells it, by key.
+The counter asks the simulated network which connections are held back; here a list tells it, by key.
 """
 
 import math
@@ -8,8 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cfetch.bench.network import HostShare, Network
-from cfetch.bench.simulation.oracle import Oracle, watch_policy
+from cfetch.bench.simulation.alarms import watch_policy
 from cfetch.config.straggler import StragglerConfig
 from cfetch.straggler.detector import Detector
 from cfetch.straggler.knowledge import Knowledge
@@ -37,14 +36,9 @@ class HeldBack:
         """As the wire's."""
 
 
-def oracle(wire):
-    return Oracle(Network(rate_bps=float(MIB), hosts=(HostShare(),)), wire)
-
-
 MAKERS = {
     "cloudfetch": lambda _wire: Detector(StragglerConfig()),
     "adaptive": lambda _wire: adaptive(),
-    "oracle": oracle,
     "watch_policy": lambda wire: watch_policy(adaptive(), wire)[0],
 }
 

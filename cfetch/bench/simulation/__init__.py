@@ -9,13 +9,16 @@ and equal seeds give equal runs.
     transport.py    keeps the wire's port: connections pooled or fresh, replies as the network lets them
     link.py         bytes as a fluid: every rate computed exactly, without time steps
     volume.py       keeps the volume's port: takes bytes at a steady speed, and keeps only numbers
-    oracle.py       the policy that can look at connections, and the count of false alarms
+    alarms.py       counts the false alarms of a policy
+    oracle.py       the client that knows all connections, and has no limits but the network's
+    curl.py         a model of curl with a speed limit that was set by hand
 
 What each connection is like comes from ``bench/network.py``, which the loopback origin enacts too; so the
 model can be held against real runs (``bench/compare.py``: ``run_once``).
 
-What the model leaves out: slow start and loss of TCP, name resolution and TLS (a new connection costs one
-latency more, and that is all), the processor's time, and the flushes of a disk.
+What the model leaves out: name resolution and TLS (a new connection costs one latency more, and that is
+all), the processor's time, and the flushes of a disk. Slow start and loss are there where a scenario asks for
+them, as rates that depend on the bytes of a connection; windows do not shrink.
 
 When it fails: a run that is not over after a week of virtual time is stopped; entries without their file
 are counted as ``failed`` in its figures.

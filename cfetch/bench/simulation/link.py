@@ -11,7 +11,7 @@ import asyncio
 import math
 from collections.abc import Callable
 
-from cfetch.bench.network import Network, factor_at
+from cfetch.bench.network import Network, drown_factor, factor_at
 from cfetch.bench.pacing import max_min
 from cfetch.clock import RunClock
 
@@ -61,6 +61,7 @@ class Link:
         self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._flows: dict[Flow, None] = {}  # in the order of their starts
+        self._crowds = [0] * len(network.hosts)  # flows by host
         self._is_full = False
         self._factors = [1.0] * len(network.hosts)
         self._link_bps = network.link_bps
@@ -81,8 +82,9 @@ class Link:
     def start(self, flow: Flow) -> None:
         """Let the bytes of ``flow`` move."""
         flow.settled_s = self._loop.time()
-        flow.cap_bps = self._cap(flow)
         self._flows[flow] = None
+        self._crowd(flow.host, 1)
+        flow.cap_bps = self._cap(flow)
         self._share(flow)
 
     def stop(self, flow: Flow) -> None:
@@ -94,6 +96,7 @@ class Link:
             if flow.timer is not None:
                 flow.timer.cancel()
                 flow.timer = None
+            self._crowd(flow.host, -1)
             self._share(None)
 
     def limit(self, flow: Flow, limit_bps: float) -> None:
@@ -133,7 +136,18 @@ class Link:
             self.arm(flow)
 
     def _cap(self, flow: Flow) -> float:
-        return min(flow.limit_bps, FASTEST_BPS) / self._factors[flow.host]
+        rate_bps = min(flow.limit_bps, FASTEST_BPS) / self._factors[flow.host]
+        return rate_bps * drown_factor(self._network, self._crowds[flow.host])
+
+    def _crowd(self, host: int, more: int) -> None:
+        """Count a flow that begins or ends; where its host drowns, that changes the caps of all there."""
+        before = drown_factor(self._network, self._crowds[host])
+        self._crowds[host] += more
+        if drown_factor(self._network, self._crowds[host]) != before:
+            for flow in self._flows:
+                if flow.host == host:
+                    flow.cap_bps = self._cap(flow)
+            self._share_all()
 
     def _read_factors(self) -> None:
         now_s = self.now() + GRAIN_S

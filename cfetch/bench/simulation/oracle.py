@@ -1,144 +1,226 @@
-"""What knows the true state of connections: the oracle, a policy, and the count of false alarms."""
+"""The oracle: a client that knows every connection before it is made, and obeys the network alone.
 
-import math
-from collections.abc import Collection
-from typing import Any, cast
+It is no policy in the engine, so none of the engine's limits holds for it: it never rescues anything, because
+it never begins on a bad connection; it has all its places from the first moment; it has no ticks. It does
+obey what no client can change: latencies, what a connection carries, one reply at a time on a connection, the
+links' rates, the servers' limits, requests that meet a fault, and ``--max-concurrency``.
 
-import msgspec
+Why its makespan is close to the least possible one:
 
-from cfetch.bench.network import Network
-from cfetch.bench.simulation.transport import SimTransport, usual_bps
-from cfetch.config.straggler import StragglerConfig
-from cfetch.straggler.detector import Detector
-from cfetch.straggler.policy import Check, Flagged, Live, Policy
+* A client with W places needs at least ``all bytes / (W x rate of a good connection)`` (or, on a full link,
+  ``all bytes / link``), plus the latencies of its requests on the way.
+* The oracle is list scheduling: no place is idle while bytes are waiting. Where servers have ranges, a place
+  takes at most half of its share of what is left, so pieces shrink to ``LEAST_ROUNDS`` latencies, and the
+  last place ends at most about such a piece after the first. Where they have none, it takes the largest file
+  first, and Graham's bound holds: at most 4/3 of the least possible makespan (Graham 1969, theorem 2, for
+  equal places).
+* Its connections are those that the network deals to everybody, in the same order, without the ones that are
+  slow, stall, or have less than ``GOOD`` of their host's usual rate. To pass over these costs it nothing; so
+  a real client that looks at connections could come near it, and needs longer.
 
-TICK_S = 0.05
+So it is a schedule that exists, but for the time in which bad connections would be found. It is not the
+least time of all: it does not hunt for connections much better than usual, so where rates have a heavy tail a
+lucky client can beat it, and it does not keep back a connection for a better moment.
+"""
+
+import asyncio
+from bisect import insort
+from collections.abc import Sequence
+
+from cfetch.bench.network import ConnectionTraits, Network, lasting_pace
+from cfetch.bench.simulation.transport import Connection, SimTransport, usual_bps
+from cfetch.errors import Transient
+
+GOOD = 0.5  # of its host's usual rate: a connection with less is passed over
+WORN = 0.75  # of its first rate: a connection that will bring less is left
+LEAST_ROUNDS = 4.0  # latencies that the smallest piece takes: a request costs one
+LEAST_PIECE_BYTES = 16 << 10
+MOST_PACES = 64  # how far ahead a connection's rate is followed
 
 
-class Oracle(Detector):
-    """Cancels each slow connection at once, where a fresh one of the usual kind would be faster.
+class _Piece:
+    """Bytes ``start`` to ``stop`` of file ``index``, which has ``size_bytes``; the larger come first."""
 
-    No real policy can know as well which connections are bad. Still, this is no upper bound: the oracle looks
-    at one attempt at a time and keeps the engine's rules. It leaves immune attempts alone (helpers may join
-    them), and the engine makes an entry immune after some rescues.
-    """
+    __slots__ = ("index", "size_bytes", "start", "stop")
 
-    def __init__(self, network: Network, transport: SimTransport) -> None:
-        super().__init__(StragglerConfig(enabled=False), tick_s=TICK_S)
-        self._network = network
-        self._transport = transport
-        self._wanted: dict[int, tuple[int, int]] = {}  # by key: host and bytes, of attempts that may be ended
-        self._sizes: dict[int, int] = {}  # by key, of all attempts
-        self._broken: set[int] = set()
+    def __init__(self, index: int, start: int, stop: int, size_bytes: int) -> None:
+        self.index = index
+        self.start = start
+        self.stop = stop
+        self.size_bytes = size_bytes
+
+    def __lt__(self, other: "_Piece") -> bool:
+        return (self.left_bytes, -self.index) < (other.left_bytes, -other.index)
 
     @property
-    def total_stragglers(self) -> int:
-        """Implements ``Policy.total_stragglers``."""
-        return len(self._broken)
+    def left_bytes(self) -> int:
+        """What is missing of it."""
+        return self.stop - self.start
 
-    def note_start(
+
+class _Stock:
+    """The pieces of one host that nobody fetches yet; ``busy`` places are at its others."""
+
+    def __init__(self, pieces: list[_Piece], places: int) -> None:
+        self._pieces = sorted(pieces)
+        self.left_bytes = sum(piece.left_bytes for piece in pieces)
+        self.places = places
+        self.busy = 0
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def peek(self) -> _Piece:
+        """The largest piece."""
+        return self._pieces[-1]
+
+    def take(self, most: float) -> _Piece:
+        """Take the largest piece; what is beyond ``most`` bytes of it stays."""
+        piece = self._pieces.pop()
+        if piece.left_bytes > most:
+            middle = piece.start + int(most)
+            insort(self._pieces, _Piece(piece.index, middle, piece.stop, piece.size_bytes))
+            piece.stop = middle
+        self.left_bytes -= piece.left_bytes
+        return piece
+
+    def put_back(self, piece: _Piece) -> None:
+        """What could not be brought."""
+        insort(self._pieces, piece)
+        self.left_bytes += piece.left_bytes
+
+
+class OracleClient:
+    """Fetches all files; make it inside the virtual loop.
+
+    ``sizes`` and ``hosts`` are of the files by index; ``places``: how many connections it may use at a time.
+    """
+
+    def __init__(
         self,
-        key: int,
-        size_bytes: int | None,
-        now_s: float,
-        *,
-        host: str = "",
-        immune: bool,
-        mitigations: int,
+        network: Network,
+        transport: SimTransport,
+        sizes: Sequence[int],
+        hosts: Sequence[int],
+        places: int,
     ) -> None:
-        """Implements ``Policy.note_start``."""
-        super().note_start(key, size_bytes, now_s, host=host, immune=immune, mitigations=mitigations)
-        self._wanted.pop(key, None)
-        self._sizes.pop(key, None)
-        if size_bytes is not None:
-            self._sizes[key] = size_bytes
-            if not immune:
-                self._wanted[key] = (int(host), size_bytes)
-
-    def note_size(self, key: int, size_bytes: int) -> None:
-        """Implements ``Policy.note_size``."""
-        super().note_size(key, size_bytes)
-        self._sizes[key] = size_bytes
-        if key in self._wanted:
-            self._wanted[key] = (self._wanted[key][0], size_bytes)
-
-    def note_finish(
-        self, key: int, size_bytes: int | None, now_s: float, *, first_byte_s: float | None = None
-    ) -> None:
-        """Implements ``Policy.note_finish``."""
-        super().note_finish(key, size_bytes, now_s, first_byte_s=first_byte_s)
-        self._wanted.pop(key, None)
-        self._sizes.pop(key, None)
-
-    def check(self, now_s: float, attempts: Collection[Live] = ()) -> Check:
-        """Implements ``Policy.check``."""
-        stragglers = []
-        for attempt in attempts:
-            exchange, wanted = self._transport.exchange(attempt.key), self._wanted.get(attempt.key)
-            if exchange is None or wanted is None or not exchange.is_held_back:
-                continue
-            host, size_bytes = wanted
-            left_bytes = size_bytes - (attempt.received if attempt.resumable else 0)
-            fresh_s = self.fresh_s(str(host), left_bytes)
-            left_s = exchange.left_s(size_bytes)
-            if left_s > fresh_s:
-                stragglers.append(
-                    Flagged(attempt.key, 0.0, fresh_s, None if left_s == math.inf else now_s + left_s)
-                )
-                self._broken.add(attempt.key)
-                del self._wanted[attempt.key]
-        check = super().check(now_s, attempts)
-        return msgspec.structs.replace(check, stragglers=tuple(stragglers))
-
-    def remaining_s(self, key: int) -> float | None:  # type: ignore[override]  # the formula knows nothing here
-        """Implements ``Policy.remaining_s``."""
-        exchange, size_bytes = self._transport.exchange(key), self._sizes.get(key)
-        return None if exchange is None or size_bytes is None else exchange.left_s(size_bytes)
-
-    def fresh_s(self, host: str, size_bytes: int) -> float:  # type: ignore[override]
-        """Implements ``Policy.fresh_s``.
-
-        The attempt has the usual rate and the usual latency, and makes a connection.
-        """
-        number, network = int(host), self._network
-        latency_s = 2 * network.latency_s * network.hosts[number].latency_factor
-        usual_s = latency_s + size_bytes / usual_bps(network, number)
-        return usual_s * self._transport.link.factor(number)
-
-
-class PolicyWatch:
-    """Wraps a policy and counts its ``mitigations``, and those that hit a healthy connection."""
-
-    def __init__(self, policy: Policy, transport: SimTransport) -> None:
-        self._policy = policy
+        self._network = network
         self._transport = transport
-        self.mitigations = 0
-        self.false_alarms = 0
+        self._places = places
+        limits = [limit for limit in (network.connections, network.drowns_above) if limit]
+        of_host = min([places, *limits])
+        pieces: list[list[_Piece]] = [[] for _ in network.hosts]
+        for index, (size_bytes, host) in enumerate(zip(sizes, hosts, strict=True)):
+            if size_bytes:
+                pieces[host].append(_Piece(index, 0, size_bytes, size_bytes))
+        self._stocks = [_Stock(part, of_host) for part in pieces]
+        self._usual_bps = [usual_bps(network, host) for host in range(len(network.hosts))]
 
-    def note_start(self, key: int, size_bytes: int | None, now_s: float, **how: Any) -> None:  # noqa: ANN401
-        """Implements ``Policy.note_start``; called by the task that is about to send the request."""
-        self._transport.begins(key)
-        self._policy.note_start(key, size_bytes, now_s, **how)
+    async def run(self) -> None:
+        """Fetch everything."""
+        await asyncio.gather(*(self._work() for _ in range(self._places)))
 
-    def check(self, now_s: float, attempts: Collection[Live] = ()) -> Check:
-        """Implements ``Policy.check``; judge the flagged attempts before they are cancelled."""
-        check = self._policy.check(now_s, attempts)
-        for flagged in check.stragglers:
-            exchange = self._transport.exchange(flagged.id)
-            self.mitigations += 1
-            self.false_alarms += exchange is None or not exchange.is_held_back
-        return check
+    async def _work(self) -> None:
+        """Fetch pieces over one connection after another until there are none."""
+        connection: Connection | None = None
+        while (host := self._choose_host()) is not None:
+            stock = self._stocks[host]
+            stock.busy += 1
+            connection = self._renew(connection, host)
+            piece = stock.take(self._choose_bytes(connection))
+            is_whole = await self._fetch(connection, piece)
+            stock.busy -= 1
+            if not is_whole:
+                stock.put_back(piece)
+                self._transport.close_connection(connection)
+                connection = None
+        if connection is not None:
+            self._transport.close_connection(connection)
 
-    def note_finish(self, key: int, size_bytes: int | None, now_s: float, **how: Any) -> None:  # noqa: ANN401
-        """Implements ``Policy.note_finish``."""
-        self._transport.ends(key)
-        self._policy.note_finish(key, size_bytes, now_s, **how)
+    def _choose_host(self) -> int | None:
+        """The host that needs longest for what waits, among those with a free place."""
+        free = [host for host, stock in enumerate(self._stocks) if len(stock) and stock.busy < stock.places]
+        return max(free, key=lambda host: self._stocks[host].left_bytes / self._usual_bps[host], default=None)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - all else is the policy's own
-        return getattr(self._policy, name)
+    def _renew(self, connection: Connection | None, host: int) -> Connection:
+        """The same connection where it is as good as another, else the next good one."""
+        need = self._need_bytes(host)
+        if connection is not None:
+            is_closed = connection.host != host or connection.served == self._network.requests > 0
+            if not is_closed and usable_bytes(connection.line, connection.sent) >= need:
+                return connection
+            self._transport.close_connection(connection)
+        least_bps = GOOD * self._usual_bps[host]
+        return self._transport.connect_well(
+            host, lambda line: line.rate_bps >= least_bps and usable_bytes(line, 0.0) >= need
+        )
+
+    def _need_bytes(self, host: int) -> float:
+        largest = self._stocks[host].peek().left_bytes
+        return min(largest, self._least_bytes(host)) if self._network.ranges else largest
+
+    def _least_bytes(self, host: int) -> float:
+        latency_s = self._network.latency_s * self._network.hosts[host].latency_factor
+        return max(float(LEAST_PIECE_BYTES), LEAST_ROUNDS * latency_s * self._usual_bps[host])
+
+    def _choose_bytes(self, connection: Connection) -> float:
+        """How much to ask for: half of a place's share, within what the connection brings well."""
+        stock = self._stocks[connection.host]
+        if not self._network.ranges:
+            return stock.peek().left_bytes
+        least = min(self._least_bytes(connection.host), stock.peek().left_bytes)
+        share = stock.left_bytes / (2 * stock.places)
+        return max(LEAST_PIECE_BYTES, least, min(share, usable_bytes(connection.line, connection.sent)))
+
+    async def _fetch(self, connection: Connection, piece: _Piece) -> bool:
+        """Fetch a piece; what comes counts, where there are ranges. Returns whether all of it came."""
+        if self._is_worth_ending(connection, piece):
+            await self._provoke_fault(connection, piece)
+            return False
+        is_part = piece.left_bytes < piece.size_bytes
+        headers = {"Range": f"bytes={piece.start}-{piece.stop - 1}"} if is_part else {}
+        exchange = await self._transport.ask(connection, piece.index, headers)
+        came = 0
+        try:
+            while exchange.status < 300 and (data := await exchange.read()):
+                came += len(data)
+        except Transient:
+            pass
+        exchange.close()
+        is_whole = came == piece.left_bytes
+        if self._network.ranges and not is_whole:
+            piece.start += came
+        return is_whole
+
+    def _is_worth_ending(self, connection: Connection, piece: _Piece) -> bool:
+        """Whether the next request meets a fault that a further request costs less than."""
+        fault = self._transport.next_fault(piece.index)
+        if fault is None or fault.kind not in {"slow", "stall", "delay"}:
+            return False
+        lost_s = fault.delay_s or 0.0
+        if fault.rate_bps is not None:
+            lost_s = piece.left_bytes * (1 / fault.rate_bps - 1 / self._usual_bps[connection.host])
+        return fault.kind == "stall" or lost_s > 4 * connection.line.latency_s
+
+    async def _provoke_fault(self, connection: Connection, piece: _Piece) -> None:
+        """Ask for the file, so that its fault is over, and break off when a head could have come."""
+        wait_s = connection.line.latency_s * (1 if connection.served else 2)
+        asking = asyncio.ensure_future(self._transport.ask(connection, piece.index, {}))
+        await asyncio.wait({asking}, timeout=wait_s * self._transport.link.factor(connection.host) + 1e-6)
+        if asking.done():
+            asking.result().close()
+        asking.cancel()
 
 
-def watch_policy(policy: Policy, transport: SimTransport) -> tuple[Policy, PolicyWatch]:
-    """Wrap ``policy``: the same object twice, as the pool's policy and as the counter."""
-    watch = PolicyWatch(policy, transport)
-    return cast("Policy", watch), watch
+def usable_bytes(line: ConnectionTraits, carried: float) -> float:
+    """How many bytes of one more reply a connection brings before it stalls or is ``WORN``."""
+    least_bps, brought = WORN * lasting_pace(line, 0.0, 0.0).rate_bps, 0.0
+    most = float("inf") if line.stall_after is None else max(0.0, line.stall_after - carried - 1)
+    for _ in range(MOST_PACES):
+        rate_bps, left = lasting_pace(line, carried + brought, brought)
+        if rate_bps < least_bps or (line.slow_after == 0 and line.slow_bps < line.rate_bps):
+            break
+        brought += left
+        if brought >= most:
+            break
+    return min(brought, most)

@@ -15,7 +15,11 @@ from cfetch.secret import SecretUrl
 
 
 class SimPlan:
-    """A scenario's ``Entries``. ``faults``: the scripts of the files that have one, by index."""
+    """A scenario's ``Entries``.
+
+    ``faults``: the scripts of the files that have one, by index. ``true_sizes`` are known to the servers;
+    ``sizes`` are -1 where the scenario's manifest tells none.
+    """
 
     headers: Headers = ()
     batch_of = None
@@ -27,7 +31,8 @@ class SimPlan:
         count = self._starts[-1]
         self._places = array("I", range(count))
         random.Random(scenario.seed).shuffle(self._places)  # noqa: S311 - as Scenario.names
-        self.sizes: Sequence[int] = array("q", map(self._size, range(count)))
+        self.true_sizes: Sequence[int] = array("q", map(self._size, range(count)))
+        self.sizes: Sequence[int] = self.true_sizes if network.sizes else array("q", [-1]) * count
         self.hosts = tuple(map(str, range(len(network.hosts))))
         self.host_of: Sequence[int] = array("H", (host_of(network, index) for index in range(count)))
         faults = scenario.faults
@@ -55,5 +60,5 @@ class SimPlan:
             id=index,
             url=SecretUrl(f"http://{self.hosts[self.host_of[index]]}/{index}"),
             path=SafePath(self.name(index)),
-            size_bytes=self.sizes[index],
+            size_bytes=self.sizes[index] if self.sizes[index] >= 0 else None,
         )

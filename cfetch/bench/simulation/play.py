@@ -12,7 +12,9 @@ import numpy as np
 
 from cfetch.bench.network import Network
 from cfetch.bench.scenario import Scenario
-from cfetch.bench.simulation.oracle import Oracle, watch_policy
+from cfetch.bench.simulation.alarms import watch_policy
+from cfetch.bench.simulation.curl import CurlClient
+from cfetch.bench.simulation.oracle import OracleClient
 from cfetch.bench.simulation.plan import SimPlan
 from cfetch.bench.simulation.transport import SimTransport
 from cfetch.bench.simulation.volume import SimVolume
@@ -31,18 +33,20 @@ POLICIES: dict[str, dict[str, Any]] = {
     "none": {"mitigation": False, "policy": "cloudfetch"},
     "cloudfetch": {"policy": "cloudfetch"},
     "adaptive": {"policy": "adaptive"},
-    "oracle": {"policy": "adaptive"},
 }
+CLIENTS = ("curl", "oracle")  # these run without the engine
+OWN_PLACES = 64  # of the oracle, where the scenario says nothing of ``max-concurrency``
 LONGEST_S = 7 * 86_400.0  # of virtual time: what is not over then never will be
 
 
 def simulate(scenario: Scenario, policy: str, seed: int | None = None) -> Played:
     """Play the scenario once, in virtual time; no process, no socket and no file is needed.
 
-    ``policy``: one of ``POLICIES``, or ``ideal``: nothing is mitigated, on a network without slow
-    connections, stalls and faults. Changes of the network, slow hosts, the spread of rates and the link's
-    limit are in the ideal run too, because no policy can remove them. The ideal run has one stream a file, so
-    a policy with several segments of the last files may be faster. ``seed`` None: the scenario's own; it
+    ``policy``: one of ``POLICIES`` in the engine, of ``CLIENTS`` without it, or ``ideal``: nothing is
+    mitigated, on a network without slow connections, stalls and faults. Changes of the network, slow hosts,
+    the spread of rates and the link's limit are in the ideal run too, because no policy can remove them. The
+    ideal run has one stream a file and no more places than ``concurrency``, so it is no bound: that is the
+    oracle. ``seed`` None: the scenario's own; it
     decides the order of the files, the faults, every connection and the jitter of back-offs.
 
     To compare it with real processes on loopback: ``cfetch.bench.compare.run_once`` plays the same scenario
@@ -51,9 +55,12 @@ def simulate(scenario: Scenario, policy: str, seed: int | None = None) -> Played
     Raises:
         UsageError: no such policy.
     """
-    if policy != IDEAL and policy not in POLICIES:
-        raise UsageError(f"there is no policy {policy!r}; known: {IDEAL}, {', '.join(POLICIES)}")
+    if policy not in (IDEAL, *POLICIES, *CLIENTS):
+        known = ", ".join((IDEAL, *POLICIES, *CLIENTS))
+        raise UsageError(f"there is no policy {policy!r}; known: {known}")
     scenario = scenario if seed is None else msgspec.structs.replace(scenario, seed=seed)
+    if policy in CLIENTS:
+        return run_virtual(_play_client(scenario, policy))
     if policy == IDEAL:
         scenario = scenario.ideal()
     return run_virtual(_play(scenario, policy))
@@ -85,18 +92,14 @@ class _Events:
 async def _play(scenario: Scenario, policy: str) -> Played:
     network, settings, plan = scenario.network or Network(), settings_of(scenario, policy), SimPlan(scenario)
     clock, events = RunClock(VirtualClock()), _Events()
-    transport = SimTransport(network, scenario.seed, plan.sizes, plan.faults, clock=clock)
+    transport = SimTransport(network, scenario.seed, plan.true_sizes, plan.faults, clock=clock)
     volumes = [SimVolume(f"volume {n}", rate) for n, rate in enumerate(scenario.volumes_bps or (inf,))]
     as_ports: list[Volume] = [*volumes]
-    inner = (
-        Oracle(network, transport)
-        if policy == "oracle"
-        else policy_of(
-            settings.policy,
-            settings.straggler,
-            tick_s=settings.check_interval,
-            concurrency=settings.concurrency,
-        )
+    inner = policy_of(
+        settings.policy,
+        settings.straggler,
+        tick_s=settings.check_interval,
+        concurrency=settings.concurrency,
     )
     judge, watch = watch_policy(inner, transport)
     pool = Pool(
@@ -136,4 +139,41 @@ async def _play(scenario: Scenario, policy: str) -> Played:
         max_s=round(longest, 6),
         events=dict(sorted(events.kinds.items())),
         volumes=[volume.done_bytes for volume in volumes],
+    )
+
+
+async def _play_client(scenario: Scenario, policy: str) -> Played:
+    """Play a client that is not the engine; it writes as fast as all volumes together."""
+    network, plan, clock = scenario.network or Network(), SimPlan(scenario), RunClock(VirtualClock())
+    transport = SimTransport(network, scenario.seed, plan.true_sizes, plan.faults, clock=clock)
+    curl: CurlClient | None = None
+    if policy == "curl":
+        curl = CurlClient(network, transport, plan.true_sizes, plan.host_of, scenario.concurrency)
+        await curl.run()
+    else:
+        most = settings_of(scenario, "adaptive").max_concurrency or max(OWN_PLACES, scenario.concurrency)
+        await OracleClient(network, transport, plan.true_sizes, plan.host_of, most).run()
+    failed = 0 if curl is None else curl.failed
+    disks_bps = sum(scenario.volumes_bps) or inf
+    return Played(
+        scenario=scenario.name,
+        policy=policy,
+        seed=scenario.seed,
+        makespan_s=round(max(clock.now(), scenario.size_bytes / disks_bps), 6),
+        files=len(plan),
+        size_bytes=scenario.size_bytes,
+        done=len(plan) - failed,
+        failed=failed,
+        mitigations=0 if curl is None else curl.ended,
+        false_alarms=0 if curl is None else curl.false_alarms,
+        requests=transport.requests,
+        connections=transport.connections,
+        sent_bytes=transport.sent_bytes,
+        twice_bytes=transport.sent_bytes - scenario.size_bytes,
+        p50_s=0.0,
+        p95_s=0.0,
+        p99_s=0.0,
+        max_s=0.0,
+        events={},
+        volumes=[],
     )

@@ -4,13 +4,13 @@ import asyncio
 import math
 import mmap
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from cfetch.bench.faults import Fault, Script, fault_for
 from cfetch.bench.http_messages import choose_slice
-from cfetch.bench.network import ConnectionTraits, Network, connection_of
-from cfetch.bench.simulation.link import FASTEST_BPS, Flow, Link
+from cfetch.bench.network import ConnectionTraits, Network, connection_of, lasting_pace, pace_now
+from cfetch.bench.simulation.link import FASTEST_BPS, GRAIN_S, Flow, Link
 from cfetch.clock import RunClock
 from cfetch.errors import Transient
 from cfetch.secret import SecretUrl
@@ -26,6 +26,7 @@ WINDOW_BYTES = 4 << 20  # of a connection that nobody reads: then the server wai
 KEEP_ALIVE_S = 15.0  # as HttpTransport's
 BLANK = memoryview(mmap.mmap(-1, WINDOW_BYTES))  # no page of it is ever touched
 WHOLE = 1e-6  # what the fluid may lack of a byte that has come
+MOST_SKIPPED = 500  # connections that are looked at for one that suits
 LESS = 0.25  # a connection with a smaller share of its host's usual rate is slow by nature
 
 
@@ -37,16 +38,52 @@ class _Headers(dict[str, str]):
 
 
 class Connection:
-    """``sent`` bytes of body in all, ``served`` requests."""
+    """``sent`` bytes of body in all, ``served`` requests. ``has_seat``: its host serves it.
 
-    __slots__ = ("host", "idle_s", "line", "sent", "served")
+    ``is_pooled``: once a reply is over, others may have it.
+    """
 
-    def __init__(self, host: int, line: ConnectionTraits) -> None:
+    __slots__ = ("has_seat", "host", "idle_s", "is_pooled", "line", "sent", "served")
+
+    def __init__(self, host: int, line: ConnectionTraits, *, pooled: bool = True) -> None:
         self.host = host
         self.line = line
         self.sent = 0.0
         self.served = 0
         self.idle_s = 0.0
+        self.has_seat = False
+        self.is_pooled = pooled
+
+
+class _Seats:
+    """The connections that a host serves at a time; others wait in line for one to close."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def take(self) -> None:
+        """Wait for a seat."""
+        if self._free:
+            self._free -= 1
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self.give_back()
+            raise
+
+    def give_back(self) -> None:
+        """A connection has closed."""
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+        self._free += 1
 
 
 class _Meets(NamedTuple):
@@ -94,7 +131,8 @@ class SimTransport:
         self._asked: dict[int, int] = {}
         self._idle: list[deque[Connection]] = [deque() for _ in network.hosts]
         self._made = [0 for _ in network.hosts]
-        self._exchanges: dict[asyncio.Task[object] | None, Exchange] = {}
+        self._seats = [_Seats(network.connections) for _ in network.hosts]
+        self._exchanges: dict[object, Exchange] = {}  # by the task that made the request
         self._tasks: dict[int, asyncio.Task[object] | None] = {}
         self.requests = 0
         self.sent_bytes = 0
@@ -118,10 +156,17 @@ class SimTransport:
             raise NotImplementedError(f"the simulator answers GET, not {method}")
         host, _, number = url.reveal()[len("http://") :].partition("/")
         index = int(number)
-        exchange = Exchange(self, self._connection(int(host), fresh), self._meets(index))
+        return await self.ask(self.connection(int(host), fresh=fresh), index, headers)
+
+    async def ask(self, connection: Connection, index: int, headers: Mapping[str, str]) -> "Exchange":
+        """Ask for a file over a connection that nobody else uses; wait for the head."""
+        exchange = Exchange(self, connection, self._meets(index))
         self._exchanges[asyncio.current_task()] = exchange
         self.requests += 1
         try:
+            if self.network.connections and not connection.has_seat:
+                await self._seats[connection.host].take()
+                connection.has_seat = True
             await exchange.answer(headers, index, self._sizes[index])
         except BaseException:
             exchange.close()
@@ -145,21 +190,67 @@ class SimTransport:
         task = self._tasks.get(key)
         return None if task is None else self._exchanges.get(task)
 
+    def exchange_of(self, asking: object) -> "Exchange | None":
+        """The latest request that the task ``asking`` has made."""
+        return self._exchanges.get(asking)
+
+    def forget(self, asking: object) -> None:
+        """The task ``asking`` is over."""
+        self._exchanges.pop(asking, None)
+
     def over(self, connection: Connection) -> None:
         """The last byte of a reply has come: who asks next may have the connection."""
-        if connection.served != self.network.requests:
-            connection.idle_s = self.link.now()
-            self._idle[connection.host].append(connection)
+        if connection.served == self.network.requests:
+            self.close_connection(connection)
+            return
+        if not connection.is_pooled:
+            return
+        connection.idle_s = self.link.now()
+        self._idle[connection.host].append(connection)
+        if self.network.connections:  # elsewhere nobody waits for its seat
+            asyncio.get_running_loop().call_later(KEEP_ALIVE_S, self._close_idle, connection.host)
 
-    def _connection(self, host: int, fresh: bool) -> Connection:
+    def close_connection(self, connection: Connection) -> None:
+        """Give its seat to the next; harmless when it is closed already."""
+        if connection.has_seat:
+            connection.has_seat = False
+            self._seats[connection.host].give_back()
+
+    def _close_idle(self, host: int) -> None:
+        idle = self._idle[host]
+        while idle and self.link.now() - idle[0].idle_s >= KEEP_ALIVE_S - GRAIN_S:
+            self.close_connection(idle.popleft())
+
+    def connection(self, host: int, *, fresh: bool) -> Connection:
+        """An idle connection to ``host``, else a new one."""
         idle = self._idle[host]
         while idle and not fresh:
             connection = idle.popleft()  # the one that was idle longest, as aiohttp does
             if self.link.now() - connection.idle_s <= KEEP_ALIVE_S:
                 return connection
+            self.close_connection(connection)
         self._made[host] += 1
-        line = connection_of(self.network, self._seed, host, self._made[host])
-        return Connection(host, line)
+        return Connection(host, connection_of(self.network, self._seed, host, self._made[host]))
+
+    def connect_well(self, host: int, suits: Callable[[ConnectionTraits], bool]) -> Connection:
+        """Make the next connection to ``host`` that ``suits``, and keep it out of the pool.
+
+        Those before it cost nothing. Where none of the next ``MOST_SKIPPED`` suits, it is the next.
+        """
+        first = self._made[host] + 1
+        for number in range(first, first + MOST_SKIPPED):
+            line = connection_of(self.network, self._seed, host, number)
+            if suits(line):
+                self._made[host] = number
+                return Connection(host, line, pooled=False)
+        self._made[host] = first
+        return Connection(host, connection_of(self.network, self._seed, host, first), pooled=False)
+
+    def next_fault(self, index: int) -> Fault | None:
+        """The fault that the file's next request will meet, if a later request will not."""
+        script, n = self._faults.get(index), self._asked.get(index, 0) + 1
+        fault = fault_for(script, n)
+        return fault if fault is not None and fault_for(script, n + fault.first) is not fault else None
 
     def _meets(self, index: int) -> _Meets:
         """What the file's next request meets."""
@@ -177,12 +268,11 @@ class Exchange:
     __slots__ = (
         "_before",
         "_body",
-        "_due_s",
         "_flow",
         "_link",
         "_meets",
+        "_pace_end",
         "_said",
-        "_slow_at",
         "_transport",
         "_waiter",
         "connection",
@@ -195,15 +285,13 @@ class Exchange:
         self._transport = transport
         self._link = transport.link
         self._meets = meets
-        self._due_s = -math.inf  # when the head comes
         self.connection = connection
         self.status = 0
         self._said = _Headers()
         self.headers: Headers = self._said
         self.peer: str | None = None
-        line = connection.line
         self._before = connection.sent  # of the connection's bytes, those of earlier replies
-        self._slow_at = math.inf if line.slow_after is None else max(0.0, line.slow_after - self._before)
+        self._pace_end = math.inf  # the byte of the reply at which its rate changes
         self._body = _Body()
         self._flow: Flow | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -217,7 +305,6 @@ class Exchange:
             await _for_ever()
         if fault is not None and fault.delay_s is not None:
             latency_s += fault.delay_s
-        self._due_s = self._link.now() + latency_s
         await asyncio.sleep(latency_s)
         if fault is not None and fault.status is not None:
             self.status = fault.status
@@ -231,7 +318,7 @@ class Exchange:
         etag = f'"{index}"'
         if not self._transport.network.ranges:
             self.status = 200
-            self._said["Content-Length"] = str(size_bytes)
+            self._state_length(size_bytes)
             return 0, size_bytes
         given = {name.lower(): value for name, value in headers.items()}
         self.status, start, stop = choose_slice(given, size_bytes, etag)
@@ -241,8 +328,15 @@ class Exchange:
         if self.status == 206:
             self._said["Content-Range"] = f"bytes {start}-{stop - 1}/{size_bytes}"
         self._said["ETag"] = etag
-        self._said["Content-Length"] = str(stop - start)
+        self._state_length(stop - start)
         return start, stop
+
+    def _state_length(self, length: int) -> None:
+        """The length of the body, or that it is chunked."""
+        if self.status == 206 or self._transport.network.sizes:
+            self._said["Content-Length"] = str(length)
+        else:
+            self._said["Transfer-Encoding"] = "chunked"
 
     def _begin(self, start: int, stop: int) -> None:
         line, fault, length = self.connection.line, self._meets.fault, stop - start
@@ -251,24 +345,28 @@ class Exchange:
             self._body.end, self._body.then = min(fault.after_bytes, max(0, length - 1)), fault.kind
         if line.stall_after is not None and line.stall_after - self._before < self._body.end:
             self._body.end, self._body.then = int(line.stall_after - self._before), "stall"
-        self._flow = Flow(self.connection.host, self._limit_bps(0.0), self._take_bytes)
+        self._flow = Flow(self.connection.host, self._next_pace(0.0), self._take_bytes)
         self._set_mark(self._flow)
         if self._body.end == 0:
             self._come()
         else:
             self._link.start(self._flow)
 
-    def _limit_bps(self, got: float) -> float:
-        line, fault = self.connection.line, self._meets.fault
-        limit_bps = line.slow_bps if got >= self._slow_at else math.inf
+    def _next_pace(self, got: float) -> float:
+        """The rate from this byte of the reply on; note where it ends."""
+        rate_bps, left = pace_now(self.connection.line, self._before + got, got)
+        self._pace_end = got + left
+        fault = self._meets.fault
         if fault is not None and fault.rate_bps is not None:
-            limit_bps = min(limit_bps, fault.rate_bps)
-        return min(limit_bps, line.rate_bps, FASTEST_BPS)
+            rate_bps = min(rate_bps, fault.rate_bps)
+        return min(rate_bps, FASTEST_BPS)
 
     def _set_mark(self, flow: Flow) -> None:
         flow.mark = float(min(self._body.end, self._body.taken + WINDOW_BYTES))
-        if flow.got < self._slow_at < flow.mark:
-            flow.mark = self._slow_at
+        if flow.got >= self._pace_end:
+            self._link.limit(flow, self._next_pace(flow.got))
+        if flow.got < self._pace_end < flow.mark:
+            flow.mark = self._pace_end
 
     def _take_bytes(self) -> None:
         """Bytes have come."""
@@ -277,8 +375,7 @@ class Exchange:
         if flow.got >= self._body.end:
             self._come()
         elif flow.got >= flow.mark:
-            if flow.got == self._slow_at:
-                self._link.limit(flow, self._limit_bps(flow.got))
+            if flow.got == self._pace_end:
                 self._set_mark(flow)
                 self._link.arm(flow)
             elif waiter is None:
@@ -292,6 +389,8 @@ class Exchange:
         self._body.has_come = True
         if self._body.then == "keep":
             self._transport.over(self.connection)
+        elif self._body.then != "stall":
+            self._transport.close_connection(self.connection)
 
     def _leave(self) -> None:
         """The flow is over."""
@@ -323,6 +422,9 @@ class Exchange:
         if not self._body.has_come:
             self._leave()
             self._body.has_come, self._body.then = True, "close"
+            self._transport.close_connection(self.connection)
+        elif self._body.then == "stall":
+            self._transport.close_connection(self.connection)
 
     def _take(self, most: int) -> bytes:
         flow = self._flow
@@ -368,21 +470,12 @@ class Exchange:
         if fault is not None and fault.kind in {"slow", "stall", "delay"} and not self._meets.is_lasting:
             return True
         got = self._got()
-        if got >= self._slow_at or (line.stall_after is not None and self._before + got >= line.stall_after):
+        if line.stall_after is not None and self._before + got >= line.stall_after:
             return True
-        return line.rate_bps < LESS * usual_bps(network, self.connection.host)
-
-    def left_s(self, size_bytes: int) -> float:
-        """Seconds until the reply has brought ``size_bytes`` in all, as things stand."""
-        got, line = self._got(), self.connection.line
-        if self.status == 0 and (line.stall_after is not None and self._before >= line.stall_after):
-            return math.inf
-        if self._body.then == "stall" and size_bytes > self._body.end:
-            return math.inf
-        rate_bps = self._flow.rate_bps if self._flow is not None else 0.0
-        rate_bps = rate_bps or self._limit_bps(got) / self._link.factor(self.connection.host)
-        silent_s = max(0.0, self._due_s - self._link.now()) if self.status == 0 else 0.0
-        return silent_s + max(0.0, size_bytes - got) / rate_bps
+        if line.slow_after is not None and self._before + got >= line.slow_after:
+            return True
+        usual = usual_bps(network, self.connection.host)
+        return lasting_pace(line, self._before + got, got).rate_bps < LESS * usual
 
     def _got(self) -> float:
         if self._flow is None:

@@ -347,7 +347,7 @@ def test_faults_of_the_scenario_hit_the_requests_that_they_are_for():
 
 
 def test_slow_start_doubles_in_each_round_trip():
-    """14,600 bytes in the first 0.1 s, 29,200 in the next, 58,400 in the third; a used connection goes on as it was."""
+    """14,600 bytes in the first 0.1 s, then 29,200, then 58,400; a used connection goes on as it was."""
 
     async def scene(wire):
         return [await wire.get(0), await wire.get(0)]

@@ -4,6 +4,7 @@ A presigned URL is a password with a path in front. ``str``, ``repr`` and ``form
 the safe parts; only ``reveal`` gives the text, and only the wire and the plan file call it.
 """
 
+import json
 import re
 from urllib.parse import urlsplit
 
@@ -22,6 +23,12 @@ def printable(text: str, limit: int = 200) -> str:
     if text.isascii() and text.isprintable():
         return text
     return _UNPRINTABLE.sub(lambda m: m.group().encode("unicode_escape").decode("ascii"), text)
+
+
+def encode_json(document: object) -> str:
+    """JSON for a screen or a pipe: the characters that a terminal would obey are escaped, as JSON allows."""
+    text = msgspec.json.encode(document).decode()
+    return _UNPRINTABLE.sub(lambda m: json.dumps(m.group())[1:-1], text)
 
 
 class SecretText(msgspec.Struct, frozen=True, array_like=True, gc=False):

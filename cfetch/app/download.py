@@ -482,6 +482,8 @@ class Prepared:
                 path.parent.mkdir(parents=True, exist_ok=True)
             else:
                 make_private(path.parent)
+            if path.is_fifo():  # opening it would wait for a reader, perhaps for ever
+                raise ConfigError(f"metrics is {path}, a named pipe; name a file")
             if path.is_file():
                 with path.open("rb") as file:
                     head = file.read(200)

@@ -141,6 +141,6 @@ def _say(line: str) -> None:
 
 
 def _print_document(document: object) -> None:
-    import msgspec
+    from cfetch.secret import encode_json
 
-    sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+    sys.stdout.write(encode_json(document) + "\n")

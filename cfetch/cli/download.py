@@ -107,6 +107,6 @@ def run(prepared: "Prepared", resolved: Resolved) -> "Summary | None":
 
 def print_document(document: "msgspec.Struct") -> None:
     """Print one JSON document on stdout."""
-    import msgspec
+    from cfetch.secret import encode_json
 
-    sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+    sys.stdout.write(encode_json(document) + "\n")

@@ -94,13 +94,12 @@ def serve(
 
       cfetch feed serve changes.jsonl --state /var/lib/feed --keep 720h
     """
-    import msgspec
-
     from cfetch.clock import SystemClock
     from cfetch.feed.server.process import serve as run
+    from cfetch.secret import encode_json
 
     def ready(url: str) -> None:
-        sys.stdout.write(msgspec.json.encode({"url": url}).decode() + "\n")
+        sys.stdout.write(encode_json({"url": url}) + "\n")
         sys.stdout.flush()
 
     def emit_line(line: str) -> None:
@@ -147,14 +146,13 @@ def split(
 
       cfetch feed split http://127.0.0.1:8080/ --range 3
     """
-    import msgspec
-
     from cfetch.feed.backends.http import split_range
+    from cfetch.secret import encode_json
 
     parent, children = split_range(url, of, network=network)
     if json:
         document = {"schema": "cfetch.feed-split/1", "range": parent, "children": children}
-        sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+        sys.stdout.write(encode_json(document) + "\n")
         return
     typer.echo(f"range {parent} was split into {' and '.join(children)}")
 
@@ -194,14 +192,13 @@ def explain(
     """
     import asyncio
 
-    import msgspec
-
     from cfetch.clock import SystemClock
     from cfetch.errors import UsageError
     from cfetch.feed import explain as use_case
     from cfetch.feed.backends.opening import open_feed
     from cfetch.feed.checkpoint import read_checkpoint
     from cfetch.feed.journal import locate_checkpoint
+    from cfetch.secret import encode_json
     from cfetch.storage.files import STATE_NAME
 
     if to or state is not None:
@@ -222,4 +219,4 @@ def explain(
 
         lineage = asyncio.run(ask())
     explained = use_case.explain(lineage, of, lsn)
-    typer.echo(msgspec.json.encode(explained).decode() if json else "\n".join(explained.why))
+    typer.echo(encode_json(explained) if json else "\n".join(explained.why))

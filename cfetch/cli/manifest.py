@@ -61,6 +61,7 @@ def check(
     from cfetch.app.manifest_check import check as checked
     from cfetch.dashboard.open import reading_lines
     from cfetch.errors import ManifestError
+    from cfetch.secret import encode_json
 
     try:
         progress = reading_lines(manifest.partition("?")[0])
@@ -69,10 +70,10 @@ def check(
         if json:
             faults = [{"line": line, "message": message} for line, message, _ in error.problems]
             document = {"schema": "cfetch.manifest/1", "faults": error.total, "first_faults": faults}
-            sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+            sys.stdout.write(encode_json(document) + "\n")
         raise
     if json:
-        sys.stdout.write(msgspec.json.encode(overview).decode() + "\n")
+        sys.stdout.write(encode_json(overview) + "\n")
         return
     hosts = ", ".join(f"{host} ({files})" for host, files in list(overview.hosts.items())[:SHOWN_HOSTS])
     more = f" and {len(overview.hosts) - SHOWN_HOSTS} more" if len(overview.hosts) > SHOWN_HOSTS else ""

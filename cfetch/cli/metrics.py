@@ -48,9 +48,8 @@ def load(
 
       cfetch metrics load 'archive/**/*.jsonl.gz' --to tables/ --spark-master spark://head:7077
     """
-    import msgspec
-
     from cfetch.dashboard.bar import progress_bar
+    from cfetch.secret import encode_json
     from cfetch.spark.session import mask_master, spark_session
     from cfetch.spark.tables.load import find_sources
     from cfetch.spark.tables.load import load as loaded_by
@@ -65,7 +64,7 @@ def load(
     ):
         loaded = loaded_by(sources, Path(to), spark, advance=advance)
     if json:
-        sys.stdout.write(msgspec.json.encode(loaded).decode() + "\n")
+        sys.stdout.write(encode_json(loaded) + "\n")
     else:
         _print(loaded)
     if loaded.rejected:

@@ -29,14 +29,13 @@ def report(
 
       cfetch report run.jsonl --json | jq .mitigations
     """
-    import msgspec
-
     from cfetch.report.analysis import analyse
     from cfetch.report.metrics import read_metrics
+    from cfetch.secret import encode_json
 
     document = analyse(read_metrics(metrics))
     if json:
-        sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+        sys.stdout.write(encode_json(document) + "\n")
         return
     from cfetch.report.tables import show, tables
 

@@ -66,12 +66,11 @@ def tune(
     """
     from datetime import UTC, datetime
 
-    import msgspec
-
     from cfetch.app.tune import TuneOptions
     from cfetch.app.tune import tune as run_tune
     from cfetch.clock import SystemClock
     from cfetch.errors import UsageError
+    from cfetch.secret import encode_json
     from cfetch.tuning.recommendation import format_config, write_config
 
     if spark_master is not None and engine is Engine.local:
@@ -83,7 +82,7 @@ def tune(
         day = datetime.fromtimestamp(clock.wall(), UTC).date().isoformat()
         write_config(out, format_config(tuning, day))
     if json:
-        sys.stdout.write(msgspec.json.encode(tuning).decode() + "\n")
+        sys.stdout.write(encode_json(tuning) + "\n")
         return
     from cfetch.report.tables import show
     from cfetch.report.tune_view import view

@@ -9,7 +9,7 @@ import typer
 
 from cfetch.cli.options import JsonOption, with_network
 from cfetch.errors import ConfigError, UsageError
-from cfetch.secret import SecretUrl, printable
+from cfetch.secret import SecretUrl, encode_json, printable
 
 if TYPE_CHECKING:
     from cfetch.app.verify import Difference, Verification
@@ -93,21 +93,19 @@ def _directories(to: list[str]) -> list[Path]:
 
 def _print_json(comparison: "Verification", differences: Iterator["Difference"]) -> None:
     """One document, written as it is found: a million differences are not kept in memory."""
-    import msgspec
-
     sys.stdout.write('{"schema":"cfetch.verification/1","differences":[')
     for position, difference in enumerate(differences):
-        sys.stdout.write(("," if position else "") + "\n" + msgspec.json.encode(difference).decode())
+        sys.stdout.write(("," if position else "") + "\n" + encode_json(difference))
     sys.stdout.write('],"duplicates":[')
     for position, duplicate in enumerate(comparison.duplicates):
-        sys.stdout.write(("," if position else "") + "\n" + msgspec.json.encode(duplicate).decode())
+        sys.stdout.write(("," if position else "") + "\n" + encode_json(duplicate))
     rest = {
         "files": comparison.files,
         "quick": comparison.quick,
         "good": comparison.good,
         "found": comparison.found,
     }
-    sys.stdout.write("],\n" + msgspec.json.encode(rest).decode()[1:] + "\n")
+    sys.stdout.write("],\n" + encode_json(rest)[1:] + "\n")
 
 
 def _print_lines(comparison: "Verification", differences: Iterator["Difference"]) -> None:

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-import msgspec
-
 from cfetch.dashboard.closing import closing_line
 from cfetch.dashboard.facts import Fact, Facts
 from cfetch.dashboard.view import View
 from cfetch.events import Event, Listener
+from cfetch.secret import encode_json
 
 
 @contextmanager
@@ -65,4 +64,4 @@ def _as_error(fact: Fact, view: View) -> str | None:
 
 def _as_json(fact: Fact, _view: View) -> str:
     head = {"t_s": round(fact.t_s, 3), "event": fact.name, "level": fact.level}
-    return msgspec.json.encode({**head, **fact.data}).decode()
+    return encode_json({**head, **fact.data})

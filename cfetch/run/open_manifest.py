@@ -1,6 +1,7 @@
 """A manifest by the name that a person gives it: a path, an http(s) URL, or ``-`` for standard input."""
 
 import asyncio
+import os
 import random
 import shutil
 import sys
@@ -44,17 +45,16 @@ def open_manifest(
     """
     if manifest != "-" and not is_url(manifest):
         with _open_file(manifest) as file:
+            _refuse_empty(file, manifest)
             yield file
         return
     with tempfile.TemporaryFile() as spool:
         try:
             if manifest == "-":
                 shutil.copyfileobj(sys.stdin.buffer, spool)
-                if spool.tell() == 0:  # a pipeline whose first command failed must not look like a good run
-                    raise UsageError("standard input is empty; did the command before it fail?")
             else:
                 asyncio.run(_fetch(SecretUrl(manifest), spool, clock or SystemClock(), network))
-            spool.seek(0)
+            _refuse_empty(spool, manifest)
         except SourceError as error:
             raise UsageError(f"cannot read the manifest {shown_name(manifest)}: {error}") from None
         except OSError as error:
@@ -62,6 +62,17 @@ def open_manifest(
                 f"cannot keep {shown_name(manifest)} in a temporary file: {error.strerror}"
             ) from None
         yield spool
+
+
+def _refuse_empty(file: BinaryIO, manifest: str) -> None:
+    """A command that failed before it wrote the manifest must not look like a good run."""
+    if file.seek(0, os.SEEK_END) == 0:
+        name = "standard input" if manifest == "-" else shown_name(manifest)
+        raise UsageError(
+            f"{name} is empty; did the command that writes it fail? A manifest of no files is "
+            '{"version": 1, "files": []}'
+        )
+    file.seek(0)
 
 
 def _open_file(manifest: str) -> BinaryIO:

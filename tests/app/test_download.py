@@ -329,6 +329,37 @@ def test_69_a_symlink_as_state_directory_is_refused_before_anything_is_written(i
     assert (tmp_path / "elsewhere").stat().st_mtime_ns == before
 
 
+async def test_an_empty_file_is_no_manifest(tmp_path):
+    """The command that should have written it has failed; a run of no files would look like success."""
+    (tmp_path / "m.txt").touch()
+    found = await run(tmp_path / "m.txt", "--to", tmp_path / "to")
+    assert found.code == 2
+    assert "is empty" in found.err
+    assert not (tmp_path / "to").exists()
+
+
+async def test_metrics_into_a_named_pipe_are_refused(tmp_path):
+    """Opening it would wait for a reader for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    async with Origin(FILES) as origin:
+        found = await run(
+            *("-", "--to", tmp_path / "to", "--metrics", tmp_path / "pipe"), stdin=manifest_of(origin)
+        )
+    assert found.code == 2
+    assert "named pipe" in found.err
+
+
+async def test_json_holds_nothing_that_a_terminal_obeys(tmp_path):
+    """C1 controls and overrides of the writing direction come as escapes; here in the destination's name."""
+    evil = "a\x9b31mb\u202ec\U000e0041d"
+    async with Origin(FILES) as origin:
+        found = await run(
+            *("-", "--to", tmp_path / evil, "--json", "--log-format", "json"), stdin=manifest_of(origin)
+        )
+    assert evil in found.summary["metrics"]
+    assert not {"\x9b", "\u202e", "\U000e0041"} & set(found.out + found.err)
+
+
 @pytest.mark.parametrize("name", ["plans", "metrics", "timeline"])
 async def test_69_a_symlink_within_the_state_is_refused(tmp_path, name):
     """Links, metrics and the timeline are not written behind it."""

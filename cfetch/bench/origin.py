@@ -39,9 +39,9 @@ from cfetch.bench.http_messages import Head
 from cfetch.bench.network import Network, connection_of, factor_at
 from cfetch.bench.pacing import Pacer
 from cfetch.bench.spec import JournalEntry, OriginSpec
+from cfetch.wire.listener import close_listener
 
 BACKLOG = 4096  # connections that wait to be accepted; clients open all of theirs at once
-TURNS_TO_CLOSE = 4  # of the loop: a connection that was being accepted is known by then, and is closed
 
 
 class Request(NamedTuple):
@@ -128,7 +128,6 @@ class Origin:
         self._began_s: float | None = None
         self._accepted = [0] * len(self.network.hosts)
         self._folder = "" if bucket is None else f"{bucket}/"
-        self._closed = False
         self.script = RequestScript(faults or {}, pace_bps=pace_bps, journal=journal)
         self._address = (host, port)
         self._servers: list[asyncio.Server] = []
@@ -160,21 +159,17 @@ class Origin:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._closed = True
         for server in self._servers:
-            server.close()
+            await close_listener(server)
         for connection in tuple(self.live):
             connection.abort()
-        for _ in range(TURNS_TO_CLOSE):
-            await asyncio.sleep(0)
+        await asyncio.sleep(0)  # the turn in which aborted transports are closed
 
     def accept(self, connection: Connection) -> Accepted:
-        """Number a new connection, from 1; close it at once when the origin is closing."""
+        """Number a new connection, from 1."""
         self.connections += 1
         self._accepted[connection.host] += 1
         self.live.add(connection)
-        if self._closed:
-            connection.abort()
         number = self._accepted[connection.host]
         return Accepted(
             self.connections, number, connection_of(self.network, self._seed, connection.host, number)

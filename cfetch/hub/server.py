@@ -28,12 +28,12 @@ from cfetch.hub.messages import (
 )
 from cfetch.hub.registry import ClusterView, TaskRegistry
 from cfetch.secret import SecretText
+from cfetch.wire.listener import close_listener
 
 MEETING_S = 5.0  # for both sides to prove who they are; a task needs a round trip
 MOST_UNPROVED = BACKLOG = (
     4096  # connections that have not proved it yet: all tasks of a large cluster begin at once
 )
-TURNS_TO_ACCEPT = 4  # of the loop: a connection that was being accepted is known by then, and is closed
 
 
 class Hub:
@@ -87,9 +87,7 @@ class Hub:
     async def _serve(self) -> None:
         server = await asyncio.start_server(self._accept, sock=self._server, backlog=BACKLOG)
         await self._over.wait()
-        server.close()
-        for _ in range(TURNS_TO_ACCEPT):
-            await asyncio.sleep(0)
+        await close_listener(server)
         for meeting in self._conversations:
             meeting.cancel()
         await asyncio.gather(*self._conversations, return_exceptions=True)

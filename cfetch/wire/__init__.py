@@ -15,6 +15,7 @@ Read in this order::
     network.py          proxy, logins, CAs, client certificate: read and checked before the first request
     rate.py             ``--limit-rate``: turns of reading, for all attempts together and for each host
     refresh.py          fresh links, for all entries that expire at once with one question
+    listener.py         the end of the project's own servers: no connection stays open unseen
     document.py         small questions repeated until they are answered: documents, an API's pages, sizes
 
 When it fails: every method raises a ``SourceError`` whose type says whether another try can help, and

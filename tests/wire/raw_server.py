@@ -6,6 +6,8 @@ import socket
 import struct
 from typing import Any
 
+from cfetch.wire.listener import close_listener
+
 __all__ = ["RawServer", "RecordingServer", "reply", "served"]
 
 
@@ -34,7 +36,7 @@ async def served(serve, **where):
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
-        server.close()
+        await close_listener(server)
         for writer in opened.values():
             writer.transport.abort()
         await asyncio.gather(*opened)

@@ -63,8 +63,8 @@ def choose(
 def _split(candidate: Candidate, fresh_s: Callable[[str, int], float | None], most: int) -> Split | None:
     """All end at ``t``: rate * t + n * new_rate * (t - latency) = left."""
     left = candidate.left_bytes
-    n = min(most, left // MIN_SEGMENT_BYTES - 1)
-    if n < 1:
+    n = min(most, max(1, left // MIN_SEGMENT_BYTES - 1))
+    if n < 1 or left <= n:
         return None
     rate_bps = left / candidate.remaining_s if candidate.remaining_s > 0 else math.inf
     whole_s, latency_s = fresh_s(candidate.host, left), fresh_s(candidate.host, 0)
@@ -77,5 +77,5 @@ def _split(candidate: Candidate, fresh_s: Callable[[str, int], float | None], mo
     together_s = (left + n * new_bps * latency_s) / (rate_bps + n * new_bps)
     if candidate.remaining_s - together_s < MIN_GAIN_S + latency_s:
         return None
-    keeps_bytes = min(max(int(rate_bps * together_s), 1), left - n * MIN_SEGMENT_BYTES)
+    keeps_bytes = min(max(int(rate_bps * together_s), 1), left - n * min(MIN_SEGMENT_BYTES, left // (n + 1)))
     return Split(candidate.key, keeps_bytes, n)

@@ -61,7 +61,7 @@ def test_before_anything_is_known_a_fresh_stream_is_like_this_one():
 @pytest.mark.parametrize(
     "one",
     [
-        stream(left=2 * MIN_SEGMENT_BYTES - 1, remaining_s=60.0),  # pieces of 64 KiB, or none
+        stream(left=1, remaining_s=60.0),  # one byte has no parts
         stream(remaining_s=0.5),  # gains less than the fresh one costs
         stream(streams=8),
     ],
@@ -69,6 +69,14 @@ def test_before_anything_is_known_a_fresh_stream_is_like_this_one():
 def test_what_is_not_worth_a_stream_gets_none(one):
     """Nothing is fetched twice either."""
     assert choice(one) == []
+
+
+def test_a_few_kilobytes_that_crawl_are_asked_for_elsewhere_too():
+    """Only seconds count: 60 KiB at 1 KiB/s are worth one request, the same in 0.2 s are not."""
+    (split,) = choice(stream(left=60 << 10, remaining_s=60.0), idle=8)
+    assert split.fresh_attempts == 1
+    assert split.keeps_bytes < 1 << 10
+    assert choice(stream(left=60 << 10, remaining_s=0.2), idle=8) == []
 
 
 @given(
@@ -92,7 +100,9 @@ def test_help_is_always_possible(streams, idle, latency_s, rate_bps):
     assert sum(one.fresh_attempts for one in found) <= idle
     for one in found:
         assert any(
-            s.attempts + one.fresh_attempts <= 8 and s.left_bytes - one.keeps_bytes >= MIN_SEGMENT_BYTES
+            s.attempts + one.fresh_attempts <= 8
+            and s.left_bytes - one.keeps_bytes
+            >= min(MIN_SEGMENT_BYTES, s.left_bytes // (one.fresh_attempts + 1))
             for s in streams
             if s.key == one.key
         )

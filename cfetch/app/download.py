@@ -85,7 +85,7 @@ def prepare(
     destinations = places(settings)
     by_spark = _is_for_spark(manifest, settings)
     with ExitStack() as stack:
-        reserve_descriptors(settings.max_concurrency or settings.concurrency, len(destinations.roots))
+        reserve_descriptors(settings.most_at_once, len(destinations.roots))
         network = make_network(settings.network, env)
         api = StatementApi(settings.statement_host, env, network, clock)
         source = None if by_spark else stack.enter_context(open_manifest(manifest, clock, network=network))
@@ -120,7 +120,7 @@ def prepare_entries(
     instant = new_instant(clock.wall(), secrets.token_hex(2))
     destinations = places(settings)
     with ExitStack() as stack:
-        reserve_descriptors(settings.max_concurrency or settings.concurrency, len(destinations.roots))
+        reserve_descriptors(settings.most_at_once, len(destinations.roots))
         network = make_network(settings.network, env)
         volumes = _open_volumes(stack, settings)
         directory = own_directory(stack, destinations.state, instant)
@@ -205,7 +205,7 @@ def prepare_planned(
             there = _elsewhere(settings, table, entry)
         if there:
             raise UsageError(f"plan {instant} is for {there}; give that as --to")
-        reserve_descriptors(settings.max_concurrency or settings.concurrency, len(destinations.roots))
+        reserve_descriptors(settings.most_at_once, len(destinations.roots))
         network = make_network(settings.network, env)
         directory = destinations.state / "plans" / instant
         plan = load(stack, directory)

@@ -29,6 +29,7 @@ from cfetch.errors import ConfigError
 # Only `policy: cloudfetch` reads these. Somebody who gives one and names no policy means that policy; the run
 # says so at its start, since a single option then changes how every straggler is recognised.
 FORMULA = ("quantile", "percentile", "padding", "max_stragglers", "sequential_fallback", "check_interval")
+GROWTH, GROWN = 4, 64  # without --max-concurrency: four times --concurrency, but not beyond 64
 PRESETS = ("aws-s3", "azure-blob", "gcs")  # files of configs/
 
 
@@ -63,13 +64,13 @@ class Settings:
         count(
             1,
             1024,
-            "Downloads at the same time.",
+            "Downloads at the same time, at the start.",
             "16 fills a 10 Gbit/s link from object stores; see configs/",
         ),
     ] = 16
     max_concurrency: Annotated[
         int | None,
-        count(1, 1024, "Try up to this many downloads while throughput grows (default: do not)."),
+        count(1, 1024, "Up to so many downloads while throughput grows (default: 4 times, at most 64)."),
     ] = None
     per_host: Annotated[
         int | None, count(1, 1024, "Downloads at the same time from one host (default: no own limit).")
@@ -328,6 +329,14 @@ class Settings:
             )
 
     @property
+    def most_at_once(self) -> int:
+        """The most downloads at a time, however fast it becomes; one at a time stays one at a time."""
+        if not self.is_adaptive:
+            return self.concurrency
+        grown = min(GROWTH * self.concurrency, GROWN) if self.concurrency > 1 else 1
+        return self.max_concurrency or max(self.concurrency, grown)
+
+    @property
     def is_adaptive(self) -> bool:
         """Whether live progress decides about stragglers, widths of hosts and further segments."""
         return self.policy == "adaptive" and self.mitigation
@@ -348,10 +357,9 @@ class Settings:
     @property
     def widths(self) -> Widths:
         """How many downloads the engine may run at the same time."""
-        most = self.max_concurrency if self.is_adaptive else None
         return Widths(
             concurrency=self.concurrency,
-            most=most or self.concurrency,
+            most=self.most_at_once,
             per_host=self.per_host,
             adaptive=self.is_adaptive,
         )

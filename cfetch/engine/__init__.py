@@ -13,7 +13,7 @@ emits events.
     publishing.py       the volumes' own tasks; ``ledger.py``: records; ``stop_switch.py``: early ends
     schedule.py         which entry starts next: the largest first, a queue per host (pure)
     hosts.py            what each host bears: windows, pauses, breakers (pure)
-    widths.py           how many places hosts have, and how many workers serve them
+    widths.py           how many places hosts have
     transfer.py         an entry in a worker's hands: part, sources, tries
     fetcher.py          its tries, one after the other
     links.py            a fresh link before a try, if the old one has expired

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 MIN_SEGMENT_BYTES = 64 << 10  # the least that tells a rate; whether it is worth a request, the seconds say
 MIN_GAIN_S = 0.2  # of the projected end, beyond the cost of a request: rates are known no better
+SMALL_BYTES, SMALL_GAIN_S = 1 << 20, 0.5  # a small rest must gain more, or its end is many requests
 
 
 class Candidate(NamedTuple):
@@ -75,7 +76,8 @@ def _split(candidate: Candidate, fresh_s: Callable[[str, int], float | None], mo
     if not (0 < new_bps < math.inf and 0 < rate_bps < math.inf):  # the policy handles one that stands still
         return None
     together_s = (left + n * new_bps * latency_s) / (rate_bps + n * new_bps)
-    if candidate.remaining_s - together_s < MIN_GAIN_S + latency_s:
+    gain_s = MIN_GAIN_S if left >= SMALL_BYTES else SMALL_GAIN_S
+    if candidate.remaining_s - together_s < gain_s + latency_s:
         return None
     keeps_bytes = min(max(int(rate_bps * together_s), 1), left - n * min(MIN_SEGMENT_BYTES, left // (n + 1)))
     return Split(candidate.key, keeps_bytes, n)

@@ -127,7 +127,7 @@ def divide_limits(settings: Settings, sharers: int, at_a_time: int) -> Settings:
     """A task's part of the rates that are for the run as a whole; a task does not search for more places."""
     return replace(
         settings,
-        max_concurrency=None,
+        max_concurrency=settings.concurrency,
         limit_rate=settings.limit_rate and max(1, settings.limit_rate // at_a_time),
         limit_rate_per_host=settings.limit_rate_per_host and max(1, settings.limit_rate_per_host // sharers),
     )

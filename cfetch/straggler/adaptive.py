@@ -116,7 +116,10 @@ class Adaptive:
         self._feedback.note_finish(key, now_s, first_s)
         self._budget.note_finish(now_s, size_bytes or 0)
         if attempt.is_fresh:
-            self._rescues.note(attempt.host, slow=False)
+            slow = self._bars.is_exceeded(attempt, now_s)
+            self._rescues.note(attempt.host, slow=slow)
+            if not slow:
+                self._budget.note_rescue(now_s)
         if size_bytes and attempt.is_sample:
             self._learn(attempt, size_bytes, now_s, first_s)
 

@@ -14,6 +14,8 @@ from typing import NamedTuple
 LEAST_CROWD = 4  # attempts that show the speed of the network; the median of three depends on one attempt
 NORMAL = 2 / 3  # of the usual pace makes a witness: one divided by the default multiplier of 1.5
 CLEAR = 3  # witnesses for each suspect: at most a quarter of the attempts is slow, so the network is not
+A_QUARTER = 1 / 4  # of the attempts at the normal pace: a network that is slow is so for all of them
+CRAWLS = 1 / 4  # of the usual pace would excuse such an attempt: it is not one of an even spread of rates
 TRY_S = 6.0  # three times HOLD_S: if all stay slow, only a fresh attempt can show why
 MOST_TRY_S = 60.0  # between two trials, where none has helped
 HOLD_S = 2.0  # twice the short window: by then a change of the network has reached all attempts
@@ -67,8 +69,8 @@ class Ruling(NamedTuple):
     """The verdict on one host's suspects.
 
     ``guilty``: keys of the attempts to cancel now. ``test``: a key that may be cancelled as a test, since its
-    guilt is in doubt. ``excused``: number of suspects left alone. ``probe``: an excused attempt that may be
-    tried where there is none to test.
+    guilt is in doubt. ``excused``: number of suspects that are left alone for the network's sake. ``probe``:
+    an excused attempt that may be tried where there is none to test.
     """
 
     guilty: list[int]
@@ -81,40 +83,45 @@ def rule(suspects: Iterable[Suspect], crowd: Crowd, now_s: float) -> Ruling:
     """Decide which of one host's suspects are to blame.
 
     A few suspects among many witnesses are guilty at once. Up to half of all attempts are guilty after they
-    have been slow for ``HOLD_S`` while as many others do well. With fewer witnesses one suspect may be tried.
-    Where all are slow together for ``TRY_S``, the slowest may be tried, if that loses no byte.
+    have been slow for ``HOLD_S`` while as many others do well, and up to three quarters if they crawl while
+    the others have their normal pace. With fewer witnesses one suspect may be tried. Where all are slow
+    together for ``TRY_S``, the slowest may be tried, if that loses no byte.
     """
     began_s = sorted(crowd.began_s)
-    accused: list[tuple[Suspect, int]] = []
+    accused: list[
+        tuple[Suspect, int, float]
+    ] = []  # with its witnesses, and how many accused each of them clears
     excused: list[Suspect] = []
-    by_others: dict[int, tuple[float, int]] = {}
+    by_others: dict[int, tuple[float, int, int]] = {}
     for suspect in suspects:
         others = len(began_s) - bisect_left(began_s, suspect.since_s)
         if others not in by_others:
             pace = crowd.network(others)
-            by_others[others] = pace, others + crowd.witnesses(pace)
-        pace, witnesses = by_others[others]
-        if pace > suspect.excuse:
-            accused.append((suspect, witnesses))
+            by_others[others] = pace, others + crowd.witnesses(pace), others + crowd.witnesses(1.0)
+        pace, witnesses, normal = by_others[others]
+        if suspect.excuse <= CRAWLS and normal >= A_QUARTER * (len(crowd.paces) + others):
+            accused.append((suspect, normal, 1 / A_QUARTER - 1))
+        elif pace > suspect.excuse:
+            accused.append((suspect, witnesses, 1))
         else:
             excused.append(suspect)
     guilty: list[int] = []
     doubtful: list[Suspect] = []
-    for suspect, witnesses in accused:
+    for suspect, witnesses, each in accused:
         seen_for_s = now_s - suspect.seen_s
         waited = seen_for_s >= HOLD_S
         if seen_for_s < suspect.confirm_s:
             continue
-        if witnesses >= CLEAR * len(accused) or (witnesses >= len(accused) and (waited or len(accused) == 1)):
+        if witnesses >= CLEAR * len(accused) or (
+            each * witnesses >= len(accused) and (waited or len(accused) == 1)
+        ):
             guilty.append(suspect.key)
         elif waited:
             doubtful.append(suspect)
     test = min(doubtful, key=lambda suspect: (suspect.seen_s, suspect.key)).key if doubtful else None
     patient = [suspect for suspect in excused if suspect.is_free and now_s - suspect.seen_s >= TRY_S]
     probe = min(patient, key=lambda suspect: (suspect.excuse, suspect.key)).key if patient else None
-    return Ruling(
-        guilty, test, len(excused) + len(accused) - len(guilty), None if test is not None else probe
-    )
+    return Ruling(guilty, test, len(excused) + len(doubtful), None if test is not None else probe)
 
 
 class Trials:

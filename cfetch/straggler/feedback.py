@@ -20,6 +20,7 @@ LONGER = 1.5  # times the wait that was seen, so that the next object that is as
 FREE_BYTES = 64 << 20  # may be lost in any case: a run's first files have nothing to be measured by
 WASTED_SHARE = 0.05  # of all bytes; the extra load that Dean and Barroso (The Tail at Scale) allow
 WINDOW_S = 30.0  # mitigations and completions are counted over this time
+EARNED = 4  # cancellations for each rescue that has helped: up to four in five connections may be slow
 MITIGATED_SHARE = 0.5  # of completions; more means that the network is slow, not single connections
 
 
@@ -94,6 +95,7 @@ class Budget:
         self._concurrency = concurrency
         self._ended: deque[float] = deque(maxlen=max(1024, 8 * concurrency))
         self._mitigated: deque[float] = deque(maxlen=max(1024, 8 * concurrency))
+        self._rescued: deque[float] = deque(maxlen=max(1024, 8 * concurrency))
         self._bytes = 0
         self._wasted = 0
 
@@ -106,6 +108,10 @@ class Budget:
         """An attempt is cancelled."""
         self._mitigated.append(now_s)
 
+    def note_rescue(self, now_s: float) -> None:
+        """A fresh connection has brought what it was to bring, at the usual speed."""
+        self._rescued.append(now_s)
+
     def note_waste(self, wasted_bytes: int) -> None:
         """A cancellation lost these bytes."""
         self._wasted += wasted_bytes
@@ -116,8 +122,8 @@ class Budget:
 
     def count_allowed(self, now_s: float) -> int:
         """How many attempts may be cancelled at this check: at most a quarter of all, at least two."""
-        for times in (self._ended, self._mitigated):
+        for times in (self._ended, self._mitigated, self._rescued):
             while times and times[0] < now_s - WINDOW_S:
                 times.popleft()
-        most = max(self._concurrency, MITIGATED_SHARE * len(self._ended))
+        most = max(self._concurrency, MITIGATED_SHARE * len(self._ended)) + EARNED * len(self._rescued)
         return max(0, min(max(2, self._concurrency // 4), int(most) - len(self._mitigated)))

@@ -99,6 +99,11 @@ class Bars:
         terms = self.terms(attempt, fit, attempt.size_bytes)
         return terms.limit_s + attempt.size_bytes * terms.limit_s_per_byte
 
+    def is_exceeded(self, attempt: JudgedAttempt, now_s: float) -> bool:
+        """Whether the attempt has taken longer than is expected of it; ``now_s`` is the run's clock."""
+        limit_s = self.expected_s(attempt)
+        return limit_s is not None and now_s - attempt.began_s > limit_s
+
 
 class Watch:
     """The watched attempts and their evidence. ``own_s``: the clock without our own process's pauses."""

@@ -187,6 +187,8 @@ def drive(
 
     async def main():
         volume = Directory(root, "attempts/i/0")
+        if "concurrency" in settings:  # a search has tests of its own
+            settings.setdefault("max_concurrency", settings["concurrency"])
         meant = {"policy": "cloudfetch"} if settings.keys() & set(FORMULA) else {}  # as ``resolve`` does
         resolved = Settings(
             **{"durability": "crash", **meant, **settings}

@@ -84,7 +84,11 @@ def test_a_host_that_throttles_is_not_searched(tmp_path):
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"max_concurrency": 64, "policy": "cloudfetch"}, {"max_concurrency": 64, "per_host": 16}],
+    [
+        {"max_concurrency": 16},
+        {"max_concurrency": 64, "policy": "cloudfetch"},
+        {"max_concurrency": 64, "per_host": 16},
+    ],
 )
 def test_nobody_searches_unasked(tmp_path, settings):
     """Without a maximum, with the other policy, or beyond what one host may get at all."""

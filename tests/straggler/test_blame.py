@@ -63,9 +63,20 @@ def test_seven_of_sixteen_are_held_first():
     """Nine others do well all the time: then it is not the network."""
     paces = [0.05] * 7 + [1.0] * 9
     fresh = [suspect(key) for key in range(7)]
-    assert rule(fresh, crowd(paces), NOW) == ([], None, 7, None)
+    assert rule(fresh, crowd(paces), NOW) == ([], None, 0, None)
     old = [suspect(key, seen_s=NOW - HOLD_S) for key in range(7)]
     assert rule(old, crowd(paces), NOW).guilty == [*range(7)]
+
+
+@pytest.mark.parametrize(("slow", "excuse", "guilty"), [(12, 0.2, True), (12, 0.3, False), (13, 0.2, False)])
+def test_three_quarters_that_crawl_are_to_blame_while_the_others_are_normal(slow, excuse, guilty):
+    """Not those that are merely slow: rates may be spread so widely; and not where fewer are normal."""
+    paces = [0.05] * slow + [1.0] * (16 - slow)
+    suspects = [suspect(key, excuse=excuse, seen_s=NOW - HOLD_S) for key in range(slow)]
+    ruling = rule(suspects, crowd(paces), NOW)
+    assert (ruling.guilty == [*range(slow)]) is guilty
+    early = [one._replace(seen_s=NOW) for one in suspects]
+    assert rule(early, crowd(paces), NOW).guilty == []
 
 
 def test_where_too_few_do_well_one_is_tried():

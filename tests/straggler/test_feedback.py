@@ -109,3 +109,17 @@ def test_bytes_lost():
     budget.note_finish(0.0, 20 * FREE_BYTES + 20)
     assert budget.allows_bytes(1, 0)
     assert not budget.allows_bytes(2, 0)
+
+
+def test_each_rescue_that_has_helped_pays_for_four_more():
+    """Where most connections are slow, many have to be tried; where no rescue helps, the budget ends."""
+    budget = Budget(4)
+    for _ in range(4):
+        budget.note_mitigation(0.0)
+    assert budget.count_allowed(0.0) == 0
+    budget.note_rescue(0.0)
+    for allowed in (2, 2, 2, 1, 0):
+        assert budget.count_allowed(0.0) == allowed
+        budget.note_mitigation(0.0)
+    budget.note_rescue(1.0)
+    assert budget.count_allowed(31.5) == 2

@@ -168,7 +168,7 @@ def test_x11_the_last_permitted_try_is_immune(tmp_path, policy):
     failed = Reply(status=503)
     slow = [failed, reply(rate_bps=64 * KIB)]
     scripts = {str(n): reply() for n in range(12)} | {"slow": slow}
-    outcome = drive(tmp_path, scripts, policy=policy, max_attempts=2, concurrency=4)
+    outcome = drive(tmp_path, scripts, policy=policy, max_attempts=2, concurrency=4, segments=1)
     assert outcome.flagged == []
     assert [a.outcome for a in outcome.records["slow"].attempts] == ["error", "done"]
 
@@ -177,12 +177,11 @@ def test_x11_the_last_permitted_try_is_immune(tmp_path, policy):
 def test_x12_a_second_time_and_then_never_again(tmp_path, policy):
     """A file that is slow itself: some rescues, over a bar that rises, then it is left in peace."""
     crawl = reply(rate_bps=16 * KIB)
-    outcome = drive(
-        tmp_path, {str(n): reply() for n in range(12)} | {"slow": crawl}, policy=policy, concurrency=4
-    )
+    scripts = {str(n): reply() for n in range(12)} | {"slow": crawl}
+    outcome = drive(tmp_path, scripts, policy=policy, concurrency=4, segments=1)
     assert set(outcome.flagged) == {12}
     assert len(outcome.flagged) == 2 if policy == "cloudfetch" else 2 <= len(outcome.flagged) <= 10
-    own = [attempt for attempt in outcome.records["slow"].attempts if not attempt.helper]
+    own = outcome.records["slow"].attempts
     assert [attempt.outcome for attempt in own] == ["straggler"] * (len(own) - 1) + ["done"]
     first, second = own[:2]
     assert second.expected_s > 1.1 * first.expected_s or policy == "cloudfetch"

@@ -15,7 +15,9 @@ POLICIES = [{"policy": "adaptive"}, {"policy": "cloudfetch"}, {"mitigation": Fal
 @pytest.mark.parametrize("settings", POLICIES, ids=["adaptive", "cloudfetch", "no mitigation"])
 def test_a_lone_file_that_crawls_is_asked_for_again(tmp_path, settings):
     """Whatever the policy: what has come is kept, the connection is fresh, and no try is spent."""
-    outcome = drive(tmp_path, {"a": [CRAWLING, HEALTHY]}, min_rate=10 * KIB, max_attempts=1, **settings)
+    outcome = drive(
+        tmp_path, {"a": [CRAWLING, HEALTHY]}, min_rate=10 * KIB, max_attempts=1, segments=1, **settings
+    )
     first, second = outcome.transport.of("a")
     assert outcome.tree == {"a": BODY}
     assert 5 < second.t_s < 6.5
@@ -31,10 +33,17 @@ def test_a_lone_file_that_crawls_is_asked_for_again(tmp_path, settings):
 
 
 def test_without_the_option_a_lone_file_crawls_to_its_end(tmp_path):
-    """Nothing is compared with it."""
-    outcome = drive(tmp_path, {"a": [CRAWLING, HEALTHY]})
+    """Nothing is compared with it where no slot may help."""
+    outcome = drive(tmp_path, {"a": [CRAWLING, HEALTHY]}, segments=1)
     assert len(outcome.transport.of("a")) == 1
     assert outcome.elapsed_s == pytest.approx(100, rel=0.05)
+
+
+def test_idle_slots_ask_for_a_lone_file_elsewhere(tmp_path):
+    """Small as it is, its first connection does not decide how long it takes."""
+    outcome = drive(tmp_path, {"a": [CRAWLING, HEALTHY]})
+    assert outcome.tree == {"a": BODY}
+    assert outcome.elapsed_s < 12
 
 
 def test_a_size_that_nobody_knows_is_no_excuse(tmp_path):
@@ -49,7 +58,7 @@ def test_a_size_that_nobody_knows_is_no_excuse(tmp_path):
 
 def test_a_link_that_is_slower_as_a_whole_does_not_loop(tmp_path):
     """Three fresh connections, then it goes on with a word about it, and the file comes."""
-    outcome = drive(tmp_path, {"a": CRAWLING}, min_rate=10 * KIB)
+    outcome = drive(tmp_path, {"a": CRAWLING}, min_rate=10 * KIB, segments=1)
     assert outcome.tree == {"a": BODY}
     assert len(outcome.transport.of("a")) == 4
     (waived,) = outcome.of(MinRateWaived)
@@ -65,6 +74,8 @@ def test_our_own_rate_limit_is_not_the_server_s(tmp_path):
 def test_a_try_whose_failure_would_be_the_last_is_not_cancelled(tmp_path):
     """A slow file is better than none: a fresh connection may be refused."""
     broken = Reply(BODY, cut=0, then="reset")
-    outcome = drive(tmp_path, {"a": [broken, CRAWLING, broken]}, min_rate=10 * KIB, max_attempts=2)
+    outcome = drive(
+        tmp_path, {"a": [broken, CRAWLING, broken]}, min_rate=10 * KIB, max_attempts=2, segments=1
+    )
     assert outcome.tree == {"a": BODY}
     assert len(outcome.transport.of("a")) == 2

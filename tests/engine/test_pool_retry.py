@@ -371,7 +371,7 @@ def test_the_record_tells_the_whole_story(tmp_path):
         Reply(body=BODY, cut=1000, then="reset", latency_s=0.5),
         Reply(body=BODY, latency_s=0.25, rate_bps=1e5),
     ]
-    outcome = one(tmp_path, script, entry=entry_of(0, "a", BODY, digest=True, offset=17))
+    outcome = one(tmp_path, script, entry=entry_of(0, "a", BODY, digest=True, offset=17), segments=1)
     record = outcome.records["a"]
     first, second = record.attempts
     assert (record.offset, record.host, record.verified) == (17, "origin.test", "sha256")
@@ -388,7 +388,7 @@ def test_the_record_tells_the_whole_story(tmp_path):
 def test_samples_are_bounded_however_long_a_try_takes(tmp_path):
     """A thousand pieces over a thousand seconds leave at most 32 samples, in order."""
     slow = Reply(body=BODY, at_s=tuple(float(i) for i in range(1, 1001)))
-    outcome = one(tmp_path, slow, stall_timeout=60.0)
+    outcome = one(tmp_path, slow, stall_timeout=60.0, segments=1)
     samples = outcome.records["a"].attempts[0].samples
     assert 8 <= len(samples) <= 32
     assert samples == sorted(samples)

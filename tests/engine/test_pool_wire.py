@@ -80,7 +80,9 @@ async def test_a_straggler_is_resumed_on_a_connection_that_never_came_from_the_p
     slow = Fault(kind="slow", rate_bps=100_000)
     async with Origin(files, {"7": slow}) as origin:
         entries = [stated(i, content, origin.url, digest=False) for i, content in enumerate(files.values())]
-        records, events = await fetched(tmp_path, entries, padding=0.3, check_interval=0.05, concurrency=8)
+        records, events = await fetched(
+            tmp_path, entries, padding=0.3, check_interval=0.05, concurrency=8, segments=1
+        )
         before = {r.connection_id for r in origin.requests if r.path != "7"}
         first, second = [r for r in origin.requests if r.path == "7"]
     (told,) = [e for e in events if isinstance(e, StragglerCancelled)]

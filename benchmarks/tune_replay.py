@@ -1,13 +1,16 @@
-"""What `cfetch tune` costs, and whether its advice is worth taking.
+"""What `cfetch tune` costs, whether its advice is worth taking, and whether its promises hold.
 
 Speed: synthetic runs of 10,000 files, 5 million attempts in all, through the 36 settings of the default grid,
 by the local engine and by Spark on two threads. Every run is made by the code that replays it, from its seed,
 so the figures are of the arithmetic and not of a disk. Usefulness: five real downloads from the loopback
-origin are the history; the setting picked from them and the default then run on five other seeds. Usage::
+origin, under the formula, are the history; the setting picked from them and the default then run on five
+other seeds. Promises: five downloads under the adaptive policy are the history; what the replay of them says
+of other multipliers is compared with downloads of other seeds that have these multipliers. Usage::
 
-    python benchmarks/tune_replay.py [--runs N] [--rounds N] [--engine local|spark|both] [--usefulness]
+    python benchmarks/tune_replay.py [--runs N] [--rounds N] [--engine local|spark|both]
+    python benchmarks/tune_replay.py --usefulness | --promises
 
-``--usefulness`` runs only the second part; about 90 seconds.
+The latter two take about 90 seconds and three minutes.
 """
 
 import argparse
@@ -27,6 +30,7 @@ from cfetch.app.tune import TuneOptions, tune
 from cfetch.bench.child import run_child
 from cfetch.bench.content import Group
 from cfetch.bench.faults import Fault, FaultRule
+from cfetch.bench.network import Network, Slow
 from cfetch.bench.process import OriginProcess
 from cfetch.bench.scenario import Scenario
 from cfetch.clock import SystemClock
@@ -102,7 +106,7 @@ def timed(name: str, attempts: int, rounds: int, call: Callable[[], list[RunResu
     return answer
 
 
-def scenario(seed: int) -> Scenario:
+def crawl(seed: int) -> Scenario:
     """300 files of 256 KiB, 3 % of the first connections at 24 KiB/s: 10.7 s if left alone."""
     slow = Fault(kind="slow", rate_bps=24 * 1024.0, first=1)
     return Scenario(
@@ -111,9 +115,17 @@ def scenario(seed: int) -> Scenario:
     )  # fmt: skip
 
 
-def download(seed: int, metrics: Path, *flags: str) -> float:
+def lag(seed: int) -> Scenario:
+    """160 files of 1 MiB over connections of 1 MiB/s, of which one in twelve has a third of that."""
+    mib = float(1 << 20)
+    return Scenario(
+        name="lagging", seed=seed, groups=(Group(prefix="f-", count=160, size_bytes=1 << 20),),
+        network=Network(rate_bps=mib, latency_s=0.02, slow=Slow(fraction=1 / 12, rate_bps=mib / 3)),
+    )  # fmt: skip
+
+
+def download(one: Scenario, metrics: Path, *flags: str) -> float:
     """One run of the real command; its makespan by its own metrics."""
-    one = scenario(seed)
     with tempfile.TemporaryDirectory() as folder, OriginProcess(one.spec(faulty=True)) as origin:
         manifest = Path(folder) / "manifest.json"
         manifest.write_bytes(one.manifest(origin.url))
@@ -126,9 +138,10 @@ def download(seed: int, metrics: Path, *flags: str) -> float:
 
 def usefulness() -> None:
     """Print what the picked setting and the default make of runs that the choice has not seen."""
+    formula = ("--policy", "cloudfetch")
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / f"{seed}.jsonl" for seed in range(5)]
-        took = [download(seed, path) for seed, path in enumerate(paths)]
+        took = [download(crawl(seed), path, *formula) for seed, path in enumerate(paths)]
         print(f"history: 5 runs under the default, mean {statistics.fmean(took):.2f} s")
         found = tune(TuneOptions(metrics=tuple(paths)), SystemClock())
         config = Path(folder) / "tuned.yaml"
@@ -141,12 +154,37 @@ def usefulness() -> None:
         other, tuned = Path(folder) / "other.jsonl", []
         default = []
         for seed in range(100, 105):
-            default.append(download(seed, other))
-            tuned.append(download(seed, other, "--config", str(config)))
+            default.append(download(crawl(seed), other, *formula))
+            tuned.append(download(crawl(seed), other, "--config", str(config)))
             print(f"  seed {seed}: default {default[-1]:6.2f} s, picked {tuned[-1]:6.2f} s", flush=True)
         gain = statistics.fmean(one / two for one, two in zip(tuned, default, strict=True))
         means = f"default {statistics.fmean(default):.2f} s, picked {statistics.fmean(tuned):.2f} s"
         print(f"other runs: {means}, {gain:.2f} of the default's")
+
+
+def promises() -> None:
+    """Print what the replay says of some multipliers, and what downloads with them take."""
+    for scenario in (crawl, lag):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [Path(folder) / f"{seed}.jsonl" for seed in range(5)]
+            took = [download(scenario(seed), path) for seed, path in enumerate(paths)]
+            print(f"{scenario.__name__}: history under the adaptive policy, {statistics.fmean(took):.2f} s")
+            tuning = tune(TuneOptions(metrics=tuple(paths)), SystemClock())
+            print(f"  advice: {tuning.leave or msgspec.json.encode(tuning.choice.recommended).decode()}")
+            for run in tuning.runs:
+                print(f"  replayed as it was set {run.replayed_s:6.2f} s, recorded {run.recorded_s:6.2f} s")
+            for omission in tuning.left_out:
+                print(f"  left out: {omission.reason}")
+            for score in tuning.settings:
+                if score.values.multiplier not in (1.25, 1.5, 5.0):
+                    continue
+                given = ("--multiplier", str(score.values.multiplier))
+                other, promised = Path(folder) / "other.jsonl", score.makespan_s.mean
+                mean = statistics.fmean(download(scenario(seed), other, *given) for seed in range(100, 103))
+                figures = f"promised {promised:6.2f} s, fresh runs {mean:6.2f} s: {promised / mean:.2f}"
+                print(f"  multiplier {score.values.multiplier:<4} {figures}", flush=True)
+            formula = tune(TuneOptions(metrics=tuple(paths), policy="cloudfetch"), SystemClock())
+            print(f"  the formula on these runs: {formula.leave or formula.choice.recommended}")
 
 
 def main() -> None:
@@ -158,8 +196,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--engine", choices=("local", "spark", "both"), default="both")
     parser.add_argument("--usefulness", action="store_true")
+    parser.add_argument("--promises", action="store_true")
     given = parser.parse_args()
-    if not given.usefulness:
+    if given.promises:
+        promises()
+    elif not given.usefulness:
         speed(given.runs, given.rounds, ["local", "spark"] if given.engine == "both" else [given.engine])
     else:
         usefulness()

@@ -1,6 +1,6 @@
 """`cfetch tune` as one call: metrics of past runs in, the best straggler options for such runs out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -13,17 +13,21 @@ from cfetch.report.tuning_document import Tuning
 from cfetch.secret import printable
 from cfetch.spark.replay_job import replay_on_spark
 from cfetch.spark.session import spark_session
-from cfetch.tuning.recommendation import DEFAULT_GRID, list_columns, read_grid, recommend
-from cfetch.tuning.runs import Load, read_recorded_runs, replay_runs
+from cfetch.tuning.recommendation import ADAPTIVE_GRID, DEFAULT_GRID, list_columns, read_grid, recommend
+from cfetch.tuning.runs import Load, Policy, read_recorded_policy, read_recorded_runs, replay_runs
 
 SAY_EVERY_S = 2.0
 
 
 class TuneOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs, grid and engine. ``grid`` None is `DEFAULT_GRID`; the default setting always takes part."""
+    """Runs, grid, policy and engine. ``grid`` None is the usual one; the default setting always takes part.
+
+    ``policy`` None is the one that the first run was recorded under, or the default where nobody judged it.
+    """
 
     metrics: tuple[Path, ...]
     grid: Path | None = None
+    policy: Policy | None = None
     engine: Literal["local", "spark"] = "local"
     spark_master: str | None = None
 
@@ -40,16 +44,26 @@ def tune(
         UsageError: metrics cannot be read, there are too few, or nothing in them was slow; says which.
         LocalFault: Spark could not carry it out.
     """
-    grid = read_grid(options.grid) if options.grid else DEFAULT_GRID
+    policy = options.policy or _find_recorded_policy(options.metrics)
+    usual = ADAPTIVE_GRID if policy == "adaptive" else DEFAULT_GRID
+    grid = read_grid(options.grid, policy) if options.grid else usual
     if options.engine == "spark":
         items = [(str(path.absolute()), _read_size(path)) for path in options.metrics]
         say(f"replaying {len(items):,} metrics files on Spark")
         with spark_session(options.spark_master) as session:
-            results = replay_on_spark(session, items, read_recorded_runs, list_columns(grid))
+            read: Load = partial(read_recorded_runs, policy=policy)
+            results = replay_on_spark(session, items, read, list_columns(grid))
     else:
-        load: Load = partial(read_recorded_runs, on_records=_Progress(clock, say))
+        load: Load = partial(read_recorded_runs, on_records=_Progress(clock, say), policy=policy)
         results = list(replay_runs(map(str, options.metrics), load, list_columns(grid)))
-    return recommend(results, grid, options.engine)
+    return recommend(results, grid, options.engine, policy)
+
+
+def _find_recorded_policy(metrics: Sequence[Path]) -> Policy:
+    for path in metrics:
+        if (policy := read_recorded_policy(path)) != "none":
+            return "adaptive" if policy == "adaptive" else "cloudfetch"
+    return "adaptive"
 
 
 class _Progress:

@@ -10,6 +10,13 @@ import typer
 from cfetch.cli.options import JsonOption
 
 
+class Policy(StrEnum):
+    """Whose options are tuned."""
+
+    adaptive = "adaptive"
+    cloudfetch = "cloudfetch"
+
+
 class Engine(StrEnum):
     """Where the replay runs."""
 
@@ -24,7 +31,7 @@ Metrics = Annotated[
 Grid = Annotated[
     Path | None,
     typer.Option(
-        help="YAML lists of multiplier, quantile and padding to try (default: 36 around the default).",
+        help="YAML lists of values to try: multiplier, and for cloudfetch also quantile and padding.",
         metavar="FILE",
         show_default=False,
     ),
@@ -32,6 +39,13 @@ Grid = Annotated[
 Out = Annotated[
     Path | None,
     typer.Option(help="Write the values to this file, for --config.", metavar="FILE", show_default=False),
+]
+Whose = Annotated[
+    Policy | None,
+    typer.Option(
+        help="Tune this policy (default: the one that the runs had; where they had none, adaptive).",
+        show_default=False,
+    ),
 ]
 Where = Annotated[
     Engine, typer.Option(help="In this process, or on Spark (extra `spark`); both answer alike.")
@@ -46,15 +60,16 @@ def tune(
     *,
     metrics: Metrics,
     grid: Grid = None,
+    policy: Whose = None,
     out: Out = None,
     engine: Where = Engine.local,
     spark_master: Master = None,
     json: JsonOption = False,
 ) -> None:
-    """Replay past runs under other multipliers, quantiles and paddings, and recommend the best.
+    """Replay past runs under other options of their policy, and recommend the best.
 
-    The values are chosen on some runs and checked on the others. With too little data, or no slow files in
-    it, the command says so and recommends the default.
+    The values are chosen on some runs and checked on the others. Where they gain no more than noise, or there
+    is too little data, the command says so, leaves the default and writes no file.
 
     Examples:
 
@@ -70,15 +85,24 @@ def tune(
     from cfetch.app.tune import tune as run_tune
     from cfetch.clock import SystemClock
     from cfetch.errors import UsageError
-    from cfetch.secret import encode_json
+    from cfetch.secret import encode_json, printable
     from cfetch.tuning.recommendation import format_config, write_config
 
     if spark_master is not None and engine is Engine.local:
         raise UsageError("--spark-master is for --engine spark")
-    options = TuneOptions(metrics=tuple(metrics), grid=grid, engine=engine.value, spark_master=spark_master)
+    options = TuneOptions(
+        metrics=tuple(metrics),
+        grid=grid,
+        policy=None if policy is None else policy.value,
+        engine=engine.value,
+        spark_master=spark_master,
+    )
     clock = SystemClock()
     tuning = run_tune(options, clock, lambda line: print(line, file=sys.stderr, flush=True))
-    if out is not None:
+    written = None if out is None or tuning.leave else str(out)
+    if out is not None and tuning.leave:
+        print(f"nothing is written to {printable(str(out))}: {tuning.leave}", file=sys.stderr, flush=True)
+    elif out is not None:
         day = datetime.fromtimestamp(clock.wall(), UTC).date().isoformat()
         write_config(out, format_config(tuning, day))
     if json:
@@ -87,4 +111,4 @@ def tune(
     from cfetch.report.tables import show
     from cfetch.report.tune_view import view
 
-    show(view(tuning, None if out is None else str(out)))
+    show(view(tuning, written))

@@ -30,11 +30,20 @@ def view(tuning: Tuning, written: str | None = None) -> RenderableType:
 
 def _draw_answer(tuning: Tuning) -> Iterator[Text]:
     choice = tuning.choice
-    stays = choice.recommended == tuning.default
-    said = "the default stays: " if stays else "recommended: "
-    yield Text.assemble((said, "bold"), (_value_text(choice.recommended), "bold green"))
-    if not stays:
-        yield Text(f"  makespan against the default's: {_ratio_text(choice.ratio)}")
+    stays = tuning.leave
+    said = "leave the default: " if stays else "recommended: "
+    values = tuning.default if stays else choice.recommended
+    yield Text.assemble(
+        (said, "bold"), (_value_text(values), "bold green"), (f"  (policy {tuning.policy})", "dim")
+    )
+    if stays:
+        yield Text(f"  {tuning.leave}")
+    if choice.recommended != tuning.default:
+        yield Text(f"  {_value_text(choice.recommended)} against the default: {_ratio_text(choice.ratio)}")
+    yield Text(f"  against what was really run ({_policies_text(tuning)}): {_ratio_text(choice.recorded)}")
+    promise = choice.promise_s
+    span = f"{duration(promise.low)} to {duration(promise.high)}"
+    yield Text(f"  with {_value_text(choice.recommended)} such a run takes {duration(promise.mean)} ({span})")
     yield Text(
         f"  chosen on some runs and checked on the others: {_ratio_text(choice.held_out.ratio)}, "
         f"{choice.held_out.folds} folds"
@@ -44,11 +53,18 @@ def _draw_answer(tuning: Tuning) -> Iterator[Text]:
         yield Text(f"  {name} {text} is the {end} of the grid; --grid can try beyond it", "yellow")
 
 
+def _policies_text(tuning: Tuning) -> str:
+    return " and ".join(
+        "no mitigation" if policy == "none" else f"policy {policy}"
+        for policy in sorted({run.policy for run in tuning.runs})
+    )
+
+
 def _find_edges(tuning: Tuning) -> Iterator[tuple[str, str, str]]:
     """The recommended values that are the least or the most of those tried: name, text, end."""
     picked, default = tuning.choice.recommended, tuning.default
-    for name, text in zip(_NAMES, _value_texts(picked), strict=True):
-        field = "padding_s" if name == "padding" else name
+    for name, text in zip(_NAMES, _value_texts(picked), strict=False):
+        field = _field_of(name)
         value = getattr(picked, field)
         tried = {getattr(score.values, field) for score in tuning.settings}
         ends = {min(tried), max(tried)} - {KINDS[name].low, KINDS[name].high, getattr(default, field)}
@@ -58,7 +74,8 @@ def _find_edges(tuning: Tuning) -> Iterator[tuple[str, str, str]]:
 
 def _draw_table(tuning: Tuning) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in ("", "mult", "quant", "pad", "makespan", "alarms", "twice"):
+    read = ("mult", "quant", "pad")[: len(_value_texts(tuning.default))]
+    for name in ("", *read, "makespan", "alarms", "twice"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("against the default", no_wrap=True)
     shown = sorted((score for score in tuning.settings if score.front), key=lambda score: score.ratio.mean)
@@ -75,7 +92,8 @@ def _draw_table(tuning: Tuning) -> Table:
         )
         table.add_row(mark, *_cell_texts(score), _draw_bar(score.ratio), style="bold" if mark == "→" else "")
     alone = tuning.unmitigated
-    table.add_row("", "", "", "none", *_figure_texts(alone), _draw_bar(alone.ratio), style="dim")
+    blank = ("",) * len(read)
+    table.add_row(*blank, "none", *_figure_texts(alone), _draw_bar(alone.ratio), style="dim")
     return table
 
 
@@ -106,7 +124,8 @@ def _draw_legend(tuning: Tuning) -> Iterator[Text]:
 def _draw_grounds(tuning: Tuning) -> Iterator[Text]:
     finished = sum(run.finished for run in tuning.runs)
     yield Text(f"from {plural(len(tuning.runs), 'run')}, {plural(finished, 'finished file')}")
-    ratios = [run.replayed_s / run.recorded_s for run in tuning.runs if run.recorded_s > 0]
+    known = [run for run in tuning.runs if run.recorded_s > 0]
+    ratios = [run.replayed_s / run.recorded_s for run in known if run.replayed_s is not None]
     if ratios:
         span = f"{min(ratios):.2f} to {max(ratios):.2f}"
         yield Text(f"  replayed as they were set, they take {span} of their recorded time")
@@ -117,6 +136,8 @@ def _draw_grounds(tuning: Tuning) -> Iterator[Text]:
             f"    {seen.by_rate:,} by their last rate, {seen.by_stall_rule:,} by the stall rule, "
             f"{seen.drawn:,} by the others' times"
         )
+    for remark in tuning.remarks:
+        yield Text(f"  {remark}", "yellow")
     for host in tuning.hosts:
         yield _draw_host(host)
     for omission in [*tuning.left_out, *tuning.hosts_left_out][:LEFT_OUT]:
@@ -136,9 +157,11 @@ def _draw_end(tuning: Tuning, written: str | None) -> Iterator[Text]:
     if written is not None:
         yield Text(f"written to {printable(written)}; use it with --config")
         return
+    if tuning.leave:
+        return
     texts = _value_texts(tuning.choice.recommended)
-    flags = (f"--{name} {text}" for name, text in zip(_NAMES, texts, strict=True))
-    yield Text(f"cfetch download MANIFEST --policy cloudfetch {' '.join(flags)}")
+    flags = (f"--{name} {text}" for name, text in zip(_NAMES, texts, strict=False))
+    yield Text(f"cfetch download MANIFEST --policy {tuning.policy} {' '.join(flags)}")
 
 
 def _ratio_text(ratio: Estimated) -> str:
@@ -146,9 +169,14 @@ def _ratio_text(ratio: Estimated) -> str:
 
 
 def _value_text(values: Values) -> str:
-    return ", ".join(f"{name} {text}" for name, text in zip(_NAMES, _value_texts(values), strict=True))
+    return ", ".join(f"{name} {text}" for name, text in zip(_NAMES, _value_texts(values), strict=False))
 
 
 def _value_texts(values: Values) -> tuple[str, ...]:
     given = (values.multiplier, values.quantile, values.padding_s)
-    return tuple(KINDS[name].show(value) for name, value in zip(_NAMES, given, strict=True))
+    named = zip(_NAMES, given, strict=True)
+    return tuple(KINDS[name].show(value) for name, value in named if value is not None)
+
+
+def _field_of(name: str) -> str:
+    return "padding_s" if name == "padding" else name

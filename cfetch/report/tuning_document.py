@@ -10,11 +10,11 @@ import msgspec
 
 
 class Values(msgspec.Struct, frozen=True, kw_only=True):
-    """The three options of ``cfetch download``; ``padding_s`` in seconds."""
+    """Options of ``cfetch download``; None: the policy does not read it. ``padding_s`` in seconds."""
 
     multiplier: float
-    quantile: float
-    padding_s: float
+    quantile: float | None = None
+    padding_s: float | None = None
 
 
 class Estimated(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,15 +59,20 @@ class Estimates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that was used. ``replayed_s``: its makespan by the replay under the setting that it had."""
+    """A run that was used; ``policy``: who judged its stragglers, "none": nobody.
+
+    ``replayed_s``: its makespan by the replay under the setting that it had; None where it had another
+    policy than the one that is replayed.
+    """
 
     source: str
     instant: str
     files: int
     finished: int
     workers: int
+    policy: str
     recorded_s: float
-    replayed_s: float
+    replayed_s: float | None
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,10 +83,15 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """The recommended values, and what they are worth against the default."""
+    """The recommended values, and what they are worth against the default.
+
+    ``recorded``: the makespan against what was really run. ``promise_s``: how long such a run takes.
+    """
 
     recommended: Values
     ratio: Estimated
+    recorded: Estimated
+    promise_s: Estimated
     held_out: HeldOut
 
 
@@ -95,11 +105,18 @@ class HostChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tuning(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole answer. ``settings``: the grid and the default; ``unmitigated``: nothing was flagged."""
+    """The whole answer about ``policy``. ``settings``: the grid and the default.
+
+    ``unmitigated``: nothing was flagged. ``leave``: why the default is to stay; empty where the recommended
+    values are better. ``remarks``: what the recording cannot tell.
+    """
 
     schema: str = "cfetch.tuning/1"
     version: str
     engine: Literal["local", "spark"]
+    policy: Literal["adaptive", "cloudfetch"]
+    leave: str
+    remarks: list[str]
     rule: str
     default: Values
     choice: Choice

@@ -28,11 +28,16 @@ RULE = (
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A run's scores, one entry a setting; empty where no file of it finished."""
+    """A run's scores, one entry a setting; empty where no file of it finished.
+
+    ``policy``: who judged its stragglers, "none": nobody. ``unfit``: why the replay says nothing about it.
+    """
 
     source: str
     instant: str
     host: str | None
+    policy: str = "none"
+    unfit: str = ""
     files: int
     finished: int
     workers: int
@@ -46,7 +51,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScoreTable(NamedTuple):
-    """All runs under all settings; ``default`` is the default's column."""
+    """All runs under all settings of a policy; ``default`` is the default's column."""
 
     settings: tuple[Setting, ...]
     default: int
@@ -54,6 +59,8 @@ class ScoreTable(NamedTuple):
     flagged: Column
     false_alarms: Column
     twice_bytes: Column
+    recorded_s: Column
+    policy: str = "cloudfetch"
 
     @property
     def ratio(self) -> Column:
@@ -62,21 +69,32 @@ class ScoreTable(NamedTuple):
 
     def select(self, runs: NDArray[np.bool_]) -> "ScoreTable":
         """Some of the runs."""
-        parts = (self.makespan_s, self.flagged, self.false_alarms, self.twice_bytes)
-        return ScoreTable(self.settings, self.default, *(part[runs] for part in parts))
+        return self._replace(
+            makespan_s=self.makespan_s[runs],
+            flagged=self.flagged[runs],
+            false_alarms=self.false_alarms[runs],
+            twice_bytes=self.twice_bytes[runs],
+            recorded_s=self.recorded_s[runs],
+        )
 
 
-def build_table(settings: Sequence[Setting], default: int, results: Sequence[RunResult]) -> ScoreTable:
+def build_table(
+    settings: Sequence[Setting], default: int, results: Sequence[RunResult], policy: str = "cloudfetch"
+) -> ScoreTable:
     """One row a run. A run that took no time counts as a millisecond, so that ratios are finite."""
     makespan_s, flagged, alarms, twice = (
         np.array([getattr(result, name) for result in results])
         for name in ("makespan_s", "flagged", "false_alarms", "twice_bytes")
     )
-    return ScoreTable(tuple(settings), default, np.maximum(makespan_s, 0.001), flagged, alarms, twice)
+    recorded_s = np.maximum([result.recorded_s for result in results], 0.001)
+    makespan_s = np.maximum(makespan_s, 0.001)
+    return ScoreTable(tuple(settings), default, makespan_s, flagged, alarms, twice, recorded_s, policy)
 
 
-def describe_setting(setting: Setting) -> Values:
-    """Describe a setting as the document has it."""
+def describe_setting(setting: Setting, policy: str = "cloudfetch") -> Values:
+    """The setting as the document has it; the adaptive policy reads the multiplier only."""
+    if policy == "adaptive":
+        return Values(multiplier=setting.multiplier)
     return Values(multiplier=setting.multiplier, quantile=setting.quantile, padding_s=setting.padding_s)
 
 
@@ -89,12 +107,14 @@ def choose_setting(table: ScoreTable, allowed: int) -> Choice:
     picks = [_pick_setting(table.select(fold != number), allowed) for number in range(folds)]
     held_out = table.ratio[np.arange(runs), [picks[number] for number in fold]]
     return Choice(
-        recommended=describe_setting(table.settings[picked]),
+        recommended=describe_setting(table.settings[picked], table.policy),
         ratio=_estimate(table.ratio[:, picked, None])[0],
+        recorded=_estimate((table.makespan_s[:, picked] / table.recorded_s)[:, None])[0],
+        promise_s=_estimate(table.makespan_s[:, picked, None])[0],
         held_out=HeldOut(
             folds=folds,
             ratio=_estimate(held_out[:, None])[0],
-            picks=[describe_setting(table.settings[pick]) for pick in picks],
+            picks=[describe_setting(table.settings[pick], table.policy) for pick in picks],
         ),
     )
 
@@ -112,7 +132,11 @@ def score_settings(table: ScoreTable, allowed: int) -> tuple[list[SettingScore],
         )
     ]
     return [
-        SettingScore(**msgspec.structs.asdict(score), values=describe_setting(setting), front=index in front)
+        SettingScore(
+            **msgspec.structs.asdict(score),
+            values=describe_setting(setting, table.policy),
+            front=index in front,
+        )
         for index, (score, setting) in enumerate(zip(figures[:allowed], table.settings, strict=False))
     ], figures[allowed:]
 

@@ -78,7 +78,7 @@ def _make_row(record: FileRecord, stall_timeout_s: float) -> tuple[float, ...]:
     start_s, busy_s = attempts[0].start_s, sum(attempt.end_s - attempt.start_s for attempt in attempts)
     done = record.status == "done"
     end_s = record.end_s if done else _NAN
-    index = next((i for i, attempt in enumerate(attempts) if _is_judged(attempt)), None)
+    index = next((i for i, attempt in enumerate(attempts) if is_judged(attempt)), None)
     sample_bps = _measure_rate_bps(attempts[-1]) if done else _NAN
     if index is None:
         return (start_s, busy_s, end_s, busy_s, 0, 0, 0, 0, ERRORS_ONLY, _NAN, _NAN, sample_bps)
@@ -105,7 +105,8 @@ def _make_plain_row(record: FileRecord, only: AttemptRecord) -> tuple[float, ...
     return (only.start_s, seen_s, record.end_s, 0, size, seen_s, got, 0, WHOLE, _NAN, _NAN, rate_bps)
 
 
-def _is_judged(attempt: AttemptRecord) -> bool:
+def is_judged(attempt: AttemptRecord) -> bool:
+    """Whether a policy looks at such an attempt: it did not fail, or only a person ended it."""
     return attempt.outcome not in _PREAMBLE or _was_interrupted(attempt)
 
 

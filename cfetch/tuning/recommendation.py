@@ -13,6 +13,7 @@ from cfetch.config.document import load as load_yaml
 from cfetch.config.settings import KINDS, Settings
 from cfetch.errors import ConfigError, LocalFault, UsageError
 from cfetch.report.tuning_document import (
+    Choice,
     Estimated,
     Estimates,
     HostChoice,
@@ -24,6 +25,7 @@ from cfetch.report.tuning_document import (
 from cfetch.secret import printable
 from cfetch.tuning.choice import (
     RULE,
+    SAME,
     RunResult,
     build_table,
     choose_setting,
@@ -31,16 +33,21 @@ from cfetch.tuning.choice import (
     score_settings,
 )
 from cfetch.tuning.replay import Setting
-from cfetch.tuning.runs import HOST_FILES
+from cfetch.tuning.runs import HOST_FILES, Policy
 
 GRID_KEYS = ("multiplier", "quantile", "padding")
+READ_KEYS: dict[Policy, tuple[str, ...]] = {"adaptive": GRID_KEYS[:1], "cloudfetch": GRID_KEYS}
 DEFAULT_GRID = tuple(
     itertools.starmap(Setting, itertools.product((1.25, 1.5, 2.0, 3.0), (0.4, 0.6, 0.8), (1.0, 5.0, 10.0)))
 )
+ADAPTIVE_GRID = tuple(
+    Setting(multiplier, 0.6, 5.0) for multiplier in (1.25, 1.5, 2.0, 3.0, 5.0)
+)  # the others are not read
 MAX_SETTINGS = 1000  # a finer grid would say more than the replay knows
 MIN_RUNS = 3  # fewer give no interval, and nothing to check the choice on
 MIN_FINISHED = 100  # finished files of all runs together: 2 % of stragglers are two files
 RUN_FINISHED = 10  # a run with fewer has no median to speak of
+SHOWN_REASONS = 5  # of runs that were left out, in an error
 MOST_HOSTS = 5  # by files; a longer table would not be read
 
 
@@ -56,7 +63,7 @@ def list_columns(grid: Sequence[Setting]) -> list[Setting]:
     return [*dict.fromkeys((*grid, default)), default._replace(padding_s=math.inf)]
 
 
-def read_grid(path: Path) -> tuple[Setting, ...]:
+def read_grid(path: Path, policy: Policy = "cloudfetch") -> tuple[Setting, ...]:
     """All combinations of the lists in a YAML file; a key that is missing has the default grid's.
 
     Raises:
@@ -64,11 +71,11 @@ def read_grid(path: Path) -> tuple[Setting, ...]:
     """
     document = load_yaml(path)
     name = printable(str(path))
-    unknown = [key for key in document if key not in GRID_KEYS]
+    unknown = [key for key in document if key not in READ_KEYS[policy]]
     if unknown:
-        raise ConfigError(
-            f"{name}: unknown key {printable(unknown[0])!r}; known keys: {', '.join(GRID_KEYS)}"
-        )
+        known = f"keys of policy {policy}: {', '.join(READ_KEYS[policy])}"
+        raise ConfigError(f"{name}: unknown key {printable(unknown[0])!r}; {known}")
+    usual = ADAPTIVE_GRID if policy == "adaptive" else DEFAULT_GRID
     axes = []
     for position, key in enumerate(GRID_KEYS):
         given = document.get(key, [])
@@ -78,7 +85,7 @@ def read_grid(path: Path) -> tuple[Setting, ...]:
             raise ConfigError(f"{name}: {key}: each value {error}") from None
         if key in document and not numbers:
             raise ConfigError(f"{name}: {key} is an empty list; leave it out for the usual values")
-        axes.append(sorted(numbers or {setting[position] for setting in DEFAULT_GRID}))
+        axes.append(sorted(numbers or {setting[position] for setting in usual}))
     number = math.prod(map(len, axes))
     if number > MAX_SETTINGS:
         raise ConfigError(f"{name} makes {number:,} settings; the most is {MAX_SETTINGS:,}")
@@ -92,7 +99,10 @@ def _parse_value(key: str, text: object) -> float:
 
 
 def recommend(
-    results: Sequence[RunResult], grid: Sequence[Setting], engine: Literal["local", "spark"]
+    results: Sequence[RunResult],
+    grid: Sequence[Setting],
+    engine: Literal["local", "spark"],
+    policy: Policy = "cloudfetch",
 ) -> Tuning:
     """The answer that follows from all runs' scores.
 
@@ -102,22 +112,26 @@ def recommend(
     columns = list_columns(grid)
     allowed, default = len(columns) - 1, columns.index(_make_default_setting())
     used, left_out = _select_runs(results)
-    _require_enough(used, allowed)
-    table = build_table(columns, default, used)
+    _require_enough(used, allowed, left_out, policy)
+    table = build_table(columns, default, used, policy)
     every, (unmitigated,) = score_settings(table, allowed)
     instants = {(run.source, run.instant) for run in used}
     parts = [part for part in results if part.host is not None and (part.source, part.instant) in instants]
     once = {(part.instant, part.host, part.files, part.recorded_s): part for part in parts}
     hosts, hosts_left_out = _choose_by_host(list(once.values()), columns)
+    choice, home = choose_setting(table, allowed), describe_setting(_make_default_setting(), policy)
     return Tuning(
         version=__version__,
         engine=engine,
+        policy=policy,
+        leave=_find_reason_to_leave(choice, home, used, policy),
+        remarks=list(_list_doubts(used, policy)),
         rule=RULE,
-        default=describe_setting(_make_default_setting()),
-        choice=choose_setting(table, allowed),
+        default=home,
+        choice=choice,
         settings=every,
         unmitigated=unmitigated,
-        runs=[_describe_run(run) for run in used],
+        runs=[_describe_run(run, policy) for run in used],
         left_out=left_out,
         estimates=Estimates(
             by_rate=sum(run.estimates[0] for run in used),
@@ -139,6 +153,8 @@ def _select_runs(results: Sequence[RunResult]) -> tuple[list[RunResult], list[Le
         key = run.instant, run.files, run.recorded_s
         if run.finished < RUN_FINISHED:
             reason = f"only {run.finished} files finished"
+        elif run.unfit:
+            reason = run.unfit
         elif key in used:
             reason = "given twice"
         else:
@@ -148,12 +164,52 @@ def _select_runs(results: Sequence[RunResult]) -> tuple[list[RunResult], list[Le
     return list(used.values()), left_out
 
 
-def _require_enough(used: Sequence[RunResult], allowed: int) -> None:
-    stays = f"the default stays: {_describe_values(describe_setting(_make_default_setting()))}"
+def _find_reason_to_leave(choice: Choice, home: Values, used: Sequence[RunResult], policy: Policy) -> str:
+    """Why the default, or what was run, is to stay as it is; empty where the choice is better for sure."""
+    if choice.recommended == home:
+        return "no other setting is better than the default, as far as these runs can tell"
+    if any(run.policy not in {policy, "none"} for run in used) and choice.recorded.mean > 1 - SAME:
+        return (
+            f"under the best setting of policy {policy} these runs would have taken "
+            f"{choice.recorded.mean:.2f} times as long as they did"
+        )
+    errors = [abs(run.own_s / run.recorded_s - 1) for run in used if run.recorded_s > 0]
+    noise = max(SAME, math.fsum(errors) / len(errors)) if policy == "adaptive" and errors else SAME
+    gain = 1 - choice.ratio.mean
+    if policy == "adaptive" and (gain <= noise or max(choice.ratio.high, choice.held_out.ratio.high) >= 1):
+        return (
+            f"{_describe_values(choice.recommended)} would gain {gain:.1%}, which is within the noise: "
+            f"the replay itself is {noise:.1%} off"
+        )
+    return ""
+
+
+def _list_doubts(used: Sequence[RunResult], policy: Policy) -> Iterator[str]:
+    """What the recording cannot tell, in sentences."""
+    mitigated = [run for run in used if run.policy != "none"]
+    cut = sum(run.estimates.by_rate + run.estimates.by_stall_rule for run in mitigated)
+    if cut:
+        names = " and ".join(sorted({run.policy for run in mitigated}))
+        yield (
+            f"recorded under {names}: {cut:,} attempts were cut, so how long they would have taken is an "
+            "estimate; runs with --no-mitigation tell it"
+        )
+    if policy == "adaptive":
+        yield (
+            "only the multiplier can be tuned by replay: places, segments and pauses change the network that "
+            "was recorded"
+        )
+
+
+def _require_enough(
+    used: Sequence[RunResult], allowed: int, left_out: Sequence[LeftOut], policy: Policy
+) -> None:
+    stays = f"the default stays: {_describe_values(describe_setting(_make_default_setting(), policy))}"
     if len(used) < MIN_RUNS:
+        reasons = "".join(f"\n  {run.name}: {run.reason}" for run in left_out[:SHOWN_REASONS])
         raise UsageError(
             f"{len(used)} runs with {RUN_FINISHED} finished files are too few, {MIN_RUNS} are needed; "
-            f"give the metrics of more runs; until then {stays}"
+            f"give the metrics of more runs; until then {stays}{reasons}"
         )
     finished = sum(run.finished for run in used)
     if finished < MIN_FINISHED:
@@ -174,19 +230,20 @@ def _describe_values(values: Values) -> str:
 
 
 def _format_values(values: Values) -> dict[str, str]:
-    given = msgspec.structs.astuple(values)
-    return {key: KINDS[key].show(value) for key, value in zip(GRID_KEYS, given, strict=True)}
+    given = zip(GRID_KEYS, msgspec.structs.astuple(values), strict=True)
+    return {key: KINDS[key].show(value) for key, value in given if value is not None}
 
 
-def _describe_run(run: RunResult) -> Replayed:
+def _describe_run(run: RunResult, policy: Policy) -> Replayed:
     return Replayed(
         source=run.source,
         instant=run.instant,
         files=run.files,
         finished=run.finished,
         workers=run.workers,
+        policy=run.policy,
         recorded_s=run.recorded_s,
-        replayed_s=run.own_s,
+        replayed_s=run.own_s if run.policy in {policy, "none"} else None,
     )
 
 
@@ -219,12 +276,15 @@ def _choose_by_host(
 
 
 def format_config(tuning: Tuning, day: str) -> str:
-    """A file for ``--config``, with the figures and the data that it rests on as comments."""
+    """A file for ``--config``, with the figures and the data that it rests on as comments.
+
+    It names the policy that was asked for, or that the runs had: never another.
+    """
     choice = tuning.choice
     return "\n".join(
         (
             *_list_remarks(tuning, day),
-            "policy: cloudfetch  # whose formula these values are for",
+            f"policy: {tuning.policy}  # these values are for it alone",
             *(f"{k}: {v}" for k, v in _format_values(choice.recommended).items()),
             "",
         )
@@ -242,6 +302,10 @@ def _list_remarks(tuning: Tuning, day: str) -> Iterator[str]:
     held_out_ratio = _format_interval(held_out.ratio)
     yield f"#   on runs they were not chosen on       {held_out_ratio}, {held_out.folds} folds"
     yield f"#   nobody ever flagged                  {_format_interval(tuning.unmitigated.ratio)}"
+    policies = ", ".join(sorted({run.policy for run in runs}))
+    yield f"# Against what was really run (policy {policies}): {_format_interval(choice.recorded)}"
+    for doubt in tuning.remarks:
+        yield f"# {doubt}"
     for host in tuning.hosts:
         yield f"# {printable(host.host, 80)} alone: {_describe_values(host.choice.recommended)}"
 

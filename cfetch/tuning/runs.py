@@ -4,18 +4,21 @@
 that ``load`` turns into recorded runs: usually the path of a metrics file.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from cfetch.config.settings import Settings
 from cfetch.records import FileRecord
 from cfetch.report.metrics import Run, RunHeader, read_metrics
+from cfetch.tuning.adaptive_replay import Stage, play, prepare_stage
 from cfetch.tuning.choice import RunResult
+from cfetch.tuning.curves import Recording, record_curves
 from cfetch.tuning.history import History, build_history
 from cfetch.tuning.replay import Censored, Group, Setting, prepare_group, replay
 
@@ -23,10 +26,18 @@ HOST_FILES = 100  # a host with fewer files in a run says nothing about tails
 GROUP_FILES = 400_000  # replayed side by side: 50 MB of columns
 MOST_GROUPS = 32  # more gain nothing: numpy's calls are no longer what takes the time
 REPORT_EVERY = 20_000  # records between two reports of progress
+HELPED = 0.05  # of a run's bytes; where helpers brought more, a replay without them tells another story
+EXPLAINED = 0.15  # of the recorded time; a replay that is further off does not explain the run
+
+Policy = Literal["adaptive", "cloudfetch"]
 
 
 class RecordedRun(NamedTuple):
-    """One run, or one host's part of it (``host``), before it is made ready."""
+    """One run, or one host's part of it (``host``), before it is made ready.
+
+    ``policy``: who judged it, "none" where nobody did. ``recording``: for a replay of the adaptive policy;
+    its ``history`` is empty then.
+    """
 
     source: str
     instant: str
@@ -35,36 +46,67 @@ class RecordedRun(NamedTuple):
     workers: int
     tick_s: float
     own: Setting
+    policy: str = "none"
+    stall_timeout_s: float = 30.0
+    recording: Recording | None = None
 
 
 Load = Callable[[str], Iterable[RecordedRun]]
 
 
+def read_recorded_policy(path: Path) -> str:
+    """Who judged the stragglers of the file's first run; "none": nobody. Raises UsageError."""
+    return next((_find_policy(run.header) for run in read_metrics([path])), "none")
+
+
 def read_recorded_runs(
-    path: str, on_records: Callable[[int], None] = lambda _: None
+    path: str, on_records: Callable[[int], None] = lambda _: None, policy: Policy = "cloudfetch"
 ) -> Iterator[RecordedRun]:
-    """The runs of a metrics file, each as a whole and then by host; ``on_records`` gets counts of records.
+    """The runs of a metrics file, made ready for a replay of ``policy``; ``on_records`` gets counts.
+
+    For the formula each run comes as a whole and then by host.
 
     Raises:
         UsageError: see ``read_metrics``.
     """
     for run in read_metrics([Path(path)]):
-        yield from _split_by_host(run, on_records)
+        if policy == "adaptive":
+            yield _record_progress(run, on_records)
+        else:
+            yield from _split_by_host(run, on_records)
+
+
+def _record_progress(run: Run, on_records: Callable[[int], None]) -> RecordedRun:
+    had = run.header.settings
+    return RecordedRun(
+        str(run.source), run.header.instant, None, _NOTHING, _count_workers(run.header), 0.0,
+        _read_own_setting(had), _find_policy(run.header), _read_number(had, "stall_timeout"),
+        record_curves(_count_records(run.files, on_records)),
+    )  # fmt: skip
+
+
+def _find_policy(header: RunHeader) -> str:
+    had = header.settings
+    return str(had.get("policy", "cloudfetch")) if had.get("mitigation", True) is True else "none"
+
+
+def _read_own_setting(had: dict[str, object]) -> Setting:
+    mitigated = had.get("mitigation", True) is True
+    return Setting(
+        _read_number(had, "multiplier"),
+        _read_number(had, "quantile"),
+        _read_number(had, "padding") if mitigated else float("inf"),
+    )
 
 
 def _split_by_host(run: Run, on_records: Callable[[int], None]) -> Iterator[RecordedRun]:
     had = run.header.settings
     stall_timeout_s = _read_number(had, "stall_timeout")
     columns, hosts = build_history(_count_records(run.files, on_records), stall_timeout_s=stall_timeout_s)
-    mitigated = had.get("mitigation", True) is True
-    own = Setting(
-        _read_number(had, "multiplier"),
-        _read_number(had, "quantile"),
-        _read_number(had, "padding") if mitigated else float("inf"),
-    )
     run_of = partial(
         RecordedRun, str(run.source), run.header.instant, workers=_count_workers(run.header),
-        tick_s=_read_number(had, "check_interval"), own=own,
+        tick_s=_read_number(had, "check_interval"), own=_read_own_setting(had),
+        policy=_find_policy(run.header), stall_timeout_s=stall_timeout_s,
     )  # fmt: skip
     yield run_of(host=None, history=columns)
     if len(hosts) > 1:
@@ -99,6 +141,9 @@ def replay_runs(items: Iterable[str], load: Load, settings: Sequence[Setting]) -
     batch: list[tuple[RecordedRun, Group | None]] = []
     files = 0
     for loaded in chain.from_iterable(map(load, items)):
+        if loaded.recording is not None:
+            yield _score_recording(loaded, loaded.recording, settings)
+            continue
         ready = prepare_group(loaded.history, workers=loaded.workers, tick_s=loaded.tick_s, own=loaded.own)
         batch.append((loaded._replace(history=_NOTHING), ready))
         files += len(loaded.history.start_s)
@@ -122,6 +167,7 @@ def _score_batch(
             source=loaded.source,
             instant=loaded.instant,
             host=loaded.host,
+            policy=loaded.policy,
             files=len(ready.alone_s) if ready else 0,
             finished=len(ready.ends_s) if ready else 0,
             workers=ready.workers if ready else 0,
@@ -133,3 +179,44 @@ def _score_batch(
             false_alarms=score.false_alarms.tolist() if score else [],
             twice_bytes=score.twice_bytes.tolist() if score else [],
         )
+
+
+def _score_recording(loaded: RecordedRun, recording: Recording, settings: Sequence[Setting]) -> RunResult:
+    """A run under the adaptive policy, with the multiplier of each setting."""
+    stage = prepare_stage(recording.files, concurrency=loaded.workers, stall_timeout_s=loaded.stall_timeout_s)
+    plays = [] if stage is None else [play(stage, _read_multiplier(setting)) for setting in settings]
+    own_s = 0.0 if stage is None else play(stage, _read_multiplier(loaded.own)).makespan_s
+    cut = [curve for file in recording.files for curve in file.curves if curve.is_cut]
+    by_rate = sum(curve.rest_bps > 0 for curve in cut)
+    return RunResult(
+        source=loaded.source,
+        instant=loaded.instant,
+        host=None,
+        policy=loaded.policy,
+        unfit=_find_misfit(loaded, recording, stage, own_s),
+        files=len(recording.files),
+        finished=sum(bool(file.curves) and not file.curves[-1].is_cut for file in recording.files),
+        workers=0 if stage is None else stage.places,
+        recorded_s=0.0 if stage is None else stage.recorded_s,
+        own_s=own_s,
+        estimates=Censored(by_rate, len(cut) - by_rate, 0),
+        makespan_s=[played.makespan_s for played in plays],
+        flagged=[float(played.flagged) for played in plays],
+        false_alarms=[float(played.false_alarms) for played in plays],
+        twice_bytes=[float(played.twice_bytes) for played in plays],
+    )
+
+
+def _read_multiplier(setting: Setting) -> float | None:
+    return None if math.isinf(setting.padding_s) else setting.multiplier
+
+
+def _find_misfit(loaded: RecordedRun, recording: Recording, stage: Stage | None, own_s: float) -> str:
+    """Why a replay of the adaptive policy says nothing about the run; empty where it does."""
+    if loaded.policy == "cloudfetch":
+        return "recorded under policy cloudfetch, so there is nothing to compare the adaptive policy with"
+    if recording.helped > HELPED:
+        return f"helpers brought {recording.helped:.0%} of its bytes, which a replay does not repeat"
+    if stage is not None and abs(own_s - stage.recorded_s) > EXPLAINED * stage.recorded_s:
+        return f"replayed as it was set it takes {own_s:.2f} s, recorded were {stage.recorded_s:.2f} s"
+    return ""

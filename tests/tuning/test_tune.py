@@ -65,13 +65,14 @@ def five_runs(tmp_path):
     return tuple(write_run(tmp_path / f"{seed}.jsonl", seed) for seed in range(5))
 
 
-def tuned(paths, grid=None, **more):
-    return tune(TuneOptions(metrics=tuple(paths), grid=grid, **more), SystemClock(), lambda _: None)
+def tuned(paths, grid=None, policy="cloudfetch", **more):
+    options = TuneOptions(metrics=tuple(paths), grid=grid, policy=policy, **more)
+    return tune(options, SystemClock(), lambda _: None)
 
 
 def run_cli(*arguments, cwd):
     env = {key: value for key, value in os.environ.items() if not key.startswith("CFETCH_")}
-    command = [sys.executable, "-m", "cfetch", "tune", *map(str, arguments)]
+    command = [sys.executable, "-m", "cfetch", "tune", "--policy", "cloudfetch", *map(str, arguments)]
     return subprocess.run(
         command, cwd=cwd, env=env | {"COLUMNS": "80"}, capture_output=True, text=True, timeout=60, check=False
     )
@@ -266,7 +267,10 @@ def test_the_written_file_is_a_configuration(tmp_path, five_runs):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("paddings: [1s]", "unknown key 'paddings'; known keys: multiplier, quantile, padding"),
+        (
+            "paddings: [1s]",
+            "unknown key 'paddings'; keys of policy cloudfetch: multiplier, quantile, padding",
+        ),
         ("padding: [1s, soon]", "padding: each value not a duration"),
         ("multiplier: [1]", "multiplier: each value must be above 1 and at most 1000"),
         ("quantile: [[0.5]]", "quantile: each value must be a number"),
@@ -421,7 +425,7 @@ def test_metrics_of_real_downloads_are_learned_from(tmp_path):
 def test_both_engines_answer_alike(five_runs):
     """To the last bit, but for the engine's name."""
     local = tuned(five_runs)
-    remote = tune(TuneOptions(metrics=five_runs, engine="spark"), SystemClock())
+    remote = tuned(five_runs, engine="spark")
     assert msgspec.structs.replace(remote, engine="local") == msgspec.structs.replace(
         local,
         runs=[

@@ -1,0 +1,240 @@
+"""The replay of the adaptive policy over recorded progress, and what `cfetch tune` makes of it."""
+
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+from cfetch.app.tune import TuneOptions, tune
+from cfetch.clock import SystemClock
+from cfetch.config.document import load
+from cfetch.config.layers import resolve
+from cfetch.errors import ConfigError, UsageError
+from cfetch.report.metrics import RunHeader
+from cfetch.report.tuning_document import Values
+from cfetch.tuning.adaptive_replay import play, prepare_stage
+from cfetch.tuning.curves import Curve, record_curves
+from tests.report.records import attempt, record
+
+SIZE = 100_000_000
+USUAL_S = 100.0
+WORKERS = 4
+
+
+def lay_out(seconds, make_attempts=None):
+    """Records of files that took so long, on four workers, in the order of their starts."""
+    free, records = [0.0] * WORKERS, []
+    for number, lasting_s in enumerate(seconds):
+        begin_s = min(free)
+        end_s = free[free.index(begin_s)] = begin_s + lasting_s
+        tries = (make_attempts or whole)(number, begin_s, end_s)
+        records.append(record(number, SIZE, *tries, instant="i", host="h"))
+    return records
+
+
+def whole(_, begin_s, end_s):
+    """One attempt at a steady rate."""
+    first = attempt(1, begin_s, end_s, size=SIZE, samples=[(end_s, SIZE)])
+    return (msgspec.structs.replace(first, first_byte_s=begin_s),)
+
+
+def stage_of(records, **more):
+    return prepare_stage(record_curves(records).files, concurrency=WORKERS, stall_timeout_s=30.0, **more)
+
+
+def write(path, records, **settings):
+    """A metrics file of a run that had these settings; by default the adaptive policy's."""
+    had = {"policy": "adaptive", "multiplier": 1.5, "stall_timeout": 30.0} | settings
+    header = RunHeader(
+        instant=path.stem, wall_start="2026-01-01T00:00:00Z", version="0", host="here", files=len(records),
+        concurrency=WORKERS, settings=had,
+    )  # fmt: skip
+    path.write_bytes(b"\n".join(map(msgspec.json.encode, (header, *records))) + b"\n")
+    return path
+
+
+def waves(seed, *last_s):
+    """Six waves of four files that take a little more or less than usual, and then the last ones."""
+    return [USUAL_S + (n * 7 + seed * 3) % 5 for n in range(6 * WORKERS)] + list(last_s)
+
+
+def run_tune(*paths, **options):
+    return tune(TuneOptions(metrics=tuple(paths), **options), SystemClock())
+
+
+def test_a_curve_goes_on_at_its_last_rate():
+    """Between points it is a line; silence stays silence."""
+    curve = Curve((0.0, 1.0, 3.0), (0, 0, 200), 1.0, 50.0, is_cut=True)
+    assert [curve.count_bytes(age_s, 1000) for age_s in (0.0, 0.5, 2.0, 3.0, 5.0, 99.0)] == [
+        0, 0, 100, 200, 300, 1000,
+    ]  # fmt: skip
+    assert (curve.compute_end_s(200), curve.compute_end_s(300)) == (3.0, 5.0)
+    assert curve._replace(rest_bps=0.0).compute_end_s(300) == float("inf")
+
+
+def test_a_run_without_mitigation_is_replayed_as_it_was():
+    """Its makespan to the tick, nothing flagged."""
+    stage = stage_of(lay_out(waves(0, 900.0)))
+    played = play(stage, None)
+    assert (stage.places, played.flagged) == (WORKERS, 0)
+    assert played.makespan_s == pytest.approx(stage.recorded_s, rel=0.01)
+
+
+def test_the_policy_itself_judges_the_recorded_progress():
+    """A file at a tenth of the usual rate is rescued within seconds, and its bytes stay where they did."""
+    stage = stage_of(lay_out(waves(0, 1000.0)))
+    played = play(stage, 1.5)
+    assert (played.flagged, played.false_alarms, played.twice_bytes) == (1, 0, 0)
+    assert played.makespan_s < 0.6 * stage.recorded_s
+
+
+def test_the_multiplier_decides_who_is_slow():
+    """At 1.6 times the usual: far too slow for 1.1, and not for 3."""
+    stage = stage_of(lay_out(waves(0, 160.0)))
+    assert [play(stage, multiplier).flagged for multiplier in (1.1, 3.0)] == [1, 0]
+
+
+def rescued(number, begin_s, end_s):
+    """The last file was cancelled after five seconds at a tenth of the rate, and went on from there."""
+    if number < 6 * WORKERS:
+        return whole(number, begin_s, end_s)
+    cut_s, got = begin_s + 5.0, SIZE // 200
+    first = attempt(
+        1, begin_s, cut_s, size=got, outcome="straggler", samples=[(begin_s + 2.5, got // 2), (cut_s, got)]
+    )
+    second = attempt(2, cut_s, end_s, from_byte=got, size=SIZE - got, samples=[(end_s, SIZE - got)])
+    return (
+        msgspec.structs.replace(first, first_byte_s=begin_s),
+        msgspec.structs.replace(second, first_byte_s=cut_s),
+    )
+
+
+def test_a_recorded_rescue_is_repeated_and_its_absence_estimated():
+    """The file's own second attempt follows; left alone, the first goes on at its rate to the end."""
+    stage = stage_of(lay_out(waves(0, USUAL_S + 5), rescued))
+    assert play(stage, 1.5).makespan_s == pytest.approx(stage.recorded_s, rel=0.02)
+    alone_s = 6 * USUAL_S + 1000
+    assert play(stage, None).makespan_s == pytest.approx(alone_s, rel=0.05)
+
+
+def test_a_silent_attempt_ends_by_the_stall_rule():
+    """Where nobody mitigates, thirty seconds later, and the next attempt follows."""
+
+    def silent(number, begin_s, end_s):
+        if number < 6 * WORKERS:
+            return whole(number, begin_s, end_s)
+        first = attempt(1, begin_s, begin_s + 2, size=0, outcome="straggler", samples=[])
+        second = attempt(2, begin_s + 2, end_s, size=SIZE, samples=[(end_s, SIZE)])
+        return msgspec.structs.replace(first, first_byte_s=None), second
+
+    stage = stage_of(lay_out(waves(0, USUAL_S + 2), silent))
+    assert play(stage, None).makespan_s - play(stage, 1.5).makespan_s == pytest.approx(28, abs=3)
+
+
+def test_runs_under_the_adaptive_policy_are_tuned_for_it(tmp_path):
+    """The values that are better are for the policy that the runs had, and the file chooses no other."""
+    paths = [
+        write(tmp_path / f"{seed}.jsonl", lay_out(waves(seed, 165.0)), mitigation=False) for seed in range(5)
+    ]
+    grid = tmp_path / "grid.yaml"
+    grid.write_text("multiplier: [1.1, 3]\n")
+    tuning = run_tune(*paths, grid=grid)
+    assert (tuning.policy, tuning.leave, tuning.default) == ("adaptive", "", Values(multiplier=1.5))
+    assert tuning.choice.recommended == Values(multiplier=1.1)
+    assert tuning.choice.ratio.high < 0.96
+    out = tmp_path / "tuned.yaml"
+    done = run_command(*paths, "--grid", grid, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert load(out) == {"policy": "adaptive", "multiplier": "1.1"}
+    settings = resolve(flags={}, env={}, file=out).settings
+    assert (settings.policy, settings.multiplier) == ("adaptive", 1.1)
+    assert "written to" in done.stdout
+
+
+def run_command(*arguments):
+    command = [sys.executable, "-m", "cfetch", "tune", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_what_makes_no_difference_is_left_alone(tmp_path):
+    """Nothing is written, and the command says why."""
+    paths = [
+        write(tmp_path / f"{seed}.jsonl", lay_out(waves(seed, USUAL_S + 5), rescued)) for seed in range(5)
+    ]
+    out = tmp_path / "tuned.yaml"
+    done = run_command(*paths, "--out", out)
+    assert (done.returncode, out.exists()) == (0, False), done.stderr
+    assert f"nothing is written to {out}: no other setting is better than the default" in done.stderr
+    assert done.stdout.startswith("leave the default: multiplier 1.5")
+    text = " ".join(done.stdout.split())
+    assert "recorded under adaptive: 5 attempts were cut" in text
+    assert "only the multiplier can be tuned by replay" in text
+
+
+def test_the_formula_is_held_against_what_was_really_run(tmp_path):
+    """It would have waited for its padding, so its best values are none to change the policy for."""
+
+    def small(number, begin_s, end_s):
+        tries = rescued(number, begin_s, end_s)
+        return tuple(scale(one, 0.02) for one in tries)
+
+    paths = [
+        write(tmp_path / f"{seed}.jsonl", scale_records(lay_out(waves(seed, USUAL_S + 5), small)))
+        for seed in range(5)
+    ]
+    tuning = run_tune(*paths, policy="cloudfetch")
+    assert tuning.policy == "cloudfetch"
+    assert tuning.choice.recorded.mean > 1
+    assert "times as long as they did" in tuning.leave
+    assert [run.replayed_s for run in tuning.runs] == [None] * 5
+
+
+def scale(tried, factor):
+    """The attempt in a world that is so much faster."""
+    first_s = tried.first_byte_s
+    return msgspec.structs.replace(
+        tried,
+        start_s=tried.start_s * factor,
+        first_byte_s=None if first_s is None else first_s * factor,
+        end_s=tried.end_s * factor,
+        samples=[(sampled_s * factor, received) for sampled_s, received in tried.samples],
+    )
+
+
+def scale_records(records):
+    """The files' own times, which ``scale`` has made of their attempts'."""
+    return [
+        msgspec.structs.replace(entry, start_s=entry.attempts[0].start_s, end_s=entry.attempts[-1].end_s)
+        for entry in records
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"policy": "cloudfetch"}, "recorded under policy cloudfetch"),
+        ({"helper": True}, "helpers brought"),
+        ({"mitigation": True}, "replayed as it was set it takes"),
+    ],
+)
+def test_a_run_that_the_replay_cannot_tell_is_left_out(tmp_path, change, reason):
+    """Another policy's, one whose bytes helpers brought, one in which the policy did not do what it does."""
+    records = lay_out(waves(0, 1000.0))
+    if "helper" in change:
+        first = msgspec.structs.replace(records[0].attempts[0], helper=True, n=2)
+        records[0] = msgspec.structs.replace(records[0], attempts=[*records[0].attempts, first] * 2)
+        change = {"mitigation": False}
+    path = write(tmp_path / "odd.jsonl", records, **change)
+    with pytest.raises(UsageError, match="0 runs with 10 finished files are too few") as caught:
+        run_tune(path, policy="adaptive")
+    assert reason in str(caught.value)
+
+
+def test_a_grid_of_values_that_the_policy_does_not_read_is_refused(tmp_path):
+    """Quantile and padding are the formula's."""
+    grid = tmp_path / "grid.yaml"
+    grid.write_text("padding: [1s]\n")
+    path = write(tmp_path / "a.jsonl", lay_out(waves(0)))
+    with pytest.raises(ConfigError, match="unknown key 'padding'; keys of policy adaptive: multiplier"):
+        run_tune(path, grid=grid)

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from cfetch.bench.content import Content
 from cfetch.bench.faults import Fault
 from cfetch.bench.http_messages import BadRequest, Head, Slice, choose_slice, parse_head, reply_head
-from cfetch.bench.network import ConnectionTraits, Network
+from cfetch.bench.network import ConnectionTraits, Network, pace_now
 from cfetch.bench.pacing import Pacer
 
 PIECE_BYTES = 256 << 10  # one write; also the most that a connection holds beyond the transport's own buffer
@@ -26,7 +26,6 @@ JOIN_BYTES = 64 << 10  # head and body go in one system call up to here; copying
 HEAD_LIMIT_BYTES = 64 << 10  # a longer head is an attack or a bug, not a request
 FIRST_BYTES = 1024  # of a throttled body go at once: a client sees it begin; more would beautify its rate
 TICK_S = 0.05  # how often a throttled body is written to: even enough for any rate estimate
-NEVER = 1 << 62  # bytes that no connection carries
 
 Ending = Literal["keep", "stall", "reset", "close"]
 _ENDINGS: Mapping[str, Ending] = {"stall": "stall", "reset": "reset", "truncate": "close"}
@@ -61,14 +60,27 @@ class Host(Protocol):
     def factor(self, host: int) -> float:
         """How many times as long everything takes at ``host`` now."""
 
+    def find_seat(self, connection: "Connection") -> bool:
+        """Whether the server serves this connection now; if not, ``take_seat`` is called when it does."""
+
+    def note_sending(self, connection: "Connection", *, begins: bool) -> None:
+        """Count a paced body that begins or ends."""
+
+    def drown_factor(self, host: int) -> float:
+        """The share of their rate that connections have, because their host sends too many replies."""
+
 
 class _Body:
     """The part of a reply that is still to be sent. It ends at byte ``cut``, and ``ending`` says how.
 
     ``granted``: how many bytes it may have sent by now. ``used``: bytes that the connection carried before.
+    ``chunked``: the client does not know its length.
     """
 
     __slots__ = (
+        "_pace_bps",
+        "_pace_end",
+        "chunked",
         "content",
         "cut",
         "ending",
@@ -94,6 +106,8 @@ class _Body:
         self.traits = traits
         self.used = used
         self.wrote_s = -math.inf
+        self.chunked = False
+        self._pace_bps, self._pace_end = 0.0, 0.0
         if fault is not None:
             self.rate_bps = (
                 traits.rate_bps if fault.rate_bps is None else min(traits.rate_bps, fault.rate_bps)
@@ -104,18 +118,23 @@ class _Body:
         if traits.stall_after is not None and part.start + traits.stall_after - used < self.cut:
             self.cut, self.ending = part.start + traits.stall_after - used, "stall"
 
-    def before_slow(self) -> float:
-        """How many more bytes can be granted before the connection becomes slow; 0: it is slow."""
-        after = NEVER if self.traits.slow_after is None else self.traits.slow_after
-        return max(0.0, after - self.used - self.granted)
-
     def cap_bps(self) -> float:
         """What the connection carries at this byte."""
-        return self.rate_bps if self.before_slow() else min(self.rate_bps, self.traits.slow_bps)
+        if self.granted >= self._pace_end:
+            self._pace_bps, left = pace_now(self.traits, self.used + self.granted, self.granted)
+            self._pace_end = self.granted + left
+        return min(self.rate_bps, self._pace_bps)
+
+    def grant(self, count: float) -> None:
+        """Let so many more bytes go, up to the byte at which the connection's rate changes."""
+        self.granted = min(self.granted + count, self._pace_end)
 
     def is_paced(self) -> bool:
-        """Whether it has a rate of its own."""
-        return self.rate_bps < math.inf or self.traits.slow_after is not None
+        """Whether it has a rate of its own, now or later."""
+        traits = self.traits
+        changing = (traits.slow_after, traits.burst, traits.wear, traits.loss)
+        has_window = traits.slow_start and traits.latency_s > 0
+        return self.rate_bps < math.inf or has_window or any(part is not None for part in changing)
 
 
 class Connection(asyncio.Protocol):
@@ -141,6 +160,7 @@ class Connection(asyncio.Protocol):
         self._body: _Body | None = None
         self._paused = False
         self._timer: asyncio.TimerHandle | None = None
+        self._asked: Head | None = None  # the request that waits for a seat
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Join the origin."""
@@ -151,7 +171,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, _exc: Exception | None) -> None:
         """Drop what was under way."""
         self._origin.forget(self)
-        self._origin.pacer.remove(self)
+        self._stop_pacing()
         self._body = None
         if self._timer is not None:
             self._timer.cancel()
@@ -201,7 +221,15 @@ class Connection(asyncio.Protocol):
             self._refuse(405, "Allow: GET, HEAD\r\n")
         elif head.headers.get("content-length", "0") != "0" or "transfer-encoding" in head.headers:
             self._refuse(400)  # a body that nobody reads would be taken for the next request
+        elif self._origin.find_seat(self):
+            self._answer(head)
         else:
+            self._asked = head
+
+    def take_seat(self) -> None:
+        """Answer the request that has waited."""
+        if self._asked is not None:
+            head, self._asked = self._asked, None
             self._answer(head)
 
     def _refuse(self, status: int, fields: str = "") -> None:
@@ -231,8 +259,9 @@ class Connection(asyncio.Protocol):
         has_ranges = self._origin.network.ranges
         fields = "Content-Type: application/octet-stream\r\n"
         fields += f"Accept-Ranges: bytes\r\nETag: {etag}\r\n" if has_ranges else "Accept-Ranges: none\r\n"
+        has_sizes = self._origin.network.sizes
         if head.method == "HEAD":
-            self._finish(reply_head(200, size, fields, keep_alive=self._keep_alive))
+            self._finish(reply_head(200, size if has_sizes else None, fields, keep_alive=self._keep_alive))
             return
         if fault is not None and fault.status is not None:
             self._finish(self._error(fault))
@@ -246,7 +275,9 @@ class Connection(asyncio.Protocol):
         if part.status == 206:
             fields += f"Content-Range: bytes {part.start}-{part.stop - 1}/{size}\r\n"
         self._body = _Body(content, part, fault, self._traits, self._used)
-        self._start(reply_head(part.status, part.stop - part.start, fields, keep_alive=self._keep_alive))
+        self._body.chunked = part.status == 200 and not has_sizes
+        length = None if self._body.chunked else part.stop - part.start
+        self._start(reply_head(part.status, length, fields, keep_alive=self._keep_alive))
 
     def _error(self, fault: Fault) -> bytes:
         assert fault.status is not None
@@ -263,9 +294,11 @@ class Connection(asyncio.Protocol):
             self._transport.write(head)
             self.since_s = self._loop.time()
             self._origin.pacer.add(self)
+            self._origin.note_sending(self, begins=True)
             self.grant(min(FIRST_BYTES, self.cap_bps() * TICK_S), self.since_s)
             return
-        joined = self._read(body, body.cut) if 0 < body.cut - body.pos <= JOIN_BYTES else b""
+        is_small = 0 < body.cut - body.pos <= JOIN_BYTES and not body.chunked
+        joined = self._read(body, body.cut) if is_small else b""
         if joined is not None:
             self._transport.write(head + joined)
             self._pump()
@@ -293,7 +326,7 @@ class Connection(asyncio.Protocol):
             piece = self._read(body, stop)
             if piece is None:
                 return True
-            self._transport.write(piece)
+            self._transport.write(b"%x\r\n%b\r\n" % (len(piece), bytes(piece)) if body.chunked else piece)
         if body.pos < body.cut:
             return False
         self._end(body)
@@ -310,7 +343,7 @@ class Connection(asyncio.Protocol):
         """Implements ``Paced.cap_bps``."""
         if self._body is None or self._paused:
             return 0.0
-        return self._body.cap_bps() / self._origin.factor(self.host)
+        return self._body.cap_bps() / self._origin.factor(self.host) * self._origin.drown_factor(self.host)
 
     def grant(self, count: float, now_s: float) -> None:
         """Implements ``Paced.grant``.
@@ -320,17 +353,21 @@ class Connection(asyncio.Protocol):
         body = self._body
         if body is None:
             return
-        body.granted += min(count, body.before_slow() or NEVER)
+        body.grant(count)
         due = min(int(body.granted) - body.sent, TURN_BYTES)
         if now_s - body.wrote_s >= TICK_S or due >= min(PIECE_BYTES, body.cut - body.pos):
             body.wrote_s = now_s
             self._send(due)
 
+    def _stop_pacing(self) -> None:
+        self._origin.pacer.remove(self)
+        self._origin.note_sending(self, begins=False)
+
     def _end(self, body: _Body) -> None:
         self._body = None
-        self._origin.pacer.remove(self)
+        self._stop_pacing()
         if body.ending == "keep":
-            self._finish(b"")
+            self._finish(b"0\r\n\r\n" if body.chunked else b"")
         elif body.ending == "close":
             self._transport.close()
         elif body.ending == "reset":

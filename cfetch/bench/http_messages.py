@@ -78,10 +78,12 @@ def choose_slice(headers: Mapping[str, str], size_bytes: int, etag: str) -> Slic
     return Slice(206, int(first), size_bytes if last is None else min(int(last) + 1, size_bytes))
 
 
-def reply_head(status: int, length: int, fields: str = "", *, keep_alive: bool = True) -> bytes:
-    """Build a reply's head. ``fields`` are further header lines, each with its own line end."""
+def reply_head(status: int, length: int | None, fields: str = "", *, keep_alive: bool = True) -> bytes:
+    """Build a reply's head. ``fields`` are further header lines, each with its own line end.
+
+    ``length`` None: the body is chunked.
+    """
     connection = "" if keep_alive else "Connection: close\r\n"
     phrase = _PHRASES.get(status, "")
-    return f"HTTP/1.1 {status} {phrase}\r\nContent-Length: {length}\r\n{fields}{connection}\r\n".encode(
-        "latin-1"
-    )
+    size = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
+    return f"HTTP/1.1 {status} {phrase}\r\n{size}\r\n{fields}{connection}\r\n".encode("latin-1")

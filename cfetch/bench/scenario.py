@@ -83,10 +83,13 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         ``other_hosts`` are the URLs of the network's further hosts, in their order.
         """
         hosts, network = ("", *other_hosts), self.network or Network()
-        files = [
+        files: list[dict[str, object]] = [
             {"url": hosts[host_of(network, index)] + name, "size": self.files[name].size_bytes}
             for index, name in enumerate(self.names)
         ]
+        if not network.sizes:
+            for file in files:
+                del file["size"]
         return msgspec.json.encode({"version": 1, "base_url": base_url, "files": files})
 
     def arguments(self) -> list[str]:

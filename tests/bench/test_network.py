@@ -6,12 +6,15 @@ from statistics import median
 import pytest
 
 from cfetch.bench.network import (
+    Burst,
     Change,
     ConnectionTraits,
     HostShare,
+    Loss,
     Network,
     Slow,
     Stall,
+    Wear,
     connection_of,
     factor_at,
     host_of,
@@ -122,7 +125,7 @@ def test_each_scenario_of_the_simulator_reads(name):
 
 def test_there_are_enough_scenarios():
     """The table that policies are compared by."""
-    assert len(simulated_names()) >= 14
+    assert len(simulated_names()) >= 31
 
 
 EVERY_KEY = """
@@ -135,8 +138,15 @@ network:
   link: 100MiB/s
   requests: 100
   ranges: no
+  sizes: no
+  connections: 8
+  drowns_above: 32
+  slow_start: yes
   slow: {fraction: 2%, rate: 16KiB/s, after: 1MiB}
   stalls: {fraction: 0.01, after: 0}
+  wear: {every: 4MiB, factor: 0.25, least: 16KiB/s}
+  burst: {size: 2MiB, rate: 64KiB/s}
+  loss: {every: 3MiB, for: 1MiB, factor: 0.1}
   changes:
     - {at: 20s, until: 50s, factor: 10, host: 1}
   hosts:
@@ -161,6 +171,13 @@ def test_every_key_arrives(tmp_path):
         link_bps=100.0 * MIB,
         requests=100,
         ranges=False,
+        sizes=False,
+        connections=8,
+        drowns_above=32,
+        slow_start=True,
+        wear=Wear(every_bytes=4 * MIB, factor=0.25, least_bps=16384),
+        burst=Burst(size_bytes=2 * MIB, rate_bps=65536),
+        loss=Loss(every_bytes=3 * MIB, for_bytes=MIB, factor=0.1),
         slow=Slow(fraction=0.02, rate_bps=16384, after_bytes=MIB),
         stalls=Stall(fraction=0.01),
         changes=(Change(at_s=20, until_s=50, factor=10, host=1),),
@@ -179,6 +196,11 @@ def test_every_key_arrives(tmp_path):
         ("network: {ranges: maybe}", "'network.ranges' is 'maybe', but must be yes or no"),
         ("network: {slow: {fraction: 2%}}", "'network.slow'.*something is missing"),
         ("network: {slow: {fraction: 200%, rate: 1}}", "'slow.fraction' is 2, not between 0 and 1"),
+        ("network: {wear: {factor: 0.5}}", "'network.wear'.*something is missing"),
+        ("network: {wear: {every: 1MiB, factor: 2}}", "'wear.factor' is 2, not between"),
+        ("network: {burst: {size: 1MiB, rate: 0}}", "'burst.rate' is 0, not between 1"),
+        ("network: {loss: {every: 1MiB, for: 1MiB, factor: 1}}", "'loss.for' is .* not between 1 and"),
+        ("network: {connections: few}", "'network.connections' is 'few'"),
         ("network: {changes: {at: 1s}}", "'network.changes'.*must be a list"),
         ("network: {changes: [{at: 1s, factor: 0}]}", "'changes.factor' is 0"),
         ("network: {changes: [{at: 1s, factor: 2, host: 1}]}", "'changes.host' is 1, but there are 1 hosts"),

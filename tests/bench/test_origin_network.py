@@ -8,7 +8,7 @@ import asyncio
 import pytest
 
 from cfetch.bench.content import Group, Synthetic, SyntheticSet, pieces
-from cfetch.bench.network import Change, HostShare, Network, Slow, Stall, connection_of
+from cfetch.bench.network import Burst, Change, HostShare, Loss, Network, Slow, Stall, Wear, connection_of
 from cfetch.bench.origin import Origin
 from cfetch.bench.pacing import STEP_S, Pacer, max_min
 from cfetch.bench.process import OriginProcess
@@ -264,3 +264,92 @@ async def test_servers_that_know_no_ranges():
         assert (reply.status, reply.body) == (200, WHOLE)
         assert reply.headers["accept-ranges"] == "none"
         assert "etag" not in reply.headers
+
+
+@pytest.mark.parametrize(
+    ("network", "first_bps", "then_bps", "mark"),
+    [
+        (Network(rate_bps=50e6, burst=Burst(size_bytes=20_000, rate_bps=1e5)), 50e6, 1e5, 20_000),
+        (Network(rate_bps=50e6, wear=Wear(every_bytes=20_000, factor=0.01)), 50e6, 5e5, 20_000),
+        (Network(rate_bps=50e6, slow_start=True, latency_s=0.01), 1.46e6, 2.92e6, 14_600),
+    ],
+    ids=["burst", "wear", "slow start"],
+)
+async def test_a_rate_that_changes_within_a_reply(network, first_bps, then_bps, mark):
+    """The same bytes as in the simulator; grants of the pacer are counted here, not seconds."""
+    async with serving(network) as origin, Raw(origin.url) as raw:
+        connection = await sending(origin, raw)
+        origin.pacer.remove(connection)
+        body = connection._body
+        body.granted, body._pace_end = 0.0, 0.0
+        assert connection.cap_bps() == pytest.approx(first_bps)
+        body.grant(1e9)
+        assert body.granted == pytest.approx(mark)
+        assert connection.cap_bps() == pytest.approx(then_bps)
+
+
+async def test_lost_packets_slow_a_stretch_of_each_connection():
+    """Of 10,000 bytes 4,000 come at a tenth of the rate, wherever the first of them are."""
+    network = Network(rate_bps=1e6, loss=Loss(every_bytes=10_000, for_bytes=4_000, factor=0.1))
+    async with serving(network) as origin, Raw(origin.url) as raw:
+        connection = await sending(origin, raw)
+        origin.pacer.remove(connection)
+        stretches = []
+        for _ in range(5):
+            rate_bps, before = connection.cap_bps(), connection._body.granted
+            connection._body.grant(1e9)
+            stretches.append((rate_bps, round(connection._body.granted - before)))
+        assert set(stretches[1:]) == {(1e6, 6000), (1e5, 4000)}
+
+
+async def test_connections_beyond_the_servers_wait_for_one_to_close():
+    """The second gets no head while the first is open, idle or not; then it is answered."""
+    async with (
+        serving(Network(connections=1)) as origin,
+        Raw(origin.url) as first,
+        Raw(origin.url) as second,
+        Raw(origin.url) as third,
+    ):
+        assert (await first.get("f")).body == WHOLE
+        second.send("f")
+        while len(origin.live) < 3:
+            await asyncio.sleep(0)
+        third.send("g")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(second.reader.read(1), 0.1)
+        assert (await first.get("g")).body == WHOLE
+        first.writer.close()
+        reply = await second.head()
+        assert await second.reader.readexactly(reply.length) == WHOLE
+        assert [request.number for request in origin.requests] == [1, 1, 2]
+
+
+async def test_a_server_that_drowns_sends_the_less_the_more_it_sends():
+    """Two replies at full rate; a third takes more than half of everyone's rate."""
+    network = Network(rate_bps=9e6, drowns_above=2)
+    async with serving(network) as origin, Raw(origin.url) as first, Raw(origin.url) as second:
+        connection = await sending(origin, first)
+        await sending(origin, second, number=2)
+        assert connection.cap_bps() == 9e6
+        async with Raw(origin.url) as third:
+            await sending(origin, third, number=3)
+            assert connection.cap_bps() == pytest.approx(4e6)
+        while len(origin.live) > 2:
+            await asyncio.sleep(0)
+        assert connection.cap_bps() == 9e6
+
+
+@pytest.mark.parametrize("rate_bps", [None, 50e6], ids=["as fast as it can", "paced"])
+async def test_sizes_that_nobody_tells(rate_bps):
+    """The whole file comes in chunks, with an end; a range says what it brings."""
+    async with serving(Network(sizes=False, rate_bps=rate_bps)) as origin, Raw(origin.url) as raw:
+        raw.send("f")
+        head = await raw.reader.readuntil(b"\r\n\r\n")
+        assert b"Transfer-Encoding: chunked" in head
+        assert b"Content-Length" not in head
+        body = b""
+        while size := int(await raw.reader.readuntil(b"\r\n"), 16):
+            body += (await raw.reader.readexactly(size + 2))[:-2]
+        assert await raw.reader.readexactly(2) == b"\r\n"
+        assert body == WHOLE
+        assert (await raw.get("f", "Range: bytes=0-99")).body == WHOLE[:100]

@@ -84,6 +84,13 @@ def test_the_ideal_network_has_no_bad_connections_but_all_else(write_scenario):
     assert scenario.spec(faulty=False).faults == {}
 
 
+def test_a_manifest_without_sizes(write_scenario):
+    """Where the network's servers tell none either."""
+    scenario = load_scenario(write_scenario(FULL))
+    scenario = msgspec.structs.replace(scenario, network=Network(sizes=False))
+    assert {tuple(row) for row in json.loads(scenario.manifest("http://x/"))["files"]} == {("url",)}
+
+
 def test_faults_are_exact_and_left_out_of_the_ideal(write_scenario):
     """Five slow, one refused; the ideal run's origin is told of none."""
     scenario = load_scenario(write_scenario(FULL))

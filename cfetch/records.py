@@ -37,7 +37,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     projected_s: float | None = None  # when it would have ended, had it not been cancelled
     to_byte: int | None = None
     helper: bool = False
-    held_s: float = 0.0
+    held_s: float | None = None
     saved_s: float | None = None
     wasted_bytes: int | None = None
 

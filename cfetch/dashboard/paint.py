@@ -45,7 +45,7 @@ def frame(view: View, width: int, height: int) -> list[Text]:
     top += [_draw_overall(view, width), _draw_numbers(view)]
     if height >= TALL:
         top.append(_draw_last_minute(view, width))
-    top += [_draw_baseline(view), _draw_mitigation(view, width)]
+    top += [_draw_baseline(view), _draw_mitigation(view)]
     gap = [Text()] if height >= SPACIOUS else []
     notes = [_draw_note(note, width) for note in list(view.notes)[-(3 if height >= TALL else 2) :]]
     below = [*gap, *notes] if notes else []
@@ -169,21 +169,19 @@ def _draw_baseline(view: View) -> Text:
     )
 
 
-def _draw_mitigation(view: View, width: int) -> Text:
+def _draw_mitigation(view: View) -> Text:
     progress = view.progress
     assert progress is not None
     detected = plural(progress.stragglers, "straggler")
     parts = [
         ("mitigation  ", "dim"),
         (detected, "yellow" if progress.stragglers else ""),
-        (f", {count(view.cancelled)} cancelled, {plural(progress.retries, 'retry')}", ""),
+        (f", {plural(view.cancelled, 'attempt')} cancelled, {plural(progress.retries, 'retry')}", ""),
     ]
     if progress.sequential:
         parts.append((", FALLBACK: one at a time", "bold yellow"))
     elif view.fallback_at:
         parts.append((", recovered from fallback", ""))
-    elif width >= 70:
-        parts.append((", parallel", "dim"))
     if progress.bytes_wasted:
         parts.append((f", {size(progress.bytes_wasted)} in vain", "dim"))
     return _join_parts(*parts)

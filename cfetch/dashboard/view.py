@@ -169,7 +169,10 @@ class View:
             return
         where = "" if event.executor is None else f" on {event.executor}"
         text = f"straggler{where}, cancelled after {event.elapsed_s:.1f}s; trying again"
-        self.notes.append(Note(event.t_s, "straggler", event.path, text))
+        if self.notes and self.notes[-1].path == event.path:
+            self._note_once("straggler", event.t_s, event.path, text)
+        else:
+            self.notes.append(Note(event.t_s, "straggler", event.path, text))
 
     def _measure(self, event: Progress) -> None:
         before = self._recent[-1] if self._recent else (0.0, 0)

@@ -307,7 +307,7 @@ class Attempt:
             projected_s=None if grounds is None else grounds.projected_s,
             to_byte=self.to_byte,
             helper=self.is_helper,
-            held_s=round(self.held_s(now_s), 3),
+            held_s=round(self.held_s(now_s), 3) or None,
         )
 
 

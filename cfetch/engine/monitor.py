@@ -120,7 +120,8 @@ class Monitor:
 
     def _report_slowdown(self, check: Check, now_s: float) -> None:
         cancelled = any(not flagged.is_probe for flagged in check.stragglers)
-        news = self._slowdown.look(now_s, check.held_back, cancelled=cancelled)
+        is_clear = check.is_general and not cancelled
+        news = self._slowdown.look(now_s, check.held_back, is_clear=is_clear)
         if isinstance(news, Begin):
             self._emit(SlowdownSeen(t_s=now_s, active=check.active, reason=news.reason))
         elif isinstance(news, End):

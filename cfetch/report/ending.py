@@ -85,7 +85,7 @@ class Ending:
             host = attempt.mirror or record.host
             self._busy_s[host] += attempt.end_s - attempt.start_s
             self._bytes[host] += attempt.bytes
-            self._held_s += attempt.held_s
+            self._held_s += attempt.held_s or 0.0
             self._last_byte_s = max(self._last_byte_s, attempt.end_s)
         if record.attempts:
             item = (record.end_s, self._entries, record)

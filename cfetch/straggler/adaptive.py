@@ -184,6 +184,7 @@ class Adaptive:
             fell_back=False,
             gap_s=lost_s,
             held_back=held_back,
+            is_general=held_back is not None and self._court.is_general,
         )
 
     def _lose(self, lost_s: float, now_s: float) -> None:
@@ -234,7 +235,7 @@ class Adaptive:
         if live.received:
             projected_s = now_s + (remaining_s if math.isfinite(remaining_s) else STALL_S + fresh_s)
         self._feedback.note_mitigation(attempt.key, attempt.host, projected_s, elapsed_s)
-        is_probe = attempt.key == self._court.tried_key
+        is_probe = attempt.key in self._court.tried
         return Flagged(attempt.key, elapsed_s, expected_s, projected_s, is_probe)
 
     def _learn(self, attempt: JudgedAttempt, size_bytes: int, now_s: float, first_s: float | None) -> None:

@@ -6,7 +6,7 @@ to blame is named at once; in doubt one at a time is tried; where all are slow t
 """
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 
 from cfetch.straggler.blame import NORMAL, Crowd, Suspect, Trials, rule
@@ -37,11 +37,8 @@ class Court:
         self._trials = Trials()
         self._next_s = -math.inf  # the next look for stragglers
         self._held_back: str | None = None
-
-    @property
-    def tried_key(self) -> int | None:
-        """The attempt that was broken off last to see whether a fresh one does better."""
-        return self._trials.key
+        self.is_general = False  # most attempts of a host are slow, at the last look
+        self.tried: list[int] = []  # of the keys of the last look: to see whether a fresh attempt is faster
 
     def add_witness(self, host: str, start_s: float) -> None:
         """A file of ``host`` that began at ``start_s`` has ended normally."""
@@ -54,6 +51,7 @@ class Court:
 
     def rule(self, own_s: float, attempts: Iterable[Live]) -> tuple[list[int], str | None]:
         """Keys of the attempts to be broken off, and in words why others that are too slow are left alone."""
+        self.tried = []
         if own_s < self._next_s:
             return [], self._held_back
         suspected = self._watch.suspects()
@@ -73,13 +71,13 @@ class Court:
         for host, paces in self._watch.paces_by_host(by_host).items():
             ruling = rule(by_host[host], Crowd(paces, self._normal.get(host, ())), own_s)
             guilty += ruling.guilty
-            guilty += self._trials.of(ruling, own_s, self._runs_well(self._trials.key))
+            self.tried += self._trials.of(ruling, own_s, self._runs_well(self._trials.key))
             if ruling.excused:
                 excused[host] = ruling.excused
         if sum(excused.values()) > MANY:
             self._next_s = own_s + REFIT_S
         self._held_back = self._explain(excused)
-        return guilty, self._held_back
+        return guilty + self.tried, self._held_back
 
     def _suspect(self, attempt: JudgedAttempt, seen: Live | None) -> Suspect | None:
         """The attempt as a suspect; None if it is not too slow once the bytes count that a new one loses."""
@@ -114,12 +112,14 @@ class Court:
         return pace is not None and min(pace) >= NORMAL
 
     def _explain(self, excused: dict[str, int]) -> str | None:
+        alive_by_host = Counter(attempt.host for attempt in self._live.values()) if excused else Counter()
+        self.is_general = any(2 * slow > alive_by_host[host] for host, slow in excused.items())
         slow = sum(excused.values())
         if slow < 2:
             return None
         if len(excused) == 1:
             (host,) = excused
-            alive = sum(attempt.host == host for attempt in self._live.values())
+            alive = alive_by_host[host]
             if alive < len(self._live):
                 return f"{slow} of {alive} downloads from {host} are slow at once: the host, not the files"
         return f"{slow} of {len(self._live)} downloads are slow at once: the network, not the files"

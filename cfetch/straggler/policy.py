@@ -52,7 +52,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     ``finished`` of ``required`` entries have finished; ``active`` attempts are in flight. ``fell_back``: this
     check ended parallel downloads. ``gap_s`` above 0: the check came so late that nobody was judged, and the
     lost seconds do not count for the attempts in flight. ``held_back``: why nobody was flagged although
-    some are far too slow, in words; None where that is not so.
+    some are far too slow, in words; None where that is not so. ``is_general``: most of a host's are.
     """
 
     stragglers: tuple[Flagged, ...]
@@ -63,6 +63,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     fell_back: bool
     gap_s: float
     held_back: str | None = None
+    is_general: bool = False
 
 
 class Policy(Protocol):

@@ -1,8 +1,8 @@
 """When it is said that all downloads are slow, and when that this is over. Pure.
 
 A policy that leaves attempts alone because all are slow at once may cancel some of them a second later: then
-they were to blame after all. So the slowdown is reported only once nobody has been cancelled for it for
-``SURE_S``; and its end only after ``EPISODE_S`` in which nobody was slow.
+they were to blame after all. So the slowdown is reported only once most have been slow for ``SURE_S`` and
+nobody has been cancelled for it; and its end only after ``EPISODE_S`` in which nobody was slow.
 """
 
 from typing import NamedTuple
@@ -35,18 +35,18 @@ class Slowdown:
         self._sure_s = 0.0
         self._is_reported = False
 
-    def look(self, now_s: float, reason: str | None, *, cancelled: bool) -> Begin | End | None:
+    def look(self, now_s: float, reason: str | None, *, is_clear: bool) -> Begin | End | None:
         """What is to be reported now.
 
         ``reason``: why attempts that are too slow were left alone at this check, None: there were none.
-        ``cancelled``: others were cancelled at this check, and not as a probe.
+        ``is_clear``: most are slow, and none was cancelled at this check but as a probe.
         """
         if reason is None:
             return self._end(now_s) if now_s >= self.until_s else None
         if self._began_s is None:
             self._began_s, self._sure_s = now_s, now_s + SURE_S
         self.until_s = now_s + EPISODE_S
-        if cancelled:
+        if not is_clear:
             self._sure_s = now_s + SURE_S
         if self._is_reported or now_s < self._sure_s:
             return None

@@ -76,7 +76,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("projected_s", "double", "projected end; null: unknown"),
         Column("to_byte", "bigint", "end of its range; null: of the file"),
         Column("helper", "boolean", "brought a further segment of its file"),
-        Column("held_s", "double", "kept from reading by a rate limit or the volume"),
+        Column("held_s", "double", "kept from reading by a rate limit or the volume; null: never"),
         Column("saved_s", "double", "saved by cancelling; below 0: cost; null: unknown"),
     ),
     "events": (

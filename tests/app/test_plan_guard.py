@@ -20,6 +20,7 @@ from tests.app.test_download import manifest_of
 from tests.cli.verbs import begun, cfetch, cfetch_plan, ended, plans_of, under_way, whole
 from tests.crash.scene import serving
 from tests.engine.drive import tree
+from tests.gate import Gate
 
 FILES = {f"d/{i}": Synthetic(f"d/{i}", 200_000) for i in range(4)}
 OTHER = {"other": Synthetic("other", 1000)}
@@ -183,21 +184,22 @@ sys.exit(main())
 async def test_c97_wall_clocks_that_jump_neither_kill_an_owner_nor_rob_him(tmp_path):
     """By more than a year at every look, forth and back: an owner keeps its plan, an observer is refused."""
     jumping = ("-c", JUMPS)
-    pace = {name: Fault(kind="slow", rate_bps=60_000, first=0) for name in FILES}
-    async with Origin(FILES, pace) as origin:
-        words = ["download", "-", "--to", tmp_path, "--json"]
+    patient = ("--no-mitigation", "--stall-timeout", "10m")
+    async with Gate(FILES, tmp_path / "gate", head_bytes=1000).open() as origin:
+        words = ["download", "-", "--to", tmp_path / "to", "--json"]
         data = manifest_of(origin, FILES, query=SIGNED + "2")
-        first = await begun(*words, *HASTY[:2], stdin=data, program=jumping)
-        await under_way(first, tmp_path, len(FILES))
+        first = await begun(*words, *HASTY[:2], *patient, stdin=data, program=jumping)
+        await under_way(first, tmp_path / "to", len(FILES))
         for program in (jumping, ("-m", "cfetch")):
             again = await cfetch(*words, stdin=data, program=program)
             assert again.code == 4
             assert f"held by process {first.pid} on" in again.err
-        cleaned = await cfetch_plan("clean", "--rollback-delay", "0s", "--to", tmp_path, program=jumping)
-        assert cleaned.code == 0
+        clean = ("clean", "--rollback-delay", "0s", "--to", tmp_path / "to")
+        assert (await cfetch_plan(*clean, program=jumping)).code == 0
+        (tmp_path / "gate").touch()
         found = await ended(first)
     assert (found.code, found.document["retries"]) == (0, 0)
-    assert tree(tmp_path) == whole(FILES)
+    assert tree(tmp_path / "to") == whole(FILES)
 
 
 def test_c98_a_busy_event_loop_does_not_look_dead(tmp_path):

@@ -18,7 +18,7 @@ import aiohttp  # noqa: F401 - imported before the fork, as all below
 from cfetch.cli.app import main
 
 PR_SET_PTRACER = 0x59616D61  # where only a parent may trace: let strace, which is none
-ATTACH_S = 20.0
+ATTACH_S = 60.0
 
 
 def run(options: list[str] | None, words: list[str], said: str) -> int:

@@ -44,7 +44,7 @@ class FakeTask:
 
     def __init__(self, at, key=None):
         self.key = bytes.fromhex(at.key.reveal()) if key is None else key
-        self.socket = socket.create_connection((at.host, at.port), timeout=30)
+        self.socket = socket.create_connection((at.host, at.port), timeout=60)
 
     def __enter__(self):
         return self

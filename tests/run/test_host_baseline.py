@@ -203,7 +203,7 @@ async def test_an_interrupted_run_leaves_it_too(tmp_path):
             "json",
         )
         child = await started(tmp_path / "m.json", *words)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while sum((tmp_path / "to" / name).exists() for name in FILES) < 4:
                 await asyncio.sleep(0.05)
         child.send_signal(signal.SIGINT)

@@ -28,7 +28,7 @@ __all__ = ["DiskContract", "KeepingVolumeContract", "VolumeContract", "VolumeWor
 BODY = bytes(range(256)) * 1000
 OTHER = bytes(reversed(BODY))
 CHUNK_BYTES = 50_000
-SOON_S = 20.0
+SOON_S = 60.0
 BATCH = "0123456789abcdef" * 2
 
 

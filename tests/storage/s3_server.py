@@ -47,7 +47,7 @@ class MotoServer:
 
     def ask(self, method, target, body=None):
         """Status, headers and body of one exchange; moto looks at no signature."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request(method, target, body=body, headers={"Authorization": LOGIN})
             reply = connection.getresponse()

@@ -15,7 +15,7 @@ from cfetch.storage.disk import MOST_UNWRITTEN_BYTES, GuardedDisk
 from cfetch.storage.part import Part
 from tests.engine.drive import entry_of
 
-SOON_S = 10
+SOON_S = 60
 
 
 class Hanging:

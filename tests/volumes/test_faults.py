@@ -1,43 +1,22 @@
 """Volumes that are full, read-only or gone: their batches go elsewhere, whole, and nothing is lost."""
 
-import asyncio
 import re
 import shutil
-from contextlib import asynccontextmanager, closing, suppress
 from typing import Any
 
 import pytest
 
-from cfetch.bench.content import pieces
 from cfetch.bench.origin import Origin
 from cfetch.errors import VolumeFault
 from cfetch.events import AttemptStarted, VolumePaused
 from cfetch.storage.directory import Directory
+from tests.gate import Gate
 from tests.volumes.scene import KIB, Scene, named
 
 
 def whole(scene, below):
     """Nothing wrong, nothing missing, nothing left."""
     return scene.faults(below), scene.missing(below), scene.debris(below)
-
-
-@asynccontextmanager
-async def gate(files, marker):
-    """Serve ``files`` once ``marker`` exists: however slow the machine is, the run waits for it."""
-
-    async def serve(reader, writer):
-        with closing(writer), suppress(OSError, asyncio.IncompleteReadError):
-            head = await reader.readuntil(b"\r\n\r\n")
-            while not marker.exists():
-                await asyncio.sleep(0.01)
-            body = b"".join(pieces(files[head.split()[1].decode().lstrip("/")]))
-            writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body))
-            writer.write(body)
-            await writer.drain()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
 
 
 @pytest.mark.parametrize("durability", ["crash", "power"])
@@ -91,9 +70,12 @@ async def test_a_volume_becomes_read_only_in_the_middle(tmp_path, namespaces):
     """
     files = named(8, 4, 40 * KIB)
     late = {name: content for name, content in files.items() if name >= "b4"}
-    async with Origin(files, pace_bps=80.0 * KIB) as origin, gate(late, tmp_path / "remounted") as url:
+    async with (
+        Origin(files, pace_bps=80.0 * KIB) as origin,
+        Gate(late, tmp_path / "remounted").open() as late_origin,
+    ):
         scene = Scene(tmp_path, origin.url, files, volumes=2)
-        scene.urls = {name: url + name for name in late}
+        scene.urls = {name: late_origin.url + name for name in late}
         scene.write_manifest()
         remount = "until mount -o remount,ro v0; do sleep 0.001; done; touch remounted"
         told, said = await scene.in_namespace("mounted v0 8m", f"parts v0; {remount}", "--state", "st")

@@ -11,7 +11,7 @@ from cfetch.bench.origin import Origin
 from tests.volumes.hold import held
 from tests.volumes.scene import KIB, Scene, named
 
-PROMPT_S = 20  # of a run of seconds, where a call would be held for ever
+PROMPT_S = 60  # of a run of seconds, where a call would be held for ever
 RENAMES = ("rename", "renameat")
 
 

@@ -290,7 +290,7 @@ async def test_57_headers_that_were_dropped_do_not_come_back(transport):
 async def test_the_body_of_a_redirect_is_not_waited_for(transport):
     """Its connection is broken off, not left open until somebody collects it."""
     move = reply(b"", "Location: /y", "Content-Length: 9999", status="302 x", length=False)
-    async with RawServer(move, reply(b"x")) as server, asyncio.timeout(10):
+    async with RawServer(move, reply(b"x")) as server, asyncio.timeout(60):
         response = await transport.open(SecretUrl(server.url), {}, {}, fresh=False)
         while server.ended < 1:
             await asyncio.sleep(0.005)

@@ -26,7 +26,7 @@ class Server:
 
     async def __aenter__(self):
         self.child = await begun(*self.words)
-        line = await asyncio.wait_for(self.child.stdout.readline(), 30)
+        line = await asyncio.wait_for(self.child.stdout.readline(), 60)
         assert line, await ended(self.child)
         document = json.loads(line)
         assert list(document) == ["url"]
@@ -197,7 +197,7 @@ async def test_what_goes_wrong_is_told_once_and_ends_nothing(root):
     async with Server(root, "--state", root.parent / "state") as server:
         await server.has(1)
         root.rename(away)
-        line = await asyncio.wait_for(server.child.stderr.readline(), 30)
+        line = await asyncio.wait_for(server.child.stderr.readline(), 60)
         assert b"cannot read the directory" in line
         write(away, "b")
         away.rename(root)
@@ -216,7 +216,7 @@ async def test_a_stream_is_followed(tmp_path):
             file.write('{"path": "b", "url": "b"}\n{"op": "delete", "path": "a"}\n{"path":\n')
         await server.has(3)
         changes = await drained(server.source, "0", "0")
-        line = await asyncio.wait_for(server.child.stderr.readline(), 30)
+        line = await asyncio.wait_for(server.child.stderr.readline(), 60)
     assert [change.entry and change.entry.url.reveal() for change in changes] == [
         "https://x.test/a",
         f"{server.url}b",

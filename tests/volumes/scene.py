@@ -237,4 +237,4 @@ class Scene:
 def records_of(path: str) -> dict[str, dict[str, Any]]:
     """Metrics by the entry's path."""
     lines = [json.loads(line) for line in Path(path).read_text().splitlines()]
-    return {line["path"]: line for line in lines[1:]}
+    return {line["path"]: line for line in lines if line["schema"] == "cfetch.file/1"}

@@ -235,8 +235,6 @@ async def test_c34_a_name_with_a_black_hole_in_front_works(black_hole):
             found = await ask(
                 f"http://two.test:{port}/", resolver=Names([host, "127.0.0.1"]), timeout_s=600.0
             )
-                f"http://two.test:{port}/", resolver=Names([host, "127.0.0.1"]), timeout_s=600.0
-            )
     assert found == (200, b"x")
 
 

@@ -285,7 +285,7 @@ def test_links_that_were_signed_anew_are_the_same_frame(tmp_path):
     """The shares stay, and the tasks get the fresh links."""
     loaded = []
     for signature in ("old", "new"):
-        link = f"https://b.s3.amazonaws.com/a?X-Amz-Signature={signature}"
+        link = f"https://b.s3.amazonaws.com/a?AWSAccessKeyId=k&Expires=1&Signature={signature}"
         (tmp_path / "m.jsonl").write_text(f'{{"url": "{link}"}}\n')
         loaded.append(load_frame(str(tmp_path / "m.jsonl"), options_of("m", tmp_path / "to"), slots=2))
     assert loaded[0] == loaded[1]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from cfetch.config.kinds import Kind
 from cfetch.config.settings import FORMULA, KINDS, PRESETS, Settings
-from cfetch.config.straggler import PROPERTY_PREFIX, find_properties, read_properties
+from cfetch.config.straggler import PROPERTY_PREFIX, find_properties, name_property, read_properties
 from cfetch.errors import ConfigError
 from cfetch.secret import printable
 
@@ -87,7 +87,8 @@ def _lay_over(layer: _Layer, values: dict[str, Any], origins: dict[str, str], pr
             problems.append(f"{where}: {_name_value(key, raw)} {error}")
     if not properties:
         return
-    where = printable(layer.origin(next(iter(spellings))))
+    first, _ = next(iter(properties.values()))
+    where = printable(layer.origin(first))
     try:
         asked = read_properties({name: str(raw) for name, (_, raw) in properties.items()})
     except ConfigError as error:
@@ -97,8 +98,9 @@ def _lay_over(layer: _Layer, values: dict[str, Any], origins: dict[str, str], pr
         f"{where}: {twice} and its name of the drivers stand side by side; leave out one"
         for twice in sorted(asked.keys() & layer.values.keys())
     ]
-    values.update(asked)
-    origins.update(dict.fromkeys(asked, f"{where}{_BY_PROPERTY}"))
+    for option, value in asked.items():
+        spelling, _ = properties.get(name_property(option), (first, ""))
+        values[option], origins[option] = value, f"{printable(layer.origin(spelling))}{_BY_PROPERTY}"
 
 
 def _find_preset(layers: Sequence[_Layer]) -> list[_Layer]:

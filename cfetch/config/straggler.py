@@ -142,6 +142,13 @@ def find_properties(variables: Mapping[str, object]) -> dict[str, tuple[str, obj
     return {spellings[key]: (key, value) for key, value in variables.items() if key in spellings}
 
 
+def name_property(setting: str) -> str:
+    """The drivers' name for one of the options that ``read_properties`` gives."""
+    return next(
+        PROPERTY_PREFIX + _PROPERTIES[field].name for field, name in _SETTINGS.items() if name == setting
+    )
+
+
 def read_properties(properties: Mapping[str, str]) -> dict[str, Any]:
     """Values of ``Settings`` that the drivers' properties ask for; only ``mitigation`` where it is off.
 

@@ -35,8 +35,8 @@ Policy = Literal["adaptive", "cloudfetch"]
 class RecordedRun(NamedTuple):
     """One run, or one host's part of it (``host``), before it is made ready.
 
-    ``policy``: who judged it, "none" where nobody did. ``recording``: for a replay of the adaptive policy;
-    its ``history`` is empty then.
+    ``policy``: who judged it, "none" where nobody did. ``unfit``: why it cannot be replayed. ``recording``:
+    for a replay of the adaptive policy; its ``history`` is empty then.
     """
 
     source: str
@@ -49,6 +49,7 @@ class RecordedRun(NamedTuple):
     policy: str = "none"
     stall_timeout_s: float = 30.0
     recording: Recording | None = None
+    unfit: str = ""
 
 
 Load = Callable[[str], Iterable[RecordedRun]]
@@ -90,6 +91,14 @@ def _find_policy(header: RunHeader) -> str:
     return str(had.get("policy", "cloudfetch")) if had.get("mitigation", True) is True else "none"
 
 
+def _find_other_baseline(had: dict[str, object]) -> str:
+    """Why the formula cannot be replayed; empty where its baseline was the median."""
+    percentile = had.get("percentile", 50)
+    return (
+        "" if percentile == 50 else f"recorded with percentile {percentile}; the replay knows the median only"
+    )
+
+
 def _read_own_setting(had: dict[str, object]) -> Setting:
     mitigated = had.get("mitigation", True) is True
     return Setting(
@@ -106,7 +115,7 @@ def _split_by_host(run: Run, on_records: Callable[[int], None]) -> Iterator[Reco
     run_of = partial(
         RecordedRun, str(run.source), run.header.instant, workers=_count_workers(run.header),
         tick_s=_read_number(had, "check_interval"), own=_read_own_setting(had),
-        policy=_find_policy(run.header), stall_timeout_s=stall_timeout_s,
+        policy=_find_policy(run.header), stall_timeout_s=stall_timeout_s, unfit=_find_other_baseline(had),
     )  # fmt: skip
     yield run_of(host=None, history=columns)
     if len(hosts) > 1:
@@ -168,6 +177,7 @@ def _score_batch(
             instant=loaded.instant,
             host=loaded.host,
             policy=loaded.policy,
+            unfit=loaded.unfit,
             files=len(ready.alone_s) if ready else 0,
             finished=len(ready.ends_s) if ready else 0,
             workers=ready.workers if ready else 0,

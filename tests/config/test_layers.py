@@ -305,7 +305,8 @@ def test_the_six_names_of_the_drivers_are_read(where, config):
     wanted = {option: value for _, option, value in PROPERTIES.values()}
     assert {option: getattr(resolved.settings, option) for option in wanted} == wanted
     assert resolved.settings.policy == "cloudfetch"
-    assert DRIVERS in resolved.origins["multiplier"]
+    spelled_out = file if where == "file" else spelled(f"{DRIVERS}straggler_multiplier")
+    assert resolved.origins["multiplier"] == f"{spelled_out}, {DRIVERS}*"
 
 
 def test_the_drivers_names_are_off_until_they_are_enabled(config):

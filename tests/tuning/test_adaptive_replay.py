@@ -231,6 +231,13 @@ def test_a_run_that_the_replay_cannot_tell_is_left_out(tmp_path, change, reason)
     assert reason in str(caught.value)
 
 
+def test_a_formula_with_another_baseline_is_not_replayed(tmp_path):
+    """The replay knows the median only."""
+    path = write(tmp_path / "p.jsonl", lay_out(waves(0)), policy="cloudfetch", percentile=95)
+    with pytest.raises(UsageError, match="recorded with percentile 95"):
+        run_tune(path)
+
+
 def test_a_grid_of_values_that_the_policy_does_not_read_is_refused(tmp_path):
     """Quantile and padding are the formula's."""
     grid = tmp_path / "grid.yaml"

@@ -100,7 +100,7 @@ class Adaptive:
         """Note how many bytes the attempt in flight has to fetch."""
         attempt = self._live.get(key)
         if attempt is not None:
-            attempt.size_bytes = size_bytes
+            attempt.size_bytes, attempt.is_size_supposed = size_bytes, False
             self._watch.judge(attempt)
 
     def note_finish(

@@ -157,6 +157,13 @@ class Fresh:
             return self._merged
         return self._all.fit if self._all.seen >= LEAST_OF_FEW else None
 
+    def usual_bytes(self, host: str) -> int | None:
+        """The median size of the recent files of ``host``; None while they are too few."""
+        samples = self._hosts.get(host)
+        if samples is None or samples.seen < LEAST:
+            return None
+        return int(middle([sample.size_bytes for group in samples.classes.values() for sample in group]))
+
     def is_known(self, host: str) -> bool:
         """Whether the fit of ``host`` is its own and not that of other hosts."""
         samples = self._hosts.get(host)

@@ -41,6 +41,7 @@ class JudgedAttempt:
         "host",
         "immune",
         "is_sample",
+        "is_size_supposed",
         "judged",
         "key",
         "mitigations",
@@ -59,6 +60,7 @@ class JudgedAttempt:
         self.mitigations = 0
         self.flagged = False
         self.is_sample = True
+        self.is_size_supposed = False
         self.slot: int | None = None
         self.first_s: float | None = None
         self.judged: tuple[object, ...] = ()
@@ -116,6 +118,7 @@ class Watch:
         self._is_young = True  # whether an attempt was not watched yet, or had no first byte
         self._evidence: Evidence | None = None
         self._refit_s = -math.inf
+        self._supposes_sizes = False  # so far every attempt has a size that was stated
 
     def expect_change(self) -> None:
         """An attempt began or ended: the next look goes over all of them."""
@@ -136,6 +139,8 @@ class Watch:
         if not self._slots or self._evidence is None:
             return False
         received = [attempt.received for attempt in watched]
+        if self._supposes_sizes:
+            self._correct_supposed_sizes(watched, live)
         self._evidence.observe(own_s, self._slots, received, [attempt.held_s(now_s) for attempt in watched])
         if own_s - self._refit_s >= max(REFIT_S, len(watched) * REFIT_EACH_S):
             self._refit_s = own_s
@@ -151,6 +156,8 @@ class Watch:
 
     def judge(self, attempt: JudgedAttempt) -> None:
         """Tell the evidence the attempt's bar, unless nothing has changed that it depends on."""
+        if attempt.size_bytes is None:
+            self._suppose_size(attempt)
         facts = self._bars.facts(attempt)
         if facts == attempt.judged or self._evidence is None or attempt.slot is None:
             return
@@ -159,6 +166,20 @@ class Watch:
         size = math.nan if size_bytes is None else float(size_bytes)
         terms = None if fit is None else self._bars.terms(attempt, fit, size)
         self._evidence.judge(attempt.slot, size, terms)
+
+    def _suppose_size(self, attempt: JudgedAttempt) -> None:
+        """Suppose that a file of unknown size is as large as the host's files usually are."""
+        attempt.size_bytes = self._bars.fresh.usual_bytes(attempt.host)
+        if attempt.size_bytes is not None:
+            attempt.is_size_supposed = self._supposes_sizes = True
+
+    def _correct_supposed_sizes(self, watched: Iterable[Live], live: Mapping[int, JudgedAttempt]) -> None:
+        """Suppose twice the size where as much has come as was supposed."""
+        for seen in watched:
+            attempt = live[seen.key]
+            if attempt.is_size_supposed and seen.received >= (attempt.size_bytes or 0):
+                attempt.size_bytes = 2 * seen.received
+                self.judge(attempt)
 
     @property
     def now_s(self) -> float:

@@ -237,6 +237,17 @@ def test_remaining_fresh_and_expected():
     assert policy.remaining_s(5) == math.inf
 
 
+def test_a_file_of_unknown_size_is_taken_for_a_usual_one():
+    """It crawls where the host's files take 0.15 s; a large one at the usual rate is left alone."""
+    policy = adaptive()
+    end_s = teach(policy, [0.15] * 30)
+    crawling = Stream(0, None, at(16 * KIB), start_s=end_s, resumable=False)
+    large = Stream(1, None, at(10 * MIB), start_s=end_s)
+    story = play(policy, [crawling, large, *crowd(3, start_s=end_s)], end_s + 10, from_s=end_s)
+    assert story.keys == [0]
+    assert story.flagged[0][0] < end_s + 3
+
+
 def test_sizes_change_under_way():
     """The reply told, or another stream took some of it."""
     policy = adaptive()

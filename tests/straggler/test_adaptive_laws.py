@@ -37,10 +37,10 @@ def run(taught, kinds, scale=1, order=None, until_s=8.0, **how):
 @quick
 @given(teachings, worlds)
 def test_immune_and_unknown_are_never_flagged(taught, kinds):
-    """Whatever else is the case."""
+    """Whatever else is the case; nobody supposes a size at a host of which no file has come."""
     assert run(taught, kinds, immune=True).flagged == []
     policy = adaptive()
-    end_s = teach(policy, taught)
+    end_s = teach(policy, taught, host="other")
     unknown = [Stream(n, None, at(first * GRAIN), start_s=end_s) for n, (first, *_) in enumerate(kinds)]
     assert play(policy, unknown, end_s + 8, from_s=end_s).flagged == []
 

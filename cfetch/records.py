@@ -98,8 +98,8 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``idle_places`` had nothing to do then, on average, and ``files`` were under way. ``id``, ``path``,
     ``host`` and ``volume`` are of the entry that ended last. ``rate_bps``: its rate in these seconds, where
-    ``usual_bps`` is usual for its host; ``fresh``: so many fresh connections were no faster. ``limit``: the
-    limit that was reached. ``reason`` is for a person.
+    ``usual_bps`` is usual for its host; ``fresh``: so many fresh connections were no faster; ``helpers``
+    brought segments of it. ``limit``: the limit that was reached. ``reason`` is for a person.
     """
 
     bound: str = "nothing"
@@ -114,6 +114,7 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rate_bps: float | None = None
     usual_bps: float | None = None
     fresh: int = 0
+    helpers: int = 0
     limit: int | None = None
     reason: str | None = None
 

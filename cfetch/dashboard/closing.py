@@ -5,11 +5,12 @@ from signal import Signals
 
 from cfetch.errors import LocalFault
 from cfetch.records import EndRecord, Summary
-from cfetch.report.ending_text import Setup, explain_tail, label_advice
+from cfetch.report.ending_text import Setup, explain_tail
 from cfetch.report.format import cells, duration, fit, plural, rate, saving_text, shorten, size
 from cfetch.secret import printable
 
 SHOWN_FAILURES = 10  # the rest is in the metrics file
+LEAST_TWICE = 0.0005  # less rounds to nothing
 SHOWN_VOLUMES = 16  # --json has all of them
 
 _HEADLINES = {"completed": "done", "partial": "partly done", "failed": "failed", "interrupted": "interrupted"}
@@ -88,8 +89,8 @@ def _event_lines(summary: Summary) -> list[str]:
 
 def _end_lines(end: EndRecord | None) -> list[str]:
     """What set the end, and what to change about it."""
-    clauses = [] if end is None else explain_tail(end.tail, Setup(end.policy, end.widths))
-    return [f"  {clause}" for clause in label_advice(clauses)]
+    lines = [] if end is None else explain_tail(end.tail, Setup(end.policy, end.widths))
+    return [f"  {line}" for line in lines]
 
 
 def _mitigation_text(summary: Summary) -> str:
@@ -97,7 +98,7 @@ def _mitigation_text(summary: Summary) -> str:
     twice = summary.stragglers.wasted_bytes / max(summary.bytes.fetched, 1)
     parts = [
         saving_text(summary.stragglers.saved_s),
-        f"{100 * twice:.1f} % of the bytes twice" if twice else "",
+        f"{100 * twice:.1f} % of the bytes twice" if twice >= LEAST_TWICE else "",
     ]
     return ", ".join(filter(None, parts))
 

@@ -1,7 +1,8 @@
 """What set the end of a run: a function of its records and of the events beside them. Pure.
 
-The tail of a run is the time at its end in which at most half of its places were busy. It is worth a word if
-it lasted ``LEAST_S`` and ``LEAST_SHARE`` of the run. Then something kept the others from working:
+The tail of a run is the time at its end in which at most half of its places had an entry of their own; others
+were idle, or brought segments of those entries. It is worth a word if it lasted ``LEAST_S`` and
+``LEAST_SHARE`` of the run. Then something kept the others from working:
 
 ===============  ====================================================================================
 ``flush``        all bytes had come, and were being flushed or published
@@ -36,7 +37,8 @@ KEPT = 1024  # the most that may be under way at a time
 LEAST_S = 1.0
 LEAST_SHARE = 0.1
 SLOW = 0.5  # of the usual rate of its host
-NO_FASTER = 1.5  # times the rate of the slow file
+NO_FASTER = 1.5  # times the rate of the file's first attempt
+OLD_S = 0.3  # a younger attempt may still be connecting
 FULL = 0.8  # of a limit, on average: it was reached nearly all the time
 WAITED = 3  # entries that begin in the tail: they had waited for a place
 AT_ONCE = 0.1  # of the tail; entries that begin before may have begun together
@@ -156,16 +158,16 @@ class Ending:
         )
         rate_bps = came / common.seconds
         usual = [
-            record.attempts[-1].bytes / (record.attempts[-1].end_s - record.attempts[-1].start_s)
+            _rate_bps(record.attempts[-1])
             for record in latest
             if record.host == last.host and record is not last and record.status == "done"
-            and record.attempts[-1].end_s > record.attempts[-1].start_s
-        ]  # fmt: skip
+        ]
         usual_bps = median(usual) if usual else None
         is_slow = usual_bps is not None and rate_bps < SLOW * usual_bps
+        first, *others = last.attempts
         fresh = sum(
-            attempt.bytes <= NO_FASTER * rate_bps * (attempt.end_s - attempt.start_s)
-            for attempt in last.attempts[1:]
+            attempt.end_s - attempt.start_s >= OLD_S and _rate_bps(attempt) <= NO_FASTER * _rate_bps(first)
+            for attempt in others
         )
         return msgspec.structs.replace(
             common,
@@ -173,6 +175,7 @@ class Ending:
             rate_bps=round(rate_bps, 1),
             usual_bps=None if usual_bps is None else round(usual_bps, 1),
             fresh=fresh if is_slow else 0,
+            helpers=sum(attempt.helper for attempt in last.attempts),
         )
 
     def _explain_run(self, limits: Limits, elapsed_s: float) -> Tail:
@@ -197,12 +200,16 @@ class Ending:
 
 
 def find_tail(records: Sequence[FileRecord], places: int) -> float:
-    """When more than half of the ``places`` were last busy; the first start where they never were."""
+    """When more than half of the ``places`` last had an entry; the first start if they never had.
+
+    Helpers do not count: they take places that would be idle.
+    """
     steps = sorted(
         (
             step
             for record in records
             for attempt in record.attempts
+            if not attempt.helper
             for step in ((attempt.start_s, 1), (attempt.end_s, -1))
         ),
         reverse=True,
@@ -213,6 +220,10 @@ def find_tail(records: Sequence[FileRecord], places: int) -> float:
         if running > places / 2:
             return time_s
     return steps[-1][0]
+
+
+def _rate_bps(attempt: AttemptRecord) -> float:
+    return attempt.bytes / max(attempt.end_s - attempt.start_s, 0.001)
 
 
 def _overlap_s(attempt: AttemptRecord, from_s: float, to_s: float) -> float:

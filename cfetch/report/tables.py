@@ -10,7 +10,7 @@ from rich.text import Text
 
 from cfetch.records import EventRecord
 from cfetch.report.document import Mitigation, Percentiles, Report, RunLine
-from cfetch.report.ending_text import Setup, explain_tail, label_advice
+from cfetch.report.ending_text import Setup, explain_tail
 from cfetch.report.format import cells, count, duration, fit, plural, rate, saving_text, shorten, size
 from cfetch.secret import printable
 
@@ -107,7 +107,7 @@ def _describe_run(run: RunLine) -> Iterator[str]:
     notes = [words for present, words in rest if present]
     if notes:
         yield ", ".join(notes)
-    yield from label_advice(explain_tail(run.tail, Setup(run.policy, run.widths)))
+    yield from explain_tail(run.tail, Setup(run.policy, run.widths))
 
 
 def _draw_events(report: Report, _width: int) -> Iterator[Text]:

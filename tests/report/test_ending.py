@@ -4,7 +4,7 @@ import pytest
 
 from cfetch.records import EventRecord, Tail
 from cfetch.report.ending import BOUNDS, Ending, Limits, find_tail
-from cfetch.report.ending_text import Setup, explain_tail, label_advice
+from cfetch.report.ending_text import Setup, explain_tail
 from tests.report.records import MIB, attempt, record
 
 LIMITS = Limits("adaptive", 4, None, None, None)
@@ -42,12 +42,24 @@ def test_a_slow_file_alone():
     assert (tail.bound, tail.path, tail.host, tail.files, tail.fresh) == ("slow file", "a/slow", "h", 1, 3)
     assert (tail.seconds, tail.idle_places) == (12.0, 3.0)
     assert (tail.rate_bps, tail.usual_bps) == (pytest.approx(40 * 1024, rel=0.01), MIB)
-    what, advice = explain_tail(tail, Setup("adaptive", {}))
-    assert what == (
-        "the last 12s were one file, a/slow at 40.0 KiB/s, where h usually gives 1.0 MiB/s: "
-        "slow itself (3 fresh connections were no faster)"
-    )
-    assert "mirror" in advice
+    assert explain_tail(tail, Setup("adaptive", {})) == [
+        "the last 12s were one file at 40.0 KiB/s: a/slow",
+        "h usually gives a file 1.0 MiB/s; this one is slow itself: 3 fresh connections were no faster",
+        "to change that: a mirror of the file in the manifest",
+    ]
+
+
+def test_a_slow_file_that_several_connections_brought():
+    """Each is slow, so more of them are faster; one that had just begun says nothing."""
+    own = attempt(1, 0.0, 22.0, size=MIB // 2)
+    helpers = [
+        attempt(2, 12.0, 22.0, size=MIB // 4, helper=True),
+        attempt(3, 21.9, 22.0, size=0, helper=True),
+        attempt(4, 12.0, 22.0, size=4 * MIB, helper=True),
+    ]
+    tail = tail_of(*wave(10, places=3), record(99, 5 * MIB, own, *helpers))
+    assert (tail.bound, tail.fresh, tail.helpers) == ("slow file", 1, 3)
+    assert "than 4: --segments" in explain_tail(tail, Setup("adaptive", {}))[-1]
 
 
 @pytest.mark.parametrize(
@@ -58,15 +70,17 @@ def test_a_slow_file_that_nobody_rescued(policy, option):
     slow = record(99, MIB, attempt(1, 0.0, 22.0, size=MIB))
     tail = tail_of(*wave(10, places=3), slow)
     assert (tail.bound, tail.fresh) == ("slow file", 0)
-    assert option in explain_tail(tail, Setup(policy, {}))[1]
+    assert option in explain_tail(tail, Setup(policy, {}))[-1]
 
 
 def test_a_large_file_alone():
     """It came at its host's usual rate; there was just more of it."""
     tail = tail_of(*wave(10, places=3), record(99, 22 * MIB, attempt(1, 0.0, 22.0, size=22 * MIB)))
     assert (tail.bound, tail.seconds, tail.rate_bps) == ("large file", 12.0, MIB)
-    assert "22.0 MiB at 1.0 MiB/s, while 3 places were idle" in explain_tail(tail, Setup("adaptive", {}))[0]
-    assert "--policy adaptive" in explain_tail(tail, Setup("cloudfetch", {}))[1]
+    what, why, _ = explain_tail(tail, Setup("adaptive", {}))
+    assert what == "the last 12s were one file at 1.0 MiB/s: a/99"
+    assert why == "it is 22.0 MiB, and 3 places were idle"
+    assert "--policy adaptive" in explain_tail(tail, Setup("cloudfetch", {}))[-1]
 
 
 def test_few_large_files_that_begin_together_did_not_wait_for_a_place():
@@ -85,21 +99,21 @@ def test_a_wait_for_the_next_try(events, bound):
     tail = tail_of(*wave(10), record(99, MIB, failed, attempt(2, 19.0, 20.0, size=MIB)), events=events)
     assert (tail.bound, tail.id, tail.reason) == (bound, 99, "HTTP 503")
     words = explain_tail(tail, Setup("adaptive", {}))
-    assert ("HTTP 503" in words[0]) == (bound == "retry")
+    assert ("HTTP 503" in words[1]) == (bound == "retry")
 
 
 def test_bytes_that_had_come_were_being_flushed():
     """The last byte was here after ten seconds, the run's end three later."""
     tail = tail_of(*wave(10), elapsed_s=13.0)
     assert (tail.bound, tail.seconds, tail.volume) == ("flush", 3.0, "/v")
-    assert "--durability crash" in explain_tail(tail, Setup("adaptive", {}))[1]
+    assert "--durability crash" in explain_tail(tail, Setup("adaptive", {}))[-1]
 
 
 def test_entries_that_wait_for_a_host():
     """Two places of sixteen are busy all the time, since the host has no more."""
     tail = tail_of(*wave(10, places=2), limits=LIMITS._replace(places=16, per_host=2))
     assert (tail.bound, tail.limit, tail.host) == ("host limit", 2, "h")
-    assert "--per-host" in explain_tail(tail, Setup("adaptive", {}))[1]
+    assert "--per-host" in explain_tail(tail, Setup("adaptive", {}))[-1]
 
 
 def test_a_host_with_most_of_the_places():
@@ -113,8 +127,7 @@ def test_a_host_that_was_narrowed():
     event = EventRecord(kind="width", t_s=1.0, host="h", places=3, before=4)
     tail = tail_of(*wave(10, places=3), events=[event])
     assert (tail.bound, tail.limit) == ("host limit", 3)
-    (what,) = explain_tail(tail, Setup("adaptive", {"h": 3}))
-    assert "with more they were stragglers" in what
+    assert explain_tail(tail, Setup("adaptive", {"h": 3}))[0] == "h got 3 at a time"
 
 
 @pytest.mark.parametrize(("total", "host"), [(4 * MIB, None), (None, 4 * MIB)])
@@ -143,7 +156,7 @@ def test_all_places_were_busy():
     """More at a time may be faster."""
     tail = tail_of(*wave(10))
     assert (tail.bound, tail.limit) == ("places", 4)
-    assert "--concurrency 8" in explain_tail(tail, Setup("adaptive", {}))[1]
+    assert "--concurrency 8" in explain_tail(tail, Setup("adaptive", {}))[-1]
 
 
 def test_nothing_stands_out():
@@ -185,12 +198,6 @@ def test_every_bound_has_words(bound):
     words = "".join(explain_tail(tail, Setup("adaptive", {})))
     assert bool(words) == (bound not in {"nothing", "stopped"})
     assert "\x1b" not in words
-
-
-def test_advice_is_marked():
-    """It is a line of its own."""
-    assert label_advice(["this", "that"]) == ["this", "to change that: that"]
-    assert label_advice([]) == []
 
 
 @pytest.mark.parametrize(

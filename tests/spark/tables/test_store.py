@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from cfetch.errors import Held, LocalFault, UsageError
+from cfetch.events import RunExplained, WidthChanged
+from cfetch.report.metrics import MetricsFile
+from cfetch.report.summary import Tally
 from cfetch.spark.tables.columns import TABLES
 from cfetch.spark.tables.load import find_sources
-from tests.report.records import attempt, record
+from tests.report.records import attempt, finished, record, started
 from tests.spark.without_spark import current, debris, loaded, rows
 from tests.tuning.records import FIRST, MORE, metrics_file
 
@@ -59,6 +62,38 @@ def test_every_column_has_its_value(tmp_path):
         130,
     )
     assert (run["wasted_bytes"], run["elapsed_s"], run["rejected"]) == (30, 4.0, 0)
+
+
+@pytest.mark.parametrize("chunk_bytes", [1 << 20, 200])
+def test_events_and_the_end_of_a_run(tmp_path, chunk_bytes):
+    """Events are rows of their own, and the end is in its run's row, wherever the file was cut."""
+    to, path = tmp_path / "t", tmp_path / "m.jsonl"
+    slow = record(1, 9000, attempt(1, 0.0, 30.0, size=9000))
+    tally = Tally()
+    events = [started(4, settings={"policy": "adaptive"}), *finished(slow, *sized(9000, files=3))]
+    with MetricsFile(path) as metrics:
+        for event in [
+            events[0],
+            WidthChanged(t_s=3.0, host="h", places=2, before=4, reason="r"),
+            *events[1:],
+        ]:
+            tally(event)
+            metrics(event)
+        metrics(RunExplained(t_s=30.0, record=tally.end(30.0)))
+    loaded(to, path, chunk_bytes=chunk_bytes)
+    (event,), (run,) = rows(to, "events"), rows(to, "runs")
+    names = ("instant", "t_s", "kind", "host", "places", "before", "reason", "volume")
+    assert [event[name] for name in names] == ["i1", 3.0, "width", "h", 2, 4, "r", None]
+    names = ("policy", "exit_code", "saved_s", "set_by", "set_s", "set_path", "set_host", "rejected")
+    assert [run[name] for name in names] == ["adaptive", 0, 0.0, "slow file", 29.0, "a/1", "h", 0]
+
+
+def test_a_run_of_an_older_version_has_no_end(tmp_path):
+    """Its columns are null, and it is loaded all the same."""
+    loaded(tmp_path / "t", metrics_file(tmp_path / "m.jsonl"))
+    (run,) = rows(tmp_path / "t", "runs")
+    assert (run["policy"], run["exit_code"], run["saved_s"], run["set_by"]) == (None, None, None, None)
+    assert rows(tmp_path / "t", "events") == []
 
 
 def test_a_run_is_replaced_and_no_other(tmp_path):

@@ -4,7 +4,10 @@ Every run is a `cfetch download` of its own against an origin process that enact
 one machine the scenarios are made smaller: sizes and rates by the same factor, so that every file takes as
 long as before, and there are fewer files. Both sides play the smaller one. Usage::
 
-    python benchmarks/policies_loopback.py [--only NAME …] [--json]
+    python benchmarks/policies_loopback.py [--only NAME …] [--against-simulation] [--json]
+
+With ``--against-simulation`` ten of them are run without mitigation and with the adaptive policy, and the
+exit code is 1 if one took over 15 % more or less than it took simulated.
 
 A makespan is from the first attempt's start to the last file's end. The simulator knows of no processor time;
 so the machine has to be quiet.
@@ -47,7 +50,16 @@ CHOSEN = {
     "full-link": Smaller(bytes_by=4, files_by=4, seed=3),
     "slow-host": Smaller(bytes_by=16, files_by=4),
     "network-dip": Smaller(bytes_by=16, files_by=3),
+    "slow-thirty-percent": Smaller(),
+    "eight-connections": Smaller(),
+    "cold-cache": Smaller(),
+    "wear": Smaller(),
+    "burst": Smaller(bytes_by=2),
+    "unknown-sizes": Smaller(),
+    "slow-start": Smaller(files_by=4),
 }
+COMPARED = (*(name for name in CHOSEN if name not in ("stalls", "slow-small-files", "full-link")),)
+MOST_APART = 0.15
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +94,7 @@ def smaller(scenario: Scenario, by: Smaller) -> Scenario:
 
 def _thinner(network: Network, by: Smaller) -> Network:
     slow, stalls, factor = network.slow, network.stalls, by.bytes_by
+    wear, burst, loss = network.wear, network.burst, network.loss
     return msgspec.structs.replace(
         network,
         rate_bps=network.rate_bps and network.rate_bps / factor,
@@ -92,6 +105,18 @@ def _thinner(network: Network, by: Smaller) -> Network:
             slow, rate_bps=slow.rate_bps / factor, after_bytes=slow.after_bytes // factor
         ),
         stalls=stalls and msgspec.structs.replace(stalls, after_bytes=stalls.after_bytes // factor),
+        wear=wear
+        and msgspec.structs.replace(
+            wear, every_bytes=wear.every_bytes // factor, least_bps=wear.least_bps / factor
+        ),
+        burst=burst
+        and msgspec.structs.replace(
+            burst, size_bytes=burst.size_bytes // factor, rate_bps=burst.rate_bps / factor
+        ),
+        loss=loss
+        and msgspec.structs.replace(
+            loss, every_bytes=loss.every_bytes // factor, for_bytes=loss.for_bytes // factor
+        ),
         changes=tuple(_sooner(change, by.files_by) for change in network.changes),
     )
 
@@ -155,21 +180,26 @@ HEAD = (
 def main() -> None:
     """A Markdown table, line by line, or all rows as JSON at the end."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--only", nargs="+", choices=CHOSEN, default=list(CHOSEN))
-    parser.add_argument("--policies", nargs="+", choices=POLICIES, default=POLICIES)
+    parser.add_argument("--only", nargs="+", choices=CHOSEN)
+    parser.add_argument("--policies", nargs="+", choices=POLICIES)
+    parser.add_argument("--against-simulation", action="store_true")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    names = args.only or (COMPARED if args.against_simulation else CHOSEN)
+    policies = args.policies or (("none", "adaptive") if args.against_simulation else POLICIES)
     rows = []
     if not args.json:
         print(HEAD)
-    for name in args.only:
+    for name in names:
         scenario = smaller(load_scenario(FOLDER / f"{name}.yaml"), CHOSEN[name])
-        for policy in args.policies:
+        for policy in policies:
             rows.append(measure(scenario, policy))
             if not args.json:
                 print(line(rows[-1]), flush=True)
     if args.json:
         sys.stdout.buffer.write(msgspec.json.encode(rows) + b"\n")
+    if args.against_simulation and any(abs(row.simulated_s / row.real_s - 1) > MOST_APART for row in rows):
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -131,6 +131,7 @@ class SimTransport:
         self._asked: dict[int, int] = {}
         self._idle: list[deque[Connection]] = [deque() for _ in network.hosts]
         self._made = [0 for _ in network.hosts]
+        self._is_sweeping = False
         self._seats = [_Seats(network.connections) for _ in network.hosts]
         self._exchanges: dict[object, Exchange] = {}  # by the task that made the request
         self._tasks: dict[int, asyncio.Task[object] | None] = {}
@@ -207,8 +208,9 @@ class SimTransport:
             return
         connection.idle_s = self.link.now()
         self._idle[connection.host].append(connection)
-        if self.network.connections:  # elsewhere nobody waits for its seat
-            asyncio.get_running_loop().call_later(KEEP_ALIVE_S, self._close_idle, connection.host)
+        if self.network.connections and not self._is_sweeping:  # elsewhere nobody waits for its seat
+            self._is_sweeping = True
+            asyncio.get_running_loop().call_later(KEEP_ALIVE_S, self._close_idle)
 
     def close_connection(self, connection: Connection) -> None:
         """Give its seat to the next; harmless when it is closed already."""
@@ -216,10 +218,14 @@ class SimTransport:
             connection.has_seat = False
             self._seats[connection.host].give_back()
 
-    def _close_idle(self, host: int) -> None:
-        idle = self._idle[host]
-        while idle and self.link.now() - idle[0].idle_s >= KEEP_ALIVE_S - GRAIN_S:
-            self.close_connection(idle.popleft())
+    def _close_idle(self) -> None:
+        """Close what was idle too long; look only every ``KEEP_ALIVE_S``, as aiohttp does."""
+        for idle in self._idle:
+            while idle and self.link.now() - idle[0].idle_s >= KEEP_ALIVE_S - GRAIN_S:
+                self.close_connection(idle.popleft())
+        self._is_sweeping = any(self._idle)
+        if self._is_sweeping:
+            asyncio.get_running_loop().call_later(KEEP_ALIVE_S, self._close_idle)
 
     def connection(self, host: int, *, fresh: bool) -> Connection:
         """An idle connection to ``host``, else a new one."""

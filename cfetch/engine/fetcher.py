@@ -186,7 +186,8 @@ class Fetcher:
                 digest=entry.digest,
                 transport=self._transport,
                 clock=self._clock,
-                fresh=transfer.access.is_fresh or helper is not None,
+                fresh=transfer.access.is_fresh
+                or (helper is not None and not self._hosts.is_capped(transfer.host)),
                 limiter=self._limiter,
             )
             if helper is None and part.ranges is None:
@@ -268,15 +269,23 @@ class Fetcher:
         elif attempt.reason is BreakOff.BELOW_MIN_RATE:
             cause = Straggling(f"below min_rate, {self._settings.min_rate:,} bytes per second")
         error = self._excuse_if_whole(transfer, attempt, cause)
-        transfer.access.is_fresh = True
+        host, silent = attempt.assignment.host, straggler and not attempt.received
+        tries = transfer.tries
+        tries.silences = tries.silences + 1 if silent else 0
+        hangs = tries.silences > 1
+        transfer.access.is_fresh = not (hangs or (silent and self._hosts.is_capped(host)))
         word: Outcome = "straggler" if straggler else "stalled"
         now_s = self._clock.now()
         self._flights.end(attempt, word if error else "done", error, now_s)
+        if hangs:
+            under_way = self._flights.attempts()
+            served = sum(other.received > 0 and other.assignment.host == host for other in under_way)
+            self._hosts.note_hanging(host, now_s, served)
         if straggler:
             if attempt.reason is BreakOff.BELOW_MIN_RATE:
-                transfer.tries.below_min_rate += 1
+                tries.below_min_rate += 1
             else:
-                transfer.tries.mitigations += not attempt.is_helper
+                tries.mitigations += not attempt.is_helper
             self._emit(
                 StragglerCancelled(
                     t_s=now_s,

@@ -43,6 +43,7 @@ class _Host:
         "brought_bytes",
         "cut_s",
         "held_until_s",
+        "is_capped",
         "load_bytes",
         "running",
         "speed_bps",
@@ -58,6 +59,7 @@ class _Host:
         self.width = width
         self.brought_bytes = 0  # by attempts that have ended
         self.running = 0
+        self.is_capped = False  # more connections did not make it faster, or were not served
         self.load_bytes = 0
         self.breaker = CLOSED
         self.answered = False
@@ -227,6 +229,19 @@ class Hosts:
             host.width.note_end()
         return None
 
+    def note_hanging(self, name: str, now_s: float, served: int) -> None:
+        """Note that a fresh connection to ``name`` hangs too, while ``served`` others bring bytes."""
+        host = self._hosts[name]
+        change = None if host.width is None else host.width.yield_place(now_s, served)
+        if change is not None:
+            host.is_capped = True
+            self.changes.append((name, change))
+
+    def is_capped(self, name: str) -> bool:
+        """Whether more connections to ``name`` were no faster or hung: then proven ones come first."""
+        host = self._hosts.get(name)
+        return host is not None and host.is_capped
+
     def look(self, now_s: float, received: Mapping[str, int], *, calm: bool) -> bool:
         """Call ``Width.look`` for all hosts. Returns whether one of them may have more places than before.
 
@@ -242,6 +257,7 @@ class Hosts:
             change = host.width.look(now_s, brought, host.running, calm=is_calm)
             if change is not None:
                 self.changes.append((name, change))
+            host.is_capped = host.is_capped or host.width.places < before
             rose = rose or host.places > before
         return rose
 

@@ -151,10 +151,12 @@ class Tries:
         "gave_up",
         "mitigations",
         "progress_s",
+        "silences",
     )
 
     def __init__(self, now_s: float) -> None:
         self.begun = self.errors = self.mitigations = self.below_min_rate = self.best_bytes = 0
+        self.silences = 0  # stragglers in a row that had not brought a byte
         self.progress_s = now_s
         self.gave_up = ""
 

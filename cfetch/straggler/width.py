@@ -70,6 +70,19 @@ class Width:
         """An attempt completed."""
         self._ends += 1
 
+    def yield_place(self, now_s: float, served: int) -> Change | None:
+        """Give a place up: a new connection hangs while the host serves ``served`` others.
+
+        A host that serves so many connections and no more lets the others wait. The way back is that of any
+        step up.
+        """
+        before, places = self.places, max(served, self.places - 1)
+        if served < FLOOR or places >= before:
+            return None
+        self._hold_s = FIRST_HOLD_S
+        self._end(now_s, places, next_down=False)
+        return Change(before, places, "new connections hang while others are served")
+
     def look(self, now_s: float, received: int, running: int, *, calm: bool) -> Change | None:
         """Look at the host a few times a second. Not ``calm``: the host throttles, or all attempts are slow.
 

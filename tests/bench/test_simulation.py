@@ -320,3 +320,19 @@ def test_options_that_do_not_go_together_are_refused(options, message):
     """Before anything runs."""
     with pytest.raises(CfetchError, match=message):
         bench(**options)
+
+
+@pytest.mark.parametrize(
+    ("network", "ratio"),
+    [
+        ("eight-connections", 1.4),
+        ("unknown-sizes", 1.15),
+        ("slow-thirty-percent", 1.2),
+        ("many-connections", 1.3),
+    ],
+)
+def test_the_default_policy_comes_near_a_client_that_knows_all(network, ratio):
+    """Networks in which a fixed number of rescues, places or sizes that are stated would cost much."""
+    best, played = (simulate(find_scenario(network), policy, 1) for policy in ("oracle", "adaptive"))
+    assert played.failed == 0
+    assert played.makespan_s <= ratio * best.makespan_s

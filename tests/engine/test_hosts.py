@@ -300,3 +300,16 @@ def test_stragglers_leave_a_host_its_places():
     for _ in range(50):
         tell(hosts, Straggling("slow"), received=1)
     assert places(hosts) == 16
+
+
+def test_a_host_whose_new_connections_hang_gets_fewer_and_proven_ones():
+    """Whoever asks it next does so over a connection that was idle, if there is one."""
+    hosts = Hosts(16, Limits(5, 300.0), new_width=lambda: Width(16, 16))
+    hosts.take_place("h")
+    assert not hosts.is_capped("h")
+    hosts.note_hanging("h", 1.0, served=8)
+    assert places(hosts) == 14  # one is taken, and one given up
+    assert hosts.is_capped("h")
+    assert not hosts.is_capped("other")
+    ((name, change),) = hosts.changes
+    assert (name, change.places) == ("h", 15)

@@ -143,3 +143,14 @@ def test_a_slowdown_is_told_once_an_episode(tmp_path):
         16,
         "16 of 16 downloads are slow at once: the network, not the files",
     )
+
+
+def test_after_two_silent_connections_a_proven_one_is_taken(tmp_path):
+    """The first is followed by a fresh one; when that hangs too, the host gets a place less."""
+    hanging = Reply(BODY, latency_s=1e9)
+    scripts = {f"f{n}": [Reply(BODY, latency_s=0.5)] for n in range(100)}
+    scripts["hanging"] = [hanging, hanging, Reply(BODY)]
+    outcome = drive(tmp_path, scripts, policy="adaptive", concurrency=8, segments=1)
+    assert set(outcome.statuses) == {"done"}
+    assert [asked.fresh for asked in outcome.transport.of("hanging")] == [False, True, False]
+    assert outcome.elapsed_s < 30  # the stall rule alone would take twice as long

@@ -157,3 +157,24 @@ def test_places_that_are_not_used_are_not_judged():
     assert server.width.places == 32
     server.run(60, running=12)
     assert server.width.places == 16
+
+
+def test_places_are_given_up_while_new_connections_hang():
+    """One for each, but not below the number that is served; where hardly one is, nobody knows."""
+    width = Width(16, 16)
+    change = width.yield_place(10.0, 8)
+    assert change == (16, 15, "new connections hang while others are served")
+    for _ in range(20):
+        width.yield_place(10.0, 8)
+    assert width.places == 8
+    assert width.yield_place(10.0, 1) is None
+    assert width.places == 8
+
+
+def test_a_place_that_was_given_up_is_tried_again():
+    """The server serves more by then: all come back."""
+    server = Server(16, 16, lambda n: 4 * MIB * n)
+    for _ in range(8):
+        server.width.yield_place(0.0, 8)
+    assert server.run(9).width.places == 8
+    assert server.run(120).width.places == 16

@@ -122,8 +122,9 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class EndRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="cfetch.end/1"):
     """How a run ended: the last line of its metrics (``cfetch.end/1``), written before the plan is committed.
 
-    ``policy``: adaptive, cloudfetch or none; ``places``: attempts at a time; ``widths``: of hosts that had
-    others at the end. ``saved_s``: how much shorter mitigation has made the run.
+    ``policy``: adaptive, cloudfetch or none; ``places``: attempts at a time at first; ``most``: how far the
+    run might raise that by itself, 0: not at all; ``widths``: of hosts whose number of places has changed.
+    ``saved_s``: how much shorter mitigation has made the run.
     """
 
     instant: str
@@ -141,6 +142,7 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", t
     saved_s: float
     policy: str
     places: int
+    most: int = 0
     widths: dict[str, int]
     tail: Tail
 

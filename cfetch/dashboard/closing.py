@@ -89,7 +89,7 @@ def _event_lines(summary: Summary) -> list[str]:
 
 def _end_lines(end: EndRecord | None) -> list[str]:
     """What set the end, and what to change about it."""
-    lines = [] if end is None else explain_tail(end.tail, Setup(end.policy, end.widths))
+    lines = [] if end is None else explain_tail(end.tail, Setup(end.policy, end.widths, end.most))
     return [f"  {line}" for line in lines]
 
 

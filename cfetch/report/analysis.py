@@ -84,6 +84,7 @@ class _RunAccount:
             saved_s=self._makespan.saved_s() if end is None else end.saved_s,
             exit_code=None if end is None else end.exit_code,
             policy=limits.policy,
+            most=limits.most,
             widths=self._ending.widths,
             tail=self._ending.tail(limits, self._counts.end_s) if end is None else end.tail,
             events=self._events,

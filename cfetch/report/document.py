@@ -23,9 +23,9 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     ``retries`` are attempts after a failed one; cancelled stragglers are in ``stragglers``. A run is not
     ``complete`` while some of the ``planned`` files have no record: it was stopped or still goes on.
     ``saved_s``: by how much mitigation has made it shorter, below 0: longer (``cfetch.report.makespan``).
-    ``tail``: what set its end (``cfetch.report.ending``), under ``policy`` and with other ``widths`` of hosts
-    than its concurrency. ``events``: the first that bore on its speed, of ``events_total``. ``exit_code``
-    None: it is not recorded.
+    ``tail``: what set its end (``cfetch.report.ending``), under ``policy``, with ``widths`` of hosts that
+    differ from its concurrency, and ``most`` places up to which it searched for more. ``events``: the first
+    that bore on its speed, of ``events_total``. ``exit_code`` None: it is not recorded.
     """
 
     source: str
@@ -49,6 +49,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     saved_s: float = 0.0
     exit_code: int | None = None
     policy: str = ""
+    most: int = 0
     widths: dict[str, int] = {}
     tail: Tail = Tail()
     events: list[EventRecord] = []

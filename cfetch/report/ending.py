@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from cfetch.config.settings import GROWN, GROWTH
 from cfetch.records import AttemptRecord, EventRecord, FileRecord, Tail
 
 BOUNDS = (
@@ -52,6 +53,7 @@ class Limits(NamedTuple):
     per_host: int | None
     rate_bps: int | None
     host_rate_bps: int | None
+    most: int = 0  # places up to which the run searched for more by itself; 0: it did not
 
     @classmethod
     def of(cls, settings: Mapping[str, object], places: int) -> "Limits":
@@ -59,11 +61,19 @@ class Limits(NamedTuple):
         policy = settings.get("policy")
         if settings.get("mitigation") is False:
             policy = "none"
-        numbers = [settings.get(name) for name in ("per_host", "limit_rate", "limit_rate_per_host")]
+
+        def number(name: str) -> int | None:
+            value = settings.get(name)
+            return value if isinstance(value, int) and value > 0 else None
+
+        most = number("max_concurrency") or (min(GROWTH * places, GROWN) if places > 1 else 0)
         return cls(
-            policy if isinstance(policy, str) else "",
-            max(places, 1),
-            *(number if isinstance(number, int) and number > 0 else None for number in numbers),
+            policy=policy if isinstance(policy, str) else "",
+            places=max(places, 1),
+            per_host=number("per_host"),
+            rate_bps=number("limit_rate"),
+            host_rate_bps=number("limit_rate_per_host"),
+            most=most if policy == "adaptive" and most > places else 0,
         )
 
 
@@ -109,6 +119,7 @@ class Ending:
             return Tail(bound="stopped", reason=stopped)
         if not self._latest:
             return Tail()
+        limits = limits._replace(places=max(limits.places, *self.widths.values(), 1))
         least_s = max(LEAST_S, LEAST_SHARE * elapsed_s)
         latest = [record for _, _, record in sorted(self._latest, key=lambda item: item[:2])]
         if elapsed_s - self._last_byte_s >= least_s:

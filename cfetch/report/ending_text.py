@@ -11,10 +11,14 @@ NAME = 40  # columns of a path
 
 
 class Setup(NamedTuple):
-    """How a run was set up: its policy, and hosts that had other widths at its end than the usual."""
+    """How a run was set up: its policy, and hosts that had other widths at its end than the usual.
+
+    ``most``: the places up to which it searched by itself for more; 0: it did not.
+    """
 
     policy: str
     widths: Mapping[str, int]
+    most: int = 0
 
 
 class _Words(NamedTuple):
@@ -55,14 +59,14 @@ def _of_pause(tail: Tail, _setup: Setup) -> _Words:
 
 
 def _of_slow_file(tail: Tail, setup: Setup) -> _Words:
-    why = f"{_name(tail.host)} usually gives a file {rate(tail.usual_bps)}"
+    usual = f"{rate(tail.usual_bps)} is usual there"
     if tail.fresh:
         were = "connection was" if tail.fresh == 1 else "connections were"
-        why = f"{why}; this one is slow itself: {tail.fresh} fresh {were} no faster"
+        why = f"slow itself: {tail.fresh} fresh {were} no faster; {usual}"
         if tail.helpers:
-            advice = f"more connections for one file than {tail.helpers + 1}: --segments"
-            return _Words(_last_file(tail), why, advice)
+            return _Words(_last_file(tail), why, "more connections for one file: --segments")
         return _Words(_last_file(tail), why, "a mirror of the file in the manifest")
+    why = f"{usual}: {_name(tail.host)}"
     if setup.policy == "none":
         return _Words(_last_file(tail), why, "--mitigation tries a fresh connection for such a file")
     if setup.policy == "cloudfetch":
@@ -109,11 +113,13 @@ def _of_disk(tail: Tail, _setup: Setup) -> _Words:
     )
 
 
-def _of_places(tail: Tail, _setup: Setup) -> _Words:
-    return _Words(
-        f"all {tail.limit} places were busy until the end",
-        advice=f"more at a time may be faster: --concurrency {2 * (tail.limit or 1)}",
-    )
+def _of_places(tail: Tail, setup: Setup) -> _Words:
+    what = f"all {tail.limit} places were busy until the end"
+    if not setup.most:
+        return _Words(what, advice=f"more at a time may be faster: --concurrency {2 * (tail.limit or 1)}")
+    if (tail.limit or 0) < setup.most:
+        return _Words(what, "with more at a time it was no faster, or there was no time to try")
+    return _Words(what, advice=f"more at a time may be faster: --max-concurrency {2 * setup.most}")
 
 
 def _last_file(tail: Tail) -> str:

@@ -107,7 +107,7 @@ def _describe_run(run: RunLine) -> Iterator[str]:
     notes = [words for present, words in rest if present]
     if notes:
         yield ", ".join(notes)
-    yield from explain_tail(run.tail, Setup(run.policy, run.widths))
+    yield from explain_tail(run.tail, Setup(run.policy, run.widths, run.most))
 
 
 def _draw_events(report: Report, _width: int) -> Iterator[Text]:

@@ -44,7 +44,7 @@ def test_a_slow_file_alone():
     assert (tail.rate_bps, tail.usual_bps) == (pytest.approx(40 * 1024, rel=0.01), MIB)
     assert explain_tail(tail, Setup("adaptive", {})) == [
         "the last 12s were one file at 40.0 KiB/s: a/slow",
-        "h usually gives a file 1.0 MiB/s; this one is slow itself: 3 fresh connections were no faster",
+        "slow itself: 3 fresh connections were no faster; 1.0 MiB/s is usual there",
         "to change that: a mirror of the file in the manifest",
     ]
 
@@ -59,7 +59,7 @@ def test_a_slow_file_that_several_connections_brought():
     ]
     tail = tail_of(*wave(10, places=3), record(99, 5 * MIB, own, *helpers))
     assert (tail.bound, tail.fresh, tail.helpers) == ("slow file", 1, 3)
-    assert "than 4: --segments" in explain_tail(tail, Setup("adaptive", {}))[-1]
+    assert "--segments" in explain_tail(tail, Setup("adaptive", {}))[-1]
 
 
 @pytest.mark.parametrize(
@@ -157,6 +157,15 @@ def test_all_places_were_busy():
     tail = tail_of(*wave(10))
     assert (tail.bound, tail.limit) == ("places", 4)
     assert "--concurrency 8" in explain_tail(tail, Setup("adaptive", {}))[-1]
+    assert "no time to try" in explain_tail(tail, Setup("adaptive", {}, 64))[-1]
+    assert "--max-concurrency 8" in explain_tail(tail, Setup("adaptive", {}, 4))[-1]
+
+
+def test_a_run_that_got_more_places():
+    """All of them were busy, and not those only with which it began."""
+    event = EventRecord(kind="width", t_s=1.0, host="h", places=8, before=4)
+    tail = tail_of(*wave(10, places=8), events=[event])
+    assert (tail.bound, tail.limit) == ("places", 8)
 
 
 def test_nothing_stands_out():
@@ -207,8 +216,13 @@ def test_every_bound_has_words(bound):
         ({"policy": "adaptive", "mitigation": False}, Limits("none", 16, None, None, None)),
         (
             {"policy": "adaptive", "per_host": 6, "limit_rate": 100, "limit_rate_per_host": None},
-            Limits("adaptive", 16, 6, 100, None),
+            Limits("adaptive", 16, 6, 100, None, 64),
         ),
+        (
+            {"policy": "adaptive", "max_concurrency": 32},
+            Limits("adaptive", 16, None, None, None, 32),
+        ),
+        ({"policy": "cloudfetch", "max_concurrency": 64}, Limits("cloudfetch", 16, None, None, None)),
         ({"policy": 3, "per_host": "x", "limit_rate": -1}, Limits("", 16, None, None, None)),
     ],
 )

@@ -4,16 +4,19 @@ The policy itself judges, ``straggler.adaptive``, at its own pace, over the reco
 is imitated. Files are scheduled in the order of their starts on as many places as were ever busy at once,
 each after the time that a place stood empty between two files of the run. A cancelled attempt is followed by
 the file's own next one, where the record has it, else by an attempt that another file of that host and about
-that size really had, slow ones included.
+that size really had, slow ones included. Places that are idle at the end help as in the engine, by the same
+pure ``engine.segment_split``.
 """
 
 import heapq
 import math
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from cfetch.config.straggler import StragglerConfig
+from cfetch.engine.segment_split import Candidate, choose
 from cfetch.straggler.adaptive import Adaptive
 from cfetch.straggler.knowledge import NOTHING
 from cfetch.tuning.curves import Curve, RecordedFile, make_line
@@ -38,6 +41,7 @@ class Stage(NamedTuple):
     attempts: dict[str, list[tuple[int, float, float]]]  # by host, sorted: size, first byte, s per byte
     tail_s: float
     recorded_s: float
+    segments: int = 8
 
 
 class Played(NamedTuple):
@@ -49,7 +53,9 @@ class Played(NamedTuple):
     twice_bytes: int
 
 
-def prepare_stage(files: Sequence[RecordedFile], *, concurrency: int, stall_timeout_s: float) -> Stage | None:
+def prepare_stage(
+    files: Sequence[RecordedFile], *, stall_timeout_s: float, segments: int = 8
+) -> Stage | None:
     """A run ready for replay; None where no attempt of it was whole."""
     attempts: dict[str, list[tuple[int, float, float]]] = {}
     for file in files:
@@ -65,13 +71,14 @@ def prepare_stage(files: Sequence[RecordedFile], *, concurrency: int, stall_time
     first_s = min(file.start_s for file in files)
     return Stage(
         files=files,
-        places=max(1, min(places, concurrency or places)),
+        places=places,
         gap_s=_measure_gap_s(files, places),
         stall_timeout_s=stall_timeout_s,
         resumes=sum(known) * 2 >= len(known),
         attempts=attempts,
         tail_s=max(file.in_place_s for file in files) - max(file.end_s for file in files),
         recorded_s=max(file.in_place_s for file in files) - first_s,
+        segments=segments,
     )
 
 
@@ -114,9 +121,10 @@ class _Attempt:
     first_byte_s: float | None = None
 
     def __init__(
-        self, key: int, curve: Curve, start_s: float, base: int, wanted: int, *, resumable: bool
+        self, key: int, file: int, curve: Curve, start_s: float, base: int, wanted: int, *, resumable: bool
     ) -> None:
         self.key = key
+        self.file = file
         self.curve = curve
         self.start_s = start_s
         self.base = base
@@ -142,12 +150,15 @@ class _Play:
         self._policy = multiplier and Adaptive(
             StragglerConfig(multiplier=multiplier), concurrency=stage.places, knowledge=NOTHING, wall_s=0.0
         )
-        self._running: dict[int, _Attempt] = {}
-        self._events: list[tuple[float, int, int, int]] = []  # when, what, file, attempt of it
-        self._tried = [0] * len(stage.files)
-        self._mitigations = [0] * len(stage.files)
+        self._running: dict[int, _Attempt] = {}  # helpers have negative keys
+        self._events: list[tuple[float, int, int, int]] = []  # when, what, key, of which plan for that key
+        self._plans: Counter[int] = Counter()  # by key; only the latest plan of an attempt's end holds
+        self._tried: Counter[int] = Counter()  # by file, helpers included
+        self._mitigations: Counter[int] = Counter()
         self._alone_s: dict[int, list[float]] = {}  # when flagged attempts would have ended
         self._next = 0
+        self._helpers = 0
+        self._starting = 0  # files that have a place, and lose their gap
         self._last_s = 0.0
         self._flagged = self._alarms = self._twice = 0
 
@@ -157,7 +168,7 @@ class _Play:
         tick_s = self._policy.tick_s if self._policy else math.inf
         check_s = tick_s
         while self._events:
-            now_s, what, key, tried = self._events[0]
+            now_s, what, key, plan = self._events[0]
             if check_s < now_s and self._running:
                 self._check(check_s)
                 check_s += tick_s
@@ -165,7 +176,7 @@ class _Play:
             heapq.heappop(self._events)
             if check_s < now_s:
                 check_s += math.ceil((now_s - check_s) / tick_s) * tick_s
-            if tried == self._tried[key]:
+            if plan == self._plans[key]:
                 self._meet(now_s, what, key)
         return Played(self._last_s + self._stage.tail_s, self._flagged, self._alarms, self._twice)
 
@@ -175,51 +186,61 @@ class _Play:
             file = self._stage.files[self._next]
             heapq.heappush(self._events, (now_s + gap_s + file.lead_s, _BEGINS, self._next, 0))
             self._next += 1
+            self._starting += 1
 
     def _meet(self, now_s: float, what: int, key: int) -> None:
-        file = self._stage.files[key]
-        if what == _BEGINS and file.curves:
-            self._begin(now_s, key, base=0)
+        if what == _BEGINS:
+            self._starting -= 1
+            file = self._stage.files[key]
+            if file.curves:
+                self._begin(now_s, key, key, 0, file.size_bytes)
+            else:
+                self._finish(now_s, key)
         elif what == _STALLS:
             attempt = self._drop(now_s, key)
             if self._policy:
                 self._policy.note_pause(key)
-            self._begin(now_s, key, base=self._keep(attempt))
+            self._begin(now_s, key, attempt.file, self._keep(attempt), attempt.base + attempt.wanted)
         else:
-            self._finish(now_s, key)
+            self._end(now_s, key)
 
-    def _begin(self, now_s: float, key: int, *, base: int) -> None:
-        file = self._stage.files[key]
-        tried = self._tried[key] = self._tried[key] + 1
-        wanted = file.size_bytes - base
-        curve = file.curves[tried - 1] if tried <= len(file.curves) else None
-        if curve is None or curve.sizes[-1] + base > file.size_bytes or (tried > 1 and not curve.is_cut):
-            curve = self._draw(key, curve)
+    def _begin(self, now_s: float, key: int, number: int, base: int, end: int) -> None:
+        """An attempt at bytes ``base`` to ``end`` of file ``number``."""
+        file, wanted = self._stage.files[number], end - base
+        tried = self._tried[number] = self._tried[number] + 1
+        own = file.curves[tried - 1] if tried <= len(file.curves) and key >= 0 else None
+        is_first = tried == 1 and own is not None
+        curve = own if is_first and own is not None else self._draw(number, own)
         resumable = self._stage.resumes if file.resumes is None else file.resumes
-        self._running[key] = _Attempt(key, curve, now_s, base, wanted, resumable=resumable)
+        self._running[key] = _Attempt(key, number, curve, now_s, base, wanted, resumable=resumable)
         if self._policy:
-            mitigations = self._mitigations[key]
+            mitigations = self._mitigations[number]
             self._policy.note_start(
                 key, wanted or None, now_s, host=file.host,
-                immune=self._policy.must_spare(file.host, mitigations), mitigations=mitigations,
+                immune=key >= 0 and self._policy.must_spare(file.host, mitigations), mitigations=mitigations,
             )  # fmt: skip
-        end_s = curve.compute_end_s(wanted)
-        silent_s = curve.silent_since_s + self._stage.stall_timeout_s
-        event = (end_s, _ENDS) if math.isfinite(end_s) else (silent_s, _STALLS)
-        heapq.heappush(self._events, (now_s + event[0], event[1], key, tried))
+        self._plan_end(self._running[key])
 
-    def _draw(self, key: int, own: Curve | None) -> Curve:
+    def _plan_end(self, attempt: _Attempt) -> None:
+        curve, key = attempt.curve, attempt.key
+        plan = self._plans[key] = self._plans[key] + 1
+        end_s = curve.compute_end_s(attempt.wanted)
+        silent_s = curve.silent_since_s + self._stage.stall_timeout_s
+        after_s, what = (end_s, _ENDS) if math.isfinite(end_s) else (silent_s, _STALLS)
+        heapq.heappush(self._events, (attempt.start_s + after_s, what, key, plan))
+
+    def _draw(self, number: int, own: Curve | None) -> Curve:
         """A fresh attempt: the file's own, at its pace for what is left now, or one that the run had."""
         pace = None if own is None else _measure_pace(own)
         if pace is None:
-            file = self._stage.files[key]
+            file = self._stage.files[number]
             of_host = self._stage.attempts.get(file.host) or next(iter(self._stage.attempts.values()))
             middle = bisect_left(of_host, (file.size_bytes, 0.0, 0.0))
             low = max(0, min(middle - NEIGHBOURS // 2, len(of_host) - NEIGHBOURS))
             near = of_host[low : low + NEIGHBOURS]
-            luck = (key * 8 + self._tried[key]) * _GOLDEN % 2**32 / 2**32
-            _, *pace_of_other = near[int(luck * len(near))]
-            pace = pace_of_other[0], pace_of_other[1]
+            luck = (number * 8 + self._tried[number]) * _GOLDEN % 2**32 / 2**32
+            _, first_byte_s, s_per_byte = near[int(luck * len(near))]
+            pace = first_byte_s, s_per_byte
         return make_line(*pace)
 
     def _check(self, now_s: float) -> None:
@@ -230,13 +251,46 @@ class _Play:
         for flagged in self._policy.check(now_s, attempts).stragglers:
             key = flagged.id
             attempt = self._drop(now_s, key)
-            kept = self._keep(attempt)
             alone_s = attempt.start_s + attempt.curve.compute_end_s(attempt.wanted)
-            self._alone_s.setdefault(key, []).append(alone_s)
+            self._alone_s.setdefault(attempt.file, []).append(alone_s)
             self._policy.note_cancellation(key, now_s, 0 if attempt.resumable else attempt.received)
             self._flagged += 1
-            self._mitigations[key] += 1
-            self._begin(now_s, key, base=kept)
+            self._mitigations[attempt.file] += key >= 0
+            self._begin(now_s, key, attempt.file, self._keep(attempt), attempt.base + attempt.wanted)
+        if self._next == len(self._stage.files):
+            self._help(now_s)
+
+    def _help(self, now_s: float) -> None:
+        """Idle places bring parts of the files that are still under way, as the engine chooses them."""
+        assert self._policy
+        idle = self._stage.places - len(self._running) - self._starting
+        at_work = Counter(attempt.file for attempt in self._running.values())
+        candidates = [
+            Candidate(
+                attempt.key, self._stage.files[attempt.file].host, attempt.wanted - attempt.received, left_s,
+                at_work[attempt.file],
+            )
+            for attempt in self._running.values()
+            if attempt.resumable and attempt.received < attempt.wanted
+            and (left_s := self._policy.remaining_s(attempt.key)) is not None and 0 < left_s < math.inf
+        ]  # fmt: skip
+        if idle <= 0 or not candidates:
+            return
+        splits = choose(
+            candidates, idle=idle, fresh_s=self._policy.fresh_s, most_attempts=self._stage.segments
+        )
+        for split in splits:
+            attempt = self._running[split.key]
+            end = attempt.base + attempt.wanted
+            attempt.wanted = attempt.received + split.keeps_bytes
+            self._policy.note_size(attempt.key, attempt.wanted)
+            self._plan_end(attempt)
+            begin = attempt.base + attempt.wanted
+            for part in range(split.fresh_attempts):
+                self._helpers += 1
+                low = begin + (end - begin) * part // split.fresh_attempts
+                high = begin + (end - begin) * (part + 1) // split.fresh_attempts
+                self._begin(now_s, -self._helpers, attempt.file, low, high)
 
     def _drop(self, now_s: float, key: int) -> _Attempt:
         attempt = self._running.pop(key)
@@ -250,14 +304,17 @@ class _Play:
         self._twice += attempt.base + attempt.received
         return 0
 
-    def _finish(self, now_s: float, key: int) -> None:
-        attempt = self._running.pop(key, None)
-        if attempt is not None and self._policy:
-            attempt.look(now_s)
+    def _end(self, now_s: float, key: int) -> None:
+        """An attempt has brought its bytes; its file is whole if it was the last of them."""
+        attempt = self._drop(now_s, key)
+        if self._policy:
             is_tail = attempt.base > 0 and attempt.wanted < MIN_TAIL_BYTES
             sample = None if is_tail else attempt.wanted
             self._policy.note_finish(key, sample, now_s, first_byte_s=attempt.first_byte_s)
-        self._tried[key] = -1
-        self._alarms += sum(alone_s <= now_s for alone_s in self._alone_s.pop(key, ()))
+        if all(other.file != attempt.file for other in self._running.values()):
+            self._finish(now_s, attempt.file)
+
+    def _finish(self, now_s: float, number: int) -> None:
+        self._alarms += sum(alone_s <= now_s for alone_s in self._alone_s.pop(number, ()))
         self._last_s = max(self._last_s, now_s)
         self._take_next(now_s, self._stage.gap_s)

@@ -1,18 +1,20 @@
 """What each attempt of a run brought over time, as curves: the adaptive policy judges by live progress.
 
 A cancelled attempt says only what it brought until then. Its curve goes on at its last rate; where that was
-nothing, it stays silent, and the stall rule would have ended it. Further segments of a file (helpers) are not
-repeated by a replay; the share of the bytes that they brought says how far it can be trusted.
+nothing, it stays silent, and the stall rule would have ended it. Attempts of helpers have no curve here: the
+replay sends helpers of its own.
 """
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from cfetch.records import AttemptRecord, FileRecord
 from cfetch.report.saved_time import running_rate_bps
 from cfetch.tuning.history import is_judged
+
+OVERTAKEN = "not needed any more"  # what helpers have brought before a slow attempt could
 
 
 class Curve(NamedTuple):
@@ -45,7 +47,14 @@ class Curve(NamedTuple):
     def compute_end_s(self, wanted: int) -> float:
         """Seconds until ``wanted`` bytes are there; infinite where they never come."""
         if self.sizes[-1] >= wanted:
-            return self.times_s[-1]
+            index = bisect_left(self.sizes, wanted)
+            if not index:
+                return self.times_s[0]
+            (then_s, after_s), (then, after) = (
+                self.times_s[index - 1 : index + 1],
+                self.sizes[index - 1 : index + 1],
+            )
+            return then_s + (after_s - then_s) * (wanted - then) / (after - then)
         rest = wanted - self.sizes[-1]
         return self.times_s[-1] + rest / self.rest_bps if self.rest_bps > 0 else math.inf
 
@@ -68,25 +77,10 @@ class RecordedFile(NamedTuple):
     resumes: bool | None
 
 
-class Recording(NamedTuple):
-    """A whole run. ``helped``: the share of its bytes that helpers brought."""
-
-    files: list[RecordedFile]
-    helped: float
-
-
-def record_curves(records: Iterable[FileRecord]) -> Recording:
+def record_curves(records: Iterable[FileRecord]) -> list[RecordedFile]:
     """The files that were tried, in the order of their starts."""
-    files, bytes_of_all, bytes_of_helpers = [], 0, 0
-    for record in records:
-        if not record.attempts:
-            continue
-        files.append(_make_file(record))
-        for attempt in record.attempts:
-            bytes_of_all += attempt.bytes
-            bytes_of_helpers += attempt.bytes * attempt.helper
-    files.sort(key=lambda file: file.start_s)
-    return Recording(files, bytes_of_helpers / max(bytes_of_all, 1))
+    files = [_make_file(record) for record in records if record.attempts]
+    return sorted(files, key=lambda file: file.start_s)
 
 
 def make_line(first_byte_s: float, s_per_byte: float) -> Curve:
@@ -97,7 +91,7 @@ def make_line(first_byte_s: float, s_per_byte: float) -> Curve:
 
 def _make_file(record: FileRecord) -> RecordedFile:
     attempts = [attempt for attempt in record.attempts if not attempt.helper and attempt.outcome != "lost"]
-    judged = [attempt for attempt in attempts if is_judged(attempt)]
+    judged = [attempt for attempt in attempts if is_judged(attempt) or attempt.error == OVERTAKEN]
     if not judged:
         last_s = max(attempt.end_s for attempt in record.attempts)
         return RecordedFile(
@@ -128,7 +122,7 @@ def _make_curve(attempt: AttemptRecord) -> Curve:
         points[min(sampled_s - attempt.start_s, lasted_s)] = received
     points[lasted_s] = attempt.bytes
     times_s = tuple(sorted(time_s for time_s in points if time_s >= 0))
-    is_cut = attempt.outcome != "done"
+    is_cut = attempt.outcome != "done" or attempt.to_byte is not None
     return Curve(
         times_s,
         tuple(points[time_s] for time_s in times_s),

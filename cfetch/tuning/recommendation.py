@@ -196,7 +196,7 @@ def _list_doubts(used: Sequence[RunResult], policy: Policy) -> Iterator[str]:
         )
     if policy == "adaptive":
         yield (
-            "only the multiplier can be tuned by replay: places, segments and pauses change the network that "
+            "only the multiplier can be tuned by replay: places and pauses change the network that "
             "was recorded"
         )
 

@@ -18,7 +18,7 @@ from cfetch.records import FileRecord
 from cfetch.report.metrics import Run, RunHeader, read_metrics
 from cfetch.tuning.adaptive_replay import Stage, play, prepare_stage
 from cfetch.tuning.choice import RunResult
-from cfetch.tuning.curves import Recording, record_curves
+from cfetch.tuning.curves import RecordedFile, record_curves
 from cfetch.tuning.history import History, build_history
 from cfetch.tuning.replay import Censored, Group, Setting, prepare_group, replay
 
@@ -26,7 +26,6 @@ HOST_FILES = 100  # a host with fewer files in a run says nothing about tails
 GROUP_FILES = 400_000  # replayed side by side: 50 MB of columns
 MOST_GROUPS = 32  # more gain nothing: numpy's calls are no longer what takes the time
 REPORT_EVERY = 20_000  # records between two reports of progress
-HELPED = 0.05  # of a run's bytes; where helpers brought more, a replay without them tells another story
 EXPLAINED = 0.15  # of the recorded time; a replay that is further off does not explain the run
 
 Policy = Literal["adaptive", "cloudfetch"]
@@ -48,8 +47,9 @@ class RecordedRun(NamedTuple):
     own: Setting
     policy: str = "none"
     stall_timeout_s: float = 30.0
-    recording: Recording | None = None
+    recording: tuple[RecordedFile, ...] | None = None
     unfit: str = ""
+    segments: int = 1
 
 
 Load = Callable[[str], Iterable[RecordedRun]]
@@ -82,7 +82,8 @@ def _record_progress(run: Run, on_records: Callable[[int], None]) -> RecordedRun
     return RecordedRun(
         str(run.source), run.header.instant, None, _NOTHING, _count_workers(run.header), 0.0,
         _read_own_setting(had), _find_policy(run.header), _read_number(had, "stall_timeout"),
-        record_curves(_count_records(run.files, on_records)),
+        tuple(record_curves(_count_records(run.files, on_records))),
+        segments=int(_read_number(had, "segments")),
     )  # fmt: skip
 
 
@@ -191,21 +192,23 @@ def _score_batch(
         )
 
 
-def _score_recording(loaded: RecordedRun, recording: Recording, settings: Sequence[Setting]) -> RunResult:
+def _score_recording(
+    loaded: RecordedRun, recording: Sequence[RecordedFile], settings: Sequence[Setting]
+) -> RunResult:
     """A run under the adaptive policy, with the multiplier of each setting."""
-    stage = prepare_stage(recording.files, concurrency=loaded.workers, stall_timeout_s=loaded.stall_timeout_s)
+    stage = prepare_stage(recording, stall_timeout_s=loaded.stall_timeout_s, segments=loaded.segments)
     plays = [] if stage is None else [play(stage, _read_multiplier(setting)) for setting in settings]
     own_s = 0.0 if stage is None else play(stage, _read_multiplier(loaded.own)).makespan_s
-    cut = [curve for file in recording.files for curve in file.curves if curve.is_cut]
+    cut = [curve for file in recording for curve in file.curves if curve.is_cut]
     by_rate = sum(curve.rest_bps > 0 for curve in cut)
     return RunResult(
         source=loaded.source,
         instant=loaded.instant,
         host=None,
         policy=loaded.policy,
-        unfit=_find_misfit(loaded, recording, stage, own_s),
-        files=len(recording.files),
-        finished=sum(bool(file.curves) and not file.curves[-1].is_cut for file in recording.files),
+        unfit=_find_misfit(loaded, stage, own_s),
+        files=len(recording),
+        finished=sum(bool(file.curves) and not file.curves[-1].is_cut for file in recording),
         workers=0 if stage is None else stage.places,
         recorded_s=0.0 if stage is None else stage.recorded_s,
         own_s=own_s,
@@ -221,12 +224,10 @@ def _read_multiplier(setting: Setting) -> float | None:
     return None if math.isinf(setting.padding_s) else setting.multiplier
 
 
-def _find_misfit(loaded: RecordedRun, recording: Recording, stage: Stage | None, own_s: float) -> str:
+def _find_misfit(loaded: RecordedRun, stage: Stage | None, own_s: float) -> str:
     """Why a replay of the adaptive policy says nothing about the run; empty where it does."""
     if loaded.policy == "cloudfetch":
         return "recorded under policy cloudfetch, so there is nothing to compare the adaptive policy with"
-    if recording.helped > HELPED:
-        return f"helpers brought {recording.helped:.0%} of its bytes, which a replay does not repeat"
     if stage is not None and abs(own_s - stage.recorded_s) > EXPLAINED * stage.recorded_s:
         return f"replayed as it was set it takes {own_s:.2f} s, recorded were {stage.recorded_s:.2f} s"
     return ""

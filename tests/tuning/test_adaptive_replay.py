@@ -39,8 +39,8 @@ def whole(_, begin_s, end_s):
     return (msgspec.structs.replace(first, first_byte_s=begin_s),)
 
 
-def stage_of(records, **more):
-    return prepare_stage(record_curves(records).files, concurrency=WORKERS, stall_timeout_s=30.0, **more)
+def stage_of(records, segments=1):
+    return prepare_stage(record_curves(records), stall_timeout_s=30.0, segments=segments)
 
 
 def write(path, records, **settings):
@@ -69,7 +69,7 @@ def test_a_curve_goes_on_at_its_last_rate():
     assert [curve.count_bytes(age_s, 1000) for age_s in (0.0, 0.5, 2.0, 3.0, 5.0, 99.0)] == [
         0, 0, 100, 200, 300, 1000,
     ]  # fmt: skip
-    assert (curve.compute_end_s(200), curve.compute_end_s(300)) == (3.0, 5.0)
+    assert [curve.compute_end_s(wanted) for wanted in (0, 100, 200, 300)] == [0.0, 2.0, 3.0, 5.0]
     assert curve._replace(rest_bps=0.0).compute_end_s(300) == float("inf")
 
 
@@ -118,6 +118,25 @@ def test_a_recorded_rescue_is_repeated_and_its_absence_estimated():
     assert play(stage, None).makespan_s == pytest.approx(alone_s, rel=0.05)
 
 
+def test_idle_places_help_the_last_file_as_in_a_run():
+    """Four connections bring what one would take a hundred seconds for."""
+    records = lay_out([USUAL_S] * (6 * WORKERS + 1))
+    alone, helped = (play(stage_of(records, segments), 1.5) for segments in (1, 4))
+    assert alone.makespan_s - helped.makespan_s == pytest.approx(USUAL_S * 3 / 4, abs=5)
+    assert (helped.flagged, helped.twice_bytes) == (0, 0)
+
+
+def test_an_attempt_that_helpers_overtook_is_judged_and_cut():
+    """Left alone it would have gone on at its rate; it is no failed try."""
+    slow = attempt(1, 0.0, 10.0, size=SIZE // 100, outcome="error", samples=[(10.0, SIZE // 100)])
+    slow = msgspec.structs.replace(slow, first_byte_s=0.0, error="not needed any more", to_byte=SIZE // 2)
+    helper = attempt(2, 5.0, 10.0, from_byte=SIZE // 100, size=SIZE, helper=True)
+    (file,) = record_curves([record(0, SIZE, slow, helper, instant="i", host="h")])
+    (curve,) = file.curves
+    assert curve.is_cut
+    assert curve.compute_end_s(SIZE) == pytest.approx(1000, rel=0.02)
+
+
 def test_a_silent_attempt_ends_by_the_stall_rule():
     """Where nobody mitigates, thirty seconds later, and the next attempt follows."""
 
@@ -135,7 +154,8 @@ def test_a_silent_attempt_ends_by_the_stall_rule():
 def test_runs_under_the_adaptive_policy_are_tuned_for_it(tmp_path):
     """The values that are better are for the policy that the runs had, and the file chooses no other."""
     paths = [
-        write(tmp_path / f"{seed}.jsonl", lay_out(waves(seed, 165.0)), mitigation=False) for seed in range(5)
+        write(tmp_path / f"{seed}.jsonl", lay_out(waves(seed, 165.0)), mitigation=False, segments=1)
+        for seed in range(5)
     ]
     grid = tmp_path / "grid.yaml"
     grid.write_text("multiplier: [1.1, 3]\n")
@@ -214,17 +234,12 @@ def scale_records(records):
     ("change", "reason"),
     [
         ({"policy": "cloudfetch"}, "recorded under policy cloudfetch"),
-        ({"helper": True}, "helpers brought"),
         ({"mitigation": True}, "replayed as it was set it takes"),
     ],
 )
 def test_a_run_that_the_replay_cannot_tell_is_left_out(tmp_path, change, reason):
-    """Another policy's, one whose bytes helpers brought, one in which the policy did not do what it does."""
+    """Another policy's, and one in which the policy did not do what it does."""
     records = lay_out(waves(0, 1000.0))
-    if "helper" in change:
-        first = msgspec.structs.replace(records[0].attempts[0], helper=True, n=2)
-        records[0] = msgspec.structs.replace(records[0], attempts=[*records[0].attempts, first] * 2)
-        change = {"mitigation": False}
     path = write(tmp_path / "odd.jsonl", records, **change)
     with pytest.raises(UsageError, match="0 runs with 10 finished files are too few") as caught:
         run_tune(path, policy="adaptive")

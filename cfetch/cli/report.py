@@ -19,7 +19,7 @@ def report(
     ],
     json: JsonOption = False,
 ) -> None:
-    """Slowest files, percentiles per host, throughputs, and what each mitigation saved or cost.
+    """What set the end, slowest files, rates by host, and what each mitigation was worth.
 
     Each run has its own headline; everything else covers the files of all runs together.
 

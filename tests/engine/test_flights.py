@@ -6,7 +6,7 @@ from cfetch.config.settings import Settings
 from cfetch.engine.attempt import Assignment, Attempt
 from cfetch.engine.hosts import Hosts
 from cfetch.errors import Straggling, Throttled
-from cfetch.events import AttemptStarted, Event, HostPaused
+from cfetch.events import AttemptStarted, Event, HostPaused, RescueGivenUp
 from cfetch.storage.held_ranges import HeldRanges
 from cfetch.straggler.detector import Detector
 from cfetch.wire.retry import Limits
@@ -125,3 +125,17 @@ async def test_bytes_of_an_entry_in_segments_count_once():
     flights.unshare(0)
     flights.unshare(0)
     assert not flights.is_shared(0)
+
+
+@pytest.mark.parametrize(("is_immune", "mitigations", "count"), [(True, 3, 1), (True, 0, 0), (False, 3, 0)])
+async def test_an_entry_that_is_left_alone_is_announced(is_immune, mitigations, count):
+    """Its attempt is immune because others were cancelled, and not because it is the last try."""
+    events: list[Event] = []
+    transfer = new_transfer()
+    transfer.tries.mitigations = mitigations
+    assignment = Assignment(entry_of(0, "a", b"x" * 100), 4, "h", is_immune=is_immune)
+    new_flights(emit=events.append).start(Attempt(assignment, 2.0, from_byte=0, size_bytes=100), transfer)
+    announced = [event for event in events if isinstance(event, RescueGivenUp)]
+    assert [(event.t_s, event.path, event.host, event.rescues) for event in announced] == (
+        [(2.0, "a", "h", 3)] * count
+    )

@@ -123,8 +123,21 @@ def test_c44_a_dead_host_is_asked_by_one_probe_at_a_time():
     """After each pause; two hosts have nothing to do with each other."""
     hosts = hosts_of()
     pauses = [tell(hosts, Transient("reset")) for _ in range(THRESHOLD)]
-    assert pauses[-1] == Pause("h", 0.5, f"failed {THRESHOLD} times in a row")
+    assert pauses[-1] == Pause("h", 0.5, f"failed {THRESHOLD} times in a row", is_failing=True)
     assert (places(hosts, 0.4), places(hosts, 0.5), places(hosts, 0.5, "other")) == (0, 1, 4)
+
+
+def test_a_breaker_that_closes_is_noted():
+    """Once, when a probe brings bytes; and not where none had opened."""
+    hosts = hosts_of()
+    tell(hosts, None)
+    assert hosts.closed_breakers == []
+    for _ in range(THRESHOLD):
+        tell(hosts, Transient("reset"))
+    hosts.take_place("h")
+    hosts.note_life("h")
+    hosts.note_life("h")
+    assert hosts.closed_breakers == ["h"]
 
 
 def test_c44_slowness_and_broken_bodies_are_no_sign_of_death():

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from cfetch.events import SlowdownSeen, WidthChanged
+from cfetch.events import SlowdownOver, SlowdownSeen, WidthChanged
 from tests.engine.drive import drive
 from tests.engine.fake import FakeTransport, Reply
 
@@ -138,7 +138,8 @@ def test_a_slowdown_is_told_once_an_episode(tmp_path):
     outcome = drive(tmp_path, scripts, policy="adaptive", concurrency=16, segments=1)
     assert outcome.cancelled == []
     first, second = outcome.of(SlowdownSeen)
-    assert 20 < first.t_s < 44 < 64 < second.t_s < 88
+    over, *_ = outcome.of(SlowdownOver)
+    assert 20 < first.t_s < 44 < over.t_s < 64 < second.t_s < 88
     assert (first.active, first.reason) == (
         16,
         "16 of 16 downloads are slow at once: the network, not the files",

@@ -52,6 +52,7 @@ _PANELS = {
     "Fresh links": ("refresh_command", "statement_host"),
     "Output": ("dry_run", "explain", "json", "quiet", "log_format", "color"),
 }
+_DEFAULTS = Settings()
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
 _OF_ONE_RUN = {
     *("metrics", "failed_from", "dry_run", "engine", "spark_master", "base_url", "statement_host", "deadline")
@@ -164,7 +165,7 @@ def _as_text(value: object) -> str | list[str]:
 def _parameter(name: str) -> inspect.Parameter:
     kind = KINDS[name]
     word = "--" + name.replace("_", "-")
-    default = getattr(Settings(), name)
+    default = getattr(_DEFAULTS, name)
     shown = "" if default is None or kind.is_flag else f" (default: {kind.show(default)})"
     declarations = (word,) if not kind.is_flag or name in _ONE_WAY else (f"{word}/--no-{word[2:]}",)
     option = typer.Option(

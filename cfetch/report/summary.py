@@ -132,12 +132,13 @@ class Tally:
     def __call__(self, event: Event) -> None:
         """Count the event."""
         self.live(event)
+        if isinstance(event, EntryFinished):
+            self._note_entry(event.record)
+            return
         kept = make_event_record(event)
         if kept is not None:
             self._ending.note(kept)
-        if isinstance(event, EntryFinished):
-            self._note_entry(event.record)
-        elif isinstance(event, Progress):
+        if isinstance(event, Progress):
             self._restored = self._triggered and (self._restored or self._sequential) and not event.sequential
             self._sequential = event.sequential
         elif isinstance(event, FallbackTriggered):

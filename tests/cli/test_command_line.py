@@ -91,7 +91,7 @@ def test_a_closed_stdout_is_no_place_for_the_next_file(job, tmp_path):
     done = shell('"$@" >&- 2>&- <&-', *job, "--metrics", tmp_path / "m.jsonl")
     assert done.returncode == 0
     lines = [json.loads(line) for line in (tmp_path / "m.jsonl").read_text().splitlines()]
-    assert [line["schema"] for line in lines] == ["cfetch.run/1", "cfetch.file/1"]
+    assert [line["schema"] for line in lines] == ["cfetch.run/1", "cfetch.file/1", "cfetch.end/1"]
 
 
 def test_a_closed_standard_input_is_named():

@@ -95,6 +95,8 @@ class Court:
         settle_s = max(terms.guard_s, min(SETTLE_SHARE * normal_s, MOST_SETTLE_S))
         if left_s <= fresh_s or age_s < settle_s:
             return None
+        if age_s < MOST_SETTLE_S and self._watch.accelerates(attempt):
+            return None  # it gets to speed
         slow_from_start = seen.received * terms.pace_s < age_s * SLOW_FROM_START
         since_s = began_s if slow_from_start else max(began_s, self._watch.now_s - LATELY_S)
         confirm_s = min(CONFIRM_SHARE * normal_s - TICK_S, MOST_CONFIRM_S)

@@ -21,6 +21,7 @@ Floats = npt.NDArray[np.float64]
 SHORT_S = 1.0  # an attempt that recovers is cleared within it; the bursts of a TCP connection are shorter
 LONG_S = 3.0  # a shorter pause is no offence: two lost retransmissions of TCP take as long
 INSTANT_S = 0.3  # three checks: a change of the network shows in all attempts before it is held against one
+GROWS = 1.15  # in slow start the rate doubles with each round trip; a crawling one has its average
 GRAIN_S = 1e-6  # times are sums of tenths
 DEPTH = 32  # rows: 3 s of ten checks a second, and two more
 FIRST_SLOTS = 16
@@ -132,6 +133,10 @@ class Evidence:
         rest = float(self._facts[0, slot] - self._facts[7, slot])
         rate_bps = float(self.present_bps()[slot])
         return rest / rate_bps if rate_bps > 0 else math.inf
+
+    def accelerates(self, slot: int) -> bool:
+        """Whether bytes come clearly faster than over the long window, as in TCP's slow start."""
+        return float(self.rate_bps(INSTANT_S)[slot]) > GROWS * float(self.rate_bps(LONG_S)[slot])
 
     def paces(self) -> list[tuple[float, ...] | None]:
         """The present pace of each slot by three windows, 1 being normal; None while that is not known."""

@@ -204,6 +204,12 @@ class Watch:
         assert attempt.slot is not None
         return self._evidence.age_s(attempt.slot)
 
+    def accelerates(self, attempt: JudgedAttempt) -> bool:
+        """Whether the bytes of a watched attempt come clearly faster than a while ago."""
+        assert self._evidence is not None
+        assert attempt.slot is not None
+        return self._evidence.accelerates(attempt.slot)
+
     def remaining_s(self, attempt: JudgedAttempt | None) -> float | None:
         """Seconds that the attempt still needs at its present rate; None where nobody knows (yet)."""
         if attempt is None or attempt.slot is None or attempt.size_bytes is None or self._evidence is None:

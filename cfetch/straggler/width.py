@@ -27,6 +27,7 @@ DOUBLE = 2.0  # while the places climb: the gain is large then, and shows soon
 DOUBLE_WORTH = 0.4  # 40 % more bytes a second
 DOUBLE_PERIOD_S, DOUBLE_SETTLE_S = 0.5, 0.3
 DOUBLE_ENDS_A_PLACE, DOUBLE_BYTES_A_PLACE = 2, 256 << 10
+MORE = 1.1  # of the places may be in use while a rate is measured
 HALF = 0.5  # a host that drowns is relieved quickly
 RELIEF = 0.2  # so much faster must a host be with half of its places, if they are fewer than at the start
 
@@ -90,6 +91,10 @@ class Width:
         """
         if not calm and self._trial is not None and self.places > self._trial.level:
             self._end(now_s, self._trial.level, next_down=True)
+            self._suspect_drowning(now_s)
+        if running > MORE * self.places:  # those of a trial that is over have to end first
+            self._since = None
+            return None
         if running < 0.9 * self.places:  # a file ends just now, and the next has not begun
             self._since = None
             if self._trial is not None and now_s - self._trial.began_s > LONGEST_PERIOD_S / 2:
@@ -121,8 +126,10 @@ class Width:
         before, places = self._trial, self.places
         gain = rate_bps / before.rate_bps - 1 if before.rate_bps > 0 else 0.0
         if gain < self._least_gain(before.level, places):
-            self._drowns = places > before.level and gain < -RELIEF
             self._end(now_s, before.level, next_down=places > before.level)
+            self._drowns = False
+            if places > before.level and gain < -RELIEF:
+                self._suspect_drowning(now_s)
             return None
         if gain > 0 or places > before.level:
             more = f"{100 * gain:.0f} % more bytes a second"
@@ -133,6 +140,11 @@ class Width:
         self._hold_s = FIRST_HOLD_S
         self._try(now_s, rate_bps, calm=calm)  # on in the same direction, from what was just measured
         return Change(before.level, places, reason)
+
+    def _suspect_drowning(self, now_s: float) -> None:
+        """Try fewer places soon: with more of them all became slow."""
+        self._drowns = True
+        self._quiet_until_s = now_s + SETTLE_S
 
     def _least_gain(self, before: int, places: int) -> float:
         """How much the rate must have grown, so that a step from ``before`` to ``places`` stays."""

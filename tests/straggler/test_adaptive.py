@@ -392,3 +392,14 @@ def test_the_probe_is_not_spent_on_one_that_is_immune():
     immune = Stream(0, GIB, ((0.0, 10 * MIB), (5.0, MIB / 2)), immune=True)
     others = [Stream(n, GIB, dip) for n in range(1, 8)]
     assert play(adaptive(), [immune, *others], 18.0).keys == [1]
+
+
+def test_a_connection_that_gets_to_speed_is_left_alone():
+    """TCP's slow start at a round trip of 150 ms: little comes in a second, but ever more."""
+    policy = adaptive()
+    end_s = teach(policy, [1.15] * 30, size=8 * MIB, first_byte_s=0.15)
+    ramp = tuple((end_s + 0.3 + 0.15 * n, min(96 * KIB * 2**n, 8 * MIB)) for n in range(8))
+    starting = Stream(0, 8 * MIB, ramp, start_s=end_s, latency_s=0.3)
+    flat = Stream(1, 8 * MIB, at(400 * KIB), start_s=end_s, latency_s=0.3)
+    well = crowd(14, size=8 * MIB, rate=8 * MIB, start_s=end_s, latency_s=0.15)
+    assert play(policy, [starting, flat, *well], end_s + 3.0, from_s=end_s).keys == [1]

@@ -107,7 +107,7 @@ def test_nothing_more_is_tried_in_troubled_times():
 
 def test_a_host_that_drowns_gets_fewer_places():
     """All are slow at once, and with half of them it is faster: those stay, and half of those."""
-    server = Server(16, 16, lambda n: 1024 * MIB / n**2)
+    server = Server(16, 16, lambda n: 32768 * MIB / n**2)
     server.run(5, calm=False)
     assert [(change.before, change.places) for change in server.changes] == [(16, 8), (8, 4), (4, 2)]
     assert server.width.places == 2
@@ -115,13 +115,28 @@ def test_a_host_that_drowns_gets_fewer_places():
 
 def test_a_host_that_drowns_with_more_than_the_start_gets_fewer_too():
     """The first doubling makes it slower: so what half of the start brings is worth a trial."""
-    server = Server(16, 64, lambda n: 1024 * MIB / n**2).run(60)
-    assert server.width.places < 16
+    server = Server(16, 64, lambda n: 32768 * MIB / n**2).run(6)
+    assert server.width.places <= 4
+
+
+def test_troubled_times_right_after_a_doubling_say_that_the_host_drowns():
+    """All are slow at once since there are more: half of the start is tried within seconds."""
+    server = Server(16, 64, lambda n: 32768 * MIB / n**2).run(0.8)
+    assert server.width.places == 32
+    server.run(4, calm=False)
+    assert server.width.places <= 8
+
+
+def test_a_rate_that_others_share_in_is_not_measured():
+    """The attempts of a trial that is over go on for a while: until they have ended nothing is judged."""
+    server = Server(16, 16, lambda n: 32768 * MIB / n**2)
+    server.run(20, calm=False, running=24)
+    assert set(server.seen) == {16}
 
 
 def test_places_that_a_host_bears_again_come_back():
     """It has recovered, and each step up is worth it: all are there again within a minute or two."""
-    server = Server(16, 16, lambda n: 1024 * MIB / n**2)
+    server = Server(16, 16, lambda n: 32768 * MIB / n**2)
     server.run(2.5, calm=False)
     assert server.width.places < 16
     server.rate = lambda n: 4 * MIB * n

@@ -95,7 +95,11 @@ async def test_a_job_and_its_repetition(tmp_path):
         assert first.summary["files"] == {"total": 6, "done": 6, "skipped": 0, "failed": 0}
         assert first.summary["bytes"] == {"total": 15_000, "fetched": 15_000, "wasted": 0}
         lines = [json.loads(line) for line in Path(first.summary["metrics"]).read_text().splitlines()]
-        assert [line["schema"] for line in lines] == ["cfetch.run/1"] + ["cfetch.file/1"] * 6
+        assert [line["schema"] for line in lines] == [
+            "cfetch.run/1",
+            *["cfetch.file/1"] * 6,
+            "cfetch.end/1",
+        ]
 
         asked = len(origin.requests)
         (to / "d/3.bin").write_bytes(b"x" * 3000)
@@ -286,7 +290,7 @@ async def test_a_signal_ends_the_run_in_good_order(tmp_path, number, code):
     assert found.code == found.summary["exit_code"] == code
     assert found.summary["status"] == "interrupted"
     metrics = [json.loads(line) for line in Path(found.summary["metrics"]).read_text().splitlines()]
-    assert [line["status"] for line in metrics[1:]] == ["cancelled"] * 4
+    assert [line["status"] for line in metrics[1:]] == ["cancelled"] * 4 + ["interrupted"]
     assert (tree(tmp_path), left_over(tmp_path, pending=True)) == ({}, [])
     async with Origin(SLOW) as origin:
         again = await run("-", "--to", tmp_path, stdin=manifest_of(origin, SLOW))
@@ -420,7 +424,7 @@ async def test_only_what_failed_is_run_again(tmp_path):
         path.write_bytes(manifest_of(origin))
         again = await run(path, "--to", to, "--failed-from", metrics, "--json")
         assert (again.code, again.summary["files"]) == (0, {"total": 2, "done": 2, "skipped": 0, "failed": 0})
-        records = [json.loads(line) for line in Path(again.summary["metrics"]).read_text().splitlines()[1:]]
+        records = [json.loads(line) for line in Path(again.summary["metrics"]).read_text().splitlines()[1:-1]]
         assert sorted(record["id"] for record in records) == [2, 4]
         nothing = await run(path, "--to", to, "--failed-from", again.summary["metrics"], "--json")
         assert (nothing.code, nothing.summary["files"]["total"]) == (0, 0)
@@ -446,6 +450,6 @@ async def test_metrics_of_a_run_that_did_not_come_to_its_end_are_refused(tmp_pat
     async with Origin(FILES, {"d/2.bin": Fault(kind="status", status=404, first=0)}) as origin:
         path.write_bytes(manifest_of(origin))
         assert (await run(path, "--to", tmp_path / "to", "--metrics", metrics)).code == 1
-        metrics.write_text("\n".join(metrics.read_text().splitlines()[:-2]))
+        metrics.write_text("\n".join(metrics.read_text().splitlines()[:-3]))
         found = await run(path, "--to", tmp_path / "to", "--failed-from", metrics)
     assert (found.code, "2 of its 6 files" in found.err) == (2, True)

@@ -52,7 +52,7 @@ async def test_a_killed_run_is_gone_on_with(tmp_path, digest, number):
     total = sum(content.size_bytes for content in FILES.values())
     async with Origin(FILES, pace_bps=8 * MIB) as origin:
         manifest = manifest_of(origin, digest=digest)
-        child = await start(manifest, tmp_path, "--concurrency", "4", "--quiet")
+        child = await start(manifest, tmp_path, "--concurrency", "4", "--segments", "1", "--quiet")
         parts = tmp_path / ".cfetch/attempts"
         while sum(p.stat().st_size for p in tmp_path.rglob("*") if p.is_file()) < total / 2:
             assert child.returncode is None, await child.communicate()
@@ -65,7 +65,7 @@ async def test_a_killed_run_is_gone_on_with(tmp_path, digest, number):
                    for name, content in FILES.items() if (tmp_path / name).exists())  # fmt: skip
         in_place = sum((tmp_path / name).exists() for name in FILES)
         before = len(origin.requests)
-        child = await start(manifest, tmp_path, "--concurrency", "4", "--quiet")
+        child = await start(manifest, tmp_path, "--concurrency", "4", "--segments", "1", "--quiet")
         out, err = await child.communicate()
         assert (child.returncode, err) == (0, b"")
         summary = msgspec.json.decode(out)

@@ -118,7 +118,7 @@ def test_a_busy_source_of_links_is_asked_again_without_asking_with_the_old_link(
 def test_without_a_source_of_links_the_message_says_so(tmp_path):
     """One request, and what to do."""
     outcome = one(tmp_path, Reply(status=403), None)
-    assert "knows no way to get a fresh one" in outcome.records["a"].error
+    assert "has no way to get a fresh one" in outcome.records["a"].error
 
 
 def test_a_fresh_link_brings_its_own_headers(tmp_path):

@@ -7,8 +7,8 @@ and each is asked for elsewhere.
 At the start the places double for as long as that is worth it. From then on a step up is tried now and
 then, and kept if the host becomes faster; or a step down, and kept if nothing is lost, because a network that
 became faster by itself looks like a step up that helped. Below the start the places go only where the host
-becomes faster by it: then it was drowning. While all of a host's attempts are slow at once no more are tried,
-only fewer.
+becomes faster by it after a step up has made it slower: then it was drowning. While all of a host's attempts
+are slow at once no more are tried.
 """
 
 from typing import NamedTuple
@@ -138,6 +138,9 @@ class Width:
             reason = f"it is as fast with {places} as with {before.level} at a time"
         self._trial = None
         self._hold_s = FIRST_HOLD_S
+        if places < min(before.level, self._start):  # the network may have recovered by itself just then
+            self._climbs, self._goes_down, self._drowns = True, False, False
+            return Change(before.level, places, reason)
         self._try(now_s, rate_bps, calm=calm)  # on in the same direction, from what was just measured
         return Change(before.level, places, reason)
 
@@ -160,10 +163,12 @@ class Width:
         down = self.places
         if self._start < self.places < self._most:
             down = max(self._start, min(self.places - 1, int(self.places / STEP)))
-        elif not calm or self._drowns:
+        elif self._drowns:
             down = max(min(FLOOR, self._start), int(self.places * HALF))
         if self._goes_down or up == self.places or not calm:
             self._goes_down = down < self.places
+        if not calm and not self._goes_down:
+            return
         places = down if self._goes_down else up
         if places == self.places:
             return

@@ -105,18 +105,10 @@ def test_nothing_more_is_tried_in_troubled_times():
     assert max(server.run(300, calm=False).seen[10:]) == 16
 
 
-def test_a_host_that_drowns_gets_fewer_places():
-    """All are slow at once, and with half of them it is faster: those stay, and half of those."""
-    server = Server(16, 16, lambda n: 32768 * MIB / n**2)
-    server.run(5, calm=False)
-    assert [(change.before, change.places) for change in server.changes] == [(16, 8), (8, 4), (4, 2)]
-    assert server.width.places == 2
-
-
 def test_a_host_that_drowns_with_more_than_the_start_gets_fewer_too():
     """The first doubling makes it slower: so what half of the start brings is worth a trial."""
     server = Server(16, 64, lambda n: 32768 * MIB / n**2).run(6)
-    assert server.width.places <= 4
+    assert server.width.places <= 8
 
 
 def test_troubled_times_right_after_a_doubling_say_that_the_host_drowns():
@@ -135,20 +127,18 @@ def test_a_rate_that_others_share_in_is_not_measured():
 
 
 def test_places_that_a_host_bears_again_come_back():
-    """It has recovered, and each step up is worth it: all are there again within a minute or two."""
-    server = Server(16, 16, lambda n: 32768 * MIB / n**2)
-    server.run(2.5, calm=False)
+    """It was relieved, and each doubling is worth it by now: all are there again within seconds."""
+    server = Server(16, 64, lambda n: 32768 * MIB / n**2).run(6)
     assert server.width.places < 16
-    server.rate = lambda n: 4 * MIB * n
-    server.run(120)
-    assert server.width.places == 16
+    server.rate = lambda n: 40 * MIB * min(n, 16)
+    server.run(30)
+    assert server.width.places >= 16
 
 
-def test_a_slow_network_loses_little_by_the_trial():
-    """A slow network is as slow with half of the places: each trial takes seconds, and they become rarer."""
+def test_a_slow_network_leaves_all_places():
+    """That all are slow at once says nothing of the number: pauses must not cost places."""
     server = Server(16, 16, lambda n: MIB * n / 10).run(300, calm=False)
-    assert server.changes == []
-    assert server.mean > 0.97 * 16
+    assert set(server.seen) == {16}
 
 
 def test_a_host_in_order_is_never_narrowed():

@@ -11,6 +11,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -85,7 +86,7 @@ def prepare(
     destinations = places(settings)
     by_spark = _is_for_spark(manifest, settings)
     with ExitStack() as stack:
-        reserve_descriptors(settings.most_at_once, len(destinations.roots))
+        settings = _fit_descriptors(settings, len(destinations.roots))
         network = make_network(settings.network, env)
         api = StatementApi(settings.statement_host, env, network, clock)
         source = None if by_spark else stack.enter_context(open_manifest(manifest, clock, network=network))
@@ -112,6 +113,13 @@ def prepare(
         yield Prepared(instant, plan, volumes, settings, clock, network, renewal, origin=origin)
 
 
+def _fit_descriptors(settings: Settings, volumes: int) -> Settings:
+    """Settings with no more downloads at a time than the system permits. Raises ConfigError."""
+    needed = settings.concurrency if settings.max_concurrency is None else settings.most_at_once
+    most = reserve_descriptors(needed, most=settings.most_at_once, volumes=volumes)
+    return settings if most == settings.most_at_once else replace(settings, max_concurrency=most)
+
+
 @contextmanager
 def prepare_entries(
     entries: Iterable[ManifestEntry], name: str, settings: Settings, *, env: Mapping[str, str], clock: Clock
@@ -120,7 +128,7 @@ def prepare_entries(
     instant = new_instant(clock.wall(), secrets.token_hex(2))
     destinations = places(settings)
     with ExitStack() as stack:
-        reserve_descriptors(settings.most_at_once, len(destinations.roots))
+        settings = _fit_descriptors(settings, len(destinations.roots))
         network = make_network(settings.network, env)
         volumes = _open_volumes(stack, settings)
         directory = own_directory(stack, destinations.state, instant)
@@ -205,7 +213,7 @@ def prepare_planned(
             there = _elsewhere(settings, table, entry)
         if there:
             raise UsageError(f"plan {instant} is for {there}; give that as --to")
-        reserve_descriptors(settings.most_at_once, len(destinations.roots))
+        settings = _fit_descriptors(settings, len(destinations.roots))
         network = make_network(settings.network, env)
         directory = destinations.state / "plans" / instant
         plan = load(stack, directory)

@@ -32,25 +32,29 @@ def most_downloads(limit: int, volumes: int = 1) -> int:
     return max(0, (limit - OTHERS - PER_VOLUME * (volumes - 1) - directories_for(limit)) // PER_DOWNLOAD)
 
 
-def reserve_descriptors(concurrency: int, volumes: int = 1) -> None:
-    """Raise this process's limit as far as ``concurrency`` downloads need and the system permits.
+def reserve_descriptors(concurrency: int, *, most: int, volumes: int = 1) -> int:
+    """Raise this process's limit as far as ``most`` downloads need and the system permits.
+
+    Returns how many downloads at a time are permitted: from ``concurrency`` to ``most``.
 
     Raises:
-        ConfigError: it permits too few. Found here, it costs nothing; in the middle of a run, files.
+        ConfigError: fewer than ``concurrency`` are. Found here, it costs nothing; in the middle of a run,
+            files.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or most_downloads(soft, volumes) >= concurrency:
-        return
-    wanted = OTHERS + PER_VOLUME * (volumes - 1) + MAX_DIRECTORIES + PER_DOWNLOAD * concurrency
+    if soft == resource.RLIM_INFINITY or most_downloads(soft, volumes) >= most:
+        return most
+    wanted = OTHERS + PER_VOLUME * (volumes - 1) + MAX_DIRECTORIES + PER_DOWNLOAD * most
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    most = most_downloads(allowed, volumes)
-    if most < concurrency:
+    permitted = most_downloads(allowed, volumes)
+    if permitted < concurrency:
         raise ConfigError(
             f"concurrency is {concurrency}, and the system lets a process open {hard} files (ulimit -n), "
-            f"enough for {most} downloads at a time; raise that limit or lower --concurrency. Nothing was "
-            "downloaded"
+            f"enough for {permitted} downloads at a time; raise that limit or lower --concurrency. Nothing "
+            "was downloaded"
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return min(permitted, most)
 
 
 class _Held(NamedTuple):

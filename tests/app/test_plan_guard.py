@@ -98,7 +98,7 @@ async def test_after_a_kill_another_goes_on_at_once(tmp_path):
     total = sum(content.size_bytes for content in FILES.values())
     async with Origin(FILES, pace_bps=100_000) as origin:
         data = manifest_of(origin, FILES, query=SIGNED + "2")
-        first = await begun("download", "-", "--to", tmp_path, stdin=data)
+        first = await begun("download", "-", "--to", tmp_path, "--segments", "1", stdin=data)
         while held(tmp_path) < total / 4:
             await asyncio.sleep(0.02)
             assert first.returncode is None

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -277,4 +277,8 @@ class Scene:
         """Bytes of the job that stand at the destination, in final files and in parts."""
         parts = (path for path in self.to.glob(".cfetch/attempts/*/*/*") if not path.suffix)  # no notes
         finals = (self.to / name for name in self.job.files)
-        return sum(path.stat().st_size for path in (*parts, *finals) if path.is_file())
+        held = 0
+        for path in (*parts, *finals):
+            with suppress(FileNotFoundError):  # another run at the destination may just be at work
+                held += path.stat().st_size
+        return held

@@ -25,7 +25,7 @@ def test_the_second_run_judges_its_very_first_file(tmp_path):
     assert learned.hosts["origin.test"].rate_bps == pytest.approx(1 << 20, rel=0.1)
     second = run(tmp_path, crawls, learned)
     (found,) = second.cancelled
-    assert found.t_s < 5
+    assert found.t_s < 5.5  # the windows, and the look whether it accelerates
     assert second.elapsed_s < 7
     assert second.tree == {"a": BODY}
 

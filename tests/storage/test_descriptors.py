@@ -39,7 +39,7 @@ ALL = resource.RLIM_INFINITY
 def test_c99_the_limit_is_raised_no_more_than_is_needed(limits, before, concurrency, after):
     """And never lowered."""
     limits["now"] = before
-    reserve_descriptors(concurrency)
+    assert reserve_descriptors(concurrency, most=concurrency) == concurrency
     assert limits["now"] == after
 
 
@@ -49,5 +49,12 @@ def test_c99_too_few_are_refused_with_the_figures(limits):
     with pytest.raises(
         ConfigError, match=r"concurrency is 256, .* open 128 files .* for 44 downloads at a time"
     ):
-        reserve_descriptors(256)
+        reserve_descriptors(256, most=256)
     assert limits["now"] == (64, 128)
+
+
+def test_c99_growth_ends_where_the_limit_does(limits):
+    """As many as are asked for fit; of those that a run would grow to, so many as fit beside them."""
+    limits["now"] = (64, 128)
+    assert reserve_descriptors(16, most=64) == most_downloads(128) == 44
+    assert limits["now"] == (128, 128)

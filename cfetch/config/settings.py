@@ -29,7 +29,7 @@ from cfetch.errors import ConfigError
 # Only `policy: cloudfetch` reads these. Somebody who gives one and names no policy means that policy; the run
 # says so at its start, since a single option then changes how every straggler is recognised.
 FORMULA = ("quantile", "percentile", "padding", "max_stragglers", "sequential_fallback", "check_interval")
-GROWTH, GROWN = 4, 64  # without --max-concurrency: four times --concurrency, but not beyond 64
+PLACES, GROWN = 16, 64  # downloads at a time at first, and as far as that grows where nobody has set a number
 PRESETS = ("aws-s3", "azure-blob", "gcs")  # files of configs/
 
 
@@ -67,10 +67,14 @@ class Settings:
             "Downloads at the same time, at the start.",
             "16 fills a 10 Gbit/s link from object stores; see configs/",
         ),
-    ] = 16
+    ] = PLACES
     max_concurrency: Annotated[
         int | None,
-        count(1, 1024, "Up to so many downloads while throughput grows (default: 4 times, at most 64)."),
+        count(
+            1,
+            1024,
+            "Up to so many downloads while throughput grows (default: 64, or --concurrency if set).",
+        ),
     ] = None
     per_host: Annotated[
         int | None, count(1, 1024, "Downloads at the same time from one host (default: no own limit).")
@@ -330,11 +334,10 @@ class Settings:
 
     @property
     def most_at_once(self) -> int:
-        """The most downloads at a time, however fast it becomes; one at a time stays one at a time."""
+        """The most downloads at a time, however fast it becomes; whoever sets ``concurrency`` means it."""
         if not self.is_adaptive:
             return self.concurrency
-        grown = min(GROWTH * self.concurrency, GROWN) if self.concurrency > 1 else 1
-        return self.max_concurrency or max(self.concurrency, grown)
+        return self.max_concurrency or (GROWN if self.concurrency == PLACES else self.concurrency)
 
     @property
     def is_adaptive(self) -> bool:

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from cfetch.config.settings import GROWN, GROWTH
+from cfetch.config.settings import GROWN, PLACES
 from cfetch.records import AttemptRecord, EventRecord, FileRecord, Tail
 
 BOUNDS = (
@@ -66,7 +66,7 @@ class Limits(NamedTuple):
             value = settings.get(name)
             return value if isinstance(value, int) and value > 0 else None
 
-        most = number("max_concurrency") or (min(GROWTH * places, GROWN) if places > 1 else 0)
+        most = number("max_concurrency") or (GROWN if places == PLACES else places)
         return cls(
             policy=policy if isinstance(policy, str) else "",
             places=max(places, 1),

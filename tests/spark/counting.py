@@ -4,6 +4,8 @@ import asyncio
 import threading
 from contextlib import contextmanager
 
+from tests.wire.raw_server import served
+
 __all__ = ["Counting", "counting"]
 
 
@@ -15,10 +17,8 @@ class Counting:
         self.asking = self.open = 0
         self.most_asking = self.most_open = self.requests = 0
         self.url = ""
-        self._writers = set()
 
     async def serve(self, reader, writer):
-        self._writers.add(writer)
         self.open += 1
         self.most_open = max(self.most_open, self.open)
         try:
@@ -33,39 +33,28 @@ class Counting:
                 finally:
                     self.asking -= 1
                 await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
         finally:
             self.open -= 1
-            self._writers.discard(writer)
-            writer.close()
-
-    def close(self):
-        for writer in self._writers:
-            writer.transport.abort()
 
 
 @contextmanager
 def counting(*, size_bytes=1000, delay_s=0.02):
     """One that runs while the ``with`` block does."""
     origin, loop = Counting(size_bytes, delay_s), asyncio.new_event_loop()
+    serving = served(origin.serve)
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
 
-    async def begin():
-        return await asyncio.start_server(origin.serve, "127.0.0.1", 0)
-
-    async def end():
-        server.close()
-        origin.close()
-        while origin.open:
-            await asyncio.sleep(0)
+    def run(step):
+        """Do ``step`` in the origin's loop."""
+        return asyncio.run_coroutine_threadsafe(step, loop).result()
 
     try:
-        server = asyncio.run_coroutine_threadsafe(begin(), loop).result()
-        origin.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-        yield origin
-        asyncio.run_coroutine_threadsafe(end(), loop).result()
+        origin.url = f"http://127.0.0.1:{run(serving.__aenter__())}/"
+        try:
+            yield origin
+        finally:
+            run(serving.__aexit__(None, None, None))
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()

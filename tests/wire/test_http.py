@@ -18,7 +18,7 @@ from cfetch.errors import LocalFault, Refused, SourceError, Transient
 from cfetch.secret import SecretUrl
 from cfetch.wire.foreign_errors import map_error
 from cfetch.wire.http import HttpTransport
-from tests.wire.raw_server import RawServer, reply
+from tests.wire.raw_server import RawServer, reply, served
 
 CANARY = "CANARY0123456789"
 
@@ -345,12 +345,10 @@ async def test_62_a_failed_handshake_may_work_next_time(transport):
 
     async def talk(_, writer):
         writer.write(b"220 another protocol\r\n")
-        writer.close()
 
-    server = await asyncio.start_server(talk, "127.0.0.1", 0)
-    with pytest.raises(Transient, match="TLS handshake failed"):
-        await get(transport, f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
-    server.close()
+    async with served(talk) as port:
+        with pytest.raises(Transient, match="TLS handshake failed"):
+            await get(transport, f"https://127.0.0.1:{port}/")
 
 
 async def test_nobody_listens(transport):
@@ -365,9 +363,7 @@ async def test_nobody_listens(transport):
 async def test_34_a_black_hole_is_left_after_the_time_out():
     """Connecting has its own limit."""
     made = HttpTransport(connect_timeout_s=0.05)
-    backlog = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, backlog=1)
     assert (made._session.timeout.sock_connect, made._session.timeout.total) == (0.05, None)
-    backlog.close()
     await made.close()
 
 

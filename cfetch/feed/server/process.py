@@ -16,6 +16,7 @@ from cfetch.feed.server.store import FeedStore
 from cfetch.feed.server.stream_publisher import StreamPublisher
 from cfetch.feed.server.tree_publisher import STATE_DIRECTORY, TreePublisher
 from cfetch.secret import printable
+from cfetch.wire.listener import close_listener
 
 SHUTDOWN_S = 2.0  # for replies under way; a follower asks again anyway
 EmitLine = Callable[[str], None]
@@ -104,7 +105,7 @@ async def start_listening(app: web.Application, host: str, port: int, ready: Emi
     )
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port).start()
+        await _Site(runner, host, port).start()
     except OSError as error:
         await runner.cleanup()
         raise UsageError(
@@ -113,6 +114,15 @@ async def start_listening(app: web.Application, host: str, port: int, ready: Emi
     bound_host, bound_port = runner.addresses[0][:2]
     ready(f"http://{f'[{bound_host}]' if ':' in bound_host else bound_host}:{bound_port}/")
     return runner
+
+
+class _Site(web.TCPSite):
+    """Loses no connection that a follower is just opening, as aiohttp (3.14) does."""
+
+    async def stop(self) -> None:
+        if isinstance(self._server, asyncio.Server):  # it does listen
+            await close_listener(self._server)
+        await super().stop()
 
 
 async def _publish_until_stopped(

@@ -17,6 +17,7 @@ from cfetch.feed.backends.segment_files import DirectoryFiles, UrlFiles
 from cfetch.feed.backends.segment_index import parse_index
 from cfetch.feed.backends.segments import SegmentSource
 from cfetch.feed.ranges import ALL_KEYS, Position, Span
+from cfetch.feed.server.process import start_listening
 from cfetch.feed.server.segment_writer import SegmentWriter
 from cfetch.feed.source import Gone, NotModified, Page
 from cfetch.secret import SecretUrl
@@ -41,12 +42,10 @@ async def served(root, ranges=True):
 
     app = web.Application()
     app.router.add_get("/feed/{path:.*}", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
+    urls: list[str] = []
+    runner = await start_listening(app, "127.0.0.1", 0, urls.append)
     try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/feed", asked
+        yield f"{urls[0]}feed", asked
     finally:
         await runner.cleanup()
 
@@ -226,6 +225,7 @@ async def test_a_segment_that_is_dropped_under_a_readers_hands(tmp_path):
 
 WRITER = """
 import sys, pathlib
+from cfetch.feed.server.process import start_listening
 from cfetch.feed.server.segment_writer import SegmentWriter
 writer = SegmentWriter(pathlib.Path(sys.argv[1]), base_url="https://x.example/", roll_bytes=700)
 for number in range(400):

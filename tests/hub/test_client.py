@@ -132,7 +132,7 @@ def beside_others(tmp_path, late, *, bps, padding):
     """A task whose ``late`` files come slowly at first, while others have told what is normal."""
     files = files_of(6)
     rule: dict[str, Any] = {"quantile": 0.9, "multiplier": 1.1, "padding": padding, "check_interval": 0.05}
-    settings = Settings(to=(str(tmp_path / "to"),), concurrency=6, **rule)
+    settings = Settings(to=(str(tmp_path / "to"),), concurrency=6, policy="cloudfetch", **rule)
     faults = {name: Fault(kind="slow", rate_bps=bps, first=1) for name in list(files)[:late]}
     with served(files, faults) as origin, hub_of(settings) as hub, FakeTask(hub.address) as other:
         host = origin.url.split("/")[2]

@@ -149,9 +149,12 @@ def test_a_signal_ends_the_run_in_good_order(tmp_path, small_shares):
     assert tree(tmp_path / "to") == whole(FILES)
 
 
-def test_stragglers_are_rescued_inside_their_task(tmp_path):
-    """By the rules of a run on one machine."""
-    rule = {"multiplier": 1.1, "quantile": 0.2, "padding": 0.2, "check_interval": 0.05}
+FORMULA = {"policy": "cloudfetch", "multiplier": 1.1, "quantile": 0.2, "padding": 0.2, "check_interval": 0.05}
+
+
+@pytest.mark.parametrize("rule", [FORMULA, {"segments": 1}], ids=["cloudfetch", "adaptive"])
+def test_stragglers_are_rescued_inside_their_task(tmp_path, rule):
+    """By the rules of a run on one machine. Without segments no idle slot takes the rest first."""
     slow = Fault(kind="slow", rate_bps=100)
     with served(FILES, {NAMES[3]: slow, NAMES[30]: slow}) as origin:
         manifest = write_manifest(tmp_path / "m.json", origin, FILES)

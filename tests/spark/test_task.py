@@ -214,7 +214,14 @@ def test_limits_of_the_run_are_shared_by_its_tasks():
     settings = Settings(per_host=6, limit_rate=1 << 20, limit_rate_per_host=1 << 20)
     found = divide_limits(settings, 4, 8)
     assert (found.per_host, found.limit_rate, found.limit_rate_per_host) == (6, 1 << 17, 1 << 18)
-    assert divide_limits(Settings(), 4, 8) == Settings()
+    assert divide_limits(Settings(), 4, 8) == Settings(max_concurrency=Settings().concurrency)
+
+
+def test_a_task_does_not_search_for_more_places():
+    """Tasks would measure one another, so each keeps the places that it has at the start."""
+    for settings in (Settings(), Settings(max_concurrency=48)):
+        assert settings.most_at_once > settings.concurrency
+        assert divide_limits(settings, 4, 8).most_at_once == settings.concurrency
 
 
 def test_shares_on_disk_have_a_row_group_each(tmp_path, monkeypatch):

@@ -39,7 +39,7 @@ def downloaded(tmp_path_factory):
     }
     with served(files, faults) as origin:
         manifest = write_manifest(folder / "m.json", origin, files)
-        summary = download(manifest, folder / "to", padding=0.2, check_interval=0.05)
+        summary = download(manifest, folder / "to", policy="cloudfetch", padding=0.2, check_interval=0.05)
     assert summary.stragglers.cancelled
     assert summary.files.failed == 1
     return Path(summary.metrics)

@@ -118,7 +118,7 @@ class Fetcher:
         Without one it has none afterwards; with one, the place it had may have been changed for another.
         """
         self.leave(transfer, now_s)
-        source = transfer.best_source(self._hosts, now_s)
+        source = transfer.best_source(self._hosts, now_s, self._limits.max_attempts)
         if source is None:
             return False
         transfer.move(source)

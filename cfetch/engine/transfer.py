@@ -61,10 +61,13 @@ class Sources:
         most = 0 if untried else LEFT - 1
         return any(failures <= most and n != self.number for n, failures in enumerate(self._failures))
 
-    def best(self, hosts: Hosts, now_s: float, size_bytes: int, *, stays: bool) -> int | None:
+    def best(
+        self, hosts: Hosts, now_s: float, size_bytes: int, *, stays: bool, one_try_left: bool
+    ) -> int | None:
         """The source for the next try, among those whose hosts bear one more; None if none does.
 
-        ``stays``: elsewhere the bytes that are there would be lost.
+        ``stays``: elsewhere the bytes that are there would be lost. ``one_try_left``: then the entry's own URL
+        is asked before any mirror, which may hold another version.
         """
         if not self._mirrors:
             return 0 if hosts.opens_s(self.host, now_s) <= now_s else None
@@ -75,6 +78,8 @@ class Sources:
             return (failures, hosts.finish_s(self.host_of(number), size_bytes), number)
 
         open_now = [n for n in self.usable() if hosts.opens_s(self.host_of(n), now_s) <= now_s]
+        if one_try_left and 0 in open_now and not self._failures[0]:
+            return 0
         return min(open_now, key=cost, default=None)
 
     def move(self, number: int) -> None:
@@ -296,10 +301,11 @@ class Transfer:
         self.waits.queued_s += now_s - self.waits.put_s
         self.tries.progress_s += max(0.0, now_s - self.waits.due_s)
 
-    def best_source(self, hosts: Hosts, now_s: float) -> int | None:
+    def best_source(self, hosts: Hosts, now_s: float, max_attempts: int) -> int | None:
         """Call ``Sources.best``."""
         stays = self.part.position > 0 and self.entry.digest is None
-        return self.sources.best(hosts, now_s, self.wanted_bytes, stays=stays)
+        one_try_left = self.tries.errors >= max_attempts - 1
+        return self.sources.best(hosts, now_s, self.wanted_bytes, stays=stays, one_try_left=one_try_left)
 
     def move(self, source: int) -> None:
         """Ask another source from now on.

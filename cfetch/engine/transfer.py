@@ -66,8 +66,8 @@ class Sources:
     ) -> int | None:
         """The source for the next try, among those whose hosts bear one more; None if none does.
 
-        ``stays``: elsewhere the bytes that are there would be lost. ``one_try_left``: then the entry's own URL
-        is asked before any mirror, which may hold another version.
+        ``stays``: elsewhere the bytes that are there would be lost. ``one_try_left``: then the own URL of the
+        entry is asked before any mirror, which may hold another version.
         """
         if not self._mirrors:
             return 0 if hosts.opens_s(self.host, now_s) <= now_s else None

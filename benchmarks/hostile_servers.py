@@ -42,20 +42,19 @@ CFETCH = (
 
 
 FAIRNESS = """\
-- curl, wget, aria2 and *cfetch, URL only* know equally much. *cfetch, size and hash* and *aria2 --checksum*
-  know the file beforehand; no lie of the server passes them.
+- *cfetch, size and hash* and *aria2 --checksum* know the file beforehand; the others know its URL only.
 - With the URL only, cfetch is no better than the others against a well-formed lie: a length that is too
   short, an early last chunk, an error page with status 200, other bytes of the same length, another version
   under the same ETag. Its metrics then say `verified: none`.
 - cfetch refuses some replies that others accept: a body ended only by the end of the connection, two ETags,
   a 206 without a request for it, bytes after the body.
-- *WRONG* in cases 26 and 28: the encoded bytes were saved under the name, as the manuals say.
+- *WRONG* in cases 26 and 28: the encoded bytes were saved, as the manuals say.
 - In the cases that resume (12 to 21), the earlier run was cut off after 1.5 of 2.5 MiB. The other tools
   resume the file under the final name.
-- Only tools that know the size can find 32-longer-than-stated. In 42 and 43 curl waits as long as the server
-  asks, and is killed; in 54-six-hops a retry begins after the six redirects, as the server counts requests.
-- An endless body in chunks, with the URL only, is bounded by the disk alone, for cfetch too.
-- The others may have options that do better than those below."""
+- Only tools that know the size can find 32-longer-than-stated. In 42 and 43 curl waits as the server asks,
+  and is killed; in 54-six-hops a retry begins after the six redirects.
+- An endless body in chunks, with the URL only, is bounded by the disk alone.
+- The others may have better options."""
 
 
 class Tool(NamedTuple):
@@ -79,10 +78,10 @@ TOOLS = (
 WORDS = {
     "right": "exit 0 and the right file",
     "told": "an error, and nothing under the final name",
-    "marked": "an error; the final name has what came, with a control file beside it",
-    "left": "an error, but the final name has a partial or wrong file",
+    "marked": "an error; the final name has what came, beside a control file",
+    "left": "an error, but a partial or wrong file under the final name",
     "WRONG": "exit 0 with a wrong, partial or missing file",
-    "endless": f"not ended by itself within {LIMIT_S:g} s",
+    "endless": f"not ended within {LIMIT_S:g} s",
 }
 
 
@@ -160,42 +159,52 @@ async def version(program: str) -> str:
     return match.group().decode() if match else "of unknown version"
 
 
+def _name_program(name: str) -> str:
+    """The first word of a tool's name."""
+    return re.split(r"\W", name)[0]
+
+
 def document(tools: list[Tool], found: dict[str, dict[str, str]], versions: str, wall_s: float) -> str:
     """The result as Markdown."""
     names = [tool.name for tool in tools]
     rule = "|---" * (len(names) + 1) + "|"
     totals = {name: Counter(row[name] for row in found.values()) for name in names}
     cases_of: dict[tuple[str, ...], list[str]] = {}
+    programs = list(dict.fromkeys(map(_name_program, names)))
     for case, row in found.items():
-        cases_of.setdefault(tuple(row[name] for name in names), []).append(case)
+        cells = (
+            " / ".join(dict.fromkeys(row[name] for name in names if _name_program(name) == program))
+            for program in programs
+        )
+        cases_of.setdefault(tuple(cells), []).append(case)
     lines = [
         "# Hostile servers, side by side",
         "",
-        "Made by `python benchmarks/hostile_servers.py --write` from `tests/conditions/cases.py`,",
-        f"the cases that cfetch's own tests play: {len(found)} of them, real processes, one file a run, in",
-        f"{wall_s:.0f} s. {versions}.",
+        f"`python benchmarks/hostile_servers.py --write` played the {len(found)} cases of cfetch's own tests",
+        f"(`tests/conditions/cases.py`) with real processes in {wall_s:.0f} s. {versions}.",
         "",
         "| word | meaning |",
         "|---|---|",
         *(f"| {word} | {meaning} |" for word, meaning in WORDS.items()),
         "",
-        "Only *WRONG* is silent. *Told* is as good as *right* where the server never sends the right file.",
+        "Only *WRONG* is silent. Where the server never sends the right file, *told* is as good as *right*.",
         "",
         f"| totals | {' | '.join(names)} |",
         rule,
         *(f"| {word} | {' | '.join(str(totals[name][word]) for name in names)} |" for word in WORDS),
         "",
-        "## What is fair and what is not",
+        "## What is fair",
         "",
         FAIRNESS,
         "",
         "## Cases",
         "",
-        "The number is that of [the conditions](conditions.md). A row has the cases with equal outcomes.",
+        "The numbers are those of [the conditions](conditions.md). `left / told` are the outcomes of a",
+        "program's first and second column above; a single word stands for both.",
         "",
-        f"| cases | {' | '.join(names)} |",
-        rule,
-        *(f"| {', '.join(cases)} | {' | '.join(outcomes)} |" for outcomes, cases in cases_of.items()),
+        f"| cases | {' | '.join(programs)} |",
+        "|---" * (len(programs) + 1) + "|",
+        *(f"| {', '.join(cases)} | {' | '.join(cells)} |" for cells, cases in cases_of.items()),
         "",
         "## Command lines",
         "",

@@ -15,16 +15,38 @@ DOCUMENT = (Path(__file__).parents[3] / "docs/metrics-tables.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
 
 
+RUN, ENTRY = TABLES["events"][:3], TABLES["files"][3:7]
+SHARED = (*RUN, *ENTRY, DAY)
+
+
+def columns_told(name):
+    """Name, type and meaning of each row below a table's heading."""
+    told = re.search(rf"### {name}: .*?\n\n(\|.*?)\n(?:\n|$)", DOCUMENT, re.DOTALL)
+    assert told is not None
+    rows = [re.fullmatch(r"\| `(\w+)` `(\S+)` \| (.+) \|", row) for row in told[1].splitlines()[2:]]
+    return [row and (row[1], row[2], row[3].strip("`")) for row in rows]
+
+
+def columns_of(columns):
+    """The same of the code's list."""
+    return [(column.name, column.type, column.meaning.strip("`")) for column in columns]
+
+
+def test_shared_columns_are_the_codes():
+    """The columns that the document lists once are in each of the tables that it says have them."""
+    assert columns_told("shared columns") == columns_of(SHARED)
+    assert all(set(RUN) <= set(TABLES[name]) for name in ("files", "attempts", "events", "runs"))
+    assert all(set(ENTRY) <= set(TABLES[name]) for name in ("files", "attempts"))
+    assert {*RUN, *ENTRY, DAY} - set(VERDICTS) == {RUN[2], ENTRY[3]}
+    assert set(SHARED).isdisjoint(TABLES["rejected"])
+    assert set(ENTRY).isdisjoint((*TABLES["events"], *TABLES["runs"]))
+
+
 @pytest.mark.parametrize("name", [*TABLES, "verdicts"])
 def test_columns_are_the_codes(name):
     """Name, type, meaning and order."""
-    columns = VERDICTS if name == "verdicts" else TABLES[name] if name == "rejected" else (*TABLES[name], DAY)
-    told = re.search(rf"### {name}: .*?\n\n(.*?)\n(?:\n|$)", DOCUMENT, re.DOTALL)
-    assert told is not None
-    rows = [
-        tuple(cell.strip(" `") for cell in row.strip("|").split(" | ")) for row in told[1].splitlines()[2:]
-    ]
-    assert rows == [(one.name, one.type, one.meaning.strip("`")) for one in columns]
+    columns = VERDICTS if name == "verdicts" else TABLES[name]
+    assert columns_told(name) == columns_of(column for column in columns if column not in SHARED)
 
 
 def test_examples_run(spark, tmp_path, monkeypatch, capsys):

@@ -10,6 +10,7 @@ import os
 import shlex
 import signal
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 import msgspec
@@ -114,27 +115,46 @@ class CommandRefresher:
         """Find a fresh link, as ``UrlRefresher`` says."""
         asked = {"id": entry.id, "path": entry.path, "offset": entry.position, "url": stale.url.reveal()}
         async with self._slots:
-            try:
-                child = await asyncio.create_subprocess_exec(
-                    *self._words,
-                    stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.PIPE,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise Refused(f"the refresh command cannot be started: {error.strerror}") from None
+            child = await self._start()
             try:
                 async with asyncio.timeout(COMMAND_TIMEOUT_S):
                     out, _ = await child.communicate(msgspec.json.encode(asked) + b"\n")
             except TimeoutError:
                 raise Transient(f"the refresh command took longer than {COMMAND_TIMEOUT_S:g} s") from None
             finally:
-                if child.returncode is None:
-                    os.killpg(child.pid, signal.SIGKILL)
-                    await child.wait()
+                await _end(child)
         if child.returncode != 0:
             raise Refused(f"the refresh command ended with exit code {child.returncode}")
         return _read_reply(out)
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        """Start the command. A cancellation meanwhile waits until the process is known, and ends it.
+
+        asyncio would end the process alone, not what it has started, and wait for all who hold its pipes.
+        """
+        starting = asyncio.create_task(
+            asyncio.create_subprocess_exec(
+                *self._words,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
+        )
+        try:
+            return await asyncio.shield(starting)
+        except OSError as error:
+            raise Refused(f"the refresh command cannot be started: {error.strerror}") from None
+        except asyncio.CancelledError:
+            with suppress(OSError):
+                await _end(await starting)
+            raise
+
+
+async def _end(child: asyncio.subprocess.Process) -> None:
+    """Kill the command, if it runs, with all that it has started."""
+    if child.returncode is None:
+        os.killpg(child.pid, signal.SIGKILL)
+        await child.wait()
 
 
 def _read_reply(out: bytes) -> Link:

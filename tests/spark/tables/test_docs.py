@@ -56,7 +56,9 @@ def test_examples_run(spark, tmp_path, monkeypatch, capsys):
     for example in EXAMPLES:
         names = {"spark": spark}
         exec(example.replace('"tables"', repr(str(tmp_path / "tables"))), names)
-        assert capsys.readouterr().out.startswith("+--")
+        out = capsys.readouterr().out
+        assert out.startswith("+--")
+        assert out.count("\n+--") + 1 == 3 * example.count(".show(")  # each table has three such lines
     used = set(re.findall(r"\b(\w+)\(", "".join(EXAMPLES)))
     public = {
         name

@@ -14,13 +14,12 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from static_server import static_server
-
 from cfetch.bench.child import run_child
 from cfetch.bench.compare import CFETCH
 from cfetch.bench.content import count_right
 from cfetch.bench.scenario import Scenario
 from cfetch.bench.scenario_file import find_scenario
+from cfetch.bench.static_server import static_server
 
 SETS = ("clean-1m", "clean-16k")
 LIMIT_S = 300.0
@@ -89,15 +88,15 @@ def report(scenario: Scenario, folder: Path, start: dict[str, Times], args: argp
     """One set: both programs and their ratio."""
     with (
         tempfile.TemporaryDirectory(dir=folder) as inner,
-        static_server(scenario, Path(inner)) as (server, url),
+        static_server(scenario, Path(inner)) as server,
     ):
         manifest = folder / f"{scenario.name}.json"
-        manifest.write_bytes(scenario.manifest(url))
+        manifest.write_bytes(scenario.manifest(server.url))
         medians = measure(scenario, manifest, folder, args.rounds, args.more)
     work = {kind: times.cpu_s - start[kind].cpu_s for kind, times in medians.items()}
     for kind, times in medians.items():
         row = f"{scenario.name:10} {kind:10} {times.cpu_s:7.3f}s {times.wall_s:7.3f}s {work[kind]:7.3f}s"
-        print(f"{row}   from {server}")
+        print(f"{row}   from {server.name}")
     ratio = medians["cfetch"].cpu_s / medians["bare loop"].cpu_s
     print(f"{scenario.name:10} {'ratio':10} {ratio:7.2f}x {'':8} {work['cfetch'] / work['bare loop']:7.2f}x")
 

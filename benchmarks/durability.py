@@ -11,10 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from static_server import static_server
-
 from cfetch.bench.child import run_child
 from cfetch.bench.scenario_file import find_scenario
+from cfetch.bench.static_server import static_server
 
 KINDS = ("crash", "power")
 
@@ -30,7 +29,7 @@ def main() -> None:
     cpus: dict[str, list[float]] = {kind: [] for kind in KINDS}
     with (
         tempfile.TemporaryDirectory(dir=args.folder) as outer,
-        static_server(scenario, Path(outer)) as (_, base_url),
+        static_server(scenario, Path(outer)) as (_, base_url, _),
     ):
         manifest = Path(outer, "manifest.json")
         manifest.write_bytes(scenario.manifest(base_url))

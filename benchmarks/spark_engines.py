@@ -12,11 +12,10 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from static_server import static_server
-
 from cfetch.app.download import prepare
 from cfetch.bench.content import Group, count_right
 from cfetch.bench.scenario import Scenario
+from cfetch.bench.static_server import static_server
 from cfetch.config.settings import Settings
 from cfetch.spark.session import spark_session
 
@@ -40,7 +39,7 @@ def measure(what: str, scenario: Scenario, folder: Path, master: str, rounds: in
     """One row of the table."""
     with (
         tempfile.TemporaryDirectory(dir=folder) as inner,
-        static_server(scenario, Path(inner)) as (server, url),
+        static_server(scenario, Path(inner)) as (server, url, _),
     ):
         manifest = Path(inner, "manifest.json")
         manifest.write_bytes(scenario.manifest(url))

@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from static_server import static_server
 
 from cfetch.app import download
 from cfetch.bench.child import clean_environment
 from cfetch.bench.scenario_file import find_scenario
+from cfetch.bench.static_server import static_server
 from cfetch.clock import SystemClock
 from cfetch.config.settings import Settings
 from cfetch.manifest.plan import Plan
@@ -185,7 +185,7 @@ def main() -> None:
     scenario = find_scenario("clean-16k")
     with (
         tempfile.TemporaryDirectory(dir=args.folder) as outer,
-        static_server(scenario, Path(outer)) as (server, url),
+        static_server(scenario, Path(outer)) as (server, url, _),
     ):
         folder = Path(outer)
         large, small = folder / "large.json", folder / "small.json"

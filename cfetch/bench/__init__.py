@@ -9,6 +9,7 @@ folder.
     compare.py         three runs of the real command: no faults, faults, faults and mitigation
     gate.py            the bounds that these runs break: exit code 1
     peers.py           the same for curl, aria2, wget2, rclone and s5cmd, with the options stated there
+    clean.py           ``--clean``: beside curl without any fault, from a static_server.py
 
     child.py           one process, measured          demo.py   ``scripts/demo``
 

@@ -83,18 +83,13 @@ def race(
     The result is sorted, the fastest first; tools that did not bring every file whole come last. Every trial
     has an origin of its own, with the scenario's faults, and an empty folder.
     """
-    entrants = [
-        Peer("cfetch", f"cfetch download {{M}} --to {{O}} --quiet {' '.join(scenario.arguments())}"),
-        *peers,
-    ]
-    trials: dict[str, list[Trial]] = {peer.name: [] for peer in entrants}
-    order = random.Random(scenario.seed)  # noqa: S311 - reproducible, not secret
-    for number in range(rounds):
-        for peer in order.sample(entrants, len(entrants)):
-            say(f"round {number + 1} of {rounds}: {peer.name}")
-            with tempfile.TemporaryDirectory(prefix="cfetch-bench-", dir=folder) as inner:
-                trials[peer.name].append(_run_trial(scenario, peer, Path(inner), limit_s))
-    contenders = [_sum_up(peer, scenario, trials[peer.name]) for peer in entrants]
+    cfetch = Peer("cfetch", f"cfetch download {{M}} --to {{O}} --quiet {' '.join(scenario.arguments())}")
+
+    def run_faulty(peer: Peer, inner: Path) -> Trial:
+        with OriginProcess(scenario.spec(faulty=True)) as origin:
+            return run_peer(peer, scenario, origin.url, inner, limit_s)
+
+    contenders = take_turns([cfetch, *peers], run_faulty, scenario, folder, rounds=rounds, say=say)
     whole = len(scenario.names)
     return sorted(
         contenders,
@@ -102,14 +97,36 @@ def race(
     )
 
 
-def _run_trial(scenario: Scenario, peer: Peer, folder: Path, limit_s: float) -> Trial:
+def take_turns(
+    entrants: Sequence[Peer],
+    run: Callable[[Peer, Path], Trial],
+    scenario: Scenario,
+    folder: Path,
+    *,
+    rounds: int,
+    say: Callable[[str], None],
+) -> list[Contender]:
+    """Let all entrants run, ``rounds`` times in turn, in another order each time, each in an empty folder."""
+    trials: dict[str, list[Trial]] = {peer.name: [] for peer in entrants}
+    order = random.Random(scenario.seed)  # noqa: S311 - reproducible, not secret
+    for number in range(rounds):
+        for peer in order.sample(entrants, len(entrants)):
+            say(f"round {number + 1} of {rounds}: {peer.name}")
+            with tempfile.TemporaryDirectory(prefix="cfetch-bench-", dir=folder) as inner:
+                trials[peer.name].append(run(peer, Path(inner)))
+    return [_sum_up(peer, scenario, trials[peer.name]) for peer in entrants]
+
+
+def run_peer(
+    peer: Peer, scenario: Scenario, url: str, folder: Path, limit_s: float, ca_file: Path | None = None
+) -> Trial:
+    """Run a tool once against the server at ``url``, and compare every file with what was served."""
     output = folder / "O"
     output.mkdir()
-    with OriginProcess(scenario.spec(faulty=True)) as origin:
-        letters = _write_inputs(scenario, origin.url, folder)
-        words = [word.format(**letters) for word in peer.command.split()]
-        command = CFETCH if peer.name == "cfetch" else (find_program(peer) or words[0],)
-        outcome = run_child([*command, *words[1:]], limit_s=limit_s)
+    letters = _write_inputs(scenario, url, folder) | {"A": str(ca_file)}
+    words = [word.format(**letters) for word in peer.command.split()]
+    command = CFETCH if peer.name == "cfetch" else (find_program(peer) or words[0],)
+    outcome = run_child([*command, *words[1:]], limit_s=limit_s)
     return Trial(
         wall_s=outcome.wall_s,
         cpu_s=outcome.cpu_s,
@@ -136,7 +153,7 @@ def _write_inputs(scenario: Scenario, url: str, folder: Path) -> dict[str, str]:
 
 
 def _sum_up(peer: Peer, scenario: Scenario, trials: list[Trial]) -> Contender:
-    letters = {letter: letter for letter in "LKNSMOUE"}
+    letters = {letter: letter for letter in "LKNSMOUEA"}
     return Contender(
         name=peer.name,
         version=__version__ if peer.name == "cfetch" else _ask_version(find_program(peer) or ""),

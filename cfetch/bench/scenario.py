@@ -94,7 +94,11 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def arguments(self) -> list[str]:
         """The flags of ``cfetch download`` that this scenario asks for."""
-        flags = ["--concurrency", str(self.concurrency)]
+        return ["--concurrency", str(self.concurrency), *self.flags()]
+
+    def flags(self) -> list[str]:
+        """Those of ``options`` alone: it begins with as many downloads at a time as it does by itself."""
+        flags = []
         for key, text in self.options.items():
             flag = key.replace("_", "-")
             if OPTIONS[key].is_flag:

@@ -8,13 +8,14 @@ import typer
 from cfetch.cli.options import JsonOption
 
 if TYPE_CHECKING:
+    from cfetch.bench.clean import CleanOptions
     from cfetch.bench.run import BenchOptions
 
 
 ScenarioOption = Annotated[
     list[str] | None,
     typer.Option(
-        help="A scenario's name, or a YAML file; with --simulate also several.",
+        help="A scenario's name, or a YAML file; with --simulate and --clean also several.",
         metavar="NAME|FILE",
         show_default=False,
     ),
@@ -57,6 +58,15 @@ def bench(
         bool,
         typer.Option("--simulate", help="Compare policies in virtual time, over all scenarios made for it."),
     ] = False,
+    clean: Annotated[
+        bool,
+        typer.Option(
+            "--clean",
+            help="Measure cfetch beside curl on small, medium and large files without any fault, five rounds "
+            "in turn; nginx serves them where it is installed.",
+        ),
+    ] = False,
+    tls: Annotated[bool, typer.Option("--tls", help="With --clean: over https.")] = False,
     scenario: ScenarioOption = None,
     seeds: SeedsOption = None,
     policy: PolicyOption = None,
@@ -73,7 +83,8 @@ def bench(
     """Compare, on one seeded workload: no stragglers, stragglers left alone, stragglers mitigated.
 
     A loopback server in another process serves the files and slows some of them down. With --simulate there
-    is no server: the engine runs in virtual time over a model of the network, under every policy.
+    is no server: the engine runs in virtual time over a model of the network, under every policy. With
+    --clean nothing goes wrong, and curl is the measure.
 
     The exit code is 1 if a file is wrong that a run calls done, if mitigation fails files that come without
     it, or if it fetches more than 5 % of all bytes twice; with --must also if it gains too little.
@@ -86,14 +97,27 @@ def bench(
 
       cfetch bench --scenario stragglers --peers
 
+      cfetch bench --clean --tls
+
       cfetch bench --simulate --seeds 20
     """
+    from cfetch.bench.clean import CleanOptions
     from cfetch.bench.run import BenchOptions
     from cfetch.errors import UsageError
 
     scenarios = scenario or []
     if simulate_stragglers and scenarios:
         raise UsageError("--simulate-stragglers is a scenario of its own; leave out one of the two")
+    if clean:
+        if simulate or simulate_stragglers or seeds is not None or policy is not None or must is not None:
+            raise UsageError(
+                "--clean has no stragglers; leave out --simulate, --simulate-stragglers, --seeds, --policy "
+                "and --must"
+            )
+        _measure_clean(CleanOptions(scenarios=tuple(scenarios), quick=quick, peers=peers, tls=tls), json)
+        return
+    if tls:
+        raise UsageError("--tls is for --clean")
     if simulate:
         if peers or simulate_stragglers or policy is not None or must is not None:
             raise UsageError(
@@ -118,10 +142,20 @@ def _compare(options: "BenchOptions", json: bool) -> None:
         _print_document(comparison)
     else:
         show(view(comparison))
-    for bound in comparison.broken:
-        _say(f"cfetch: {bound}")
-    if comparison.broken:
-        raise typer.Exit(1)
+    _end(comparison.broken)
+
+
+def _measure_clean(options: "CleanOptions", json: bool) -> None:
+    from cfetch.bench.clean import run
+    from cfetch.report.clean_view import view
+    from cfetch.report.tables import show
+
+    clean = run(options, _say)
+    if json:
+        _print_document(clean)
+    else:
+        show(view(clean))
+    _end(clean.broken)
 
 
 def _simulate(scenarios: list[str], seeds: int | None, json: bool) -> None:
@@ -134,6 +168,14 @@ def _simulate(scenarios: list[str], seeds: int | None, json: bool) -> None:
         _print_document(simulation)
     else:
         show(view(simulation))
+
+
+def _end(broken: list[str]) -> None:
+    """End with exit code 1 if any bound does not hold."""
+    for sentence in broken:
+        _say(f"cfetch: {sentence}")
+    if broken:
+        raise typer.Exit(1)
 
 
 def _say(line: str) -> None:

@@ -20,7 +20,7 @@ Past runs and other verbs::
     analysis.py  slow_files.py  document.py  tables.py     ``cfetch report``
     plan_view.py                                           ``cfetch plan``, and ``--dry-run``
     tuning_document.py  tune_view.py                       ``cfetch tune``
-    bench_document.py  bench_view.py                       ``cfetch bench``
+    bench_document.py  bench_view.py  clean_view.py        ``cfetch bench``
     simulation_document.py  simulation_view.py             ``cfetch bench --simulate``
     format.py                                              numbers and names as people read them, everywhere
 

@@ -98,3 +98,34 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     gain: float
     must: float | None
     broken: list[str]
+
+
+class CleanSet(msgspec.Struct, frozen=True, kw_only=True):
+    """A set of files without faults, and the tools that brought it, cfetch first.
+
+    ``against_curl``: cfetch's wall time as a multiple of that of ``curl -Z``; None: curl is not installed.
+    """
+
+    scenario: str
+    description: str
+    files: int
+    size_bytes: int
+    contenders: list[Contender]
+    against_curl: float | None
+
+
+class CleanBench(msgspec.Struct, frozen=True, kw_only=True):
+    """What `cfetch bench --clean --json` prints (``cfetch.bench-clean/1``).
+
+    ``rounds`` of each tool, in turn; figures are medians. ``server``: what has served the files. ``broken``:
+    a sentence for each run of cfetch that did not bring every file; with any the exit code is 1.
+    """
+
+    schema: str = "cfetch.bench-clean/1"
+    version: str
+    machine: Machine
+    server: str
+    tls: bool
+    rounds: int
+    sets: list[CleanSet]
+    broken: list[str]

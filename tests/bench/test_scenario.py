@@ -175,6 +175,10 @@ def test_the_promised_scenarios_are_there():
     assert scenario_names() == [
         "clean-16k",
         "clean-1m",
+        "clean-huge",
+        "clean-large",
+        "clean-medium",
+        "clean-small",
         "million",
         "mixed-sizes",
         "resets",

@@ -25,7 +25,7 @@ from cfetch.hub.messages import EVERY_S, MOST_ORDERS_BYTES, NONCE_BYTES, Beat, C
 from cfetch.hub.registry import TaskRegistry
 from cfetch.hub.server import open_hub
 from cfetch.secret import SecretText
-from cfetch.spark.task import MOST_SHOWN, SHOWN
+from cfetch.shares.task import MOST_SHOWN, SHOWN
 from cfetch.straggler.merged import Sample
 
 ATTEMPTS = 16

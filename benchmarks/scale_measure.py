@@ -24,8 +24,8 @@ from cfetch.manifest.plan import freeze
 from cfetch.records import AttemptRecord, FileRecord
 from cfetch.report.metrics import MetricsFile
 from cfetch.report.summary import Tally
+from cfetch.shares.cut import Pace, cut_shares
 from cfetch.spark.share_files import ShareFiles, file_name, write_shares
-from cfetch.spark.shares import Pace, cut_shares
 
 A_RECEIPT = 600  # files: a batch of docs/scale.md's simulation
 ROW_GROUPS = (1_000, 10_000, 100_000)

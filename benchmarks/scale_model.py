@@ -28,8 +28,8 @@ from cfetch.events import ActiveAttempt
 from cfetch.hub.leases import Demand
 from cfetch.hub.messages import EVERY_S, MOST_SAMPLES, Beat
 from cfetch.hub.registry import TaskRegistry
+from cfetch.shares.task import LOOK_S, MOST_SHOWN, SHOWN
 from cfetch.spark.job import SETTINGS
-from cfetch.spark.task import LOOK_S, MOST_SHOWN, SHOWN
 from cfetch.straggler.baseline import RunningQuantile
 from cfetch.straggler.detector import MAX_MITIGATIONS, Detector
 from cfetch.straggler.merged import Sample

@@ -6,9 +6,9 @@ own constants. No simulation.
 
 from typing import NamedTuple
 
-from cfetch.spark.cluster_run import READING_PAUSES
+from cfetch.shares.cut import MOST_FILES, Pace, choose_target_s
+from cfetch.shares.driver import READING_PAUSES
 from cfetch.spark.prepare.large import LARGE_BYTES
-from cfetch.spark.shares import MOST_FILES, Pace, choose_target_s
 
 __all__ = ["Costs", "Paper", "limits_of", "paper"]
 

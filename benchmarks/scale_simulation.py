@@ -2,7 +2,7 @@
 
     python benchmarks/scale_simulation.py --files 10000000 --executors 1000    (about half an hour, 6 GB)
     python benchmarks/scale_simulation.py [--seed N] [--json]    1,000,000 files on 100 executors
-    python benchmarks/scale_simulation.py --constants            other values of shares.py's
+    python benchmarks/scale_simulation.py --constants            other values of cut.py's
     python benchmarks/scale_simulation.py --per-host 64          a limit for each host
     python benchmarks/scale_simulation.py --paper                the table of docs/scale.md
 
@@ -23,7 +23,7 @@ from scale_model import Cluster
 from scale_paper import paper
 from scale_world import ALL, Job, Result, Rules, World, clean, ideal_s, job_of
 
-from cfetch.spark import shares
+from cfetch.shares import cut
 
 KIB, MIB = 1 << 10, 1 << 20
 COLUMNS = (
@@ -148,9 +148,9 @@ def constants(seed: int) -> None:
     print("| constant | value | batches | clean: makespan / ideal | both and hub: makespan / ideal | 99 % |")
     print("|---|---|---|---|---|---|")
     for name, (world, values) in worlds.items():
-        stands = getattr(shares, name)
+        stands = getattr(cut, name)
         for value in values:
-            setattr(shares, name, value)
+            setattr(cut, name, value)
             found = []
             for more in range(3):
                 one = world._replace(seed=seed + more)
@@ -161,7 +161,7 @@ def constants(seed: int) -> None:
             shown = " | ".join(f"{one:.2f}" for one in others)
             mark = f"**{value:g}**" if value == stands else f"{value:g}"
             print(f"| `{name}` | {mark} | {batches:.0f} | {shown} |", flush=True)
-        setattr(shares, name, stands)
+        setattr(cut, name, stands)
 
 
 def limits(world: World) -> None:

@@ -2,6 +2,7 @@
 
     download.py          prepare a plan, put it on the timeline, run it; the one place where rooms are wired
     engine_plan.py       a frozen manifest as each engine takes it
+    engines.py           which engine brings a plan
     plans.py             the timeline for people: list, show, roll back, clean, archive
     follow.py            a directory in step with a feed: one removable plan after another
     tune.py              past runs replayed, the best straggler options of them chosen
@@ -14,7 +15,7 @@
     prepare:  open the manifest, freeze it, look for room
     run:      schedule the plan, or find it pending       timeline/
               start it in a new epoch, or Held            timeline/execution.py
-              run.frame round local_run or cluster_run    brings entries to their end
+              run.frame round an engine (engines.py)        brings entries to their end
               summary; a completed plan's frozen manifest is removed
 
     follow:   the step that a dead follower was at, then for ever:

@@ -18,6 +18,7 @@ from typing import BinaryIO
 import msgspec
 
 from cfetch.app.engine_plan import EnginePlan, frozen_by_spark, frozen_here, load
+from cfetch.app.engines import Surroundings, check_for_spark, choose_engine
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.settings import Settings
 from cfetch.errors import Blocked, ConfigError, Held, LocalFault, UsageError
@@ -31,10 +32,9 @@ from cfetch.records import Summary
 from cfetch.report.metrics import MetricsFile, failed_paths
 from cfetch.report.plan_view import Preview, Scheduled
 from cfetch.run.directories import is_shared, own_directory, places, timeline
-from cfetch.run.frame import Engine, Frame
+from cfetch.run.frame import Frame
 from cfetch.run.fresh_links import Renewal, StatementApi
 from cfetch.run.host_baseline import keep_baseline, read_baseline
-from cfetch.run.local_run import LocalEngine
 from cfetch.run.open_manifest import is_url, open_manifest, shown_name
 from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
@@ -102,7 +102,7 @@ def prepare(
         else:
             from cfetch.spark.prepare.large import prepare_on_spark
 
-            _check_for_spark(volumes)
+            check_for_spark(volumes)
             rejected = destinations.state / "rejected" / instant
             plan = frozen_by_spark(
                 prepare_on_spark(stack, manifest, name, settings, directory / "prepared", rejected, progress)
@@ -251,11 +251,6 @@ def _elsewhere(settings: Settings, table: Table, entry: Entry) -> str:
     return ""
 
 
-def _check_for_spark(volumes: Volumes) -> None:
-    if len(volumes.roots) > 1 or not volumes.local:
-        raise UsageError("--engine spark downloads to one directory that all executors see; give one --to")
-
-
 def _check_room(plan: Frozen, volumes: Volumes) -> None:
     """Raise LocalFault unless what is not in place yet fits; looks at the files only where it must."""
     free = volumes.free_bytes()
@@ -351,7 +346,10 @@ class Prepared:
         """
         with self._table() as table:
             knowledge, note = self._earlier_runs()
-            engine = self._new_engine(knowledge)
+            outside = Surroundings(
+                self._volumes, self._state, self._settings, self._network, self._renewal, self._clock
+            )
+            engine, about_engine = choose_engine(self._for_engines, outside, knowledge)
             kind = Kind.REMOVABLE if removable else Kind.IMMUTABLE
             execution = self._start(table, kind, engine.lose, listener)
             if execution is None:
@@ -363,8 +361,9 @@ class Prepared:
                     self._volumes.stage_parts(execution.staging, execution.instant, self._state)
                 )
                 metrics = MetricsFile(self._metrics_path(execution))
-                if note is not None:
-                    listener(RunNoted(t_s=0.0, note=note))
+                for line in (note, about_engine):
+                    if line is not None:
+                        listener(RunNoted(t_s=0.0, note=line))
                 frame = Frame(engine, self.plan, self._volumes.roots, self._settings, self._clock)
                 summary = frame.go(execution, metrics, listener)
                 keep_baseline(self._state, engine.learned, self._clock.wall())
@@ -379,38 +378,6 @@ class Prepared:
         if settings.policy != "adaptive" or settings.engine != "local":
             return NOTHING, None
         return read_baseline(self._state)
-
-    def _new_engine(self, knowledge: Knowledge) -> Engine:
-        if self._settings.engine == "local":
-            plan = self._for_engines.here
-            if plan is None:
-                raise ConfigError("engine is local, and Spark has prepared the plan: give --engine spark")
-            return LocalEngine(
-                plan,
-                self._volumes,
-                self._settings,
-                network=self._network,
-                refresher=lambda transport: self._renewal.refresher(
-                    self._settings.refresh_command, transport, self._clock
-                ),
-                knowledge=knowledge,
-            )
-        from cfetch.spark.cluster_run import SparkEngine
-
-        _check_for_spark(self._volumes)
-        if self.plan.names_batches:
-            raise UsageError(
-                "the manifest names batches, which are published as a whole; --engine spark publishes each "
-                "file by itself: use --engine local"
-            )
-        return SparkEngine(
-            self._for_engines.shares,
-            self._volumes.local[0].root,
-            self._state,
-            self._settings,
-            origin=self._renewal.origin,
-            clock=self._clock,
-        )
 
     def _table(self) -> AbstractContextManager[Table]:
         state, _, heartbeats = timeline(self._settings)

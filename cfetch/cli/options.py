@@ -22,7 +22,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on s
 
 _PANELS = {
     "Where": ("to", "base_url", "state", "metrics", "failed_from", "durability"),
-    "Where it runs": ("engine", "spark_master"),
+    "Where it runs": ("engine", "spark_master", "processes"),
     "How fast": ("preset", "concurrency", "max_concurrency", "per_host", "limit_rate", "limit_rate_per_host"),
     "Volumes": ("placement", "batch_share", "write_timeout", "placement_deadline"),
     "Stragglers": (

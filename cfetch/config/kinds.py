@@ -118,6 +118,15 @@ def count(low: int, high: int, help_: str, why: str = "") -> Kind:
     return Kind(metavar="N", read=_read_int, show=str, low=low, high=high, help=help_, why=why)
 
 
+def count_or_auto(low: int, high: int, help_: str, why: str = "") -> Kind:
+    """A whole number, or ``auto``, which is None: the run chooses."""
+
+    def read(raw: str) -> int | None:
+        return None if raw.strip() == "auto" else _read_int(raw)
+
+    return Kind(metavar="N|auto", read=read, show=str, low=low, high=high, help=help_, why=why)
+
+
 def ratio(low: float, high: float | None, help_: str, why: str = "", *, above: bool = False) -> Kind:
     """A number without a unit."""
     return Kind(

@@ -13,6 +13,7 @@ from cfetch.config.kinds import (
     choice,
     command,
     count,
+    count_or_auto,
     destinations,
     duration,
     flag,
@@ -131,6 +132,14 @@ class Settings:
     ] = "local"
     spark_master: Annotated[
         str | None, text("URL", "The cluster for --engine spark (default: all processors of this machine).")
+    ] = None
+    processes: Annotated[
+        int | None,
+        count_or_auto(
+            1,
+            64,
+            "Processes of this machine that share the work (default: auto, as many as pay).",
+        ),
     ] = None
     mitigation: Annotated[bool, flag("Restart downloads that are far slower than normal.")] = True
     policy: Annotated[

@@ -76,7 +76,7 @@ class TaskRegistry:
         self._compare(now_s)
         self._record(beat, now_s)
         if beat.over:
-            self._forget(beat.task)
+            self.forget(beat.task)
             return Orders(stop=self.stopping)
         leases = {} if self._leases is None else self._leases.take_demands(beat.task, beat.demands, now_s)
         slow = beat.executor in self._slow
@@ -92,14 +92,16 @@ class TaskRegistry:
         self._compare(now_s)
         beats = [task.beat for task in self._tasks.values()]
         active = [
-            msgspec.structs.replace(attempt, executor=beat.executor)
+            msgspec.structs.replace(attempt, executor=beat.executor or None)
             for beat in beats
             for attempt in beat.active
         ]
         return ClusterView(
             tasks=frozenset(self._tasks),
             executors=[
-                self._view_executor(name, executor) for name, executor in sorted(self._executors.items())
+                self._view_executor(name, executor)
+                for name, executor in sorted(self._executors.items())
+                if name  # processes of one machine are no executors
             ],
             active=active,
             unshown=self._under_way - len(active),
@@ -127,7 +129,10 @@ class TaskRegistry:
         executor.heard_s = now_s
         self._merged.add(beat.executor, beat.samples, beat.finished)
 
-    def _forget(self, number: int) -> None:
+    def forget(self, number: int) -> None:
+        """Count no longer on a task, if it is known."""
+        if number not in self._tasks:
+            return
         beat = self._tasks.pop(number).beat
         self._under_way -= beat.under_way
         self._executors[beat.executor].tasks.discard(number)
@@ -141,7 +146,7 @@ class TaskRegistry:
         self._compared_s = now_s
         silent = [number for number, task in self._tasks.items() if now_s - task.heard_s > SILENT_S]
         for number in silent:
-            self._forget(number)
+            self.forget(number)
         for name in [
             name
             for name, executor in self._executors.items()

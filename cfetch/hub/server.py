@@ -67,6 +67,11 @@ class Hub:
         with self._lock:
             return self._registry.view(self._clock.monotonic())
 
+    def forget(self, task: int) -> None:
+        """A task has died, and its connections with it: others may have its leases."""
+        with self._lock:
+            self._registry.forget(task)
+
     def start(self) -> None:
         """Begin to listen; once."""
         self._thread.start()

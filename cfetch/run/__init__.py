@@ -25,5 +25,5 @@ metrics that cannot grow) ends it with exit code 3. Without a readable baseline 
 well informed.
 
 Where to change: where cfetch keeps its own files is ``places`` in ``directories.py``; which engine a run
-has is decided in ``app/download.py``.
+has is decided in ``app/engines.py``.
 """

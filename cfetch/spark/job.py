@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cfetch.secret import printable
-from cfetch.spark.share_files import Share, ShareFiles
-from cfetch.spark.task import RunSpec, TaskCopy, bring_share
+from cfetch.shares.task import RunSpec, Share, TaskCopy, bring_share
+from cfetch.spark.share_files import ShareFiles
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,13 +7,11 @@ from typing import NamedTuple, Protocol
 from cfetch.hub.receipts import Account
 from cfetch.manifest.entries import Frozen
 from cfetch.manifest.plan import Plan
-from cfetch.report.format import duration, plural
-from cfetch.secret import printable
+from cfetch.report.format import plural
+from cfetch.shares.cut import Pace
+from cfetch.shares.plan_cut import cut_plan, note_slow_host
 from cfetch.spark.prepare.prepared import PreparedPlan
 from cfetch.spark.share_files import ShareFiles, write_shares
-from cfetch.spark.shares import Pace, count_sharers, cut_shares, find_floors
-
-WORTH_A_NOTE_S = 60.0
 
 
 class OpenShares(NamedTuple):
@@ -50,20 +48,9 @@ class PlanShares:
         self, account: Account, directory: Path, *, pace: Pace, slots: int, per_host: int | None
     ) -> OpenShares:
         """Cut all entries that are not in the account. Raises LocalFault."""
-        plan = self.plan
-        left: Sequence[int] = range(len(plan))
-        if account:
-            left = [index for index in left if plan.entry(index).id not in account]
-        sizes, hosts = [plan.sizes[i] for i in left], [plan.host_of[i] for i in left]
-        cut = cut_shares(sizes, hosts, pace=pace, slots=slots)
-        notes = []
-        if left:
-            floors_s = find_floors(cut, sizes, hosts, pace=pace, per_host=per_host)
-            host = max(floors_s, key=floors_s.__getitem__, default=None)
-            if host is not None:
-                notes = _note_slow_host(plan.hosts[host], floors_s[host], sum(cut.cost_s) / slots)
-        files = write_shares(directory, plan, left, cut, count_sharers(cut, hosts, slots=slots))
-        return OpenShares(files, range(files.count), notes)
+        cut = cut_plan(self.plan, account, pace=pace, slots=slots, per_host=per_host)
+        files = write_shares(directory, self.plan, cut.left, cut.cut, cut.sharers)
+        return OpenShares(files, range(files.count), cut.notes)
 
 
 class PreparedShares:
@@ -95,12 +82,5 @@ class PreparedShares:
             notes.append(f"{plural(plan.merged, 'repeated entry')} merged")
         if plan.floors:
             total_s = sum(plan.cost_s[number] for number in numbers)
-            notes += _note_slow_host(plan.floors[0].host, plan.floors[0].seconds, total_s / slots)
+            notes += note_slow_host(plan.floors[0].host, plan.floors[0].seconds, total_s / slots)
         return OpenShares(plan.share_files, numbers, notes)
-
-
-def _note_slow_host(host: str, alone_s: float, all_s: float) -> list[str]:
-    if alone_s <= max(WORTH_A_NOTE_S, all_s):
-        return []
-    takes = f"{printable(host)} alone takes about {duration(alone_s)}"
-    return [f"{takes}, and more executors do not make that shorter"]

@@ -5,11 +5,10 @@ There is one format, whoever cuts the plan into shares: the driver, for a manife
 own row group and no other, so nothing is shuffled, and no lost shuffle file makes Spark run a stage again.
 """
 
-from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,7 +16,8 @@ from cfetch.errors import LocalFault
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.plan import Plan
-from cfetch.spark.shares import SharesCut
+from cfetch.shares.cut import SharesCut
+from cfetch.shares.task import Share
 from cfetch.spark.table_writer import TableWriter, table_schemas
 from cfetch.storage.files import make_private, on_disk
 
@@ -28,13 +28,6 @@ if TYPE_CHECKING:
 
 ENTRIES_PER_FILE = 100_000  # some 20 MB, and a second of the task that writes them
 MOST_SHARES_PER_FILE = 256  # a reader of one share reads what the file says of them all: 100 KB
-
-
-class Share(NamedTuple):
-    """The entries of one task; ``sharers``: so many tasks at a time ask the same host, itself among them."""
-
-    entries: list[Entry]
-    sharers: int
 
 
 def file_name(number: int) -> str:
@@ -127,9 +120,7 @@ def write_shares(
     with on_disk(directory):
         make_private(directory)
     count = len(cut.cost_s)
-    members: list[array[int]] = [array("I") for _ in range(count)]
-    for position, share in enumerate(cut.share_of):
-        members[share].append(indexes[position])
+    members = cut.list_members(indexes)
     per_file = shares_per_file(len(indexes), count)
     for number, first in enumerate(range(0, count, per_file)):
         with TableWriter(directory / file_name(number), "shares") as table:

@@ -8,7 +8,8 @@ for each. No rollback ever looks at a final path.
 
 What is worth keeping goes to ``attempts/<instant>/<new epoch>-<old epoch>/`` under its old name. A part of an
 owner who is proved gone is moved. One of an owner who may only be stopped is copied: it might still hold the
-file open, and write into what its successor goes on with.
+file open, and write into what its successor goes on with. So are those of its tasks in any case, which are
+other processes: that of a dead task is moved only by the owner who has reaped it.
 """
 
 import errno
@@ -87,8 +88,17 @@ class Attempts:
                     keep: Collection[str] = ()
                     if salvage is not None:
                         keep = _choose_useful(salvage, files, volume, directory)
-                    _empty(files, directory, keep, kept_in, move=int(owner) == gone_epoch)
+                    is_owners = directory == path  # a task is a process of its own, and may still be at work
+                    _empty(files, directory, keep, kept_in, move=is_owners and int(owner) == gone_epoch)
             self._remove_if_empty(files, f"{ATTEMPTS}/{instant}")
+
+    def keep_task(self, instant: str, epoch: int, task: int, salvage: Salvage) -> None:
+        """Keep what a task has left that is dead for certain, for another one of the same, live epoch."""
+        path = f"{ATTEMPTS}/{instant}/{epoch}"
+        for volume, files in enumerate(self._volumes):
+            if f"t{task}" in files.names(path):
+                keep = _choose_useful(salvage, files, volume, f"{path}/t{task}")
+                _empty(files, f"{path}/t{task}", keep, f"{path}-{epoch}", move=True)
 
     def remove(self, instant: str, epoch: int) -> None:
         """Take away an epoch's own directories where they are empty: it has ended in good order."""

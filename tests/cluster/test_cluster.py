@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from cfetch.events import Event, ExecutorSlow
-from cfetch.spark import shares
+from cfetch.shares import cut
 from cfetch.spark.job import SETTINGS
 from tests.cluster.scene import FILES, LATE, begin, ended, in_place, result, wait_until
 from tests.cluster.standalone import Cluster, descendants
@@ -125,7 +125,7 @@ def test_a_slow_machine_is_helped(cluster, origin, tmp_path, monkeypatch):
     """One that runs a tenth of the time: copies on the other begin at the other end."""
     from pyspark.sql import SparkSession
 
-    monkeypatch.setattr(shares, "SHORTEST_S", 1.0)  # some shares a slot, as in a long run
+    monkeypatch.setattr(cut, "SHORTEST_S", 1.0)  # some shares a slot, as in a long run
     for name, value in cluster.environment().items():
         monkeypatch.setenv(name, value)
     quick = {"spark.speculation.minTaskRuntime": "3s", "spark.ui.enabled": "false"}

@@ -13,6 +13,7 @@ from cfetch.errors import ConfigError
 NUMERIC = {
     # key: (values at and just inside the ends, values just outside)
     "concurrency": ((1, 1024), (0, 1025)),
+    "processes": ((1, 64), (0, 65)),
     "per_host": ((1, 1024), (0, 1025)),
     "limit_rate": ((1024, 1 << 40), (1023, (1 << 40) + 1)),
     "limit_rate_per_host": ((1024, 1 << 40), (1023, (1 << 40) + 1)),

@@ -18,7 +18,7 @@ from cfetch.hub.messages import HubAddress
 from cfetch.hub.registry import TaskRegistry
 from cfetch.hub.server import open_hub
 from cfetch.secret import SecretText
-from cfetch.spark.task import TaskCopy, bring_share
+from cfetch.shares.task import TaskCopy, bring_share
 from cfetch.straggler.merged import Sample
 from tests.engine.drive import tree
 from tests.hub.beats import FakeTask, beat

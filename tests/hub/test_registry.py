@@ -15,7 +15,7 @@ from cfetch.hub.messages import (
     Orders,
 )
 from cfetch.hub.registry import COMPARED_S, TaskRegistry
-from cfetch.spark.task import MOST_SHOWN
+from cfetch.shares.task import MOST_SHOWN
 from cfetch.straggler.merged import Sample
 from tests.hub.beats import MIB, attempt, beat, samples
 

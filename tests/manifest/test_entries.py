@@ -9,7 +9,7 @@ from cfetch.bench.content import Group
 from cfetch.bench.scenario import Scenario
 from cfetch.bench.simulation.plan import SimPlan
 from cfetch.manifest.entries import Entries
-from cfetch.spark.task import EntryList
+from cfetch.shares.task import EntryList
 from tests.engine.drive import ListPlan, entry_of
 
 BODIES = [b"five!", b"", b"two", b"unknown"]

@@ -13,8 +13,7 @@ from cfetch.config.settings import Settings
 from cfetch.hub.receipts import ReceiptReader
 from cfetch.manifest.plan import freeze
 from cfetch.run.fresh_links import ManifestRef
-from cfetch.spark.share_files import Share
-from cfetch.spark.task import RunSpec, attempts_directory
+from cfetch.shares.task import RunSpec, Share, attempts_directory
 
 __all__ = [
     "asked",

@@ -19,10 +19,11 @@ from cfetch.config.settings import Settings
 from cfetch.errors import Held, UsageError
 from cfetch.events import EntryFinished, Event, Progress, RunNoted, RunStarted, RunStopping
 from cfetch.run.fresh_links import ManifestRef
-from cfetch.spark import cluster_run, shares
+from cfetch.shares import cut, driver
+from cfetch.shares.task import RunSpec
+from cfetch.spark import cluster_run
 from cfetch.spark.job import count_slots, find_task_fault, list_missing_settings, start_job
 from cfetch.spark.share_files import ShareFiles
-from cfetch.spark.task import RunSpec
 from tests.engine.drive import tree
 from tests.spark.counting import counting
 from tests.spark.scene import asked, download, files_of, served, whole, write_manifest
@@ -38,7 +39,7 @@ HELD = {"mitigation": False}  # what the server holds is held, and no straggler
 @pytest.fixture
 def small_shares(monkeypatch):
     """Shares of a few files, one after another on a slot."""
-    monkeypatch.setattr(shares, "SHORTEST_S", 0.1)
+    monkeypatch.setattr(cut, "SHORTEST_S", 0.1)
 
 
 def told_of(summary):
@@ -293,7 +294,7 @@ def test_tasks_together_keep_the_limit_of_a_host(tmp_path, small_shares):
 
 def test_a_stop_comes_through_the_hub(tmp_path, monkeypatch):
     """Here the file that says so has a name that no task looks for."""
-    monkeypatch.setattr(cluster_run, "STOP_NAME", "elsewhere")
+    monkeypatch.setattr(driver, "STOP_NAME", "elsewhere")
     sent: list[bool] = []
 
     def once(event):

@@ -16,7 +16,7 @@ from scale_model import Cluster
 from scale_paper import limits_of, paper
 from scale_world import ALL, World, clean, job_of
 
-from cfetch.spark.shares import SharesCut
+from cfetch.shares.cut import SharesCut
 
 WORLD = World(
     files=6_000,

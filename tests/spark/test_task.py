@@ -14,10 +14,10 @@ from cfetch.events import EntryFinished
 from cfetch.hub.receipts import STOP_NAME, Receipt, leave_receipt
 from cfetch.manifest.plan import freeze
 from cfetch.run.fresh_links import ManifestRef
+from cfetch.shares.cut import Pace, count_sharers, cut_shares
+from cfetch.shares.task import ShareOutcome, TaskCopy, attempts_directory, bring_share, divide_limits
 from cfetch.spark import share_files
 from cfetch.spark.share_files import ShareFiles, write_shares
-from cfetch.spark.shares import Pace, count_sharers, cut_shares
-from cfetch.spark.task import ShareOutcome, TaskCopy, attempts_directory, bring_share, divide_limits
 from tests.engine.drive import tree
 from tests.spark.scene import asked, files_of, read_receipts, served, share_of, spec_of, whole, write_manifest
 

@@ -21,13 +21,12 @@ from cfetch.errors import ConfigError, UsageError
 from cfetch.feed.backends.segment_index import INDEX_NAME
 from cfetch.manifest.entry import Entry
 from cfetch.records import FileRecord
+from cfetch.shares.task import RunSpec, Share
 from cfetch.spark.frames.frame import make_run_spec, open_frame_directory
 from cfetch.spark.frames.manifest_directory import ManifestLine, Position, read_lines
 from cfetch.spark.frames.once import bring_share_once
 from cfetch.spark.frames.options import Options, read_options
 from cfetch.spark.frames.rows import COLUMNS, CONTENT, FileRow, make_arrow_batches
-from cfetch.spark.share_files import Share
-from cfetch.spark.task import RunSpec
 from cfetch.storage.files import make_private, on_disk
 
 if TYPE_CHECKING:

@@ -22,11 +22,11 @@ from cfetch.manifest.plan import Plan
 from cfetch.run.directories import places
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.open_manifest import freeze_manifest
+from cfetch.shares.cut import Pace, count_sharers, cut_shares
+from cfetch.shares.task import RunSpec, attempts_directory
 from cfetch.spark.frames.once import EPOCH, forget_failures, hold_lock
 from cfetch.spark.frames.options import Options
 from cfetch.spark.share_files import ShareFiles, write_shares
-from cfetch.spark.shares import Pace, count_sharers, cut_shares
-from cfetch.spark.task import RunSpec, attempts_directory
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME, make_private, on_disk, replace_file
 from cfetch.timeline.attempts import ATTEMPTS

@@ -18,8 +18,7 @@ from cfetch.errors import LocalFault
 from cfetch.events import EntryFinished
 from cfetch.hub.receipts import Receipt, is_in_place, read_receipt, share_receipt_name
 from cfetch.records import FileRecord
-from cfetch.spark.share_files import Share
-from cfetch.spark.task import RunSpec, TaskCopy, attempts_directory, bring_share
+from cfetch.shares.task import RunSpec, Share, TaskCopy, attempts_directory, bring_share
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import local_fault, make_private, on_disk, replace_file
 

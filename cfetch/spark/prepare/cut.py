@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from cfetch.shares.cut import MICRO, MOST_FILES, Pace
 from cfetch.spark.prepare.prepared import Floor
 from cfetch.spark.prepare.queues import (
     GIANT,
@@ -14,7 +15,6 @@ from cfetch.spark.prepare.queues import (
     count_pieces_per_share,
     deal_pieces,
 )
-from cfetch.spark.shares import MICRO, MOST_FILES, Pace
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

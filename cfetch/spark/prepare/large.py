@@ -15,11 +15,11 @@ from cfetch.errors import Interrupted, UsageError
 from cfetch.manifest.formats.detection import detect_format
 from cfetch.manifest.source import Source
 from cfetch.run.signals import listen
+from cfetch.shares.cut import Pace
 from cfetch.spark.job import SETTINGS, cancel_jobs, count_slots, tag_jobs
 from cfetch.spark.prepare.manifests import find_manifests, prepare
 from cfetch.spark.prepare.prepared import PreparedPlan
 from cfetch.spark.session import spark_session
-from cfetch.spark.shares import Pace
 from cfetch.storage.files import make_private, on_disk
 
 if TYPE_CHECKING:

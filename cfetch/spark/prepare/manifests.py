@@ -20,6 +20,7 @@ from cfetch.errors import LocalFault, UsageError
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.reading import check_base_url
 from cfetch.secret import printable
+from cfetch.shares.cut import Pace
 from cfetch.spark.job import find_task_fault
 from cfetch.spark.prepare.cut import ManifestCutter
 from cfetch.spark.prepare.prepared import ABOUT, PLAN, PreparedPlan, RejectedRow, save
@@ -34,7 +35,6 @@ from cfetch.spark.prepare.rows import (
 )
 from cfetch.spark.prepare.tasks import Numbering, judge_places, rewrite_units, write_share_files
 from cfetch.spark.share_files import shares_per_file
-from cfetch.spark.shares import Pace
 from cfetch.spark.table_writer import WRITE_ROWS
 from cfetch.storage.files import make_private, on_disk
 

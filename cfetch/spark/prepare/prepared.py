@@ -12,7 +12,8 @@ from cfetch.errors import LocalFault, ManifestError, Problem
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.secret import printable
-from cfetch.spark.share_files import Share, ShareFiles
+from cfetch.shares.task import Share
+from cfetch.spark.share_files import ShareFiles
 from cfetch.storage.files import on_disk, replace_file
 
 ABOUT = "about.json"  # its numbers may be larger than msgpack's are

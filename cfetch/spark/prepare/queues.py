@@ -8,7 +8,7 @@ the driver holds easily, however many files there are. Pure.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cfetch.spark.shares import MICRO, choose_target_s, count_shares, deal_out
+from cfetch.shares.cut import MICRO, choose_target_s, count_shares, deal_out
 
 SMALL, QUEUE, GIANT = range(3)
 MOST_PIECES = 100_000  # some 40 MB of the driver's

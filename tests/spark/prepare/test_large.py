@@ -22,13 +22,13 @@ from cfetch.dashboard.preview import preview_lines
 from cfetch.errors import ConfigError, Interrupted, ManifestError, UsageError
 from cfetch.events import EntryFinished, Event, Progress, RunNoted
 from cfetch.hub.receipts import Account
-from cfetch.spark import shares
+from cfetch.shares import cut
+from cfetch.shares.cut import Pace
 from cfetch.spark.open_shares import PreparedShares
 from cfetch.spark.prepare import large
 from cfetch.spark.prepare.large import run_interruptibly
 from cfetch.spark.prepare.prepared import PreparedPlan, load_prepared
 from cfetch.spark.prepare.queues import COARSEST, EVENEST, MOST_PIECES, count_pieces_per_share
-from cfetch.spark.shares import Pace
 from tests.engine.drive import tree
 from tests.spark.scene import asked, download, files_of, served, whole, write_manifest
 
@@ -41,7 +41,7 @@ NAMES = list(FILES)
 @pytest.fixture
 def small_shares(monkeypatch):
     """Shares of a few files, one after another on a slot."""
-    monkeypatch.setattr(shares, "SHORTEST_S", 0.05)
+    monkeypatch.setattr(cut, "SHORTEST_S", 0.05)
 
 
 def rows_of(origin, names):

@@ -17,11 +17,11 @@ import pytest
 from cfetch.errors import ManifestError, UsageError
 from cfetch.manifest import freeze
 from cfetch.manifest.fields import check_headers
+from cfetch.shares.cut import MICRO, Pace
 from cfetch.spark.prepare.manifests import find_manifests, prepare
 from cfetch.spark.prepare.prepared import load_prepared
 from cfetch.spark.prepare.queues import GIANT, QUEUE, SMALL, Piece, choose_target, count_buckets, deal_pieces
 from cfetch.spark.prepare.rows import cut_units, drop_rows, read_unit
-from cfetch.spark.shares import MICRO, Pace
 
 SMALL_UNIT = 4_000  # bytes: each manifest here is cut
 

@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cfetch.spark.shares import (
+from cfetch.shares.cut import (
     LONGEST_S,
     MOST_FILES,
     SHORTEST_S,

@@ -12,7 +12,7 @@ import asyncio
 import os
 import random
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -40,10 +40,10 @@ from cfetch.manifest.fields import Headers
 from cfetch.manifest.urls import host_of
 from cfetch.report.counts import LiveCounts
 from cfetch.run.fresh_links import ManifestRef, Renewal, StatementApi
-from cfetch.spark.share_files import Share
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.files import STATE_NAME, local_fault
+from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.timeline.attempts import ATTEMPTS
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import make_network
@@ -61,6 +61,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     ``wall_start_s``: when the run started, by the driver's clock; all times in receipts count from it.
     ``part_s``: how often a task reports the files that have ended. ``at_a_time``: how many tasks may run.
+    ``searches``: a task may search for more places; of very many, each would measure the others.
     """
 
     settings: Settings
@@ -74,6 +75,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     wall_start_s: float
     part_s: float
     at_a_time: int
+    searches: bool = False
+    knowledge: Knowledge = NOTHING
     hub: HubAddress | None = None
 
 
@@ -87,6 +90,13 @@ class TaskCopy(NamedTuple):
     task: int
     attempt: int
     executor: str = ""
+
+
+class Share(NamedTuple):
+    """The entries of one task; ``sharers``: so many tasks at a time ask the same host, itself among them."""
+
+    entries: list[Entry]
+    sharers: int
 
 
 class ShareOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,23 +133,27 @@ def attempts_directory(root: Path, instant: str, epoch: int) -> Path:
     return root / STATE_NAME / ATTEMPTS / instant / str(epoch)
 
 
-def divide_limits(settings: Settings, sharers: int, at_a_time: int) -> Settings:
-    """A task's part of the rates that are for the run as a whole; a task does not search for more places."""
+def divide_limits(settings: Settings, sharers: int, at_a_time: int, *, searches: bool = False) -> Settings:
+    """A task's part of the rates that are for the run as a whole; ``searches`` as in ``RunSpec``."""
     return replace(
         settings,
-        max_concurrency=settings.concurrency,
+        max_concurrency=settings.max_concurrency if searches else settings.concurrency,
         limit_rate=settings.limit_rate and max(1, settings.limit_rate // at_a_time),
         limit_rate_per_host=settings.limit_rate_per_host and max(1, settings.limit_rate_per_host // sharers),
     )
 
 
-def bring_share(spec: RunSpec, share: Share, copy: TaskCopy) -> ShareOutcome:
+def bring_share(
+    spec: RunSpec, share: Share, copy: TaskCopy, *, is_orphan: Callable[[], bool] = lambda: False
+) -> ShareOutcome:
     """Bring all entries to their end and leave the receipt; do nothing if another copy has done so.
+
+    ``is_orphan``: whether nobody waits for it any more; then it ends in good order.
 
     Raises:
         LocalFault: this executor cannot write there; a receipt says so, which counts for nothing.
     """
-    reporter = _Reporter(spec, copy)
+    reporter = _Reporter(spec, copy, is_orphan)
     if reporter.is_over():
         return reporter.outcome()
     fault = asyncio.run(_run_pool(spec, share, copy, reporter))
@@ -152,8 +166,9 @@ def bring_share(spec: RunSpec, share: Share, copy: TaskCopy) -> ShareOutcome:
 class _Reporter:
     """Listens to the pool of a task, and leaves its receipts."""
 
-    def __init__(self, spec: RunSpec, copy: TaskCopy) -> None:
+    def __init__(self, spec: RunSpec, copy: TaskCopy, is_orphan: Callable[[], bool]) -> None:
         self._spec = spec
+        self._is_orphan = is_orphan
         self._copy = copy
         self._directory = Path(spec.receipts)
         self._events: list[ReportedEvent] = []
@@ -173,8 +188,8 @@ class _Reporter:
         return (self._directory / share_receipt_name(self._spec.epoch, self._copy.share)).exists()
 
     def is_stopping(self) -> bool:
-        """True once the driver wants all tasks to end."""
-        return (self._directory / STOP_NAME).exists()
+        """True once the driver wants all tasks to end, or is there no more."""
+        return self._is_orphan() or (self._directory / STOP_NAME).exists()
 
     def leave_part(self) -> None:
         """Report the events since the last part. Raises LocalFault."""
@@ -218,7 +233,10 @@ class _Reporter:
 
 async def _run_pool(spec: RunSpec, share: Share, copy: TaskCopy, reporter: _Reporter) -> LocalFault | None:
     """Run the pool over the share; the fault that ended it early."""
-    clock, settings = SystemClock(), divide_limits(spec.settings, share.sharers, spec.at_a_time)
+    clock, settings = (
+        SystemClock(),
+        divide_limits(spec.settings, share.sharers, spec.at_a_time, searches=spec.searches),
+    )
     run_clock = RunClock(clock, elapsed_s=max(0.0, clock.wall() - spec.wall_start_s))
     try:
         directory = _make_task_directory(spec, copy.task)
@@ -247,6 +265,7 @@ async def _run_pool(spec: RunSpec, share: Share, copy: TaskCopy, reporter: _Repo
             emit=fan_out(reporter, beats),
             counts=reporter.counts,
             refresher=renewal.refresher(settings.refresh_command, transport, clock),
+            knowledge=spec.knowledge,
             backwards=copy.attempt > 0,
         )
         limit = settings.per_host and max(1, settings.per_host // share.sharers)

@@ -2,7 +2,7 @@
 
 import os
 
-from cfetch.spark.orphans import LOOK_S, STILL_S, Orphans
+from cfetch.shares.orphans import LOOK_S, STILL_S, Orphans
 
 
 class Watch:

@@ -40,6 +40,13 @@ class SharesCut(NamedTuple):
     share_of: "array[int]"
     cost_s: list[float]
 
+    def list_members(self, indexes: Sequence[int]) -> "list[array[int]]":
+        """Which of ``indexes``, the entries that were cut, belong to each share."""
+        members: list[array[int]] = [array("I") for _ in self.cost_s]
+        for position, share in enumerate(self.share_of):
+            members[share].append(indexes[position])
+        return members
+
 
 def cut_shares(sizes: Sequence[int], host_of: Sequence[int], *, pace: Pace, slots: int) -> SharesCut:
     """Shares for ``slots`` tasks at a time.

@@ -6,7 +6,7 @@ from cfetch.events import Event, ExecutorSlow, ExecutorView, Progress
 from cfetch.hub.receipts import Account
 from cfetch.hub.registry import EMPTY_VIEW
 from cfetch.report.summary import Tally
-from cfetch.spark.live_view import LiveView
+from cfetch.shares.live_view import LiveView
 from tests.report.records import active, attempt, finished, record, segments, started
 
 

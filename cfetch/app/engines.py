@@ -1,0 +1,109 @@
+"""Which engine brings a plan: a pool in this process, several processes, or a job on Spark."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from cfetch.app.engine_plan import EnginePlan
+from cfetch.clock import Clock
+from cfetch.config.settings import Settings
+from cfetch.errors import ConfigError, UsageError
+from cfetch.manifest.plan import Plan
+from cfetch.processes.choice import Work, choose_processes, count_cores
+from cfetch.run.frame import Engine
+from cfetch.run.fresh_links import Renewal
+from cfetch.run.local_run import LocalEngine
+from cfetch.run.volumes import Volumes
+from cfetch.straggler.knowledge import Knowledge
+from cfetch.wire.network import Network
+
+
+class Surroundings(NamedTuple):
+    """What a run has opened before its engine is chosen."""
+
+    volumes: Volumes
+    state: Path
+    settings: Settings
+    network: Network
+    renewal: Renewal
+    clock: Clock
+
+
+def choose_engine(plan: EnginePlan, outside: Surroundings, knowledge: Knowledge) -> tuple[Engine, str | None]:
+    """Make the engine that the settings ask for; a note for a person, if it is not all that they ask for.
+
+    Raises:
+        UsageError: none can bring this plan as the settings are.
+    """
+    if outside.settings.engine == "spark":
+        return _spark_engine(plan, outside), None
+    if plan.here is None:
+        raise ConfigError("engine is local, and Spark has prepared the plan: give --engine spark")
+    processes, note = _count_processes(plan.here, outside)
+    if processes > 1:
+        return _processes_engine(plan.here, outside, knowledge, processes), note
+    settings, renewal, clock = outside.settings, outside.renewal, outside.clock
+    engine = LocalEngine(
+        plan.here,
+        outside.volumes,
+        settings,
+        network=outside.network,
+        refresher=lambda transport: renewal.refresher(settings.refresh_command, transport, clock),
+        knowledge=knowledge,
+    )
+    return engine, note
+
+
+def _count_processes(plan: Plan, outside: Surroundings) -> tuple[int, str | None]:
+    """How many processes; and why fewer than the settings say."""
+    settings, volumes = outside.settings, outside.volumes
+    why = None
+    if len(volumes.roots) > 1 or not volumes.local:
+        why = "files go to one directory"
+    elif plan.names_batches:
+        why = "the manifest names no batches, which are published as a whole"
+    if why is not None:
+        asked = settings.processes or 1
+        note = f"one process and not {asked}: several share the work only where {why}"
+        return 1, note if asked > 1 else None
+    work = Work(len(plan), plan.total_bytes, plan.sizes_unknown)
+    return choose_processes(work, settings, cores=count_cores()), None
+
+
+def _processes_engine(plan: Plan, outside: Surroundings, knowledge: Knowledge, processes: int) -> Engine:
+    from cfetch.processes.engine import ProcessesEngine
+
+    return ProcessesEngine(
+        plan,
+        outside.volumes.local[0].root,
+        outside.state,
+        outside.settings,
+        processes=processes,
+        origin=outside.renewal.origin,
+        clock=outside.clock,
+        knowledge=knowledge,
+    )
+
+
+def _spark_engine(plan: EnginePlan, outside: Surroundings) -> Engine:
+    from cfetch.spark.cluster_run import SparkEngine
+
+    check_for_spark(outside.volumes)
+    if plan.frozen.names_batches:
+        raise UsageError(
+            "the manifest names batches, which are published as a whole; --engine spark publishes each "
+            "file by itself: use --engine local"
+        )
+    return SparkEngine(
+        plan.shares,
+        outside.volumes.local[0].root,
+        outside.state,
+        outside.settings,
+        origin=outside.renewal.origin,
+        clock=outside.clock,
+    )
+
+
+def check_for_spark(volumes: Volumes) -> None:
+    """Raise UsageError unless there is one directory."""
+    if len(volumes.roots) > 1 or not volumes.local:
+        raise UsageError("--engine spark downloads to one directory that all executors see; give one --to")

@@ -1,0 +1,84 @@
+"""A child process of a run: it gets shares through its standard input, brings them, and answers each.
+
+It ends with its standard input: then the run is over, or its process is gone.
+"""
+
+import os
+import queue
+import signal
+import sys
+import threading
+import traceback
+from types import FrameType
+from typing import BinaryIO
+
+from cfetch.errors import CfetchError, LocalFault
+from cfetch.processes.messages import Answer, Order, read_message, write_message
+from cfetch.run.signals import HANDLED_SIGNALS
+from cfetch.shares.task import RunSpec, Share, TaskCopy, bring_share
+
+
+def main() -> None:
+    """Bring shares until there are no more, and leave without tidying up: nothing is left to tidy."""
+    _leave_signals_to_parent()
+    orders, answers = _take_pipes()
+    try:
+        _serve(orders, answers)
+    except Exception as bug:  # noqa: BLE001 - its text may hold a secret, so only places are shown
+        print(f"cfetch: a bug in cfetch, {type(bug).__name__}, at:", file=sys.stderr)
+        for frame in traceback.extract_tb(bug.__traceback__):
+            print(f"  {frame.filename}:{frame.lineno} in {frame.name}", file=sys.stderr)
+        sys.stderr.flush()
+        os._exit(CfetchError.exit_code)
+    os._exit(0)
+
+
+def _leave_signals_to_parent() -> None:
+    """Ctrl-C and a hangup come to all processes of a terminal; the parent asks for an end in good order.
+
+    A handler, as what is ignored or blocked would be so in a refresh command too.
+    """
+
+    def ignore(number: int, frame: FrameType | None) -> None:
+        """The parent has it too."""
+
+    for number in HANDLED_SIGNALS:
+        signal.signal(number, ignore)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_SIGNALS)  # blocked by the parent until here
+
+
+def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """The pipes from and to the parent, out of the reach of what prints, and of commands that are run."""
+    orders, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return orders, answers
+
+
+def _serve(orders: BinaryIO, answers: BinaryIO) -> None:
+    spec = read_message(orders, RunSpec)
+    if spec is None:
+        return
+    given: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
+    is_orphan = threading.Event()
+
+    def listen() -> None:
+        order: Order | None = None
+        try:
+            while (order := read_message(orders, Order)) is not None:
+                given.put(order)
+        finally:
+            is_orphan.set()
+            given.put(None)
+
+    threading.Thread(target=listen, name="orders", daemon=True).start()
+    while (order := given.get()) is not None:
+        write_message(answers, _bring(spec, order, is_orphan))
+
+
+def _bring(spec: RunSpec, order: Order, is_orphan: threading.Event) -> Answer:
+    copy = TaskCopy(order.share, order.task, 0)
+    try:
+        bring_share(spec, Share(order.entries, order.sharers), copy, is_orphan=is_orphan.is_set)
+    except LocalFault as fault:
+        return Answer(fault=str(fault))
+    return Answer()

@@ -1,0 +1,173 @@
+"""The processes of a run: who gets which share, and what follows when one dies.
+
+A thread holds each process: it hands it a share, waits for the answer, and hands it the next. A process that
+dies is reaped by its thread, which starts another one and gives it the rest of the share.
+"""
+
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import NamedTuple
+
+from cfetch.errors import CfetchError, LocalFault
+from cfetch.hub.receipts import Account
+from cfetch.hub.server import Hub
+from cfetch.manifest.entry import Entry
+from cfetch.manifest.plan import Plan
+from cfetch.processes.messages import Order
+from cfetch.processes.worker import Worker
+from cfetch.run.signals import HANDLED_SIGNALS
+from cfetch.shares.task import RunSpec
+
+MOST_DEATHS = 4  # over one share, while it does not get shorter: then something kills whatever brings it
+TURNS = 2  # of the driver, after which it has read all receipts that were there before
+
+
+class LocalShares(NamedTuple):
+    """A plan's entries by share; ``sharers`` as in ``Share``."""
+
+    plan: Plan
+    members: Sequence[Sequence[int]]
+    sharers: Sequence[int]
+
+    def list_entries(self, number: int, account: Account) -> list[Entry]:
+        """The entries of a share that have not ended."""
+        entries = map(self.plan.entry, self.members[number])
+        return [entry for entry in entries if entry.id not in account]
+
+
+class Crew:
+    """Implements ``Job``. ``keep_parts`` keeps the parts of a dead task, by its number, for the next one."""
+
+    def __init__(
+        self,
+        shares: LocalShares,
+        spec: RunSpec,
+        account: Account,
+        hub: Hub | None,
+        keep_parts: Callable[[int], None],
+        *,
+        processes: int,
+    ) -> None:
+        self._shares = shares
+        self._spec = spec
+        self._account = account
+        self._hub = hub
+        self._keep_parts = keep_parts
+        self._left = deque(range(len(shares.members)))
+        self._tasks = count(1)
+        self._changed = threading.Condition()
+        self._turns = 0
+        self._is_stopping = False
+        self._workers: dict[int, Worker] = {}  # by the thread that holds it
+        self._threads = [
+            threading.Thread(target=self._work, name=f"process {n}", daemon=True) for n in range(processes)
+        ]
+        self._working = processes
+        self.failure: BaseException | None = None
+
+    def start(self) -> None:
+        """Begin; once."""
+        for thread in self._threads:
+            thread.start()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Implements ``Job.wait``."""
+        with self._changed:
+            self._turns += 1
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._working, timeout_s)
+            return not self._working
+
+    def stop(self) -> None:
+        """Hand out no more shares."""
+        with self._changed:
+            self._is_stopping = True
+            self._changed.notify_all()
+
+    def cancel(self) -> None:
+        """Kill all processes, and wait for the ends of their threads."""
+        self.stop()
+        with self._changed:
+            for worker in self._workers.values():
+                worker.kill()
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self) -> None:
+        """Hold one process after the other, until no share is left."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)  # for a child, until it can handle them
+        try:
+            while (share := self._take_share()) is not None:
+                self._bring(share)
+        except BaseException as error:  # noqa: BLE001 - it is the driver's
+            self._fail(error)
+        finally:
+            self._let_go()
+            with self._changed:
+                self._working -= 1
+                self._changed.notify_all()
+
+    def _take_share(self) -> int | None:
+        with self._changed:
+            return self._left.popleft() if self._left and not self._is_stopping else None
+
+    def _bring(self, share: int) -> None:
+        """Have a share brought, by as many processes as that takes."""
+        deaths, shortest = 0, len(self._shares.members[share])
+        while (worker := self._hold_worker()) is not None:
+            entries = self._shares.list_entries(share, self._account)
+            deaths = 0 if len(entries) < shortest else deaths
+            shortest = len(entries)
+            task = next(self._tasks)
+            order = Order(share=share, task=task, sharers=self._shares.sharers[share], entries=entries)
+            answer = worker.bring(order)
+            if answer is not None:
+                if answer.fault is not None:
+                    self._fail(LocalFault(answer.fault))
+                return
+            deaths += 1
+            self._bury_worker(task, deaths)
+
+    def _hold_worker(self) -> Worker | None:
+        """The process of this thread, started if there is none; None: the run is stopping."""
+        thread = threading.get_ident()
+        with self._changed:
+            if self._is_stopping:
+                return None
+            if thread not in self._workers:
+                self._workers[thread] = Worker(self._spec)
+            return self._workers[thread]
+
+    def _let_go(self) -> int | None:
+        """Wait for the end of this thread's process; its exit code."""
+        with self._changed:
+            worker = self._workers.pop(threading.get_ident(), None)
+        return None if worker is None else worker.close()
+
+    def _bury_worker(self, task: int, deaths: int) -> None:
+        """Reap it, and make all that it has left of use to the next one. Raises CfetchError."""
+        code = self._let_go()
+        assert code is not None
+        if code == CfetchError.exit_code:
+            raise CfetchError("a process of this run met a bug in cfetch; its places are above")
+        if deaths > MOST_DEATHS:
+            how = f"killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            raise LocalFault(
+                f"{deaths} processes of this run, one after the other, were {how} over the same files; if "
+                "memory is short, give a smaller --processes. Then run the same command again"
+            )
+        if self._hub is not None:
+            self._hub.forget(task)
+        self._keep_parts(task)
+        with self._changed:
+            end = self._turns + TURNS
+            self._changed.wait_for(lambda: self._turns >= end or self._is_stopping)
+
+    def _fail(self, error: BaseException) -> None:
+        with self._changed:
+            self.failure = self.failure or error
+            self._is_stopping = True
+            self._changed.notify_all()

@@ -1,0 +1,114 @@
+"""The engine of one machine on several cores: processes run the tasks, and this one is their driver."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from cfetch.clock import Clock
+from cfetch.config.settings import Settings
+from cfetch.errors import CfetchError
+from cfetch.hub.receipts import Account
+from cfetch.hub.server import Hub
+from cfetch.manifest.plan import Plan
+from cfetch.processes.crew import Crew, LocalShares
+from cfetch.run.fresh_links import ManifestRef
+from cfetch.shares.cut import Pace
+from cfetch.shares.driver import Setup, ShareEngine
+from cfetch.shares.plan_cut import cut_plan
+from cfetch.shares.task import RunSpec
+from cfetch.storage.files import STATE_NAME, on_disk
+from cfetch.storage.resume import useful_parts
+from cfetch.straggler.knowledge import NOTHING, Knowledge
+from cfetch.timeline.attempts import Attempts
+from cfetch.timeline.files import LocalFiles
+
+HUB_HOST = "127.0.0.1"
+
+
+class ProcessesEngine(ShareEngine):
+    """Implements ``Engine`` for a plan with one destination, a directory. Used once."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        root: Path,
+        state: Path,
+        settings: Settings,
+        *,
+        processes: int,
+        origin: ManifestRef,
+        clock: Clock,
+        knowledge: Knowledge = NOTHING,
+    ) -> None:
+        tasks = _LocalTasks(plan, root, settings, processes)
+        super().__init__(tasks, Setup(plan, root, state, settings, origin, clock, knowledge))
+
+
+class _LocalTasks:
+    """Implements ``TaskRunner``."""
+
+    trusts_receipts = False  # what stands is looked at as in a run of one process
+    sweeps = False  # a dead child is known to be dead, and its parts are kept at once
+
+    def __init__(self, plan: Plan, root: Path, settings: Settings, processes: int) -> None:
+        self._plan = plan
+        self._root = root
+        self._settings = settings
+        self._shares = LocalShares(plan, (), ())
+        self.slots = processes
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Nothing to open: processes are started once their shares are known."""
+        yield
+
+    def prepare(self, account: Account, directory: Path) -> list[str]:  # noqa: ARG002 - they stay in the plan's file
+        """Cut the plan."""
+        settings = self._settings
+        pace = Pace(concurrency=max(1, settings.concurrency // self.slots))
+        cut = cut_plan(self._plan, account, pace=pace, slots=self.slots, per_host=settings.per_host)
+        self._shares = LocalShares(self._plan, cut.cut.list_members(cut.left), cut.sharers)
+        self.slots = min(self.slots, self.tasks)
+        return cut.notes
+
+    @property
+    def tasks(self) -> int:
+        """How many shares there are."""
+        return len(self._shares.members)
+
+    def find_hub_address(self) -> tuple[str, str | None]:
+        """Children reach it on the loopback."""
+        return HUB_HOST, None
+
+    def start(self, spec: RunSpec, account: Account, hub: Hub | None) -> Crew:
+        """Start the processes."""
+        most = spec.settings.most_at_once // self.slots
+        own = replace(
+            spec.settings,
+            concurrency=max(1, spec.settings.concurrency // self.slots),
+            max_concurrency=max(1, most),
+        )
+        spec = msgspec.structs.replace(spec, settings=own, searches=True)
+
+        def keep_parts(task: int) -> None:
+            state = self._root / STATE_NAME
+            with on_disk(state):
+                files = LocalFiles(state)
+                try:
+                    kept = Attempts([files])
+                    kept.keep_task(spec.instant, spec.epoch, task, lambda dead: useful_parts(dead.names))
+                finally:
+                    files.close()
+
+        crew = Crew(self._shares, spec, account, hub, keep_parts, processes=self.slots)
+        crew.start()
+        return crew
+
+    def explain(self, failure: BaseException, receipt: str | None) -> CfetchError:  # noqa: ARG002 - it is the same
+        """A task's fault is this machine's, as in a run of one process; anything else is a bug."""
+        if not isinstance(failure, CfetchError):
+            raise failure
+        return failure

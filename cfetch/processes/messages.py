@@ -1,0 +1,42 @@
+"""Messages between a run and its child processes: msgpack on a pipe, each behind its length."""
+
+from typing import IO, TypeVar
+
+import msgspec
+
+from cfetch.manifest.entry import Entry
+
+HEAD_BYTES = 8
+T = TypeVar("T")
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """Bring a share, as ``task``, which no other task of the run is; ``sharers`` as in ``Share``."""
+
+    share: int
+    task: int
+    sharers: int
+    entries: list[Entry]
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """The task has ended; ``fault``: because this machine says no."""
+
+    fault: str | None = None
+
+
+def write_message(pipe: IO[bytes], message: object) -> None:
+    """Send a message. Raises OSError: the other side is gone."""
+    data = msgspec.msgpack.encode(message)
+    pipe.write(len(data).to_bytes(HEAD_BYTES) + data)
+    pipe.flush()
+
+
+def read_message(pipe: IO[bytes], kind: type[T]) -> T | None:
+    """Wait for the next message; None: the other side is gone."""
+    head = pipe.read(HEAD_BYTES)
+    if len(head) < HEAD_BYTES:
+        return None
+    size = int.from_bytes(head)
+    data = pipe.read(size)
+    return msgspec.msgpack.decode(data, type=kind) if len(data) == size else None

@@ -1,0 +1,65 @@
+"""A child process as its parent holds it: started clean, spoken to through pipes, reaped."""
+
+import json
+import subprocess
+import sys
+from contextlib import suppress
+
+from cfetch.errors import LocalFault
+from cfetch.processes.messages import Answer, Order, read_message, write_message
+from cfetch.shares.task import RunSpec
+
+LEAVE_S = 5.0  # it leaves at once; after this it hangs and is killed
+# The child finds what its parent has found, and nothing in the directory that it happens to be in.
+_BOOT = (
+    "import sys, json; sys.path[:] = json.loads(sys.stdin.buffer.readline()); "
+    "from cfetch.processes.child import main; main()"
+)
+
+
+class Worker:
+    """A child, from its start to ``close``. Raises LocalFault: none can be started."""
+
+    def __init__(self, spec: RunSpec) -> None:
+        command = [sys.executable, "-P", "-c", _BOOT]
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - ourselves
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+        except OSError as error:
+            raise LocalFault(f"cannot start another process: {error.strerror}") from None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._orders, self._answers = self._process.stdin, self._process.stdout
+        with suppress(OSError):  # it has died: no answer will come
+            self._orders.write(json.dumps(sys.path).encode() + b"\n")
+            write_message(self._orders, spec)
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    def bring(self, order: Order) -> Answer | None:
+        """Wait until the child has carried the order out; None: it has died."""
+        try:
+            write_message(self._orders, order)
+        except OSError:
+            return None
+        return read_message(self._answers, Answer)
+
+    def kill(self) -> None:
+        """End it at once; from any thread."""
+        self._process.kill()
+
+    def close(self) -> int:
+        """Let it go, and wait for its end; its exit code, negative for a signal."""
+        with suppress(OSError):
+            self._orders.close()
+        try:
+            code = self._process.wait(LEAVE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
+        self._answers.close()
+        return code

@@ -1,0 +1,26 @@
+"""A plan brought by many tasks, on Spark or in processes of this machine: what is the same for both.
+
+A *share* is the part of a plan that one task brings. A task runs the pool of a run in one process over its
+share, and leaves a *receipt* that the driver reads. So dashboard, metrics, summary and exit codes are those
+of a run in one process. Nothing here knows PySpark.
+
+::
+
+    driver   cut the plan into shares by expected seconds        cut.py, plan_cut.py
+             have each brought by a task                         the ``TaskRunner`` of spark/ or processes/
+             until all are over: read new receipts, emit         driver.py, live_view.py
+             their events, show the hub's view, sweep orphans    orphans.py
+             commit the plan if every entry is in place
+    task     bring the share, report, leave its receipt          task.py
+
+Read in this order: ``cut.py`` (pure: how a plan is cut), ``plan_cut.py``, ``cfetch/hub/receipts.py``,
+``task.py``, ``driver.py``.
+
+When it fails: a file is published by one rename, and a share is over when its receipt is linked into place,
+so whatever has no receipt is brought again and nothing else. A task that dies begins again and passes over
+the files that are in place; of two copies of a task the first receipt counts. A run that was given up for
+dead can publish nothing: its directory is gone (``cfetch/timeline/``).
+
+Where to change: a task commits its work in ``_Reporter.leave_last`` in ``task.py``, by ``leave_receipt`` in
+``cfetch/hub/receipts.py``.
+"""

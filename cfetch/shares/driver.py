@@ -1,0 +1,314 @@
+"""One execution of a plan by tasks, a share each: the driver's side.
+
+The driver guards the plan and cuts it into shares; a ``TaskRunner`` has each brought by a task (``task.py``).
+Receipts, one a share, report the events, which the driver reads as they appear and emits as if they had
+happened here; so dashboard, metrics and summary are those of a run in one process. What tasks do now is shown
+by the hub. Only what has no receipt runs again.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from cfetch.clock import Clock
+from cfetch.config.settings import Settings
+from cfetch.errors import CfetchError
+from cfetch.events import EntryFinished, RunNoted, RunStopping
+from cfetch.hub.receipts import STOP_NAME, Account, ReceiptReader, is_in_place
+from cfetch.hub.registry import EMPTY_VIEW, TaskRegistry
+from cfetch.hub.server import Hub, open_hub
+from cfetch.manifest.entries import Frozen
+from cfetch.records import FileRecord
+from cfetch.run.frame import Run
+from cfetch.run.fresh_links import ManifestRef
+from cfetch.secret import printable
+from cfetch.shares.live_view import LiveView
+from cfetch.shares.orphans import Orphans
+from cfetch.shares.task import RunSpec, attempts_directory
+from cfetch.storage.directory import Directory
+from cfetch.storage.files import make_private, on_disk
+from cfetch.straggler.knowledge import NOTHING, Knowledge
+from cfetch.wire.network import NETWORK_ENV
+
+POLL_S = 0.25  # receipts are looked for four times a second, as the dashboard is drawn
+STOP_S = 60.0  # what tasks get to end in good order
+READING_PAUSES = 9  # a run of many receipts spends no more than a tenth of the driver's time on them
+SHORTEST_PART_S = 2.0  # a task reports so often the files that have ended
+MOST_PARTS_A_S = 100  # and all tasks together no more often a second: each is a file
+STATEMENT_ENV = ("DATABRICKS_HOST", "DATABRICKS_TOKEN")  # for fresh links of a statement
+
+
+class Job(Protocol):
+    """The tasks of a run, once they have been started."""
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What ended it early, or is about to."""
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for the end of all tasks; whether they have ended."""
+
+    def stop(self) -> None:
+        """Begin no further task, as far as that can be said: tasks know that they are to end."""
+
+    def cancel(self) -> None:
+        """End what has not ended."""
+
+
+class TaskRunner(Protocol):
+    """What runs the tasks of a plan: Spark, or processes of this machine. Used once.
+
+    ``trusts_receipts``: what earlier runs of the plan have reported counts, if a file of that size stands;
+    else each task looks for itself. ``sweeps``: parts in which nothing moves may be those of dead tasks.
+    """
+
+    trusts_receipts: bool
+    sweeps: bool
+
+    def open(self) -> AbstractContextManager[None]:
+        """Open what it needs for as long as the run lasts. Raises UsageError, LocalFault."""
+
+    @property
+    def slots(self) -> int:
+        """How many tasks run at a time, once it is open."""
+
+    def prepare(self, account: Account, directory: Path) -> list[str]:
+        """Cut what is not in the account into shares, which may be written to ``directory``.
+
+        Returns notes for a person. Raises LocalFault.
+        """
+
+    @property
+    def tasks(self) -> int:
+        """How many shares there are to bring, once they are prepared."""
+
+    def find_hub_address(self) -> tuple[str, str | None] | None:
+        """The name by which tasks reach this machine, and the address to listen at, where it is another.
+
+        None: they cannot.
+        """
+
+    def start(self, spec: RunSpec, account: Account, hub: Hub | None) -> Job:
+        """Begin. The account says which entries have ended meanwhile. Raises LocalFault."""
+
+    def explain(self, failure: BaseException, receipt: str | None) -> CfetchError:
+        """The failure in words for a person; ``receipt`` is what a task has left about it."""
+
+
+class Setup(NamedTuple):
+    """The facts of a run by tasks. ``state`` and ``root`` are directories that all tasks see.
+
+    ``settings`` are those of one task, ``per_host`` and the rates those of all together.
+    """
+
+    plan: Frozen
+    root: Path
+    state: Path
+    settings: Settings
+    origin: ManifestRef
+    clock: Clock
+    knowledge: Knowledge = NOTHING
+
+
+class ShareEngine:
+    """Implements ``Engine`` by tasks. Used once."""
+
+    learned = NOTHING  # each share learns by itself, and the hub while the run lasts
+
+    def __init__(self, runner: TaskRunner, setup: Setup) -> None:
+        self._runner = runner
+        self._setup = setup
+        self._ending = _Ending()
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Implements ``Engine.open``."""
+        with self._runner.open():
+            yield
+
+    def bring(self, run: Run) -> CfetchError | None:
+        """Implements ``Engine.bring``."""
+        return _Driver(self._setup, self._runner, run, self._ending).bring()
+
+    def stop(self, reason: str) -> None:
+        """Implements ``Engine.stop``."""
+        self._ending.reason = self._ending.reason or reason
+
+    def lose(self, why: str) -> None:  # noqa: ARG002 - the guard says it again when it is asked
+        """Implements ``Engine.lose``."""
+        self._ending.is_lost = True
+
+
+class _Ending:
+    """Whether the run is to end early; set by other threads and signal handlers, looked at by the driver."""
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self.is_lost = False  # says the guard, and is asked again
+
+
+class _Driver:
+    """One run: its receipts read as they come, its tasks shown, its end."""
+
+    def __init__(self, setup: Setup, runner: TaskRunner, run: Run, ending: _Ending) -> None:
+        self._setup = setup
+        self._runner = runner
+        self._run = run
+        self._ending = ending
+        self._emit = run.emit
+        self._now = run.clock.now
+        self._epoch = run.guard.epoch
+        self._directory = setup.state / "plans" / run.guard.instant / "receipts"
+        self._receipts = ReceiptReader(self._directory)
+        self._account = Account()
+        self._lost_by: CfetchError | None = None
+        self._orphans = Orphans(attempts_directory(setup.root, run.guard.instant, self._epoch), self._now)
+        self._view = LiveView(len(setup.plan), run.counts.ended, self._account, self._now, run.emit)
+
+    def bring(self) -> CfetchError | None:
+        """Run the tasks and emit their events. See ``Engine.bring``."""
+        if not self._runner.trusts_receipts:
+            shutil.rmtree(self._directory, ignore_errors=True)
+        with on_disk(self._directory):
+            make_private(self._directory)
+            (self._directory / STOP_NAME).unlink(missing_ok=True)
+        self._emit_earlier()
+        failure = self._run_tasks()
+        if failure is not None and not self._is_ending():
+            raise self._explain(failure)
+        if self._run.counts.ended.in_place == len(self._setup.plan):
+            self._orphans.clear()
+        return self._lost_by
+
+    def _run_tasks(self) -> BaseException | None:
+        """Start a task for each open share, and follow them; the error that ended them early."""
+        own_shares = self._directory.parent / f"shares-{self._epoch}"
+        for note in self._runner.prepare(self._account, own_shares):
+            self._note(note)
+        if not self._runner.tasks:
+            return None
+        with ExitStack() as stack:
+            stack.callback(shutil.rmtree, own_shares, ignore_errors=True)
+            hub = self._own_hub(stack)
+            job = self._runner.start(self._make_spec(hub), self._account, hub)
+            try:
+                is_over = self._follow(job, hub)
+            except BaseException:
+                job.cancel()
+                raise
+            if not is_over:
+                job.cancel()
+        self._read()
+        for event in self._account.close():
+            self._emit(event)
+        return job.failure
+
+    def _own_hub(self, stack: ExitStack) -> Hub | None:
+        """None where tasks could not reach it; the run goes on by receipts and fixed limits."""
+        address = self._runner.find_hub_address()
+        if address is None:
+            return None
+        name, bind = address
+        registry = TaskRegistry(self._setup.settings.straggler, self._setup.settings.per_host)
+        try:
+            return stack.enter_context(open_hub(registry, name, self._setup.clock, bind=bind))
+        except OSError as error:
+            self._note(
+                f"executors cannot be heard at {printable(name)} ({error.strerror}): no live view of them"
+            )
+            return None
+
+    def _make_spec(self, hub: Hub | None) -> RunSpec:
+        setup = self._setup
+        asks = setup.origin.statement_id or setup.settings.statement_host
+        names = NETWORK_ENV + (STATEMENT_ENV if asks else ())
+        return RunSpec(
+            settings=setup.settings,
+            headers=setup.plan.headers,
+            env={name: os.environ[name] for name in names if name in os.environ},
+            origin=setup.origin,
+            instant=self._run.guard.instant,
+            epoch=self._epoch,
+            root=str(setup.root),
+            receipts=str(self._directory),
+            wall_start_s=self._run.clock.wall() - self._now(),
+            part_s=max(SHORTEST_PART_S, self._runner.slots / MOST_PARTS_A_S),
+            at_a_time=self._runner.slots,
+            knowledge=setup.knowledge,
+            hub=None if hub is None else hub.address,
+        )
+
+    def _follow(self, job: Job, hub: Hub | None) -> bool:
+        """Wait until all tasks have ended, or have had enough time to stop; whether they have ended."""
+        stop_s: float | None = None
+        pause_s = 0.0
+        while not job.wait(pause_s):
+            began_s = self._now()
+            self._read()
+            if self._runner.sweeps:
+                self._orphans.look()
+            self._view.show(hub.view() if hub is not None else EMPTY_VIEW)
+            if stop_s is None and (self._is_ending() or job.failure is not None):
+                self._stop(job, hub)
+                stop_s = self._now() + STOP_S
+            if stop_s is not None and self._now() > stop_s:
+                return False
+            pause_s = max(POLL_S, READING_PAUSES * (self._now() - began_s))
+        return True
+
+    def _is_ending(self) -> bool:
+        """Whether somebody wants an end, or the plan is not this run's any more."""
+        if self._ending.is_lost:
+            self._ending.is_lost = False
+            try:
+                self._run.guard.confirm()
+            except CfetchError as error:
+                self._lost_by = error
+        return self._ending.reason is not None or self._lost_by is not None
+
+    def _stop(self, job: Job, hub: Hub | None) -> None:
+        """Ask all tasks to end in good order. A failure of theirs is emitted by whoever gets it."""
+        reason = str(self._lost_by) if self._lost_by is not None else self._ending.reason
+        if reason is not None:
+            self._emit(RunStopping(t_s=self._now(), reason=reason))
+        job.stop()
+        if hub is not None:
+            hub.stop()
+        stop = self._directory / STOP_NAME
+        with on_disk(stop):
+            stop.touch(0o600)
+
+    def _explain(self, failure: BaseException) -> CfetchError:
+        receipts = self._receipts.read_new(lambda name: name.startswith(f"fault-{self._epoch}-"))
+        return self._runner.explain(failure, next((receipt.fault for receipt in receipts), None))
+
+    def _emit_earlier(self) -> None:
+        """The entries that earlier runs of the plan have brought and that are in place, as skipped."""
+        with closing(Directory(self._setup.root)) as volume:
+            for receipt in self._receipts.read_new(lambda name: name.startswith(("share-", "part-"))):
+                for record in receipt.records if receipt.epoch < self._epoch else ():
+                    if record.id not in self._account and is_in_place(volume, record):
+                        self._account.add(record.id)
+                        self._emit(self._finish_skipped(record))
+
+    def _finish_skipped(self, record: FileRecord) -> EntryFinished:
+        now_s = self._now()
+        skipped = msgspec.structs.replace(
+            record, status="skipped", attempts=[], stragglers=0, start_s=now_s, end_s=now_s
+        )
+        return EntryFinished(t_s=now_s, record=skipped)
+
+    def _read(self) -> None:
+        """Emit what new receipts say."""
+        kinds = (f"share-{self._epoch}-", f"part-{self._epoch}-")
+        for receipt in self._receipts.read_new(lambda name: name.startswith(kinds)):
+            for event in self._account.take_in(receipt):
+                self._emit(event)
+
+    def _note(self, note: str) -> None:
+        self._emit(RunNoted(t_s=self._now(), note=note))

@@ -1,0 +1,48 @@
+"""A plan that this machine has frozen, cut into the shares of all that a run still has to bring."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cfetch.hub.receipts import Account
+from cfetch.manifest.plan import Plan
+from cfetch.report.format import duration
+from cfetch.secret import printable
+from cfetch.shares.cut import Pace, SharesCut, count_sharers, cut_shares, find_floors
+
+WORTH_A_NOTE_S = 60.0
+
+
+class PlanCut(NamedTuple):
+    """The entries with the indexes ``left``, as ``cut`` deals them out; ``notes`` are for a person.
+
+    ``sharers``: of each share, as in ``Share``.
+    """
+
+    left: Sequence[int]
+    cut: SharesCut
+    sharers: list[int]
+    notes: list[str]
+
+
+def cut_plan(plan: Plan, account: Account, *, pace: Pace, slots: int, per_host: int | None) -> PlanCut:
+    """Cut all entries that are not in the account. Raises LocalFault."""
+    left: Sequence[int] = range(len(plan))
+    if account:
+        left = [index for index in left if plan.entry(index).id not in account]
+    sizes, hosts = [plan.sizes[i] for i in left], [plan.host_of[i] for i in left]
+    cut = cut_shares(sizes, hosts, pace=pace, slots=slots)
+    notes = []
+    if left:
+        floors_s = find_floors(cut, sizes, hosts, pace=pace, per_host=per_host)
+        host = max(floors_s, key=floors_s.__getitem__, default=None)
+        if host is not None:
+            notes = note_slow_host(plan.hosts[host], floors_s[host], sum(cut.cost_s) / slots)
+    return PlanCut(left, cut, count_sharers(cut, hosts, slots=slots), notes)
+
+
+def note_slow_host(host: str, alone_s: float, all_s: float) -> list[str]:
+    """Say so if a host takes longer than all shares, whatever is done."""
+    if alone_s <= max(WORTH_A_NOTE_S, all_s):
+        return []
+    takes = f"{printable(host)} alone takes about {duration(alone_s)}"
+    return [f"{takes}, and more executors do not make that shorter"]

@@ -87,6 +87,8 @@ class Single:
 
     async def look_for(self, transfer: Transfer) -> str | None:
         """What vouches for the file under the entry's name; else adopt what a dead run has left."""
+        if self._volume.has_nothing_of(transfer.entry):
+            return None
         vouched_for = await self._volume.verify_existing(transfer.entry)
         if vouched_for is None:
             await self._volume.adopt_leftover(transfer.entry, transfer.part)

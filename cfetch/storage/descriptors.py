@@ -8,7 +8,9 @@ import resource
 import stat
 import threading
 from collections import OrderedDict
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +22,7 @@ PER_DOWNLOAD = 2  # its connection and its part
 OTHERS = 24  # standard streams, event loop, plan, metrics, staging, owner, one path being walked; 15 counted
 PER_VOLUME = 6  # its root, its attempts, its staging, the timeline's hold of it, two paths being walked
 MAX_DIRECTORIES = 64  # directories held open, of all volumes, so that their files need no walk from the root
+MOST_NAMES = 64  # of a directory that is listed; of more it costs less to ask for each name
 
 
 def directories_for(limit: int) -> int:
@@ -83,6 +86,8 @@ class HeldDirectories:
         self._root_name = os.fsencode(root)
         self._root_number = _number(os.fstat(self.root_fd))
         self._held: OrderedDict[str, _Held] = OrderedDict()
+        self._names: OrderedDict[str, frozenset[bytes] | None] = OrderedDict()  # None: more than MOST_NAMES
+        self._checked: set[str] | None = None  # directories that need no second look, within ``one_look``
         self._most = max(1, directories_for(resource.getrlimit(resource.RLIMIT_NOFILE)[0]) // share)
 
     def close(self) -> None:
@@ -100,6 +105,8 @@ class HeldDirectories:
             OSError: it cannot be opened.
         """
         held = self._held.get(path)
+        if self._checked is not None and path in self._checked:
+            return self.root_fd if held is None else held.descriptor
         if held is None or not self._is_at(path, held.number):
             if not self._is_at("", self._root_number):
                 raise VolumeFault(
@@ -109,13 +116,62 @@ class HeldDirectories:
             if held is not None:
                 os.close(self._held.pop(path).descriptor)
             if not path:
+                if self._checked is not None:
+                    self._checked.add(path)
                 return self.root_fd
             descriptor = self.open_below(path, create=create)
             held = self._held[path] = _Held(descriptor, _number(os.fstat(descriptor)))
             if len(self._held) > self._most:
-                os.close(self._held.popitem(last=False)[1].descriptor)
+                oldest, closed = self._held.popitem(last=False)
+                os.close(closed.descriptor)
+                if self._checked is not None:
+                    self._checked.discard(oldest)
         self._held.move_to_end(path)
+        if self._checked is not None:
+            self._checked.add(path)
         return held.descriptor
+
+    @contextmanager
+    def one_look(self) -> Iterator[None]:
+        """Look once whether each directory is still at its place, however many files go into it within.
+
+        To be left within milliseconds: what goes into a directory that was moved meanwhile moves with it,
+        as if it had been moved a moment later.
+        """
+        with self.lock:
+            self._checked = set()
+            try:
+                yield
+            finally:
+                self._checked = None
+
+    def look_again(self) -> None:
+        """Trust no look of ``one_look`` that was taken before: a directory has gone meanwhile."""
+        if self._checked is not None:
+            self._checked.clear()
+
+    def was_free(self, parent: str, leaf: str) -> bool:
+        """Whether the name stood for nothing when its directory was first looked at.
+
+        False says nothing: the directory is large, or cannot be read. It is no look at the present.
+        """
+        if parent not in self._names:
+            self._names[parent] = self._list_names(parent)
+            if len(self._names) > self._most:
+                self._names.popitem(last=False)
+        names = self._names[parent]
+        return names is not None and leaf.encode() not in names
+
+    def _list_names(self, parent: str) -> frozenset[bytes] | None:
+        """The names in a directory, none if it is not there; None if they are many or cannot be read."""
+        try:
+            with self.lock, os.scandir(self.directory(parent, create=False)) as entries:
+                names = [os.fsencode(entry.name) for entry in islice(entries, MOST_NAMES + 1)]
+        except FileNotFoundError:
+            return frozenset()
+        except (OSError, VolumeFault):
+            return None
+        return frozenset(names) if len(names) <= MOST_NAMES else None
 
     def _is_at(self, path: str, number: tuple[int, int]) -> bool:
         """Whether the directory is reached by ``path`` beneath the root, through no symlink."""

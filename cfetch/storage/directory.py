@@ -9,7 +9,7 @@ import errno
 import hashlib
 import os
 import stat
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import msgspec
@@ -212,6 +212,7 @@ class Directory:
             try:
                 self._rename(name, path)
             except FileNotFoundError:  # somebody removed the directory at this moment: it is made again
+                self._held.look_again()
                 self._rename(name, path)
         except OSError as error:
             raise _obstacle(error, path) or volume_fault(
@@ -237,6 +238,15 @@ class Directory:
                 src_dir_fd=self.staging.descriptor,
                 dst_dir_fd=self._held.directory(parent),
             )
+
+    def one_look(self) -> AbstractContextManager[None]:
+        """Call ``HeldDirectories.one_look``, for names that are given together."""
+        return self._held.one_look()
+
+    def was_free(self, path: SafePath) -> bool:
+        """Call ``HeldDirectories.was_free``: where it is true, no look at the file itself is needed."""
+        parent, _, leaf = path.rpartition("/")
+        return self._held.was_free(parent, leaf)
 
     def existing(self, path: SafePath) -> int | None:
         """The size of the regular file at ``path``; None if there is none. Directories are not created.

@@ -39,6 +39,12 @@ class DirectoryVolume:
         """Make a part. It has no file before the first byte."""
         return Part(self._volume, entry, self._disk)
 
+    def has_nothing_of(self, entry: Entry) -> bool:
+        """Implements ``volume.Volume.has_nothing_of``, by one look at each directory."""
+        if not self._disk.is_prompt or (self._salvage is not None and self._salvage.has_parts):
+            return False
+        return self._volume.was_free(entry.path)
+
     async def verify_existing(self, entry: Entry) -> str | None:
         """Verify by hash if the manifest has one.
 
@@ -205,6 +211,11 @@ class Salvage:
                 volume.staging.remove_leftover(leftover)  # nobody can tell what of it is held
                 continue
             self._candidates[leftover.name if note is None else note.path].append((leftover, note))
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether any part waits for its entry."""
+        return bool(self._candidates)
 
     @property
     def begun_batches(self) -> Collection[str]:

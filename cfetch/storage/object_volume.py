@@ -144,6 +144,10 @@ class ObjectStoreVolume:
         """Make a part. It begins no upload before the first whole piece."""
         return ObjectPart(self.bucket, entry)
 
+    def has_nothing_of(self, entry: Entry) -> bool:  # noqa: ARG002 - a store has to be asked
+        """False: it says nothing."""
+        return False
+
     async def verify_existing(self, entry: Entry) -> str | None:
         """Verify by the hash that is stored with the object, if the manifest has one.
 

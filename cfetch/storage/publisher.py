@@ -118,7 +118,7 @@ class Publisher:
                 await self._put_record(named[0])
                 named.pop(0).ended(None)
             errors = await self._disk.call(
-                lambda: [self._publish_parts(pending) for pending in group],
+                lambda: self._publish_all(group),
                 undo=lambda errors: self._undo(group, errors),
             )
         except LocalFault as fault:  # the bytes may be lost although they were written: never publish them
@@ -165,6 +165,11 @@ class Publisher:
                 undo=lambda _: self._volume.remove_record(record.id),
             )
             self._unflushed_records = True
+
+    def _publish_all(self, group: list[_Pending]) -> list[CfetchError | None]:
+        """Give the parts of all of a group their names; what stood in the way of each. A step."""
+        with self._volume.one_look():
+            return [self._publish_parts(pending) for pending in group]
 
     def _publish_parts(self, pending: _Pending) -> CfetchError | None:
         """Give all parts their names, or none, as one step. Returns what stood in the way."""

@@ -153,6 +153,12 @@ class Volume(Protocol):
     def new_part(self, entry: Entry) -> Part:
         """Make a new, empty part."""
 
+    def has_nothing_of(self, entry: Entry) -> bool:
+        """Whether nothing of the entry was here before this run, neither a file nor a part; at once.
+
+        False says nothing: ``verify_existing`` and ``adopt_leftover`` are to be asked.
+        """
+
     async def verify_existing(self, entry: Entry) -> str | None:
         """Verify the file under the entry's name. Returns what vouches for it, or None. Raises Blocked."""
 

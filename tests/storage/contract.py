@@ -267,6 +267,14 @@ class KeepingVolumeContract(VolumeContract):
         assert await volume.verify_existing(entry_of(0, "a", BODY[:-1], digest=digest)) is None
         assert await volume.verify_existing(entry_of(0, "b", BODY, digest=digest)) is None
 
+    async def test_of_what_is_in_place_nobody_says_that_nothing_was_there(self, world):
+        """By the next run; neither of a part that is left. A volume that does not know says no."""
+        await published(world.volume, [await whole_part(world.volume, "d/a")])
+        (await whole_part(world.volume, "d/b", digest=True)).keep_leftover(whole=True)
+        volume = await world.next_run()
+        assert not volume.has_nothing_of(entry_of(0, "d/a", BODY))
+        assert not volume.has_nothing_of(entry_of(1, "d/b", BODY, digest=True))
+
     async def test_another_file_of_the_same_size_is_not_vouched_for(self, world):
         """Where the manifest has a hash."""
         await published(world.volume, [await whole_part(world.volume, "a", OTHER, digest=True)])

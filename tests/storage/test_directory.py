@@ -8,6 +8,7 @@ import pytest
 
 from cfetch.errors import Blocked, LocalFault
 from cfetch.manifest.entry import safe_path
+from cfetch.storage.descriptors import MOST_NAMES
 from cfetch.storage.directory import ATTRIBUTE, Directory, Source, set_source, source_of
 from cfetch.storage.part import Part
 from tests.engine.drive import entry_of, tree
@@ -50,6 +51,54 @@ def test_c104_a_directory_that_goes_at_the_very_moment_is_made_again(volume, roo
     monkeypatch.setattr(os, "rename", rename)
     published(volume, "d/b", 1)
     assert tree(root) == {"d/b": DATA}
+
+
+def test_c104_a_directory_that_goes_within_a_group_is_made_again(volume, root):
+    """One look is enough for a group of names, but not where a name could not be given."""
+    with volume.one_look():
+        published(volume, "d/a")
+        shutil.rmtree(root / "d")
+        published(volume, "d/b", 1)
+    assert tree(root) == {"d/b": DATA}
+
+
+def test_c104_a_group_looks_once_at_each_directory(volume, root, monkeypatch):
+    """The next group looks again."""
+    published(volume, "d/first")
+    looks = []
+    real = os.stat
+    monkeypatch.setattr(os, "stat", lambda path, **how: looks.append(path) or real(path, **how))
+    with volume.one_look():
+        for number in range(1, 4):
+            published(volume, f"d/{number}", number)
+    assert len(looks) == 1
+    shutil.rmtree(root / "d")
+    with volume.one_look():
+        published(volume, "d/last", 4)
+    assert tree(root) == {"d/last": DATA}
+
+
+@pytest.mark.parametrize(("path", "is_free"), [
+    ("a", False), ("b", True), ("none/a", True), ("d/a", False), ("d/b", True),
+    ("many/x", False), ("file/a", False), ("link/a", False), (".cfetchs", True), ("ä", False),
+])  # fmt: skip
+def test_only_a_name_that_stands_for_nothing_is_free(volume, root, path, is_free):
+    """Of a large directory, of an obstacle and of what is behind a symlink nothing is known."""
+    for name in ("a", "d/a", "file", "ä", *(f"many/{number}" for number in range(MOST_NAMES + 1))):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_bytes(DATA)
+    (root / "link").symlink_to(root / "d")
+    assert volume.was_free(safe_path(path)) == is_free
+
+
+def test_a_directory_is_read_once(volume, root, monkeypatch):
+    """However many of its names are asked for."""
+    listings = []
+    real = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: listings.append(path) or real(path))
+    (root / "d").mkdir()
+    assert all(volume.was_free(safe_path(f"d/{number}")) for number in range(10))
+    assert len(listings) == 1
 
 
 @pytest.mark.parametrize("again", [False, True])

@@ -173,6 +173,10 @@ class SimVolume:
         """A new, empty one."""
         return SimPart(self._disk)
 
+    def has_nothing_of(self, entry: Entry) -> bool:  # noqa: ARG002
+        """Nothing is there."""
+        return True
+
     async def verify_existing(self, entry: Entry) -> str | None:  # noqa: ARG002
         """Nothing is there."""
         return None

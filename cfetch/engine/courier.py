@@ -9,8 +9,7 @@ the worker is cancelled     -> interrupt
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 
 from cfetch.clock import RunClock
 from cfetch.engine.commitment import Commitment
@@ -40,11 +39,15 @@ class Courier:
         Raises LocalFault: the run cannot go on.
         """
         try:
-            async with self._turn(transfer):
+            turn = await self._wait_for_turn(transfer) if self._policy.sequential else None
+            try:
                 if transfer.is_new and await self._is_in_place(transfer):
                     self._commitment.skip(transfer)
                     return
                 due_s = await self._fetch(transfer)
+            finally:
+                if turn is not None:
+                    turn.release()
         except (SourceError, Blocked) as error:
             self._commitment.fail(transfer, error)
             return
@@ -64,16 +67,12 @@ class Courier:
         transfer.put_back(self._clock.now(), due_s)
         self._commitment.put_back(transfer, due_s)
 
-    @asynccontextmanager
-    async def _turn(self, transfer: Transfer) -> AsyncIterator[None]:
+    async def _wait_for_turn(self, transfer: Transfer) -> asyncio.Lock:
         """One entry at a time, once the fallback says so; waiting for it is not the entry's time."""
-        if not self._policy.sequential:
-            yield
-            return
         began_s = self._clock.now()
-        async with self._one_at_a_time:
-            transfer.tries.progress_s += self._clock.now() - began_s
-            yield
+        await self._one_at_a_time.acquire()
+        transfer.tries.progress_s += self._clock.now() - began_s
+        return self._one_at_a_time
 
     async def _is_in_place(self, transfer: Transfer) -> bool:
         """Whether the file stands at its place already; else take over what a dead run has left of it.

@@ -57,6 +57,7 @@ class Dispatch:
             if waiting is not None:
                 transfer = self._take(waiting, now_s)
                 if transfer is not None:
+                    self._wake_for_more(now_s)
                     return transfer
                 continue
             if self._is_over:
@@ -66,18 +67,27 @@ class Dispatch:
             await self._idle.wait(None if wait_s == NEVER else max(wait_s, SHORTEST_WAIT_S))
 
     def leave(self, transfer: Transfer) -> None:
-        """A worker is done with the entry, for now or for good: its host has a place again."""
+        """A worker is done with the entry, for now or for good: its host has a place again.
+
+        The worker asks ``next`` what starts there, and wakes another if more may.
+        """
         self._in_hand -= 1
         self._fetcher.leave(transfer, self._clock.now())
         self._commitment.leave(transfer)
         if self._has_mirrors:
             self._schedule.reopen_shut()
-        self._idle.wake_one()
+        if transfer.moved:  # this worker may be about to end
+            self._idle.wake_one()
 
     def leave_helper(self) -> None:
         """A worker has brought its segment: the host has a place again."""
         self._schedule.reopen_shut()
-        self._idle.wake_one()
+
+    def _wake_for_more(self, now_s: float) -> None:
+        """Wake a worker if something may start besides what was just taken, or is to be waited for."""
+        schedule = self._schedule
+        if self._idle.count and (schedule.may_start(now_s, self._opens_s) or schedule.next_s() < NEVER):
+            self._idle.wake_one()
 
     def put_helpers(self, helpers: Sequence[Helper]) -> None:
         """Let idle workers bring segments of entries that are under way."""

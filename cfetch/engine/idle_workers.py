@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 
 
 class IdleWorkers:
@@ -13,20 +14,28 @@ class IdleWorkers:
     @property
     def count(self) -> int:
         """Workers that wait and have not been woken."""
-        return sum(not waiter.done() for waiter in self._waiters)
+        return len(self._waiters)
 
     async def wait(self, timeout_s: float | None) -> None:
         """Wait until woken, or for so long."""
-        waiter = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
         self._waiters.append(waiter)
-        await asyncio.wait([waiter], timeout=timeout_s)
-        waiter.cancel()
+        timer = None if timeout_s is None else loop.call_later(timeout_s, self._wake, waiter)
+        try:
+            await waiter
+        finally:
+            if timer is not None:
+                timer.cancel()
+            if waiter.cancelled():
+                with suppress(ValueError):
+                    self._waiters.remove(waiter)
 
     def wake_one(self) -> None:
         """Wake the one that has waited longest, if any does."""
         while self._waiters:
             waiter = self._waiters.popleft()
-            if not waiter.done():
+            if not waiter.done():  # a worker that is being cancelled
                 waiter.set_result(None)
                 return
 
@@ -34,3 +43,9 @@ class IdleWorkers:
         """Wake every worker that waits now."""
         for _ in range(len(self._waiters)):
             self.wake_one()
+
+    def _wake(self, waiter: "asyncio.Future[None]") -> None:
+        """Wake this one: its time is over."""
+        if not waiter.done():
+            self._waiters.remove(waiter)
+            waiter.set_result(None)

@@ -95,14 +95,22 @@ class Schedule(Generic[Waiting]):
                 while self._crowded_out and not self._is_crowded:
                     self.reopen(self._crowded_out.pop())
                 return waiting
-            self._leave_ready(queue)
-            if waiting is not None and at_s < NEVER:
-                heapq.heappush(self._later, (at_s, queue))
-            elif waiting is not None:
-                self._shut.add(queue)
-            elif self._new.count_left(queue):
-                self._crowded_out.add(queue)
+            self._set_aside(queue, None if waiting is None else at_s)
         return None
+
+    def may_start(self, now_s: float, opens_s: Callable[[int, int | Waiting, float], float]) -> bool:
+        """Whether ``take`` may find something now. Where it would not, it has nothing to do either."""
+        while self._ready:
+            queue = self._ready[0][2]
+            if not self._released[queue]:
+                self._leave_ready(queue)
+                continue
+            index = None if self._is_crowded else self._new.first(queue)
+            at_s = None if index is None else opens_s(queue, index, now_s)
+            if self._back.waits(queue) or (at_s is not None and at_s <= now_s):
+                return True
+            self._set_aside(queue, at_s)
+        return False
 
     def next_s(self) -> float:
         """When ``take`` may find something by time alone."""
@@ -175,6 +183,17 @@ class Schedule(Generic[Waiting]):
         self._released[queue] = 0
         self._shut.discard(queue)
         self._crowded_out.discard(queue)
+
+    def _set_aside(self, queue: int, at_s: float | None) -> None:
+        """Nothing of the first queue may start before ``at_s``; None: it has nothing that may be begun."""
+        self._leave_ready(queue)
+        if at_s is None:
+            if self._new.count_left(queue):
+                self._crowded_out.add(queue)
+        elif at_s < NEVER:
+            heapq.heappush(self._later, (at_s, queue))
+        else:
+            self._shut.add(queue)
 
     def _leave_ready(self, queue: int) -> None:
         heapq.heappop(self._ready)

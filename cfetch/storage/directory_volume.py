@@ -79,22 +79,8 @@ class DirectoryVolume:
 
     async def inspect_batch(self, batch: str, entries: Sequence[Entry]) -> volume.Holding:
         """Judge by its mark or its record, and by the sizes of the files under its names."""
-        return await self._disk.look(lambda: self._look(batch, entries))
-
-    def _look(self, batch: str, entries: Sequence[Entry]) -> volume.Holding:
-        standing: list[int] = []
-        other: list[int] = []
-        blocked: dict[int, Blocked] = {}
-        for position, entry in enumerate(entries):
-            try:
-                size_bytes = self._volume.existing(entry.path)
-            except Blocked as error:
-                blocked[position] = error
-                continue
-            if size_bytes is not None:
-                (standing if entry.size_bytes in (size_bytes, None) else other).append(position)
         begun = self._salvage is not None and batch in self._salvage.begun_batches
-        return volume.Holding(self._volume.has_record(batch), begun, standing, blocked, other)
+        return await self._disk.look(lambda: _look_for_batch(self._volume, batch, entries, begun=begun))
 
     def mark_batch(self, batch: str) -> None:
         """Create an empty file among the parts, as a mark."""
@@ -179,6 +165,23 @@ class DirectoryVolume:
             await self._disk.close()
             if self._disk.is_stuck:
                 self._volume.forsake()
+
+
+def _look_for_batch(
+    directory: Directory, batch: str, entries: Sequence[Entry], *, begun: bool
+) -> volume.Holding:
+    standing: list[int] = []
+    other: list[int] = []
+    blocked: dict[int, Blocked] = {}
+    for position, entry in enumerate(entries):
+        try:
+            size_bytes = directory.existing(entry.path)
+        except Blocked as error:
+            blocked[position] = error
+            continue
+        if size_bytes is not None:
+            (standing if entry.size_bytes in (size_bytes, None) else other).append(position)
+    return volume.Holding(directory.has_record(batch), begun, standing, blocked, other)
 
 
 def _close(late: int | None) -> None:

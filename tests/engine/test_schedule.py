@@ -33,6 +33,9 @@ class Asking:
     def take(self, now_s):
         return self._schedule.take(now_s, self._opens_s)
 
+    def may_start(self, now_s):
+        return self._schedule.may_start(now_s, self._opens_s)
+
     def __getattr__(self, name):
         return getattr(self._schedule, name)
 
@@ -211,6 +214,9 @@ def test_the_model(entries, cap, held, rng):
         free = {queue for queue in range(max(queues) + 1) if world.opens_s(queue, None, now_s) <= now_s}
         places = [i for i in waiting if queues[i] in free]
         due = [name for name, (queue, at_s) in back.items() if queue in free and at_s <= now_s]
+        if rng.random() < 0.5 and not schedule.may_start(now_s) and schedule.next_s() > now_s:
+            assert not places, "a queue that may start something was put aside"
+            assert not due
         if (places or due) and (not running or rng.random() < 0.6):
             taken = schedule.take(now_s)
             if isinstance(taken, str):

@@ -67,7 +67,12 @@ def test_c104_a_group_looks_once_at_each_directory(volume, root, monkeypatch):
     published(volume, "d/first")
     looks = []
     real = os.stat
-    monkeypatch.setattr(os, "stat", lambda path, **how: looks.append(path) or real(path, **how))
+
+    def stat(path, **how):
+        looks.append(path)
+        return real(path, **how)
+
+    monkeypatch.setattr(os, "stat", stat)
     with volume.one_look():
         for number in range(1, 4):
             published(volume, f"d/{number}", number)
@@ -95,7 +100,12 @@ def test_a_directory_is_read_once(volume, root, monkeypatch):
     """However many of its names are asked for."""
     listings = []
     real = os.scandir
-    monkeypatch.setattr(os, "scandir", lambda path: listings.append(path) or real(path))
+
+    def scandir(path):
+        listings.append(path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
     (root / "d").mkdir()
     assert all(volume.was_free(safe_path(f"d/{number}")) for number in range(10))
     assert len(listings) == 1

@@ -1,0 +1,112 @@
+"""What a worker does next: of those that wait, as many are woken as may start something."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cfetch.clock import VirtualClock, run_virtual
+from cfetch.engine.dispatch import Dispatch
+from cfetch.engine.idle_workers import IdleWorkers
+from cfetch.engine.schedule import NEVER, Schedule
+
+
+class World:
+    """One host with ``places``, and entries that are handed out by their numbers."""
+
+    def __init__(self, entries):
+        self.places = 0
+        self.idle = IdleWorkers()
+        schedule: Schedule[Any] = Schedule([1] * entries, [0] * entries, 1, most_put_back=9)
+        commitment = SimpleNamespace(
+            schedule=schedule,
+            opens_s=lambda _, now_s: now_s,
+            host_of=lambda _: "h",
+            hand_out=self._hand_out,
+            transfer=self._hand_out,
+            leave=lambda transfer: schedule.reopen(transfer.queue),
+            is_over=False,
+        )
+        hosts = SimpleNamespace(opens_s=lambda _, now_s: now_s if self.places else NEVER)
+        fetcher = SimpleNamespace(place=self._place, leave=self._leave, given_up=lambda *_: None)
+        segments = SimpleNamespace(is_on=False)
+        parts: Any = (commitment, hosts, fetcher, segments)
+        clock: Any = SimpleNamespace(now=VirtualClock().monotonic)
+        self.dispatch = Dispatch(*parts, self.idle, clock)
+
+    def _hand_out(self, index, _):
+        entry = SimpleNamespace(mirrors=())
+        sources = SimpleNamespace(usable=lambda: [0], host_of=lambda _: "h")
+        return SimpleNamespace(index=index, queue=0, entry=entry, sources=sources, moved=False)
+
+    def _place(self, *_):
+        self.places -= 1
+
+    def _leave(self, *_):
+        self.places += 1
+
+    async def start_workers(self, number):
+        """So many wait for something to do."""
+        workers = [asyncio.ensure_future(self.dispatch.next()) for _ in range(number)]
+        await asyncio.sleep(0)
+        assert self.idle.count == number
+        return workers
+
+
+async def count_started(workers):
+    """Those that have something in hand; the others are ended."""
+    await asyncio.sleep(1)
+    started = sum(worker.done() for worker in workers)
+    for worker in workers:
+        worker.cancel()
+    await asyncio.wait(workers)
+    return started
+
+
+@pytest.mark.parametrize(("places", "started"), [(0, 0), (1, 1), (2, 2), (5, 3)])
+def test_one_that_starts_wakes_the_next_while_there_are_places(places, started):
+    """A host may bear several more at once; nobody is left asleep beside a free place."""
+
+    async def main():
+        world = World(entries=9)
+        workers = await world.start_workers(3)
+        world.places = places
+        world.dispatch._schedule.reopen(0)
+        world.idle.wake_one()
+        return await count_started(workers)
+
+    assert run_virtual(main()) == started
+
+
+def test_who_leaves_an_entry_takes_the_next_and_wakes_nobody_for_nothing():
+    """The place that it leaves is its own again."""
+
+    async def main():
+        world = World(entries=9)
+        world.places = 1
+        mine: Any = await world.dispatch.next()
+        workers = await world.start_workers(2)
+        world.dispatch.leave(mine)
+        after: Any = await world.dispatch.next()
+        assert after.index == 1
+        assert world.idle.count == 2
+        return await count_started(workers)
+
+    assert run_virtual(main()) == 0
+
+
+def test_a_cancelled_worker_does_not_swallow_the_wake():
+    """The one behind it gets it; none stays in the queue."""
+
+    async def main():
+        world = World(entries=9)
+        first, second = await world.start_workers(2)
+        first.cancel()
+        world.places = 1
+        world.dispatch._schedule.reopen(0)
+        world.idle.wake_one()
+        await asyncio.sleep(1)
+        assert (first.cancelled(), second.done(), world.idle.count) == (True, True, 0)
+
+    run_virtual(main())

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from cfetch.clock import RunClock, SystemClock
-from cfetch.engine.attempt import Assignment, Attempt, BreakOff, fetch
+from cfetch.engine.attempt import Assignment, Attempt, BreakOff, fetch, salvage
 from cfetch.errors import RangeRefused, Refused, Transient
 from cfetch.secret import SecretUrl
 from cfetch.storage.directory import Directory
 from cfetch.storage.held_ranges import Segment
 from cfetch.storage.part import Part
 from cfetch.wire.http import HttpTransport
+from cfetch.wire.judge import Action, Verdict
 from tests.engine.drive import entry_of, split
 from tests.wire.raw_server import RawServer, reply
 
@@ -192,6 +193,29 @@ async def test_more_than_was_stated(part, transport, owner, later):
             await task
     assert part.position == (0 if owner else 1000)
     assert owner or ranges.missing == [(START, END)]
+
+
+class Arrived:
+    """A reply of which these bytes have come and were not read."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def read_buffered(self):
+        return self.data
+
+
+@pytest.mark.parametrize("in_ranges", [False, True])
+@pytest.mark.parametrize("more", [b"", b"x"])
+async def test_what_is_salvaged_of_a_reply_is_no_more_than_was_stated(part, in_ranges, more):
+    """The last byte may have come when an attempt is broken off; a server that sends more is not believed."""
+    sink, limit, begin = (opened(part)[2], END, START) if in_ranges else (part, SIZE, 1000)
+    attempt = Attempt(Assignment(ENTRY, 1), 0.0, from_byte=begin, size_bytes=SIZE, key=-1)
+    response: Any = Arrived(DATA[begin:limit] + more)
+    attempt.reply.response, attempt.reply.verdict = response, Verdict(action=Action.ACCEPT)
+    salvage(attempt, sink, limit, 1.0)
+    assert attempt.received == (0 if more else limit - begin)
+    assert part.position == 1000 + attempt.received
 
 
 async def test_less_than_was_stated(part, transport):

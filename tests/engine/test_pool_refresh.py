@@ -131,6 +131,17 @@ def test_a_fresh_link_brings_its_own_headers(tmp_path):
     assert [a.secrets for a in outcome.transport.opens] == [{"X-Key": "old"}, {"X-Key": "new"}]
 
 
+def test_the_headers_of_a_fresh_link_are_for_its_own_source(tmp_path):
+    """A mirror on another host gets none of them."""
+    refresher = Refresher(headers=(("X-Key", SecretText(CANARY)),))
+    mirror = SecretUrl("http://mirror.test/m/a")
+    entry = entry_of(0, "a", BODY, digest=True, mirrors=(mirror,))
+    script = {"a": [Reply(status=403), Reply(status=404)], "m/a": Reply(body=BODY)}
+    outcome = drive(tmp_path, script, [entry], refresher=refresher)
+    assert [a.secrets for a in outcome.transport.opens] == [{}, {"X-Key": CANARY}, {}]
+    assert outcome.tree == {"a": BODY}
+
+
 def test_bytes_are_kept_across_a_renewal(tmp_path):
     """The same object under a fresh link: Range and If-Range go on."""
     script = [Reply(body=BODY, cut=999, then="reset"), Reply(status=403), Reply(body=BODY)]

@@ -82,6 +82,18 @@ def test_the_file_changes_between_two_tries(tmp_path, digest):
     assert len(outcome.transport.opens) == 2
 
 
+def test_bytes_are_gone_on_with_under_the_validator_of_their_own_reply(tmp_path):
+    """The server turns back to a version that an earlier reply without bytes was of: nothing is joined."""
+    script = [
+        Reply(body=OTHER, cut=0, then="reset"),
+        Reply(body=BODY, cut=1000, then="reset", etag='"v2"'),
+        Reply(body=OTHER),
+    ]
+    outcome = one(tmp_path, script)
+    assert asked(outcome)[2][:2] == ("bytes=1000-", '"v2"')
+    assert outcome.tree == {"a": OTHER}
+
+
 def test_a_server_that_ignores_if_range_is_found_out(tmp_path):
     """206 of another version: its ETag tells, and the whole file is fetched again."""
     liar = Reply(body=OTHER, headers={"ETag": '"v2"'})

@@ -1,5 +1,7 @@
 """Idle slots at work, on virtual time: large files in several streams."""
 
+import errno
+import os
 import random
 import re
 
@@ -224,6 +226,22 @@ def test_a_helper_is_told_of_under_the_host_that_it_asked(tmp_path):
     assert [one.mirror for one in moved if one.helper] != []
     assert {one.mirror for one in moved} == {"mirror.test"}
     assert [pause.host for pause in outcome.of(HostPaused)] == ["origin.test"]
+
+
+def test_a_disk_that_fails_a_helper_fails_the_file(tmp_path, monkeypatch):
+    """The owner waits for the helper, and is told of the disk: it asks for nothing more."""
+    real = os.pwrite
+
+    def write(fd, data, offset):
+        if offset > 14 * MIB:
+            raise OSError(errno.ENOSPC, "full")
+        return real(fd, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", write)
+    transport = FakeTransport({"a": [SLOW, Reply(BODY, latency_s=0.05, rate_bps=MIB / 4), SLOW]})
+    outcome = run(tmp_path, transport.scripts, transport=transport, concurrency=2)
+    assert (outcome.records["a"].status, outcome.records["a"].error_kind) == ("failed", "local")
+    assert len(transport.opens) == 2
 
 
 class Counting(FakeTransport):

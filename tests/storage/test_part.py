@@ -8,10 +8,11 @@ import stat
 
 import pytest
 
-from cfetch.errors import Blocked, Corrupt, LocalFault
+from cfetch.errors import Blocked, Corrupt, LocalFault, VolumeFault
 from cfetch.manifest.entry import Digest, safe_path
 from cfetch.storage import part as part_module
 from cfetch.storage.directory import Directory
+from cfetch.storage.disk import InlineDisk
 from cfetch.storage.files import local_fault
 from cfetch.storage.part import READ_BYTES, Part, hash_and_close
 from tests.engine.drive import entry_of, tree
@@ -92,6 +93,18 @@ def test_87_a_disk_that_is_full_when_the_file_is_closed(volume, root, monkeypatc
     part.discard()
     assert tree(root) == {}
     assert staged(root) == []
+
+
+def test_a_part_of_a_disk_that_was_given_up_gets_no_name(volume, root):
+    """It is whole, and no fault of its own was met: others of its batch have their names already."""
+    disk = InlineDisk()
+    part = Part(volume, entry_of(0, "a", DATA), disk)
+    part.write(DATA)
+    disk.line.fault = VolumeFault("it does not answer")
+    with pytest.raises(VolumeFault, match="does not answer"):
+        part.publish()
+    assert tree(root) == {}
+    part.discard()
 
 
 def test_92_a_note_goes_before_the_bytes_it_tells_of(volume, root, monkeypatch):

@@ -404,6 +404,27 @@ def test_H6_a_late_write_does_not_revive(tmp_path, clock):  # noqa: N802
     files.close()
 
 
+def test_a_beat_counts_from_before_its_write(tmp_path, clock):
+    """Observers may have seen it as soon as the write began, so the owner's time runs from then."""
+
+    class Slow(LocalFiles):
+        def create(self, path, data, *, flush=False):
+            super().create(path, data, flush=flush)
+            clock.now_s += 50.0
+
+        def rewrite(self, path, head, data):
+            super().rewrite(path, head, data)
+            clock.now_s += 70.0
+
+    files = Slow(tmp_path / ".cfetch")
+    pulse = a_pulse(files, clock)
+    pulse.first()
+    assert pulse.left_s() == 180.0 - 50.0
+    pulse.beat()
+    assert pulse.left_s() == 180.0 - 70.0
+    files.close()
+
+
 def test_signals_are_left_to_the_main_thread(files, clock):
     """A beat thread takes none: one that it took would not wake the loop that has to answer it."""
     masks = []

@@ -130,6 +130,16 @@ def test_IB3_an_owner_that_wakes_up_is_fenced(processes):  # noqa: N802
         x.commit(files=2, size_bytes=20)
 
 
+def test_IB3_an_owner_that_looks_sees_its_successor(processes):  # noqa: N802
+    """Its own heartbeat is still young: only the epoch on the timeline tells it."""
+    instant, x = inflight_and_dead(processes, proved=True)
+    x.confirm()
+    start(processes.table("y"), instant, on_lost=nobody)
+    x.check()
+    with pytest.raises(Held, match=r"taken over by process \d+ on here"):
+        x.confirm()
+
+
 def test_IB3_a_stopped_owner_cannot_write_into_its_successors_part(processes):  # noqa: N802
     """It has a part open; the successor goes on with a copy, as it is not proved dead."""
     instant, x = inflight_and_dead(processes, proved=False)

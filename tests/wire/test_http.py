@@ -18,7 +18,7 @@ from cfetch.errors import LocalFault, Refused, SourceError, Transient
 from cfetch.secret import SecretUrl
 from cfetch.wire.foreign_errors import map_error
 from cfetch.wire.http import HttpTransport
-from tests.wire.raw_server import RawServer, reply, served
+from tests.wire.raw_server import RawServer, RecordingServer, reply, served
 
 CANARY = "CANARY0123456789"
 
@@ -275,6 +275,30 @@ async def test_57_a_redirect_to_another_origin_drops_the_headers(transport, stat
     assert CANARY not in target.heads[0]
     assert target.fields()["range"] == "bytes=0-"
     assert "referer" not in target.fields()
+
+
+class Upgrading(RecordingServer):
+    """Sends a plain request on to the same host and port under https, and answers there."""
+
+    def __init__(self, context):
+        super().__init__()
+        self.context = context
+
+    async def converse(self, reader, writer):
+        if self.heads:
+            await writer.start_tls(self.context)
+        await self.read_head(reader)
+        url = f"https://127.0.0.1:{self.port}/"
+        writer.write(reply(b"x") if len(self.heads) > 1 else reply(b"", f"Location: {url}", status="302 x"))
+
+
+async def test_57_an_origin_has_a_scheme_too(transport, authority):
+    """The same host under https is another origin (RFC 6454 5): it gets no headers."""
+    async with Upgrading(serving(authority, "127.0.0.1")) as server:
+        _, body, _ = await get(transport, server.url, secrets={"X-Key": CANARY})
+    assert body == b"x"
+    assert CANARY in server.heads[0]
+    assert CANARY not in server.heads[1]
 
 
 async def test_57_headers_that_were_dropped_do_not_come_back(transport):

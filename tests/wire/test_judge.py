@@ -63,6 +63,7 @@ CHUNKED = ("Transfer-Encoding", "chunked")
     ("19 416 to a range", REST, 416, [("Content-Range", "bytes */300")], RR),
     ("19 416 unasked", WHOLE, 416, [], R),
     ("21 another ETag", REST, 206, [TAIL, ("ETag", '"b"'), RANGE], RR),
+    ("21 an ETag in another case", REST, 206, [TAIL, ("ETag", '"A"'), RANGE], RR),
     ("21 the ETag became weak", REST, 206, [TAIL, ("ETag", 'W/"a"'), RANGE], RR),
     ("21 the ETag is gone", REST, 206, [TAIL, RANGE], RR),
     ("22 no validator, a hash decides", HASHED, 206, [TAIL, RANGE], A),

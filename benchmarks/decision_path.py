@@ -105,6 +105,10 @@ class World:
         """See ``Clock``."""
         return self.now_s
 
+    def cpu(self) -> float:
+        """See ``Clock``."""
+        return 0.0
+
     async def sleep(self, seconds: float) -> None:
         """See ``Clock``; nobody does."""
 

@@ -27,6 +27,9 @@ class Clock(Protocol):
     def wall(self) -> float:
         """Seconds since 1970-01-01 UTC; may jump."""
 
+    def cpu(self) -> float:
+        """Seconds of processor time of the calling thread; only differences mean anything."""
+
     async def sleep(self, seconds: float) -> None:
         """Suspend the calling task."""
 
@@ -36,6 +39,7 @@ class SystemClock:
 
     monotonic = staticmethod(time.monotonic)
     wall = staticmethod(time.time)
+    cpu = staticmethod(time.thread_time)
     sleep = staticmethod(asyncio.sleep)
 
 
@@ -60,6 +64,10 @@ class RunClock:
         """Seconds since 1970-01-01 UTC; may jump."""
         return self._clock.wall()
 
+    def cpu_s(self) -> float:
+        """Seconds of processor time of the calling thread; only differences mean anything."""
+        return self._clock.cpu()
+
     async def sleep(self, seconds: float) -> None:
         """Suspend the calling task."""
         await self._clock.sleep(seconds)
@@ -78,6 +86,10 @@ class VirtualClock:
     def wall(self) -> float:
         """``epoch`` plus virtual time."""
         return self._epoch + self.monotonic()
+
+    def cpu(self) -> float:
+        """Zero: on virtual time nothing takes any."""
+        return 0.0
 
     async def sleep(self, seconds: float) -> None:
         """Let other tasks run, then jump to the time of waking."""

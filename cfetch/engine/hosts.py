@@ -19,7 +19,7 @@ from typing import NamedTuple
 from cfetch.breaker import CLOSED, Position
 from cfetch.errors import SourceError, Straggling, Throttled, Transient
 from cfetch.placement.chooser import finish_s
-from cfetch.straggler.width import Change, Width
+from cfetch.straggler.width import Change, Reading, Width
 from cfetch.wire.retry import Limits, backoff_s
 
 FAIR_BYTES = 64 << 10  # fewer tell the latency, not the speed, and are no sign of life either
@@ -242,10 +242,10 @@ class Hosts:
         host = self._hosts.get(name)
         return host is not None and host.is_capped
 
-    def look(self, now_s: float, received: Mapping[str, int], *, calm: bool) -> bool:
+    def look(self, now_s: float, cpu_s: float, received: Mapping[str, int], *, calm: bool) -> bool:
         """Call ``Width.look`` for all hosts. Returns whether one of them may have more places than before.
 
-        ``received``: by host, the bytes of the attempts under way.
+        ``cpu_s``: processor time so far; ``received``: by host, the bytes of the attempts under way.
         """
         rose = False
         for name, host in self._hosts.items():
@@ -254,7 +254,7 @@ class Hosts:
             before = host.width.places
             brought = host.brought_bytes + received.get(name, 0)
             is_calm = calm and not host.throttled and host.window >= before
-            change = host.width.look(now_s, brought, host.running, calm=is_calm)
+            change = host.width.look(Reading(now_s, brought, host.running, cpu_s), calm=is_calm)
             if change is not None:
                 self.changes.append((name, change))
             host.is_capped = host.is_capped or host.width.places < before

@@ -142,9 +142,8 @@ class Pool:
 
     def _share_out(self) -> None:
         """Let hosts get other widths, and idle workers help attempts that have much left."""
-        now_s = self._clock.now()
-        is_calm = now_s >= self._parts.monitor.slow_until_s
-        if look_at_widths(self._parts.hosts, self._parts.flights, self._emit, now_s, is_calm=is_calm):
+        is_calm = self._clock.now() >= self._parts.monitor.slow_until_s
+        if look_at_widths(self._parts.hosts, self._parts.flights, self._emit, self._clock, is_calm=is_calm):
             self._parts.dispatch.wake()
         spare, segments = self._parts.dispatch.spare, self._parts.segments
         if spare > 0 and segments.helps_any and not self._parts.switch.is_stopping:

@@ -1,5 +1,6 @@
 """How wide a run is: the places that its hosts have."""
 
+from cfetch.clock import RunClock
 from cfetch.config.engine import Widths
 from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
@@ -17,17 +18,18 @@ def hosts_of(widths: Widths, limits: Limits) -> Hosts:
     return Hosts(most, limits, new_width=lambda: Width(start, most))
 
 
-def look_at_widths(hosts: Hosts, flights: Flights, emit: Listener, now_s: float, *, is_calm: bool) -> bool:
+def look_at_widths(hosts: Hosts, flights: Flights, emit: Listener, clock: RunClock, *, is_calm: bool) -> bool:
     """Look at the width of all hosts, a few times a second, and emit changes and breakers that closed.
 
-    Returns whether more may start.
+    It runs in the thread that does the downloads. Returns whether more may start.
     """
+    now_s = clock.now()
     for host in hosts.closed_breakers:
         emit(BreakerClosed(t_s=now_s, host=host))
     hosts.closed_breakers.clear()
     if not hosts.has_widths:
         return False
-    rose = hosts.look(now_s, flights.received_by_host(), calm=is_calm)
+    rose = hosts.look(now_s, clock.cpu_s(), flights.received_by_host(), calm=is_calm)
     for host, change in hosts.changes:
         emit(
             WidthChanged(

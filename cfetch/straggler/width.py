@@ -6,9 +6,12 @@ and each is asked for elsewhere.
 
 At the start the places double for as long as that is worth it. From then on a step up is tried now and
 then, and kept if the host becomes faster; or a step down, and kept if nothing is lost, because a network that
-became faster by itself looks like a step up that helped. Below the start the places go only where the host
-becomes faster by it after a step up has made it slower: then it was drowning. While all of a host's attempts
-are slow at once no more are tried.
+became faster by itself looks like a step up that helped. While all of a host's attempts are slow at once no
+more are tried, and no step up for which our own processor has no room.
+
+Below the start the places go only where the host becomes faster by it: then it was drowning. A step up that
+made it slower leads there. Where no step up is allowed a small step down is tried, as soon as what it can
+cost is a small share of the run.
 """
 
 from typing import NamedTuple
@@ -28,8 +31,11 @@ DOUBLE_WORTH = 0.4  # 40 % more bytes a second
 DOUBLE_PERIOD_S, DOUBLE_SETTLE_S = 0.5, 0.3
 DOUBLE_ENDS_A_PLACE, DOUBLE_BYTES_A_PLACE = 2, 256 << 10
 MORE = 1.1  # of the places may be in use while a rate is measured
-HALF = 0.5  # a host that drowns is relieved quickly
-RELIEF = 0.2  # so much faster must a host be with half of its places, if they are fewer than at the start
+HALF = 0.5  # a host that a step up has made slower is relieved quickly
+THREE_QUARTERS = 0.75  # a trial at a host of which nothing else is known must be cheap
+RELIEF = 0.2  # so much faster must a host be by a step down, if its places are fewer than at the start
+PROBE_SHARE = 0.02  # of a run's time may be lost to such trials
+PROBE_S = 0.24  # about what one of them loses: a quarter of the places for the time of a quick period
 
 
 class Change(NamedTuple):
@@ -38,6 +44,19 @@ class Change(NamedTuple):
     before: int
     places: int
     reason: str
+
+
+class Reading(NamedTuple):
+    """What is seen of a host, a few times a second.
+
+    ``received``: bytes that have come from it since the run's start; ``running`` attempts now. ``cpu_s``:
+    processor time of the thread that runs the downloads; only differences mean anything.
+    """
+
+    now_s: float
+    received: int
+    running: int
+    cpu_s: float = 0.0
 
 
 class _Trial(NamedTuple):
@@ -60,12 +79,16 @@ class Width:
         self._most = most
         self._climbs = most > start  # no trial has failed yet
         self._drowns = False  # with more places it was slower
+        self._is_relieved = False  # it has fewer than at the start because that was faster
         self._trial: _Trial | None = None
         self._goes_down = False
         self._quiet_until_s = 0.0
         self._hold_s = FIRST_HOLD_S
-        self._since: tuple[float, int] | None = None  # when the period began, and the bytes by then
+        self._since: Reading | None = None  # at the start of the period
         self._ends = 0
+        self._first_s: float | None = None
+        self._last_s = 0.0
+        self._lost_s = 0.0  # by trials of fewer places than at the start, as time of the run
 
     def note_end(self) -> None:
         """An attempt completed."""
@@ -81,17 +104,19 @@ class Width:
         if served < FLOOR or places >= before:
             return None
         self._hold_s = FIRST_HOLD_S
+        self._is_relieved = False
         self._end(now_s, places, next_down=False)
         return Change(before, places, "new connections hang while others are served")
 
-    def look(self, now_s: float, received: int, running: int, *, calm: bool) -> Change | None:
-        """Look at the host a few times a second. Not ``calm``: the host throttles, or all attempts are slow.
-
-        ``received``: bytes that have come from the host since the run's start; ``running`` attempts now.
-        """
+    def look(self, reading: Reading, *, calm: bool) -> Change | None:
+        """Look at the host, a few times a second. Not ``calm``: it throttles, or all attempts are slow."""
+        now_s, _, running, _ = reading
+        self._count_loss(now_s, running)
         if not calm and self._trial is not None and self.places > self._trial.level:
             self._end(now_s, self._trial.level, next_down=True)
             self._suspect_drowning(now_s)
+        if self._trial is not None and self._costs_too_much(now_s):
+            self._end(now_s, self._trial.level, next_down=False)
         if running > MORE * self.places:  # those of a trial that is over have to end first
             self._since = None
             return None
@@ -102,15 +127,34 @@ class Width:
             return None
         if self._since is None:
             if now_s >= self._quiet_until_s:
-                self._since, self._ends = (now_s, received), 0
+                self._since, self._ends = reading, 0
             return None
-        began_s, before = self._since
-        elapsed_s, came = now_s - began_s, received - before
+        since, elapsed_s = self._since, now_s - self._since.now_s
+        came = reading.received - since.received
         large_steps = self._climbs or not calm or self._drowns or self.places < self._start
         if not self._is_enough(elapsed_s, came, is_quick=large_steps):
             return None
         self._since = None
-        return self._judge_rate(now_s, came / elapsed_s, calm=calm)
+        busy = (reading.cpu_s - since.cpu_s) / elapsed_s
+        return self._judge_rate(now_s, came / elapsed_s, busy, calm=calm)
+
+    def _count_loss(self, now_s: float, running: int) -> None:
+        """Count the time that a trial of fewer places costs, if each place brings the same."""
+        if self._first_s is None:
+            self._first_s = self._last_s = now_s
+        if self._trial is not None and self.places < min(self._trial.level, self._start):
+            self._lost_s += (now_s - self._last_s) * max(0.0, 1.0 - running / self._trial.level)
+        self._last_s = now_s
+
+    def _left_to_lose_s(self, now_s: float) -> float:
+        return PROBE_SHARE * (now_s - (self._first_s or 0.0)) - self._lost_s
+
+    def _costs_too_much(self, now_s: float) -> bool:
+        """Whether a trial of fewer places that nothing speaks for lasts too long: attempts end too slowly."""
+        trial = self._trial
+        if trial is None or self._drowns or self.places >= min(trial.level, self._start):
+            return False
+        return self._left_to_lose_s(now_s) < 0
 
     def _is_enough(self, elapsed_s: float, came: int, *, is_quick: bool) -> bool:
         least_s, ends, size_bytes = PERIOD_S, ENDS_A_PLACE, BYTES_A_PLACE
@@ -119,9 +163,9 @@ class Width:
         enough = self._ends >= ends * self.places or came >= size_bytes * self.places
         return elapsed_s >= least_s and (enough or elapsed_s > LONGEST_PERIOD_S)
 
-    def _judge_rate(self, now_s: float, rate_bps: float, *, calm: bool) -> Change | None:
+    def _judge_rate(self, now_s: float, rate_bps: float, busy: float, *, calm: bool) -> Change | None:
         if self._trial is None:
-            self._try(now_s, rate_bps, calm=calm)
+            self._try(now_s, rate_bps, busy, calm=calm)
             return None
         before, places = self._trial, self.places
         gain = rate_bps / before.rate_bps - 1 if before.rate_bps > 0 else 0.0
@@ -131,7 +175,7 @@ class Width:
             if places > before.level and gain < -RELIEF:
                 self._suspect_drowning(now_s)
             return None
-        if gain > 0 or places > before.level:
+        if gain > 0:
             more = f"{100 * gain:.0f} % more bytes a second"
             reason = f"{more} with {places} than with {before.level} at a time"
         else:
@@ -140,8 +184,9 @@ class Width:
         self._hold_s = FIRST_HOLD_S
         if places < min(before.level, self._start):  # the network may have recovered by itself just then
             self._climbs, self._goes_down, self._drowns = True, False, False
+            self._is_relieved = True
             return Change(before.level, places, reason)
-        self._try(now_s, rate_bps, calm=calm)  # on in the same direction, from what was just measured
+        self._try(now_s, rate_bps, busy, calm=calm)  # on in the same direction, from what was just measured
         return Change(before.level, places, reason)
 
     def _suspect_drowning(self, now_s: float) -> None:
@@ -155,19 +200,19 @@ class Width:
             return RELIEF
         if places < before:
             return -WORTH * (before / places - 1)
+        if self._is_relieved and places <= self._start:
+            return -RELIEF  # in doubt it gets back what it had
         return (DOUBLE_WORTH if self._climbs else WORTH) * (places / before - 1)
 
-    def _try(self, now_s: float, rate_bps: float, *, calm: bool) -> None:
+    def _try(self, now_s: float, rate_bps: float, busy: float, *, calm: bool) -> None:
+        """Try more places, or fewer. ``busy``: the share of its time for which our own thread computed."""
         step = DOUBLE if self._climbs else STEP
         up = min(self._most, max(self.places + 1, int(self.places * step)))
-        down = self.places
-        if self._start < self.places < self._most:
-            down = max(self._start, min(self.places - 1, int(self.places / STEP)))
-        elif self._drowns:
-            down = max(min(FLOOR, self._start), int(self.places * HALF))
-        if self._goes_down or up == self.places or not calm:
+        may_grow = calm and busy * (1.0 + self._least_gain(self.places, up)) <= 1.0
+        down = self._choose_fewer(now_s, calm=calm)
+        if self._goes_down or up == self.places or not may_grow:
             self._goes_down = down < self.places
-        if not calm and not self._goes_down:
+        if not may_grow and not self._goes_down:
             return
         places = down if self._goes_down else up
         if places == self.places:
@@ -175,6 +220,16 @@ class Width:
         self._trial = _Trial(self.places, rate_bps, now_s)
         self.places = places
         self._quiet_until_s = now_s + (DOUBLE_SETTLE_S if self._climbs or places < self._start else SETTLE_S)
+
+    def _choose_fewer(self, now_s: float, *, calm: bool) -> int:
+        """The places of the next step down; as many as now if none is to be tried."""
+        places, least = self.places, min(FLOOR, self._start)
+        if self._start < places < self._most:
+            return max(self._start, min(places - 1, int(places / STEP)))
+        if self._drowns:
+            return max(least, int(places * (HALF if places >= self._start else THREE_QUARTERS)))
+        may_probe = calm and places == self._most == self._start and self._left_to_lose_s(now_s) >= PROBE_S
+        return max(least, int(places * THREE_QUARTERS)) if may_probe else places
 
     def _end(self, now_s: float, level: int, *, next_down: bool) -> None:
         self._trial, self._since = None, None

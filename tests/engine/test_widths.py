@@ -5,6 +5,7 @@ import itertools
 
 import pytest
 
+from cfetch.clock import VirtualClock
 from cfetch.events import SlowdownOver, SlowdownSeen, WidthChanged
 from tests.engine.drive import drive
 from tests.engine.fake import FakeTransport, Reply
@@ -61,6 +62,21 @@ def test_idle_workers_start_when_a_host_gets_more_places(tmp_path):
     assert starts[:2] == [0.0, 0.0]
     assert 60 < starts[2] < 65
     assert set(outcome.statuses) == {"done"}
+
+
+class _BusyClock(VirtualClock):
+    """The thread that runs the downloads computes all the time."""
+
+    def cpu(self):
+        return self.monotonic()
+
+
+def test_a_run_that_computes_all_the_time_starts_no_more(tmp_path):
+    """The server would bear them."""
+    server = Server(400, lambda n: 1.0)
+    outcome = run(tmp_path, server, max_concurrency=64, clock=_BusyClock())
+    assert set(outcome.statuses) == {"done"}
+    assert max(n for _, n in server.widths) == 16
 
 
 def test_a_full_link_keeps_its_width(tmp_path):

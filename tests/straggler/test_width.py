@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from cfetch.straggler.width import FIRST_HOLD_S, Width
+from cfetch.straggler.width import FIRST_HOLD_S, Reading, Width
 
 MIB = 1 << 20
 
@@ -17,6 +17,7 @@ class Server:
         self.width = Width(start, most)
         self.rate = rate
         self.now_s = 0.0
+        self.busy = 0.0
         self.received = 0.0
         self.changes = []
         self.seen = []
@@ -27,7 +28,8 @@ class Server:
             active = places if running is None else running
             self.now_s += 0.1
             self.received += 0.1 * self.rate(active)
-            change = self.width.look(self.now_s, int(self.received), active, calm=calm)
+            reading = Reading(self.now_s, int(self.received), active, self.busy * self.now_s)
+            change = self.width.look(reading, calm=calm)
             self.seen.append(self.width.places)
             if change is not None:
                 self.changes.append(change)
@@ -141,11 +143,48 @@ def test_a_slow_network_leaves_all_places():
     assert set(server.seen) == {16}
 
 
-def test_a_host_in_order_is_never_narrowed():
-    """However its rate swings, while all is calm nobody tries with fewer than at the start."""
-    dice = random.Random(1)
+@pytest.mark.parametrize("seed", range(5))
+def test_a_host_in_order_is_narrowed_for_moments_only(seed):
+    """However its rate swings: what trials of fewer places cost is a small share of the run."""
+    dice = random.Random(seed)
     server = Server(16, 16, lambda n: MIB * n * dice.choice((0.2, 1.0, 2.0))).run(600)
+    assert server.mean > 0.97 * 16
+
+
+def test_a_host_that_drowns_from_the_start_is_found_where_no_more_are_allowed():
+    """Nothing speaks for fewer, so a small step down is tried: once its cost is a small share of the run."""
+    server = Server(16, 16, lambda n: 4 * MIB * n * min(1.0, (8 / n) ** 2))
+    server.run(10)
     assert set(server.seen) == {16}
+    server.run(20)
+    assert server.changes[0][:2] == (16, 12)
+    assert server.width.places in range(8, 11)
+
+
+@pytest.mark.parametrize("seconds", [12, 14, 16, 20, 30, 60, 600])
+def test_a_trial_of_fewer_costs_a_fiftieth_of_a_run_of_any_length(seconds):
+    """A server that limits each connection, with downloads of a minute that end at any time."""
+    server = Server(16, 16, lambda n: MIB * n)
+    left_s = [4.0 * n for n in range(1, 17)]
+    brought = 0.0
+    for _ in range(seconds * 10):
+        running = len(left_s)
+        server.run(0.1, running=running)
+        brought += running
+        left_s = [left - 0.1 for left in left_s if left > 0.1]
+        left_s += [60.0] * (server.width.places - len(left_s))
+    assert 12 in server.seen or seconds < 14
+    assert brought >= 0.98 * 16 * seconds * 10
+
+
+def test_a_step_for_which_the_processor_has_no_room_is_not_tried():
+    """A doubling must bring two fifths more: a thread that computes for 3/4 of its time cannot show that."""
+    server = Server(16, 64, lambda n: MIB * n)
+    server.busy = 0.75
+    assert set(server.run(60).seen) == {16}
+    server = Server(16, 64, lambda n: MIB * n)
+    server.busy = 0.7
+    assert server.run(1).width.places == 32
 
 
 def test_a_host_with_two_places_is_left_alone():

@@ -398,3 +398,19 @@ def test_an_abandoned_file_is_written_to_no_more():
     assert [one.left_bytes for one in [own, *others]] == [0, 0, 0]
     ranges.advance(others[0], 10)
     assert (ranges.held, ranges.twice_bytes) == ((), 10)
+
+
+def test_who_is_sent_for_more_goes_on_beside_one_that_is_ahead():
+    """It has come to where another began and stands further on; but beyond that one's end it is alone."""
+    ranges = HeldRanges(60)
+    all_of_it = ranges.take_first()
+    assert all_of_it is not None
+    ranges.advance(all_of_it, 5)
+    short = ranges.join(10, 30)
+    ranges.advance(short, 10)
+    ranges.advance(all_of_it, 10)
+    assert (all_of_it.position, all_of_it.end) == (15, 60)
+    assert ranges.missing == []
+    beside = ranges.join(15, 60)
+    ranges.advance(beside, 10)
+    assert (all_of_it.left_bytes, beside.end, ranges.missing) == (0, 60, [])

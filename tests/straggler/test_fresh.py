@@ -199,6 +199,23 @@ def test_a_size_class_that_is_old_counts_less():
     assert 1 / fresh([*old, *new]).of("h").s_per_byte == pytest.approx(10 * MIB, rel=0.05)
 
 
+def test_sizes_that_lie_far_apart_tell_the_slope():
+    """Three like sizes, of which the larger were faster by chance, are as many pairs; they say little."""
+    like = [Sample(size, duration_s, None, 0.0) for size, duration_s in ((MIB, 0.4), (3 * MIB // 2, 0.35))]
+    samples = [*like, Sample(2 * MIB, 0.3, None, 0.0), sample(64 * MIB, first=False)]
+    fit = fit_of([[one] * 10 for one in samples])
+    assert fit is not None
+    assert 1 / fit.s_per_byte == pytest.approx(10 * MIB, rel=0.05)
+
+
+def test_a_size_with_few_samples_says_less_of_the_slope():
+    """Two sizes have thirty files each, and the largest has three, which were faster by chance."""
+    many = [[sample(size, first=False)] * 30 for size in (MIB, 16 * MIB)]
+    fit = fit_of([*many, [sample(64 * MIB, rate=100 * MIB, first=False)] * 3])
+    assert fit is not None
+    assert 1 / fit.s_per_byte == pytest.approx(10 * MIB, rel=0.01)
+
+
 def test_those_under_way_are_not_taken_down_anew_for_a_trifle():
     """A tenth more or less is the same fit; what is truly other is taken."""
     learned = Fresh(NOTHING)

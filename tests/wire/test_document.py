@@ -1,5 +1,6 @@
 """Small documents over HTTP: manifests, and the SQL statement API's lists of links."""
 
+import asyncio
 import io
 import json
 
@@ -9,9 +10,11 @@ from cfetch.clock import SystemClock, VirtualClock, run_virtual
 from cfetch.errors import ConfigError, Expired, Refused, Throttled, Transient
 from cfetch.manifest.entry import Entry, safe_path
 from cfetch.secret import SecretText, SecretUrl
-from cfetch.wire.document import fetch_document, make_chunk_fetcher
+from cfetch.wire.document import Prober, fetch_document, make_chunk_fetcher
+from cfetch.wire.http import HttpTransport
 from cfetch.wire.refresh import Link, StatementRefresher
 from tests.engine.fake import FakeTransport, Reply
+from tests.wire.raw_server import RawServer, reply
 
 BODY = b'{"files": []}' * 100
 
@@ -55,6 +58,13 @@ def test_a_document_that_does_not_end_is_given_up():
     """At its limit, not at the disk's."""
     with pytest.raises(Refused, match="longer than 1000 bytes"):
         document(Reply(body=BODY, rate_bps=100.0), max_bytes=1000)
+
+
+def test_a_document_as_long_as_is_allowed_is_read():
+    """The limit itself is fine, one byte more is not."""
+    assert document(Reply(body=BODY), max_bytes=len(BODY))[0] == BODY
+    with pytest.raises(Refused, match="longer than"):
+        document(Reply(body=BODY), max_bytes=len(BODY) - 1)
 
 
 def test_a_server_that_stays_down_is_given_up():
@@ -160,3 +170,76 @@ def test_expired_is_never_what_a_document_ends_with():
     assert not issubclass(Refused, Expired)
     with pytest.raises(Refused):
         document(Reply(status=401))
+
+
+def size_of(*replies):
+    """What the servers' answers to HEAD and to the question for the first byte tell of a file's size."""
+    transport = FakeTransport({"m": list(replies)})
+    prober = Prober(transport, VirtualClock(), lambda: 0.5)
+    try:
+        return run_virtual(prober.ask_size_bytes(SecretUrl("http://h.test/m"), {}))
+    finally:
+        assert transport.left_open() == []
+
+
+NO_HEAD = Reply(status=405)
+
+
+@pytest.mark.parametrize(("replies", "size_bytes"), [
+    ([Reply(body=BODY)], len(BODY)),
+    ([Reply(body=BODY, framing="chunked"), Reply(body=BODY)], len(BODY)),
+    ([Reply(body=BODY, headers={"Content-Encoding": "gzip"}), Reply(body=BODY)], len(BODY)),
+    ([Reply(body=BODY, framing="close", headers={"Content-Length": "1"}), Reply(body=BODY)], 1),
+    ([NO_HEAD, Reply(body=BODY, ranges=False)], len(BODY)),
+    ([NO_HEAD, Reply(body=BODY, ranges=False, headers={"Content-Encoding": "gzip"})], None),
+    ([NO_HEAD, Reply(body=BODY, ranges=False, framing="chunked")], None),
+    ([NO_HEAD, Reply(status=416, headers={"Content-Range": "bytes */0"})], 0),
+])  # fmt: skip
+def test_the_size_that_a_server_states(replies, size_bytes):
+    """By HEAD, else with the first byte; never that of an encoded form, or one that is not stated."""
+    assert size_of(*replies) == size_bytes
+
+
+@pytest.mark.parametrize("content_range", ["bytes */7", "bytes 0-0/7", ""])
+def test_a_file_without_a_first_byte_that_is_not_empty_cannot_be(content_range):
+    """A 416 tells a size only where it is zero; else the server is wrong, and nobody knows where."""
+    with pytest.raises(Refused, match="HTTP 416"):
+        size_of(NO_HEAD, Reply(status=416, headers={"Content-Range": content_range}))
+
+
+def test_two_lengths_are_none():
+    """A reply that contradicts itself states no size."""
+    two = Reply(body=BODY)
+    transport = FakeTransport({"m": [two, NO_HEAD]})
+    real = transport.open
+
+    async def open_with_two(*args, **how):
+        response = await real(*args, **how)
+        response.headers.add("Content-Length", "7")
+        return response
+
+    transport.open = open_with_two  # type: ignore[method-assign]
+    prober = Prober(transport, VirtualClock(), lambda: 0.5)
+    with pytest.raises(Refused, match="HTTP 405"):
+        run_virtual(prober.ask_size_bytes(SecretUrl("http://h.test/m"), {}))
+
+
+class InTwoPieces(RawServer):
+    """The body comes when the head has been read."""
+
+    async def answer(self, writer, reply):
+        head, _, body = reply.partition(b"\r\n\r\n")
+        writer.write(head + b"\r\n\r\n")
+        await asyncio.sleep(0.01)
+        return await super().answer(writer, body)
+
+
+async def test_asking_for_the_first_byte_costs_no_connection():
+    """The reply is read to its end, so that the next question goes over the same connection."""
+    byte = reply(b"x", "Content-Range: bytes 0-0/9", status="206 Partial Content")
+    transport = HttpTransport(connect_timeout_s=5.0)
+    async with InTwoPieces(reply(status="405 No"), byte) as server:
+        prober = Prober(transport, SystemClock(), lambda: 0.5)
+        sizes = [await prober.ask_size_bytes(SecretUrl(server.url), {}) for _ in range(3)]
+        assert (sizes, len(server.heads), server.connections) == ([9, 9, 9], 4, 1)
+    await transport.close()

@@ -247,6 +247,21 @@ async def test_26_encoded_bodies_are_not_decoded(transport):
     assert response.headers["Content-Encoding"] == "gzip"
 
 
+async def test_the_peer_is_named(transport):
+    """By the address and port that answered, for the metrics."""
+    async with RawServer(reply(b"x")) as server:
+        response, _, _ = await get(transport, server.url)
+        assert response.peer == f"127.0.0.1:{server.port}"
+
+
+async def test_a_long_header_is_read(transport):
+    """Fifteen KiB: policies and signatures of clouds are long."""
+    long = "x" * 15_000
+    async with RawServer(reply(b"x", f"X-Long: {long}")) as server:
+        response, _, _ = await get(transport, server.url)
+    assert response.headers.getall("X-Long", []) == [long]
+
+
 async def test_51_http_1_0_is_understood(transport):
     """With a length, and without keep-alive."""
     async with RawServer(b"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nabc", then="close") as server:

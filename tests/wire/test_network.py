@@ -189,6 +189,14 @@ def test_netrc_with_faults_names_the_line_and_quotes_nothing(tmp_path, text):
     assert CANARY not in str(caught.value)
 
 
+def test_netrc_that_is_no_text(tmp_path):
+    """A key file under the wrong name, say."""
+    env = netrc_file(tmp_path)
+    (tmp_path / "netrc").write_bytes(b"machine a.test login \xff\xfe\x80 password x")
+    with pytest.raises(ConfigError, match="is not text"):
+        make_network(NetworkOptions(netrc=True), env)
+
+
 def test_netrc_that_is_not_there(tmp_path):
     """Whoever asks for it wants it read."""
     with pytest.raises(ConfigError, match=r"netrc is on, but .*: No such file"):

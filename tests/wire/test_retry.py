@@ -91,3 +91,17 @@ def test_43_beyond_the_budget_is_the_end(error, spent):
 def test_46_when_a_link_is_over_for_good(refreshes, can_refresh, words):
     """After three fresh ones, or when nobody can bring one."""
     assert words in step(Expired("x"), refreshes=refreshes, can_refresh=can_refresh).reason
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ({"others": True, "untried": True}, Step(0.0)),
+        ({"others": True}, Step(0.25)),
+        ({"others": True, "untried": True, "errors": 3}, Step(None, reason="gave up after 3 tries")),
+    ],
+)
+def test_23_a_source_that_has_not_failed_is_asked_at_once(how, expected):
+    """Without back-off, which is for the server that was just asked."""
+    spent = Spent(how.pop("errors", 1), 0, 0.0)
+    assert next_step(Transient("x"), spent, LIMITS, jitter=0.5, can_refresh=False, **how) == expected

@@ -12,6 +12,10 @@ Status = Literal["done", "skipped", "failed", "cancelled"]
 Outcome = Literal["done", "straggler", "stalled", "error", "expired", "lost", "moved"]  # lost: older versions
 
 
+NOT_DECODED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that are no document: of another shape, not UTF-8, nested thousands deep."""
+
+
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One attempt at an entry, as in the metrics file. ``samples`` are (seconds, bytes so far).
 

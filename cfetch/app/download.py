@@ -28,7 +28,7 @@ from cfetch.manifest.entry import Entry as ManifestEntry
 from cfetch.manifest.formats.sql_statement import statement_id_of
 from cfetch.manifest.plan import Plan, freeze, freeze_entries
 from cfetch.manifest.source import FetchChunk
-from cfetch.records import Summary
+from cfetch.records import NOT_DECODED, Summary
 from cfetch.report.metrics import MetricsFile, failed_paths
 from cfetch.report.plan_view import Preview, Scheduled
 from cfetch.run.directories import is_shared, own_directory, places, timeline
@@ -477,5 +477,5 @@ class Prepared:
 def _read_origin(path: Path) -> _ManifestRef:
     try:
         return msgspec.json.decode(path.read_bytes(), type=_ManifestRef)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, *NOT_DECODED):
         raise LocalFault(f"cannot read {path}; schedule the manifest again") from None

@@ -19,6 +19,7 @@ from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position, Range
 from cfetch.feed.route import Token
 from cfetch.feed.source import Change, FeedId
 from cfetch.manifest.entry import Entry, SafePath, UnsafePathError, safe_path
+from cfetch.records import NOT_DECODED
 from cfetch.storage.files import on_disk, replace_file
 
 MAX_PENDING = (
@@ -158,7 +159,7 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
         raise ValueError("it is too large")
     try:
         return _build_checkpoint(msgspec.json.decode(data, type=_Document))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except NOT_DECODED:
         raise ValueError("it is not what cfetch writes (cfetch.checkpoint/1)") from None
     except UnsafePathError:
         raise ValueError("a change that waits has a path that is not allowed") from None

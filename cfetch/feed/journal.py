@@ -30,6 +30,7 @@ from cfetch.feed.checkpoint import (
 )
 from cfetch.feed.source import Change
 from cfetch.feed.steps import Round
+from cfetch.records import NOT_DECODED
 from cfetch.storage.files import make_private, on_disk, remove_temporaries, replace_file
 from cfetch.timeline.owner import Owner, this_owner
 
@@ -100,7 +101,7 @@ class Journal:
         os.close(self._lock)
 
     def _make_held_error(self) -> Held:
-        with suppress(msgspec.MsgspecError):
+        with suppress(*NOT_DECODED):
             owner = msgspec.json.decode(os.pread(self._lock, 4096, 0), type=Owner)
             return Held(f"{owner.shown} {HELD}", host=owner.host, pid=owner.pid)
         return Held(f"another process {HELD}")
@@ -141,7 +142,7 @@ class Journal:
                 Round(tuple(map(restore_change, each.deletes)), tuple(map(restore_change, each.upserts)))
                 for each in rows[known.done :]
             ]
-        except (msgspec.MsgspecError, ValueError):
+        except (ValueError, *NOT_DECODED):
             raise LocalFault(
                 f"the step in {self.directory} is damaged; remove {NEXT} there and run the same command "
                 "again: the step is read anew"

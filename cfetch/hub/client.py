@@ -32,6 +32,7 @@ from cfetch.hub.messages import (
 )
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.urls import host_of
+from cfetch.records import NOT_DECODED
 from cfetch.report.counts import Counts
 from cfetch.straggler.merged import Sample
 from cfetch.straggler.metrics import MIN_ELAPSED_S
@@ -158,7 +159,7 @@ class HubLine:
         """Talk to the hub until this is cancelled; then take leave, so that others have the leases."""
         try:
             while self._address is not None:
-                with suppress(OSError, EOFError, TimeoutError, msgspec.MsgspecError):
+                with suppress(OSError, EOFError, TimeoutError, *NOT_DECODED):
                     await self._talk(self._address)
                 if not self._was_heard:
                     self._pool.go_alone()

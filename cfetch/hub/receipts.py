@@ -23,7 +23,7 @@ from cfetch.events import (
     UrlRefreshed,
 )
 from cfetch.manifest.entry import SafePath
-from cfetch.records import FileRecord
+from cfetch.records import NOT_DECODED, FileRecord
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import local_fault, on_disk, publish_once
 
@@ -89,7 +89,7 @@ def read_receipt(path: Path) -> Receipt | None:
     try:
         with on_disk(path):
             return msgspec.json.decode(path.read_bytes(), type=Receipt) if path.exists() else None
-    except msgspec.MsgspecError:
+    except NOT_DECODED:
         return None
 
 
@@ -128,7 +128,7 @@ class ReceiptReader:
                 continue
             except OSError as error:
                 raise local_fault(error, f"cannot read {self._directory / name}") from None
-            with suppress(msgspec.MsgspecError):
+            with suppress(*NOT_DECODED):
                 yield msgspec.json.decode(data, type=Receipt)
                 continue
             if name.startswith("share-"):

@@ -27,6 +27,7 @@ from cfetch.hub.messages import (
     make_proof,
 )
 from cfetch.hub.registry import ClusterView, TaskRegistry
+from cfetch.records import NOT_DECODED
 from cfetch.secret import SecretText
 from cfetch.wire.listener import close_listener
 
@@ -34,6 +35,8 @@ MEETING_S = 5.0  # for both sides to prove who they are; a task needs a round tr
 MOST_UNPROVED = BACKLOG = (
     4096  # connections that have not proved it yet: all tasks of a large cluster begin at once
 )
+
+BAD_INPUT = (OSError, EOFError, *NOT_DECODED)  # ends the connection that it came by
 
 
 class Hub:
@@ -112,7 +115,7 @@ class Hub:
 
     async def _serve_task(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer a task until it leaves; bad input ends this connection and nothing else."""
-        with suppress(OSError, EOFError, TimeoutError, msgspec.MsgspecError, asyncio.CancelledError):
+        with suppress(*BAD_INPUT, TimeoutError, asyncio.CancelledError):
             incoming = await self._authenticate(reader, writer)
             await self._talk(reader, writer, incoming)
 

@@ -23,6 +23,7 @@ from cfetch.manifest.plan_file import PlanFile
 from cfetch.manifest.reading import Reading
 from cfetch.manifest.rows import Document
 from cfetch.manifest.source import FetchChunk, Source
+from cfetch.records import NOT_DECODED
 
 FILE_NAME = "entries.msgpack"
 PROGRESS_ENTRIES = 10_000  # about a tenth of a second
@@ -219,7 +220,7 @@ def load_plan(directory: Path) -> Plan:
     file, text = PlanFile.load(directory / FILE_NAME)
     try:
         about = msgspec.msgpack.decode(text, type=_About)
-    except msgspec.MsgspecError:
+    except NOT_DECODED:
         file.close()
         raise LocalFault(f"the plan in {directory} is damaged; schedule the manifest again") from None
     return Plan(file, source=about.source, headers=about.headers, merged=about.merged)

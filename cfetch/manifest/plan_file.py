@@ -15,6 +15,7 @@ import sys
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from operator import le
 from pathlib import Path
 
 import msgspec
@@ -23,6 +24,7 @@ from cfetch.errors import LocalFault
 from cfetch.manifest.collisions import PathIndex
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.urls import host_of, strip_signature
+from cfetch.records import NOT_DECODED
 
 _END = struct.Struct("<QQ8s")  # entries, bytes of what belongs to all, the mark
 _MARK = b"cfetch-1"
@@ -134,7 +136,7 @@ class PlanFile:
             about = file._read_end()
             for index in range(len(file._positions) - 1):
                 file._note(file._record(index))
-        except (OSError, struct.error, msgspec.MsgspecError) as error:
+        except (OSError, struct.error, *NOT_DECODED) as error:
             file.close()
             reason = error.strerror if isinstance(error, OSError) else "it is not whole"
             raise LocalFault(f"cannot read the plan in {path}: {reason}") from None
@@ -151,6 +153,8 @@ class PlanFile:
         self._positions = array("q", os.pread(descriptor, 8 * (count + 1), start))
         if sys.byteorder == "big":
             self._positions.byteswap()
+        if not all(map(le, (0, *self._positions), (*self._positions, start))):
+            raise struct.error
         return os.pread(descriptor, about_bytes, end - about_bytes)
 
     def entry(self, index: int) -> Entry:

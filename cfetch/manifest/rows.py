@@ -22,6 +22,7 @@ KEYS = ("url", *CHECKS, "mirrors")
 HEADER_KEYS = ("version", "base_url", "headers")
 """What a document may state for all of its entries."""
 
+MAX_FIELDS = 100  # keys of one entry; for each that nobody knows, what may be meant is looked for
 MAX_MIRRORS = 100  # more sources for one file are a slip, and each would be tried before the entry fails
 
 
@@ -85,8 +86,9 @@ def check_row(row: Row, index: int, document: Document, faults: Faults) -> Entry
     fields = row.fields
     before = faults.total
     label = f"{row.array}[{index if row.chunk is None else row.chunk}]: " if row.array else ""
-    if type(fields) is not dict:
-        faults.add(row.line, f"{label}an entry must be an object, not {kind_of(fields)}")
+    if type(fields) is not dict or len(fields) > MAX_FIELDS:
+        what = kind_of(fields) if type(fields) is not dict else f"one with more than {MAX_FIELDS} keys"
+        faults.add(row.line, f"{label}an entry must be an object, not {what}")
         return None
     values: dict[str, Any] = {}
     for key, value in fields.items():

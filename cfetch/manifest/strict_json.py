@@ -49,8 +49,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | Misfit:
     fields = dict(pairs)
     if len(fields) == len(pairs):
         return fields
-    keys = [key for key, _ in pairs]
-    twice = next(key for position, key in enumerate(keys) if key in keys[:position])
+    seen: set[str] = set()
+    twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
     return Misfit(f"an object with the key {quoted_key(twice)} given twice")
 
 

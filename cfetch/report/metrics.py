@@ -18,7 +18,7 @@ import msgspec
 
 from cfetch.errors import LocalFault, UsageError
 from cfetch.events import EntryFinished, Event, RunExplained, RunFinished, RunStarted
-from cfetch.records import EndRecord, EventRecord, FileRecord
+from cfetch.records import NOT_DECODED, EndRecord, EventRecord, FileRecord
 from cfetch.report.event_records import make_event_record
 from cfetch.secret import printable
 
@@ -225,7 +225,7 @@ def _read_documents(path: Path) -> Iterator[Document]:
         try:
             yield decode_document(text)
             has_document = True
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             if torn and has_document and type(error) is not ValueError:  # another schema is no torn line
                 return
             raise _refusal(path, line, str(error)) from None
@@ -283,7 +283,7 @@ def _read_texts(path: Path) -> Iterator[tuple[int, bytes, bool]]:
 def _read_array(path: Path, data: bytes) -> list[msgspec.Raw]:
     try:
         return msgspec.json.decode(data, type=list[msgspec.Raw])
-    except msgspec.DecodeError as error:
+    except NOT_DECODED as error:
         raise _refusal(path, 1, str(error)) from None
 
 

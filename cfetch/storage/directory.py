@@ -16,6 +16,7 @@ import msgspec
 
 from cfetch.errors import Blocked, LocalFault
 from cfetch.manifest.entry import SafePath
+from cfetch.records import NOT_DECODED
 from cfetch.secret import printable
 from cfetch.storage.descriptors import HeldDirectories
 from cfetch.storage.files import STATE_NAME, flush_file_system, volume_fault
@@ -71,7 +72,7 @@ def set_source(descriptor: int, source: Source) -> None:
 
 def source_of(descriptor: int) -> Source | None:
     """Read it from an open file; None if there is none, or if it is not ours."""
-    with suppress(OSError, AttributeError, msgspec.MsgspecError, UnicodeDecodeError):
+    with suppress(OSError, AttributeError, *NOT_DECODED):
         return msgspec.json.decode(os.getxattr(descriptor, ATTRIBUTE), type=Source)
     return None
 

@@ -18,6 +18,7 @@ import msgspec
 
 from cfetch.errors import CfetchError, UsageError, VolumeFault
 from cfetch.manifest.digests import missing_library
+from cfetch.records import NOT_DECODED
 from cfetch.secret import printable
 
 if TYPE_CHECKING:
@@ -329,7 +330,7 @@ class StoreCalls:
 
 
 def _read_about(text: object) -> About | None:
-    with suppress(msgspec.MsgspecError):
+    with suppress(*NOT_DECODED):
         if isinstance(text, str):
             return msgspec.json.decode(text, type=About)
     return None

@@ -24,6 +24,7 @@ from cfetch.errors import Corrupt
 from cfetch.manifest.digests import Hash
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.manifest.urls import strip_signature
+from cfetch.records import NOT_DECODED
 from cfetch.secret import SecretUrl
 
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
@@ -143,7 +144,7 @@ def read_note(data: bytes) -> Note | None:
     """The note, or None for anything that is not one: torn by a crash, damaged, or somebody else's."""
     try:
         note = msgspec.json.decode(data, type=Note)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except NOT_DECODED:
         return None
     return note if note.schema == "cfetch.part/1" and note.check == _sum_up(note) else None
 

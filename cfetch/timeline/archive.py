@@ -12,6 +12,7 @@ from contextlib import suppress
 import msgspec
 
 from cfetch.errors import LocalFault
+from cfetch.records import NOT_DECODED
 from cfetch.timeline.records import PlanRecord, RollbackRecord
 from cfetch.timeline.states import Action, Entry, State
 from cfetch.timeline.store import RECORDS, TIMELINE
@@ -89,7 +90,7 @@ def read_archive(table: Table) -> Iterator[tuple[Entry, PlanRecord | RollbackRec
                     if (entry.instant, entry.action) not in seen:
                         seen.add((entry.instant, entry.action))
                         yield entry, record
-            except msgspec.MsgspecError:
+            except NOT_DECODED:
                 raise LocalFault(f"{ARCHIVE}/{name} is damaged; move it away, and look into it") from None
 
 

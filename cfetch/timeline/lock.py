@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 import msgspec
 
 from cfetch.errors import LocalFault
+from cfetch.records import NOT_DECODED
 from cfetch.timeline.files import Files
 from cfetch.timeline.owner import Owner
 
@@ -114,5 +115,5 @@ class TableLock:
 def _holder(data: bytes) -> _Holder | None:
     try:
         return msgspec.json.decode(data, type=_Holder)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except NOT_DECODED:
         return None

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from cfetch.records import NOT_DECODED
 from cfetch.timeline.owner import Owner
 from cfetch.timeline.states import Kind
 
@@ -76,5 +77,5 @@ def read_beat(data: bytes) -> Beat | None:
     """Read a beat; None for anything else, such as the torn file of a power cut."""
     try:
         return msgspec.json.decode(data, type=Beat)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except NOT_DECODED:
         return None

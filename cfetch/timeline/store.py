@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import msgspec
 
+from cfetch.records import NOT_DECODED
 from cfetch.timeline.files import Files
 from cfetch.timeline.records import PlanRecord, RollbackRecord
 from cfetch.timeline.states import Action, Entry, Event, Kind, State, after, parse
@@ -105,7 +106,7 @@ class Store:
         data = self.files.read(_path(entry))
         try:
             return msgspec.json.decode(data, type=RECORDS[entry.action])
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except NOT_DECODED:
             return None
 
     def _write(self, instant: str, record: PlanRecord | RollbackRecord) -> str:

@@ -20,6 +20,7 @@ from cfetch.errors import ManifestError, Refused, Transient, UsageError
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.formats.sql_statement import parse_chunk_links
 from cfetch.manifest.plan import Plan
+from cfetch.records import NOT_DECODED
 from cfetch.secret import SecretText, SecretUrl
 
 REREAD_S = 30.0  # what a manifest said half a minute ago holds: N refused links cost one reading, not N
@@ -163,7 +164,7 @@ def _read_reply(out: bytes) -> Link:
         if not text.startswith("{"):
             return Link(_check_url(text))
         reply = msgspec.json.decode(text, type=_CommandReply)
-    except (UnicodeDecodeError, msgspec.MsgspecError):
+    except NOT_DECODED:
         raise Refused("the refresh command printed neither a URL nor the JSON object it should") from None
     headers = tuple((name, SecretText(value)) for name, value in reply.headers.items())
     return Link(_check_url(reply.url), reply.expires_at, headers)

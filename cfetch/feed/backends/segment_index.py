@@ -17,6 +17,7 @@ from cfetch.feed.ranges import KeyRange
 from cfetch.manifest.entry import SafePath
 from cfetch.manifest.fields import FieldError, check_path
 from cfetch.manifest.urls import UrlError, resolve_url
+from cfetch.records import NOT_DECODED
 
 INDEX_NAME = "index.json"
 FORMAT = "cfetch.segments/1"
@@ -213,5 +214,5 @@ def read_lsn(line: bytes, path: str) -> int:
     """The LSN of a line, in a thirtieth of the time that its check takes. Raises HostileFeed: it has none."""
     try:
         return _LSN.decode(line).lsn
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except NOT_DECODED:
         raise HostileFeed(f"{path} has a line that is no change with an LSN") from None

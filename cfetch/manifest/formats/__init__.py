@@ -7,13 +7,15 @@ goes on; where it cannot go on it raises ``BrokenDocumentError``.
     detection.py        names, readers, and how a format is recognised: by content first, then by ending
     json_document.py  json_lines.py     the native format: one document, or one object a line
     csv_table.py  parquet_table.py      tables with the native keys as columns
+    parquet_pages.py                    how much a Parquet table will take, before it is read
     url_list.py  checksum_list.py       a URL a line; ``sha256sum`` lists
     aria2_input.py  metalink.py         ``aria2c -i``; Metalink 4
     bagit_fetch.py  tsv_http_data.py    BagIt ``fetch.txt``; TsvHttpData-1.0
     sql_statement.py                    a Databricks SQL statement's reply; follows its chunks
 
 When it fails: faults carry line numbers and no values. Readers see a seekable window and keep memory
-constant, so a hostile manifest costs time, not memory.
+constant, so a hostile manifest costs time in proportion to its size, not memory. What a row may hold is limited
+by bytes before it becomes Python objects; no pattern looks at a character more than a few times.
 
 To add a format: write ``read_<name>`` in a file of its own, add it to ``READERS`` in ``detection.py``, and
 say there how it is recognised (``detect_format`` for content, ``_ENDINGS`` for the file's ending). If cfetch

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from cfetch.manifest.faults import Faults
+from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import UrlError, last_segment
@@ -16,9 +16,11 @@ from cfetch.manifest.urls import UrlError, last_segment
 CHECKSUM_TYPES = {"md5": "md5", "sha-1": "sha1", "sha-256": "sha256", "sha-512": "sha512"}
 """aria2's name of a hash -> ours."""
 
+MAX_OPTIONS = 1000  # of one download; they are held until its last one
+
 _INDENTED = re.compile(r"^(?:https?://\S+)(?:\t\S+)*[ \t]*\r?\n[ \t]+[a-z0-9][a-z0-9-]*=", re.MULTILINE)
 _MIRRORS = re.compile(r"^https?://\S+\t+[a-z]+://\S+", re.MULTILINE)
-_OPTION = re.compile(r"[ \t]+(?P<name>[a-z0-9-]+)=[ \t]*(?P<value>.*?)[ \t]*\Z")
+_OPTION = re.compile(r"[ \t]+(?P<name>[a-z0-9-]+)=(?P<value>.*)\Z")
 _REQUEST_HEADERS = {"referer": "Referer", "user-agent": "User-Agent"}
 _NEEDED = frozenset({"certificate", "http-passwd", "http-user", "load-cookies", "private-key"})
 
@@ -61,7 +63,7 @@ def _take_option(download: _Download, line: int, text: str, faults: Faults) -> N
     if match is None:
         faults.add(line, "it is not an option: a name, = and a value are expected after the blanks")
         return
-    name, value = match["name"], match["value"]
+    name, value = match["name"], match["value"].strip(" \t")
     if name in _NEEDED:
         faults.add(line, f"{name}: cfetch has no such option; state what the request needs as a header")
     elif name == "header":
@@ -79,6 +81,8 @@ def _take_option(download: _Download, line: int, text: str, faults: Faults) -> N
 def _put(into: dict[str, str], key: str, value: str, option: str, line: int, faults: Faults) -> None:
     if key in into:
         faults.add(line, f"{option}: it is given twice")
+    elif len(into) >= MAX_OPTIONS:
+        raise BrokenDocumentError(line, f"{option}: one download has more than {MAX_OPTIONS} of them")
     into[key] = value
 
 

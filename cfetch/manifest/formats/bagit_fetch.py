@@ -11,7 +11,7 @@ from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import Misfit
 
-_LINE = re.compile(r"(?P<url>\S+)[ \t]+(?P<length>\S+)[ \t]+(?P<path>.*\S.*)\Z")
+_LINE = re.compile(r"(?P<url>\S+)[ \t]+(?P<length>\S+)[ \t]+(?P<path>[^ \t].*)\Z")
 _LENGTH = re.compile(r"[0-9]{1,20}\Z")
 _ENCODED = re.compile("%(0[Dd]|0[Aa]|25)")
 

@@ -7,9 +7,9 @@ import csv
 import re
 from collections.abc import Iterator
 
-from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.faults import MAX_KEPT, BrokenDocumentError, Faults
 from cfetch.manifest.rows import KEYS, Document, Row, describe_unknown_key
-from cfetch.manifest.source import Source
+from cfetch.manifest.source import MAX_ROW_CHARS, Source
 from cfetch.manifest.strict_json import Misfit, decode_text
 
 _NUMBER = re.compile(r"[0-9]{1,20}\Z")
@@ -34,16 +34,21 @@ def read_csv(source: Source, document: Document, faults: Faults) -> Iterator[Row
 
 def _records(source: Source, faults: Faults) -> Iterator[tuple[int, list[str]]]:
     """Each record with the line that it begins on."""
-    line_number = 0
+    line_number = chars = 0
 
     def lines() -> Iterator[str]:
-        nonlocal line_number
-        for line_number, text in source.lines(faults):  # noqa: B007 - the closure reads it
+        nonlocal line_number, chars
+        for line_number, text in source.lines(faults):
+            chars += len(text) + 1
+            if chars > MAX_ROW_CHARS + 1:
+                raise BrokenDocumentError(
+                    line_number, f"a row is longer than {MAX_ROW_CHARS} characters; is a quote missing?"
+                )
             yield text + "\n"
 
     parser = csv.reader(lines(), strict=True)
     while True:
-        start = line_number + 1
+        start, chars = line_number + 1, 0
         try:
             cells = next(parser)
         except StopIteration:
@@ -58,6 +63,8 @@ def _records(source: Source, faults: Faults) -> Iterator[tuple[int, list[str]]]:
 def _columns_are_known(columns: list[str], faults: Faults) -> bool:
     before = faults.total
     for position, column in enumerate(columns):
+        if faults.total - before >= MAX_KEPT:  # to look for what is meant takes time
+            break
         if column not in KEYS:
             faults.add(1, f"column {position + 1}: {describe_unknown_key(column, KEYS)}")
         elif column in columns[:position]:

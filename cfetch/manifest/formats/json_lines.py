@@ -6,7 +6,7 @@ have ``headers`` too, and holds for all lines.
 
 from collections.abc import Iterator
 
-from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.faults import MAX_KEPT, BrokenDocumentError, Faults
 from cfetch.manifest.rows import HEADER_KEYS, Document, Row, describe_unknown_key
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import decode_text
@@ -36,7 +36,10 @@ def is_header(fields: object) -> bool:
 
 
 def _take_header(fields: dict[str, object], line: int, document: Document, faults: Faults) -> None:
+    before = faults.total
     for key, value in fields.items():
+        if faults.total - before >= MAX_KEPT:  # to look for what is meant takes time
+            break
         if key in HEADER_KEYS:
             document.take(key, value, line, faults)
         else:

@@ -19,6 +19,7 @@ from cfetch.manifest.strict_json import Misfit
 
 NAMESPACE = "urn:ietf:params:xml:ns:metalink"
 MAX_DEPTH = 32  # Metalink has five levels; elements of other namespaces have a few of their own
+MAX_PARTS = 10_000  # of one file; they are held until it ends
 LAST_PRIORITY = 999_999  # section 4.2.16.1: what a source without a priority has
 
 _ALGORITHMS = {"sha-512": "sha512", "sha-256": "sha256", "sha-1": "sha1", "md5": "md5"}
@@ -138,6 +139,8 @@ class _Files(xml.sax.ContentHandler):
         self._text, self._text_chars = [], 0
 
     def _take(self, file: _File, tag: str, text: str) -> None:
+        if len(file.sizes) + len(file.hashes) + len(file.urls) >= MAX_PARTS:
+            raise self._make_broken_error(f"a file has more than {MAX_PARTS} sizes, hashes and sources")
         if tag == "size":
             file.sizes.append(text)
         elif tag == "hash" and self._attribute is not None:

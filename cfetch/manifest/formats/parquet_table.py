@@ -1,25 +1,26 @@
 """Parquet: the columns are the native keys, a null is a key not given. Faults name the row, counted from 0.
 
 ``headers`` may be a map, a struct or JSON in a string; ``mirrors`` a list or JSON in a string; ``expires_at``
-a timestamp with a time zone too. Rows come in small batches, however large the row groups are.
+a timestamp with a time zone too. Rows come in small batches, however large the row groups are. Nothing
+becomes a Python object before ``parquet_pages`` has measured it and its bytes are counted in Arrow.
 """
 
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cfetch.errors import UsageError
+from cfetch.manifest.compressed import FREE_BYTES, MAX_RATIO
 from cfetch.manifest.digests import missing_library
-from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.faults import MAX_KEPT, BrokenDocumentError, Faults
 from cfetch.manifest.formats.csv_table import json_cell
+from cfetch.manifest.formats.parquet_pages import BATCH_BYTES, MAX_COLUMNS, measure_pages, refuse_bomb
 from cfetch.manifest.rows import KEYS, Document, Row, describe_unknown_key
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
 from cfetch.manifest.strict_json import Misfit
 
 MAGIC = b"PAR1"
-BATCH_ROWS = (
-    512  # a hostile table repeats one long text in a few bytes: 512 of the longest that pass are 512 MiB
-)
+BATCH_ROWS = 512
+CELL_BYTES = 8  # of a cell that is no text, and of each value of a list
 
 
 def read_parquet(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
@@ -35,48 +36,194 @@ def read_parquet(source: Source, document: Document, faults: Faults) -> Iterator
         raise UsageError(missing_library("Parquet", "pyarrow", "parquet")) from None
     try:
         table = pq.ParquetFile(source.file, pre_buffer=False)
-        if not _columns_are_known(table.schema_arrow.names, faults):
+        metadata = table.metadata
+        if not _columns_are_known(table.schema_arrow, metadata.num_columns, faults):
             return
-        groups = None if source.row_groups is None else list(source.row_groups)
-        for batch in table.iter_batches(batch_size=BATCH_ROWS, row_groups=groups, use_threads=False):
-            names = batch.schema.names
-            columns = [_values(name, batch.column(name), pa) for name in names]
-            for cells in zip(*columns, strict=True):
-                yield Row(
-                    0, {name: _value(name, cell) for name, cell in zip(names, cells, strict=True)}, "rows"
-                )
+        groups = list(range(metadata.num_row_groups) if source.row_groups is None else source.row_groups)
+        measure = measure_pages(table, source.file, groups)
+        if measure.as_dictionary:
+            dictionaries = list(measure.as_dictionary)
+            table = pq.ParquetFile(
+                source.file, metadata=metadata, read_dictionary=dictionaries, pre_buffer=False
+            )
+        most_rows = max(1, min(BATCH_ROWS, BATCH_BYTES // measure.row_bytes))
+        batches = table.iter_batches(batch_size=most_rows, row_groups=groups, use_threads=False)
+        yield from _read_batches(batches, source.file.seek(0, 2))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise BrokenDocumentError(0, f"it is not a Parquet table ({type(error).__name__})") from None
 
 
-def _columns_are_known(columns: list[str], faults: Faults) -> bool:
+def _read_batches(batches: Any, size_bytes: int) -> Iterator[Row]:  # noqa: ANN401 - pyarrow is not typed
+    text_bytes = 0
+    for batch in batches:
+        names = batch.schema.names
+        widths = _row_widths(batch)
+        for begin, end in _cut_batch(widths):
+            if end is None:
+                text = f"a row of more than {MAX_ROW_CHARS} bytes; a URL has some thousand characters"
+                yield Row(0, Misfit(text), "rows")
+                continue
+            text_bytes += sum(widths[begin:end])
+            if text_bytes > max(FREE_BYTES, MAX_RATIO * size_bytes):
+                raise refuse_bomb(
+                    f"its rows hold more than {FREE_BYTES} bytes and {MAX_RATIO} times its own size"
+                )
+            piece = batch.slice(begin, end - begin)
+            columns = [_values(name, piece.column(name)) for name in names]
+            for cells in zip(*columns, strict=True):
+                fields = {name: _value(name, cell) for name, cell in zip(names, cells, strict=True)}
+                yield Row(0, fields, "rows")
+
+
+def _cut_batch(widths: Sequence[int]) -> Iterator[tuple[int, int | None]]:
+    """Runs of rows that fit into the memory together; None is the end of a row that is too long for any."""
+    begin, size_bytes = 0, 0
+    for row, width in enumerate(widths):
+        if width > MAX_ROW_CHARS or size_bytes + width > BATCH_BYTES:
+            if row > begin:
+                yield begin, row
+            begin, size_bytes = row, 0
+        if width > MAX_ROW_CHARS:
+            yield row, None
+            begin = row + 1
+        else:
+            size_bytes += width
+    if begin < len(widths):
+        yield begin, len(widths)
+
+
+def _row_widths(batch: Any) -> list[int]:  # noqa: ANN401
+    """The bytes that each row will have as Python objects, nearly."""
+    import pyarrow.compute as pc
+
+    total = _widths(batch.column(0))
+    for column in batch.columns[1:]:
+        total = pc.add(total, _widths(column))
+    widths: list[int] = total.to_pylist()
+    return widths
+
+
+def _widths(column: Any) -> Any:  # noqa: ANN401
+    """The bytes of each cell, as an Arrow array."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return pc.fill_null(_widths(column.dictionary).take(column.indices), 0)
+    if _is_text(kind):
+        return pc.fill_null(pc.cast(pc.binary_length(column), pa.int64()), 0)
+    if pa.types.is_struct(kind):
+        total = _constant_widths(len(column))
+        for part in column.flatten():
+            total = pc.add(total, _widths(part))
+        return total
+    if pa.types.is_map(kind):
+        return pc.add(_list_widths(column, _widths(column.keys)), _list_widths(column, _widths(column.items)))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _list_widths(column, _widths(column.values))
+    return _constant_widths(len(column))
+
+
+def _constant_widths(rows: int) -> Any:  # noqa: ANN401
+    import pyarrow as pa
+
+    return pa.repeat(pa.scalar(CELL_BYTES, pa.int64()), rows)
+
+
+def _list_widths(column: Any, values: Any) -> Any:  # noqa: ANN401
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    sums = pc.cumulative_sum(pc.add(values, CELL_BYTES))
+    sums = pa.concat_arrays([pa.array([0], pa.int64()), sums])
+    ends = sums.take(column.offsets)
+    return pc.fill_null(pc.subtract(ends.slice(1), ends.slice(0, len(column))), 0)
+
+
+def _columns_are_known(schema: Any, leaves: int, faults: Faults) -> bool:  # noqa: ANN401
+    if leaves > MAX_COLUMNS:
+        raise BrokenDocumentError(0, f"it has more than {MAX_COLUMNS} columns; known are {', '.join(KEYS)}")
     before = faults.total
-    for column in columns:
-        if column not in KEYS:
-            faults.add(0, describe_unknown_key(column, KEYS))
-        elif columns.count(column) > 1:
-            faults.add(0, f"the column {column!r} is there twice")
-    if "url" not in columns:
+    for column in schema:
+        if faults.total - before >= MAX_KEPT:
+            break
+        if column.name not in KEYS:
+            faults.add(0, describe_unknown_key(column.name, KEYS))
+        elif schema.names.count(column.name) > 1:
+            faults.add(0, f"the column {column.name!r} is there twice")
+        elif not _is_readable(column.name, column.type):
+            faults.add(0, f"the column {column.name!r} is of a type that it cannot have")
+    if "url" not in schema.names:
         faults.add(0, "the column url is missing; the columns are named by the native keys")
     return faults.total == before
 
 
-def _values(name: str, column: Any, pa: Any) -> list[Any]:  # noqa: ANN401 - pyarrow is not typed
+def _is_text(kind: Any) -> bool:  # noqa: ANN401
+    import pyarrow as pa
+
+    types = pa.types
+    return bool(
+        types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_binary(kind)
+        or types.is_large_binary(kind)
+    )
+
+
+def _is_readable(name: str, kind: Any) -> bool:  # noqa: ANN401
+    """Whether a column's bytes can be told: a value of a fixed size may have any size."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    if types.is_map(kind):
+        return name == "headers" and _is_plain(kind.key_type) and _is_plain(kind.item_type)
+    if types.is_struct(kind):
+        return name == "headers" and all(_is_plain(part.type) for part in kind)
+    if types.is_list(kind) or types.is_large_list(kind):
+        return name in ("mirrors", "headers") and _is_plain(kind.value_type)
+    return _is_plain(kind) or (types.is_timestamp(kind) and name == "expires_at")
+
+
+def _is_plain(kind: Any) -> bool:  # noqa: ANN401
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        _is_text(kind)
+        or types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_boolean(kind)
+        or types.is_null(kind)
+    )
+
+
+def _values(name: str, column: Any) -> list[Any]:  # noqa: ANN401
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     if name == "expires_at" and pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("us", tz=column.type.tz), safe=False)  # Python has no nanoseconds
+        if column.type.tz is None:
+            return [None if cell is None else _ZONELESS for cell in column.cast(pa.int64()).to_pylist()]
+        unit = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}[column.type.unit]
+        moments = pc.divide(pc.cast(column.cast(pa.int64()), pa.float64(), safe=False), float(unit))
+        return list(moments.to_pylist())
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     values: list[Any] = column.to_pylist()
     return values
 
 
+_ZONELESS = Misfit("a timestamp without a time zone")
+
+
 def _value(name: str, cell: object) -> object:
     if isinstance(cell, str):
-        if len(cell) > MAX_ROW_CHARS:
-            return Misfit(f"a text of more than {MAX_ROW_CHARS} characters")
         return json_cell(cell) if name in ("headers", "mirrors") else cell
-    if isinstance(cell, datetime):
-        return cell.timestamp() if cell.tzinfo else Misfit("a timestamp without a time zone")
     if name == "headers" and isinstance(cell, list):  # a map comes as pairs
         return _object(cell)
     if name == "headers" and isinstance(cell, dict):  # a struct has all of its fields in every row

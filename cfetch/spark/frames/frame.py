@@ -19,6 +19,7 @@ import msgspec
 
 from cfetch import __version__
 from cfetch.manifest.plan import Plan
+from cfetch.records import NOT_DECODED
 from cfetch.run.directories import places
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.open_manifest import freeze_manifest
@@ -118,7 +119,7 @@ def _write_shares(plan: Plan, directory: Path, concurrency: int, slots: int) -> 
     """Write them anew each time: the links may have been signed anew. Readers meet old files or new ones."""
     path = directory / "cut.json"
     by = _CutBy(slots=slots, concurrency=concurrency)
-    with on_disk(path), suppress(FileNotFoundError, msgspec.MsgspecError):
+    with on_disk(path), suppress(FileNotFoundError, *NOT_DECODED):
         by = msgspec.json.decode(path.read_bytes(), type=_CutBy)
     cut = cut_shares(plan.sizes, plan.host_of, pace=Pace(concurrency=by.concurrency), slots=by.slots)
     sharers = count_sharers(cut, plan.host_of, slots=slots)

@@ -11,6 +11,7 @@ import msgspec
 from cfetch.errors import LocalFault, ManifestError, Problem
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
+from cfetch.records import NOT_DECODED
 from cfetch.secret import printable
 from cfetch.shares.task import Share
 from cfetch.spark.share_files import ShareFiles
@@ -158,7 +159,7 @@ def load_prepared(directory: Path) -> PreparedPlan:
         data = path.read_bytes()
     try:
         plan = msgspec.json.decode(data, type=PreparedPlan)
-    except msgspec.MsgspecError:
+    except NOT_DECODED:
         raise LocalFault(f"{path} is damaged; prepare the manifest again") from None
     return msgspec.structs.replace(plan, directory=str(directory))
 

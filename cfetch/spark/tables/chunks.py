@@ -15,6 +15,7 @@ from typing import BinaryIO, NamedTuple, cast
 import msgspec
 
 from cfetch.errors import UsageError
+from cfetch.records import NOT_DECODED
 from cfetch.report.metrics import Document, RunHeader, decode_document
 from cfetch.secret import printable
 
@@ -133,7 +134,7 @@ def _read_decompressed_lines(file: BinaryIO) -> Iterator[MetricsLine]:
 def _read_array_lines(data: bytes) -> Iterator[MetricsLine]:
     try:
         elements = msgspec.json.decode(data, type=list[msgspec.Raw])
-    except ValueError as error:
+    except NOT_DECODED as error:
         yield MetricsLine(1, str(error))
         return
     for number, element in enumerate(elements, start=1):
@@ -145,7 +146,7 @@ def _decode(text: bytes) -> Document | str:
         content = decode_document(text.strip().rstrip(b","))
         if isinstance(content, RunHeader):
             parse_start(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return str(error)
     return content
 

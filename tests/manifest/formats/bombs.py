@@ -1,0 +1,149 @@
+"""Manifests of a few bytes that claim to be enormous, each as a function; run as a program to read one.
+
+As a program it reads the manifest that it is named, in the format named, with ``LIMIT_BYTES`` of memory more
+than the process had when it began, and prints the last fault.
+"""
+
+import gzip
+import io
+import os
+import resource
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cfetch.errors import ManifestError
+from cfetch.manifest import read_entries
+
+LIMIT_BYTES = 500 << 20
+TEXT = "http://h/" + "a" * ((1 << 20) - 20)
+"""As long as a row may be."""
+
+
+def _write(columns, rows=None, **options):
+    file = io.BytesIO()
+    settings = {"compression": "zstd", "write_statistics": False, "store_schema": False}
+    pq.write_table(pa.table(columns), file, row_group_size=rows, **(settings | options))
+    return file.getvalue()
+
+
+def nulls():
+    return _write({"url": pa.nulls(3_000_000, pa.string())}, 3_000_000)
+
+
+def one_value_for_all_rows():
+    indices = pa.repeat(pa.scalar(0, pa.int32()), 3_000_000)
+    return _write({"url": pa.DictionaryArray.from_arrays(indices, pa.array(["http://h/a"]))}, 3_000_000)
+
+
+def long_texts():
+    keys = ("url", "path", "batch", "sha256", "md5", "sha1", "sha512", "expires_at")
+    return _write({key: pa.repeat(TEXT[: 1 << 17], 512) for key in keys})
+
+
+def long_value_for_many_rows():
+    indices = pa.repeat(pa.scalar(0, pa.int32()), 50_000)
+    return _write({"url": pa.DictionaryArray.from_arrays(indices, pa.array([TEXT]))})
+
+
+def values_of_a_list():
+    return _write(
+        {
+            "url": ["http://h/a"],
+            "mirrors": pa.ListArray.from_arrays([0, 3_000_000], pa.repeat("http://m/a", 3_000_000)),
+        }
+    )
+
+
+def long_value_for_a_list():
+    indices = pa.repeat(pa.scalar(0, pa.int32()), 100_000)
+    values = pa.DictionaryArray.from_arrays(indices, pa.array([TEXT]))
+    return _write({"url": ["http://h/a"], "mirrors": pa.ListArray.from_arrays([0, 100_000], values)})
+
+
+def one_page():
+    return _write({"url": ["http://h/" + "a" * (100 << 20)]}, use_dictionary=False)
+
+
+def prefixes():
+    urls = pa.repeat(TEXT, 1000)
+    return _write({"url": urls}, use_dictionary=False, column_encoding="DELTA_BYTE_ARRAY")
+
+
+def wide_values():
+    """A null takes as much as its type says."""
+    return _write({"url": pa.nulls(2, pa.binary(1 << 24))})
+
+
+def columns():
+    return _write({f"x{number}": [1] for number in range(5000)})
+
+
+def _gzip(text, times):
+    return gzip.compress(text * times, 9)
+
+
+def csv_record():
+    """Fields with line breaks in them make one row of any length."""
+    return b"url\n" + b'"a\n",' * (12 << 20)
+
+
+def csv_columns():
+    return b"url" + b",urlx" * 150_000 + b"\n"
+
+
+def metalink_sources():
+    head = b'<metalink xmlns="urn:ietf:params:xml:ns:metalink"><file name="a">'
+    return head + b"<url>http://h/a</url>" * (2 << 20)
+
+
+def aria2_headers():
+    return b"http://h/a\n" + b"".join(b" header=x%d: 1\n" % number for number in range(2 << 20))
+
+
+def json_keys():
+    """Keys that nobody knows, and the last one twice."""
+    keys = ",".join(f'"urlx{number}":1' for number in range(60_000))
+    return f'{{"url":"http://h/a",{keys},"urlx59999":1}}\n{{"url":"http://h/b",{keys}}}\n'.encode()
+
+
+def bagit_blanks():
+    return b"http://h/a 1" + b" " * 900_000 + b"\n"
+
+
+def aria2_blanks():
+    return b"http://h/a\n out=a" + b" " * 900_000 + b"b\n"
+
+
+def zeros():
+    return _gzip(b"\0", 1 << 27)
+
+
+FORMATS = {
+    "parquet": [
+        nulls, one_value_for_all_rows, long_texts, long_value_for_many_rows, values_of_a_list,
+        long_value_for_a_list, one_page, prefixes, wide_values, columns,
+    ],
+    "csv": [csv_record, csv_columns],
+    "metalink": [metalink_sources],
+    "aria2": [aria2_headers, aria2_blanks],
+    "bagit": [bagit_blanks],
+    "jsonl": [json_keys, zeros],
+}  # fmt: skip
+
+
+def _read(path, name):
+    list(read_entries(io.BytesIO(b"http://h/a\n"), name="m"))
+    own_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (own_bytes + LIMIT_BYTES,) * 2)
+    try:
+        with open(path, "rb") as file:
+            list(read_entries(file, name="m", format=name))
+    except ManifestError as error:
+        print(error.problems[-1].message)
+
+
+if __name__ == "__main__":
+    _read(*sys.argv[1:])

@@ -1,0 +1,52 @@
+"""Manifests of a few bytes that claim to be enormous are refused with the limit's name, in little memory."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.manifest.formats import bombs
+
+TOO_LONG_S = 120  # without its limit each would take minutes or gigabytes
+WORDS = {
+    "nulls": "rows and more than",
+    "one_value_for_all_rows": "rows and more than",
+    "long_texts": "times its own size",
+    "long_value_for_many_rows": "times its own size",
+    "values_of_a_list": "its lists claim more than",
+    "long_value_for_a_list": "a row of more than",
+    "one_page": "its pages hold more than",
+    "prefixes": "times its own size",
+    "wide_values": "of a type that it cannot have",
+    "columns": "more than 1000 columns",
+    "csv_record": "a row is longer than",
+    "csv_columns": "unknown key",
+    "metalink_sources": "a file has more than",
+    "aria2_headers": "one download has more than",
+    "aria2_blanks": "",
+    "bagit_blanks": "it is not a line of fetch.txt",
+    "json_keys": "more than 100 keys",
+    "zeros": "times its own size; decompress it yourself",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "bomb"),
+    [(name, bomb) for name, some in bombs.FORMATS.items() for bomb in some],
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
+def test_bombs(tmp_path, name, bomb):
+    """The reader refuses a bomb by the limit that it breaks, in 500 MiB; a process shows that it ends."""
+    path = tmp_path / "m"
+    path.write_bytes(bomb())
+    done = subprocess.run(
+        [sys.executable, bombs.__file__, str(path), name],
+        capture_output=True,
+        text=True,
+        timeout=TOO_LONG_S,
+        env=os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert WORDS[bomb.__name__] in done.stdout

@@ -14,8 +14,8 @@ goes on; where it cannot go on it raises ``BrokenDocumentError``.
     sql_statement.py                    a Databricks SQL statement's reply; follows its chunks
 
 When it fails: faults carry line numbers and no values. Readers see a seekable window and keep memory
-constant, so a hostile manifest costs time in proportion to its size, not memory. What a row may hold is limited
-by bytes before it becomes Python objects; no pattern looks at a character more than a few times.
+constant, so a hostile manifest costs time in proportion to its size, not memory. A row's bytes are limited
+before it becomes Python objects, and no pattern looks at a character more than a few times.
 
 To add a format: write ``read_<name>`` in a file of its own, add it to ``READERS`` in ``detection.py``, and
 say there how it is recognised (``detect_format`` for content, ``_ENDINGS`` for the file's ending). If cfetch

@@ -19,7 +19,7 @@ class World:
         self.places = 0
         self.idle = IdleWorkers()
         schedule: Schedule[Any] = Schedule([1] * entries, [0] * entries, 1, most_put_back=9)
-        commitment = SimpleNamespace(
+        commitment: Any = SimpleNamespace(
             schedule=schedule,
             opens_s=lambda _, now_s: now_s,
             host_of=lambda _: "h",
@@ -28,12 +28,11 @@ class World:
             leave=lambda transfer: schedule.reopen(transfer.queue),
             is_over=False,
         )
-        hosts = SimpleNamespace(opens_s=lambda _, now_s: now_s if self.places else NEVER)
-        fetcher = SimpleNamespace(place=self._place, leave=self._leave, given_up=lambda *_: None)
-        segments = SimpleNamespace(is_on=False)
-        parts: Any = (commitment, hosts, fetcher, segments)
+        hosts: Any = SimpleNamespace(opens_s=lambda _, now_s: now_s if self.places else NEVER)
+        fetcher: Any = SimpleNamespace(place=self._place, leave=self._leave, given_up=lambda *_: None)
+        segments: Any = SimpleNamespace(is_on=False)
         clock: Any = SimpleNamespace(now=VirtualClock().monotonic)
-        self.dispatch = Dispatch(*parts, self.idle, clock)
+        self.dispatch = Dispatch(commitment, hosts, fetcher, segments, self.idle, clock)
 
     def _hand_out(self, index, _):
         entry = SimpleNamespace(mirrors=())

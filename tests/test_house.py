@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from cfetch.bench.content import Group
+from cfetch.bench.process import OriginProcess
+from cfetch.bench.spec import OriginSpec
 from cfetch.cli import options
 from cfetch.cli.download import download
 from cfetch.config.document import load
@@ -307,6 +310,47 @@ def test_help_waits_for_no_heavy_library(arguments, tmp_path):
         "yarl",
     }
     assert loaded & heavy == set()
+
+
+def test_a_small_download_imports_only_what_it_uses(tmp_path):
+    """No tables, no numbers in bulk, no Spark, no batches, no buckets, none of the other verbs."""
+    with OriginProcess(OriginSpec(groups=(Group("g-", 3, 1000),))) as origin:
+        urls = "".join(f"{origin.url}g-{number:07}.bin\n" for number in range(3))
+        (tmp_path / "urls.txt").write_text(urls)
+        code = (
+            "import sys; sys.argv = ['cfetch', 'download', 'urls.txt', '--to', 'to', '--quiet']\n"
+            "from cfetch.__main__ import main\n"
+            "try:\n    main()\n"
+            "except SystemExit as end:\n    assert not end.code, end.code\n"
+            "import json; print(json.dumps(sorted(sys.modules)), file=sys.stderr)\n"
+        )
+        done = run_cfetch("-c", code, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    loaded = set(json.loads(done.stderr))
+    assert "cfetch.engine.pool" in loaded
+    unused = {
+        *("numpy", "obstore", "opentelemetry", "pandas", "pyarrow", "pyspark", "rich.console", "yaml"),
+        *("cfetch.bench", "cfetch.cli.bench", "cfetch.cli.plan", "cfetch.engine.batches.batched"),
+        *("cfetch.feed", "cfetch.hub.server", "cfetch.placement.placer", "cfetch.processes.engine"),
+        *("cfetch.spark.open_shares", "cfetch.storage.object_store", "cfetch.tuning"),
+    }
+    assert loaded & unused == set()
+
+
+@pytest.mark.parametrize(
+    "word", ["report", "metrics", "downlod", "--version", "-h"], ids=lambda word: word.strip("-")
+)
+def test_a_verb_is_found_whichever_are_loaded(word, tmp_path):
+    """Only the one that is asked for is loaded; who asks for none gets all of them."""
+    done = run_cfetch("-m", "cfetch", word, cwd=tmp_path)
+    said = done.stdout + done.stderr
+    assert {
+        "report": "METRICS",
+        "metrics": "load",
+        "downlod": "Did you mean 'download'?",
+        "--version": "Python",
+        "-h": "verify",
+    }[word] in said
 
 
 def test_every_setting_has_a_flag_and_a_panel():

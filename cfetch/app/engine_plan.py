@@ -1,17 +1,23 @@
 """A frozen manifest as each engine takes it. It says so itself: nobody asks which kind of plan it is."""
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.manifest.entries import Frozen
 from cfetch.manifest.plan import FILE_NAME, Plan, load_plan
-from cfetch.spark.open_shares import PlanShares, PreparedShares, ShareSource
-from cfetch.spark.prepare.prepared import ABOUT, PreparedPlan, load_prepared
+from cfetch.spark.prepare.mark import ABOUT
+
+if TYPE_CHECKING:
+    from cfetch.spark.open_shares import ShareSource
+    from cfetch.spark.prepare.prepared import PreparedPlan
 
 
 class EnginePlan(NamedTuple):
     """``frozen`` for everybody, ``shares`` for Spark, ``here`` for this machine: None if only Spark can.
+
+    ``shares`` makes them: what only Spark needs is not imported without it.
 
     ``file_name`` marks a directory in which it was saved.
     """
@@ -19,7 +25,7 @@ class EnginePlan(NamedTuple):
     frozen: Frozen
     file_name: str
     here: Plan | None
-    shares: ShareSource
+    shares: "Callable[[], ShareSource]"
 
     def forget_other_kind(self, directory: Path) -> None:
         """Remove the mark of the other kind of plan; whoever reads that plan has it open. Raises OSError."""
@@ -29,16 +35,30 @@ class EnginePlan(NamedTuple):
 
 def frozen_here(plan: Plan) -> EnginePlan:
     """Wrap a plan that this machine has frozen: every engine can bring it."""
-    return EnginePlan(plan, FILE_NAME, plan, PlanShares(plan))
+
+    def make_shares() -> "ShareSource":
+        from cfetch.spark.open_shares import PlanShares
+
+        return PlanShares(plan)
+
+    return EnginePlan(plan, FILE_NAME, plan, make_shares)
 
 
-def frozen_by_spark(plan: PreparedPlan) -> EnginePlan:
+def frozen_by_spark(plan: "PreparedPlan") -> EnginePlan:
     """Wrap a plan that Spark has prepared: only its tasks can bring it."""
-    return EnginePlan(plan, ABOUT, None, PreparedShares(plan))
+
+    def make_shares() -> "ShareSource":
+        from cfetch.spark.open_shares import PreparedShares
+
+        return PreparedShares(plan)
+
+    return EnginePlan(plan, ABOUT, None, make_shares)
 
 
 def load(stack: ExitStack, directory: Path) -> EnginePlan:
     """Read the plan that was saved in ``directory``; ``stack`` closes it. Raises LocalFault."""
     if (directory / ABOUT).exists():
+        from cfetch.spark.prepare.prepared import load_prepared
+
         return frozen_by_spark(load_prepared(directory))
     return frozen_here(stack.enter_context(load_plan(directory)))

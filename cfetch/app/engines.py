@@ -94,7 +94,7 @@ def _spark_engine(plan: EnginePlan, outside: Surroundings) -> Engine:
             "file by itself: use --engine local"
         )
     return SparkEngine(
-        plan.shares,
+        plan.shares(),
         outside.volumes.local[0].root,
         outside.state,
         outside.settings,

@@ -8,6 +8,7 @@ on stderr, never a traceback.
 import signal
 import sys
 import traceback
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -75,33 +76,32 @@ class _Command(TyperCommand):
         super().format_help(ctx, formatter)
 
 
-def _verbs() -> None:
-    from cfetch.cli.bench import bench
-    from cfetch.cli.download import download
-    from cfetch.cli.feed import app as feed
-    from cfetch.cli.follow import follow
-    from cfetch.cli.manifest import app as manifest
-    from cfetch.cli.metrics import app as metrics
-    from cfetch.cli.plan import app as plan
-    from cfetch.cli.report import report
-    from cfetch.cli.tune import tune
-    from cfetch.cli.verify import verify
+_VERBS = ("download", "follow", "bench", "report", "tune", "verify")
+_GROUPS = ("manifest", "plan", "feed", "metrics")
 
-    app.add_typer(manifest, name="manifest")
-    app.add_typer(plan, name="plan")
-    app.add_typer(feed, name="feed")
-    app.add_typer(metrics, name="metrics")
-    for verb in (download, follow, bench, report, tune, verify):
-        app.command(rich_help_panel=None, no_args_is_help=verb is not bench)(verb)
-    for group in (app, manifest, plan, feed, metrics):
-        for command in group.registered_commands:
-            command.cls = _Command
+
+def _verbs(word: str | None = None) -> None:
+    """Add the verb that is asked for, and none of the others; all of them if ``word`` is none of them.
+
+    Typer looks at every parameter of every verb that it has, which takes longer than to run one.
+    """
+    known = word in _VERBS or word in _GROUPS
+    for name in _GROUPS:
+        if name == word or not known:
+            group = import_module(f"cfetch.cli.{name}").app
+            app.add_typer(group, name=name)
+            for command in group.registered_commands:
+                command.cls = _Command
+    for name in _VERBS:
+        if name == word or not known:
+            verb = getattr(import_module(f"cfetch.cli.{name}"), name)
+            app.command(cls=_Command, rich_help_panel=None, no_args_is_help=name != "bench")(verb)
 
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
     guard()
-    _verbs()
+    _verbs(next(iter(sys.argv[1:]), None))
     try:
         code = _run_verb()
     except KeyboardInterrupt:  # it came while the last words were written

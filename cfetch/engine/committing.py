@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 
 from cfetch.config.engine import PlacementOptions
-from cfetch.engine.batches.arrivals import Arrivals
-from cfetch.engine.batches.batched import Batched
 from cfetch.engine.commitment import Commitment
 from cfetch.engine.flights import Flights
 from cfetch.engine.idle_workers import IdleWorkers
@@ -48,6 +46,9 @@ def new_commitment(
             backwards=backwards,
         )
         return Single(entries, volumes[0], schedule, ledger, switch)
+    from cfetch.engine.batches.arrivals import Arrivals
+    from cfetch.engine.batches.batched import Batched
+
     arrivals = Arrivals(entries, volumes, share=placing.batch_share if len(volumes) > 1 else 0.0)
     queues = arrivals.queues
     schedule = Schedule(entries.sizes, queues.of, len(queues), most_put_back=most_put_back, released=False)

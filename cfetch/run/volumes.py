@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cfetch.clock import RunClock
 from cfetch.errors import LocalFault
@@ -11,10 +12,11 @@ from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.disk import GuardedDisk
 from cfetch.storage.files import STATE_NAME, local_fault
-from cfetch.storage.object_store import ObjectStore
-from cfetch.storage.object_volume import ObjectStoreVolume
 from cfetch.storage.volume import Volume
 from cfetch.timeline.attempts import ATTEMPTS, ELSEWHERE
+
+if TYPE_CHECKING:
+    from cfetch.storage.object_store import ObjectStore
 
 
 class Volumes:
@@ -47,6 +49,8 @@ class Volumes:
     def _open(self, root: str | Path, *, share: int) -> None:
         try:
             if isinstance(root, str):
+                from cfetch.storage.object_store import ObjectStore
+
                 self._order.append(ObjectStore(root, timeout_s=self._timeout_s))
                 self.stores.append(root)
             else:
@@ -102,7 +106,9 @@ class Volumes:
         """Made in the event loop. A single directory is written to by the loop, several by a thread each."""
         volumes: list[Volume] = []
         for place in self._order:
-            if isinstance(place, ObjectStore):
+            if not isinstance(place, Directory):
+                from cfetch.storage.object_volume import ObjectStoreVolume
+
                 volumes.append(ObjectStoreVolume(place, run_id=run_id, confirm=confirm, monotonic=clock.now))
             elif len(self._order) == 1:
                 volumes.append(DirectoryVolume(place, durable=durable))

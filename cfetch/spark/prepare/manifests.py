@@ -23,7 +23,8 @@ from cfetch.secret import printable
 from cfetch.shares.cut import Pace
 from cfetch.spark.job import find_task_fault
 from cfetch.spark.prepare.cut import ManifestCutter
-from cfetch.spark.prepare.prepared import ABOUT, PLAN, PreparedPlan, RejectedRow, save
+from cfetch.spark.prepare.mark import ABOUT
+from cfetch.spark.prepare.prepared import PLAN, PreparedPlan, RejectedRow, save
 from cfetch.spark.prepare.rows import (
     Unit,
     UnitReport,

@@ -7,7 +7,7 @@
     judge     compare entries with equal hashes: repeats go, collisions are faults       tasks.py
     cut       sum up hosts, hash entries into pieces, deal the pieces out to shares      cut.py, queues.py
     write     sort the entries by share, and write the share files                       tasks.py
-    about     one file describes the plan; it comes last, and without it there is none   prepared.py (name: mark.py)
+    about     one file describes the plan; it comes last, and without it there is none   prepared.py, mark.py
 
 Read in this order: ``manifests.py`` (the steps, on the driver), ``rows.py`` and ``tasks.py`` (the steps in
 tasks, without Spark), ``queues.py`` (pure), ``cut.py``, ``prepared.py`` (the plan that comes of it).

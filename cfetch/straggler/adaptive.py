@@ -167,8 +167,8 @@ class Adaptive:
         late_s = now_s - self._checked_s if self._checked_s is not None else 0.0
         lost_s = gap_s(self._checked_s, now_s)
         self._checked_s = now_s
-        if lost_s or late_s > LATE_TICKS * TICK_S:
-            self._lose(lost_s or late_s - TICK_S, now_s)
+        if late_s > LATE_TICKS * TICK_S:
+            self._lose(late_s - TICK_S, now_s)
         stragglers: list[Flagged] = []
         held_back = None
         own_s = now_s - self._lost_s

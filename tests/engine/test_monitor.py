@@ -25,8 +25,8 @@ class Clock:
         return self.now_s
 
 
-async def looks(*times_s, stall_timeout):
-    """What became of a silent attempt after a look at each of these times."""
+async def looks(*times_s, stall_timeout, then=lambda attempt, now_s: None):
+    """What became of a silent attempt after a look at each of these times, and what happens ``then``."""
     clock: Any = Clock()
     settings = Settings(stall_timeout=stall_timeout)
     detector = Detector(settings.straggler)
@@ -42,6 +42,7 @@ async def looks(*times_s, stall_timeout):
         for time_s in times_s:
             clock.now_s = time_s
             monitor.check()
+            then(run, time_s)
         reasons.append(run.reason)
 
     reasons: list[BreakOff | None] = []
@@ -58,6 +59,27 @@ async def test_silence_is_a_stall():
 async def test_a_process_that_stood_still_blames_nobody():
     """Most of the silence went by unwatched: whether bytes came cannot be known yet."""
     assert await looks(0.5, 4.0, 4.5, 5.0, 5.5, stall_timeout=2.0) is None
+
+
+async def test_a_gap_that_is_short_beside_the_time_out_blames_nobody_either():
+    """Five seconds unwatched at the end of thirty: the policy knows of them, and what came then is unread."""
+    seconds = [float(n) for n in range(1, 29)]
+    assert await looks(*seconds, 34.0, 35.0, stall_timeout=30.0) is None
+    assert await looks(*seconds, 31.0, stall_timeout=30.0) is BreakOff.STALLED
+
+
+async def test_who_is_held_back_by_our_own_side_is_not_silent():
+    """Neither while we do not read, nor by a late look in the middle of that; once we read, time begins."""
+
+    def hold(attempt, now_s):
+        if now_s == 0.5:
+            attempt.hold(now_s)
+        elif now_s == 9.0:
+            attempt.let_go(now_s)
+
+    seconds = [n / 2 for n in range(8, 23)]  # the first look after 0.5 is late
+    assert await looks(0.5, *seconds, stall_timeout=2.0, then=hold) is None
+    assert await looks(0.5, *seconds, 11.1, stall_timeout=2.0, then=hold) is BreakOff.STALLED
 
 
 async def test_after_that_silence_counts_again():

@@ -202,6 +202,34 @@ def test_time_in_which_our_process_stood_still_is_no_time(pause_s):
     assert policy.remaining_s(0) == pytest.approx(7.0, rel=0.2)
 
 
+def test_a_check_that_follows_on_a_gap_flags_nobody():
+    """Four are flagged at once, and two more are due at the next check, which comes a minute late."""
+    policy = adaptive()
+    streams = [*[Stream(n, GIB, at(16 * KIB)) for n in range(6)], *crowd(40)]
+    story = play(policy, streams, 5.0)
+    assert [when_s for when_s, _ in story.flagged] == [5.0] * 4
+    left = [stream for stream in streams if stream.key not in story.keys]
+    flagged = []
+    for late_s, then_s in ((65.0, 5.0), (65.1, 5.1), (65.2, 5.2)):
+        for stream in left:
+            stream.look(then_s)  # as far as our process has read
+        flagged.append([one.id for one in policy.check(late_s, left).stragglers])
+    assert flagged[0] == []
+    assert sorted(flagged[1] + flagged[2]) == [0, 1]
+
+
+@pytest.mark.parametrize("slow", [1, 7, 16])
+def test_the_start_of_a_long_download_says_little(slow):
+    """Files of twenty seconds crawl for one and a half: they are left alone, and nothing is told of it."""
+    policy = adaptive()
+    end_s = teach(policy, [20.05] * 8, 200 * MIB)
+    rates = ((0.0, 64 * KIB), (end_s + 1.5, 10 * MIB))
+    crawling = [Stream(n, 200 * MIB, rates, start_s=end_s) for n in range(slow)]
+    others = crowd(16 - slow, 200 * MIB, start_s=end_s)
+    story = play(policy, [*crawling, *others], end_s + 6.0, from_s=end_s)
+    assert (story.flagged, story.held) == ([], [])
+
+
 def test_second_streams_are_judged_but_are_no_entries():
     """A negative key can be flagged; known, finished and the count of stragglers leave it out."""
     policy = adaptive()

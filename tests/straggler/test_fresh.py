@@ -208,6 +208,15 @@ def test_sizes_that_lie_far_apart_tell_the_slope():
     assert 1 / fit.s_per_byte == pytest.approx(10 * MIB, rel=0.05)
 
 
+def test_a_size_with_few_samples_says_less_of_the_latency():
+    """Three sizes have two late files each; two sizes have thirty files each that were not late."""
+    many = [[sample(size, first=False)] * 30 for size in (64 * KIB, 16 * MIB)]
+    few = [[sample(size, 0.5, first=False)] * 2 for size in (128 * KIB, 256 * KIB, 512 * KIB)]
+    fit = fit_of([*many, *few])
+    assert fit is not None
+    assert fit.latency_s == pytest.approx(0.1)
+
+
 def test_a_size_with_few_samples_says_less_of_the_slope():
     """Two sizes have thirty files each, and the largest has three, which were faster by chance."""
     many = [[sample(size, first=False)] * 30 for size in (MIB, 16 * MIB)]

@@ -113,6 +113,7 @@ class Flights:
             started_s=attempt.start_s,
             received=attempt.received,
             jitter=self._jitter(),
+            file=None if attempt.is_helper else attempt.id,
         )
         if outcome == "done":
             sample_bytes = None if attempt.is_tail else attempt.received

@@ -2,7 +2,8 @@
 
 - A host that throttles (429, 503) gets a smaller window: halved once per round of requests, and one more for
   each round that goes well (additive increase, multiplicative decrease: Chiu and Jain, 1989). Until its
-  Retry-After is over, or a back-off where it names none, nothing starts there.
+  Retry-After is over, or a back-off where it names none, nothing starts there. A 503 for a file here and
+  there concerns only that file (``Refusals``), whose next try waits.
 - With a ``Width`` its places also follow from how many of its attempts are stragglers, and from what more of
   them bring.
 - A host that fails again and again is left alone behind a breaker, but for one probe after each pause.
@@ -20,10 +21,11 @@ from cfetch.breaker import CLOSED, Position
 from cfetch.errors import SourceError, Straggling, Throttled, Transient
 from cfetch.placement.chooser import finish_s
 from cfetch.straggler.width import Change, Reading, Width
-from cfetch.wire.retry import Limits, backoff_s
+from cfetch.wire.retry import Limits, Matter, Refusals, backoff_s
 
 FAIR_BYTES = 64 << 10  # fewer tell the latency, not the speed, and are no sign of life either
 SPEED_WEIGHT = 0.3  # of the newest sample; a mirror that slows down is left after a few files
+UNAVAILABLE = 503  # a 429 is about the client, and so about all that it asks for
 MAX_KEPT = 4096  # hosts without trouble: a plan with a million hosts must not remember them all
 
 
@@ -45,6 +47,7 @@ class _Host:
         "held_until_s",
         "is_capped",
         "load_bytes",
+        "refusals",
         "running",
         "speed_bps",
         "throttled",
@@ -68,12 +71,20 @@ class _Host:
         self.throttled = 0  # rounds in a row
         self.too_long = 0  # those of them that asked for more than the retry budget
         self.cut_s = -1.0
+        self.refusals = Refusals()
         self.speed_bps = 0.0
 
     @property
     def places(self) -> int:
         window = int(self.window)
         return window if self.width is None else min(window, self.width.places)
+
+    def clear_refusal(self) -> None:
+        """Others are served: the host's last refusal concerned one file."""
+        if self.refusals.unclear_window is not None:
+            self.window = max(self.window, self.refusals.unclear_window)
+            self.held_until_s = 0.0
+            self.refusals.unclear_window = None
 
     def is_plain(self, most: int) -> bool:
         return not self.running and self.breaker is CLOSED and self.window >= most and not self.throttled
@@ -170,6 +181,8 @@ class Hosts:
         """Note that an attempt at ``name`` has brought bytes. Returns whether that ends a trouble."""
         host = self._hosts[name]
         was_in_trouble = host.trouble_s is not None
+        host.refusals.note_life()
+        host.clear_refusal()
         host.answered = True
         host.trouble_s = None
         self._close_breaker(name, host)
@@ -202,10 +215,12 @@ class Hosts:
         started_s: float,
         received: int,
         jitter: float,
+        file: int | None = None,
     ) -> Pause | None:
         """Note that an attempt at ``name`` has ended. Returns the pause that follows, if any.
 
-        ``received`` are the bytes it brought since ``started_s``.
+        ``received`` are the bytes it brought since ``started_s``. ``file``: the entry that it was for; None:
+        a refusal concerns the host in any case.
         """
         host = self._hosts[name]
         if received >= FAIR_BYTES and now_s > started_s:
@@ -217,9 +232,21 @@ class Hosts:
         if isinstance(error, Straggling):
             return None
         if isinstance(error, Throttled):
+            host.answered = True
+            self._close_breaker(name, host)  # it refuses, so it lives
+            matter = Matter.HOST
+            if file is not None and error.http_status == UNAVAILABLE:
+                matter = host.refusals.judge(file, now_s)
+            if matter is Matter.FILE:
+                return None
+            window = host.refusals.unclear_window or host.window
+            host.refusals.unclear_window = window if matter is Matter.UNCLEAR else None
             return self._note_throttling(name, host, error, now_s, started_s, jitter)
         if isinstance(error, Transient) and received < FAIR_BYTES:
             return self._note_failure(name, host, now_s)
+        if error is None:
+            host.refusals.note_end()
+            host.clear_refusal()
         host.answered = True
         host.trouble_s = None
         host.throttled = host.too_long = 0
@@ -281,8 +308,6 @@ class Hosts:
     def _note_throttling(
         self, name: str, host: _Host, error: Throttled, now_s: float, started_s: float, jitter: float
     ) -> Pause | None:
-        host.answered = True
-        self._close_breaker(name, host)  # it refuses, so it lives
         host.trouble_s = now_s if host.trouble_s is None else host.trouble_s
         if started_s >= host.cut_s:  # a request from before the cut does not cut again
             host.cut_s = now_s

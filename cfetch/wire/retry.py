@@ -6,6 +6,8 @@ Backoff and Jitter", 2015), so that clients which failed together do not come ba
 
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from enum import Enum, auto
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,6 +20,8 @@ MAX_REFRESHES = 3  # a link that is refused although it was renewed three times 
 RETRY_SHARE = 0.2  # retries for each first request, as in Twitter's Finagle ("RetryBudget")
 RETRIES_PER_S = 10.0  # retries that are always allowed, so that a short run can try again
 MAX_SAVED_RETRIES = 100.0  # the most retries that a long time without errors can save up
+SEVERAL = 5  # where each tenth file is refused, so many in a row come by chance once in 200 refusals
+SHORTLY_S = 10.0
 
 
 class Limits(msgspec.Struct, frozen=True, gc=False):
@@ -65,6 +69,58 @@ class RetryBudget:
         self._saved = min(MAX_SAVED_RETRIES, max(saved, -RETRIES_PER_S * CAP_S))
         self._at_s = now_s
         return max(0.0, -self._saved / RETRIES_PER_S)
+
+
+class Matter(Enum):
+    """Whom a refusal concerns; ``UNCLEAR``: the file, if another of the host's downloads brings bytes."""
+
+    FILE = auto()
+    HOST = auto()
+    UNCLEAR = auto()
+
+
+class _Refusal(NamedTuple):
+    file: int
+    now_s: float
+    lives: int
+    ends: int
+
+
+class Refusals:
+    """Tells whether a host refuses one file with a 503, or all of them.
+
+    It refuses all once ``SEVERAL`` different files were refused within ``SHORTLY_S`` seconds and fewer
+    downloads have succeeded in between. Until a first download has brought bytes, nobody knows.
+
+    ``unclear_window``: the places that the host had before refusals of which nobody knows yet; the caller
+    keeps it, and gives them back.
+    """
+
+    __slots__ = ("_ends", "_lives", "_recent", "unclear_window")
+
+    def __init__(self) -> None:
+        self.unclear_window: float | None = None
+        self._recent: list[_Refusal] = []
+        self._lives = 0
+        self._ends = 0
+
+    def note_life(self) -> None:
+        """Note that a download brings bytes."""
+        self._lives += 1
+
+    def note_end(self) -> None:
+        """Note that a download is complete."""
+        self._ends += 1
+
+    def judge(self, file: int, now_s: float) -> Matter:
+        """Note that ``file`` was refused, and say whom that concerns."""
+        others = [refusal for refusal in self._recent if refusal.file != file]
+        self._recent = [*others, _Refusal(file, now_s, self._lives, self._ends)][-SEVERAL:]
+        first = self._recent[0]
+        succeeded = max(self._lives - first.lives, self._ends - first.ends)  # most downloads count in both
+        if len(self._recent) == SEVERAL and now_s - first.now_s <= SHORTLY_S and succeeded < SEVERAL:
+            return Matter.HOST
+        return Matter.FILE if self._lives or self._ends else Matter.UNCLEAR
 
 
 def backoff_s(errors: int, jitter: float) -> float:

@@ -10,13 +10,14 @@ from cfetch.wire.retry import Limits, RetryBudget
 
 NEVER = float("inf")
 BUSY = Throttled("HTTP 503")
+REFUSED = Throttled("HTTP 503", http_status=503, retry_after_s=60.0)
 
 
 def hosts_of(most=4, **limits):
     return Hosts(most, Limits(**{"max_attempts": 5, "retry_budget_s": 300.0, **limits}))
 
 
-def tell(hosts, error, now_s=0.0, *, started_s=None, received=0, name="h"):
+def tell(hosts, error, now_s=0.0, *, started_s=None, received=0, name="h", file=None):
     """An attempt starts and ends with ``error``."""
     hosts.take_place(name)
     pause = hosts.note_end(
@@ -26,6 +27,7 @@ def tell(hosts, error, now_s=0.0, *, started_s=None, received=0, name="h"):
         started_s=now_s if started_s is None else started_s,
         received=received,
         jitter=0.5,
+        file=file,
     )
     hosts.free_place(name, now_s)
     return pause
@@ -87,6 +89,52 @@ def test_c42_retry_after_holds_the_host():
     assert pause is not None
     assert (pause.pause_s, hosts.opens_s("h", 2.0)) == (60.0, 62.0)
     assert hosts.opens_s("other", 2.0) == 2.0
+
+
+def test_c42_a_503_for_one_file_leaves_a_host_that_serves_others_alone():
+    """However often that file is refused; a 429, or a refusal of a part of a file, is the host's."""
+    hosts = hosts_of(16)
+    tell(hosts, None)
+    assert [tell(hosts, REFUSED, 1.0 + n / 10, file=7) for n in range(20)] == [None] * 20
+    assert places(hosts, 4.0) == 16
+    assert tell(hosts, REFUSED, 4.0) is not None
+    other = Throttled("HTTP 429", http_status=429, retry_after_s=60.0)
+    tell(hosts, None, name="o")
+    assert tell(hosts, other, 4.0, name="o", file=7) == Pause("o", 60.0, "HTTP 429")
+
+
+def test_c42_503s_for_different_files_hold_the_host():
+    """Five in a row; not if as many come in between, and not if that takes long."""
+    hosts = hosts_of(16)
+    for name, between, every_s in (("a", 0, 1.0), ("b", 2, 1.0), ("c", 0, 3.0)):
+        tell(hosts, None, name=name)
+        pauses = []
+        for n in range(5):
+            pauses.append(tell(hosts, REFUSED, n * every_s, file=n, name=name))
+            for _ in range(between):
+                tell(hosts, None, n * every_s, name=name)
+        assert pauses[:4] == [None] * 4
+        assert (pauses[4] is not None) == (name == "a")
+    assert (places(hosts, 30.0, "a"), places(hosts, 70.0, "a"), places(hosts, 30.0, "b")) == (0, 8, 16)
+
+
+def test_c42_a_first_503_holds_the_host_until_it_serves_another():
+    """Nothing is known of it yet; bytes of a request that was under way show whom it meant."""
+    hosts = hosts_of(16)
+    hosts.take_place("h")
+    assert tell(hosts, REFUSED, 1.0, file=1) == Pause("h", 60.0, "HTTP 503")
+    assert places(hosts, 1.5) == 0
+    assert hosts.note_life("h")
+    assert places(hosts, 1.5) == 15
+    hosts = hosts_of(16)
+    tell(hosts, REFUSED, 1.0, file=1)
+    tell(hosts, None, 1.5)
+    assert places(hosts, 1.5) == 16
+    hosts = hosts_of(16)
+    for n in range(5):
+        tell(hosts, REFUSED, 1.0, file=n)
+    tell(hosts, None, 1.5)
+    assert places(hosts, 1.5) == 0
 
 
 def test_c43_a_pause_beyond_the_budget_gives_the_host_up():

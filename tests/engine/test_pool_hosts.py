@@ -44,6 +44,17 @@ def test_c42_a_retry_after_holds_the_whole_host_and_no_other(tmp_path):
     assert record.queued_s == pytest.approx(30.0, abs=0.002)
 
 
+def test_c42_a_503_for_one_file_holds_only_that_file(tmp_path):
+    """It waits as long as it is told; the others come meanwhile, and nobody says that the host rests."""
+    busy = [Reply(status=503, headers={"Retry-After": "30"}), Reply(body=BODY)]
+    scripts, entries = plan({"h": [Reply(body=BODY)] * 3 + [busy] + [Reply(body=BODY, latency_s=1)] * 9})
+    outcome = drive(tmp_path, scripts, entries, concurrency=2)
+    assert outcome.statuses == ["done"] * 13
+    late = [a for a in outcome.transport.opens if a.t_s > 10]
+    assert [(a.path, a.t_s) for a in late] == [("h3", pytest.approx(30.0, abs=0.01))]
+    assert outcome.of(HostPaused) == []
+
+
 class Limited(FakeTransport):
     """Bears four requests at once."""
 

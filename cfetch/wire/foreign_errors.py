@@ -11,6 +11,7 @@ import ssl
 
 import aiohttp
 from aiohttp.http import HttpProcessingError
+from httptools import HttpParserError
 
 from cfetch.errors import CfetchError, Refused, SourceError, Transient
 from cfetch.storage.files import local_fault
@@ -31,6 +32,7 @@ _MEANINGS: tuple[tuple[type[BaseException], type[SourceError], str], ...] = (  #
     (aiohttp.ClientPayloadError, Transient, "the body was cut off or is malformed"),
     (aiohttp.ClientResponseError, Transient, "the reply is not proper HTTP"),
     (HttpProcessingError, Transient, "the body is not proper HTTP"),
+    (HttpParserError, Transient, "the {part} is not proper HTTP"),
     (OSError, Transient, "the connection broke: {cause}"),
     (ValueError, Refused, "the URL or a header cannot be sent"),
     (Exception, Transient, "the transfer failed ({cause})"),
@@ -76,6 +78,7 @@ def map_error(error: Exception, *, proxied: bool = False, reading: bool = False)
     words = {
         "name": "the proxy's name" if proxied else "the host's name",
         "through": " through the proxy" if proxied else "",
+        "part": "body" if reading else "reply",
         "peer": "proxy or the server" if proxied else "server",
     }
     return kind(text.format(cause=_find_cause(error), **words))

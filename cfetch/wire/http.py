@@ -10,8 +10,7 @@ aiohttp's defaults that would do harm are set here: total time-out 300 s, no rea
 """
 
 import asyncio
-import contextlib
-import functools
+import re
 import socket
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -25,13 +24,13 @@ from aiohttp.connector import Connection
 
 from cfetch import __version__
 from cfetch.secret import SecretUrl
+from cfetch.wire.exchange import Exchange, PooledConnection
 from cfetch.wire.foreign_errors import is_unknown_name, make_proxy_refusal, map_error
 from cfetch.wire.judge import Headers
 from cfetch.wire.network import DIRECT, Network
 from cfetch.wire.targets import REDIRECTS, NotPublic, is_public, next_hop
 
-READ_BUFFER_BYTES = 256 << 10  # per connection; large enough that a fast stream is not paused at each read
-MAX_HEADER_BYTES = 16 << 10  # one header line; h11's limit, twice nginx's
+AHEAD_BYTES = 512 << 10  # per connection: twice what is read at once, so that no read pauses a fast stream
 HAPPY_EYEBALLS_S = 0.25  # RFC 8305 5: how long an address may be silent before the next is tried beside it
 UNKNOWN_NAME_S = 0.5  # a resolver that is just starting says so of every name, so it is asked once more
 AHEAD_S = (
@@ -39,7 +38,11 @@ AHEAD_S = (
 )
 MIN_AHEAD_BYTES = 32 << 10  # less would make a window of a few packets
 MAX_AHEAD_BYTES = 6 << 20  # the size to which Linux lets a window grow by itself
+MAX_ORIGINS = 1024  # of which what a request needs is kept; a plan of more hosts makes it anew
 _WANTS_FRESH: ContextVar[bool] = ContextVar("fresh", default=False)
+_ASKS_FOR_TUNNEL: ContextVar[bool] = ContextVar("tunnel", default=False)
+_URL = re.compile(r"(https?)://([^/?#]+)([^#]*)", re.IGNORECASE)
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 OWN_HEADERS = {"User-Agent": f"cfetch/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
 
 
@@ -47,8 +50,14 @@ class Response(Protocol):
     """A reply whose body is still to be read."""
 
     status: int
-    headers: Headers
-    peer: str | None
+
+    @property
+    def headers(self) -> Headers:
+        """Its headers, without those of interim replies and without trailers."""
+
+    @property
+    def peer(self) -> str | None:
+        """Address and port of the other end, where they are known."""
 
     async def read(self, most: int = -1) -> bytes:
         """Read the next bytes, or ``b""`` at the end. Negative ``most``: no limit. Raises SourceError."""
@@ -79,7 +88,7 @@ class Transport(Protocol):
 
 
 class HttpTransport:
-    """Requests through aiohttp, pooled or fresh. Make it inside a running loop."""
+    """Requests over connections of aiohttp's pool, or over fresh ones. Make it inside a running loop."""
 
     def __init__(
         self,
@@ -97,22 +106,22 @@ class HttpTransport:
         """
         self._network = network
         self._resolver = _Resolver(resolver or aiohttp.DefaultResolver())
-        # The monitor breaks off silent attempts, so aiohttp's own read time-out stays off.
-        timeout = aiohttp.ClientTimeout(
-            total=None, connect=connect_timeout_s, sock_connect=connect_timeout_s, sock_read=None
+        self._timeout = aiohttp.ClientTimeout(
+            total=None, connect=connect_timeout_s, sock_connect=connect_timeout_s
         )
-        connector = functools.partial(
-            _Connector,
+        kept: dict[str, Any] = {"keepalive_timeout": idle_s} if keep_alive else {"force_close": True}
+        self._connector = _Connector(
+            AHEAD_BYTES if network.limit_bps is None else MIN_AHEAD_BYTES,
             limit=0,
             ssl=True if network.tls is None else network.tls,
             resolver=self._resolver,
+            ttl_dns_cache=60,
             happy_eyeballs_delay=HAPPY_EYEBALLS_S,
             socket_factory=_make_socket_factory(network),
+            **kept,
         )
-        ahead_bytes = READ_BUFFER_BYTES if network.limit_bps is None else MIN_AHEAD_BYTES
-        kept = {"keepalive_timeout": idle_s} if keep_alive else {"force_close": True}
-        self._connector = connector(ttl_dns_cache=60, **kept)
-        self._session = _make_session(self._connector, timeout, ahead_bytes)
+        self._headers = OWN_HEADERS if keep_alive else {**OWN_HEADERS, "Connection": "close"}
+        self._origins: dict[str, _Origin] = {}
 
     async def open(
         self,
@@ -130,7 +139,7 @@ class HttpTransport:
         while True:
             reply = await self._ask(fresh, method, url, {**headers, **secrets} if secrets else headers)
             if reply.status not in REDIRECTS:
-                return _Reply(reply)
+                return reply
             seen.append(url)
             reply.close()
             target = next_hop(url, reply.headers, seen)
@@ -138,32 +147,69 @@ class HttpTransport:
                 secrets = {}
             url = target
 
-    async def _ask(
-        self, fresh: bool, method: str, url: SecretUrl, headers: Mapping[str, str]
-    ) -> aiohttp.ClientResponse:
-        """Send one request, directly or through the proxy; an unknown name is looked up twice."""
-        proxy = self._network.proxy_for(url) if self._network.proxies else None
-        _WANTS_FRESH.set(fresh)
-        if fresh:
-            self._connector.clear_dns_cache()
-        for last in (False, True):
-            try:
-                reply = await self._session.request(
-                    method,
-                    yarl.URL(url.reveal(), encoded=True),
-                    headers=headers,
-                    allow_redirects=False,
-                    proxy=None if proxy is None else proxy.reveal(),
-                )
-                break
-            except Exception as error:  # noqa: BLE001 - whatever aiohttp raises is this attempt's failure
-                if last or not is_unknown_name(error):
-                    raise map_error(error, proxied=proxy is not None) from None
-            await asyncio.sleep(UNKNOWN_NAME_S)
-        if proxy is not None and reply.status == 407:
+    async def _ask(self, fresh: bool, method: str, url: SecretUrl, headers: Mapping[str, str]) -> Exchange:
+        """Send one request, directly or through the proxy, and wait for the reply's head."""
+        proxied = bool(self._network.proxies) and self._network.proxy_for(url) is not None
+        try:
+            parts = _URL.match(url.reveal())
+            if parts is None:
+                raise ValueError
+            origin = self._find_origin(url, parts[1].lower(), parts[2])
+            reply = await self._exchange(origin, method, parts[3], headers, fresh)
+        except Exception as error:  # noqa: BLE001 - whatever aiohttp raises is this attempt's failure
+            raise map_error(error, proxied=proxied) from None
+        if proxied and reply.status == 407:
             reply.close()
             raise make_proxy_refusal(reply.status)
         return reply
+
+    async def _exchange(
+        self, origin: "_Origin", method: str, target: str, headers: Mapping[str, str], fresh: bool
+    ) -> Exchange:
+        """Make the request; once more where the server had closed the idle connection that it was sent on."""
+        if fresh:
+            self._connector.clear_dns_cache()
+        while True:
+            connection = await self._connect(origin, fresh)
+            try:
+                request = origin.make_request(method, target, headers)
+            except ValueError:
+                connection.close()
+                raise
+            reply = Exchange(connection, request, has_body=method != "HEAD")
+            try:
+                await reply.wait_for_head()
+            except (aiohttp.ServerDisconnectedError, OSError):
+                if method == "POST" or not reply.may_be_stale():
+                    raise
+                fresh = True  # the next of the pool may be closed as well
+            else:
+                return reply
+
+    async def _connect(self, origin: "_Origin", fresh: bool) -> Connection:
+        """Take a connection of the pool, or make one; an unknown name is looked up twice."""
+        _WANTS_FRESH.set(fresh)
+        for last in (False, True):
+            try:
+                return await self._connector.connect(origin.request, [], self._timeout)
+            except TimeoutError:
+                raise aiohttp.ConnectionTimeoutError from None
+            except aiohttp.ClientConnectorDNSError as error:
+                if last or not is_unknown_name(error):
+                    raise
+            await asyncio.sleep(UNKNOWN_NAME_S)
+        raise AssertionError
+
+    def _find_origin(self, url: SecretUrl, scheme: str, authority: str) -> "_Origin":
+        """Find what all requests to a server share."""
+        key = f"{scheme}://{authority}"
+        origin = self._origins.get(key)
+        if origin is None:
+            if len(self._origins) >= MAX_ORIGINS:
+                self._origins.clear()
+            proxy = self._network.proxy_for(url) if self._network.proxies else None
+            origin = self._origins[key] = _Origin(key, proxy, self._headers)
+        return origin
 
     def _add_login(self, url: SecretUrl, secrets: Mapping[str, str]) -> Mapping[str, str]:
         """Add the user's login for the host of the entry's own URL, unless the manifest has one."""
@@ -174,37 +220,87 @@ class HttpTransport:
 
     async def close(self) -> None:
         """Close connections and files, as ``Transport`` says."""
-        await self._session.close()
+        await self._connector.close()
         await self._resolver.close()
 
 
-def _make_session(
-    connector: aiohttp.TCPConnector, timeout: aiohttp.ClientTimeout, ahead_bytes: int
-) -> aiohttp.ClientSession:
-    loop = asyncio.get_running_loop()
-    connector._factory = functools.partial(_Connection, loop=loop)  # type: ignore[assignment]
-    return aiohttp.ClientSession(
-        connector=connector,
-        response_class=_NamedPeer,
-        timeout=timeout,
-        headers=OWN_HEADERS,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        auto_decompress=False,
-        requote_redirect_url=False,
-        trust_env=False,
-        read_bufsize=ahead_bytes,
-        max_line_size=MAX_HEADER_BYTES,
-        max_field_size=MAX_HEADER_BYTES,
-    )
+class _Origin:
+    """What all requests to a server share.
+
+    ``request``: what aiohttp's connector asks for to make a connection. It is never sent.
+    """
+
+    __slots__ = ("_lines", "_prefix", "request")
+
+    def __init__(self, url: str, proxy: SecretUrl | None, headers: Mapping[str, str]) -> None:
+        self.request = aiohttp.ClientRequest(
+            "GET",
+            yarl.URL(url, encoded=True),
+            headers=headers,
+            proxy=None if proxy is None else yarl.URL(proxy.reveal(), encoded=True),
+            loop=asyncio.get_running_loop(),
+        )
+        # A proxy is asked for the whole URL, but a tunnel leads to the server.
+        self._prefix = "" if proxy is None or self.request.is_ssl() else url.rstrip("/")
+        self._lines: dict[str, str] = {}
+
+    def make_request(self, method: str, target: str, headers: Mapping[str, str]) -> bytes:
+        """Make the bytes of a request, once the connection is there. Raises ValueError: it cannot be sent.
+
+        ``target`` is sent as it is. ``headers`` come instead of ours.
+        """
+        if not self._lines:  # only now, as aiohttp's connector adds the login for a proxy
+            own = self.request.headers
+            self._lines = {name.lower(): f"{name}: {value}\r\n" for name, value in own.items()}
+        if " " in target or _CONTROLS.search(target):
+            raise ValueError
+        lines = self._lines
+        if headers:
+            lines = dict(lines)
+            for name, value in headers.items():
+                if _CONTROLS.search(name) or _CONTROLS.search(value.replace("\t", "")):
+                    raise ValueError
+                lines[name.lower()] = f"{name}: {value}\r\n"
+        path = target if target.startswith("/") else f"/{target}"
+        length = "Content-Length: 0\r\n" if method == "POST" else ""
+        text = f"{method} {self._prefix}{path} HTTP/1.1\r\n{''.join(lines.values())}{length}\r\n"
+        return text.encode("utf-8", "surrogateescape")
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Leaves the pool alone where the request of this task wants a fresh connection."""
+    """Makes connections of our own kind, and leaves the pool alone where a task wants a fresh one.
 
-    async def _get(self, *args: Any) -> Connection | None:  # noqa: ANN401 - aiohttp's own, and private
-        # aiohttp (3.14) has no public way to ask for a new connection. Pinned by a test of the wire: fresh
-        # requests and pooled ones in turn, and how many connections the server sees.
+    The request for a tunnel (CONNECT) is aiohttp's own affair: the connection to the proxy is of its kind.
+    """
+
+    def __init__(self, ahead_bytes: int, **options: Any) -> None:  # noqa: ANN401 - as aiohttp has them
+        super().__init__(**options)
+        self._ahead_bytes = ahead_bytes
+        self._factory = self._make_protocol  # type: ignore[assignment]
+        self._buffer = memoryview(bytearray(ahead_bytes // 2))
+
+    def _make_protocol(self) -> PooledConnection | ResponseHandler:
+        loop = asyncio.get_running_loop()
+        if _ASKS_FOR_TUNNEL.get():
+            return ResponseHandler(loop)
+        return PooledConnection(loop, self._buffer, self._ahead_bytes)
+
+    # aiohttp (3.14) has no public way to ask for a new connection, nor for one of another kind. Pinned by
+    # tests of the wire: how many connections a server sees, and tunnels.
+
+    async def _get(self, *args: Any) -> Connection | None:  # noqa: ANN401
         return None if _WANTS_FRESH.get() else await super()._get(*args)
+
+    async def _create_proxy_connection(self, req: aiohttp.ClientRequest, *args: Any) -> Any:  # noqa: ANN401
+        _ASKS_FOR_TUNNEL.set(req.is_ssl())
+        try:
+            return await super()._create_proxy_connection(req, *args)
+        finally:
+            _ASKS_FOR_TUNNEL.set(False)
+
+    async def _start_tls_connection(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401
+        _ASKS_FOR_TUNNEL.set(False)  # the server is at its other end
+        return await super()._start_tls_connection(*args, **options)
 
 
 class _Resolver(AbstractResolver):
@@ -244,58 +340,3 @@ def _make_socket_factory(network: Network) -> Callable[[Any], socket.socket] | N
         return made
 
     return make_socket
-
-
-class _NamedPeer(aiohttp.ClientResponse):
-    """Keeps the peer's address, as a short reply has given its connection back before it can be asked."""
-
-    peer: str | None = None
-
-    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
-        # aiohttp (3.14) would take a reply that came before its request for the answer; it keeps such replies
-        # in this private queue. Pinned by a test: a server that sends two replies to one request.
-        if connection.protocol is not None and len(connection.protocol._buffer):
-            connection.close()
-            raise aiohttp.ServerDisconnectedError
-        name = connection.transport.get_extra_info("peername") if connection.transport is not None else None
-        if name:
-            self.peer = f"{name[0]}:{name[1]}"
-        return await super().start(connection)
-
-
-class _Connection(ResponseHandler):
-    """Wakes the reader of a body when the connection fails.
-
-    aiohttp (3.14) closes the connection at a malformed chunk and notes the error for the next reply only: the
-    reader of this one would wait for ever. Pinned by a test: malformed ends of a body.
-    """
-
-    def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
-        super().set_exception(exc, *cause)
-        body = self._payload
-        if body is not None and not body.is_eof() and body.exception() is None:
-            body.set_exception(aiohttp.ClientPayloadError())
-
-
-class _Reply:
-    __slots__ = ("_reply", "headers", "peer", "status")
-
-    def __init__(self, reply: aiohttp.ClientResponse) -> None:
-        self._reply = reply
-        self.status = reply.status
-        self.headers: Headers = reply.headers
-        self.peer = reply.peer if isinstance(reply, _NamedPeer) else None
-
-    async def read(self, most: int = -1) -> bytes:
-        try:
-            return await (self._reply.content.readany() if most < 0 else self._reply.content.read(most))
-        except Exception as error:  # noqa: BLE001 - aiohttp raises bare RuntimeErrors, too
-            raise map_error(error, reading=True) from None
-
-    def read_buffered(self) -> bytes:
-        with contextlib.suppress(Exception):  # a fault of the stream means only that less can be saved
-            return self._reply.content.read_nowait(-1)
-        return b""
-
-    def close(self) -> None:
-        self._reply.close()

@@ -12,10 +12,10 @@ import aiohttp
 import pytest
 import trustme
 from aiohttp import client_exceptions, http_exceptions
-from aioresponses import aioresponses
 
 from cfetch.errors import LocalFault, Refused, SourceError, Transient
 from cfetch.secret import SecretUrl
+from cfetch.wire.exchange import Exchange
 from cfetch.wire.foreign_errors import map_error
 from cfetch.wire.http import HttpTransport
 from tests.wire.raw_server import RawServer, RecordingServer, reply, served
@@ -174,25 +174,23 @@ class LateServer(RawServer):
     b"0\r\n\0: x\r\n\r\n",
 ])  # fmt: skip
 async def test_7_a_malformed_end_wakes_the_reader_at_once(transport, end, then, most):
-    """The library closes such a connection and tells nobody: the reader would wait for ever."""
+    """It would wait for ever if only the connection were closed; what came before is had."""
     async with LateServer((CHUNKED, end), then=then) as server:
         response = await transport.open(SecretUrl(server.url), {}, {}, fresh=False)
         assert await response.read(most) == b"abc"
         server.taken.set()
         async with asyncio.timeout(60):
-            with pytest.raises(Transient, match="malformed"):
+            with pytest.raises(Transient, match="the body is not proper HTTP"):
                 await response.read(most)
         response.close()
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, KeyError, AssertionError, ValueError])
 async def test_an_error_that_nobody_foresaw_is_one_attempts_failure(transport, monkeypatch, kind):
-    """While a body is read, whatever the library raises may pass at the next attempt."""
+    """While a body is read, whatever goes wrong may pass at the next attempt."""
+    monkeypatch.setattr(Exchange, "on_body", Mock(side_effect=kind(CANARY)))
     async with RawServer(reply(b"x" * 10)) as server:
         response = await transport.open(SecretUrl(server.url), {}, {}, fresh=False)
-        monkeypatch.setattr(
-            response, "_reply", Mock(content=Mock(read=Mock(side_effect=kind(CANARY)))), raising=True
-        )
         with pytest.raises(Transient) as caught:
             await response.read(10)
     assert CANARY not in str(caught.value)
@@ -218,15 +216,16 @@ async def test_11_a_reply_that_came_before_its_question_is_nobodys_answer(transp
         writer.write(reply(b"stray"))
         await writer.drain()
         await asyncio.sleep(0.05)
-        assert (await get(transport, server.url))[1] == b"third"  # the second went down with the connection
+        assert (await get(transport, server.url))[1] == b"second"
     assert server.connections == 2
 
 
-async def test_5_aiohttp_takes_a_reset_for_the_end_of_a_body_without_length(transport):
-    """A fact that the judge's ``framed`` stands against; if this fails, the library got better."""
+async def test_5_a_reset_does_not_end_a_body_without_length(transport):
+    """Only a connection that is closed in good order does; what came before is had."""
     async with RawServer(OK + b"\r\nhalf of it", then="reset") as server:
         response, body, error = await get(transport, server.url)
-    assert (body, error) == (b"half of it", None)
+    assert body == b"half of it"
+    assert isinstance(error, Transient)
     assert "Content-Length" not in response.headers
 
 
@@ -402,7 +401,7 @@ async def test_nobody_listens(transport):
 async def test_34_a_black_hole_is_left_after_the_time_out():
     """Connecting has its own limit."""
     made = HttpTransport(connect_timeout_s=0.05)
-    assert (made._session.timeout.sock_connect, made._session.timeout.total) == (0.05, None)
+    assert (made._timeout.sock_connect, made._timeout.total) == (0.05, None)
     await made.close()
 
 
@@ -476,38 +475,17 @@ def test_99_no_more_descriptors_is_no_fault_of_the_server(number):
 
 async def test_every_foreign_error_is_caught_where_it_is_raised(transport, monkeypatch):
     """By ``open`` and by ``read``, whatever aiohttp's own hierarchy says."""
-    async with RawServer(reply(b"x" * 10)) as server:
+    async with RawServer(reply(b"x" * 9, "Content-Length: 10", length=False)) as server:
         for kind in FOREIGN:
             response = await transport.open(SecretUrl(server.url), {}, {}, fresh=False)
+            response.lose_connection(made(kind))
+            response.read_buffered()
+            with pytest.raises(SourceError):
+                await response.read()
             with monkeypatch.context() as patched:
-                content = Mock(readany=Mock(side_effect=made(kind)))
-                patched.setattr(response, "_reply", Mock(content=content))
-                with pytest.raises(SourceError):
-                    await response.read()
-                patched.setattr(transport._session, "request", Mock(side_effect=made(kind)))
+                patched.setattr(transport._connector, "connect", Mock(side_effect=made(kind)))
                 with pytest.raises(SourceError):
                     await transport.open(SecretUrl(server.url), {}, {}, fresh=False)
-            response.close()
-
-
-async def test_mocked_a_reply_without_a_wire(transport, mocked_response):
-    """Status, headers and body as the protocol states them; no peer, as there is none."""
-    url = "http://mocked.test/a?sig=1"
-    with aioresponses() as mocked:
-        mocked.get(url, body=b"abc", headers={"ETag": '"v"'}, response_class=mocked_response)
-        response, body, error = await get(transport, url)
-    assert (response.status, body, error, response.peer) == (200, b"abc", None, None)
-    assert response.headers.getall("ETag", []) == ['"v"']
-
-
-async def test_mocked_an_exception_of_the_client(transport):
-    """Comes out in our form."""
-    url = "http://mocked.test/a"
-    with aioresponses() as mocked:
-        mocked.get(url, exception=aiohttp.ServerTimeoutError(CANARY))
-        with pytest.raises(Transient) as caught:
-            await get(transport, url)
-    assert CANARY not in str(caught.value)
 
 
 @pytest.mark.parametrize(("keep_alive", "connections"), [(True, 1), (False, 2)])

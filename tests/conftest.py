@@ -1,10 +1,7 @@
-"""What all rooms' tests share: the hypothesis profile, and a way around a library's gap."""
+"""What all rooms' tests share: the hypothesis profile, and how tests are shared out."""
 
 import os
-from unittest.mock import Mock
 
-import aiohttp
-import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
@@ -33,17 +30,3 @@ def pytest_xdist_auto_num_workers(config):
 
 def pytest_xdist_make_scheduler(config, log):
     return SparkTogether(config, log)
-
-
-class MockedResponse(aiohttp.ClientResponse):
-    """A reply for aioresponses, which does not know the ``stream_writer`` that aiohttp 3.14 asks for."""
-
-    def __init__(self, *args, **kwargs):
-        kwargs.setdefault("stream_writer", Mock(output_size=0))
-        super().__init__(*args, **kwargs)
-
-
-@pytest.fixture
-def mocked_response():
-    """The ``response_class`` to give to aioresponses."""
-    return MockedResponse

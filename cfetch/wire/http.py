@@ -1,12 +1,12 @@
-"""The adapter to aiohttp, and the only place where its exceptions are seen.
+"""The adapter to aiohttp's connections.
 
 An ordinary attempt has a connection from a pool. An attempt that replaces a straggler has a ``fresh`` one,
 made after a new DNS lookup: a slow connection from the pool might be used again (Amazon S3 performance
 guidelines, "Timeouts and retries for latency-sensitive applications"). Once a fresh connection has brought
 its reply to the end, it goes into the pool like any other; one that was broken off never does.
 
-aiohttp's defaults that would do harm are set here: total time-out 300 s, no read time-out, URLs re-quoted
-(which breaks signatures), bodies decoded, cookies kept, redirects followed with secrets.
+URLs are sent as they are written (quoting again breaks signatures), no cookies are kept, and redirects are
+followed here, without secrets where they lead to another origin.
 """
 
 import asyncio

@@ -1,0 +1,296 @@
+"""One request and its reply: what comes in any pieces, what is bounded, which connection is used again."""
+
+import asyncio
+from typing import Any, ClassVar
+
+import pytest
+
+from cfetch.errors import Refused, SourceError, Transient
+from cfetch.secret import SecretUrl
+from cfetch.wire.exchange import LARGE_BYTES, MAX_BARE_BYTES, MAX_HEADERS, Exchange, PooledConnection
+from cfetch.wire.http import HttpTransport
+from tests.wire.raw_server import RawServer, reply
+
+OK = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+class Wire:
+    """A transport that keeps what is written, and the pool's side of it: ``kept`` is its verdict."""
+
+    def __init__(self, ahead_bytes=1 << 14):
+        self.calls = []
+        self.kept: Any = None
+        buffer = memoryview(bytearray(3 * LARGE_BYTES))
+        self.protocol = PooledConnection(asyncio.get_running_loop(), buffer, ahead_bytes)
+        transport: Any = self
+        self.protocol.connection_made(transport)
+
+    def get_extra_info(self, name):
+        return ("::1", 80, 0, 0)
+
+    def is_closing(self):
+        return False
+
+    def write(self, data):
+        self.calls.append(data)
+
+    def pause_reading(self):
+        self.calls.append("pause")
+
+    def resume_reading(self):
+        self.calls.append("resume")
+
+    def release(self):
+        self.kept = not self.protocol.should_close
+
+    def close(self):
+        self.kept = False
+
+    def send(self, data):
+        """Let ``data`` arrive at once."""
+        self.protocol.get_buffer(-1)[: len(data)] = data
+        self.protocol.buffer_updated(len(data))
+
+    def ask(self, *, has_body=True):
+        connection: Any = self
+        return Exchange(connection, b"GET", has_body=has_body)
+
+
+async def play(pieces, *, has_body=True, lost: Any = False):
+    """What becomes of a reply that comes in ``pieces``: status, headers, body or error, and whether kept."""
+    wire = Wire()
+    reply = wire.ask(has_body=has_body)
+    for piece in pieces:
+        if wire.kept is None:
+            wire.send(piece)
+    if lost is not False and wire.kept is None:
+        wire.protocol.connection_lost(lost)
+    body: Any = b""
+    try:
+        async with asyncio.timeout(10):
+            await reply.wait_for_head()
+            while data := await reply.read():
+                body += data
+    except (SourceError, OSError, ValueError) as error:
+        body = type(error)
+    except Exception:
+        body = "no reply"
+    return reply.status, list(reply.headers.items()), body, wire.kept
+
+
+REPLIES = [
+    (reply(b"body"), b"body", True),
+    (reply(b"", status="204 No", length=False), b"", True),
+    (reply(b"", "Content-Length: 9", status="304 Not", length=False), b"", True),
+    (b"HTTP/1.1 100 C\r\nX-Early: 1\r\n\r\nHTTP/1.1 103\r\nLink: x\r\n\r\n" + reply(b"body"), b"body", True),
+    (CHUNKED + b"1\r\na\r\n02;x=y\r\nbc\r\n0\r\nX-Late: 1\r\n\r\n", b"abc", True),
+    (b"HTTP/1.1 200 OK\nContent-Length: 1\nX-A:\n\na", b"a", True),
+    (reply(b"a", "X-Folded: a\r\n b", "X-Space: \t b \t"), b"a", True),
+    (reply(b"a", "Connection: close"), b"a", False),
+    (b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\na", b"a", False),
+    (b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\nConnection: keep-alive\r\n\r\na", b"a", True),
+    (b"HTTP/1.1 101 S\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", b"", False),
+    (reply(b"a", "Upgrade: h2c", "Connection: Upgrade"), b"a", True),
+    (OK + b"Content-Length: 1\r\nContent-Length: 1\r\n\r\na", "no reply", False),
+    (OK + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", "no reply", False),
+    (OK + b"X-A: a\0b\r\n\r\n", "no reply", False),
+    (OK + b"X: y\r\n" * (MAX_HEADERS + 1) + b"\r\n", "no reply", False),
+    (OK + b"X: " + b"y" * 17_000 + b"\r\n\r\n", "no reply", False),
+    (b"HTTP/1.1 000 OK\r\n\r\n", "no reply", False),
+    (b"SSH-2.0\r\n", "no reply", False),
+    (CHUNKED + b"zz\r\n", Transient, False),
+    (CHUNKED + b"1\r\nabc\r\n", Transient, False),
+    (CHUNKED + b"0\r\n" + b"X: y\r\n" * MAX_HEADERS + b"\r\n", Transient, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("data", "body", "kept"), REPLIES, ids=range(len(REPLIES)))
+async def test_pieces_of_any_size_are_the_same_reply(data, body, kept):
+    """Whole, byte by byte, cut at each place; interim headers and trailers are no headers of the reply."""
+    whole = await play([data])
+    assert whole[2:] == (body, kept)
+    assert not {"X-Early", "Link", "X-Late"} & {name for name, _ in whole[1]}
+    cuts = range(1, len(data)) if len(data) < 500 else range(1, len(data), 997)
+    for n in cuts:
+        in_two = await play([data[:n], data[n:]])
+        if body is not Transient:  # what had been read before the fault was known is had
+            assert in_two == whole, n
+        assert in_two[3] is kept
+    byte_by_byte = await play([data[n : n + 1] for n in range(len(data))])
+    assert byte_by_byte == whole
+
+
+@pytest.mark.parametrize(("lost", "body"), [(None, b"abc"), (ConnectionResetError(), Transient)])
+async def test_3_5_a_body_without_length_ends_with_the_connection(lost, body):
+    """But not with a connection that breaks."""
+    assert (await play([OK + b"\r\nabc"], lost=lost))[2:] == (body, False)
+
+
+@pytest.mark.parametrize("head", [b"Content-Length: 4\r\n", b"Transfer-Encoding: chunked\r\n"])
+async def test_1_the_end_of_the_connection_ends_no_other_body(head):
+    """It was cut off."""
+    assert (await play([OK + head + b"\r\n", b"1\r\n"], lost=None))[2:] == (Transient, False)
+
+
+@pytest.mark.parametrize(("behind", "body"), [(b"HTTP/1.1 200 OK\r\n\r\n", b"abc"), (b"more", Transient)])
+async def test_11_what_comes_behind_a_reply_ends_its_connection(behind, body):
+    """What is no HTTP is not accepted either."""
+    assert (await play([reply(b"abc") + behind]))[2:] == (body, False)
+
+
+async def test_11_what_comes_unasked_ends_its_connection():
+    """It is nobody's answer."""
+    closed = []
+    wire = Wire()
+    wire.close = lambda: closed.append(1)
+    wire.send(reply(b"stray"))
+    assert closed
+
+
+@pytest.mark.parametrize(("data", "kept"), [(b"", True), (b"abc", False)])
+async def test_the_reply_to_head_has_no_body(data, kept):
+    """A server that sends one all the same does not get the next request."""
+    assert (await play([reply(b"", "Content-Length: 3", length=False) + data], has_body=False))[2:] == (
+        b"",
+        kept,
+    )
+
+
+@pytest.mark.parametrize("endless", [
+    b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 200 " + b"x" * 4000,
+    CHUNKED + b"1;" + b"x" * 4000, CHUNKED + b"1\r\na\r\n0\r\nX: " + b"x" * 4000,
+])  # fmt: skip
+async def test_31_what_is_no_body_has_an_end(endless):
+    """Interim replies, the extension of a chunk, a trailer, a reason: none is read for ever."""
+    wire = Wire()
+    reply = wire.ask()
+    sent = len(endless)
+    wire.send(endless)
+    more = endless if endless.endswith(b"\r\n\r\n") else b"x" * 4000
+    while wire.kept is None:
+        wire.send(more)
+        sent += len(more)
+        assert sent <= 2 * MAX_BARE_BYTES
+    assert wire.kept is False
+    assert reply._error is not None
+
+
+async def test_who_reads_slowly_is_not_buried():
+    """Reading pauses where much waits for its reader, and goes on when it has been taken."""
+    wire = Wire()
+    reply = wire.ask()
+    wire.send(OK + b"Content-Length: 9000000\r\n\r\n" + bytes(wire.protocol.ahead_bytes))
+    wire.send(b"x")  # the loop may have read it before
+    assert wire.calls == [b"GET", "pause"]
+    while await reply.read(5000) and "resume" not in wire.calls:
+        pass
+    assert reply._buffered_bytes < wire.protocol.ahead_bytes
+
+
+async def test_a_connection_that_paused_is_kept_reading():
+    """A body whose end has come in a pause: the next reply must be heard."""
+    wire = Wire()
+    reply = wire.ask()
+    body = bytes(wire.protocol.ahead_bytes)
+    wire.send(OK + b"Content-Length: %d\r\n\r\n" % (len(body) + 1) + body)
+    wire.send(b"x")
+    assert wire.calls == [b"GET", "pause", "resume"]
+    assert len(reply.read_buffered()) == len(body) + 1
+
+
+async def test_small_pieces_come_together_and_large_ones_as_they_are():
+    """A file is written in few calls, and no large piece is copied."""
+    wire = Wire()
+    reply = wire.ask()
+    large = b"%x\r\n" % LARGE_BYTES + bytes(LARGE_BYTES) + b"\r\n"
+    wire.send(CHUNKED + large + large + b"1\r\na\r\n" * 1000 + b"0\r\n\r\n")
+    assert [len(await reply.read()) for _ in range(4)] == [LARGE_BYTES, LARGE_BYTES, 1000, 0]
+
+
+@pytest.fixture
+async def transport():
+    made = HttpTransport(connect_timeout_s=5.0)
+    yield made
+    await made.close()
+
+
+class ClosingServer(RawServer):
+    """Answers the first request of each connection, and closes it at the second without a word."""
+
+    asked: ClassVar[int] = 0
+
+    async def converse(self, reader, writer):
+        self.writers.append(writer)
+        await self.read_head(reader)
+        await self.answer(writer, reply(b"x"))
+        await self.read_head(reader)
+
+
+async def test_50_an_idle_connection_that_was_closed_meanwhile_costs_no_attempt(transport):
+    """The request goes out again, over a new connection; a POST does not, as it may have been obeyed."""
+    async with ClosingServer() as server:
+        for n in range(1, 4):
+            response = await transport.open(SecretUrl(server.url), {}, {}, fresh=False)
+            assert await response.read() == b"x"
+            assert server.connections == n
+        with pytest.raises(Transient, match="closed the connection"):
+            await transport.open(SecretUrl(server.url), {}, {}, fresh=False, method="POST")
+    assert server.fields(-1)["content-length"] == "0"
+
+
+async def test_a_new_connection_that_is_closed_without_a_word_is_a_failed_attempt(transport):
+    """Asking again at once would hide what the server does."""
+    async with RawServer(b"", then="close") as server:
+        with pytest.raises(Transient, match="closed the connection"):
+            await transport.open(SecretUrl(server.url), {}, {}, fresh=False)
+        assert len(server.heads) == 1
+
+
+@pytest.mark.parametrize(("path", "line"), [
+    ("", "/"), ("?x=1", "/?x=1"), ("/a#part", "/a"), ("/a?", "/a?"), ("#x", "/"),
+])  # fmt: skip
+async def test_what_of_a_url_is_asked_for(transport, path, line):
+    """A path there must be; a fragment is the reader's own affair."""
+    async with RawServer(reply(b"x")) as server:
+        await transport.open(SecretUrl(server.url[:-1] + path), {}, {}, fresh=False)
+    assert server.line() == f"GET {line} HTTP/1.1"
+
+
+async def test_headers_of_the_manifest_stand_instead_of_ours(transport):
+    """Whatever their case, and once."""
+    async with RawServer(reply(b"x")) as server:
+        given = {"user-agent": "me", "ACCEPT": "text/plain", "X-Name": "Grüße"}
+        await transport.open(SecretUrl(server.url), given, {}, fresh=False)
+    lines = server.heads[0].encode("latin-1").decode().split("\r\n")
+    assert [line for line in lines if line.lower().startswith(("user-agent", "accept:", "x-name"))] == [
+        "user-agent: me", "ACCEPT: text/plain", "X-Name: Grüße"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("target", "headers"), [
+    ("a b", {}), ("a\nb", {}), ("a", {"X": "a\r\nEvil: 1"}), ("a", {"X\n": "a"}), ("a", {"X": "a\0"}),
+])  # fmt: skip
+async def test_what_would_break_a_request_is_not_sent(transport, target, headers):
+    """No line of a manifest makes a second header or a second request."""
+    async with RawServer(reply(b"x")) as server:
+        with pytest.raises(Refused, match="the URL or a header cannot be sent"):
+            await transport.open(SecretUrl(server.url + target), headers, {}, fresh=False)
+    assert server.heads == []
+
+
+@pytest.mark.parametrize("url", ["ftp://h/a", "http:///a", "http://h:99999/", "h/a", "http://"])
+async def test_what_is_no_url_of_a_server_is_refused(transport, url):
+    """Before anything is looked up."""
+    with pytest.raises(Refused):
+        await transport.open(SecretUrl(url), {}, {}, fresh=False)
+
+
+async def test_a_plan_of_many_hosts_keeps_little_of_each(transport, monkeypatch):
+    """What all requests to a host share is made again when it was forgotten."""
+    monkeypatch.setattr("cfetch.wire.http.MAX_ORIGINS", 1)
+    async with RawServer(reply(b"x")) as one, RawServer(reply(b"x")) as other:
+        for server in (one, other, one):
+            await transport.open(SecretUrl(server.url), {}, {}, fresh=False)
+            assert len(transport._origins) == 1
+    assert len(one.heads) == 2

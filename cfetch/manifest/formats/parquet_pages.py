@@ -8,9 +8,10 @@ Format: parquet-format, ``parquet.thrift`` (PageHeader), in Thrift's compact pro
 """
 
 import os
+import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NamedTuple
 
 from cfetch.manifest.compressed import FREE_BYTES, MAX_RATIO
 from cfetch.manifest.faults import BrokenDocumentError
@@ -22,6 +23,8 @@ BATCH_BYTES = 32 << 20  # of one batch of rows, as Arrow holds it
 MAX_COLUMNS = 1000  # leaves; a table of entries has a dozen
 _HEADER_BYTES = (1 << 12, 16 << 20)  # most headers are below 100 bytes; Arrow reads none above 16 MiB
 _MAX_DEPTH = 8
+_MAX_ELEMENTS = 100_000  # of one list of a header or of the footer
+_TAIL = struct.Struct("<I4s")  # the footer's size, and the mark that ends the file
 _DICTIONARY_PAGE = 2
 _DICTIONARY_ENCODINGS = frozenset({2, 8})  # PLAIN_DICTIONARY, RLE_DICTIONARY
 _DELTA_BYTE_ARRAY = 7
@@ -32,6 +35,22 @@ _KINDS = {0: 5, 2: 7, 3: 8}
 def refuse_bomb(what: str) -> BrokenDocumentError:
     """The fault of a table that claims more than its size bears."""
     return BrokenDocumentError(0, f"{what}; write it as JSON Lines yourself if you trust it")
+
+
+class Chunk(NamedTuple):
+    """The pages of one column of a row group: where they begin, their bytes in the file, their values."""
+
+    begin: int
+    stored_bytes: int
+    values: int
+
+
+class RowGroup(NamedTuple):
+    """Its rows, its bytes when decompressed (as the footer says), and its columns in the schema's order."""
+
+    rows: int
+    plain_bytes: int
+    chunks: list[Chunk]
 
 
 @dataclass(frozen=True)
@@ -50,20 +69,15 @@ class Measure:
 class _Column:
     """The pages of one column of one row group."""
 
-    page_bytes: int = 0
     values: int = 0
     widest: int = 0  # bytes of one value, at most, on average over a batch
     dictionary_bytes: int = 0
     delta_bytes: int = 0
-    seen: list[int] = field(default_factory=list)
 
     def add(self, page: dict[int, Any]) -> None:
         size, kind = page[2], page[1]
-        about = page.get(_KINDS.get(kind, -1), {})
+        about = _about(page)
         values = about.get(1, 0)
-        if size < 0 or values < 0:
-            raise ValueError("a negative size")
-        self.page_bytes += size
         if kind == _DICTIONARY_PAGE:
             self.dictionary_bytes = max(self.dictionary_bytes, size)
             self.widest = max(self.widest, size)
@@ -77,73 +91,134 @@ class _Column:
             self.widest = max(self.widest, -(-size // max(1, values)))
 
 
-def measure_pages(table: Any, file: BinaryIO, groups: Iterable[int]) -> Measure:  # noqa: ANN401 - pyarrow is not typed
-    """Walk over the page headers of the row groups ``groups`` of a ``ParquetFile``.
+def read_row_groups(file: BinaryIO) -> list[RowGroup]:
+    """The row groups of a table, as its footer describes them.
+
+    It is read here and not by pyarrow, whose metadata ends the process by ``abort`` where a footer is not
+    consistent: 26.0 lets an exception of C++ out of ``RowGroupMetaData.column``.
+
+    Raises:
+        BrokenDocumentError: there is no such footer.
+        OSError: the file cannot be read.
+    """
+    size_bytes = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size_bytes - _TAIL.size))
+    try:
+        footer_bytes, _ = _TAIL.unpack(file.read(_TAIL.size))
+        file.seek(max(0, size_bytes - _TAIL.size - footer_bytes))
+        data = file.read(footer_bytes)
+        footer, _ = _read_struct(data, 0, _MAX_DEPTH)
+        return [_make_group(fields) for fields in footer[4]]
+    except (IndexError, KeyError, TypeError, ValueError, AttributeError, struct.error):
+        raise BrokenDocumentError(0, "it is not a Parquet table (its footer cannot be read)") from None
+
+
+def _make_group(fields: dict[int, Any]) -> RowGroup:
+    """Field numbers are those of RowGroup, ColumnChunk and ColumnMetaData in ``parquet.thrift``."""
+    chunks = []
+    for column in fields[1]:
+        about = column[3]
+        begin, dictionary = about[9], about.get(11, 0)
+        if 0 < dictionary < begin:  # as Arrow does
+            begin = dictionary
+        chunks.append(Chunk(begin, about[7], about[5]))
+    return RowGroup(fields[3], fields[2], chunks)
+
+
+def measure_pages(schema: Any, file: BinaryIO, groups: Iterable[int]) -> Measure:  # noqa: ANN401 - pyarrow is not typed
+    """Walk over the page headers of the row groups ``groups``; ``schema`` is the ``ParquetFile``'s.
 
     Raises:
         BrokenDocumentError: it claims more rows, values or bytes than a file of its size bears, or a header
             cannot be read.
         OSError: the file cannot be read.
     """
-    metadata, size_bytes = table.metadata, file.seek(0, os.SEEK_END)
-    most_bytes = max(FREE_BYTES, MAX_RATIO * size_bytes)
-    rows, values, page_bytes, stored_bytes, row_bytes = 0, 0, 0, 0, 1
-    as_dictionary: set[str] = set()
-    for group in groups:
-        about = metadata.row_group(group)
-        rows += about.num_rows
-        if about.num_rows < 0 or rows > max(FREE_ROWS, ROWS_PER_BYTE * size_bytes):
+    leaves = [schema.column(number) for number in range(len(schema))]
+    sums = _Sums(file.seek(0, os.SEEK_END))
+    wanted = set(groups)
+    for number, group in enumerate(read_row_groups(file)):
+        if number not in wanted:
+            continue
+        sums.add_rows(group.rows)
+        if len(group.chunks) != len(leaves):
+            raise BrokenDocumentError(0, "it is not a Parquet table (a row group lacks a column)")
+        row_bytes = 0
+        for leaf, chunk in zip(leaves, group.chunks, strict=True):
+            column = _Column()
+            for page in _read_pages(file, chunk, sums.size_bytes):
+                column.add(page)
+                sums.add_page(page[2])
+            if leaf.max_repetition_level:
+                sums.add_list(leaf.path, column)
+            else:
+                row_bytes += column.widest
+            sums.add_stored(chunk.stored_bytes)
+        sums.row_bytes = max(sums.row_bytes, row_bytes)
+    return Measure(sums.row_bytes, tuple(sorted(sums.as_dictionary)))
+
+
+class _Sums:
+    """What a file of ``size_bytes`` has claimed so far. Methods raise BrokenDocumentError: it is too much."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self.size_bytes = size_bytes
+        self.row_bytes = 1
+        self.as_dictionary: set[str] = set()
+        self._rows = self._values = self._page_bytes = self._stored_bytes = 0
+
+    def add_rows(self, rows: int) -> None:
+        self._rows += rows
+        if rows < 0 or self._rows > max(FREE_ROWS, ROWS_PER_BYTE * self.size_bytes):
             raise refuse_bomb(
                 f"it claims more than {FREE_ROWS} rows and more than {ROWS_PER_BYTE} for each of its bytes"
             )
-        group_row_bytes = 0
-        for number in range(about.num_columns):
-            chunk = about.column(number)
-            stored_bytes += chunk.total_compressed_size
-            column = _Column()
-            for page in _read_pages(file, chunk, size_bytes):
-                column.add(page)
-                if page_bytes + column.page_bytes > most_bytes:
-                    raise refuse_bomb(
-                        f"its pages hold more than {FREE_BYTES} bytes and {MAX_RATIO} times its own size"
-                    )
-            page_bytes += column.page_bytes
-            if table.schema.column(number).max_repetition_level == 0:
-                group_row_bytes += column.widest
-                continue
-            values += column.values
-            if values > max(FREE_VALUES, ROWS_PER_BYTE * size_bytes):
-                raise refuse_bomb(
-                    f"its lists claim more than {FREE_VALUES} values and more than {ROWS_PER_BYTE} for each "
-                    "of its bytes"
-                )
-            if column.values * column.delta_bytes > BATCH_BYTES:
-                raise refuse_bomb("a list is in the encoding DELTA_BYTE_ARRAY, whose size nobody can tell")
-            if column.values * column.dictionary_bytes > BATCH_BYTES:
-                as_dictionary.add(chunk.path_in_schema)
-        row_bytes = max(row_bytes, group_row_bytes)
-        if stored_bytes > size_bytes:
+
+    def add_page(self, size_bytes: int) -> None:
+        self._page_bytes += size_bytes
+        if self._page_bytes > max(FREE_BYTES, MAX_RATIO * self.size_bytes):
+            raise refuse_bomb(
+                f"its pages hold more than {FREE_BYTES} bytes and {MAX_RATIO} times its own size"
+            )
+
+    def add_stored(self, size_bytes: int) -> None:
+        self._stored_bytes += size_bytes
+        if self._stored_bytes > self.size_bytes:
             raise refuse_bomb("its columns claim more bytes than the file has")
-    return Measure(row_bytes, tuple(sorted(as_dictionary)))
+
+    def add_list(self, path: str, column: _Column) -> None:
+        self._values += column.values
+        if self._values > max(FREE_VALUES, ROWS_PER_BYTE * self.size_bytes):
+            raise refuse_bomb(
+                f"its lists claim more than {FREE_VALUES} values and more than {ROWS_PER_BYTE} for each of "
+                "its bytes"
+            )
+        if column.values * column.delta_bytes > BATCH_BYTES:
+            raise refuse_bomb("a list is in the encoding DELTA_BYTE_ARRAY, whose size nobody can tell")
+        if column.values * column.dictionary_bytes > BATCH_BYTES:
+            self.as_dictionary.add(path)
 
 
-def _read_pages(file: BinaryIO, chunk: Any, size_bytes: int) -> Iterator[dict[int, Any]]:  # noqa: ANN401
+def _read_pages(file: BinaryIO, chunk: Chunk, size_bytes: int) -> Iterator[dict[int, Any]]:
     """The headers of a column chunk's pages, found where Arrow finds them."""
-    position = chunk.data_page_offset
-    if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < position:
-        position = chunk.dictionary_page_offset
-    end = position + chunk.total_compressed_size
+    position, end, values = chunk.begin, chunk.begin + chunk.stored_bytes, 0
     if not 0 <= position <= end <= size_bytes:
         raise BrokenDocumentError(0, "it is not a Parquet table (a column lies outside of the file)")
-    values = 0
-    while position < end and values < chunk.num_values:
+    while position < end and values < chunk.values:
         page, header_bytes = _read_header(file, position)
-        if page[3] < 0:
+        if page[2] < 0 or page[3] < 0:
             raise BrokenDocumentError(0, "it is not a Parquet table (a page of a negative size)")
         yield page
         if page[1] != _DICTIONARY_PAGE:
-            values += page.get(_KINDS.get(page[1], -1), {}).get(1, 0)
+            values += _about(page).get(1, 0)
         position += header_bytes + page[3]
+
+
+def _about(page: dict[int, Any]) -> dict[int, Any]:
+    """The part of a page's header that is its type's own."""
+    about = page.get(_KINDS.get(page[1], -1), {})
+    if type(about) is not dict or type(about.get(1, 0)) is not int or about.get(1, 0) < 0:
+        raise BrokenDocumentError(0, "it is not a Parquet table (a page without a number of values)")
+    return about
 
 
 def _read_header(file: BinaryIO, position: int) -> tuple[dict[int, Any], int]:
@@ -166,7 +241,7 @@ def _read_header(file: BinaryIO, position: int) -> tuple[dict[int, Any], int]:
 
 
 def _read_struct(data: bytes, position: int, depth: int) -> tuple[dict[int, Any], int]:
-    """The fields by number: integers, and structs of them; what else there is is passed over."""
+    """The fields by number: integers, structs and lists of them; None for what else there is."""
     if depth == 0:
         raise ValueError("nested too deeply")
     fields: dict[int, Any] = {}
@@ -178,9 +253,8 @@ def _read_struct(data: bytes, position: int, depth: int) -> tuple[dict[int, Any]
             number += head >> 4
         else:
             number, position = _read_integer(data, position)
-        if kind in (1, 2):
-            continue
-        fields[number], position = _read_value(data, position, kind, depth)
+        if kind not in (1, 2):
+            fields[number], position = _read_value(data, position, kind, depth)
     return fields, position + 1
 
 
@@ -195,25 +269,30 @@ def _read_value(data: bytes, position: int, kind: int, depth: int) -> tuple[Any,
         size, position = _read_varint(data, position)
         return None, position + size
     if kind in (9, 10):
-        return None, _skip_list(data, position, depth)
+        return _read_list(data, position, depth)
     if kind == 12:
         return _read_struct(data, position, depth - 1)
-    raise ValueError("no type that a page header has")
+    raise ValueError("no type that a header or a footer has")
 
 
-def _skip_list(data: bytes, position: int, depth: int) -> int:
+def _read_list_head(data: bytes, position: int) -> tuple[int, int, int]:
+    """How many elements there are, their type, and where they begin."""
     head = data[position]
     count, position = head >> 4, position + 1
     if count == 15:
         count, position = _read_varint(data, position)
-    if depth == 0 or count > len(data):
+    return count, 3 if head & 15 in (1, 2) else head & 15, position  # a boolean in a list is a byte
+
+
+def _read_list(data: bytes, position: int, depth: int) -> tuple[list[Any], int]:
+    count, kind, position = _read_list_head(data, position)
+    if depth == 0 or count > _MAX_ELEMENTS:
         raise ValueError("a list that is too long")
+    values = []
     for _ in range(count):
-        if head & 15 in (1, 2):
-            position += 1
-        else:
-            _, position = _read_value(data, position, head & 15, depth - 1)
-    return position
+        value, position = _read_value(data, position, kind, depth - 1)
+        values.append(value)
+    return values, position
 
 
 def _read_integer(data: bytes, position: int) -> tuple[int, int]:

@@ -40,7 +40,7 @@ def read_parquet(source: Source, document: Document, faults: Faults) -> Iterator
         if not _columns_are_known(table.schema_arrow, metadata.num_columns, faults):
             return
         groups = list(range(metadata.num_row_groups) if source.row_groups is None else source.row_groups)
-        measure = measure_pages(table, source.file, groups)
+        measure = measure_pages(table.schema, source.file, groups)
         if measure.as_dictionary:
             dictionaries = list(measure.as_dictionary)
             table = pq.ParquetFile(

@@ -20,6 +20,7 @@ from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.formats.detection import detect_format, reader_for
 from cfetch.manifest.formats.json_lines import read_json_lines
+from cfetch.manifest.formats.parquet_pages import read_row_groups
 from cfetch.manifest.formats.parquet_table import read_parquet
 from cfetch.manifest.plan_file import identity_of
 from cfetch.manifest.rows import Document, check_row
@@ -157,22 +158,20 @@ def _find_line_end(file: BinaryIO, position: int, size_bytes: int) -> int:
 
 
 def _cut_groups(whole: Unit, source: Source, unit_bytes: int) -> list[Unit]:
-    import pyarrow.parquet as pq
-
     faults = Faults()
     next(read_parquet(source, Document(), faults), None)
     if faults.total:  # of the columns: reported once
         return [whole]
-    metadata = pq.ParquetFile(source.file).metadata
     units: list[Unit] = []
     begin, first, rows, size_bytes = 0, 0, 0, 0
-    for group in range(metadata.num_row_groups):
-        rows += metadata.row_group(group).num_rows
-        size_bytes += metadata.row_group(group).total_byte_size
-        if size_bytes >= unit_bytes or group + 1 == metadata.num_row_groups:
-            cut = {"groups": (begin, group + 1), "first": first, "size_bytes": size_bytes}
+    groups = read_row_groups(source.file)
+    for number, group in enumerate(groups, 1):
+        rows += group.rows
+        size_bytes += group.plain_bytes
+        if size_bytes >= unit_bytes or number == len(groups):
+            cut = {"groups": (begin, number), "first": first, "size_bytes": size_bytes}
             units.append(msgspec.structs.replace(whole, **cut))
-            begin, first, rows, size_bytes = group + 1, first + rows, 0, 0
+            begin, first, rows, size_bytes = number, first + rows, 0, 0
     return units or [whole]
 
 

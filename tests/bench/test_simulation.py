@@ -173,6 +173,14 @@ def test_false_alarms_are_those_that_the_network_did_not_hold_back():
     assert played.mitigations == played.false_alarms > 0
 
 
+def test_requests_that_wait_in_line_at_their_server_are_not_cancelled_in_vain():
+    """It serves eight connections, and none of the others before one of these closes."""
+    network = Network(rate_bps=2 * MB, latency_s=0.04, connections=8)
+    played = simulate(scenario((60, MB), network=network, concurrency=16), "adaptive")
+    assert played.mitigations >= 8
+    assert played.false_alarms == 0
+
+
 def test_the_slower_of_two_volumes_gets_less():
     """Batches go through the real placement; all bytes arrive, on one volume or the other."""
     network = Network(rate_bps=10 * MB)

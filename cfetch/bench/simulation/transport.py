@@ -473,6 +473,8 @@ class Exchange:
     def is_held_back(self) -> bool:
         """It is slower than a fresh request of its file usually is: whoever breaks it off is right."""
         line, fault, network = self.connection.line, self._meets.fault, self._transport.network
+        if network.connections and not self.connection.has_seat:
+            return True  # it gets nothing before a connection closes that serves others
         if fault is not None and fault.kind in {"slow", "stall", "delay"} and not self._meets.is_lasting:
             return True
         got = self._got()

@@ -4,14 +4,27 @@ import errno
 import os
 import random
 import re
+from typing import Any
 
 import pytest
 
+from cfetch.clock import RunClock, VirtualClock
+from cfetch.config.settings import Settings
+from cfetch.engine.attempt import Assignment, Attempt
+from cfetch.engine.hosts import Hosts
+from cfetch.engine.schedule import Schedule
+from cfetch.engine.segments import Segments
+from cfetch.engine.transfer import Transfer
 from cfetch.errors import Transient
 from cfetch.events import AttemptStarted, EntryFinished, HostPaused, Progress, RetryScheduled
 from cfetch.secret import SecretUrl
+from cfetch.storage.directory import Directory
+from cfetch.storage.part import Part
+from cfetch.straggler.detector import Detector
+from cfetch.wire.retry import Limits
 from tests.engine.drive import drive, entries_for, entry_of
 from tests.engine.fake import FakeTransport, Reply
+from tests.engine.flying import new_flights
 
 MIB = 1 << 20
 BODY = random.Random("streams").randbytes(16 * MIB)
@@ -315,3 +328,38 @@ def test_crumbs_are_failed_tries(tmp_path, first):
     assert {one.outcome for one in crumbs} == {"error"}
     assert len(outcome.of(RetryScheduled)) <= 10
     assert outcome.statuses == (["done"] if first is SLOW else outcome.statuses)
+
+
+class OneMinuteLeft(Detector):
+    """Every attempt has a minute left, and a fresh one would need a second."""
+
+    def remaining_s(self, key):
+        return 60.0
+
+    def fresh_s(self, host, size_bytes):
+        return 1.0
+
+
+async def test_who_is_held_back_by_our_own_side_is_not_helped(tmp_path):
+    """A volume that is behind takes no more bytes of several connections than of one."""
+    volume = Directory(tmp_path, "attempts/i/0")
+    policy, hosts, clock = (
+        OneMinuteLeft(Settings().straggler),
+        Hosts(8, Limits(5, 60.0)),
+        RunClock(VirtualClock()),
+    )
+    flights, entry = new_flights(policy, hosts), entry_of(0, "a", BODY)
+    waiting: Schedule[Any] = Schedule([], [], 0, most_put_back=1)
+    segments = Segments(policy, hosts, flights, waiting, clock, most=8)
+    part = Part(volume, entry)
+    part.write(BODY[:MIB])
+    part.validator = '"v1"'
+    attempt = Attempt(Assignment(entry, 1, "origin.test"), 0.0, from_byte=0, size_bytes=len(BODY))
+    attempt.resumable = True
+    flights.start(attempt, Transfer(entry, part, queue=0, host="origin.test", now_s=0.0))
+    attempt.hold(0.0)
+    assert segments.assign(3) == []
+    attempt.let_go(0.0)
+    assert len(segments.assign(3)) == 3
+    part.discard()
+    volume.close()

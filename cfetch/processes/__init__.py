@@ -15,8 +15,8 @@ what a death leads to), ``engine.py``.
 
 When it fails: a child that dies is replaced, and its share goes on with the parts that it has left; one
 that dies again and again without a file is a local fault. A child whose parent is gone sees the end of its
-pipe and stops. Ctrl-C is the parent's alone: it asks the children to end in good order. What a killed run
-leaves is rolled back by the next one like any other (``cfetch/timeline/``).
+pipe and leaves at once, as if it were killed. Ctrl-C is the parent's alone: it asks the children to end in
+good order. What a killed run leaves is rolled back by the next one like any other (``cfetch/timeline/``).
 
 Secrets go to a child through its pipe, and never by its arguments or its environment.
 """

@@ -8,18 +8,22 @@ import queue
 import signal
 import sys
 import threading
+import time
 import traceback
 from types import FrameType
 from typing import BinaryIO
+
+import msgspec
 
 from cfetch.errors import CfetchError, LocalFault
 from cfetch.processes.messages import Answer, Order, read_message, write_message
 from cfetch.run.signals import HANDLED_SIGNALS
 from cfetch.shares.task import RunSpec, Share, TaskCopy, bring_share
+from cfetch.straggler.knowledge import merge_knowledge
 
 
 def main() -> None:
-    """Bring shares until there are no more, and leave without tidying up: nothing is left to tidy."""
+    """Bring shares until the parent closes the pipe."""
     _leave_signals_to_parent()
     orders, answers = _take_pipes()
     try:
@@ -30,7 +34,6 @@ def main() -> None:
             print(f"  {frame.filename}:{frame.lineno} in {frame.name}", file=sys.stderr)
         sys.stderr.flush()
         os._exit(CfetchError.exit_code)
-    os._exit(0)
 
 
 def _leave_signals_to_parent() -> None:
@@ -58,27 +61,24 @@ def _serve(orders: BinaryIO, answers: BinaryIO) -> None:
     spec = read_message(orders, RunSpec)
     if spec is None:
         return
-    given: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
-    is_orphan = threading.Event()
+    given: queue.SimpleQueue[Order] = queue.SimpleQueue()
 
     def listen() -> None:
-        order: Order | None = None
-        try:
-            while (order := read_message(orders, Order)) is not None:
-                given.put(order)
-        finally:
-            is_orphan.set()
-            given.put(None)
+        while (order := read_message(orders, Order)) is not None:
+            given.put(order)
+        os._exit(0)  # at once, as if killed: nobody reads receipts any more, and the next run may have begun
 
     threading.Thread(target=listen, name="orders", daemon=True).start()
-    while (order := given.get()) is not None:
-        write_message(answers, _bring(spec, order, is_orphan))
+    while True:
+        answer = _bring(spec, given.get())
+        knowledge = merge_knowledge(spec.knowledge, answer.learned, time.time())
+        spec = msgspec.structs.replace(spec, knowledge=knowledge)  # the next share begins with it
+        write_message(answers, answer)
 
 
-def _bring(spec: RunSpec, order: Order, is_orphan: threading.Event) -> Answer:
-    copy = TaskCopy(order.share, order.task, 0)
+def _bring(spec: RunSpec, order: Order) -> Answer:
+    share = Share(order.entries, order.sharers)
     try:
-        bring_share(spec, Share(order.entries, order.sharers), copy, is_orphan=is_orphan.is_set)
+        return Answer(learned=bring_share(spec, share, TaskCopy(order.share, order.task, 0)).learned)
     except LocalFault as fault:
         return Answer(fault=str(fault))
-    return Answer()

@@ -20,6 +20,7 @@ from cfetch.processes.messages import Order
 from cfetch.processes.worker import Worker
 from cfetch.run.signals import HANDLED_SIGNALS
 from cfetch.shares.task import RunSpec
+from cfetch.straggler.knowledge import NOTHING, Knowledge, merge_knowledge
 
 MOST_DEATHS = 4  # over one share, while it does not get shorter: then something kills whatever brings it
 TURNS = 2  # of the driver, after which it has read all receipts that were there before
@@ -39,7 +40,10 @@ class LocalShares(NamedTuple):
 
 
 class Crew:
-    """Implements ``Job``. ``keep_parts`` keeps the parts of a dead task, by its number, for the next one."""
+    """Implements ``Job``. ``keep_parts`` keeps the parts of a dead task, by its number, for the next one.
+
+    ``learned``: what the processes have learned of hosts. ``wall`` is in seconds since 1970.
+    """
 
     def __init__(
         self,
@@ -50,12 +54,14 @@ class Crew:
         keep_parts: Callable[[int], None],
         *,
         processes: int,
+        wall: Callable[[], float],
     ) -> None:
         self._shares = shares
         self._spec = spec
         self._account = account
         self._hub = hub
         self._keep_parts = keep_parts
+        self._wall = wall
         self._left = deque(range(len(shares.members)))
         self._tasks = count(1)
         self._changed = threading.Condition()
@@ -66,6 +72,7 @@ class Crew:
             threading.Thread(target=self._work, name=f"process {n}", daemon=True) for n in range(processes)
         ]
         self._working = processes
+        self.learned = NOTHING
         self.failure: BaseException | None = None
 
     def start(self) -> None:
@@ -127,6 +134,7 @@ class Crew:
             if answer is not None:
                 if answer.fault is not None:
                     self._fail(LocalFault(answer.fault))
+                self._learn(answer.learned)
                 return
             deaths += 1
             self._bury_worker(task, deaths)
@@ -165,6 +173,10 @@ class Crew:
         with self._changed:
             end = self._turns + TURNS
             self._changed.wait_for(lambda: self._turns >= end or self._is_stopping)
+
+    def _learn(self, learned: Knowledge) -> None:
+        with self._changed:
+            self.learned = merge_knowledge(self.learned, learned, self._wall())
 
     def _fail(self, error: BaseException) -> None:
         with self._changed:

@@ -43,7 +43,7 @@ class ProcessesEngine(ShareEngine):
         clock: Clock,
         knowledge: Knowledge = NOTHING,
     ) -> None:
-        tasks = _LocalTasks(plan, root, settings, processes)
+        tasks = _LocalTasks(plan, root, settings, processes, clock)
         super().__init__(tasks, Setup(plan, root, state, settings, origin, clock, knowledge))
 
 
@@ -53,7 +53,9 @@ class _LocalTasks:
     trusts_receipts = False  # what stands is looked at as in a run of one process
     sweeps = False  # a dead child is known to be dead, and its parts are kept at once
 
-    def __init__(self, plan: Plan, root: Path, settings: Settings, processes: int) -> None:
+    def __init__(self, plan: Plan, root: Path, settings: Settings, processes: int, clock: Clock) -> None:
+        self._clock = clock
+        self._crew: Crew | None = None
         self._plan = plan
         self._root = root
         self._settings = settings
@@ -103,9 +105,16 @@ class _LocalTasks:
                 finally:
                     files.close()
 
-        crew = Crew(self._shares, spec, account, hub, keep_parts, processes=self.slots)
-        crew.start()
-        return crew
+        self._crew = Crew(
+            self._shares, spec, account, hub, keep_parts, processes=self.slots, wall=self._clock.wall
+        )
+        self._crew.start()
+        return self._crew
+
+    @property
+    def learned(self) -> Knowledge:
+        """What all processes have learned together."""
+        return NOTHING if self._crew is None else self._crew.learned
 
     def explain(self, failure: BaseException, receipt: str | None) -> CfetchError:  # noqa: ARG002 - it is the same
         """A task's fault is this machine's, as in a run of one process; anything else is a bug."""

@@ -5,6 +5,7 @@ from typing import IO, TypeVar
 import msgspec
 
 from cfetch.manifest.entry import Entry
+from cfetch.straggler.knowledge import NOTHING, Knowledge
 
 HEAD_BYTES = 8
 T = TypeVar("T")
@@ -20,9 +21,10 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The task has ended; ``fault``: because this machine says no."""
+    """The task has ended; ``fault``: because this machine says no. ``learned``: of hosts."""
 
     fault: str | None = None
+    learned: Knowledge = NOTHING
 
 
 def write_message(pipe: IO[bytes], message: object) -> None:

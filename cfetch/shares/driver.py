@@ -93,6 +93,10 @@ class TaskRunner(Protocol):
         None: they cannot.
         """
 
+    @property
+    def learned(self) -> Knowledge:
+        """What was learned of hosts, once the tasks are over; nothing if each task learns alone."""
+
     def start(self, spec: RunSpec, account: Account, hub: Hub | None) -> Job:
         """Begin. The account says which entries have ended meanwhile. Raises LocalFault."""
 
@@ -118,12 +122,15 @@ class Setup(NamedTuple):
 class ShareEngine:
     """Implements ``Engine`` by tasks. Used once."""
 
-    learned = NOTHING  # each share learns by itself, and the hub while the run lasts
-
     def __init__(self, runner: TaskRunner, setup: Setup) -> None:
         self._runner = runner
         self._setup = setup
         self._ending = _Ending()
+
+    @property
+    def learned(self) -> Knowledge:
+        """Implements ``Engine.learned``."""
+        return self._runner.learned
 
     @contextmanager
     def open(self) -> Iterator[None]:

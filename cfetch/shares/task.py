@@ -12,7 +12,7 @@ import asyncio
 import os
 import random
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -100,11 +100,15 @@ class Share(NamedTuple):
 
 
 class ShareOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """A task's answer to Spark: how many entries it brought to their end, and how many of them failed."""
+    """What came of a task: how many entries it brought to their end, and how many of them failed.
+
+    ``learned``: of hosts.
+    """
 
     share: int
     files: int
     failed: int
+    learned: Knowledge = NOTHING
 
 
 class EntryList:
@@ -143,32 +147,27 @@ def divide_limits(settings: Settings, sharers: int, at_a_time: int, *, searches:
     )
 
 
-def bring_share(
-    spec: RunSpec, share: Share, copy: TaskCopy, *, is_orphan: Callable[[], bool] = lambda: False
-) -> ShareOutcome:
+def bring_share(spec: RunSpec, share: Share, copy: TaskCopy) -> ShareOutcome:
     """Bring all entries to their end and leave the receipt; do nothing if another copy has done so.
-
-    ``is_orphan``: whether nobody waits for it any more; then it ends in good order.
 
     Raises:
         LocalFault: this executor cannot write there; a receipt says so, which counts for nothing.
     """
-    reporter = _Reporter(spec, copy, is_orphan)
+    reporter = _Reporter(spec, copy)
     if reporter.is_over():
         return reporter.outcome()
-    fault = asyncio.run(_run_pool(spec, share, copy, reporter))
+    fault, learned = asyncio.run(_run_pool(spec, share, copy, reporter))
     reporter.leave_last(len(share.entries), fault)
     if fault is not None and not reporter.is_over():
         raise fault
-    return reporter.outcome()
+    return msgspec.structs.replace(reporter.outcome(), learned=learned)
 
 
 class _Reporter:
     """Listens to the pool of a task, and leaves its receipts."""
 
-    def __init__(self, spec: RunSpec, copy: TaskCopy, is_orphan: Callable[[], bool]) -> None:
+    def __init__(self, spec: RunSpec, copy: TaskCopy) -> None:
         self._spec = spec
-        self._is_orphan = is_orphan
         self._copy = copy
         self._directory = Path(spec.receipts)
         self._events: list[ReportedEvent] = []
@@ -188,8 +187,8 @@ class _Reporter:
         return (self._directory / share_receipt_name(self._spec.epoch, self._copy.share)).exists()
 
     def is_stopping(self) -> bool:
-        """True once the driver wants all tasks to end, or is there no more."""
-        return self._is_orphan() or (self._directory / STOP_NAME).exists()
+        """True once the driver wants all tasks to end."""
+        return (self._directory / STOP_NAME).exists()
 
     def leave_part(self) -> None:
         """Report the events since the last part. Raises LocalFault."""
@@ -212,7 +211,7 @@ class _Reporter:
             leave_receipt(self._directory, self._make_receipt(None, len(self._events), str(fault)))
 
     def outcome(self) -> ShareOutcome:
-        """The answer to Spark."""
+        """What has come of the task so far."""
         return ShareOutcome(
             share=self._copy.share, files=self.counts.ended.settled, failed=self.counts.ended.failed
         )
@@ -231,8 +230,10 @@ class _Reporter:
         )
 
 
-async def _run_pool(spec: RunSpec, share: Share, copy: TaskCopy, reporter: _Reporter) -> LocalFault | None:
-    """Run the pool over the share; the fault that ended it early."""
+async def _run_pool(
+    spec: RunSpec, share: Share, copy: TaskCopy, reporter: _Reporter
+) -> tuple[LocalFault | None, Knowledge]:
+    """Run the pool over the share; the fault that ended it early, and what it has learned."""
     clock, settings = (
         SystemClock(),
         divide_limits(spec.settings, share.sharers, spec.at_a_time, searches=spec.searches),
@@ -242,7 +243,7 @@ async def _run_pool(spec: RunSpec, share: Share, copy: TaskCopy, reporter: _Repo
         directory = _make_task_directory(spec, copy.task)
         volume = Directory(Path(spec.root))
     except LocalFault as fault:
-        return fault
+        return fault, NOTHING
     network = make_network(settings.network, spec.env)
     transport = HttpTransport(
         connect_timeout_s=settings.connect_timeout,
@@ -284,7 +285,7 @@ async def _run_pool(spec: RunSpec, share: Share, copy: TaskCopy, reporter: _Repo
                 if isinstance(result, Exception):
                     raise result
     except LocalFault as fault:
-        return fault
+        return fault, NOTHING
     finally:
         stack.close()
         await transport.close()
@@ -294,7 +295,7 @@ async def _run_pool(spec: RunSpec, share: Share, copy: TaskCopy, reporter: _Repo
         with suppress(OSError):
             directory.rmdir()  # before the volume is closed, which would take the epoch's directory along
         volume.close()
-    return pool.fault
+    return pool.fault, pool.collect_knowledge()
 
 
 def _make_beat_maker(spec: RunSpec, copy: TaskCopy) -> BeatMaker:

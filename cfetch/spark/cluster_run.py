@@ -32,6 +32,7 @@ from cfetch.spark.job import (
 )
 from cfetch.spark.open_shares import OpenShares, ShareSource
 from cfetch.spark.session import spark_session
+from cfetch.straggler.knowledge import NOTHING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,6 +61,7 @@ class _SparkTasks:
 
     trusts_receipts = True  # a cluster's plans are large, and to look at each file takes long
     sweeps = True  # a killed Python worker tidies nothing up
+    learned = NOTHING  # each share learns by itself, and the hub while the run lasts
 
     def __init__(self, shares: ShareSource, settings: Settings) -> None:
         self._shares = shares

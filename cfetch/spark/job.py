@@ -9,8 +9,6 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from cfetch.secret import printable
 from cfetch.shares.task import RunSpec, Share, TaskCopy, bring_share
 from cfetch.spark.share_files import ShareFiles
@@ -163,6 +161,7 @@ def _make_task(spec: RunSpec, files: ShareFiles, numbers: Sequence[int]) -> Any:
                 number = numbers[position]
                 copy = TaskCopy(number, context.taskAttemptId(), context.attemptNumber(), executor)
                 outcome = bring_share(spec, read_share(number), copy)
-                yield pa.RecordBatch.from_pylist([msgspec.structs.asdict(outcome)], schema=schema)
+                row = {"share": number, "files": outcome.files, "failed": outcome.failed}
+                yield pa.RecordBatch.from_pylist([row], schema=schema)
 
     return task

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from cfetch.errors import CfetchError, LocalFault
 from cfetch.hub.receipts import Account
-from cfetch.hub.server import Hub
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
 from cfetch.processes.messages import Order
@@ -40,7 +39,7 @@ class LocalShares(NamedTuple):
 
 
 class Crew:
-    """Implements ``Job``. ``keep_parts`` keeps the parts of a dead task, by its number, for the next one.
+    """Implements ``Job``. ``bury_task`` gets the number of a task that is dead for certain.
 
     ``learned``: what the processes have learned of hosts. ``wall`` is in seconds since 1970.
     """
@@ -50,8 +49,7 @@ class Crew:
         shares: LocalShares,
         spec: RunSpec,
         account: Account,
-        hub: Hub | None,
-        keep_parts: Callable[[int], None],
+        bury_task: Callable[[int], None],
         *,
         processes: int,
         wall: Callable[[], float],
@@ -59,8 +57,7 @@ class Crew:
         self._shares = shares
         self._spec = spec
         self._account = account
-        self._hub = hub
-        self._keep_parts = keep_parts
+        self._bury_task = bury_task
         self._wall = wall
         self._left = deque(range(len(shares.members)))
         self._tasks = count(1)
@@ -167,9 +164,7 @@ class Crew:
                 f"{deaths} processes of this run, one after the other, were {how} over the same files; if "
                 "memory is short, give a smaller --processes. Then run the same command again"
             )
-        if self._hub is not None:
-            self._hub.forget(task)
-        self._keep_parts(task)
+        self._bury_task(task)
         with self._changed:
             end = self._turns + TURNS
             self._changed.wait_for(lambda: self._turns >= end or self._is_stopping)

@@ -95,19 +95,13 @@ class _LocalTasks:
         )
         spec = msgspec.structs.replace(spec, settings=own, searches=True)
 
-        def keep_parts(task: int) -> None:
-            state = self._root / STATE_NAME
-            with on_disk(state):
-                files = LocalFiles(state)
-                try:
-                    kept = Attempts([files])
-                    kept.keep_task(spec.instant, spec.epoch, task, lambda dead: useful_parts(dead.names))
-                finally:
-                    files.close()
+        def bury_task(task: int) -> None:
+            """Let others have its leases, and keep its parts for the one that goes on with its share."""
+            if hub is not None:
+                hub.forget(task)
+            _keep_parts(self._root / STATE_NAME, spec, task)
 
-        self._crew = Crew(
-            self._shares, spec, account, hub, keep_parts, processes=self.slots, wall=self._clock.wall
-        )
+        self._crew = Crew(self._shares, spec, account, bury_task, processes=self.slots, wall=self._clock.wall)
         self._crew.start()
         return self._crew
 
@@ -121,3 +115,13 @@ class _LocalTasks:
         if not isinstance(failure, CfetchError):
             raise failure
         return failure
+
+
+def _keep_parts(state: Path, spec: RunSpec, task: int) -> None:
+    with on_disk(state):
+        files = LocalFiles(state)
+        try:
+            attempts = Attempts([files])
+            attempts.keep_task(spec.instant, spec.epoch, task, lambda dead: useful_parts(dead.names))
+        finally:
+            files.close()

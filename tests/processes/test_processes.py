@@ -36,7 +36,9 @@ def workers(monkeypatch):
             super().__init__(spec)
             self.spec = spec
             proc = Path(f"/proc/{self.pid}")
-            self.known_to_all = (proc / "cmdline").read_bytes() + (proc / "environ").read_bytes()
+            while not (arguments := (proc / "cmdline").read_bytes()):
+                assert is_alive(self.pid)  # it is just becoming another program
+            self.known_to_all = arguments + (proc / "environ").read_bytes()
             started_workers.append(self)
 
     monkeypatch.setattr(crew, "Worker", Noted)

@@ -441,7 +441,7 @@ class Prepared:
                 raise
 
     def _lay_down(self, directory: Path) -> None:
-        make_private(directory)
+        make_private(directory, state=self._state)
         self.plan.save(directory)
         self._for_engines.forget_other_kind(directory)
         replace_file(directory / ORIGIN_NAME, msgspec.json.encode(self._origin))
@@ -456,7 +456,7 @@ class Prepared:
             if self._settings.metrics:
                 path.parent.mkdir(parents=True, exist_ok=True)
             else:
-                make_private(path.parent)
+                make_private(path.parent, state=self._state)
             if path.is_fifo():  # opening it would wait for a reader, perhaps for ever
                 raise ConfigError(f"metrics is {path}, a named pipe; name a file")
             if path.is_file():

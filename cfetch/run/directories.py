@@ -95,7 +95,7 @@ def own_directory(stack: ExitStack, state: Path, instant: str) -> Path:
     """Where the manifest is frozen, until ``stack`` ends; nobody else looks there. Raises LocalFault."""
     directory = state / "plans" / f".{instant}"
     try:
-        make_private(directory)
+        make_private(directory, state=state)
     except OSError as error:
         raise local_fault(error, f"cannot write to {state}") from None
     stack.callback(_remove, directory, state)

@@ -12,6 +12,7 @@ import errno
 import io
 import os
 import secrets
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -95,18 +96,23 @@ def _writing(path: Path) -> Iterator[None]:
 # writing
 
 
-def make_private(directory: Path) -> None:
+def make_private(directory: Path, *, state: Path | None = None) -> None:
     """Make a directory of the state. All that are missing are made for their owner only, whatever the umask.
 
-    Directories above ``.cfetch`` are the user's, and are made as the umask says. Raises OSError: also where
-    ``.cfetch``, or what lies between it and ``directory``, is a symlink.
+    ``state`` is where the state begins: without it at ``.cfetch``, or at ``directory`` itself. Directories
+    above it are the user's, and are made as the umask says. Those of the state that are there already, and in
+    which others may write, are taken from them.
+
+    Raises OSError: also where the state, or what lies between it and ``directory``, is a symlink, or belongs
+    to a user who is neither this one nor root. Root may use everybody's, as in containers.
     """
     chain = [directory, *directory.parents]
     names = [folder.name for folder in chain]
-    own = chain[: names.index(STATE_NAME) + 1] if STATE_NAME in names else chain
-    for folder in own if STATE_NAME in names else [directory]:
-        if folder.is_symlink():
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(folder))
+    top = state or (chain[names.index(STATE_NAME)] if STATE_NAME in names else directory)
+    own = chain[: chain.index(top) + 1]
+    for folder in own:
+        with suppress(FileNotFoundError):
+            _make_own(folder, is_named=folder == top and folder.name != STATE_NAME)
     for is_last in (False, False, True):
         try:
             for folder in reversed([folder for folder in chain if not folder.exists()]):
@@ -114,6 +120,25 @@ def make_private(directory: Path) -> None:
             return
         except FileNotFoundError:  # another run has just tidied up an empty one above
             if is_last:
+                raise
+
+
+def _make_own(folder: Path, *, is_named: bool) -> None:
+    """Let nobody else write there. The mode of a state that the user has named is his affair.
+
+    Raises OSError: it is a symlink, or somebody else's.
+    """
+    status, user = folder.lstat(), os.geteuid()
+    if stat.S_ISLNK(status.st_mode):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(folder))
+    if user not in (0, status.st_uid) and status.st_uid != 0:
+        cause = f"{folder} belongs to another user (uid {status.st_uid}), who could change what is downloaded"
+        raise OSError(errno.EPERM, f"{cause}; remove it, or name a directory of your own with --state")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not is_named:
+        try:
+            folder.chmod(stat.S_IMODE(status.st_mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
+        except OSError:
+            if user not in (0, status.st_uid):  # else its file system keeps no modes, or is read-only
                 raise
 
 

@@ -72,11 +72,13 @@ class LocalFiles:
     """A directory of this machine, held open: moving it away does not make cfetch write elsewhere."""
 
     def __init__(self, root: Path) -> None:
-        """Makes ``root`` where it is missing. Raises LocalFault."""
+        """Makes ``root`` where it is missing. Raises LocalFault: also where others could write in it."""
         self.root = root
         try:
             is_new = not root.exists()
             make_private(root)
+            for directory in filter(Path.is_dir, root.iterdir()):
+                make_private(directory, state=root)
             self._fd = os.open(root, _DIRECTORY)
             if is_new:
                 _flush_name(root)

@@ -256,8 +256,8 @@ def test_a_plan_that_ends_while_fresh_links_are_laid_down_is_run_anew(in_place, 
         instant = first.schedule().instant
     make = make_private
 
-    def meanwhile(directory):
-        make(directory)
+    def meanwhile(directory, **where):
+        make(directory, **where)
         if directory.name == instant:
             monkeypatch.undo()
             with prepare_planned(instant, settings, env={}) as other:

@@ -5,11 +5,19 @@ import random
 import secrets
 import stat
 import threading
+from pathlib import Path
 
 import pytest
 
 from cfetch.errors import LocalFault
-from cfetch.storage.files import open_replacement, publish_once, remove_temporaries, replace_file
+from cfetch.storage.files import (
+    make_private,
+    open_replacement,
+    publish_once,
+    remove_temporaries,
+    replace_file,
+)
+from cfetch.timeline.files import LocalFiles
 from tests.faults.disk import Disk
 
 OLD, NEW = b"old", b"new, and longer than the old one"
@@ -211,6 +219,60 @@ def test_temporary_files_of_the_dead_are_removed_and_nothing_else(tmp_path):
     remove_temporaries(tmp_path / "f")
     assert sorted(path.name for path in tmp_path.iterdir()) == [".f", ".f.note", f".g.{'a' * 16}", "f"]
     remove_temporaries(tmp_path / "gone" / "f")
+
+
+@pytest.mark.parametrize("link", ["state", "state/plans", "state/plans/i"])
+def test_69_no_directory_of_the_state_is_reached_through_a_symlink(tmp_path, link):
+    """Whoever may write in the state cannot make cfetch write elsewhere; nothing is made behind the link."""
+    (tmp_path / "elsewhere/plans/i").mkdir(parents=True)
+    (tmp_path / link).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / link).symlink_to(tmp_path / "elsewhere")
+    for directory in ("state/plans/i", "state/plans/i/new"):
+        with pytest.raises(OSError, match="symbolic links"):
+            make_private(tmp_path / directory, state=tmp_path / "state")
+    assert sorted(path.name for path in (tmp_path / "elsewhere").rglob("*")) == ["i", "plans"]
+
+
+def test_78_a_state_that_others_may_write_is_taken_from_them(tmp_path):
+    """All of it but the directory that the user has named: that may be a scratch disk for everybody."""
+    for root, directory in (("to", "to/.cfetch/plans"), ("named", "named/plans")):
+        (tmp_path / directory).mkdir(parents=True)
+        for path in (tmp_path / directory, (tmp_path / directory).parent, tmp_path / root):
+            path.chmod(0o777)
+    make_private(tmp_path / "to/.cfetch/plans")
+    make_private(tmp_path / "named/plans", state=tmp_path / "named")
+    modes = {
+        str(path.relative_to(tmp_path)): stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")
+    }
+    private, shared = 0o755, 0o777
+    assert modes == {"to": shared, "to/.cfetch": private, "to/.cfetch/plans": private,
+                     "named": shared, "named/plans": private}  # fmt: skip
+
+
+def test_a_state_of_another_user_is_refused_but_not_by_root_nor_from_root(tmp_path, monkeypatch):
+    """Its owner could change a plan's links; root uses all, as in containers, and all use root's."""
+    make_private(tmp_path / ".cfetch/plans")
+    real, owners = Path.lstat, {"uid": 0}
+
+    def owned(path):
+        return os.stat_result((*real(path)[:4], owners["uid"], *real(path)[5:]))
+
+    monkeypatch.setattr(Path, "lstat", owned)
+    for user, owners["uid"] in ((0, 1000), (1000, 1000), (1000, 0)):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        LocalFiles(tmp_path / ".cfetch").close()
+    owners["uid"] = 1001
+    with pytest.raises(LocalFault, match=r"belongs to another user \(uid 1001\).* --state"):
+        LocalFiles(tmp_path / ".cfetch")
+
+
+def test_69_a_symlink_in_the_state_is_refused_when_the_timeline_is_opened(tmp_path):
+    """Before anything of a run is written."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/attempts").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(LocalFault, match="a symlink stands where"):
+        LocalFiles(tmp_path / "state")
 
 
 def test_a_file_system_that_flushes_no_directories_is_no_fault(tmp_path, monkeypatch):

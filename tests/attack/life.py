@@ -1,0 +1,116 @@
+"""One run of the real command as a process of its own: how it starts, dies, and what it said."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["LIMIT_S", "Life", "live"]
+
+PROJECT = Path(__file__).parents[2]
+LIMIT_S = 120.0  # far beyond what the short time limits of a world add up to
+PATIENCE_S = 4.0  # a run that has not received its bytes by then is killed all the same
+
+
+class Life(NamedTuple):
+    """How a run ended. ``code`` is negative for a signal's number; ``paused``: it stood still for a while."""
+
+    code: int
+    out: str
+    said: str
+    elapsed_s: float
+    peak_bytes: int
+    hung: bool = False
+    signalled: str = ""
+    paused: bool = False
+    rival: bool = False
+
+
+class _Process:
+    def __init__(self, words, folder, *, name, fsize):
+        self._out, self._err = folder / f"{name}.out", folder / f"{name}.err"
+        env = {
+            key: value for key, value in os.environ.items() if not key.startswith(("CFETCH_", "DATABRICKS_"))
+        }
+        setting = f"resource.setrlimit(resource.RLIMIT_FSIZE, ({fsize}, {fsize})); " if fsize else ""
+        code = f"import os, resource, sys; {setting}os.execv(sys.argv[1], sys.argv[1:])"
+        command = [sys.executable, "-m", "cfetch", *words]
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", code, *command] if fsize else command,
+                cwd=folder,
+                env=env | {"PYTHONPATH": str(PROJECT)},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+            )
+        self._began_s = time.monotonic()
+        self.peak_bytes = 0
+
+    def send(self, number):
+        if self.process.returncode is None:
+            os.kill(self.process.pid, number)
+
+    async def wait(self) -> bool:
+        """Whether it ended in time."""
+        while time.monotonic() - self._began_s < LIMIT_S:
+            if self._reap(os.WNOHANG):
+                return True
+            await asyncio.sleep(0.01)
+        self.send(signal.SIGKILL)
+        self._reap(0)
+        return False
+
+    def _reap(self, flags) -> bool:
+        pid, status, usage = os.wait4(self.process.pid, flags)
+        if not pid:
+            return False
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        self.peak_bytes = usage.ru_maxrss * 1024
+        return True
+
+    def life(self, *, hung, signalled="", paused=False, rival=False) -> Life:
+        out, said = (path.read_text(errors="replace") for path in (self._out, self._err))
+        return Life(
+            self.process.returncode, out, said, time.monotonic() - self._began_s, self.peak_bytes,
+            hung, signalled, paused, rival,
+        )  # fmt: skip
+
+
+async def live(words, folder, servers, ending, *, fsize=0) -> list[Life]:
+    """Run the command until it has ended as ``ending`` says; a rival's life comes second."""
+    first = _Process(words, folder, name="first", fsize=fsize)
+    ended = asyncio.create_task(first.wait())
+    rival, signalled, paused = None, "", False
+    try:
+        if ending.signal or ending.pause_s:
+            await _wait_for_bytes(servers, ending.after_bytes, ended)
+        if ending.pause_s and not ended.done():
+            paused = True
+            first.send(signal.SIGSTOP)
+        if ending.rival:
+            rival = _Process(words, folder, name="rival", fsize=fsize)
+            rival_ended = asyncio.create_task(rival.wait())
+        if ending.pause_s:
+            await asyncio.sleep(ending.pause_s)
+            first.send(signal.SIGCONT)
+        if ending.signal and not ended.done():
+            signalled = ending.signal
+            first.send(getattr(signal, f"SIG{ending.signal}"))
+        lives = [first.life(hung=not await ended, signalled=signalled, paused=paused, rival=ending.rival)]
+        if rival is not None:
+            lives.append(rival.life(hung=not await rival_ended, rival=True))
+    finally:
+        for process in filter(None, (first, rival)):
+            process.send(signal.SIGKILL)
+    return lives
+
+
+async def _wait_for_bytes(servers, count, ended):
+    until_s, before = time.monotonic() + PATIENCE_S, servers.sent
+    while servers.sent - before <= count and time.monotonic() < until_s and not ended.done():
+        await asyncio.sleep(0.002)

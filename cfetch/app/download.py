@@ -422,11 +422,14 @@ class Prepared:
         )
         directory = self._state / "plans"
         try:
-            self._lay_down(directory / self._instant)  # first: whoever finds the plan finds its manifest
-            instant = schedule(table, self._instant, record)
-            if instant != self._instant:
-                self._lay_down_anew(table, instant)
-                shutil.rmtree(directory / self._instant, ignore_errors=True)
+            with ExitStack() as unused:
+                unused.callback(shutil.rmtree, directory / self._instant, ignore_errors=True)
+                self._lay_down(directory / self._instant)  # first: whoever finds the plan finds its manifest
+                instant = schedule(table, self._instant, record)
+                if instant == self._instant:
+                    unused.pop_all()
+                else:
+                    self._lay_down_anew(table, instant)
         except OSError as error:
             raise local_fault(error, f"cannot keep the plan in {directory}") from None
         return instant

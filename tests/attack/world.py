@@ -185,7 +185,9 @@ def _options(rng: random.Random, volumes: int) -> tuple[tuple[str, ...], ...]:
     some(0.3, "--durability", "crash")
     some(0.1, "--quiet")
     some(0.1, "--log-format", "json")
-    if volumes > 1:
+    if volumes == 1:
+        some(0.15, "--processes", 2, 3)
+    else:
         some(0.5, "--placement", "count", "round-robin", "finish")
         some(0.5, "--batch-share", 0.2, 1)
         some(1, "--write-timeout", "2s", "60s")

@@ -387,6 +387,19 @@ def test_nothing_is_left_of_a_plan_that_was_only_prepared(in_place, tmp_path, st
     assert {p.name for p in tmp_path.rglob("*")} == {"to", "a", "m.json"}
 
 
+def test_a_plan_that_cannot_be_scheduled_leaves_no_links_behind(in_place, tmp_path, monkeypatch):
+    """Nobody would find them on the timeline, and they are secrets."""
+
+    def fail(*_):
+        raise LocalFault("cannot schedule the plan: No space left on device")
+
+    path, settings = in_place
+    monkeypatch.setattr("cfetch.app.download.schedule", fail)
+    with prepare(path, settings, env={}) as prepared, pytest.raises(LocalFault, match="No space"):
+        prepared.schedule()
+    assert not [path for path in (tmp_path / "to").rglob("*") if "plans" in path.parts and path.is_file()]
+
+
 def test_an_error_of_the_run_is_not_taken_for_the_manifests(in_place):
     """What is raised while the manifest is open comes out as it is."""
     path, settings = in_place

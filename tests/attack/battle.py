@@ -22,7 +22,7 @@ from tests.attack.world import Ending, World, body_of
 __all__ = ["SECRETS", "Story", "fight"]
 
 SECRETS = ("CANARYQUERY", "CANARYDOCUMENT", "CANARYENTRY")
-PATIENT = (
+PATIENT = [
     "--retry-budget",
     "1m",
     "--max-attempts",
@@ -31,7 +31,7 @@ PATIENT = (
     "30s",
     "--heartbeat-interval",
     "1m",
-)
+]
 MAX_CALM_RUNS = 4  # with one try per file, a part that does not fit costs a run
 
 

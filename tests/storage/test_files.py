@@ -222,7 +222,7 @@ def test_temporary_files_of_the_dead_are_removed_and_nothing_else(tmp_path):
 
 
 @pytest.mark.parametrize("link", ["state", "state/plans", "state/plans/i"])
-def test_69_no_directory_of_the_state_is_reached_through_a_symlink(tmp_path, link):
+def test_c69_no_directory_of_the_state_is_reached_through_a_symlink(tmp_path, link):
     """Whoever may write in the state cannot make cfetch write elsewhere; nothing is made behind the link."""
     (tmp_path / "elsewhere/plans/i").mkdir(parents=True)
     (tmp_path / link).parent.mkdir(parents=True, exist_ok=True)
@@ -233,7 +233,7 @@ def test_69_no_directory_of_the_state_is_reached_through_a_symlink(tmp_path, lin
     assert sorted(path.name for path in (tmp_path / "elsewhere").rglob("*")) == ["i", "plans"]
 
 
-def test_78_a_state_that_others_may_write_is_taken_from_them(tmp_path):
+def test_c110_a_state_that_others_may_write_is_taken_from_them(tmp_path):
     """All of it but the directory that the user has named: that may be a scratch disk for everybody."""
     for root, directory in (("to", "to/.cfetch/plans"), ("named", "named/plans")):
         (tmp_path / directory).mkdir(parents=True)
@@ -249,7 +249,7 @@ def test_78_a_state_that_others_may_write_is_taken_from_them(tmp_path):
                      "named": shared, "named/plans": private}  # fmt: skip
 
 
-def test_a_state_of_another_user_is_refused_but_not_by_root_nor_from_root(tmp_path, monkeypatch):
+def test_c110_a_state_of_another_user_is_refused_but_not_by_root_nor_from_root(tmp_path, monkeypatch):
     """Its owner could change a plan's links; root uses all, as in containers, and all use root's."""
     make_private(tmp_path / ".cfetch/plans")
     real, owners = Path.lstat, {"uid": 0}
@@ -266,7 +266,7 @@ def test_a_state_of_another_user_is_refused_but_not_by_root_nor_from_root(tmp_pa
         LocalFiles(tmp_path / ".cfetch")
 
 
-def test_69_a_symlink_in_the_state_is_refused_when_the_timeline_is_opened(tmp_path):
+def test_c69_a_symlink_in_the_state_is_refused_when_the_timeline_is_opened(tmp_path):
     """Before anything of a run is written."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "state").mkdir()

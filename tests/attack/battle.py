@@ -23,14 +23,8 @@ __all__ = ["SECRETS", "Story", "fight"]
 
 SECRETS = ("CANARYQUERY", "CANARYDOCUMENT", "CANARYENTRY")
 PATIENT = [
-    "--retry-budget",
-    "1m",
-    "--max-attempts",
-    "8",
-    "--stall-timeout",
-    "30s",
-    "--heartbeat-interval",
-    "1m",
+    *("--retry-budget", "1m", "--max-attempts", "8"),
+    *("--stall-timeout", "30s", "--heartbeat-interval", "1m"),
 ]
 MAX_CALM_RUNS = 4  # with one try per file, a part that does not fit costs a run
 

@@ -9,6 +9,7 @@ Read in this order::
     volume.py             the ports: ``Volume``, ``Part``, ``Sink``
     part.py               one entry's bytes: running hash, verification
     part_file.py          the file of a part, step by step
+    running_hash.py       the hash of a large one, beside the event loop
     held_ranges.py        which bytes are held while several segments are brought (pure)
     resume.py             what a part of an earlier run is good for: its name and its note (pure)
     staging.py            the directory in which a run writes its parts, and what dead runs have left

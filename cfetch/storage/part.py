@@ -13,6 +13,7 @@ from cfetch.storage.files import volume_fault
 from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.storage.part_file import PartFile
 from cfetch.storage.resume import WORTH_KEEPING_BYTES, Note, encode_note, note_for, proof_of
+from cfetch.storage.running_hash import new_running_hash
 from cfetch.storage.staging import Leftover, boot_id
 
 INLINE = InlineDisk()
@@ -143,7 +144,8 @@ class Part:
         self.total_bytes: int | None = None  # the file's size as the reply stated it
 
     def _new_hash(self) -> Hash | None:
-        return new_hash(self._entry.digest.algorithm) if self._entry.digest else None
+        digest, size_bytes = self._entry.digest, self._entry.size_bytes
+        return None if digest is None else new_running_hash(digest.algorithm, size_bytes)
 
     def write(self, data: bytes) -> None:
         """Append. Raises LocalFault when the disk does not take it, or has not taken what came before."""

@@ -5,6 +5,7 @@ do without the hub: a task that cannot reach it goes by its receipts and its own
 """
 
 import asyncio
+import resource
 import secrets
 import socket
 import threading
@@ -54,6 +55,8 @@ class Hub:
         self._loop.set_exception_handler(lambda _loop, _what: None)  # out of descriptors: it goes on later
         self._over = asyncio.Event()
         self._unproved = 0
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._most_unproved = min(MOST_UNPROVED, descriptors // 4)  # strangers leave the driver its files
         self._conversations: set[asyncio.Task[None]] = set()
         self._channels: dict[asyncio.StreamWriter, Channel] = {}
         self._thread = threading.Thread(target=self._run, name="hub", daemon=True)
@@ -121,7 +124,7 @@ class Hub:
 
     async def _authenticate(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Channel:
         """The channel that a task's messages come by. Raises OSError: it is no task of this run."""
-        if self._unproved >= MOST_UNPROVED:
+        if self._unproved >= self._most_unproved:
             raise ConnectionError("too many at once")
         self._unproved += 1
         try:

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from cfetch.clock import SystemClock
 from cfetch.feed.backends.serial import SerialSource
-from cfetch.feed.server.process import start_listening
+from cfetch.feed.server.listener import start_listening
 from cfetch.manifest.urls import make_relative_url
 from cfetch.secret import SecretUrl
 from cfetch.wire.http import HttpTransport

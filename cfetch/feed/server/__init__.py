@@ -4,6 +4,7 @@ It exists so that the protocol can be tried and tested against something that re
 ranges.
 
     process.py             the process: listens, looks for changes again and again, ends in good order
+    listener.py            the socket: how many connections, for how long, and their faults in few lines
     handler.py             HTTP to JSON (docs/feed-protocol.md) and the files themselves; decides nothing
     store.py               ranges, changes, files as last seen: one transaction a call; what is dropped by age
     database.py            the SQLite file: one writer, reads that wait for no change
@@ -18,7 +19,8 @@ ranges.
     publish loop:  walk the source in batches of a thousand entries at most
                    store.publish(changes)    one transaction, flushed before anybody is told of it
 
-When it fails: an LSN that a reader may have seen is never given to another change, not even after a power
-cut. A walk that is broken off has only to go on. A writer of segments that dies anywhere leaves a whole
-feed, because a change of shape is one replacement of the index.
+When it fails: whoever can reach the port can ask, but cannot keep others from asking. An LSN that a reader
+may have seen is never given to another change, not even after a power cut. A walk that is broken off has only
+to go on. A writer of segments that dies anywhere leaves a whole feed, because a change of shape is one
+replacement of the index.
 """

@@ -25,7 +25,6 @@ from cfetch.secret import printable
 from cfetch.storage.tree import ReadOnlyTree
 
 MAX_LIMIT = 10_000  # changes of a page
-MAX_LINE_BYTES = 32 << 10  # of a request: a path of 4,000 bytes, percent-encoded, and what comes with it
 CHUNK_BYTES = 256 << 10
 LOOK_AGAIN_S = 2  # when a file that has been touched will have been looked at
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -3,22 +3,19 @@
 import asyncio
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Protocol
 
-from aiohttp import web
-
 from cfetch.clock import Clock
 from cfetch.errors import LocalFault, UsageError
-from cfetch.feed.server.handler import MAX_LINE_BYTES, feed_app
+from cfetch.feed.server.handler import feed_app
+from cfetch.feed.server.listener import FaultLines, Listener, start_listening
 from cfetch.feed.server.store import FeedStore
 from cfetch.feed.server.stream_publisher import StreamPublisher
 from cfetch.feed.server.tree_publisher import STATE_DIRECTORY, TreePublisher
 from cfetch.secret import printable
-from cfetch.wire.listener import close_listener
 
-SHUTDOWN_S = 2.0  # for replies under way; a follower asks again anyway
 EmitLine = Callable[[str], None]
 
 
@@ -67,62 +64,32 @@ def serve(
                 source, store, clock=clock, split_entries=split_entries, keep_s=keep_s
             )
         app = feed_app(store, source if is_tree else None)
-        asyncio.run(
-            _run(app, publisher, host=host, port=port, rescan_s=rescan_s, ready=ready, emit_line=emit_line)
-        )
+        faults = FaultLines(emit_line, clock)
+
+        async def listen() -> Listener:
+            asyncio.get_running_loop().set_exception_handler(faults.add_from_loop)
+            return await start_listening(app, host, port, ready, faults=faults)
+
+        asyncio.run(_run(listen, publisher, rescan_s=rescan_s, emit_line=emit_line))
     finally:
         store.close()
 
 
 async def _run(
-    app: web.Application,
+    listen: Callable[[], Awaitable[Listener]],
     publisher: Publisher,
     *,
-    host: str,
-    port: int,
     rescan_s: float,
-    ready: EmitLine,
     emit_line: EmitLine,
 ) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    runner = await start_listening(app, host, port, ready)
+    listener = await listen()
     try:
         await _publish_until_stopped(publisher, rescan_s, stop, emit_line)
     finally:
-        await runner.cleanup()
-
-
-async def start_listening(app: web.Application, host: str, port: int, ready: EmitLine) -> web.AppRunner:
-    """The application at work; its ``cleanup`` ends it. ``ready`` gets its URL."""
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        handle_signals=False,
-        shutdown_timeout=SHUTDOWN_S,
-        max_line_size=MAX_LINE_BYTES,
-    )
-    await runner.setup()
-    try:
-        await _Site(runner, host, port).start()
-    except OSError as error:
-        await runner.cleanup()
-        raise UsageError(
-            f"cannot listen on {printable(host)}, port {port}: {error.strerror}; --port 0 takes a free one"
-        ) from None
-    bound_host, bound_port = runner.addresses[0][:2]
-    ready(f"http://{f'[{bound_host}]' if ':' in bound_host else bound_host}:{bound_port}/")
-    return runner
-
-
-class _Site(web.TCPSite):
-    """Loses no connection that a follower is just opening, as aiohttp (3.14) does."""
-
-    async def stop(self) -> None:
-        if isinstance(self._server, asyncio.Server):  # it does listen
-            await close_listener(self._server)
-        await super().stop()
+        await listener.cleanup()
 
 
 async def _publish_until_stopped(

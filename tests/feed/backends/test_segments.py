@@ -17,7 +17,7 @@ from cfetch.feed.backends.segment_files import DirectoryFiles, UrlFiles
 from cfetch.feed.backends.segment_index import parse_index
 from cfetch.feed.backends.segments import SegmentSource
 from cfetch.feed.ranges import ALL_KEYS, Position, Span
-from cfetch.feed.server.process import start_listening
+from cfetch.feed.server.listener import start_listening
 from cfetch.feed.server.segment_writer import SegmentWriter
 from cfetch.feed.source import Gone, NotModified, Page
 from cfetch.secret import SecretUrl
@@ -225,7 +225,7 @@ async def test_a_segment_that_is_dropped_under_a_readers_hands(tmp_path):
 
 WRITER = """
 import sys, pathlib
-from cfetch.feed.server.process import start_listening
+from cfetch.feed.server.listener import start_listening
 from cfetch.feed.server.segment_writer import SegmentWriter
 writer = SegmentWriter(pathlib.Path(sys.argv[1]), base_url="https://x.example/", roll_bytes=700)
 for number in range(400):

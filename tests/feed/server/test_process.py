@@ -21,11 +21,12 @@ OLD = 1_000_000_000
 class Server:
     """``cfetch feed serve`` of ``source``; ``url`` is what it printed."""
 
-    def __init__(self, source, *words):
+    def __init__(self, source, *words, limit=None):
+        self.limit = limit
         self.words = ("feed", "serve", source, "--rescan", "50ms", *words)
 
     async def __aenter__(self):
-        self.child = await begun(*self.words)
+        self.child = await begun(*self.words, preexec_fn=self.limit)
         line = await asyncio.wait_for(self.child.stdout.readline(), 60)
         assert line, await ended(self.child)
         document = json.loads(line)

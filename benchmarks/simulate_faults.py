@@ -1,5 +1,9 @@
 """The transfer engine in simulated worlds of faults, crashes and power cuts, from seeds, on virtual time.
 
+Worlds draw segments, ranges that servers ignore, shift or refuse, rate limits, and runs of several processes:
+pools that share a destination and die together, each with its own directory for parts. The deaths of single
+processes, and the hub between them, are left to ``scripts/attack`` and the tests of their rooms.
+
 Prints what was lived through and what was broken, and for each broken seed the command that replays it. Ends
 with 1 if anything was. Usage::
 
@@ -47,6 +51,7 @@ def measure(simulate: Callable[[int], Any], seeds: range) -> tuple[dict[str, Any
     """The sums over all seeds, and by seed what was broken."""
     began_s, began_cpu_s = time.monotonic(), time.process_time()
     totals: Counter[str] = Counter()
+    drawn: Counter[str] = Counter()
     breaches: Counter[str] = Counter()
     faults: Counter[str] = Counter()
     endings: Counter[str] = Counter()
@@ -62,6 +67,7 @@ def measure(simulate: Callable[[int], Any], seeds: range) -> tuple[dict[str, Any
         virtual_s += story.virtual_s
         totals.update(runs=story.runs, entries=story.entries, requests=story.requests)
         faults += story.faults
+        drawn += story.drawn
         endings += story.endings
         breaches.update(breach.kind for breach in story.violations)
         if story.violations:
@@ -76,6 +82,7 @@ def measure(simulate: Callable[[int], Any], seeds: range) -> tuple[dict[str, Any
         "silent_corruptions": breaches["corruption"] + breaches["promise"],
         "liveness_failures": breaches["liveness"],
         "breaches": dict(breaches),
+        "runs_with": dict(drawn.most_common()),
         "faults": dict(faults.most_common()),
         "endings": dict(endings.most_common()),
     }

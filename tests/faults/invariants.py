@@ -154,6 +154,12 @@ class Checks:
             if count > tries + (MAX_REFRESHES + MITIGATIONS) * sources:
                 self._breach("storm", f"run {run.number} asked {count} times for {path} in {elapsed_s:.0f} s")
 
+    def rate(self, run, read_bytes, elapsed_s):
+        """A limit holds over any run, but for a tenth of a second that is made up for."""
+        limit_bps = self._world.settings.limit_rate
+        if limit_bps is not None and read_bytes > self._world.processes * limit_bps * (elapsed_s + 0.2):
+            self._breach("rate", f"run {run.number} read {read_bytes} bytes in {elapsed_s:.1f} s")
+
     def leaks(self, leaks):
         """Secrets go to their own origin only."""
         for leak in leaks:

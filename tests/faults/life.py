@@ -70,6 +70,7 @@ class Story:
     faults: Counter[str] = field(default_factory=Counter)
     endings: Counter[str] = field(default_factory=Counter)
     statuses: Counter[str] = field(default_factory=Counter)
+    drawn: Counter[str] = field(default_factory=Counter)  # what the runs had, by name
     runs: int = 0
     entries: int = 0
     requests: int = 0
@@ -143,8 +144,16 @@ class _Life:
         """One process's life."""
         run = Run(number, self.network.faulty)
         self.story.runs += 1
+        self.story.drawn.update(
+            {
+                "rate limits": int(self.world.settings.rates.least_bps is not None),
+                "several processes": int(self.world.processes > 1),
+                "segments": int(self.world.settings.most_segments > 1),
+            }
+        )
         self.log(f"--- run {number}: {ending}")
         self.network.requests.clear()
+        self.network.read_bytes = 0
         descriptors = _descriptors()
         began_s = asyncio.get_running_loop().time()
         await self._process(run, ending)
@@ -164,7 +173,9 @@ class _Life:
         self.checks.left_open(
             run, [one.get_name() for one in tasks], self.network.open_now, descriptors, _descriptors()
         )
-        self.checks.requests(run, self.network.requests, asyncio.get_running_loop().time() - began_s)
+        elapsed_s = asyncio.get_running_loop().time() - began_s
+        self.checks.requests(run, self.network.requests, elapsed_s)
+        self.checks.rate(run, self.network.read_bytes, elapsed_s)
         self.checks.leaks(self.network.leaks)
         self.checks.tree(self.disk.root)
         if not died and self.disk._models_power and self.rng.random() < 0.3:
@@ -191,8 +202,8 @@ class _Life:
                 stack.callback(self._close, volume)
                 files = LocalFiles(volume.root / STATE_NAME)
                 stack.callback(files.close)
-                with self._execution(run.epoch, volume, Attempts([files])):
-                    await self._pool(run, ending, volume, tally)
+                with self._execution(run.epoch, volume, Attempts([files])) as volumes:
+                    await self._run_pools(run, ending, volumes, tally)
                 if not self.disk.dead:
                     cause = Interrupted(signal.SIGINT) if run.stopped else run.fault
                     run.summary = tally.summary(1.0, error=cause)
@@ -209,7 +220,7 @@ class _Life:
 
     @contextmanager
     def _execution(self, epoch, volume, attempts):
-        """What the timeline does before and after one, as far as it concerns the volume."""
+        """What the timeline does before and after one, as far as it concerns the volumes."""
         with on_this_machine("cannot begin the plan"):
             attempts.roll_back(
                 INSTANT,
@@ -218,12 +229,20 @@ class _Life:
                 gone_epoch=self._gone_epoch,
             )
             attempts.make(INSTANT, epoch)
-        volume.stage(f"{ATTEMPTS}/{INSTANT}/{epoch}")
-        try:
-            yield
-        finally:
-            volume.unstage()
-            attempts.remove(INSTANT, epoch)
+        own = f"{ATTEMPTS}/{INSTANT}/{epoch}"
+        with ExitStack() as stack:
+            stack.callback(attempts.remove, INSTANT, epoch)
+            volumes = [volume]
+            if self.world.processes == 1:
+                volume.stage(own)
+            else:
+                tasks = range(self.world.processes)
+                volumes = [Directory(self.disk.root, f"{own}/t{task}") for task in tasks]
+                for other in volumes:
+                    stack.callback(self._close, other)
+            for staged in volumes:
+                stack.callback(staged.unstage)
+            yield volumes
 
     def _tidy_up(self, run, files):
         """What ``timeline.clean.tidy_up`` does once the plan is completed."""
@@ -233,9 +252,9 @@ class _Life:
             run.unused = [name for name in run.unused if not name.startswith(PROVED_BY_SIZE)]
         Attempts([files]).roll_back(INSTANT, run.epoch + 1)
 
-    async def _pool(self, run, ending, volume, tally):
+    async def _run_pools(self, run, ending, volumes, tally):
+        """One pool for each process: they share the destination, the clock and their death."""
         world, loop = self.world, asyncio.get_running_loop()
-        plan: Any = ListPlan(world.entries, world.plan_headers)
 
         def emit(event):
             tally(event)
@@ -248,27 +267,20 @@ class _Life:
         def stop():
             run.stopped = True
             self.log("SIGINT")
-            pool.stop("SIGINT")
+            for pool in pools:
+                pool.stop("SIGINT")
 
-        emit(_started(len(plan)))
-        pool = Pool(
-            plan,
-            world.settings,
-            [DirectoryVolume(volume, durable=world.settings.durability == "power")],
-            self.network,
-            instant=INSTANT,
-            clock=RunClock(_WatchedClock()),
-            jitter=self.rng.random,
-            emit=emit,
-            counts=tally.live,
-            refresher=Signer(world, self.network) if world.signed_s is not None else None,
-        )
+        emit(_started(len(world.entries)))
+        pools = [
+            self._make_pool(world.entries[number :: world.processes], volume, emit, tally.live)
+            for number, volume in enumerate(volumes)
+        ]
         self._stop = lambda: loop.call_soon(stop)
         if self._stop_at is not None and self._steps >= self._stop_at:
             stop()
         if self.disk.dead:
             return
-        task = loop.create_task(pool.run())
+        task = loop.create_task(_run_all(pools))
         self.disk.on_death = lambda: loop.call_soon(task.cancel)
         timer = loop.call_later(ending.at_s, self.disk.die) if ending.kind == "kill at time" else None
         limit_s = RUN_LIMIT_S if run.faulty else QUIET_LIMIT_S
@@ -283,7 +295,23 @@ class _Life:
             await asyncio.wait({task}, timeout=60)
         if not task.cancelled() and task.exception() is not None:
             run.error = task.exception()
-        run.fault = pool.fault
+        run.fault = next((pool.fault for pool in pools if pool.fault is not None), None)
+
+    def _make_pool(self, entries, volume, emit, counts):
+        world = self.world
+        plan: Any = ListPlan(entries, world.plan_headers)
+        return Pool(
+            plan,
+            world.settings,
+            [DirectoryVolume(volume, durable=world.settings.durability == "power")],
+            self.network,
+            instant=INSTANT,
+            clock=RunClock(_WatchedClock()),
+            jitter=self.rng.random,
+            emit=emit,
+            counts=counts,
+            refresher=Signer(world, self.network) if world.signed_s is not None else None,
+        )
 
     def _changed(self, kind, what):
         self.log(f"disk {self.disk.changes}: {kind} {what}")
@@ -293,6 +321,15 @@ class _Life:
         self._steps += 1
         if self._steps == self._stop_at:
             self._stop()
+
+
+async def _run_all(pools):
+    if len(pools) == 1:
+        await pools[0].run()
+        return
+    async with asyncio.TaskGroup() as group:
+        for pool in pools:
+            group.create_task(pool.run())
 
 
 def _started(files):

@@ -48,6 +48,7 @@ class Network:
         self.faults: Counter[str] = Counter()
         self.requests: Counter[str] = Counter()  # of this run, by path
         self.total = 0
+        self.read_bytes = 0  # of this run; what is saved from a broken attempt has come already
         self.leaks: list[str] = []
         self.open_now: set[Body] = set()
         self.signed: dict[str, float] = {}  # URL -> end of its life, wall seconds
@@ -322,6 +323,7 @@ class Body:
             if wait_s > 0:
                 await asyncio.sleep(wait_s)
             if data := self.read_buffered(most):
+                self._network.read_bytes += len(data)
                 return data
         if self._ending == "stall":
             await asyncio.sleep(STUCK_S)

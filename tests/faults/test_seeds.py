@@ -25,6 +25,7 @@ from cfetch.storage.staging import Staging
 from cfetch.straggler.stall import find_stalled
 from cfetch.timeline.attempts import Attempts
 from cfetch.wire.judge import judge
+from cfetch.wire.rate import Limiter
 from cfetch.wire.retry import Limits, next_step
 from tests.faults.disk import Disk
 from tests.faults.life import simulate
@@ -33,6 +34,7 @@ from tests.faults.world import Ending, draw_world
 
 SEEDS = 150
 CHUNK = 15
+DRAWN = ("rate limits", "several processes", "segments")  # each chunk has runs of each
 MOST_SEEDS = 60  # within which a wrong engine must have been found out
 
 
@@ -42,6 +44,7 @@ def test_nothing_is_broken_in_any_world(first):
     stories = [simulate(seed) for seed in range(first, first + CHUNK)]
     assert {story.seed: story.violations for story in stories if story.violations} == {}
     assert sum(story.requests for story in stories) > CHUNK  # the worlds are not empty
+    assert all(sum(story.drawn[name] for story in stories) for name in DRAWN)
 
 
 @pytest.mark.parametrize("first", [0, 10, 20])
@@ -272,6 +275,12 @@ def test_who_tries_again_and_again_makes_a_storm(monkeypatch):
     everywhere(monkeypatch, next_step, tireless)
     world = {"faults": ["408", "stall"], "endings": QUIET, "trouble": 0.98, "max_attempts": 1}
     assert found_out("storm", lambda seed: hostile(seed, **world))
+
+
+def test_who_reads_as_fast_as_it_can_breaks_the_limit(monkeypatch):
+    """A rate limit is kept over every run, by every process."""
+    monkeypatch.setattr(Limiter, "reader", lambda self, read, host, attempt: lambda: read(-1))
+    assert found_out("rate", lambda seed: hostile(seed, endings=QUIET, limit_rate=1 << 20))
 
 
 def test_who_looks_at_nothing_asks_for_all_again(monkeypatch):

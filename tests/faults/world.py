@@ -2,7 +2,7 @@
 
 import hashlib
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -92,6 +92,7 @@ class World:
     plan_headers: tuple[tuple[str, SecretText], ...]
     signed_s: float | None  # links live so long; a refresher signs anew
     moves: bool  # and may name another host
+    processes: int = 1  # that share the entries, each with a pool and a directory for its parts
     old: dict[str, bytes] = field(default_factory=dict)  # what stood there before
     obstacles: dict[str, str] = field(default_factory=dict)  # path -> kind
     vouched: dict[str, set[str]] = field(default_factory=dict)
@@ -105,7 +106,7 @@ def _hex(start: int, size_bytes: int) -> str:
 def draw_world(seed: int) -> World:
     """The same for the same seed."""
     rng = random.Random(f"world {seed}")
-    settings = _settings(rng)
+    settings = replace(_settings(rng), **_limits(random.Random(f"limits {seed}")))
     names = [f"h{n}.test" for n in range(rng.randint(1, 4))]
     trouble = rng.choice((0.05, 0.2, 0.4, 0.6, 0.8))
     hosts = {name: _host(rng, name, trouble) for name in names}
@@ -120,6 +121,7 @@ def draw_world(seed: int) -> World:
         plan_headers=(("X-All", SecretText("plan|secret")),) if rng.random() < 0.3 else (),
         signed_s=rng.choice((20.0, 90.0, 600.0)) if rng.random() < 0.25 else None,
         moves=rng.random() < 0.3,
+        processes=random.Random(f"processes {seed}").choice((1, 1, 1, 2, 3)),
     )
     for number in range(rng.choice((1, 3, 8, rng.randint(1, 30)))):
         _draw_entry(rng, world, number)
@@ -144,6 +146,16 @@ def _settings(rng: random.Random) -> Settings:
         policy=rng.choice(("cloudfetch", "adaptive", "adaptive")),
         segments=rng.choice((1, 3, 8)),
     )
+
+
+def _limits(rng: random.Random) -> dict[str, Any]:
+    """Rate limits, of all downloads and of each host; far below most hosts' rates, or far above."""
+    if rng.random() < 0.7:
+        return {}
+    return {
+        "limit_rate": rng.choice((None, 1 << 20, 8 << 20)),
+        "limit_rate_per_host": rng.choice((None, 1 << 19, 8 << 20)),
+    }
 
 
 def _host(rng: random.Random, name: str, trouble: float) -> Host:

@@ -87,7 +87,7 @@ class Fetcher:
         """Bring all of the file that no helper brings; None when it is whole and verified."""
         part = transfer.part
         while part.ranges is None or await self._segments.take_missing(transfer):
-            error = await self._links.renew(transfer)
+            error = await self._links.renew(transfer) if self._links.can_renew(transfer) else None
             if error is None:
                 error = await self._try_once(transfer)
             if error is not None or part.ranges is None:

@@ -33,6 +33,8 @@ UNKNOWN_SIZE = -1
 NO_BATCH = -1
 BUFFER_BYTES = 1 << 20  # a thousand records a write
 
+AHEAD_BYTES = 64 << 10  # some 500 records, read at once while entries are asked for in their order
+
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Entry)
 
@@ -52,6 +54,8 @@ class PlanFile:
         self._begin()
 
     def _begin(self) -> None:
+        self._next_index = 0  # after the entry that was read last
+        self._ahead: tuple[int, bytes] = (0, b"")  # where the bytes begin that were read, and they themselves
         self._digest = hashlib.sha256()
         self._host_numbers: dict[str, int] = {}
         self._positions = array("q", [0])
@@ -168,8 +172,13 @@ class PlanFile:
         return self._record(index)
 
     def _record(self, index: int) -> Entry:
-        start = self._positions[index]
-        return _decoder.decode(os.pread(self._file.fileno(), self._positions[index + 1] - start, start))
+        start, end = self._positions[index], self._positions[index + 1]
+        first, data = self._ahead
+        if not first <= start <= end <= first + len(data):
+            size_bytes = max(end - start, AHEAD_BYTES if index == self._next_index else 0)
+            first, data = self._ahead = start, os.pread(self._file.fileno(), size_bytes, start)
+        self._next_index = index + 1
+        return _decoder.decode(data[start - first : end - first])
 
     def take_place_of(self, other: "PlanFile") -> None:
         """Move this file over the other one's, which is closed."""

@@ -112,7 +112,7 @@ def strip_signature(url: str) -> str:
 
     Only the keys of a complete signature go (``_SIGNATURES``); of a query with fewer of them all stays.
     """
-    stem, mark, query = url.partition("#")[0].partition("?")
+    stem, mark, query = url.partition("#")[0].partition("?") if "#" in url else url.partition("?")
     if not mark:
         return stem
     pairs = [(pair.partition("=")[0].lower(), pair) for pair in query.split("&")]

@@ -23,6 +23,7 @@ from cfetch.report.event_records import make_event_record
 from cfetch.secret import printable
 
 FLUSH_EVERY_S = 1.0  # what a kill -9 may cost of the record
+GROUP_RECORDS = 64  # encoded at once, which takes half the time of one after the other
 BUFFER_BYTES = 256 * 1024  # a write a second at 250 files/s, a few dozen at 10,000 files/s
 
 
@@ -54,6 +55,7 @@ class MetricsFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._encoder = msgspec.json.Encoder()
+        self._records: list[msgspec.Struct] = []  # not encoded yet
         self._buffer = bytearray()
         self._array = path.suffix == ".json"
         self._separator = b"[\n" if self._array else b""
@@ -82,6 +84,7 @@ class MetricsFile:
         """Write the rest and close the file. A second call does nothing."""
         if self._fd < 0:
             return
+        self._encode()
         if self._array:
             self._buffer += (b"" if self._separator == b",\n" else self._separator) + b"\n]\n"
         self._flush()
@@ -111,15 +114,23 @@ class MetricsFile:
         return fd
 
     def _add(self, record: msgspec.Struct) -> None:
-        buffer = self._buffer
-        if self._array:
-            buffer += self._separator
+        self._records.append(record)
+        if len(self._records) >= GROUP_RECORDS:
+            self._encode()
+
+    def _encode(self) -> None:
+        """Put the records that were added since into the buffer."""
+        if not self._records:
+            return
+        text = self._encoder.encode_lines(self._records)
+        self._records.clear()
+        if self._array:  # JSON has no line break within an element
+            text = self._separator + text.rstrip(b"\n").replace(b"\n", b",\n")
             self._separator = b",\n"
-        self._encoder.encode_into(record, buffer, -1)
-        if not self._array:
-            buffer += b"\n"
+        self._buffer += text
 
     def _flush(self) -> None:
+        self._encode()
         if self._fd < 0:
             self._buffer.clear()
             return

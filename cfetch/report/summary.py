@@ -156,7 +156,7 @@ class Tally:
     def _note_entry(self, record: FileRecord) -> None:
         self._makespan.add(record)
         self._ending.add(record)
-        if record.is_in_place and record.volume in self._volumes:
+        if self._volumes and record.is_in_place and record.volume in self._volumes:
             self._volumes[record.volume].files += 1
             self._volumes[record.volume].bytes += record.bytes
         if record.status == "failed" and len(self._failures) < MAX_FAILURES:

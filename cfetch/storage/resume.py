@@ -16,6 +16,7 @@ and a note for each small file that waits would cost more than the file.
 import hashlib
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import pairwise
 
 import msgspec
@@ -63,9 +64,14 @@ def identity(url: SecretUrl) -> str:
     """The same for two links to one object, however they were signed; tells nothing about the link."""
     scheme, _, rest = strip_signature(url.reveal()).partition("://")
     authority, slash, tail = rest.partition("/")
-    default_port = _DEFAULT_PORTS.get(scheme.lower(), "")
-    text = f"{scheme}://{authority.removesuffix(default_port)}".lower() + slash + tail
+    text = _spell_origin(scheme, authority) + slash + tail
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@lru_cache(maxsize=256)  # nearly all links of a manifest have one of few origins
+def _spell_origin(scheme: str, authority: str) -> str:
+    default_port = _DEFAULT_PORTS.get(scheme.lower(), "")
+    return f"{scheme}://{authority.removesuffix(default_port)}".lower()
 
 
 def part_name(entry: Entry, boot_id: str, link: str | None = None) -> str:

@@ -13,6 +13,7 @@ from cfetch.errors import LocalFault, ManifestError
 from cfetch.manifest import freeze
 from cfetch.manifest.collisions import PathIndex
 from cfetch.manifest.plan import freeze_entries, load_plan
+from cfetch.manifest.plan_file import AHEAD_BYTES
 
 SIGNED = "?sv=2024-11-04&sr=b&se=2027&sig="  # a complete signature: it makes no other object
 SHA_A, SHA_B = "a" * 64, "b" * 64
@@ -49,6 +50,26 @@ def test_entries_are_numbered(frozen):
     for index in (-1, 2):
         with pytest.raises(IndexError, match="2 entries"):
             plan.entry(index)
+
+
+def test_entries_in_their_order_are_read_in_blocks(frozen, monkeypatch):
+    """In any order each is itself; in the plan's order one read serves hundreds."""
+    plan = frozen(document(*(entry(f"{number:06}", size=number) for number in range(5000))))
+    reads: list[int] = []
+    real = os.pread
+
+    def pread(descriptor, size_bytes, offset):
+        reads.append(size_bytes)
+        return real(descriptor, size_bytes, offset)
+
+    monkeypatch.setattr(os, "pread", pread)
+    assert [made.size_bytes for made in plan.entries()] == list(range(5000))
+    assert len(reads) < 20
+    assert max(reads) == AHEAD_BYTES
+    reads.clear()
+    backwards = [4999, 0, 7, 4998, 8, 6, 4999]
+    assert [plan.entry(index).size_bytes for index in backwards] == backwards
+    assert sum(reads) < 8 * 1024 + 2 * AHEAD_BYTES
 
 
 def test_sealed(tmp_path):

@@ -242,12 +242,7 @@ class Fetcher:
     ) -> SourceError | None:
         """What stays of ``failure``: None if the last byte had come, and the file is whole after all."""
         entry, part = transfer.entry, transfer.part
-        if (
-            attempt.is_helper
-            or attempt.size_bytes is None
-            or part.position != attempt.size_bytes
-            or not attempt.received
-        ):
+        if attempt.is_helper or part.position != attempt.size_bytes or not attempt.received:
             return failure
         if part.ranges is not None:
             return None  # the owner of the entry verifies the file

@@ -3,10 +3,13 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from cfetch.config.settings import Settings
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff
 from cfetch.engine.monitor import Monitor
 from cfetch.engine.schedule import Schedule
+from cfetch.events import Progress
 from cfetch.report.counts import LiveCounts
 from cfetch.straggler.detector import Detector
 from tests.engine.drive import entry_of
@@ -82,6 +85,11 @@ async def test_who_is_held_back_by_our_own_side_is_not_silent():
     assert await looks(0.5, *seconds, 11.1, stall_timeout=2.0, then=hold) is BreakOff.STALLED
 
 
+async def test_half_a_short_time_out_unwatched_is_enough():
+    """A look that is two seconds late says nothing of silence that may last two."""
+    assert await looks(0.5, 2.6, stall_timeout=2.0) is None
+
+
 async def test_after_that_silence_counts_again():
     """From the late look on."""
     assert await looks(0.5, 4.0, 4.5, 5.0, 5.5, 6.0, 6.1, stall_timeout=2.0) is BreakOff.STALLED
@@ -142,3 +150,47 @@ async def test_slow_files_are_looked_for_only_where_they_speak_against_a_volume(
             monitor.check()
         assert policy.asked == (0 if on_slow is None else 3)
     assert slow == [3]
+
+
+async def test_the_rate_that_is_shown_is_smoothed():
+    """Over the reports of one attempt; the next attempt at the file begins anew."""
+    clock: Any = Clock()
+    shown: list[Any] = []
+    policy, flights = Detector(Settings().straggler), new_flights()
+    monitor = Monitor(
+        policy, flights, LiveCounts(), NO_ENTRIES, Settings(), clock, shown.append, lambda _: None
+    )
+    first = Attempt(IMMUNE, 0.0, from_byte=0, size_bytes=100_000)
+    flights.start(first, new_transfer())
+    for clock.now_s, came in ((1.0, 1000), (2.0, 3000), (2.0, 0)):
+        first.note(clock.now_s, came)
+        monitor.report()
+    flights.end_unjudged(first, "interrupted", 2.0)
+    second = Attempt(IMMUNE._replace(n=2), 3.0, from_byte=0, size_bytes=100_000)
+    flights.start(second, new_transfer())
+    second.note(5.0, 500)
+    clock.now_s = 5.0
+    monitor.report()
+    rates = [event.active[0].rate_bps for event in shown if isinstance(event, Progress)]
+    assert rates == pytest.approx([1000.0, 1600.0, 1600.0, 250.0])
+
+
+async def test_the_policy_is_told_of_what_is_to_come():
+    """The reply states the size of a file of which thirty bytes are there: seventy are to be fetched."""
+    told: list[tuple[int, int]] = []
+
+    class Told(Detector):
+        def note_size(self, key, size_bytes):
+            told.append((key, size_bytes))
+
+    policy, flights = Told(Settings().straggler), new_flights()
+    clock: Any = Clock()
+    monitor = Monitor(
+        policy, flights, LiveCounts(), NO_ENTRIES, Settings(), clock, lambda _: None, lambda _: None
+    )
+    attempt = Attempt(IMMUNE, 0.0, from_byte=30, size_bytes=100)
+    flights.start(attempt, new_transfer())
+    attempt.reply.has_news_of_size = True
+    monitor.check()
+    monitor.check()
+    assert told == [(0, 70)]

@@ -36,6 +36,7 @@ def test_a_broken_body_goes_on_from_its_bytes(tmp_path, then):
     record = outcome.records["a"]
     assert [(t.from_byte, t.bytes) for t in record.attempts] == [(0, 1000), (1000, len(BODY) - 1000)]
     assert outcome.last_progress.bytes_wasted == 0
+    assert [event.n for event in outcome.of(RetryScheduled)] == [2]
 
 
 def test_a_straggler_goes_on_from_its_bytes_on_a_fresh_connection(tmp_path):

@@ -228,7 +228,7 @@ class Settings:
             "Connections for one large file, where slots are idle (adaptive); 1: never several.",
             "a store gives each connection so much; eight of them fill 5 Gbit/s",
         ),
-    ] = 8
+    ] = 16
     max_attempts: Annotated[
         int, count(1, 100, "Tries per file when errors occur; cancelled stragglers do not count.")
     ] = 5

@@ -5,6 +5,7 @@ or the whole run's follows from that reason and from the task's own count, never
 """
 
 import asyncio
+import functools
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
@@ -16,11 +17,13 @@ from cfetch.manifest.entry import Digest, Entry
 from cfetch.records import AttemptRecord, Outcome
 from cfetch.secret import SecretUrl
 from cfetch.storage.volume import Sink
+from cfetch.straggler.cures import NO_CURE, Cure
 from cfetch.wire.http import Response, Transport
 from cfetch.wire.judge import Action, Asked, Verdict, judge
 from cfetch.wire.rate import Limiter
 from cfetch.wire.retry import make_throttled
 
+FIRST_BYTE = {"Range": "bytes=0-0"}
 MAX_SAMPLES = 32  # per attempt in the metrics; enough to see a rate collapse, ~1 KiB of JSON
 FIRST_SAMPLE_GAP_S = 0.05
 MIN_TAIL_BYTES = 64 << 10  # a shorter rest of a resumed file tells the server's latency, not its speed
@@ -276,6 +279,11 @@ class Attempt:
         """Seconds for which a rate limit or the volume, not the server, made it wait."""
         return 0.0 if self._hold is None else self._hold.total_s(now_s)
 
+    @property
+    def carried_bytes(self) -> int:
+        """What its connection had brought before this reply; 0 while that is not known."""
+        return 0 if self.reply.response is None else self.reply.response.carried_bytes
+
     def note(self, now_s: float, size_bytes: int) -> None:
         """Note that bytes have come."""
         self.received += size_bytes
@@ -321,48 +329,101 @@ async def fetch(
     transport: Transport,
     clock: RunClock,
     fresh: bool,
+    cure: Cure = NO_CURE,
     limiter: Limiter | None = None,
 ) -> None:
     """Bring ``part`` to its end, or raise what stands in the way.
 
-    A segment is asked for with its end. It returns early where the segment has become shorter or is over, and
-    where the server sends less than was asked for; in the end what has not come is missing again.
+    ``cure`` says how its host is best asked. A segment is asked for with its end. It returns early where the
+    segment has become shorter or is over, and where the server sends less than was asked for; in the end what
+    has not come is missing again.
 
     Raises:
         RangeRefused: the reply cannot be joined to what is there. What stood in its way is forgotten.
         SourceError: the reply or the connection is at fault. The part keeps what may be built upon.
         LocalFault: the disk is.
     """
+    read_of = functools.partial(_limit, limiter, url.host(), attempt)
+    try:
+        if part.segment is not None and not part.segment.left_bytes:
+            return  # it was overtaken before it began
+        if cure.warms:
+            (await transport.open(url, FIRST_BYTE, secrets, fresh=fresh)).close()
+            fresh = False
+        has_more = True
+        while has_more:
+            asked = _choose_range(attempt, part, cure.chunk_bytes)
+            response = attempt.reply.response = await _open(transport, url, asked, secrets, fresh, cure)
+            has_more = await _take_reply(attempt, part, response, asked, digest, read_of, clock)
+            fresh = False
+    finally:
+        part.release_segment()
+
+
+def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int) -> Asked:
+    """What to ask for next: the rest, or as much of it as the host is best asked for at a time."""
     segment = part.segment
-    asked = Asked(
-        from_byte=part.position if segment is None else segment.position,
-        end_byte=None if segment is None else segment.end,
+    start, end = (part.position, None) if segment is None else (segment.position, segment.end)
+    if chunk_bytes:
+        known = attempt.size_bytes if end is None else end
+        end = start + chunk_bytes if known is None else min(start + chunk_bytes, known)
+    return Asked(
+        from_byte=start,
+        end_byte=end,
         size_bytes=attempt.size_bytes,
         total_bytes=part.total_bytes,
         validator=part.validator,
     )
+
+
+async def _open(
+    transport: Transport, url: SecretUrl, asked: Asked, secrets: Mapping[str, str], fresh: bool, cure: Cure
+) -> Response:
+    """Ask, over a connection that is not worn out."""
+    response = await transport.open(url, _range_of(asked), secrets, fresh=fresh)
+    if not cure.retire_bytes:
+        return response
+    if response.carried_bytes >= cure.retire_bytes:
+        response.close()
+        response = await transport.open(url, _range_of(asked), secrets, fresh=True)
+    end = asked.size_bytes if asked.end_byte is None else asked.end_byte
+    if response.carried_bytes + (end or 0) - asked.from_byte >= cure.retire_bytes:
+        response.retire()
+    return response
+
+
+async def _take_reply(
+    attempt: Attempt,
+    part: Sink,
+    response: Response,
+    asked: Asked,
+    digest: Digest | None,
+    read_of: Callable[[Response], Callable[[], Awaitable[bytes]]],
+    clock: RunClock,
+) -> bool:
+    """Judge one reply and take its body; whether more is to be asked for."""
     limit = None
     try:
-        if segment is not None and not segment.left_bytes:
-            return  # it was overtaken before it began
-        response = attempt.reply.response = await transport.open(url, _range_of(asked), secrets, fresh=fresh)
+        limit = _accept(attempt, response, part, asked, digest, clock)
+        end = await _receive(attempt, part, read_of(response), limit, clock)
+        if end is None:
+            response.close()
+            return False
+    except BaseException:
         try:
-            limit = _accept(attempt, response, part, asked, digest, clock)
-            read = response.read if limiter is None else limiter.reader(response.read, url.host(), attempt)
-            end = await _receive(attempt, part, read, limit, clock)
-            if end is None:
-                response.close()
-                return
-        except BaseException:
-            try:
-                if attempt.reason is not None:
-                    salvage(attempt, part, limit, clock.now())
-            finally:
-                response.close()
-            raise
-        _check_end(attempt, part, end, limit)
-    finally:
-        part.release_segment()
+            if attempt.reason is not None:
+                salvage(attempt, part, limit, clock.now())
+        finally:
+            response.close()
+        raise
+    return _check_end(attempt, part, asked, end, limit)
+
+
+def _limit(
+    limiter: Limiter | None, host: str, attempt: Attempt, response: Response
+) -> Callable[[], Awaitable[bytes]]:
+    """The way to read the body, within the stated rate."""
+    return response.read if limiter is None else limiter.reader(response.read, host, attempt)
 
 
 def _accept(
@@ -377,7 +438,8 @@ def _accept(
     if verdict.from_byte != asked.from_byte:
         part.restart()
         attempt.reply.has_news_of_size = True  # the server sends the whole file
-    attempt.from_byte = verdict.from_byte
+    if verdict.from_byte != asked.from_byte or not attempt.received:
+        attempt.from_byte = verdict.from_byte
     part.validator = verdict.validator
     attempt.resumable = verdict.validator is not None or digest is not None
     part.total_bytes = verdict.total_bytes or part.total_bytes
@@ -396,7 +458,9 @@ async def _receive(
     clock: RunClock,
 ) -> int | None:
     """Write the body as it comes; where in the file it ended, or None if the rest of it is another's."""
-    position, write, note, now = attempt.from_byte, part.write, attempt.note, clock.now
+    verdict, write, note, now = attempt.reply.verdict, part.write, attempt.note, clock.now
+    assert verdict is not None
+    position = verdict.from_byte
     while data := await read():
         position += len(data)
         if limit is not None and position > limit:
@@ -442,16 +506,21 @@ def salvage(attempt: Attempt, part: Sink, limit: int | None, now_s: float) -> No
         attempt.note(now_s, len(data))
 
 
-def _check_end(attempt: Attempt, part: Sink, end: int, limit: int | None) -> None:
-    """Raise unless the body, which has ended at ``end``, has ended where it should.
+def _check_end(attempt: Attempt, part: Sink, asked: Asked, end: int, limit: int | None) -> bool:
+    """Raise unless the body ended where it should; whether more is to be asked for.
 
-    Of a segment a server may send less than it was asked for, but no crumbs.
+    Of a range a server may send less than it was asked for, but no crumbs.
     """
-    is_whole = part.segment is not None and not part.segment.left_bytes
+    segment, size_bytes = part.segment, attempt.size_bytes
+    is_whole = segment is not None and not segment.left_bytes
     if limit is not None and end < limit and not is_whole:
         raise Transient(f"the body ended after {end} of {limit} bytes")
-    if part.segment is not None and not is_whole and attempt.received < MIN_TAIL_BYTES:
+    has_more = not is_whole if segment is not None else size_bytes is not None and end < size_bytes
+    if has_more and attempt.received < MIN_TAIL_BYTES:
         raise Transient(f"the server sent only {attempt.received} bytes of what it was asked for")
+    if segment is not None and end != asked.end_byte:
+        return False  # another request may bring the rest
+    return has_more and attempt.resumable
 
 
 def _error_of(verdict: Verdict, response: Response, part: Sink, clock: RunClock) -> SourceError:

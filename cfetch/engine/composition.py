@@ -63,7 +63,7 @@ def compose(
     """Make the parts of a pool. ``backwards``: the other end of the plan comes first."""
     clock, emit = outside.clock, outside.emit
     limits = Limits(settings.max_attempts, settings.retry_budget)
-    hosts, idle = hosts_of(settings.widths, limits), IdleWorkers()
+    hosts, idle = hosts_of(settings.widths, limits, splits=settings.most_segments > 1), IdleWorkers()
     flights = Flights(policy, hosts, emit, jitter=outside.jitter)
     switch = StopSwitch(clock, emit, reactions.on_stop)
     ledger = Ledger(policy, outside, stall_timeout_s=settings.stall_timeout)

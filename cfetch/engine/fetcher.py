@@ -19,6 +19,7 @@ from cfetch.events import RetryScheduled, StragglerCancelled
 from cfetch.manifest.fields import Headers
 from cfetch.records import Outcome
 from cfetch.storage.volume import Sink
+from cfetch.straggler.cures import NO_CURE, Cure
 from cfetch.straggler.policy import Policy
 from cfetch.wire.http import Transport
 from cfetch.wire.rate import make_limiter
@@ -176,7 +177,7 @@ class Fetcher:
         """One attempt; None when its segment is here, or all of the part, which is verified then."""
         entry, part = transfer.entry, transfer.part
         sink: Sink = part if helper is None else part.open_segment(helper.segment)
-        attempt = self._start(transfer, sink, helper)
+        attempt, cure = self._start(transfer, sink, helper)
         try:
             await fetch(
                 attempt,
@@ -187,7 +188,9 @@ class Fetcher:
                 transport=self._transport,
                 clock=self._clock,
                 fresh=transfer.access.is_fresh
+                or cure.is_fresh
                 or (helper is not None and not self._hosts.is_capped(transfer.host)),
+                cure=cure,
                 limiter=self._limiter,
             )
             if helper is None and part.ranges is None:
@@ -209,7 +212,7 @@ class Fetcher:
             self._flights.end_unjudged(attempt, str(fault), self._clock.now())
             raise
 
-    def _start(self, transfer: Transfer, sink: Sink, helper: Helper | None) -> Attempt:
+    def _start(self, transfer: Transfer, sink: Sink, helper: Helper | None) -> tuple[Attempt, Cure]:
         entry, now_s, segment, tries = transfer.entry, self._clock.now(), sink.segment, transfer.tries
         position = sink.position if segment is None else segment.position
         size_bytes = entry.size_bytes if segment is None else sink.total_bytes
@@ -234,8 +237,10 @@ class Fetcher:
             to_byte=segment.end if segment is not None and segment.end != size_bytes else None,
             key=None if helper is None else helper.key,
         )
-        self._flights.start(attempt, transfer)
-        return attempt
+        cure = self._flights.start(attempt, transfer)
+        if cure is not NO_CURE and (tries.errors or self._hosts.is_capped(transfer.host)):
+            cure = NO_CURE  # the host may not bear it
+        return attempt, cure
 
     def _excuse_if_whole(
         self, transfer: Transfer, attempt: Attempt, failure: SourceError

@@ -15,6 +15,7 @@ from cfetch.errors import SourceError
 from cfetch.events import AttemptStarted, HostPaused, Listener, RescueGivenUp
 from cfetch.records import Outcome
 from cfetch.storage.held_ranges import HeldRanges
+from cfetch.straggler.cures import Cure
 from cfetch.straggler.policy import Policy
 
 
@@ -66,17 +67,18 @@ class Flights:
         """The attempts that write to volume ``index``."""
         return (attempt for attempt in self._attempts.values() if attempt.assignment.volume_index == index)
 
-    def start(self, attempt: Attempt, transfer: Transfer) -> None:
-        """Begin an attempt. No other attempt has its key until it has ended."""
+    def start(self, attempt: Attempt, transfer: Transfer) -> Cure:
+        """Begin an attempt. No other attempt has its key until it has ended. Returns how it is to ask."""
         assignment, entry = attempt.assignment, attempt.assignment.entry
         self._attempts[attempt.key], self._transfers[attempt.key] = attempt, transfer
-        self._policy.note_start(
+        cure = self._policy.note_start(
             attempt.key,
             attempt.wanted_bytes,
             attempt.start_s,
             host=assignment.host,
             immune=assignment.is_immune,
             mitigations=transfer.tries.mitigations,
+            asks=assignment.n,
         )
         if assignment.is_immune and transfer.tries.mitigations:
             self._emit(
@@ -99,6 +101,7 @@ class Flights:
                 from_byte=attempt.from_byte,
             )
         )
+        return cure
 
     def end(self, attempt: Attempt, outcome: Outcome, error: SourceError | None, now_s: float) -> None:
         """End an attempt: its entry keeps the record, its host and the policy learn from it."""
@@ -117,7 +120,13 @@ class Flights:
         )
         if outcome == "done":
             sample_bytes = None if attempt.is_tail else attempt.received
-            self._policy.note_finish(attempt.key, sample_bytes, now_s, first_byte_s=attempt.first_byte_s)
+            self._policy.note_finish(
+                attempt.key,
+                sample_bytes,
+                now_s,
+                first_byte_s=attempt.first_byte_s,
+                carried_bytes=attempt.carried_bytes,
+            )
         elif outcome == "straggler":
             lost_bytes = 0 if transfer.may_resume() else transfer.part.position
             self._policy.note_cancellation(attempt.key, now_s, lost_bytes)

@@ -26,6 +26,8 @@ from cfetch.wire.retry import Limits, Matter, Refusals, backoff_s
 FAIR_BYTES = 64 << 10  # fewer tell the latency, not the speed, and are no sign of life either
 SPEED_WEIGHT = 0.3  # of the newest sample; a mirror that slows down is left after a few files
 UNAVAILABLE = 503  # a 429 is about the client, and so about all that it asks for
+LEAST_CROWD = 8  # places, of which one is kept free for a moment when the host is new: an idle worker takes
+KEPT_S = 0.4  # a part of a file under way then, and shows whether another request for it would be faster
 MAX_KEPT = 4096  # hosts without trouble: a plan with a million hosts must not remember them all
 
 
@@ -41,6 +43,7 @@ class Pause(NamedTuple):
 class _Host:
     __slots__ = (
         "answered",
+        "began_s",
         "breaker",
         "brought_bytes",
         "cut_s",
@@ -62,6 +65,7 @@ class _Host:
         self.width = width
         self.brought_bytes = 0  # by attempts that have ended
         self.running = 0
+        self.began_s: float | None = None  # when a second attempt was first thought of
         self.is_capped = False  # more connections did not make it faster, or were not served
         self.load_bytes = 0
         self.breaker = CLOSED
@@ -93,9 +97,17 @@ class _Host:
 class Hosts:
     """``most``: attempts at once at one host, ever. ``new_width``: how many of them, as it turns out."""
 
-    def __init__(self, most: int, limits: Limits, *, new_width: Callable[[], Width] | None = None) -> None:
+    def __init__(
+        self,
+        most: int,
+        limits: Limits,
+        *,
+        new_width: Callable[[], Width] | None = None,
+        keeps_one: bool = False,
+    ) -> None:
         self._most = most
         self._new_width = new_width
+        self._keeps_one = keeps_one
         self.changes: list[tuple[str, Change]] = []  # of widths; the caller that emits them clears it
         self.closed_breakers: list[str] = []  # of hosts in use again; likewise
         self._limits = limits
@@ -129,8 +141,11 @@ class Hosts:
         self._refused.discard(name)
         return running, max(running, min(window, running + max(waiting, refused)))
 
-    def opens_s(self, name: str, now_s: float) -> float:
-        """When one more attempt may start at ``name``: ``now_s``, later, or infinity: when one ends there."""
+    def opens_s(self, name: str, now_s: float, *, helps: bool = False) -> float:
+        """When one more attempt may start at ``name``: ``now_s``, later, or infinity: when one ends there.
+
+        ``helps``: it is to help one that is under way.
+        """
         host = self._hosts.get(name)
         most = self._leases.get(name, self._unleased)
         if most is not None and (host.running if host is not None else 0) >= most:
@@ -140,6 +155,12 @@ class Hosts:
             return now_s
         if host.running >= host.places:
             return float("inf")
+        if host.began_s is None:
+            host.began_s = now_s
+        if self._keeps_one and not helps and LEAST_CROWD <= host.places == host.running + 1:
+            kept_until_s = host.began_s + KEPT_S
+            if now_s < kept_until_s:
+                return kept_until_s
         return max(host.breaker.opens_s(now_s), host.held_until_s)
 
     def free(self, name: str) -> int:

@@ -14,7 +14,7 @@ from cfetch.engine.attempt import BreakOff
 from cfetch.engine.flights import Flight, Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.schedule import Schedule
-from cfetch.engine.segment_split import Candidate, Split, choose
+from cfetch.engine.segment_split import MIN_SEGMENT_BYTES, Candidate, Split, choose
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import LocalFault
 from cfetch.storage.held_ranges import HeldRanges, Segment
@@ -67,6 +67,8 @@ class Segments:
     def assign(self, idle: int) -> list[Helper]:
         """Choose the work of so many idle workers; fewer get work if more would not help."""
         now_s = self._clock.now()
+        helpers = self._take_up_missing(idle, now_s)
+        idle -= len(helpers)
         candidates = [
             candidate._replace(
                 attempts=max(candidate.attempts, self._most - self._free_places(candidate.host))
@@ -74,15 +76,34 @@ class Segments:
             for flight in self._flights
             if (candidate := self._candidate_of(flight, now_s)) is not None
         ]
-        if not candidates:
-            return []
+        if not candidates or not idle:
+            return helpers
         splits = choose(
             candidates,
             idle=idle,
             fresh_s=self._policy.fresh_s,
             most_attempts=self._most,
         )
-        return [helper for split in splits for helper in self._carry_out(split)]
+        return helpers + [helper for split in splits for helper in self._carry_out(split)]
+
+    def _take_up_missing(self, idle: int, now_s: float) -> list[Helper]:
+        """Send helpers for what helpers before them have left; the entry's owner is busy elsewhere."""
+        helpers: list[Helper] = []
+        for attempt, transfer in self._flights:
+            if attempt.is_helper or transfer.part.ranges is None or not self._may_help(transfer, now_s):
+                continue
+            for start, end in transfer.part.ranges.missing:
+                free = self._free_places(transfer.host)
+                if len(helpers) == idle or not free or len(transfer.helpers.keys) + 1 >= self._most:
+                    break
+                if end - start >= MIN_SEGMENT_BYTES:
+                    helpers.append(self._send_helper(transfer, transfer.part.ranges.join(start, end)))
+        return helpers
+
+    def _may_help(self, transfer: Transfer, now_s: float) -> bool:
+        """Whether the server of the transfer is to be asked for more than one range at a time."""
+        is_open = self._hosts.opens_s(transfer.host, now_s, helps=True) <= now_s
+        return is_open and not transfer.moved and transfer.helpers.failures < MOST_FAILURES
 
     async def take_missing(self, transfer: Transfer) -> bool:
         """Take what is missing of a file in ranges, for its owner; wait for the others where nothing is.
@@ -141,10 +162,8 @@ class Segments:
             or attempt.is_held
             or not attempt.resumable
             or size_bytes is None
-            or transfer.moved
+            or not self._may_help(transfer, now_s)
         ):
-            return None
-        if transfer.helpers.failures >= MOST_FAILURES or self._hosts.opens_s(transfer.host, now_s) > now_s:
             return None
         if part.ranges is None and not part.can_split(size_bytes):
             return None

@@ -9,7 +9,7 @@ from cfetch.straggler.width import Width
 from cfetch.wire.retry import Limits
 
 
-def hosts_of(widths: Widths, limits: Limits) -> Hosts:
+def hosts_of(widths: Widths, limits: Limits, *, splits: bool) -> Hosts:
     """The run's hosts. Each begins with ``concurrency`` places, or ``per_host``, which is never exceeded."""
     start = min(widths.concurrency, widths.per_host or widths.concurrency)
     if not widths.adaptive:

@@ -15,16 +15,21 @@ from collections.abc import Collection, Iterable
 from cfetch.config.straggler import StragglerConfig
 from cfetch.straggler.baseline import RunningQuantile
 from cfetch.straggler.court import Court
+from cfetch.straggler.cures import Cure, Pace, Reply
 from cfetch.straggler.entries import Entries
 from cfetch.straggler.feedback import Budget, Feedback
 from cfetch.straggler.fresh import LEAST, Fresh, Sample
 from cfetch.straggler.knowledge import Knowledge, age_knowledge
 from cfetch.straggler.metrics import MIN_ELAPSED_S
 from cfetch.straggler.policy import Check, Flagged, Live
+from cfetch.straggler.regime import Regimes
 from cfetch.straggler.rescues import Rescues
 from cfetch.straggler.stall import gap_s
 from cfetch.straggler.watch import TICK_S, Bars, JudgedAttempt, Watch
 
+READ_S = 0.05  # what came for so long before may be in the first bytes that are read
+SUPPOSED_LATENCY_S = 0.2  # of a request over a new connection, before any is known
+LEAST_WITNESS_BYTES = 64 << 10  # of a reply that tells a rate
 LATE_TICKS = 3  # a later check shows that our own process stood still, and did not read either
 STALL_S = 30.0  # by default, after this the engine itself ends a silent attempt
 
@@ -53,6 +58,8 @@ class Adaptive:
         self._bars = Bars(config.multiplier, self._fresh, self._feedback)
         self._watch = Watch(self._bars)
         self._court = Court(self._watch, self._entries, self._live)
+        self._regimes = Regimes()
+        self._paces: dict[str, list[Pace]] = {}  # by host, at the last check
         self._checked_s: float | None = None
         self._lost_s = 0.0  # seconds for which our own process stood still
 
@@ -86,15 +93,29 @@ class Adaptive:
         self._fresh.use_median(median_bps)
 
     def note_start(
-        self, key: int, size_bytes: int | None, now_s: float, *, host: str, immune: bool, mitigations: int
-    ) -> None:
-        """Note that a new attempt begins to fetch ``size_bytes`` (None: not known) from ``host``."""
+        self,
+        key: int,
+        size_bytes: int | None,
+        now_s: float,
+        *,
+        host: str,
+        immune: bool,
+        mitigations: int,
+        asks: int = 1,
+    ) -> Cure:
+        """Note that a new attempt begins to fetch ``size_bytes`` (None: not known) from ``host``.
+
+        ``asks``: how often its object was asked for, this time included. Returns how it is to ask.
+        """
         self.note_failure(key, forget=False)
         self._watch.expect_change()
         self._in_flight += key >= 0
         attempt = self._live[key] = JudgedAttempt(key, size_bytes, now_s, now_s - self._lost_s)
         attempt.host, attempt.immune = host, immune
         attempt.mitigations = mitigations
+        cure = self._regimes.choose_cure(host, attempt.start_s, is_first=asks == 1 and key >= 0)
+        attempt.asks = asks + cure.warms
+        return cure
 
     def note_size(self, key: int, size_bytes: int) -> None:
         """Note how many bytes the attempt in flight has to fetch."""
@@ -104,7 +125,13 @@ class Adaptive:
             self._watch.judge(attempt)
 
     def note_finish(
-        self, key: int, size_bytes: int | None, now_s: float, *, first_byte_s: float | None
+        self,
+        key: int,
+        size_bytes: int | None,
+        now_s: float,
+        *,
+        first_byte_s: float | None,
+        carried_bytes: int = 0,
     ) -> None:
         """Note that the attempt completed: a sample, unless ``size_bytes`` is None."""
         attempt = self._end(key)
@@ -122,6 +149,7 @@ class Adaptive:
                 self._budget.note_rescue(now_s)
         if size_bytes and attempt.is_sample:
             self._learn(attempt, size_bytes, now_s, first_s)
+            self._hear(attempt, size_bytes, now_s - self._lost_s, first_s or 0.0, carried_bytes)
 
     def note_pause(self, key: int) -> None:
         """Note that the attempt is over and another follows after back-off: the entry stays known."""
@@ -174,7 +202,9 @@ class Adaptive:
         own_s = now_s - self._lost_s
         if not lost_s and self._watch.look(now_s, own_s, attempts, self._live):
             keys, held_back = self._court.rule(own_s, attempts)
-            stragglers = self._flag(keys, now_s, attempts)
+            anew = self._look_at_hosts(attempts, own_s)
+            stragglers = self._flag(anew, now_s, attempts, most=len(anew))
+            stragglers += self._flag(keys, now_s, attempts, most=self._budget.count_allowed(now_s))
         return Check(
             stragglers=tuple(stragglers),
             median_bps=self.median_bps,
@@ -187,6 +217,30 @@ class Adaptive:
             is_general=held_back is not None and self._court.is_general,
         )
 
+    def _look_at_hosts(self, attempts: Collection[Live], own_s: float) -> list[int]:
+        """Keys of the attempts that are to be asked anew, as all at their host are slow for one reason."""
+        keys: list[int] = []
+        self._paces = self._watch.paces_of_flows(attempts, self._live)
+        for host, paces in self._paces.items():
+            fit = self._fresh.of(host)
+            latency_s = SUPPOSED_LATENCY_S if fit is None else 2 * fit.first_byte_s
+            anew = self._regimes.of(host).look(paces, own_s, latency_s)
+            keys += anew.cured
+            if anew.witness is not None:
+                keys.append(anew.witness)
+                self._court.tried.append(anew.witness)
+        return keys
+
+    def _hear(
+        self, attempt: JudgedAttempt, size_bytes: int, end_s: float, first_s: float, carried_bytes: int
+    ) -> None:
+        """Take a reply that came to its end as a witness of how its host is best asked."""
+        if size_bytes < LEAST_WITNESS_BYTES:
+            return
+        flow_s = end_s - attempt.start_s - first_s + READ_S
+        reply = Reply(attempt.asks, carried_bytes, size_bytes, size_bytes / flow_s, attempt.start_s, end_s)
+        self._regimes.of(attempt.host).note_reply(reply, self._paces.get(attempt.host, []))
+
     def _lose(self, lost_s: float, now_s: float) -> None:
         """Note that our own process stood still; attempts that began in that time are no samples."""
         self._lost_s += lost_s
@@ -195,9 +249,10 @@ class Adaptive:
             if attempt.start_s > own_s:
                 attempt.start_s, attempt.is_sample = own_s, False
 
-    def _flag(self, keys: Iterable[int], now_s: float, attempts: Collection[Live]) -> list[Flagged]:
-        """Flag as many of ``keys`` as the budget allows; the attempts with the longest rest first."""
-        allowed = self._budget.count_allowed(now_s)
+    def _flag(
+        self, keys: Iterable[int], now_s: float, attempts: Collection[Live], *, most: int
+    ) -> list[Flagged]:
+        """Flag ``most`` of ``keys``, within the budget of bytes; the attempts with the longest rest first."""
         left = [
             (self._left_s(key), key)
             for key in keys
@@ -207,7 +262,7 @@ class Adaptive:
         lost_bytes = 0  # by the cancellations of this check
         seen = {live.key: live for live in attempts} if left else {}
         running = sum(live.received for live in seen.values())
-        for remaining_s, key in sorted(left, reverse=True)[:allowed]:
+        for remaining_s, key in sorted(left, reverse=True)[:most]:
             attempt, live = self._live[key], seen[key]
             own_bytes = 0 if live.resumable else live.received
             if not self._budget.allows_bytes(lost_bytes + own_bytes, running):
@@ -229,6 +284,8 @@ class Adaptive:
             self._rescues.note(attempt.host, slow=True)
         size_bytes, terms = attempt.size_bytes or 0, self._watch.terms(attempt)
         expected_s = terms.limit_s + size_bytes * terms.limit_s_per_byte
+        if math.isnan(expected_s):  # nothing has ended yet; a witness was faster
+            expected_s = now_s - attempt.began_s
         fresh_s = self.fresh_s(attempt.host, size_bytes) or 0.0
         elapsed_s = now_s - attempt.began_s - live.held_s(now_s)
         projected_s = None  # unknown for a silent attempt

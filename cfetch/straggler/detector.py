@@ -11,6 +11,7 @@ import msgspec
 
 from cfetch.config.straggler import StragglerConfig
 from cfetch.straggler.baseline import RunningQuantile, count_required
+from cfetch.straggler.cures import NO_CURE, Cure
 from cfetch.straggler.entries import Entries
 from cfetch.straggler.fallback import Fallback, Mode
 from cfetch.straggler.knowledge import NOTHING, Knowledge
@@ -96,12 +97,14 @@ class Detector:
         host: str = "",  # noqa: ARG002 - the formula knows no hosts
         immune: bool,
         mitigations: int,
-    ) -> None:
+        asks: int = 1,  # noqa: ARG002 - nor objects that are slow the first time
+    ) -> Cure:
         """A new attempt begins to fetch ``size_bytes``; its entry is in flight from now on."""
         if entry_id < 0:
-            return
+            return NO_CURE
         self.note_failure(entry_id)  # leaves the entry in no other state, so that it is counted once
         self._active[entry_id] = AttemptMetrics(entry_id, size_bytes, now_s, immune, mitigations)
+        return NO_CURE
 
     def note_size(self, entry_id: int, size_bytes: int) -> None:
         """The reply has stated the size of the attempt in flight, where the manifest did not."""
@@ -116,6 +119,7 @@ class Detector:
         now_s: float,
         *,
         first_byte_s: float | None = None,  # noqa: ARG002 - nor latency
+        carried_bytes: int = 0,  # noqa: ARG002 - nor connections
     ) -> None:
         """The attempt in flight completed and is a sample; ignored where the entry has none in flight."""
         attempt = self._active.pop(entry_id, None)

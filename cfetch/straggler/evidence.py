@@ -8,7 +8,7 @@ room: a thousand attempts are looked at ten times a second.
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,17 @@ LONG_S = 3.0  # a shorter pause is no offence: two lost retransmissions of TCP t
 INSTANT_S = 0.3  # three checks: a change of the network shows in all attempts before it is held against one
 GROWS = 1.15  # in slow start the rate doubles with each round trip; a crawling one has its average
 GRAIN_S = 1e-6  # times are sums of tenths
+FAST, FALLEN = 0.75, 0.5  # of its own best rate: at it, and clearly below
+FALLEN_S = 0.2  # two checks
 DEPTH = 32  # rows: 3 s of ten checks a second, and two more
 FIRST_SLOTS = 16
+
+
+class Fall(NamedTuple):
+    """An attempt became slow for good after ``received`` bytes, at ``fell_s``."""
+
+    received: int
+    fell_s: float
 
 
 class Evidence:
@@ -40,6 +49,8 @@ class Evidence:
         self._held: Floats = np.zeros((DEPTH, 0))
         # size, start, limit_s, limit_s_per_byte, guard_s, silent_s, pace_s, received, held, from
         self._facts: Floats = np.zeros((10, 0))
+        # of the shortest window: best rate so far; bytes, time and rate of the last look at about that rate
+        self._bests: Floats = np.zeros((4, 0))
 
     def watch(self, start_s: float) -> int:
         """A slot for an attempt that started at ``start_s``; a call of ``judge`` follows."""
@@ -49,6 +60,7 @@ class Evidence:
         self._ring[:, slot] = 0.0
         self._held[:, slot] = 0.0
         self._facts[:, slot] = (math.nan, start_s, *NO_TERMS, 0.0, 0.0, start_s)
+        self._bests[:, slot] = (0.0, 0.0, start_s, 0.0)
         return slot
 
     def judge(self, slot: int, size_bytes: float, terms: Terms | None) -> None:
@@ -85,6 +97,38 @@ class Evidence:
             self._was_held = True
             facts[8, slots] = held_s
             self._held[self._row] = facts[8]
+        self._note_bests(now_s)
+
+    def _note_bests(self, now_s: float) -> None:
+        """Note the attempts that run about as fast as they ever did, once the shortest window is full."""
+        facts, bests = self._facts, self._bests
+        rate = self.instant_bps()
+        rate[now_s - facts[9] < INSTANT_S - GRAIN_S] = 0.0
+        np.maximum(bests[0], rate, out=bests[0])
+        is_fast = rate >= FAST * bests[0]
+        bests[1:, is_fast] = np.stack([facts[7], np.full_like(rate, now_s), rate])[:, is_fast]
+
+    def falls(self) -> dict[int, Fall]:
+        """The slots whose rate has fallen below half of their best, and where it fell."""
+        facts, now_s, rate = self._facts, self._times[-1], self.instant_bps()
+        best, marked, marked_s, marked_bps = self._bests
+        is_fallen = (rate < FALLEN * best) & (now_s - marked_s >= FALLEN_S - GRAIN_S) & (marked > 0)
+        slow = self.rate_bps(FALLEN_S / 2)
+        falls = {}
+        for slot in np.flatnonzero(is_fallen).tolist():
+            fast_bps, slow_bps = float(best[slot]), min(float(slow[slot]), FALLEN * float(best[slot]))
+            before_s = (fast_bps - float(marked_bps[slot])) * INSTANT_S / (fast_bps - slow_bps)
+            since_s = now_s - float(marked_s[slot])
+            came = float(facts[7, slot] - marked[slot])
+            after_s = max(0.0, (came - slow_bps * since_s) / (fast_bps - slow_bps))
+            fell_bytes = float(marked[slot]) - slow_bps * before_s + fast_bps * after_s
+            falls[slot] = Fall(int(fell_bytes), float(marked_s[slot]) - before_s + after_s)
+        return falls
+
+    def best_bps(self) -> Floats:
+        """The best rate of each slot over the shortest window, so far."""
+        best: Floats = self._bests[0]
+        return best
 
     @property
     def now_s(self) -> float:
@@ -100,6 +144,10 @@ class Evidence:
             span = span - (facts[8] - self._held[row])
         rate: Floats = (facts[7] - self._ring[row]) / np.maximum(span, MIN_ELAPSED_S)
         return rate
+
+    def instant_bps(self) -> Floats:
+        """Bytes a second of each slot over the shortest window."""
+        return self.rate_bps(INSTANT_S)
 
     def present_bps(self) -> Floats:
         """The largest rate of each slot over all windows, so that no single slow window makes a suspect.
@@ -159,5 +207,6 @@ class Evidence:
         facts = np.zeros((10, new))
         facts[[0, 2, 3, 4, 5, 6]] = math.nan
         self._facts = np.hstack([self._facts, facts])
+        self._bests = np.hstack([self._bests, np.zeros((4, new))])
         self._present = None
         self._free.extend(range(old + new - 1, old - 1, -1))

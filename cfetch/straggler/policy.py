@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 from cfetch.config.straggler import StragglerConfig
+from cfetch.straggler.cures import Cure
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 
 
@@ -19,6 +20,10 @@ class Live(Protocol):
     key: int
     received: int
     first_byte_s: float | None
+
+    @property
+    def carried_bytes(self) -> int:
+        """What its connection had brought before this reply; 0 while that is not known."""
 
     @property
     def resumable(self) -> bool:
@@ -101,17 +106,37 @@ class Policy(Protocol):
         """Take a normal speed measured over many more entries. None: judge by this run's own."""
 
     def note_start(
-        self, key: int, size_bytes: int | None, now_s: float, *, host: str, immune: bool, mitigations: int
-    ) -> None:
-        """Note that a new attempt begins to fetch ``size_bytes`` (None: not known) from ``host``."""
+        self,
+        key: int,
+        size_bytes: int | None,
+        now_s: float,
+        *,
+        host: str,
+        immune: bool,
+        mitigations: int,
+        asks: int = 1,
+    ) -> Cure:
+        """Note that a new attempt begins to fetch ``size_bytes`` (None: not known) from ``host``.
+
+        ``asks``: how often its object was asked for, this time included. Returns how it is to ask.
+        """
 
     def note_size(self, key: int, size_bytes: int) -> None:
         """Note the bytes that the attempt has to fetch: by the reply, or after another took a segment."""
 
     def note_finish(
-        self, key: int, size_bytes: int | None, now_s: float, *, first_byte_s: float | None
+        self,
+        key: int,
+        size_bytes: int | None,
+        now_s: float,
+        *,
+        first_byte_s: float | None,
+        carried_bytes: int = 0,
     ) -> None:
-        """Note that the attempt completed: a sample, unless ``size_bytes`` is None."""
+        """Note that the attempt completed: a sample, unless ``size_bytes`` is None.
+
+        ``carried_bytes``: what its connection had brought before.
+        """
 
     def note_pause(self, key: int) -> None:
         """Note that the attempt is over and another follows after back-off: the entry stays known."""

@@ -10,6 +10,8 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from cfetch.straggler.burst import LEAST_FALLEN
+from cfetch.straggler.cures import Pace
 from cfetch.straggler.feedback import Feedback
 from cfetch.straggler.fresh import Fit, Fresh, fit_of_running
 from cfetch.straggler.metrics import patience as patience_with
@@ -24,6 +26,7 @@ TICK_S = 0.1  # as long as a small file takes; a thousand attempts cost 1 % of a
 WATCHED_S = 0.2  # younger ones are not looked at: most small files never are, and cost nothing
 REFIT_S = 0.5  # what is normal does not change faster
 MOST_DOUBLINGS = 2  # of an entry's bar by its rescues: what crawls is slower than four times
+LEAST_FLOW_S = 0.1  # since the first byte: a reader on the wire is given what has come every few milliseconds
 REFIT_EACH_S = 0.002  # among a thousand it is looked at less often: each costs some 10 µs
 
 
@@ -31,10 +34,12 @@ class JudgedAttempt:
     """One attempt under way; times are on the policy's own clock, ``began_s`` on the run's.
 
     ``slot``: its column in the evidence; None until it is watched. ``judged``: the facts behind its bar.
-    ``is_sample``: whether its duration says what is normal.
+    ``asks``: how often its object was asked for, this time included. ``is_sample``: whether its duration says
+    what is normal.
     """
 
     __slots__ = (
+        "asks",
         "began_s",
         "first_s",
         "flagged",
@@ -58,6 +63,7 @@ class JudgedAttempt:
         self.host = ""
         self.immune = False
         self.mitigations = 0
+        self.asks = 1
         self.flagged = False
         self.is_sample = True
         self.is_size_supposed = False
@@ -231,6 +237,45 @@ class Watch:
             if pace is not None and attempt.host in paces:
                 paces[attempt.host].append(pace)
         return paces
+
+    def paces_of_flows(
+        self, attempts: Iterable[Live], live: Mapping[int, JudgedAttempt]
+    ) -> dict[str, list[Pace]]:
+        """The attempts whose bytes have flowed for long enough to tell a rate, by host.
+
+        None while there is nothing to be learned: no later request for an object, and hardly any became slow.
+        """
+        evidence = self._evidence
+        if evidence is None:
+            return {}
+        falls = evidence.falls()
+        if len(falls) < LEAST_FALLEN and all(attempt.asks == 1 for attempt in live.values()):
+            return {}
+        rates, bests = evidence.instant_bps(), evidence.best_bps()
+        flows: dict[str, list[Pace]] = {}
+        for seen in attempts:
+            attempt = live.get(seen.key)
+            if attempt is None or attempt.slot is None or attempt.first_s is None or seen.is_held:
+                continue
+            flow_s = evidence.now_s - attempt.start_s - attempt.first_s
+            if flow_s < LEAST_FLOW_S or not attempt.size_bytes:
+                continue
+            slot, fall = attempt.slot, falls.get(attempt.slot)
+            pace = Pace(
+                key=attempt.key,
+                asks=attempt.asks,
+                carried_bytes=seen.carried_bytes,
+                began_s=attempt.start_s,
+                received=seen.received,
+                left_bytes=attempt.size_bytes - seen.received,
+                rate_bps=float(rates[slot]),
+                best_bps=max(float(bests[slot]), float(rates[slot])),
+                fell_bytes=None if fall is None else fall.received,
+                fell_s=0.0 if fall is None else fall.fell_s,
+                is_free=seen.resumable and not (attempt.immune or attempt.flagged),
+            )
+            flows.setdefault(attempt.host, []).append(pace)
+        return flows
 
     def _go_over(
         self, own_s: float, attempts: Iterable[Live], live: Mapping[int, JudgedAttempt]

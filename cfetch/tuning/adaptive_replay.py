@@ -41,7 +41,7 @@ class Stage(NamedTuple):
     attempts: dict[str, list[tuple[int, float, float]]]  # by host, sorted: size, first byte, s per byte
     tail_s: float
     recorded_s: float
-    segments: int = 8
+    segments: int = 16
 
 
 class Played(NamedTuple):
@@ -54,7 +54,7 @@ class Played(NamedTuple):
 
 
 def prepare_stage(
-    files: Sequence[RecordedFile], *, stall_timeout_s: float, segments: int = 8
+    files: Sequence[RecordedFile], *, stall_timeout_s: float, segments: int = 16
 ) -> Stage | None:
     """A run ready for replay; None where no attempt of it was whole."""
     attempts: dict[str, list[tuple[int, float, float]]] = {}
@@ -118,6 +118,7 @@ class _Attempt:
     """An attempt under way, as the policy sees it; it brings ``wanted`` bytes after ``base``."""
 
     is_held = False
+    carried_bytes = 0
     first_byte_s: float | None = None
 
     def __init__(

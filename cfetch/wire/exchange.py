@@ -28,6 +28,7 @@ LARGE_BYTES = 64 << 10  # pieces of this size are handed on as they are, smaller
 
 class PooledConnection(asyncio.BufferedProtocol):
     """A connection that aiohttp's connector makes and keeps. ``used``: it has carried a whole reply.
+    ``carried_bytes``: of bodies, until now.
 
     Where ``ahead_bytes`` of a body wait for their reader, nothing more is read.
 
@@ -41,6 +42,7 @@ class PooledConnection(asyncio.BufferedProtocol):
         "_exchange",
         "_loop",
         "ahead_bytes",
+        "carried_bytes",
         "peer",
         "should_close",
         "transport",
@@ -56,6 +58,7 @@ class PooledConnection(asyncio.BufferedProtocol):
         self.transport: asyncio.Transport | None = None
         self.should_close = True
         self.used = False
+        self.carried_bytes = 0
         self.peer: str | None = None
 
     def begin(self, exchange: "Exchange") -> None:
@@ -134,6 +137,7 @@ class Exchange:
         "_parts",
         "_waiter",
         "_wire",
+        "carried_bytes",
         "headers",
         "status",
     )
@@ -141,6 +145,7 @@ class Exchange:
     def __init__(self, connection: Connection, request: bytes, *, has_body: bool) -> None:
         self._connection: Connection | None = connection
         self._wire = cast("PooledConnection", connection.protocol)
+        self.carried_bytes = self._wire.carried_bytes  # before this reply
         self._has_body = has_body
         self._parser: HttpResponseParser | None = HttpResponseParser(self)
         self._parser.set_dangerous_leniencies(
@@ -199,6 +204,10 @@ class Exchange:
         self._parts.clear()
         self._buffered_bytes = 0
         return data
+
+    def retire(self) -> None:
+        """Let the connection go after this reply, as ``Response`` says, unless that has come already."""
+        self._keeps = False
 
     def close(self) -> None:
         """Break the reply off, as ``Response`` says."""
@@ -330,6 +339,7 @@ class Exchange:
         self._bare_bytes = 0
         self._parts.append(body)
         self._buffered_bytes += len(body)
+        self._wire.carried_bytes += len(body)
 
     def on_message_complete(self) -> None:
         """Note the end of the reply; an interim one goes on with the next."""

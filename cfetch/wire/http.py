@@ -59,11 +59,18 @@ class Response(Protocol):
     def peer(self) -> str | None:
         """Address and port of the other end, where they are known."""
 
+    @property
+    def carried_bytes(self) -> int:
+        """Bytes of bodies that its connection had brought before."""
+
     async def read(self, most: int = -1) -> bytes:
         """Read the next bytes, or ``b""`` at the end. Negative ``most``: no limit. Raises SourceError."""
 
     def read_buffered(self) -> bytes:
         """Read what has arrived, without waiting."""
+
+    def retire(self) -> None:
+        """Use the connection for nothing else after this reply."""
 
     def close(self) -> None:
         """Break the reply off: the connection is not used again. Harmless after the end."""

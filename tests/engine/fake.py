@@ -111,6 +111,7 @@ class FakeResponse:
 
     def __init__(self, reply, asked, on_over):
         self.peer = "192.0.2.1:80"
+        self.carried_bytes = 0
         self.over = False
         self._on_over = on_over
         self.status, start, end = _slice(reply, asked)

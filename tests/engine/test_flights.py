@@ -48,7 +48,7 @@ class Learner(Detector):
         super().__init__(Settings().straggler)
         self.heard = []
 
-    def note_finish(self, entry_id, size_bytes, now_s, *, first_byte_s=None):
+    def note_finish(self, entry_id, size_bytes, now_s, *, first_byte_s=None, carried_bytes=0):
         self.heard.append(("finish", size_bytes))
 
     def note_cancellation(self, key, now_s, wasted_bytes):

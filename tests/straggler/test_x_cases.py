@@ -203,7 +203,7 @@ def test_x14_our_own_side_does_not_read_from_one(held_from_s, told, expected):
     """Four others run well all the time: only that we held it excuses it, while we do and after."""
 
     class Untold(Stream):
-        is_held = False
+        is_held, carried_bytes = False, 0
 
         def held_s(self, now_s):
             return 0.0

@@ -39,6 +39,10 @@ class Stream:
     grain: int = 1  # bytes come in so many
 
     @property
+    def carried_bytes(self):
+        return 0
+
+    @property
     def is_held(self):
         return self.held is not None and self.held[0] <= self.now_s < self.held[1]
 

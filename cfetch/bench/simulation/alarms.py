@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any, cast
 
 from cfetch.bench.simulation.transport import SimTransport
+from cfetch.straggler.cures import Cure
 from cfetch.straggler.policy import Check, Live, Policy
 
 
@@ -16,10 +17,10 @@ class PolicyWatch:
         self.mitigations = 0
         self.false_alarms = 0
 
-    def note_start(self, key: int, size_bytes: int | None, now_s: float, **how: Any) -> None:  # noqa: ANN401
+    def note_start(self, key: int, size_bytes: int | None, now_s: float, **how: Any) -> Cure:  # noqa: ANN401
         """Implements ``Policy.note_start``; called by the task that is about to send the request."""
         self._transport.begins(key)
-        self._policy.note_start(key, size_bytes, now_s, **how)
+        return self._policy.note_start(key, size_bytes, now_s, **how)
 
     def check(self, now_s: float, attempts: Collection[Live] = ()) -> Check:
         """Implements ``Policy.check``; judge the flagged attempts before they are cancelled."""

@@ -40,10 +40,10 @@ class _Headers(dict[str, str]):
 class Connection:
     """``sent`` bytes of body in all, ``served`` requests. ``has_seat``: its host serves it.
 
-    ``is_pooled``: once a reply is over, others may have it.
+    ``is_pooled``: once a reply is over, others may have it; ``is_retired``: none any more.
     """
 
-    __slots__ = ("has_seat", "host", "idle_s", "is_pooled", "line", "sent", "served")
+    __slots__ = ("has_seat", "host", "idle_s", "is_pooled", "is_retired", "line", "sent", "served")
 
     def __init__(self, host: int, line: ConnectionTraits, *, pooled: bool = True) -> None:
         self.host = host
@@ -53,6 +53,7 @@ class Connection:
         self.idle_s = 0.0
         self.has_seat = False
         self.is_pooled = pooled
+        self.is_retired = False
 
 
 class _Seats:
@@ -201,7 +202,7 @@ class SimTransport:
 
     def over(self, connection: Connection) -> None:
         """The last byte of a reply has come: who asks next may have the connection."""
-        if connection.served == self.network.requests:
+        if connection.served == self.network.requests or connection.is_retired:
             self.close_connection(connection)
             return
         if not connection.is_pooled:
@@ -281,6 +282,7 @@ class Exchange:
         "_said",
         "_transport",
         "_waiter",
+        "carried_bytes",
         "connection",
         "headers",
         "peer",
@@ -296,6 +298,7 @@ class Exchange:
         self._said = _Headers()
         self.headers: Headers = self._said
         self.peer: str | None = None
+        self.carried_bytes = int(connection.sent)
         self._before = connection.sent  # of the connection's bytes, those of earlier replies
         self._pace_end = math.inf  # the byte of the reply at which its rate changes
         self._body = _Body()
@@ -422,6 +425,10 @@ class Exchange:
     def read_buffered(self) -> bytes:
         """Implements ``Response.read_buffered``."""
         return self._take(-1)
+
+    def retire(self) -> None:
+        """Implements ``Response.retire``."""
+        self.connection.is_retired = True
 
     def close(self) -> None:
         """Implements ``Response.close``; bytes that nobody has read have come all the same."""

@@ -1,0 +1,112 @@
+"""Finds out whether a host sends only the beginning of each reply fast.
+
+All attempts become slow after the same number of bytes, and those that have brought less are fast meanwhile.
+Where none is, since all have come beyond that byte, one is asked anew as a witness; but only if they became
+slow at different times, which no change of the network explains.
+"""
+
+import math
+from collections import deque
+
+from cfetch.straggler.cures import MUCH, Pace, Reply
+from cfetch.straggler.fresh import middle
+
+LEAST_FALLEN = 3  # attempts that became slow: two may do so after the same bytes by chance
+ALIKE = 0.2  # the byte is read off windows of 0.3 s
+EXACT = 0.03  # it is never known better
+MOST = 0.8  # of those beyond the byte are slow; a few more or less say nothing
+LEAST_CHUNK_BYTES = 256 << 10  # a smaller range is mostly latency
+SOONER = 0.75  # of the time that a reply would have taken
+RECENT = 64  # replies
+SPREAD_S = 0.3  # so far apart in time, a change of the network explains nothing
+REFUTED_S = 1.0  # slow for so long within a range of that size: it was not the size
+FIRST_PROBE_S, MOST_PROBE_S = 2.0, 60.0  # between two witnesses
+
+
+class Bursts:
+    """The bursts of one host. ``chunk_bytes``: their size; 0: it sends none. ``rate_bps`` is theirs."""
+
+    def __init__(self, chunk_bytes: int = 0) -> None:
+        self.chunk_bytes = chunk_bytes
+        self.rate_bps = 0.0
+        self._since_s = -math.inf
+        self._is_refuted = False
+        self._replies: deque[Reply] = deque(maxlen=RECENT)
+        self._probe_s = -math.inf
+        self._wait_s = FIRST_PROBE_S
+
+    def look(self, paces: list[Pace], now_s: float) -> Pace | None:
+        """Look at the attempts under way; the one to be asked anew as a witness, if any."""
+        if self._is_refuted:
+            return None
+        if self.chunk_bytes:
+            self._doubt(paces, now_s)
+            return None
+        size_bytes = find_fall(paces)
+        if size_bytes is None:
+            return None
+        slow_bps = middle([pace.rate_bps for pace in paces if pace.fell_bytes is not None])
+        within = [pace.rate_bps for pace in paces if pace.received < size_bytes]
+        if not within:
+            return self._choose_witness(paces, now_s)
+        fast_bps = middle(within)
+        if fast_bps >= MUCH * slow_bps and not self._is_contradicted(size_bytes, fast_bps, slow_bps):
+            self.chunk_bytes, self.rate_bps, self._since_s = round_down(size_bytes), fast_bps, now_s
+        return None
+
+    def _is_contradicted(self, size_bytes: int, fast_bps: float, slow_bps: float) -> bool:
+        """Whether longer replies than that came to their ends much sooner than with such a burst."""
+        longer = [reply for reply in self._replies if reply.size_bytes > size_bytes]
+        sooner = 0
+        for _, _, reply_bytes, rate_bps, *_ in longer:
+            expected_s = size_bytes / fast_bps + (reply_bytes - size_bytes) / max(slow_bps, 1.0)
+            sooner += reply_bytes < SOONER * expected_s * rate_bps
+        return sooner > (1 - MOST) * len(longer)
+
+    def note(self, reply: Reply) -> None:
+        """Note a reply that came to its end."""
+        self._replies.append(reply)
+
+    def is_cured_by(self, pace: Pace) -> bool:
+        """Whether the attempt has come beyond the burst of a reply that was asked for as a whole."""
+        return self.chunk_bytes > 0 and pace.began_s < self._since_s and pace.fell_bytes is not None
+
+    def _doubt(self, paces: list[Pace], now_s: float) -> None:
+        later = [pace for pace in paces if pace.began_s >= self._since_s and pace.fell_bytes is not None]
+        if sum(now_s - pace.fell_s > REFUTED_S for pace in later) >= LEAST_FALLEN:
+            self.chunk_bytes, self._is_refuted = 0, True
+
+    def _choose_witness(self, paces: list[Pace], now_s: float) -> Pace | None:
+        fell_s = [pace.fell_s for pace in paces if pace.fell_bytes is not None]
+        if now_s < self._probe_s or len(fell_s) < len(paces) or max(fell_s) - min(fell_s) < SPREAD_S:
+            return None
+        witness = max(
+            (pace for pace in paces if pace.is_free), key=lambda pace: pace.left_bytes, default=None
+        )
+        if witness is not None:
+            self._probe_s = now_s + self._wait_s
+            self._wait_s = min(2 * self._wait_s, MOST_PROBE_S)
+        return witness
+
+
+def find_fall(paces: list[Pace]) -> int | None:
+    """The byte after which the attempts became slow; None where that is not about the same for nearly all."""
+    fell = [pace.fell_bytes for pace in paces if pace.fell_bytes is not None]
+    if len(fell) < LEAST_FALLEN:
+        return None
+    usual = middle(fell)
+    near = sorted(size_bytes for size_bytes in fell if abs(size_bytes - usual) <= ALIKE * usual)
+    range_bytes = max(EXACT * usual, near[-1] - near[0])
+    fast = [pace.received for pace in paces if pace.fell_bytes is None]
+    beyond = sum(received > (1 + ALIKE) * usual for received in fast)
+    undecided = sum(received > usual - range_bytes for received in fast) - beyond
+    if len(near) < MOST * (len(fell) + beyond) or len(fell) < undecided:
+        return None
+    least = int(near[len(near) // 4])
+    return least if least >= LEAST_CHUNK_BYTES else None
+
+
+def round_down(size_bytes: int) -> int:
+    """Round to eighths of a power of two, as servers do; too much costs more than too little."""
+    grain = 1 << max(0, size_bytes.bit_length() - 4)
+    return (size_bytes + grain // 4) // grain * grain

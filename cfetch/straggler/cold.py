@@ -1,0 +1,54 @@
+"""Finds out whether a host sends each object slowly the first time, and fast from then on: a cold cache.
+
+The witness is a later request for an object: a helper's, or one that follows on a cancelled attempt. It is
+compared with first requests over new connections at the same time, as a connection in use may be worn out.
+"""
+
+from collections import deque
+
+from cfetch.straggler.cures import MUCH, Pace, Reply, quantile
+from cfetch.straggler.fresh import middle
+
+LEAST_FIRST = 4  # first requests that are slow at once
+HIGH = 0.9  # quantile: one of ten may be fast for another reason
+RECENT = 64  # first replies: one that was as fast shows that not all objects are cold
+LEAST_WARMED = 8  # replies after which it must have shown that warming helps
+
+
+class Cold:
+    """The one host. ``warms``: they are first asked for a byte; ``rate_bps``: of later requests."""
+
+    def __init__(self, *, warms: bool = False) -> None:
+        self.warms = warms
+        self.rate_bps = 0.0
+        self._firsts: deque[float] = deque(maxlen=RECENT)
+        self._warmed: deque[float] = deque(maxlen=LEAST_WARMED)
+        self._is_refuted = False
+
+    def look(self, paces: list[Pace]) -> None:
+        """Look at the attempts under way."""
+        later = [pace.rate_bps for pace in paces if pace.asks > 1]
+        if later:
+            self.hear(max(later), paces)
+
+    def note(self, reply: Reply) -> None:
+        """Note a reply that came to its end."""
+        if reply.asks == 1:
+            self._firsts.append(reply.rate_bps)
+        elif self.warms:
+            self._warmed.append(reply.rate_bps)
+            if len(self._warmed) == LEAST_WARMED and MUCH * middle(self._warmed) < self.rate_bps:
+                self.warms, self._is_refuted = False, True
+
+    def hear(self, witness_bps: float, paces: list[Pace]) -> None:
+        """Compare the rate of a later request with those of the first requests under way."""
+        firsts = [pace.best_bps for pace in paces if pace.is_first]
+        if self.warms or self._is_refuted or len(firsts) < LEAST_FIRST:
+            return
+        high, usual = quantile([*firsts, *self._firsts], HIGH), middle(firsts)
+        if usual > 0 and witness_bps >= MUCH * high * high / usual:  # beyond their range by its own width
+            self.warms, self.rate_bps = True, witness_bps
+
+    def is_cured_by(self, pace: Pace) -> bool:
+        """Whether the attempt is slow as it is the first at its object."""
+        return self.warms and pace.asks == 1

@@ -1,0 +1,81 @@
+"""How a host is asked where all attempts at it are slow and no connection is to blame.
+
+Three kinds of server look alike: all attempts are slow at once. An attempt that is fast meanwhile, the
+witness, tells them apart by what it does not share with the others:
+
+=============  ============================================  ============================================
+the server     the witness                                   the cure
+=============  ============================================  ============================================
+sends bursts   has brought less of its reply (``burst``)     ranges of that size, one after the other
+has a cold     asks for an object that was asked for before  a request for a byte before the first one
+cache          (``cold``)                                    for each object
+wears          has a new connection (``wear``)               leave a connection after so many bytes
+connections
+=============  ============================================  ============================================
+
+Only what happens at the same time is compared, so a change of the network is no evidence.
+"""
+
+from typing import NamedTuple
+
+MUCH = 2.0  # times the rate of the others: more than their spread and the short window explain
+
+
+class Cure(NamedTuple):
+    """How the next attempt at a host asks.
+
+    ``chunk_bytes``: for ranges of so many bytes one after the other; 0: for all at once. ``warms``: first for
+    one byte, if the object was never asked for. ``retire_bytes``: over no connection that has brought so
+    many; 0: over any. ``is_fresh``: over a new connection, as a witness.
+    """
+
+    chunk_bytes: int = 0
+    warms: bool = False
+    retire_bytes: int = 0
+    is_fresh: bool = False
+
+
+NO_CURE = Cure()
+
+
+class Pace(NamedTuple):
+    """An attempt under way whose bytes flow.
+
+    ``asks``: how often its object was asked for, this time included; ``carried_bytes``: brought by its
+    connection before this reply. ``rate_bps`` is its present rate, ``best_bps`` its best. It became slow
+    after ``fell_bytes``, at ``fell_s`` (None: it did not). ``left_bytes`` are to come. ``is_free``: to break
+    it off is allowed and loses nothing.
+    """
+
+    key: int
+    asks: int
+    carried_bytes: int
+    began_s: float
+    received: int
+    left_bytes: int
+    rate_bps: float
+    best_bps: float
+    fell_bytes: int | None
+    fell_s: float
+    is_free: bool
+
+    @property
+    def is_first(self) -> bool:
+        """Whether nothing but a cold object can explain that it is slow from its beginning."""
+        return self.asks == 1 and self.carried_bytes == 0
+
+
+class Reply(NamedTuple):
+    """A reply that came to its end. ``asks`` and ``carried_bytes`` are as those of a ``Pace``."""
+
+    asks: int
+    carried_bytes: int
+    size_bytes: int
+    rate_bps: float
+    began_s: float
+    end_s: float
+
+
+def quantile(numbers: list[float], share: float) -> float:
+    """The number below which ``share`` of them lie; ``numbers`` is not empty."""
+    return sorted(numbers)[int(share * (len(numbers) - 1))]

@@ -1,0 +1,71 @@
+"""Finds out whether the connections of a host wear out: the more they have brought, the slower they are.
+
+Replies over new connections tell the usual rate. Where replies over connections in use become clearly slower
+than that, one attempt at a time gets a new connection, as a witness. If two in a row are clearly faster than
+what comes over old connections meanwhile, a connection is left once it has brought as much as the first slow
+one.
+"""
+
+import math
+from collections import deque
+
+from cfetch.straggler.cures import Pace, Reply, quantile
+from cfetch.straggler.fresh import middle
+
+RECENT = 64  # replies: four rounds of 16 connections
+LEAST_REPLIES = 8  # that tell a rate
+SLOWER, FASTER = 2 / 3, 1.5  # than new connections; than old ones
+HIGH = 0.75  # quantile of the old ones: some are not worn yet
+WITNESSES = 2  # in a row
+FIRST_WAIT_S, MOST_WAIT_S = 1.0, 60.0  # after a witness that was not faster
+LOW = (
+    1 / 16
+)  # quantile of the bytes with which a connection was slow: one may have been so from the beginning
+LEAST_RETIRE_BYTES = 256 << 10  # a connection that brings less is not worth its handshake
+
+
+class Wear:
+    """The replies of one host. ``retire_bytes``: where a connection is left; 0: nowhere."""
+
+    def __init__(self, retire_bytes: int = 0) -> None:
+        self.retire_bytes = retire_bytes
+        self._new: deque[float] = deque(maxlen=RECENT)
+        self._old: deque[Reply] = deque(maxlen=RECENT)
+        self._faster = 0
+        self._next_s = -math.inf
+        self._wait_s = FIRST_WAIT_S
+
+    def note(self, reply: Reply, paces: list[Pace]) -> None:
+        """Note a first reply of an object; ``paces`` of the attempts under way when it ended."""
+        if reply.carried_bytes:
+            self._old.append(reply)
+            return
+        if not self.retire_bytes and self._is_slow():
+            self._hear(reply, [pace.rate_bps for pace in paces if pace.carried_bytes])
+        self._new.append(reply.rate_bps)
+
+    def wants_witness(self, now_s: float) -> bool:
+        """Whether the next attempt is to have a new connection; ask once for each attempt."""
+        if self.retire_bytes or now_s < self._next_s or not self._is_slow():
+            return False
+        self._next_s = now_s + self._wait_s
+        return True
+
+    def _is_slow(self) -> bool:
+        if len(self._old) < LEAST_REPLIES or len(self._new) < LEAST_REPLIES:
+            return False
+        recent = [reply.rate_bps for reply in list(self._old)[-LEAST_REPLIES:]]
+        return middle(recent) < SLOWER * middle(self._new)
+
+    def _hear(self, witness: Reply, running_bps: list[float]) -> None:
+        meanwhile = [reply.rate_bps for reply in self._old if reply.end_s > witness.began_s] + running_bps
+        if not meanwhile or witness.rate_bps < FASTER * quantile(meanwhile, HIGH):
+            self._faster = 0
+            self._next_s = witness.end_s + self._wait_s
+            self._wait_s = min(2 * self._wait_s, MOST_WAIT_S)
+            return
+        self._faster += 1
+        self._next_s = -math.inf
+        slow = [reply.carried_bytes for reply in self._old if FASTER * reply.rate_bps < witness.rate_bps]
+        if self._faster >= WITNESSES and slow:
+            self.retire_bytes = max(LEAST_RETIRE_BYTES, int(quantile([*slow], LOW)))

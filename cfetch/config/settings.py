@@ -226,7 +226,7 @@ class Settings:
             1,
             1024,
             "Connections for one large file, where slots are idle (adaptive); 1: never several.",
-            "a store gives each connection so much; eight of them fill 5 Gbit/s",
+            "the places of a run, which the last file may have for itself",
         ),
     ] = 16
     max_attempts: Annotated[

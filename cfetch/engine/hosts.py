@@ -26,8 +26,8 @@ from cfetch.wire.retry import Limits, Matter, Refusals, backoff_s
 FAIR_BYTES = 64 << 10  # fewer tell the latency, not the speed, and are no sign of life either
 SPEED_WEIGHT = 0.3  # of the newest sample; a mirror that slows down is left after a few files
 UNAVAILABLE = 503  # a 429 is about the client, and so about all that it asks for
-LEAST_CROWD = 8  # places, of which one is kept free for a moment when the host is new: an idle worker takes
-KEPT_S = 0.4  # a part of a file under way then, and shows whether another request for it would be faster
+LEAST_CROWD = 8  # places, of which one is kept at first for help with a file under way:
+KEPT_S = 0.4  # that shows whether a later request for the same object is faster
 MAX_KEPT = 4096  # hosts without trouble: a plan with a million hosts must not remember them all
 
 
@@ -95,7 +95,10 @@ class _Host:
 
 
 class Hosts:
-    """``most``: attempts at once at one host, ever. ``new_width``: how many of them, as it turns out."""
+    """``most``: attempts at once at one host, ever. ``new_width``: how many of them, as it turns out.
+
+    ``keeps_one``: one place of a new host is kept for help with a file under way.
+    """
 
     def __init__(
         self,

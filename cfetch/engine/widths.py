@@ -10,12 +10,15 @@ from cfetch.wire.retry import Limits
 
 
 def hosts_of(widths: Widths, limits: Limits, *, splits: bool) -> Hosts:
-    """The run's hosts. Each begins with ``concurrency`` places, or ``per_host``, which is never exceeded."""
+    """The run's hosts. Each begins with ``concurrency`` places, or ``per_host``, which is never exceeded.
+
+    ``splits``: idle workers help with files under way.
+    """
     start = min(widths.concurrency, widths.per_host or widths.concurrency)
     if not widths.adaptive:
         return Hosts(start, limits)
     most = min(widths.most, widths.per_host or widths.most)
-    return Hosts(most, limits, new_width=lambda: Width(start, most))
+    return Hosts(most, limits, new_width=lambda: Width(start, most), keeps_one=splits)
 
 
 def look_at_widths(hosts: Hosts, flights: Flights, emit: Listener, clock: RunClock, *, is_calm: bool) -> bool:

@@ -24,15 +24,15 @@ Read in this order::
     terms.py       the limits of one attempt, made of what a fresh one needs
     evidence.py    bytes over time of all attempts (numpy)
     blame.py       is the attempt to blame, or the whole network? slowdown.py: when that is said
+    regime.py      how a host is asked where all are slow (cures.py): burst.py, cold.py, wear.py say why
     rescues.py     has a file been rescued often enough to be slow itself?
     feedback.py    what cancelling has cost and brought: tightens or relaxes the limits
     width.py       how many attempts one host gets at a time
-    knowledge.py   what runs have learned about hosts, for the next run
-    merged.py      one baseline over all tasks of a run on many machines
+    knowledge.py   what runs have learned about hosts, for the next run; merged.py: tasks on many machines
 
 When it fails: a wrong decision costs a connection and the bytes that cannot be kept, never a file. An attempt
-is flagged at most once; an entry at most twice by the formula, under ``adaptive`` until the evidence says
-that it is slow itself. There nobody is flagged while all are slow, and lost bytes are a bounded share.
+is flagged at most once; an entry at most twice by the formula, under ``adaptive`` until it is slow itself.
+There lost bytes are a bounded share, and while all are slow nobody is flagged without a witness.
 
 Where to change: the default policy, ``adaptive``, flags by ``terms_of`` in ``terms.py`` (the limit), ``rule``
 in ``blame.py`` (whether the attempt is to blame) and ``_flag`` in ``adaptive.py`` (what the budget allows).

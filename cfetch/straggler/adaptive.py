@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable
 from cfetch.config.straggler import StragglerConfig
 from cfetch.straggler.baseline import RunningQuantile
 from cfetch.straggler.court import Court
-from cfetch.straggler.cures import Cure, Pace, Reply
+from cfetch.straggler.cures import Cure
 from cfetch.straggler.entries import Entries
 from cfetch.straggler.feedback import Budget, Feedback
 from cfetch.straggler.fresh import LEAST, Fresh, Sample
@@ -27,9 +27,6 @@ from cfetch.straggler.rescues import Rescues
 from cfetch.straggler.stall import gap_s
 from cfetch.straggler.watch import TICK_S, Bars, JudgedAttempt, Watch
 
-READ_S = 0.05  # what came for so long before may be in the first bytes that are read
-SUPPOSED_LATENCY_S = 0.2  # of a request over a new connection, before any is known
-LEAST_WITNESS_BYTES = 64 << 10  # of a reply that tells a rate
 LATE_TICKS = 3  # a later check shows that our own process stood still, and did not read either
 STALL_S = 30.0  # by default, after this the engine itself ends a silent attempt
 
@@ -52,21 +49,19 @@ class Adaptive:
         self._rescues = Rescues()
         self._median = RunningQuantile()
         self._live: dict[int, JudgedAttempt] = {}
-        self._in_flight = 0  # entries among the live attempts
         self._entries = Entries()
         self._counted: set[int] = set()
         self._bars = Bars(config.multiplier, self._fresh, self._feedback)
         self._watch = Watch(self._bars)
         self._court = Court(self._watch, self._entries, self._live)
-        self._regimes = Regimes()
-        self._paces: dict[str, list[Pace]] = {}  # by host, at the last check
+        self._regimes = Regimes(self._watch, self._fresh)
         self._checked_s: float | None = None
         self._lost_s = 0.0  # seconds for which our own process stood still
 
     @property
     def known(self) -> int:
         """Entries in flight, between two attempts, or finished."""
-        return self._in_flight + self._entries.paused + self.total_finished
+        return self._entries.in_flight + self._entries.paused + self.total_finished
 
     @property
     def total_finished(self) -> int:
@@ -109,7 +104,7 @@ class Adaptive:
         """
         self.note_failure(key, forget=False)
         self._watch.expect_change()
-        self._in_flight += key >= 0
+        self._entries.in_flight += key >= 0
         attempt = self._live[key] = JudgedAttempt(key, size_bytes, now_s, now_s - self._lost_s)
         attempt.host, attempt.immune = host, immune
         attempt.mitigations = mitigations
@@ -149,7 +144,7 @@ class Adaptive:
                 self._budget.note_rescue(now_s)
         if size_bytes and attempt.is_sample:
             self._learn(attempt, size_bytes, now_s, first_s)
-            self._hear(attempt, size_bytes, now_s - self._lost_s, first_s or 0.0, carried_bytes)
+            self._regimes.note_reply(attempt, size_bytes, carried_bytes, first_s or 0.0, now_s - self._lost_s)
 
     def note_pause(self, key: int) -> None:
         """Note that the attempt is over and another follows after back-off: the entry stays known."""
@@ -202,8 +197,9 @@ class Adaptive:
         own_s = now_s - self._lost_s
         if not lost_s and self._watch.look(now_s, own_s, attempts, self._live):
             keys, held_back = self._court.rule(own_s, attempts)
-            anew = self._look_at_hosts(attempts, own_s)
-            stragglers = self._flag(anew, now_s, attempts, most=len(anew))
+            anew = self._regimes.look(attempts, self._live, own_s)
+            self._court.tried += anew.witnesses
+            stragglers = self._flag(anew.keys, now_s, attempts, most=len(anew.keys))
             stragglers += self._flag(keys, now_s, attempts, most=self._budget.count_allowed(now_s))
         return Check(
             stragglers=tuple(stragglers),
@@ -216,30 +212,6 @@ class Adaptive:
             held_back=held_back,
             is_general=held_back is not None and self._court.is_general,
         )
-
-    def _look_at_hosts(self, attempts: Collection[Live], own_s: float) -> list[int]:
-        """Keys of the attempts that are to be asked anew, as all at their host are slow for one reason."""
-        keys: list[int] = []
-        self._paces = self._watch.paces_of_flows(attempts, self._live)
-        for host, paces in self._paces.items():
-            fit = self._fresh.of(host)
-            latency_s = SUPPOSED_LATENCY_S if fit is None else 2 * fit.first_byte_s
-            anew = self._regimes.of(host).look(paces, own_s, latency_s)
-            keys += anew.cured
-            if anew.witness is not None:
-                keys.append(anew.witness)
-                self._court.tried.append(anew.witness)
-        return keys
-
-    def _hear(
-        self, attempt: JudgedAttempt, size_bytes: int, end_s: float, first_s: float, carried_bytes: int
-    ) -> None:
-        """Take a reply that came to its end as a witness of how its host is best asked."""
-        if size_bytes < LEAST_WITNESS_BYTES:
-            return
-        flow_s = end_s - attempt.start_s - first_s + READ_S
-        reply = Reply(attempt.asks, carried_bytes, size_bytes, size_bytes / flow_s, attempt.start_s, end_s)
-        self._regimes.of(attempt.host).note_reply(reply, self._paces.get(attempt.host, []))
 
     def _lose(self, lost_s: float, now_s: float) -> None:
         """Note that our own process stood still; attempts that began in that time are no samples."""
@@ -311,6 +283,6 @@ class Adaptive:
         attempt = self._live.pop(key, None)
         self._watch.expect_change()
         if attempt is not None:
-            self._in_flight -= key >= 0
+            self._entries.in_flight -= key >= 0
             self._watch.drop(attempt)
         return attempt

@@ -42,7 +42,7 @@ class Bursts:
         if self.chunk_bytes:
             self._doubt(paces, now_s)
             return None
-        size_bytes = find_fall(paces)
+        size_bytes = _find_fall(paces)
         if size_bytes is None:
             return None
         slow_bps = middle([pace.rate_bps for pace in paces if pace.fell_bytes is not None])
@@ -51,7 +51,7 @@ class Bursts:
             return self._choose_witness(paces, now_s)
         fast_bps = middle(within)
         if fast_bps >= MUCH * slow_bps and not self._is_contradicted(size_bytes, fast_bps, slow_bps):
-            self.chunk_bytes, self.rate_bps, self._since_s = round_down(size_bytes), fast_bps, now_s
+            self.chunk_bytes, self.rate_bps, self._since_s = _round_down(size_bytes), fast_bps, now_s
         return None
 
     def _is_contradicted(self, size_bytes: int, fast_bps: float, slow_bps: float) -> bool:
@@ -89,7 +89,7 @@ class Bursts:
         return witness
 
 
-def find_fall(paces: list[Pace]) -> int | None:
+def _find_fall(paces: list[Pace]) -> int | None:
     """The byte after which the attempts became slow; None where that is not about the same for nearly all."""
     fell = [pace.fell_bytes for pace in paces if pace.fell_bytes is not None]
     if len(fell) < LEAST_FALLEN:
@@ -106,7 +106,7 @@ def find_fall(paces: list[Pace]) -> int | None:
     return least if least >= LEAST_CHUNK_BYTES else None
 
 
-def round_down(size_bytes: int) -> int:
+def _round_down(size_bytes: int) -> int:
     """Round to eighths of a power of two, as servers do; too much costs more than too little."""
     grain = 1 << max(0, size_bytes.bit_length() - 4)
     return (size_bytes + grain // 4) // grain * grain

@@ -4,11 +4,13 @@
 class Entries:
     """Ids are indices of the manifest: one byte per id up to the largest that has finished.
 
-    ``finished``: the number of entries that have finished.
+    ``finished``: the number of entries that have finished; ``in_flight``: of those with an attempt under way,
+    which the caller counts.
     """
 
     def __init__(self) -> None:
         self.finished = 0
+        self.in_flight = 0
         self._done = bytearray()  # 1 at the index of each finished id
         self._paused: set[int] = set()
 

@@ -1,21 +1,28 @@
 """What kind of server each host is: what its attempts under way and its replies have shown of it."""
 
 import math
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from cfetch.straggler.burst import Bursts
 from cfetch.straggler.cold import Cold
 from cfetch.straggler.cures import MUCH, NO_CURE, Cure, Pace, Reply
+from cfetch.straggler.fresh import MOST_HOSTS, Fresh
+from cfetch.straggler.policy import Live
+from cfetch.straggler.watch import JudgedAttempt, Watch
 from cfetch.straggler.wear import Wear
 
 LEAST_GAIN_S = 0.2  # of an attempt that is asked anew
+READ_S = 0.05  # what came for so long before may be among the first bytes that are read
+SUPPOSED_LATENCY_S = 0.2  # of a request over a new connection, before any is known
+LEAST_REPLY_BYTES = 64 << 10  # of one that tells a rate
 
 
 class Anew(NamedTuple):
-    """Attempts to be broken off and asked anew, by key; ``witness``: to see whether it becomes faster."""
+    """Keys of attempts to be broken off and asked anew; ``witnesses`` of them only to see if that helps."""
 
-    cured: list[int]
-    witness: int | None
+    keys: list[int]
+    witnesses: list[int]
 
 
 class Regime:
@@ -30,8 +37,9 @@ class Regime:
         """Look at the attempts under way; ``latency_s``: what a new request costs."""
         self.cold.look(paces)
         witness = self.bursts.look(paces, now_s)
-        cured = [pace.key for pace in paces if self._is_cured(pace, latency_s)]
-        return Anew(cured, None if witness is None else witness.key)
+        if witness is not None:
+            return Anew([witness.key], [witness.key])
+        return Anew([pace.key for pace in paces if self._is_cured(pace, latency_s)], [])
 
     def note_reply(self, reply: Reply, paces: list[Pace]) -> None:
         """Note a reply that came to its end; ``paces`` of the attempts under way then."""
@@ -64,17 +72,43 @@ class Regime:
 class Regimes:
     """All hosts of a run."""
 
-    def __init__(self) -> None:
+    def __init__(self, watch: Watch, fresh: Fresh) -> None:
+        self._watch = watch
+        self._fresh = fresh
         self._hosts: dict[str, Regime] = {}
+        self._paces: dict[str, list[Pace]] = {}  # at the last look
 
-    def of(self, host: str) -> Regime:
-        """What is known of ``host``."""
-        regime = self._hosts.get(host)
-        if regime is None:
-            regime = self._hosts[host] = Regime()
-        return regime
+    def look(self, attempts: Collection[Live], live: Mapping[int, JudgedAttempt], own_s: float) -> Anew:
+        """Look at all attempts under way; ``own_s``: now, on the policy's own clock."""
+        anew = Anew([], [])
+        self._paces = self._watch.paces_of_flows(attempts, live)
+        for host, paces in self._paces.items():
+            fit = self._fresh.of(host)
+            latency_s = SUPPOSED_LATENCY_S if fit is None else 2 * fit.first_byte_s
+            of_host = self._of(host).look(paces, own_s, latency_s)
+            anew.keys.extend(of_host.keys)
+            anew.witnesses.extend(of_host.witnesses)
+        return anew
+
+    def note_reply(
+        self, attempt: JudgedAttempt, size_bytes: int, carried_bytes: int, first_s: float, end_s: float
+    ) -> None:
+        """Note that an attempt has come to its end, its first byte after ``first_s``."""
+        if size_bytes >= LEAST_REPLY_BYTES:
+            flow_s = end_s - attempt.start_s - first_s + READ_S
+            rate_bps = size_bytes / flow_s
+            reply = Reply(attempt.asks, carried_bytes, size_bytes, rate_bps, attempt.start_s, end_s)
+            self._of(attempt.host).note_reply(reply, self._paces.get(attempt.host, []))
 
     def choose_cure(self, host: str, now_s: float, *, is_first: bool) -> Cure:
         """Call ``Regime.choose_cure``."""
         regime = self._hosts.get(host)
         return NO_CURE if regime is None else regime.choose_cure(now_s, is_first=is_first)
+
+    def _of(self, host: str) -> Regime:
+        regime = self._hosts.get(host)
+        if regime is None:
+            if len(self._hosts) >= MOST_HOSTS:
+                del self._hosts[next(iter(self._hosts))]
+            regime = self._hosts[host] = Regime()
+        return regime

@@ -28,7 +28,8 @@ LARGE_BYTES = 64 << 10  # pieces of this size are handed on as they are, smaller
 
 class PooledConnection(asyncio.BufferedProtocol):
     """A connection that aiohttp's connector makes and keeps. ``used``: it has carried a whole reply.
-    ``carried_bytes``: of bodies, until now.
+
+    ``carried_bytes`` counts those of bodies, until now.
 
     Where ``ahead_bytes`` of a body wait for their reader, nothing more is read.
 

@@ -1,0 +1,210 @@
+"""What kind of server a host is: witnesses, cures, and what is no evidence."""
+
+import pytest
+
+from cfetch.straggler.burst import Bursts
+from cfetch.straggler.cold import Cold
+from cfetch.straggler.cures import NO_CURE, Cure, Pace, Reply
+from cfetch.straggler.regime import Regime
+from cfetch.straggler.wear import Wear
+
+KIB, MIB = 1 << 10, 1 << 20
+
+
+def pace(key=0, rate=MIB, *, asks=1, carried=0, received=MIB, left=8 * MIB, best=None, fell=None, **more):
+    """An attempt under way; ``fell``: the bytes and the second at which it became slow."""
+    return Pace(
+        key=key,
+        asks=asks,
+        carried_bytes=carried,
+        began_s=more.get("began", 0.0),
+        received=received,
+        left_bytes=left,
+        rate_bps=rate,
+        best_bps=best or rate,
+        fell_bytes=None if fell is None else fell[0],
+        fell_s=0.0 if fell is None else fell[1],
+        is_free=more.get("free", True),
+    )
+
+
+def fallen(key, size_bytes=2 * MIB, at_s=1.0, **more):
+    """One that has brought ``size_bytes`` fast and is slow since."""
+    return pace(
+        key, 512 * KIB, received=size_bytes + 300 * KIB, best=2 * MIB, fell=(size_bytes, at_s), **more
+    )
+
+
+def reply(rate=MIB, *, asks=1, carried=0, size=MIB, began=0.0, end=1.0):
+    return Reply(asks, carried, size, rate, began, end)
+
+
+class TestBursts:
+    """The same byte for all, and others that have not reached it are fast."""
+
+    def test_a_witness_that_has_brought_less_shows_the_burst(self):
+        bursts = Bursts()
+        paces = [*(fallen(n, 2 * MIB + n * 9 * KIB) for n in range(4)), pace(9, 2 * MIB, received=MIB)]
+        assert bursts.look(paces, 1.2) is None
+        assert (bursts.chunk_bytes, bursts.rate_bps) == (2 * MIB, 2 * MIB)
+        assert [bursts.is_cured_by(pace) for pace in paces] == [True] * 4 + [False]
+
+    @pytest.mark.parametrize(
+        "paces",
+        [
+            [fallen(0), fallen(1), pace(9, 2 * MIB)],  # two may do so by chance
+            [*map(fallen, range(4)), pace(9, 700 * KIB)],  # the witness is hardly faster
+            [fallen(n, (n + 1) * MIB) for n in range(4)] + [pace(9, 2 * MIB)],  # at different bytes
+            [*map(fallen, range(4)), *(pace(n, 2 * MIB, received=9 * MIB) for n in (7, 8))],  # not all beyond
+            [*map(fallen, range(3)), *(pace(n, 2 * MIB, received=2 * MIB) for n in range(4, 9))],  # undecided
+            [fallen(n, 100 * KIB) for n in range(4)] + [pace(9, 2 * MIB, received=0)],  # mere latency
+        ],
+    )
+    def test_anything_less_is_no_evidence(self, paces):
+        bursts = Bursts()
+        assert bursts.look(paces, 1.2) is None
+        assert bursts.chunk_bytes == 0
+
+    def test_replies_that_came_fast_to_their_ends_speak_against_it(self):
+        bursts = Bursts()
+        bursts.note(reply(2 * MIB, size=4 * MIB))
+        bursts.look([*map(fallen, range(4)), pace(9, 2 * MIB)], 1.2)
+        assert bursts.chunk_bytes == 0
+
+    def test_where_all_are_beyond_one_is_asked_anew_if_they_fell_at_different_times(self):
+        apart = [fallen(n, at_s=1.0 + n / 5, left=n * MIB) for n in range(4)]
+        bursts = Bursts()
+        witness = bursts.look(apart, 2.0)
+        assert witness is not None
+        assert witness.key == 3
+        assert bursts.look(apart, 3.9) is None
+        assert bursts.look(apart, 4.0) is not None
+        assert bursts.look(apart, 7.9) is None  # rarer, where that has not helped
+        at_once = [fallen(n, at_s=1.0 + n / 20) for n in range(4)]
+        assert Bursts().look(at_once, 2.0) is None
+
+    def test_a_cure_that_does_not_help_is_dropped_for_good(self):
+        bursts = Bursts()
+        before = [*map(fallen, range(4)), pace(9, 2 * MIB)]
+        bursts.look(before, 2.0)
+        assert bursts.chunk_bytes
+        later = [fallen(n, MIB, at_s=3.0, began=2.1) for n in range(10, 13)]
+        bursts.look(later, 3.9)
+        assert bursts.chunk_bytes
+        bursts.look(later, 4.1)
+        assert bursts.chunk_bytes == 0
+        bursts.look(before, 5.0)
+        assert bursts.chunk_bytes == 0
+
+
+class TestCold:
+    """Later requests for an object are fast, first ones are slow, over new connections."""
+
+    SLOW = tuple(pace(n, 512 * KIB) for n in range(6))
+
+    def test_a_later_request_out_of_the_range_of_first_ones_is_the_witness(self):
+        cold = Cold()
+        cold.look([*self.SLOW, pace(9, 4 * MIB, asks=2)])
+        assert (cold.warms, cold.rate_bps) == (True, 4 * MIB)
+        assert cold.is_cured_by(self.SLOW[0])
+        assert not cold.is_cured_by(pace(asks=2))
+
+    @pytest.mark.parametrize(
+        "paces",
+        [
+            [*SLOW[:3], pace(9, 4 * MIB, asks=2)],  # too few
+            [*SLOW, pace(9, 900 * KIB, asks=2)],  # hardly faster
+            [
+                *SLOW,
+                *(pace(n, 3 * MIB) for n in (7, 8)),
+                pace(9, 4 * MIB, asks=2),
+            ],  # some first ones are fast
+            [*(pace(n, 512 * KIB, carried=MIB) for n in range(6)), pace(9, 4 * MIB, asks=2)],  # may be worn
+            [*(fallen(n) for n in range(6)), pace(9, 3 * MIB, asks=2)],  # fast at the beginning
+            [*SLOW, pace(9, 4 * MIB)],  # a first one, too
+        ],
+    )
+    def test_anything_less_is_no_evidence(self, paces):
+        cold = Cold()
+        cold.look(paces)
+        assert not cold.warms
+
+    def test_first_replies_that_were_fast_speak_against_it(self):
+        cold = Cold()
+        for _ in range(4):
+            cold.note(reply(3 * MIB))
+        cold.hear(4 * MIB, [*self.SLOW])
+        assert not cold.warms
+
+    def test_a_cure_that_does_not_help_is_dropped_for_good(self):
+        cold = Cold()
+        cold.hear(4 * MIB, [*self.SLOW])
+        for _ in range(8):
+            assert cold.warms
+            cold.note(reply(512 * KIB, asks=2))
+        assert not cold.warms
+        cold.hear(4 * MIB, [*self.SLOW])
+        assert not cold.warms
+
+
+class TestWear:
+    """New connections are fast while those in use are slow."""
+
+    @staticmethod
+    def worn():
+        wear = Wear()
+        for _ in range(8):
+            wear.note(reply(4 * MIB), [])
+        for n in range(16):
+            wear.note(reply(2 * MIB, carried=(4 + n % 3) * MIB, began=1.0, end=2.0), [])
+        return wear
+
+    def test_two_faster_witnesses_in_a_row_retire_connections(self):
+        wear = self.worn()
+        assert wear.wants_witness(2.0)
+        assert not wear.wants_witness(2.1)  # one at a time
+        wear.note(reply(4 * MIB, began=1.9, end=2.3), [])
+        assert wear.retire_bytes == 0
+        assert wear.wants_witness(2.3)
+        wear.note(reply(4 * MIB, began=1.9, end=2.6), [])
+        assert wear.retire_bytes == 4 * MIB
+        assert not wear.wants_witness(9.0)
+
+    def test_a_witness_that_is_not_faster_makes_the_next_rarer(self):
+        wear = self.worn()
+        assert wear.wants_witness(2.0)
+        wear.note(reply(2.5 * MIB, began=1.9, end=2.3), [])
+        assert not wear.wants_witness(3.2)
+        assert wear.wants_witness(3.3)
+        wear.note(reply(2.5 * MIB, began=3.3, end=4.0), [])
+        assert not wear.wants_witness(5.9)
+        assert wear.wants_witness(6.0)
+        assert wear.retire_bytes == 0
+
+    def test_attempts_under_way_that_are_as_fast_speak_against_it(self):
+        wear = self.worn()
+        running = [pace(n, 4 * MIB, carried=5 * MIB) for n in range(16)]
+        for end_s in (2.3, 2.6):
+            wear.note(reply(4 * MIB, began=1.9, end=end_s), running)
+        assert wear.retire_bytes == 0
+
+    def test_while_old_connections_are_as_fast_as_new_ones_there_is_no_witness(self):
+        wear = Wear()
+        for n in range(32):
+            wear.note(reply(4 * MIB, carried=n % 2 * MIB), [])
+        assert not wear.wants_witness(2.0)
+
+
+def test_only_who_gains_by_it_is_asked_anew():
+    """Those that lose no byte by it, and whose rest takes far longer than it would."""
+    regime = Regime()
+    slow = [*TestCold.SLOW, pace(6, 512 * KIB, free=False), pace(7, 512 * KIB, left=100 * KIB)]
+    anew = regime.look([*slow, pace(9, 4 * MIB, asks=2)], 1.0, 0.1)
+    assert (anew.keys, anew.witnesses) == ([0, 1, 2, 3, 4, 5], [])
+
+
+def test_a_host_is_asked_as_it_is_known():
+    regime = Regime(Cure(chunk_bytes=MIB, warms=True, retire_bytes=4 * MIB))
+    assert regime.choose_cure(0.0, is_first=True) == Cure(MIB, True, 4 * MIB)
+    assert regime.choose_cure(0.0, is_first=False) == Cure(MIB, False, 4 * MIB)
+    assert Regime().choose_cure(0.0, is_first=True) == NO_CURE

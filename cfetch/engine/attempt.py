@@ -348,7 +348,7 @@ async def fetch(
         if part.segment is not None and not part.segment.left_bytes:
             return  # it was overtaken before it began
         if cure.warms:
-            (await transport.open(url, FIRST_BYTE, secrets, fresh=fresh)).close()
+            await _warm(transport, url, secrets, fresh=fresh)
             fresh = False
         has_more = True
         while has_more:
@@ -358,6 +358,16 @@ async def fetch(
             fresh = False
     finally:
         part.release_segment()
+
+
+async def _warm(transport: Transport, url: SecretUrl, secrets: Mapping[str, str], *, fresh: bool) -> None:
+    """Ask for one byte, so that the next request is not the first for its object."""
+    response = await transport.open(url, FIRST_BYTE, secrets, fresh=fresh)
+    try:
+        if response.status == 206:
+            await response.read()  # else the connection could not be used again
+    finally:
+        response.close()
 
 
 def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int) -> Asked:

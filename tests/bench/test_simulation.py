@@ -337,10 +337,17 @@ def test_options_that_do_not_go_together_are_refused(options, message):
         ("unknown-sizes", 1.15),
         ("slow-thirty-percent", 1.2),
         ("many-connections", 1.3),
+        ("burst", 1.25),
+        ("cold-cache", 1.2),
+        ("wear", 1.2),
+        ("one-huge-file", 1.15),
     ],
 )
 def test_the_default_policy_comes_near_a_client_that_knows_all(network, ratio):
-    """Networks in which a fixed number of rescues, places or sizes that are stated would cost much."""
+    """Networks in which a fixed number of rescues, places or sizes that are stated would cost much.
+
+    And those in which all attempts are slow at once, but a server asked in another way is not.
+    """
     best, played = (simulate(find_scenario(network), policy, 1) for policy in ("oracle", "adaptive"))
     assert played.failed == 0
     assert played.makespan_s <= ratio * best.makespan_s

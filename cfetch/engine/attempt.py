@@ -109,15 +109,16 @@ class Reply:
     """What the server has answered.
 
     ``has_news_of_size``: it stated more of what is to be fetched than was known, and the policy has not been
-    told of that yet.
+    told of that yet. ``carried_bytes``: what its connection had brought before.
     """
 
-    __slots__ = ("has_news_of_size", "response", "verdict")
+    __slots__ = ("carried_bytes", "has_news_of_size", "response", "verdict")
 
     def __init__(self) -> None:
         self.response: Response | None = None
         self.verdict: Verdict | None = None
         self.has_news_of_size = False
+        self.carried_bytes = 0
 
     def unread(self) -> bytes:
         """Take the bytes of an accepted body that have come and were not read; a second call gives none."""
@@ -282,7 +283,7 @@ class Attempt:
     @property
     def carried_bytes(self) -> int:
         """What its connection had brought before this reply; 0 while that is not known."""
-        return 0 if self.reply.response is None else self.reply.response.carried_bytes
+        return self.reply.carried_bytes
 
     def note(self, now_s: float, size_bytes: int) -> None:
         """Note that bytes have come."""
@@ -354,6 +355,7 @@ async def fetch(
         while has_more:
             asked = _choose_range(attempt, part, cure.chunk_bytes)
             response = attempt.reply.response = await _open(transport, url, asked, secrets, fresh, cure)
+            attempt.reply.carried_bytes = response.carried_bytes
             has_more = await _take_reply(attempt, part, response, asked, digest, read_of, clock)
             fresh = False
     finally:

@@ -43,7 +43,6 @@ class Pause(NamedTuple):
 class _Host:
     __slots__ = (
         "answered",
-        "began_s",
         "breaker",
         "brought_bytes",
         "cut_s",
@@ -65,7 +64,6 @@ class _Host:
         self.width = width
         self.brought_bytes = 0  # by attempts that have ended
         self.running = 0
-        self.began_s: float | None = None  # when a second attempt was first thought of
         self.is_capped = False  # more connections did not make it faster, or were not served
         self.load_bytes = 0
         self.breaker = CLOSED
@@ -111,6 +109,7 @@ class Hosts:
         self._most = most
         self._new_width = new_width
         self._keeps_one = keeps_one
+        self._kept_until_s: dict[str, float] = {}
         self.changes: list[tuple[str, Change]] = []  # of widths; the caller that emits them clears it
         self.closed_breakers: list[str] = []  # of hosts in use again; likewise
         self._limits = limits
@@ -158,10 +157,10 @@ class Hosts:
             return now_s
         if host.running >= host.places:
             return float("inf")
-        if host.began_s is None:
-            host.began_s = now_s
         if self._keeps_one and not helps and LEAST_CROWD <= host.places == host.running + 1:
-            kept_until_s = host.began_s + KEPT_S
+            if len(self._kept_until_s) > MAX_KEPT:
+                self._kept_until_s.clear()
+            kept_until_s = self._kept_until_s.setdefault(name, now_s + KEPT_S)
             if now_s < kept_until_s:
                 return kept_until_s
         return max(host.breaker.opens_s(now_s), host.held_until_s)

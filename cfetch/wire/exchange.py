@@ -29,7 +29,7 @@ LARGE_BYTES = 64 << 10  # pieces of this size are handed on as they are, smaller
 class PooledConnection(asyncio.BufferedProtocol):
     """A connection that aiohttp's connector makes and keeps. ``used``: it has carried a whole reply.
 
-    ``carried_bytes`` counts those of bodies, until now.
+    ``coming_bytes`` have come of the present reply's body, or the last one's; ``carried_bytes`` before it.
 
     Where ``ahead_bytes`` of a body wait for their reader, nothing more is read.
 
@@ -44,6 +44,7 @@ class PooledConnection(asyncio.BufferedProtocol):
         "_loop",
         "ahead_bytes",
         "carried_bytes",
+        "coming_bytes",
         "peer",
         "should_close",
         "transport",
@@ -59,13 +60,15 @@ class PooledConnection(asyncio.BufferedProtocol):
         self.transport: asyncio.Transport | None = None
         self.should_close = True
         self.used = False
-        self.carried_bytes = 0
+        self.carried_bytes = self.coming_bytes = 0
         self.peer: str | None = None
 
     def begin(self, exchange: "Exchange") -> None:
         """Give what comes from now on to ``exchange``."""
         self._exchange = exchange
         self.should_close = True
+        self.carried_bytes += self.coming_bytes
+        self.coming_bytes = 0
 
     def end(self, *, should_close: bool) -> None:
         """Take it from its exchange. From now on nothing may come."""
@@ -138,7 +141,6 @@ class Exchange:
         "_parts",
         "_waiter",
         "_wire",
-        "carried_bytes",
         "headers",
         "status",
     )
@@ -146,7 +148,6 @@ class Exchange:
     def __init__(self, connection: Connection, request: bytes, *, has_body: bool) -> None:
         self._connection: Connection | None = connection
         self._wire = cast("PooledConnection", connection.protocol)
-        self.carried_bytes = self._wire.carried_bytes  # before this reply
         self._has_body = has_body
         self._parser: HttpResponseParser | None = HttpResponseParser(self)
         self._parser.set_dangerous_leniencies(
@@ -169,6 +170,11 @@ class Exchange:
     def peer(self) -> str | None:
         """Address and port of the other end."""
         return self._wire.peer
+
+    @property
+    def carried_bytes(self) -> int:
+        """Bytes of bodies that its connection had brought before, as long as nothing else is asked on it."""
+        return self._wire.carried_bytes
 
     async def wait_for_head(self) -> None:
         """Wait for status and headers. Raises whatever error has ended the connection."""
@@ -340,7 +346,7 @@ class Exchange:
         self._bare_bytes = 0
         self._parts.append(body)
         self._buffered_bytes += len(body)
-        self._wire.carried_bytes += len(body)
+        self._wire.coming_bytes += len(body)
 
     def on_message_complete(self) -> None:
         """Note the end of the reply; an interim one goes on with the next."""

@@ -61,7 +61,7 @@ class Response(Protocol):
 
     @property
     def carried_bytes(self) -> int:
-        """Bytes of bodies that its connection had brought before."""
+        """Bytes of bodies that its connection had brought before; ask before the end of this reply."""
 
     async def read(self, most: int = -1) -> bytes:
         """Read the next bytes, or ``b""`` at the end. Negative ``most``: no limit. Raises SourceError."""

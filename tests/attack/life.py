@@ -1,6 +1,7 @@
 """One run of the real command as a process of its own: how it starts, dies, and what it said."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -55,6 +56,16 @@ class _Process:
         if self.process.returncode is None:
             os.kill(self.process.pid, number)
 
+    def send_to_child(self, number) -> bool:
+        """Whether there was one."""
+        pid = self.process.pid
+        with contextlib.suppress(OSError):
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            if children:
+                os.kill(int(children[0]), number)
+                return True
+        return False
+
     async def wait(self) -> bool:
         """Whether it ended in time."""
         while time.monotonic() - self._began_s < LIMIT_S:
@@ -99,8 +110,10 @@ async def live(words, folder, servers, ending, *, fsize=0) -> list[Life]:
             await asyncio.sleep(ending.pause_s)
             first.send(signal.SIGCONT)
         if ending.signal and not ended.done():
-            signalled = ending.signal
-            first.send(getattr(signal, f"SIG{ending.signal}"))
+            number = getattr(signal, f"SIG{ending.signal}")
+            if not (ending.is_childs and first.send_to_child(number)):
+                signalled = ending.signal
+                first.send(number)
         lives = [first.life(hung=not await ended, signalled=signalled, paused=paused, rival=ending.rival)]
         if rival is not None:
             lives.append(rival.life(hung=not await rival_ended, rival=True))

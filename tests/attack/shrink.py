@@ -75,6 +75,6 @@ def _smaller_files(file: File) -> Iterator[File]:
 
 
 def _calmer(ending: Ending) -> Iterator[Ending]:
-    for field, plain in (("signal", ""), ("pause_s", 0.0), ("rival", False)):
+    for field, plain in (("signal", ""), ("pause_s", 0.0), ("rival", False), ("is_childs", False)):
         if getattr(ending, field) != plain:
             yield replace(ending, **{field: plain})

@@ -23,12 +23,28 @@ OTHER = File(path="f1.bin", known="size", versions=(LAST,), batch="red")
 WORLD = World(seed=1, files=(FILE, OTHER), endings=(Ending(signal="KILL"), Ending()), volumes=2)
 
 
-@pytest.mark.parametrize("seed", [1003, 1010, 1021, 1034])
+SHORT = [6163, 6267, 6350, 6356, 6574]  # by seed a world of each kind, with few pauses
+
+
+@pytest.mark.parametrize("seed", SHORT)
 def test_nothing_falls_in_a_short_attack(seed):
     """The real command, real sockets, real kills; what fell is printed by ``--replay``."""
     story = fight(draw_world(seed))
     assert story.breaches == []
     assert story.counts["requests"] > 0
+
+
+def test_the_short_attack_has_some_of_all():
+    """If drawing changes, these seeds have to be chosen anew."""
+    worlds = [draw_world(seed) for seed in SHORT]
+    assert {world.disk for world in worlds} >= {"plain", "full", "swapped"}
+    assert {ending.signal for world in worlds for ending in world.endings} >= {"KILL", "TERM"}
+    assert any(world.tls for world in worlds)
+    assert any(world.own_state for world in worlds)
+    assert any(ending.rival for world in worlds for ending in world.endings)
+    assert any(file.batch for world in worlds for file in world.files)
+    assert "--processes" in {option[0] for world in worlds for option in world.options}
+    assert len({fault for world in worlds for file in world.files for fault in file.faults}) > 20
 
 
 def test_a_seed_is_one_world():

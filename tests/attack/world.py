@@ -53,6 +53,7 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """How a run ends: by itself, or by ``signal`` once the servers have sent ``after_bytes``.
 
+    ``is_childs``: the signal is for a process that it has started, where there is one.
     ``pause_s``: it stands still (SIGSTOP) for so long first. ``rival``: a second run of the same command
     starts at the same time, or while the first one stands still.
     """
@@ -61,6 +62,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     after_bytes: int = 0
     pause_s: float = 0.0
     rival: bool = False
+    is_childs: bool = False
 
 
 class World(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,6 +156,7 @@ def _in_batches(rng: random.Random, files: list[File]) -> list[File]:
 
 def _ending(rng: random.Random) -> Ending:
     return Ending(
+        is_childs=rng.random() < 0.3,
         signal=rng.choice(("", "KILL", "KILL", "KILL", "TERM", "INT")),
         after_bytes=int(2 ** rng.uniform(0, 22)),
         pause_s=rng.choice((0.0, 0.0, 0.0, 0.4, 3.0)),

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 MIN_SEGMENT_BYTES = 64 << 10  # the least that tells a rate; whether it is worth a request, the seconds say
 MIN_GAIN_S = 0.2  # of the projected end, beyond the cost of a request: rates are known no better
+CRUMBS = 2  # times the least segment: shares so small that it hardly matters who brings them
 SMALL_BYTES, SMALL_GAIN_S = 1 << 20, 0.5  # a small rest must gain more, or its end is many requests
 
 
@@ -79,5 +80,7 @@ def _split(candidate: Candidate, fresh_s: Callable[[str, int], float | None], mo
     gain_s = MIN_GAIN_S if left >= SMALL_BYTES else SMALL_GAIN_S
     if candidate.remaining_s - together_s < gain_s + latency_s:
         return None
+    if whole_s is None and left <= CRUMBS * (n + 1) * MIN_SEGMENT_BYTES:
+        return Split(candidate.key, max(int(rate_bps * MIN_GAIN_S), 1), n)  # it may be slower than they are
     keeps_bytes = min(max(int(rate_bps * together_s), 1), left - n * min(MIN_SEGMENT_BYTES, left // (n + 1)))
     return Split(candidate.key, keeps_bytes, n)

@@ -43,7 +43,8 @@ class Adaptive:
         self, config: StragglerConfig, *, concurrency: int, knowledge: Knowledge, wall_s: float
     ) -> None:
         self.tick_s = TICK_S
-        self._fresh = Fresh(age_knowledge(knowledge, wall_s))
+        known = age_knowledge(knowledge, wall_s)
+        self._fresh = Fresh(known)
         self._feedback = Feedback()
         self._budget = Budget(concurrency)
         self._rescues = Rescues()
@@ -54,7 +55,7 @@ class Adaptive:
         self._bars = Bars(config.multiplier, self._fresh, self._feedback)
         self._watch = Watch(self._bars)
         self._court = Court(self._watch, self._entries, self._live)
-        self._regimes = Regimes(self._watch, self._fresh)
+        self._regimes = Regimes(self._watch, self._fresh, known)
         self._checked_s: float | None = None
         self._lost_s = 0.0  # seconds for which our own process stood still
 
@@ -183,7 +184,7 @@ class Adaptive:
 
     def collect_knowledge(self, wall_s: float) -> Knowledge:
         """Collect what this run has learned about its hosts, for the next run."""
-        return self._fresh.collect_knowledge(wall_s)
+        return self._regimes.collect_knowledge(wall_s)
 
     def check(self, now_s: float, attempts: Collection[Live] = ()) -> Check:
         """Look at all attempts in flight; each is flagged at most once. Call every ``tick_s``."""

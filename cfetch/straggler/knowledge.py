@@ -11,6 +11,8 @@ MOST_WEIGHT = 256.0  # more would let a year of runs outvote a hundred files of 
 MAX_SPREAD = 2.0  # a larger sigma (a factor of 7) means that the line does not fit
 MAX_LATENCY_S = 3600.0  # nobody waits longer for a first byte
 LEAST_BPS, MOST_BPS = 1e-6, 1e12  # no host is slower than a byte in days, or faster than 1 TB/s
+CURED_S = 7 * 86_400.0  # then how a host is asked is found anew: that takes a second
+MOST_CURE_BYTES = 1 << 50
 MOST_HOSTS = 512  # some 100 KB of file; a run knows its own hosts after a few files anyway
 
 
@@ -19,7 +21,8 @@ class HostKnowledge(msgspec.Struct, frozen=True):
 
     ``spread`` is the sigma of the natural logarithm of measured over predicted durations. ``weight``: the
     number of files behind it, less for older ones. ``wall_s``: when it was learned, in seconds since 1970
-    UTC.
+    UTC. ``chunk_bytes``, ``warms`` and ``retire_bytes`` say how it is best asked (``Cure``), as a run has
+    found at ``cured_wall_s``.
     """
 
     latency_s: float
@@ -27,6 +30,10 @@ class HostKnowledge(msgspec.Struct, frozen=True):
     spread: float
     weight: float
     wall_s: float
+    chunk_bytes: int = 0
+    warms: bool = False
+    retire_bytes: int = 0
+    cured_wall_s: float = 0.0
 
 
 class Knowledge(msgspec.Struct, frozen=True):
@@ -48,6 +55,8 @@ def is_sound(host: HostKnowledge) -> bool:
         and 0 <= host.latency_s <= MAX_LATENCY_S
         and 0 <= host.spread <= MAX_SPREAD
         and host.weight >= 0
+        and 0 <= host.chunk_bytes <= MOST_CURE_BYTES
+        and 0 <= host.retire_bytes <= MOST_CURE_BYTES
     )
 
 
@@ -74,7 +83,11 @@ def merge_knowledge(old: Knowledge, new: Knowledge, wall_s: float) -> Knowledge:
 def _age_host(host: HostKnowledge, wall_s: float) -> HostKnowledge | None:
     age_s = max(0.0, wall_s - host.wall_s)
     weight = min(host.weight, MOST_WEIGHT) * 0.5 ** (age_s / HALF_LIFE_S)
-    return msgspec.structs.replace(host, weight=weight, wall_s=wall_s) if weight >= LEAST_WEIGHT else None
+    if weight < LEAST_WEIGHT:
+        return None
+    if not 0 <= wall_s - host.cured_wall_s <= CURED_S:
+        return HostKnowledge(host.latency_s, host.rate_bps, host.spread, weight, wall_s)
+    return msgspec.structs.replace(host, weight=weight, wall_s=wall_s)
 
 
 def _merge_hosts(before: HostKnowledge, host: HostKnowledge) -> HostKnowledge:
@@ -86,4 +99,8 @@ def _merge_hosts(before: HostKnowledge, host: HostKnowledge) -> HostKnowledge:
         spread=min(share * before.spread + rest * host.spread, MAX_SPREAD),
         weight=min(total, MOST_WEIGHT),
         wall_s=max(before.wall_s, host.wall_s),
+        chunk_bytes=host.chunk_bytes,  # of the later run: it knew what the one before had found
+        warms=host.warms,
+        retire_bytes=host.retire_bytes,
+        cured_wall_s=host.cured_wall_s,
     )

@@ -4,10 +4,13 @@ import math
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from cfetch.straggler.burst import Bursts
 from cfetch.straggler.cold import Cold
 from cfetch.straggler.cures import MUCH, NO_CURE, Cure, Pace, Reply
 from cfetch.straggler.fresh import MOST_HOSTS, Fresh
+from cfetch.straggler.knowledge import HostKnowledge, Knowledge
 from cfetch.straggler.policy import Live
 from cfetch.straggler.watch import JudgedAttempt, Watch
 from cfetch.straggler.wear import Wear
@@ -26,12 +29,28 @@ class Anew(NamedTuple):
 
 
 class Regime:
-    """What is known of one host."""
+    """What is known of one host; ``known`` by an earlier run, since ``cured_wall_s``."""
 
-    def __init__(self, known: Cure = NO_CURE) -> None:
-        self.bursts = Bursts(known.chunk_bytes)
-        self.cold = Cold(warms=known.warms)
-        self.wear = Wear(known.retire_bytes)
+    def __init__(self, known: HostKnowledge | None = None) -> None:
+        self._known = known
+        chunk_bytes, warms, retire_bytes = _cure_of(known)
+        self.bursts = Bursts(chunk_bytes)
+        self.cold = Cold(warms=warms)
+        self.wear = Wear(retire_bytes)
+
+    def add_cure(self, learned: HostKnowledge) -> HostKnowledge:
+        """Add how the host is best asked to what was learned of it."""
+        cure = (self.bursts.chunk_bytes, self.cold.warms, self.wear.retire_bytes)
+        if cure == (0, False, 0):
+            return learned
+        is_old = self._known is not None and cure == _cure_of(self._known)
+        return msgspec.structs.replace(
+            learned,
+            chunk_bytes=cure[0],
+            warms=cure[1],
+            retire_bytes=cure[2],
+            cured_wall_s=self._known.cured_wall_s if is_old and self._known is not None else learned.wall_s,
+        )
 
     def look(self, paces: list[Pace], now_s: float, latency_s: float) -> Anew:
         """Look at the attempts under way; ``latency_s``: what a new request costs."""
@@ -72,10 +91,10 @@ class Regime:
 class Regimes:
     """All hosts of a run."""
 
-    def __init__(self, watch: Watch, fresh: Fresh) -> None:
+    def __init__(self, watch: Watch, fresh: Fresh, knowledge: Knowledge) -> None:
         self._watch = watch
         self._fresh = fresh
-        self._hosts: dict[str, Regime] = {}
+        self._hosts = {host: Regime(known) for host, known in knowledge.hosts.items() if any(_cure_of(known))}
         self._paces: dict[str, list[Pace]] = {}  # at the last look
 
     def look(self, attempts: Collection[Live], live: Mapping[int, JudgedAttempt], own_s: float) -> Anew:
@@ -105,6 +124,15 @@ class Regimes:
         regime = self._hosts.get(host)
         return NO_CURE if regime is None else regime.choose_cure(now_s, is_first=is_first)
 
+    def collect_knowledge(self, wall_s: float) -> Knowledge:
+        """What this run has learned about its hosts, for the next run."""
+        learned = self._fresh.collect_knowledge(wall_s).hosts
+        hosts = {
+            name: self._hosts[name].add_cure(host) if name in self._hosts else host
+            for name, host in learned.items()
+        }
+        return Knowledge(hosts=hosts)
+
     def _of(self, host: str) -> Regime:
         regime = self._hosts.get(host)
         if regime is None:
@@ -112,3 +140,7 @@ class Regimes:
                 del self._hosts[next(iter(self._hosts))]
             regime = self._hosts[host] = Regime()
         return regime
+
+
+def _cure_of(known: HostKnowledge | None) -> tuple[int, bool, int]:
+    return (0, False, 0) if known is None else (known.chunk_bytes, known.warms, known.retire_bytes)

@@ -1,10 +1,14 @@
 """What kind of server a host is: witnesses, cures, and what is no evidence."""
 
+import msgspec
 import pytest
 
+from cfetch.config.straggler import StragglerConfig
+from cfetch.straggler.adaptive import Adaptive
 from cfetch.straggler.burst import Bursts
 from cfetch.straggler.cold import Cold
 from cfetch.straggler.cures import NO_CURE, Cure, Pace, Reply
+from cfetch.straggler.knowledge import HostKnowledge, Knowledge, age_knowledge, is_sound, merge_knowledge
 from cfetch.straggler.regime import Regime
 from cfetch.straggler.wear import Wear
 
@@ -204,7 +208,45 @@ def test_only_who_gains_by_it_is_asked_anew():
 
 
 def test_a_host_is_asked_as_it_is_known():
-    regime = Regime(Cure(chunk_bytes=MIB, warms=True, retire_bytes=4 * MIB))
+    regime = Regime(HostKnowledge(0.1, 1e6, 0.2, 9.0, 5.0, MIB, True, 4 * MIB, 4.0))
     assert regime.choose_cure(0.0, is_first=True) == Cure(MIB, True, 4 * MIB)
     assert regime.choose_cure(0.0, is_first=False) == Cure(MIB, False, 4 * MIB)
     assert Regime().choose_cure(0.0, is_first=True) == NO_CURE
+
+
+DAY_S = 86_400.0
+
+
+def test_a_cure_is_remembered_for_a_week_since_it_was_found():
+    """A run that only knows it passes it on as it is; another size is found anew."""
+    regime = Regime()
+    regime.bursts.chunk_bytes = MIB
+    found = regime.add_cure(HostKnowledge(0.1, 1e6, 0.2, 200.0, 0.0))
+    assert (found.chunk_bytes, found.cured_wall_s) == (MIB, 0.0)
+    kept = Regime(found).add_cure(HostKnowledge(0.1, 1e6, 0.2, 200.0, 6 * DAY_S))
+    assert (kept.chunk_bytes, kept.cured_wall_s) == (MIB, 0.0)
+    again = Regime(found)
+    again.bursts.chunk_bytes = 2 * MIB
+    assert again.add_cure(HostKnowledge(0.1, 1e6, 0.2, 200.0, 6 * DAY_S)).cured_wall_s == 6 * DAY_S
+    both = merge_knowledge(Knowledge(hosts={"h": found}), Knowledge(hosts={"h": kept}), 6 * DAY_S).hosts["h"]
+    assert (both.chunk_bytes, both.cured_wall_s) == (MIB, 0.0)
+    assert age_knowledge(Knowledge(hosts={"h": both}), 7 * DAY_S).hosts["h"].chunk_bytes == MIB
+    assert age_knowledge(Knowledge(hosts={"h": both}), 7.1 * DAY_S).hosts["h"].chunk_bytes == 0
+
+
+def test_an_old_file_is_read_and_sizes_that_nobody_measured_are_not():
+    facts = b'{"latency_s": 0.1, "rate_bps": 1e6, "spread": 0.2, "weight": 9.0, "wall_s": 5.0}'
+    old = b'{"schema": "cfetch.baseline/1", "hosts": {"h": %s}}' % facts
+    host = msgspec.json.decode(old, type=Knowledge).hosts["h"]
+    assert (host.chunk_bytes, host.warms, host.retire_bytes, is_sound(host)) == (0, False, 0, True)
+    for field in ("chunk_bytes", "retire_bytes"):
+        for size_bytes in (-1, 1 << 60):
+            assert not is_sound(msgspec.structs.replace(host, **{field: size_bytes}))
+
+
+def test_the_next_run_asks_as_the_last_one_has_found():
+    known = HostKnowledge(0.1, 1e6, 0.2, 200.0, 0.0, warms=True)
+    policy = Adaptive(StragglerConfig(), concurrency=4, knowledge=Knowledge(hosts={"h": known}), wall_s=DAY_S)
+    assert policy.note_start(0, MIB, 0.0, host="h", immune=False, mitigations=0) == Cure(warms=True)
+    assert policy.note_start(1, MIB, 0.0, host="h", immune=False, mitigations=0, asks=2) == NO_CURE
+    assert policy.note_start(2, MIB, 0.0, host="other", immune=False, mitigations=0) == NO_CURE

@@ -105,6 +105,6 @@ def compose(
         on_slow=commitment.note_straggler if commitment.judges_volumes else None,
         views=commitment.views,
     )
-    dispatch = Dispatch(commitment, hosts, fetcher, segments, idle, clock)
+    dispatch = Dispatch(commitment, hosts, fetcher, segments, idle, clock, has_mirrors=entries.names_mirrors)
     courier = Courier(commitment, fetcher, policy, outside.counts, clock)
     return Parts(hosts, flights, switch, commitment, segments, fetcher, dispatch, courier, monitor)

@@ -30,7 +30,10 @@ class Dispatch:
         segments: Segments,
         idle: IdleWorkers,
         clock: RunClock,
+        *,
+        has_mirrors: bool,
     ) -> None:
+        """``has_mirrors``: whether any entry may have."""
         self._commitment = commitment
         self._schedule = commitment.schedule
         self._hosts = hosts
@@ -40,7 +43,7 @@ class Dispatch:
         self._clock = clock
         self._helpers: deque[Helper] = deque()  # helpers that wait for a worker
         self._in_hand = 0  # entries
-        self._has_mirrors = False  # until an entry with mirrors is met
+        self._has_mirrors = has_mirrors
 
     @property
     def spare(self) -> int:
@@ -110,7 +113,6 @@ class Dispatch:
             if new is None:
                 return None
             transfer = new
-            self._has_mirrors = self._has_mirrors or bool(transfer.entry.mirrors)
         self._in_hand += 1
         self._fetcher.place(transfer, now_s)
         return transfer
@@ -130,9 +132,12 @@ class Dispatch:
         if isinstance(waiting, Transfer):
             transfer = waiting
         else:
-            own_s = self._hosts.opens_s(self._commitment.host_of(queue), now_s)
+            host = self._commitment.host_of(queue)
+            own_s = self._hosts.opens_s(host, now_s)
             if own_s <= now_s:
                 return own_s
+            if not self._has_mirrors:
+                return own_s if self._hosts.given_up(host, now_s) is None else now_s
             transfer = self._commitment.transfer(waiting, now_s)
         sources = transfer.sources
         opens_s = min(self._hosts.opens_s(sources.host_of(n), now_s) for n in sources.usable())

@@ -36,6 +36,10 @@ class Entries(Protocol):
     def batch_of(self) -> Sequence[int] | None:
         """Number of the named batch by entry, -1 for none; None if no entry has one."""
 
+    @property
+    def names_mirrors(self) -> bool:
+        """Whether an entry has mirrors, so that its own host does not tell when it may start."""
+
     def __len__(self) -> int: ...
 
     def entry(self, index: int) -> Entry:

@@ -87,6 +87,11 @@ class Plan:
         return self._file.batch_of
 
     @property
+    def names_mirrors(self) -> bool:
+        """Whether an entry has mirrors."""
+        return self._file.names_mirrors
+
+    @property
     def names_batches(self) -> bool:
         """Whether an entry has a batch with a name."""
         return self._file.batch_of is not None

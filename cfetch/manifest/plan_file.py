@@ -54,8 +54,8 @@ class PlanFile:
         self._begin()
 
     def _begin(self) -> None:
-        self._next_index = 0  # after the entry that was read last
-        self._ahead: tuple[int, bytes] = (0, b"")  # where the bytes begin that were read, and they themselves
+        # what was read last: the index after it, and the bytes round it with the place where they begin
+        self._ahead: tuple[int, int, bytes] = (0, 0, b"")
         self._digest = hashlib.sha256()
         self._host_numbers: dict[str, int] = {}
         self._positions = array("q", [0])
@@ -64,6 +64,7 @@ class PlanFile:
         self.host_of = array("I")
         self.batch_of: array[int] | None = None  # until an entry has one
         self._batch_numbers: dict[str, int] = {}
+        self.names_mirrors = False
         self.total_bytes = 0
         self.sizes_unknown = 0
         self.expires_at: float | None = None
@@ -95,6 +96,7 @@ class PlanFile:
         self.paths.add(entry.path, len(self.sizes))
         self.sizes.append(UNKNOWN_SIZE if entry.size_bytes is None else entry.size_bytes)
         self.host_of.append(self._host_numbers.setdefault(host_of(entry.url.value), len(self._host_numbers)))
+        self.names_mirrors = self.names_mirrors or bool(entry.mirrors)
         if entry.batch is not None and self.batch_of is None:
             self.batch_of = array("i", [NO_BATCH]) * (len(self.sizes) - 1)
         if self.batch_of is not None:
@@ -173,11 +175,11 @@ class PlanFile:
 
     def _record(self, index: int) -> Entry:
         start, end = self._positions[index], self._positions[index + 1]
-        first, data = self._ahead
+        next_index, first, data = self._ahead
         if not first <= start <= end <= first + len(data):
-            size_bytes = max(end - start, AHEAD_BYTES if index == self._next_index else 0)
-            first, data = self._ahead = start, os.pread(self._file.fileno(), size_bytes, start)
-        self._next_index = index + 1
+            size_bytes = max(end - start, AHEAD_BYTES if index == next_index else 0)
+            first, data = start, os.pread(self._file.fileno(), size_bytes, start)
+        self._ahead = index + 1, first, data
         return _decoder.decode(data[start - first : end - first])
 
     def take_place_of(self, other: "PlanFile") -> None:

@@ -122,6 +122,7 @@ class EntryList:
         numbers: dict[str, int] = {}
         self.host_of = [numbers.setdefault(host_of(entry.url.value), len(numbers)) for entry in entries]
         self.hosts = tuple(numbers)
+        self.names_mirrors = any(entry.mirrors for entry in entries)
         self.sizes = [UNKNOWN if entry.size_bytes is None else entry.size_bytes for entry in entries]
 
     def __len__(self) -> int:

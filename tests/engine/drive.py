@@ -43,6 +43,7 @@ class ListPlan:
         names = [entry.batch for entry in entries]
         numbers = {name: n for n, name in enumerate(dict.fromkeys(filter(None, names)))}
         self.batch_of = [numbers.get(name, -1) for name in names] if numbers else None
+        self.names_mirrors = any(entry.mirrors for entry in entries)
         self.sizes = [-1 if e.size_bytes is None else e.size_bytes for e in entries]
 
     def __len__(self):

@@ -24,20 +24,20 @@ class World:
             opens_s=lambda _, now_s: now_s,
             host_of=lambda _: "h",
             hand_out=self._hand_out,
-            transfer=self._hand_out,
             leave=lambda transfer: schedule.reopen(transfer.queue),
             is_over=False,
         )
-        hosts: Any = SimpleNamespace(opens_s=lambda _, now_s: now_s if self.places else NEVER)
-        fetcher: Any = SimpleNamespace(place=self._place, leave=self._leave, given_up=lambda *_: None)
+        hosts: Any = SimpleNamespace(
+            opens_s=lambda _, now_s: now_s if self.places else NEVER, given_up=lambda *_: None
+        )
+        fetcher: Any = SimpleNamespace(place=self._place, leave=self._leave)
         segments: Any = SimpleNamespace(is_on=False)
         clock: Any = SimpleNamespace(now=VirtualClock().monotonic)
-        self.dispatch = Dispatch(commitment, hosts, fetcher, segments, self.idle, clock)
+        self.dispatch = Dispatch(commitment, hosts, fetcher, segments, self.idle, clock, has_mirrors=False)
 
     def _hand_out(self, index, _):
         entry = SimpleNamespace(mirrors=())
-        sources = SimpleNamespace(usable=lambda: [0], host_of=lambda _: "h")
-        return SimpleNamespace(index=index, queue=0, entry=entry, sources=sources, moved=False)
+        return SimpleNamespace(index=index, queue=0, entry=entry, moved=False)
 
     def _place(self, *_):
         self.places -= 1

@@ -9,6 +9,7 @@ from cfetch.bench.content import Group
 from cfetch.bench.scenario import Scenario
 from cfetch.bench.simulation.plan import SimPlan
 from cfetch.manifest.entries import Entries
+from cfetch.secret import SecretUrl
 from cfetch.shares.task import EntryList
 from tests.engine.drive import ListPlan, entry_of
 
@@ -17,9 +18,10 @@ HOSTS = ["b.test", "a.test:81", "b.test", "c.test"]
 
 
 def made_entries():
-    """Four entries at three hosts; the last one states no size, two have a batch."""
+    """Four entries at three hosts; the last one states no size, two have a batch, one has a mirror."""
+    mirrors = [(), (SecretUrl("http://m.test/f1"),), (), ()]
     return [
-        entry_of(number, f"f{number}", body, host=host, size=number < 3, batch=batch)
+        entry_of(number, f"f{number}", body, host=host, size=number < 3, batch=batch, mirrors=mirrors[number])
         for number, (body, host, batch) in enumerate(zip(BODIES, HOSTS, [None, "x", "x", None], strict=True))
     ]
 
@@ -32,6 +34,7 @@ def entries(request, frozen) -> Entries:
             "url": entry.url.value,
             "path": entry.path,
             "batch": entry.batch,
+            "mirrors": [mirror.value for mirror in entry.mirrors],
             **({} if entry.size_bytes is None else {"size": entry.size_bytes}),
         }
         for entry in made_entries()
@@ -81,6 +84,12 @@ def test_batches_have_numbers_from_zero_or_there_are_none(entries):
         assert (number == -1) == (name is None)
         assert numbers.setdefault(name, number) == number
     assert set(numbers.values()) - {-1} == set(range(len(set(numbers) - {None})))
+
+
+def test_it_is_known_whether_any_entry_has_mirrors(entries):
+    """Without reading one."""
+    has_mirrors = any(entries.entry(index).mirrors for index in range(len(entries)))
+    assert entries.names_mirrors == has_mirrors
 
 
 def test_headers_are_pairs(entries):

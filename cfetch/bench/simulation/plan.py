@@ -23,6 +23,7 @@ class SimPlan:
 
     headers: Headers = ()
     batch_of = None
+    names_mirrors = False
 
     def __init__(self, scenario: Scenario) -> None:
         network = scenario.network or Network()

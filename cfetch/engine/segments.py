@@ -122,7 +122,7 @@ class Segments:
             await transfer.helpers.wait_for_change()
         return False
 
-    def end_helper(self, helper: Helper, fault: LocalFault | None = None, *, failed: bool = False) -> None:
+    def end_helper(self, helper: Helper, fault: LocalFault | None, *, failed: bool) -> None:
         """A helper has ended: the entry's owner may take what it has left."""
         transfer = helper.transfer
         self._helpers.pop(helper.key, None)

@@ -194,3 +194,26 @@ async def test_the_policy_is_told_of_what_is_to_come():
     monitor.check()
     monitor.check()
     assert told == [(0, 70)]
+
+
+@pytest.mark.parametrize(("now_s", "state"), [(1.4, "last try"), (1.6, "slow"), (7.0, "slow")])
+async def test_what_will_take_too_long_is_shown_as_slow(now_s, state):
+    """From a quarter of what is expected on; before that a pace says little."""
+
+    class SixSeconds(Detector):
+        def expected_s(self, key):
+            return 6.0
+
+    clock: Any = Clock()
+    shown: list[Any] = []
+    policy, flights = SixSeconds(Settings().straggler), new_flights()
+    monitor = Monitor(
+        policy, flights, LiveCounts(), NO_ENTRIES, Settings(), clock, shown.append, lambda _: None
+    )
+    attempt = Attempt(IMMUNE, 0.0, from_byte=0, size_bytes=100_000)
+    flights.start(attempt, new_transfer())
+    attempt.note(1.0, 1000)
+    clock.now_s = now_s
+    monitor.report()
+    (view,) = shown[-1].active
+    assert view.state == state

@@ -246,3 +246,14 @@ def test_the_model(entries, cap, held, rng):
             now_s += 1
         assert schedule.waiting == len(waiting) + len(back)
     assert schedule.take(now_s) is None
+
+
+def test_who_waits_for_another_try_is_left_too():
+    """Of each queue: what was never handed out, and what has been put back."""
+    schedule, world = schedule_of([5, 4, 3, 2], [0, 0, 0, 1])
+    index = takes(schedule, world, [0, 0, 0, 1])
+    assert [schedule.count_left(queue) for queue in (0, 1)] == [2, 1]
+    schedule.put(0, "again", 9.0)
+    assert index == 0
+    assert [schedule.count_left(queue) for queue in (0, 1)] == [3, 1]
+    assert (schedule.waiting, schedule.put_back) == (4, 1)

@@ -107,3 +107,9 @@ def test_help_is_always_possible(streams, idle, latency_s, rate_bps):
             if s.key == one.key
         )
         assert one.keeps_bytes > 0
+
+
+@pytest.mark.parametrize(("left", "splits"), [(MIB, 1), (MIB - 1, 0)])
+def test_a_small_rest_must_gain_more(left, splits):
+    """A third of a second: enough for a mebibyte, not for less, of which a run's end would be made."""
+    assert len(choice(stream(left=left, remaining_s=0.5))) == splits

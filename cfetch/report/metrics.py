@@ -9,6 +9,7 @@ versions have the first two only.
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +25,7 @@ from cfetch.secret import printable
 
 FLUSH_EVERY_S = 1.0  # what a kill -9 may cost of the record
 GROUP_RECORDS = 64  # encoded at once, which takes half the time of one after the other
+MAX_LINE_BYTES = 16 << 20  # fifty times the record of a file with a hundred attempts
 BUFFER_BYTES = 256 * 1024  # a write a second at 250 files/s, a few dozen at 10,000 files/s
 
 
@@ -283,7 +285,9 @@ def _read_texts(path: Path) -> Iterator[tuple[int, bytes, bool]]:
                     yield index + 1, bytes(raw), False
                 return
             file.seek(0)
-            for line, text in enumerate(file, start=1):
+            for line, text in enumerate(iter(partial(file.readline, MAX_LINE_BYTES + 1), b""), start=1):
+                if len(text) > MAX_LINE_BYTES:
+                    raise _refusal(path, line, f"the line is longer than {MAX_LINE_BYTES} bytes")
                 bare = text.strip().rstrip(b",")
                 if bare not in {b"", b"[", b"]"}:
                     yield line, bare, not text.endswith(b"\n")

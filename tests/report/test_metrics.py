@@ -193,3 +193,12 @@ def test_a_file_that_cannot_be_made_is_a_local_fault(tmp_path):
     """The name and the reason are in the message."""
     with pytest.raises(LocalFault, match=r"no/m\.jsonl: No such file or directory"):
         MetricsFile(tmp_path / "no" / "m.jsonl")
+
+
+def test_a_line_without_end(tmp_path, monkeypatch):
+    """A line longer than any record is refused before it is held."""
+    monkeypatch.setattr("cfetch.report.metrics.MAX_LINE_BYTES", 1000)
+    path = tmp_path / "m.jsonl"
+    path.write_bytes(b"{" * 5000)
+    with pytest.raises(UsageError, match="longer than 1000 bytes"):
+        list(read_metrics([path]))

@@ -17,7 +17,9 @@ from cfetch.manifest.source import HEAD_BYTES, Source
 from cfetch.manifest.strict_json import decode_text, kind_of
 from cfetch.secret import printable
 
-MAX_REPLY_BYTES = 64 << 20  # 100 GiB of chunks make a reply of some MiB; this one document is read as a whole
+MAX_REPLY_BYTES = (
+    16 << 20
+)  # of one reply, read as a whole: 100 GiB of chunks make some MiB; 25 times as objects
 
 _STATEMENT_ID = re.compile(r'"statement_id"\s*:\s*"([A-Za-z0-9_-]{1,100})"')
 _ENDINGS = {"ARROW_STREAM": ".arrow", "JSON_ARRAY": ".json", "CSV": ".csv"}
@@ -61,10 +63,7 @@ def parse_chunk_links(data: bytes) -> tuple[Entry, ...]:
 
 def read_sql_statement(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
     """The links with rows in them, of this reply and of those that ``source.fetch_chunk`` brings."""
-    data = source.read(0, MAX_REPLY_BYTES + 1)
-    if len(data) > MAX_REPLY_BYTES:
-        raise BrokenDocumentError(0, f"a statement's reply is longer than {MAX_REPLY_BYTES} bytes")
-    reply = _decode(data, "the reply")
+    reply = _decode(source.read(0, MAX_REPLY_BYTES + 1), "the reply")
     _check_state(reply)
     links = _Links(_ending(reply), faults)
     yield from links.rows(reply)
@@ -126,6 +125,8 @@ def _index(link: dict[str, Any], key: str) -> int:
 
 
 def _decode(data: bytes, what: str) -> dict[str, Any]:
+    if len(data) > MAX_REPLY_BYTES:
+        raise BrokenDocumentError(0, f"{what} is longer than {MAX_REPLY_BYTES} bytes")
     try:
         text = data.decode()
     except UnicodeDecodeError as error:

@@ -6,17 +6,20 @@ that is compressed, or is an array that another tool wrote on one line, is one c
 
 import gzip
 import io
+import os
 import zlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 import msgspec
 
 from cfetch.errors import UsageError
+from cfetch.manifest.compressed import FREE_BYTES, MAX_RATIO
 from cfetch.records import NOT_DECODED
-from cfetch.report.metrics import Document, RunHeader, decode_document
+from cfetch.report.metrics import MAX_LINE_BYTES, Document, RunHeader, decode_document
 from cfetch.secret import printable
 
 CHUNK_BYTES = 64 << 20  # some 100,000 files and a few seconds of a task, which itself costs 50 ms
@@ -72,7 +75,7 @@ def _cut_at_lines(source: str, file: BinaryIO, chunk_bytes: int) -> Iterator[Chu
     begin, line = 0, 1
     header: RunHeader | None = None
     header_line = 0
-    while (text := file.read(chunk_bytes) + file.readline()) or not begin:
+    while (text := file.read(chunk_bytes) + file.readline(MAX_LINE_BYTES)) or not begin:
         end = begin + len(text)
         yield Chunk(source, begin, end, line, header, header_line)
         if not text:
@@ -104,31 +107,43 @@ def read_lines(chunk: Chunk) -> Iterator[MetricsLine]:
     with Path(chunk.source).open("rb") as file:
         if chunk.end is not None:
             file.seek(chunk.begin)
-            yield from _read_lines(io.BytesIO(file.read(chunk.end - chunk.begin)), chunk.line)
+            text = file.read(chunk.end - chunk.begin)
+            yield from _read_lines(io.BytesIO(text), chunk.line, len(text))
         elif file.peek(2).startswith(_GZIP):
             yield from _read_decompressed_lines(file)
         else:
             yield from _read_array_lines(file.read())
 
 
-def _read_lines(file: BinaryIO, number: int) -> Iterator[MetricsLine]:
-    for line, text in enumerate(file, start=number):
-        if text.strip().rstrip(b",") not in {b"", b"[", b"]"}:
+def _read_lines(file: BinaryIO, number: int, most_bytes: int) -> Iterator[MetricsLine]:
+    for line, text in enumerate(iter(partial(file.readline, MAX_LINE_BYTES + 1), b""), start=number):
+        if len(text) > MAX_LINE_BYTES:
+            yield MetricsLine(line, f"the line is longer than {MAX_LINE_BYTES} bytes")
+        elif file.tell() > most_bytes:
+            yield _too_large(line)
+            return
+        elif text.strip().rstrip(b",") not in {b"", b"[", b"]"}:
             yield MetricsLine(line, _decode(text), not text.endswith(b"\n"))
 
 
 def _read_decompressed_lines(file: BinaryIO) -> Iterator[MetricsLine]:
     number = 1
+    most_bytes = max(FREE_BYTES, MAX_RATIO * os.fstat(file.fileno()).st_size)
     try:
         with gzip.GzipFile(fileobj=file, mode="rb") as plain:
             if _is_foreign_array(plain.peek(3)[:3]):
-                yield from _read_array_lines(plain.read())
+                data = plain.read(most_bytes + 1)
+                yield from [_too_large(1)] if len(data) > most_bytes else _read_array_lines(data)
                 return
-            for line in _read_lines(cast("BinaryIO", plain), number):
+            for line in _read_lines(cast("BinaryIO", plain), number, most_bytes):
                 number = line.number + 1
                 yield line
     except (EOFError, zlib.error, gzip.BadGzipFile):
         yield MetricsLine(number, "the compressed data ends too early, or is broken")
+
+
+def _too_large(number: int) -> MetricsLine:
+    return MetricsLine(number, f"it holds more than {FREE_BYTES} bytes and {MAX_RATIO} times its own size")
 
 
 def _read_array_lines(data: bytes) -> Iterator[MetricsLine]:

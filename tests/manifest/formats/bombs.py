@@ -117,6 +117,10 @@ def aria2_blanks():
     return b"http://h/a\n out=a" + b" " * 900_000 + b"b\n"
 
 
+def statement_links():
+    return b'{"external_links":[' + b"{}," * (8 << 20)
+
+
 def zeros():
     return _gzip(b"\0", 1 << 27)
 
@@ -131,6 +135,7 @@ FORMATS = {
     "aria2": [aria2_headers, aria2_blanks],
     "bagit": [bagit_blanks],
     "jsonl": [json_keys, zeros],
+    "databricks-sql": [statement_links],
 }  # fmt: skip
 
 

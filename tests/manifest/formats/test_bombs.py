@@ -27,6 +27,7 @@ WORDS = {
     "aria2_blanks": "",
     "bagit_blanks": "it is not a line of fetch.txt",
     "json_keys": "more than 100 keys",
+    "statement_links": "the reply is longer than",
     "zeros": "times its own size; decompress it yourself",
 }
 

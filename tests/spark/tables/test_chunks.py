@@ -1,12 +1,14 @@
 """Metrics files in chunks: however they are cut, the same lines come out, each under its run's header."""
 
 import gzip
+import itertools
 import json
 
 import pytest
 
 from cfetch.errors import UsageError
 from cfetch.report.metrics import RunHeader
+from cfetch.spark.tables import chunks
 from cfetch.spark.tables.chunks import cut_chunks, read_lines
 from tests.tuning.records import FIRST, metrics_file
 
@@ -88,3 +90,25 @@ def test_an_empty_file_and_none(tmp_path):
     assert read(tmp_path / "empty") == []
     with pytest.raises(UsageError, match=r"gone\.jsonl: cannot read"):
         read(tmp_path / "gone.jsonl")
+
+
+@pytest.mark.parametrize("filling", [b"\n", b" " * 99 + b"\n", b"[0,0,0,0]\n", b'[{"a":1},\n', b"["])
+def test_a_gzip_bomb_is_refused(tmp_path, monkeypatch, filling):
+    """Compressed metrics that hold far more than their size end with a line that says so."""
+    monkeypatch.setattr(chunks, "FREE_BYTES", 1 << 20)
+    path = tmp_path / "m.jsonl.gz"
+    path.write_bytes(gzip.compress(filling * (4_000_000 // len(filling))))
+    (chunk,) = cut_chunks(path)
+    last = list(itertools.islice(read_lines(chunk), 500_000))[-1]
+    assert "times its own size" in str(last.content)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_line_without_end(tmp_path, monkeypatch, packed):
+    """A line longer than any record is a fault, and is not held."""
+    monkeypatch.setattr(chunks, "MAX_LINE_BYTES", 1000)
+    path = tmp_path / "m.jsonl"
+    data = b"{" * 5000 + b"\n"
+    path.write_bytes(gzip.compress(data) if packed else data)
+    lines = [line for chunk in cut_chunks(path) for line in read_lines(chunk)]
+    assert "longer than 1000 bytes" in str(lines[0].content)

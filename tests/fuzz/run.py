@@ -145,6 +145,8 @@ def _take_turn(options: argparse.Namespace) -> NoReturn:
         if time.monotonic() > end_s:
             return
         counted += 1
+        if options.engine == "atheris" and counted % 100 == 0:  # it ends the process without a last word
+            print("samples", counted, flush=True)
         data = reader.finish(data)
         held.write_bytes(data)
         try:
@@ -165,7 +167,9 @@ def _take_turn(options: argparse.Namespace) -> NoReturn:
         if options.engine == "atheris":
             import atheris
 
-            atheris.Setup([sys.argv[0], f"-max_total_time={int(options.seconds / 20) + 5}"], _bridge(damage))
+            atheris.Setup(
+                [sys.argv[0], f"-max_total_time={int(min(options.seconds, TURN_S / 4))}"], _bridge(damage)
+            )
             atheris.Fuzz()
         else:
             damage()

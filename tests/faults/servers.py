@@ -310,6 +310,7 @@ class Body:
         self.status = reply.status
         self.headers = reply.finished_headers()
         self.peer = "192.0.2.1:80"
+        self.carried_bytes = 0
         self._network = network
         self._arrivals = arrivals
         self._ending = reply.ending

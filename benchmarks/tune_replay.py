@@ -34,6 +34,7 @@ from cfetch.bench.network import Network, Slow
 from cfetch.bench.process import OriginProcess
 from cfetch.bench.scenario import Scenario
 from cfetch.clock import SystemClock
+from cfetch.errors import UsageError
 from cfetch.report.metrics import read_metrics
 from cfetch.spark.replay_job import CHUNK_BYTES, replay_on_spark
 from cfetch.spark.session import spark_session
@@ -106,20 +107,20 @@ def timed(name: str, attempts: int, rounds: int, call: Callable[[], list[RunResu
     return answer
 
 
-def crawl(seed: int) -> Scenario:
-    """300 files of 256 KiB, 3 % of the first connections at 24 KiB/s: 10.7 s if left alone."""
+def crawl(seed: int, count: int = 300) -> Scenario:
+    """``count`` files of 256 KiB, 3 % of the first requests at 24 KiB/s: each 10.7 s if left alone."""
     slow = Fault(kind="slow", rate_bps=24 * 1024.0, first=1)
     return Scenario(
-        name="tuning", seed=seed, groups=(Group(prefix="f-", count=300, size_bytes=256 << 10),),
+        name="tuning", seed=seed, groups=(Group(prefix="f-", count=count, size_bytes=256 << 10),),
         rules=(FaultRule(fraction=0.03, fault=slow),),
     )  # fmt: skip
 
 
 def lag(seed: int) -> Scenario:
-    """160 files of 1 MiB over connections of 1 MiB/s, of which one in twelve has a third of that."""
+    """320 files of 1 MiB over connections of 1 MiB/s, of which one in twelve has a third of that."""
     mib = float(1 << 20)
     return Scenario(
-        name="lagging", seed=seed, groups=(Group(prefix="f-", count=160, size_bytes=1 << 20),),
+        name="lagging", seed=seed, groups=(Group(prefix="f-", count=320, size_bytes=1 << 20),),
         network=Network(rate_bps=mib, latency_s=0.02, slow=Slow(fraction=1 / 12, rate_bps=mib / 3)),
     )  # fmt: skip
 
@@ -164,19 +165,23 @@ def usefulness() -> None:
 
 def promises() -> None:
     """Print what the replay says of some multipliers, and what downloads with them take."""
-    for scenario in (crawl, lag):
+    for name, scenario in (("crawl", crawl), ("long crawl", partial(crawl, count=2400)), ("lag", lag)):
         with tempfile.TemporaryDirectory() as folder:
             paths = [Path(folder) / f"{seed}.jsonl" for seed in range(5)]
             took = [download(scenario(seed), path) for seed, path in enumerate(paths)]
-            print(f"{scenario.__name__}: history under the adaptive policy, {statistics.fmean(took):.2f} s")
-            tuning = tune(TuneOptions(metrics=tuple(paths)), SystemClock())
+            print(f"{name}: history under the adaptive policy, {statistics.fmean(took):.2f} s", flush=True)
+            try:
+                tuning = tune(TuneOptions(metrics=tuple(paths)), SystemClock())
+            except UsageError as refusal:
+                print(f"  refused: {refusal}", flush=True)
+                continue
             print(f"  advice: {tuning.leave or msgspec.json.encode(tuning.choice.recommended).decode()}")
             for run in tuning.runs:
                 print(f"  replayed as it was set {run.replayed_s:6.2f} s, recorded {run.recorded_s:6.2f} s")
             for omission in tuning.left_out:
                 print(f"  left out: {omission.reason}")
             for score in tuning.settings:
-                if score.values.multiplier not in (1.25, 1.5, 5.0):
+                if score.values.multiplier not in (1.5, 5.0):
                     continue
                 given = ("--multiplier", str(score.values.multiplier))
                 other, promised = Path(folder) / "other.jsonl", score.makespan_s.mean

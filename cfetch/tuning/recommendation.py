@@ -47,6 +47,8 @@ MAX_SETTINGS = 1000  # a finer grid would say more than the replay knows
 MIN_RUNS = 3  # fewer give no interval, and nothing to check the choice on
 MIN_FINISHED = 100  # finished files of all runs together: 2 % of stragglers are two files
 RUN_FINISHED = 10  # a run with fewer has no median to speak of
+LEAST_S = 5.0  # equal runs of two seconds differed by up to a second with what else the machine did
+CLOSE = 1.15  # runs that differ by more say something of the machine or the network, not of a setting
 SHOWN_REASONS = 5  # of runs that were left out, in an error
 MOST_HOSTS = 5  # by files; a longer table would not be read
 
@@ -111,7 +113,7 @@ def recommend(
     """
     columns = list_columns(grid)
     allowed, default = len(columns) - 1, columns.index(_make_default_setting())
-    used, left_out = _select_runs(results)
+    used, left_out = _select_runs(results, policy)
     _require_enough(used, allowed, left_out, policy)
     table = build_table(columns, default, used, policy)
     every, (unmitigated,) = score_settings(table, allowed)
@@ -143,7 +145,7 @@ def recommend(
     )
 
 
-def _select_runs(results: Sequence[RunResult]) -> tuple[list[RunResult], list[LeftOut]]:
+def _select_runs(results: Sequence[RunResult], policy: Policy) -> tuple[list[RunResult], list[LeftOut]]:
     """The runs that take part, and why the others do not."""
     used: dict[tuple[str, int, float], RunResult] = {}
     left_out = []
@@ -155,6 +157,9 @@ def _select_runs(results: Sequence[RunResult]) -> tuple[list[RunResult], list[Le
             reason = f"only {run.finished} files finished"
         elif run.unfit:
             reason = run.unfit
+        elif policy == "adaptive" and run.recorded_s < LEAST_S:
+            took = f"took {run.recorded_s:.1f} s"
+            reason = f"{took}; equal runs of under {LEAST_S:g} s differ by more than a setting changes"
         elif key in used:
             reason = "given twice"
         else:
@@ -193,6 +198,12 @@ def _list_doubts(used: Sequence[RunResult], policy: Policy) -> Iterator[str]:
         yield (
             f"recorded under {names}: {cut:,} attempts were cut, so how long they would have taken is an "
             "estimate; runs with --no-mitigation tell it"
+        )
+    took_s = [run.recorded_s for run in used]
+    if policy == "adaptive" and len({run.files for run in used}) == 1 and max(took_s) > CLOSE * min(took_s):
+        yield (
+            f"these runs of {used[0].files:,} files each took {min(took_s):.1f} to {max(took_s):.1f} s: no "
+            "single run can be promised more closely"
         )
     if policy == "adaptive":
         yield (

@@ -246,6 +246,34 @@ def test_a_run_that_the_replay_cannot_tell_is_left_out(tmp_path, change, reason)
     assert reason in str(caught.value)
 
 
+def test_runs_of_a_few_seconds_are_left_out(tmp_path):
+    """Equal ones differ by more than a setting changes; the formula's replay takes them as before."""
+    records = [
+        msgspec.structs.replace(entry, attempts=[scale(tried, 0.005) for tried in entry.attempts])
+        for entry in lay_out(waves(0, 100.0))
+    ]
+    path = write(tmp_path / "short.jsonl", scale_records(records))
+    with pytest.raises(UsageError, match=r"took 3\.\d s; equal runs of under 5 s differ"):
+        run_tune(path, policy="adaptive")
+    with pytest.raises(UsageError) as caught:
+        run_tune(path, policy="cloudfetch")
+    assert "under 5 s" not in str(caught.value)
+
+
+def test_how_much_equal_runs_differ_is_said(tmp_path):
+    """No promise for one run is closer than that."""
+    paths = [
+        write(
+            tmp_path / f"{n}.jsonl",
+            lay_out([lasting_s * (1 + n / 10) for lasting_s in waves(n, 900.0)]),
+            mitigation=False,
+        )
+        for n in range(4)
+    ]
+    (said,) = [remark for remark in run_tune(*paths, policy="adaptive").remarks if "no single run" in remark]
+    assert said.startswith("these runs of 25 files each took ")
+
+
 def test_a_formula_with_another_baseline_is_not_replayed(tmp_path):
     """The replay knows the median only."""
     path = write(tmp_path / "p.jsonl", lay_out(waves(0)), policy="cloudfetch", percentile=95)

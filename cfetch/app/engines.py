@@ -8,7 +8,8 @@ from cfetch.clock import Clock
 from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError, UsageError
 from cfetch.manifest.plan import Plan
-from cfetch.processes.choice import Work, choose_processes, count_cores
+from cfetch.processes.choice import Work, choose_processes
+from cfetch.processes.cores import count_cores
 from cfetch.run.frame import Engine
 from cfetch.run.fresh_links import Renewal
 from cfetch.run.local_run import LocalEngine
@@ -65,8 +66,7 @@ def _count_processes(plan: Plan, outside: Surroundings) -> tuple[int, str | None
         asked = settings.processes or 1
         note = f"one process and not {asked}: several share the work only where {why}"
         return 1, note if asked > 1 else None
-    work = Work(len(plan), plan.total_bytes, plan.sizes_unknown)
-    return choose_processes(work, settings, cores=count_cores()), None
+    return choose_processes(Work(len(plan), plan.total_bytes), settings, cores=count_cores()), None
 
 
 def _processes_engine(plan: Plan, outside: Surroundings, knowledge: Knowledge, processes: int) -> Engine:

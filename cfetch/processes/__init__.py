@@ -9,9 +9,9 @@ this machine, told of the others by the hub, and settled by a receipt.
                     read receipts, emit their events                   cfetch/shares/driver.py
     child           read a share from its pipe, bring it, answer       child.py
 
-Read in this order: ``choice.py`` (pure: how many processes pay), ``messages.py`` (what goes through the
-pipes), ``child.py``, ``worker.py`` (a child as its parent holds it), ``crew.py`` (who gets which share, and
-what a death leads to), ``engine.py``.
+Read in this order: ``choice.py`` (pure: how many processes pay), ``cores.py``, ``messages.py`` (what goes
+through the pipes), ``child.py``, ``worker.py`` (a child as its parent holds it), ``crew.py`` (who gets which
+share, and what a death leads to), ``engine.py``.
 
 When it fails: a child that dies is replaced, and its share goes on with the parts that it has left; one
 that dies again and again without a file is a local fault. A child whose parent is gone sees the end of its

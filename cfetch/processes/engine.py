@@ -16,7 +16,7 @@ from cfetch.manifest.plan import Plan
 from cfetch.processes.crew import Crew, LocalShares
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.shares.cut import Pace
-from cfetch.shares.driver import Setup, ShareEngine
+from cfetch.shares.driver import POLL_S, Setup, ShareEngine
 from cfetch.shares.plan_cut import cut_plan
 from cfetch.shares.task import RunSpec
 from cfetch.storage.files import STATE_NAME, on_disk
@@ -50,6 +50,7 @@ class ProcessesEngine(ShareEngine):
 class _LocalTasks:
     """Implements ``TaskRunner``."""
 
+    longest_pause_s = POLL_S  # there are few receipts, and Ctrl-C is to be prompt
     trusts_receipts = False  # what stands is looked at as in a run of one process
     sweeps = False  # a dead child is known to be dead, and its parts are kept at once
 

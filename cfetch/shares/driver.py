@@ -63,10 +63,12 @@ class Job(Protocol):
 class TaskRunner(Protocol):
     """What runs the tasks of a plan: Spark, or processes of this machine. Used once.
 
+    ``longest_pause_s``: between two looks at receipts, however long each takes.
     ``trusts_receipts``: what earlier runs of the plan have reported counts, if a file of that size stands;
     else each task looks for itself. ``sweeps``: parts in which nothing moves may be those of dead tasks.
     """
 
+    longest_pause_s: float
     trusts_receipts: bool
     sweeps: bool
 
@@ -266,6 +268,7 @@ class _Driver:
             if stop_s is not None and self._now() > stop_s:
                 return False
             pause_s = max(POLL_S, READING_PAUSES * (self._now() - began_s))
+            pause_s = min(pause_s, self._runner.longest_pause_s)
         return True
 
     def _is_ending(self) -> bool:

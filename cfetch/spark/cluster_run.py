@@ -59,6 +59,7 @@ class SparkEngine(ShareEngine):
 class _SparkTasks:
     """Implements ``TaskRunner``."""
 
+    longest_pause_s = float("inf")
     trusts_receipts = True  # a cluster's plans are large, and to look at each file takes long
     sweeps = True  # a killed Python worker tidies nothing up
     learned = NOTHING  # each share learns by itself, and the hub while the run lasts

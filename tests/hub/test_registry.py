@@ -64,6 +64,23 @@ def test_a_silent_task_is_no_more():
     assert hub.view(3 * SILENT_S) == hub.view(3 * SILENT_S)._replace(tasks=frozenset(), executors=[])
 
 
+def test_a_task_that_is_known_to_be_dead_is_forgotten_at_once():
+    """Another has its leases in the same moment; one that was never heard is nothing."""
+    hub = registry_of(per_host=4)
+    assert hub.answer(beat(1, demands={"h": Demand(0, 0, 9)}), 0.0).leases == {"h": 4}
+    hub.forget(1)
+    hub.forget(5)
+    assert hub.answer(beat(2, demands={"h": Demand(0, 0, 9)}), 0.1).leases == {"h": 4}
+
+
+def test_processes_of_one_machine_are_no_executors():
+    """Their attempts are shown as those of one process."""
+    hub = registry_of()
+    hub.answer(beat(1, executor="", active=[attempt(1)]), 0.0)
+    seen = hub.view(0.0)
+    assert (seen.executors, [one.executor for one in seen.active]) == ([], [None])
+
+
 def test_a_task_that_says_it_is_over_is_forgotten_at_once():
     """Another has its leases in the same moment, and what it has done is not forgotten."""
     hub = registry_of(per_host=4)

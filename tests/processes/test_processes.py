@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from cfetch.app import engines
 from cfetch.bench.content import Synthetic
 from cfetch.bench.faults import Fault
 from cfetch.events import EntryFinished, Event, Progress, RunNoted, RunStarted, RunStopping
-from cfetch.processes import crew, worker
+from cfetch.processes import choice, crew, worker
 from tests.crash.process import command, ended, started
 from tests.crash.scene import MIB, Children, Job, Scene, serving
 from tests.engine.drive import tree
@@ -175,6 +176,16 @@ def test_processes_share_the_places_and_the_rate(tmp_path, workers):
         assert download(tmp_path / "m.json", tmp_path / "to", **options, **TWO).exit_code == 0
         assert origin.most_asking <= 5
     assert [(member.spec.settings.concurrency, member.spec.at_a_time) for member in workers] == [(2, 2)] * 2
+
+
+def test_many_small_files_are_shared_out_without_being_asked(tmp_path, monkeypatch, workers):
+    """As the rule in ``choice.py`` says, which is made smaller here."""
+    monkeypatch.setattr(choice, "LEAST_FILES", 20)
+    monkeypatch.setattr(engines, "count_cores", lambda: 4)
+    with served(FILES) as origin:
+        manifest = write_manifest(tmp_path / "m.json", origin, FILES)
+        assert download(manifest, tmp_path / "to").exit_code == 0
+    assert len(workers) == 2
 
 
 def test_what_several_processes_cannot_share_is_brought_by_one(tmp_path, workers):

@@ -154,6 +154,38 @@ def test_several_volumes(tmp_path):
         files.close()
 
 
+def test_a_part_of_a_task_is_copied_even_if_the_owner_is_gone(real):
+    """The task is another process, may still be at work, and must not write into what the next run has."""
+    attempts = Attempts([real])
+    attempts.make("i", 1)
+    real.make_directory("attempts/i/1/t7")
+    real.create("attempts/i/1/t7/part", b"from the task")
+    real.create("attempts/i/1/own", b"from the owner")
+    paths = [real.root / "attempts/i/1" / name for name in ("t7/part", "own")]
+    numbers = [path.stat().st_ino for path in paths]
+    with paths[0].open("ab") as held_by_task:
+        attempts.roll_back("i", 2, salvage=lambda dead: set(dead.names) - {"t7"}, gone_epoch=1)
+        held_by_task.write(b", which lives on")
+    assert real.read("attempts/i/2-1/part") == b"from the task"
+    kept = [(real.root / "attempts/i/2-1" / name).stat().st_ino for name in ("part", "own")]
+    assert [number == before for number, before in zip(kept, numbers, strict=True)] == [False, True]
+
+
+def test_the_parts_of_a_dead_task_are_kept_for_its_successor(real):
+    """In the same epoch, which goes on; a task that has left nothing, or is not there, is nothing."""
+    attempts = Attempts([real])
+    attempts.make("i", 2)
+    for task in ("t7", "t8", "t9"):
+        real.make_directory(f"attempts/i/2/{task}")
+    for path in ("t7/part", "t7/debris", "t8/part"):
+        real.create(f"attempts/i/2/{path}", path.encode())
+    for task in (7, 9, 11):
+        attempts.keep_task("i", 2, task, lambda dead: {"part"} & set(dead.names))
+    assert sorted(real.names("attempts/i")) == ["2", "2-2"]
+    assert (real.names("attempts/i/2"), real.names("attempts/i/2-2")) == (["t8"], ["part"])
+    assert real.read("attempts/i/2-2/part") == b"t7/part"
+
+
 def test_a_copied_part_keeps_its_mode(real):
     """It becomes the user's file, who may have let others read such files."""
     real.create("part", b"1")

@@ -179,8 +179,8 @@ def test_the_parts_of_a_dead_task_are_kept_for_its_successor(real):
         real.make_directory(f"attempts/i/2/{task}")
     for path in ("t7/part", "t7/debris", "t8/part"):
         real.create(f"attempts/i/2/{path}", path.encode())
-    for task in (7, 9, 11):
-        attempts.keep_task("i", 2, task, lambda dead: {"part"} & set(dead.names))
+    for number in (7, 9, 11):
+        attempts.keep_task("i", 2, number, lambda dead: {"part"} & set(dead.names))
     assert sorted(real.names("attempts/i")) == ["2", "2-2"]
     assert (real.names("attempts/i/2"), real.names("attempts/i/2-2")) == (["t8"], ["part"])
     assert real.read("attempts/i/2-2/part") == b"t7/part"

@@ -230,6 +230,23 @@ def test_the_start_of_a_long_download_says_little(slow):
     assert (story.flagged, story.held) == ([], [])
 
 
+def test_a_few_that_are_excused_are_not_all():
+    """Six of sixteen have a third of their usual pace, the others two thirds: so most are not slow."""
+    policy = adaptive()
+    end_s = teach(policy, [20.05] * 8, 200 * MIB)
+    slow = [Stream(n, 200 * MIB, at(3 * MIB), start_s=end_s) for n in range(6)]
+    looks, real = [], policy.check
+
+    def check(now_s, attempts):
+        looks.append(real(now_s, attempts))
+        return looks[-1]
+
+    policy.check = check
+    play(policy, [*slow, *crowd(10, 200 * MIB, 6 * MIB, start_s=end_s)], end_s + 3.0, from_s=end_s)
+    held = {(look.held_back, look.is_general) for look in looks if look.held_back}
+    assert held == {("6 of 16 downloads are slow at once: the network, not the files", False)}
+
+
 def test_second_streams_are_judged_but_are_no_entries():
     """A negative key can be flagged; known, finished and the count of stragglers leave it out."""
     policy = adaptive()

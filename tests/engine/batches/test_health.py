@@ -1,0 +1,89 @@
+"""What the placer is told of volumes: their room, and whether their speed is still to be measured."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cfetch.clock import RunClock, VirtualClock, run_virtual
+from cfetch.engine.batches.health import Health
+
+MIB, GIB = 1 << 20, 1 << 30
+
+
+class Volume:
+    """Has so much room, and nothing is written to it."""
+
+    name = "v"
+    is_stuck = False
+    written_bytes = 0
+
+    def __init__(self, free_bytes=GIB, *, is_behind=False):
+        self.free = free_bytes
+        self.is_behind = is_behind
+
+    async def open(self):
+        """Nothing to open."""
+
+    async def free_bytes(self):
+        return self.free
+
+    def oldest_s(self, now_s):
+        return 0.0
+
+
+class Placer:
+    """Knows no speed; ``rooms`` are what it was told."""
+
+    def __init__(self):
+        self.rooms = {}
+
+    def view(self, index):
+        return SimpleNamespace(speed_bps=None, load_bytes=0)
+
+    def set_room(self, index, size_bytes):
+        self.rooms[index] = size_bytes
+
+
+def health_of(*volumes, placer=None):
+    made: Any = volumes
+    told: Any = placer or Placer()
+    clock = RunClock(VirtualClock())
+    return Health(
+        made, told, clock, patience_s=60.0, landed=lambda _: 0, here=lambda _: [], gone=lambda *_: None
+    )
+
+
+@pytest.mark.parametrize(
+    ("free_bytes", "room_bytes"), [(100 * MIB, 99 * MIB), (10 * GIB, 10 * GIB - 16 * MIB), (0, 0)]
+)
+def test_some_room_is_kept_for_our_own_files(free_bytes, room_bytes):
+    """A hundredth of the volume, at most 16 MiB."""
+    placer = Placer()
+
+    async def main():
+        health = health_of(Volume(free_bytes), placer=placer)
+        watching = asyncio.create_task(health.watch())
+        await health.wait_until_open()
+        watching.cancel()
+        await asyncio.wait([watching])
+
+    run_virtual(main())
+    assert placer.rooms == {0: room_bytes}
+
+
+def test_how_long_a_volume_is_new():
+    """For its first second at work; then it is new only while it is behind with what has come."""
+
+    async def main():
+        health = health_of(Volume(), Volume(is_behind=True))
+        seen = [[health.is_new(index) for index in (0, 1)]]
+        for index in (0, 1):
+            health.note_start(index)
+        for _ in range(2):
+            await asyncio.sleep(0.6)
+            seen.append([health.is_new(index) for index in (0, 1)])
+        return seen
+
+    assert run_virtual(main()) == [[True, True], [True, True], [False, True]]

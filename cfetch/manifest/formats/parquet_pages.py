@@ -9,8 +9,9 @@ Format: parquet-format, ``parquet.thrift`` (PageHeader), in Thrift's compact pro
 
 import os
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
 from cfetch.manifest.compressed import FREE_BYTES, MAX_RATIO
@@ -20,6 +21,9 @@ FREE_ROWS = 100_000  # a second's work, whatever they are
 ROWS_PER_BYTE = 8  # of the file, beyond those: numbered URLs in the densest encoding take a byte a row
 FREE_VALUES = 1 << 20  # of lists
 BATCH_BYTES = 32 << 20  # of one batch of rows, as Arrow holds it
+LIST_BYTES = 128 << 20  # of one list, which may be that of a whole row group
+SHORT_BYTES = BATCH_BYTES // 512  # a dictionary below it bounds its values well enough
+FIXED_BYTES = 16  # of a number or a moment
 MAX_COLUMNS = 1000  # leaves; a table of entries has a dozen
 _HEADER_BYTES = (1 << 12, 16 << 20)  # most headers are below 100 bytes; Arrow reads none above 16 MiB
 _MAX_DEPTH = 8
@@ -65,30 +69,35 @@ class Measure:
     as_dictionary: tuple[str, ...] = ()
 
 
-@dataclass
 class _Column:
-    """The pages of one column of one row group."""
+    """The pages of one column of one row group. Widths are bytes of one value, on average over a batch."""
 
-    values: int = 0
-    widest: int = 0  # bytes of one value, at most, on average over a batch
-    dictionary_bytes: int = 0
-    delta_bytes: int = 0
+    def __init__(self) -> None:
+        self.values = self.dictionary_bytes = self.delta_bytes = 0
+        self.begins_with_dictionary = False
+        self._plain_width = 0
 
     def add(self, page: dict[int, Any]) -> None:
         size, kind = page[2], page[1]
         about = _about(page)
-        values = about.get(1, 0)
         if kind == _DICTIONARY_PAGE:
             self.dictionary_bytes = max(self.dictionary_bytes, size)
-            self.widest = max(self.widest, size)
             return
-        self.values += values
         encoding = about.get(2 if kind == 0 else 4)
+        if not self.values:
+            self.begins_with_dictionary = encoding in _DICTIONARY_ENCODINGS
+        self.values += about.get(1, 0)
         if encoding == _DELTA_BYTE_ARRAY:  # each value repeats the one before it for nothing
             self.delta_bytes = max(self.delta_bytes, size)
-            self.widest = max(self.widest, size)
         elif encoding not in _DICTIONARY_ENCODINGS:
-            self.widest = max(self.widest, -(-size // max(1, values)))
+            self._plain_width = max(self._plain_width, -(-size // max(1, about.get(1, 0))))
+
+    def find_width(self, find_longest: Callable[[], int]) -> int:
+        """The most that a value takes; ``find_longest``: of the dictionary's, where that is worth a look."""
+        longest = self.dictionary_bytes
+        if longest > SHORT_BYTES and self.begins_with_dictionary:
+            longest = min(longest, find_longest())
+        return max(self._plain_width, self.delta_bytes, longest)
 
 
 def read_row_groups(file: BinaryIO) -> list[RowGroup]:
@@ -125,8 +134,15 @@ def _make_group(fields: dict[int, Any]) -> RowGroup:
     return RowGroup(fields[3], fields[2], chunks)
 
 
-def measure_pages(schema: Any, file: BinaryIO, groups: Iterable[int]) -> Measure:  # noqa: ANN401 - pyarrow is not typed
+def measure_pages(
+    schema: Any,  # noqa: ANN401 - pyarrow is not typed
+    file: BinaryIO,
+    groups: Iterable[int],
+    find_longest: Callable[[str, int], int],
+) -> Measure:
     """Walk over the page headers of the row groups ``groups``; ``schema`` is the ``ParquetFile``'s.
+
+    ``find_longest``: the bytes of the longest value in the dictionary of a column of a row group.
 
     Raises:
         BrokenDocumentError: it claims more rows, values or bytes than a file of its size bears, or a header
@@ -148,11 +164,17 @@ def measure_pages(schema: Any, file: BinaryIO, groups: Iterable[int]) -> Measure
             for page in _read_pages(file, chunk, sums.size_bytes):
                 column.add(page)
                 sums.add_page(page[2])
-            if leaf.max_repetition_level:
-                sums.add_list(leaf.path, column)
-            else:
-                row_bytes += column.widest
             sums.add_stored(chunk.stored_bytes)
+            if leaf.max_repetition_level:
+                sums.add_values(column.values)
+            if leaf.physical_type != "BYTE_ARRAY":
+                width = FIXED_BYTES
+            else:
+                width = column.find_width(partial(find_longest, leaf.path, number))
+            if leaf.max_repetition_level:
+                sums.add_list(leaf.path, column, width)
+            else:
+                row_bytes += width
         sums.row_bytes = max(sums.row_bytes, row_bytes)
     return Measure(sums.row_bytes, tuple(sorted(sums.as_dictionary)))
 
@@ -185,16 +207,18 @@ class _Sums:
         if self._stored_bytes > self.size_bytes:
             raise refuse_bomb("its columns claim more bytes than the file has")
 
-    def add_list(self, path: str, column: _Column) -> None:
-        self._values += column.values
+    def add_values(self, values: int) -> None:
+        self._values += values
         if self._values > max(FREE_VALUES, ROWS_PER_BYTE * self.size_bytes):
             raise refuse_bomb(
                 f"its lists claim more than {FREE_VALUES} values and more than {ROWS_PER_BYTE} for each of "
                 "its bytes"
             )
-        if column.values * column.delta_bytes > BATCH_BYTES:
+
+    def add_list(self, path: str, column: _Column, width: int) -> None:
+        if column.values * column.delta_bytes > LIST_BYTES:
             raise refuse_bomb("a list is in the encoding DELTA_BYTE_ARRAY, whose size nobody can tell")
-        if column.values * column.dictionary_bytes > BATCH_BYTES:
+        if column.dictionary_bytes and column.values * width > LIST_BYTES:
             self.as_dictionary.add(path)
 
 

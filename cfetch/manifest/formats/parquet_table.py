@@ -40,7 +40,12 @@ def read_parquet(source: Source, document: Document, faults: Faults) -> Iterator
         if not _columns_are_known(table.schema_arrow, metadata.num_columns, faults):
             return
         groups = list(range(metadata.num_row_groups) if source.row_groups is None else source.row_groups)
-        measure = measure_pages(table.schema, source.file, groups)
+
+        def find_longest(column: str, group: int) -> int:
+            own = pq.ParquetFile(source.file, metadata=metadata, read_dictionary=[column], pre_buffer=False)
+            return _find_longest(own, column, group)
+
+        measure = measure_pages(table.schema, source.file, groups, find_longest)
         if measure.as_dictionary:
             dictionaries = list(measure.as_dictionary)
             table = pq.ParquetFile(
@@ -48,17 +53,42 @@ def read_parquet(source: Source, document: Document, faults: Faults) -> Iterator
             )
         most_rows = max(1, min(BATCH_ROWS, BATCH_BYTES // measure.row_bytes))
         batches = table.iter_batches(batch_size=most_rows, row_groups=groups, use_threads=False)
-        yield from _read_batches(batches, source.file.seek(0, 2))
+        yield from _read_batches(
+            batches, source.file.seek(0, 2), has_dictionaries=_has_dictionaries(table.schema_arrow)
+        )
     except (pa.ArrowException, OSError, ValueError) as error:
         raise BrokenDocumentError(0, f"it is not a Parquet table ({type(error).__name__})") from None
 
 
-def _read_batches(batches: Any, size_bytes: int) -> Iterator[Row]:  # noqa: ANN401 - pyarrow is not typed
+def _find_longest(table: Any, column: str, group: int) -> int:  # noqa: ANN401 - pyarrow is not typed
+    """The bytes of the longest value of a dictionary, which comes whole with the first row."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    top = column.partition(".")[0]
+    batch = next(table.iter_batches(batch_size=1, row_groups=[group], columns=[top], use_threads=False))
+    values = batch.column(0)
+    if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+        values = values.values
+    if not pa.types.is_dictionary(values.type) or not len(values.dictionary):
+        return BATCH_BYTES  # of a map or a struct: nobody has looked
+    longest: int = pc.max(_widths(values.dictionary)).as_py()
+    return longest
+
+
+def _has_dictionaries(schema: Any) -> bool:  # noqa: ANN401
+    """Whether a batch may hold one value for many rows."""
+    return "dictionary<" in " ".join(str(column.type) for column in schema)
+
+
+def _read_batches(batches: Any, size_bytes: int, *, has_dictionaries: bool) -> Iterator[Row]:  # noqa: ANN401
     text_bytes = 0
     for batch in batches:
         names = batch.schema.names
-        widths = _row_widths(batch)
-        for begin, end in _cut_batch(widths):
+        is_small = not has_dictionaries and batch.nbytes <= MAX_ROW_CHARS  # then all of its rows are
+        widths = [batch.nbytes] if is_small else _row_widths(batch)
+        pieces = [(0, len(batch))] if is_small else _cut_batch(widths)
+        for begin, end in pieces:
             if end is None:
                 text = f"a row of more than {MAX_ROW_CHARS} bytes; a URL has some thousand characters"
                 yield Row(0, Misfit(text), "rows")
@@ -109,6 +139,8 @@ def _widths(column: Any) -> Any:  # noqa: ANN401
     import pyarrow.compute as pc
 
     kind = column.type
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):  # binary_length knows no views
+        column = column.cast(pa.large_string() if pa.types.is_string_view(kind) else pa.large_binary())
     if pa.types.is_dictionary(kind):
         return pc.fill_null(_widths(column.dictionary).take(column.indices), 0)
     if _is_text(kind):
@@ -168,6 +200,8 @@ def _is_text(kind: Any) -> bool:  # noqa: ANN401
         or types.is_large_string(kind)
         or types.is_binary(kind)
         or types.is_large_binary(kind)
+        or types.is_string_view(kind)
+        or types.is_binary_view(kind)
     )
 
 
@@ -206,14 +240,14 @@ def _values(name: str, column: Any) -> list[Any]:  # noqa: ANN401
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
     if name == "expires_at" and pa.types.is_timestamp(column.type):
         if column.type.tz is None:
             return [None if cell is None else _ZONELESS for cell in column.cast(pa.int64()).to_pylist()]
         unit = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}[column.type.unit]
         moments = pc.divide(pc.cast(column.cast(pa.int64()), pa.float64(), safe=False), float(unit))
         return list(moments.to_pylist())
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
     values: list[Any] = column.to_pylist()
     return values
 

@@ -69,6 +69,37 @@ def test_columns_of_text(frozen):
     assert entry.expires_at == MOMENT.timestamp()
 
 
+@pytest.mark.parametrize("text", [pa.string(), pa.large_string(), pa.string_view()])
+@pytest.mark.parametrize("rows", [1, 700])
+def test_kinds_of_text(frozen, text, rows):
+    """Text of every kind that a writer may choose reads, alone and in lists, in every batch."""
+    urls = [f"http://h/{number}" for number in range(rows)]
+    data = parquet(
+        {"url": pa.array(urls, text), "mirrors": pa.array([["http://m/e"]] * rows, pa.list_(text))}
+    )
+    plan = frozen(data, "-")
+    assert [plan.entry(number).url.reveal() for number in range(rows)] == urls
+    assert {plan.entry(number).mirrors[0].reveal() for number in range(rows)} == {"http://m/e"}
+
+
+def test_a_row_with_one_long_text_among_others(error_of):
+    """The rows before and behind a row that is too long are read, and only it is a fault."""
+    urls = ["http://h/a", "http://h/" + "b" * (1 << 20), "http://h/c", None]
+    error = error_of(parquet({"url": urls}), "m.parquet")
+    assert [problem.message.partition(":")[0] for problem in error.problems] == ["rows[1]", "rows[3]"]
+
+
+def test_lists_that_stay_dictionaries(frozen):
+    """One long value for many lists is held once, and each list has it."""
+    long = "http://m/" + "a" * 70_000
+    data = parquet(
+        {"url": [f"http://h/{n}" for n in range(600)], "mirrors": [[long]] * 600}, compression="zstd"
+    )
+    plan = frozen(data, "-")
+    assert len(plan) == 600
+    assert plan.entry(599).mirrors[0].reveal() == long
+
+
 @pytest.mark.parametrize(
     ("columns", "word"),
     [

@@ -128,18 +128,33 @@ def _make_own(folder: Path, *, is_named: bool) -> None:
 
     Raises OSError: it is a symlink, or somebody else's.
     """
-    status, user = folder.lstat(), os.geteuid()
+    status = folder.lstat()
     if stat.S_ISLNK(status.st_mode):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(folder))
-    if user not in (0, status.st_uid) and status.st_uid != 0:
+    is_foreign = os.geteuid() not in (0, status.st_uid)
+    if is_foreign and status.st_uid != 0 and _keeps_owners(folder, status.st_uid):
         cause = f"{folder} belongs to another user (uid {status.st_uid}), who could change what is downloaded"
         raise OSError(errno.EPERM, f"{cause}; remove it, or name a directory of your own with --state")
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not is_named:
         try:
             folder.chmod(stat.S_IMODE(status.st_mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
         except OSError:
-            if user not in (0, status.st_uid):  # else its file system keeps no modes, or is read-only
+            if is_foreign and _keeps_owners(folder, status.st_uid):  # else it keeps no modes, or is read-only
                 raise
+
+
+def _keeps_owners(folder: Path, owner: int) -> bool:
+    """Whether users are told apart: on sshfs, CIFS and some NFS a new file of ours is ``owner``'s too."""
+    probe = folder / f".{secrets.token_hex(_TOKEN_BYTES)}"
+    try:
+        descriptor = os.open(probe, _NEW, PRIVATE)
+    except OSError:
+        return True
+    try:
+        return os.fstat(descriptor).st_uid != owner
+    finally:
+        os.close(descriptor)
+        probe.unlink()
 
 
 @contextmanager

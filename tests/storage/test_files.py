@@ -264,6 +264,20 @@ def test_c110_a_state_of_another_user_is_refused_but_not_by_root_nor_from_root(t
     owners["uid"] = 1001
     with pytest.raises(LocalFault, match=r"belongs to another user \(uid 1001\).* --state"):
         LocalFiles(tmp_path / ".cfetch")
+    assert [path.name for path in (tmp_path / ".cfetch").iterdir()] == ["plans"]
+
+
+def test_c110_a_file_system_that_tells_no_users_apart_may_hold_the_state(tmp_path, monkeypatch):
+    """As sshfs and CIFS do: all is one user's, also what we have just made."""
+    make_private(tmp_path / ".cfetch/plans")
+    for place, name in ((Path, "lstat"), (os, "fstat")):
+        real = getattr(place, name)
+        monkeypatch.setattr(
+            place, name, lambda of, real=real: os.stat_result((*real(of)[:4], 1001, *real(of)[5:]))
+        )
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    LocalFiles(tmp_path / ".cfetch").close()
+    assert [path.name for path in (tmp_path / ".cfetch").iterdir()] == ["plans"]
 
 
 def test_c69_a_symlink_in_the_state_is_refused_when_the_timeline_is_opened(tmp_path):

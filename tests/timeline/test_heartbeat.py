@@ -425,6 +425,23 @@ def test_a_beat_counts_from_before_its_write(tmp_path, clock):
     files.close()
 
 
+def test_a_beat_that_hangs_holds_up_no_exit(files, clock):
+    """It is written by a thread that the interpreter does not wait for at its end."""
+    daemons = []
+
+    class Looking(Pulse):
+        def beat(self):
+            daemons.append(threading.current_thread().daemon)
+            super().beat()
+
+    pulse = Looking(files, INSTANT, 1, an_owner(), expiry_s=180.0, monotonic=clock)
+    pulse.first()
+    thread, done = run_beats(pulse, clock, 1)
+    assert done.wait(60)
+    thread.stop()
+    assert daemons[0]
+
+
 def test_signals_are_left_to_the_main_thread(files, clock):
     """A beat thread takes none: one that it took would not wake the loop that has to answer it."""
     masks = []

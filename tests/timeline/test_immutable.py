@@ -17,7 +17,8 @@ import pytest
 from cfetch.errors import Held, LocalFault, UsageError
 from cfetch.timeline.clean import clean, tidy_up
 from cfetch.timeline.execution import Completed, Execution, roll_back
-from cfetch.timeline.states import Event
+from cfetch.timeline.rollback import finish, schedule_rollback
+from cfetch.timeline.states import Event, Kind
 from tests.timeline.real import MINUTE_S, nobody, start
 
 EXPIRY_S = 180.0
@@ -213,6 +214,30 @@ def test_IC_a_rollback_whose_executor_died_goes_on(processes, begun):  # noqa: N
     assert x.store.entry(rollback.instant, rollback.action) is not None
     assert (processes.state / "attempts" / instant / "3-1" / "one").read_bytes() == b"first half"
     execution.commit(files=2, size_bytes=20)
+
+
+def test_IC_a_rollback_that_has_moved_on_is_still_brought_to_its_end(processes):  # noqa: N802
+    """A stopped owner has woken up and claimed it at this very moment."""
+    x = processes.table("x")
+    instant = processes.schedule(x)
+    with x.lock.hold():
+        rollback = schedule_rollback(x, instant, Kind.IMMUTABLE)
+    x.store.move(rollback[0], Event.CLAIM)
+    finish(x, rollback, below=2, salvage=None, gone_epoch=None)
+    assert processes.names() == ["download.requested", "rollback.completed"]
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_of_two_states_of_an_instant_the_later_counts(processes, monkeypatch, backwards):
+    """A listing may show both names of a plan that moves meanwhile, in any order."""
+    x = processes.table("x")
+    instant = processes.schedule(x)
+    execution = start(x, instant, on_lost=nobody)
+    (name,) = x.files.names("timeline")
+    both = [f"{instant}.download.requested", name]
+    monkeypatch.setattr(x.files, "names", lambda path: both[::-1] if backwards else both)
+    (entry,) = x.store.entries()
+    assert (entry.name, entry.epoch) == (name, execution.epoch)
 
 
 def test_ID_clean_never_takes_an_immutable_plan(processes):  # noqa: N802

@@ -85,6 +85,16 @@ def test_RB3_completed_is_the_answer(processes):  # noqa: N802
     assert isinstance(start(processes.table("y"), instant, on_lost=nobody), Completed)
 
 
+@pytest.mark.parametrize("kind", Kind)
+def test_a_plan_that_is_being_rolled_back_is_scheduled_anew_if_it_will_be_gone(processes, kind):
+    """An immutable plan comes out of its rollback as the same plan; a removable one does not."""
+    x = processes.table("x")
+    instant = processes.schedule(x, kind)
+    with x.lock.hold():
+        schedule_rollback(x, instant, kind)
+    assert (processes.schedule(x, kind) == instant) is (kind is Kind.IMMUTABLE)
+
+
 def test_RC_an_inflight_plan_is_started_by_nobody(processes):  # noqa: N802
     """Both fail."""
     instant = plan(processes)
@@ -205,6 +215,25 @@ def test_two_cleaners_make_one_rollback(processes):
     assert execute(a, first.instant)
     assert not execute(b, first.instant)
     assert condemn(b, instant) is None
+    assert processes.names() == ["rollback.completed"]
+
+
+def test_a_cleaner_that_was_overtaken_says_so(processes, monkeypatch):
+    """It stood still, counted as dead, and another has brought its rollback to the end."""
+    instant = plan(processes)
+    processes.time_s += DELAY_S
+    a, b = processes.table("a"), processes.table("b")
+    rollback = condemn(a, instant)
+    assert rollback is not None
+    roll_back_attempts = a.attempts.roll_back
+
+    def meanwhile(*how, **more):
+        processes.kill(a)
+        assert execute(b, rollback.instant)
+        roll_back_attempts(*how, **more)
+
+    monkeypatch.setattr(a.attempts, "roll_back", meanwhile)
+    assert not execute(a, rollback.instant)
     assert processes.names() == ["rollback.completed"]
 
 

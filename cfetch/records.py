@@ -124,7 +124,7 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class EndRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="cfetch.end/1"):
-    """How a run ended: the last line of its metrics (``cfetch.end/1``), written before the plan is committed.
+    """How a run ended: the last line of its metrics (``cfetch.end/1``), written once the plan is settled.
 
     ``policy``: adaptive, cloudfetch or none; ``places``: attempts at a time at first; ``most``: how far the
     run might raise that by itself, 0: not at all; ``widths``: of hosts whose number of places has changed.

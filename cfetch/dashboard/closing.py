@@ -35,7 +35,7 @@ def closing_lines(
         received = f"nothing received in {duration(summary.elapsed_s)}"
     why = [f"  {reason}"] if (reason := _stop_reason(summary, stopping)) else []
     failures = _failures_above_line(summary, failures_named) if failures_named else _failure_lines(summary)
-    head = f"{_HEADLINES[summary.status]}: {_count_in_place(summary)}, {received}"
+    head = f"{_choose_headline(summary, stopping)}: {_count_in_place(summary)}, {received}"
     return [
         head,
         *why,
@@ -45,6 +45,12 @@ def closing_lines(
         *failures,
         *_pointer_lines(summary),
     ]
+
+
+def _choose_headline(summary: Summary, stopping: str | None) -> str:
+    """The verdict. Of all that stops a run only its deadline leaves the exit code of an unfinished one."""
+    is_late = summary.status == "failed" and stopping is not None and summary.exit_code == 1
+    return "out of time" if is_late else _HEADLINES[summary.status]
 
 
 def closing_line(summary: Summary, stopping: str | None = None) -> str:

@@ -361,7 +361,7 @@ def _batch_data(event: BatchPlaced | BatchCommitted) -> dict[str, object]:
 
 
 def _fallback_fact(event: FallbackTriggered) -> Fact:
-    text = f"fallback: {event.stragglers} of at most {event.threshold} stragglers: one entry at a time now"
+    text = f"fallback: {event.stragglers} of at most {event.threshold} slow files: one entry at a time now"
     data: dict[str, object] = {"stragglers": event.stragglers, "threshold": event.threshold}
     return Fact(event.t_s, "fallback", "warning", text, data)
 

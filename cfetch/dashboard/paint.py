@@ -172,7 +172,7 @@ def _draw_baseline(view: View) -> Text:
 def _draw_mitigation(view: View) -> Text:
     progress = view.progress
     assert progress is not None
-    detected = plural(progress.stragglers, "straggler")
+    detected = plural(progress.stragglers, "slow file")
     parts = [
         ("mitigation  ", "dim"),
         (detected, "yellow" if progress.stragglers else ""),

@@ -125,7 +125,9 @@ class View:
             self._note_once("rescue", event.t_s, event.path, rescue_text(event))
         elif isinstance(event, FallbackTriggered):
             self.fallback_at = event
-            text = f"{event.stragglers} stragglers, limit {event.threshold}: one entry at a time from now on"
+            text = (
+                f"{plural(event.stragglers, 'slow file')}, limit {event.threshold}: from now on one at a time"
+            )
             self.notes.append(Note(event.t_s, "fallback", "", text))
         elif isinstance(event, PlanWaiting | RunNoted):
             self._note_start(event)

@@ -99,7 +99,7 @@ def _of_breaker_end(event: BreakerClosed) -> EventRecord:
 
 
 def _of_fallback(event: FallbackTriggered) -> EventRecord:
-    return EventRecord(kind="fallback", t_s=event.t_s, reason=f"{event.stragglers} stragglers")
+    return EventRecord(kind="fallback", t_s=event.t_s, reason=f"{event.stragglers} slow files")
 
 
 def _of_executor(event: ExecutorSlow) -> EventRecord:

@@ -70,14 +70,14 @@ class MetricsFile:
             self._add(event.record)
         elif isinstance(event, RunStarted):
             self._add(_header_of(event))
-            self._flush()
+            self.flush()
         elif isinstance(event, RunExplained):
             self._add(event.record)
             return  # closing writes it, and what fails then is the run's error
         elif (kept := make_event_record(event)) is not None:
             self._add(kept)
         if len(self._buffer) >= BUFFER_BYTES or event.t_s - self._flushed_s >= FLUSH_EVERY_S:
-            self._flush()
+            self.flush()
             self._flushed_s = event.t_s
         if isinstance(event, RunFinished):
             self.close()
@@ -89,7 +89,7 @@ class MetricsFile:
         self._encode()
         if self._array:
             self._buffer += (b"" if self._separator == b",\n" else self._separator) + b"\n]\n"
-        self._flush()
+        self.flush()
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             try:
@@ -131,7 +131,8 @@ class MetricsFile:
             self._separator = b",\n"
         self._buffer += text
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what has come so far. Raises LocalFault."""
         self._encode()
         if self._fd < 0:
             self._buffer.clear()

@@ -6,9 +6,9 @@
     a timer for the deadline            ends the run in the same way
     open the engine -> RunStarted
     engine.bring                        emits what happens to entries; what ended it early
-    RunExplained                        what set the end: the last line of the metrics
-    close the metrics                   a disk that is full now fails the run, not its reader
+    flush the metrics                   a disk that is full now fails the run, not its reader
     settle                              all in place: commit the plan. A fault: is the plan still this run's?
+    RunExplained                        how it ended, and what set the end: the last line of the metrics
     RunFinished                         with the summary, which is made from the same events
 
 Nothing that happens to entries is raised: the summary says it, with the exit code.
@@ -17,7 +17,7 @@ Nothing that happens to entries is raised: the summary says it, with the exit co
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -140,10 +140,10 @@ class Frame:
                 emit(self._make_start_event(guard.instant))
                 with self._end_at_deadline():
                     error = self._bring(run)
+                error = self._settle(run, self._write(metrics.flush, run, error))
                 end = tally.end(run.clock.now(), error=error)
                 emit(RunExplained(t_s=end.t_s, record=end))
-                error = self._close(metrics, run, error)
-                error = self._settle(run, error)
+                error = self._write(metrics.close, run, error)
                 summary = tally.summary(run.clock.now(), error=error, metrics=str(metrics.path), end=end)
                 emit(RunFinished(t_s=run.clock.now(), summary=summary))
                 return summary
@@ -206,10 +206,10 @@ class Frame:
             self._error = None  # the last file was faster than the stop
         return self._error or error
 
-    def _close(self, metrics: MetricsFile, run: Run, error: CfetchError | None) -> CfetchError | None:
-        """Write the metrics' last lines; what the run ends with, which is a fault if they do not fit."""
+    def _write(self, write: Callable[[], None], run: Run, error: CfetchError | None) -> CfetchError | None:
+        """Write lines of the metrics; what the run ends with, which is a fault if they do not fit."""
         try:
-            metrics.close()
+            write()
         except LocalFault as fault:
             if error is None:
                 run.emit(RunStopping(t_s=run.clock.now(), reason=str(fault)))

@@ -10,7 +10,7 @@ from cfetch.dashboard.closing import SHOWN_FAILURES, SHOWN_VOLUMES, closing_line
 from cfetch.dashboard.facts import MAX_LINES
 from cfetch.dashboard.lines import json_lines, plain_lines, quiet_lines
 from cfetch.dashboard.open import choose_mode, open_dashboard
-from cfetch.errors import Interrupted, LocalFault
+from cfetch.errors import DeadlinePassed, Interrupted, LocalFault
 from cfetch.events import (
     FallbackTriggered,
     HostPaused,
@@ -361,6 +361,19 @@ def test_closing_words_of_a_bad_run():
     assert lines[0].startswith("failed: 0 of 30 files in place")
     assert lines[2:4] == ["  30 files failed:", "    a/0: HTTP 404 (refused)"]
     assert f"    and {30 - SHOWN_FAILURES} more" in lines
+
+
+@pytest.mark.parametrize(
+    ("error", "head"),
+    [(DeadlinePassed("the deadline of 2s is over"), "out of time"), (LocalFault("full"), "failed")],
+    ids=["deadline", "fault"],
+)
+def test_a_run_whose_time_was_over_is_not_headed_as_failed(error, head):
+    """Nothing is in place, and nothing went wrong; a fault of the machine is headed as before."""
+    events = [started(1), *finished(record(0, status="cancelled"))]
+    lines = closing_lines(finish_run(*events, error=error).summary, str(error))
+    assert lines[0].startswith(f"{head}: 0 of 1 file in place")
+    assert lines[1] == f"  stopped: {error}"
 
 
 @pytest.mark.parametrize(

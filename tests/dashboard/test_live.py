@@ -130,7 +130,7 @@ def test_all_that_matters_is_in_the_frame():
     words = text(shown, 120, 40)
     for state in states:
         assert f" {state}" in words
-    for fact in ("stopping", "2 of 20 files", "× 1 failed", "1 already there", "4 stragglers", "1 retry"):
+    for fact in ("stopping", "2 of 20 files", "× 1 failed", "1 already there", "4 slow files", "1 retry"):
         assert fact in words
     for fact in (
         "FALLBACK: one at a time",

@@ -14,6 +14,7 @@ from cfetch.clock import SystemClock
 from cfetch.config.settings import Settings
 from cfetch.errors import Held, Interrupted, LocalFault, UsageError
 from cfetch.events import EntryFinished, Event, RunExplained, RunFinished, RunStarted, RunStopping
+from cfetch.records import EndRecord
 from cfetch.report.metrics import MetricsFile, read_metrics
 from cfetch.run.frame import Frame
 from cfetch.run.signals import keep_handlers, listen
@@ -177,19 +178,33 @@ def test_metrics_that_cannot_grow_stop_the_engine(run):
     assert (summary.exit_code, guard.committed) == (3, [])
 
 
-def test_last_lines_of_the_metrics_that_do_not_fit_fail_the_run(run, monkeypatch):
-    """They are written before the plan is committed: said in the summary, and not after it."""
-    close = MetricsFile.close
-    once = iter([FAULT])
+@pytest.mark.parametrize(("step", "committed"), [("flush", []), ("close", [(2, 150)])])
+def test_last_lines_of_the_metrics_that_do_not_fit_fail_the_run(run, monkeypatch, step, committed):
+    """Those of files are written before the plan is committed; the end's own line comes after it."""
+    write = getattr(MetricsFile, step)
+    faults: list[LocalFault] = []  # from when the engine has done its work
 
-    def full_once(metrics):
-        close(metrics)
-        for fault in once:
-            raise fault
+    def fill_up(metrics):
+        write(metrics)
+        while faults:
+            raise faults.pop()
 
-    monkeypatch.setattr(MetricsFile, "close", full_once)
-    summary, guard, events = run(FakeEngine(*DONE))
-    assert (summary.exit_code, guard.committed, stopping(events)) == (3, [], [str(FAULT)])
+    monkeypatch.setattr(MetricsFile, step, fill_up)
+    summary, guard, events = run(FakeEngine(*DONE, act=lambda: faults.append(FAULT)))
+    assert (summary.exit_code, guard.committed, stopping(events)) == (3, committed, [str(FAULT)])
+
+
+def test_the_last_line_of_the_metrics_knows_how_the_plan_was_settled(run, tmp_path):
+    """The plan is another run's by then: the exit code of the line is the command's."""
+
+    class Late(FakeGuard):
+        def commit(self, *, files, size_bytes):
+            raise Held("taken over")
+
+    summary, _, _ = run(FakeEngine(*DONE), guard=Late())
+    *_, last = (line for written in read_metrics([tmp_path / "m.jsonl"]) for line in written.records)
+    assert isinstance(last, EndRecord)
+    assert (last.exit_code, summary.exit_code) == (4, 4)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

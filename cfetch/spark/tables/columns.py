@@ -116,7 +116,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("elapsed_s", "double", "until the last entry's end"),
         Column("rate_bps", "double", "bytes / elapsed_s"),
         Column("policy", "string", "adaptive, cloudfetch or none; null: killed, or an older version"),
-        Column("exit_code", "int", "before the plan was committed"),
+        Column("exit_code", "int", "of the run"),
         Column("saved_s", "double", "saved by mitigation; below 0: cost"),
         Column("set_by", "string", f"what set the end: {', '.join(BOUNDS)}"),
         Column("set_s", "double", "for how long before the end it did"),

@@ -10,6 +10,7 @@ import pytest
 
 from cfetch.errors import UsageError
 from cfetch.manifest import read_entries
+from cfetch.manifest.formats import parquet_table
 
 SHA = "ab" * 32
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -154,3 +155,26 @@ def test_missing_library(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UsageError, match=r"cfetch\[parquet\]"):
         list(read_entries(io.BytesIO(b"PAR1"), name="-"))
+
+
+def test_an_ordinary_table_is_read_in_full_batches(monkeypatch, frozen):
+    """A large dictionary of short values does not make batches small, which would take ten times as long."""
+    rows: list[int] = []
+    read = parquet_table._read_batches
+
+    def note(batches, *more, **options):
+        def seen():
+            for batch in batches:
+                rows.append(len(batch))
+                yield batch
+
+        return read(seen(), *more, **options)
+
+    monkeypatch.setattr(parquet_table, "_read_batches", note)
+    urls = [f"https://h.example/{'a' * 60}/{number}" for number in range(12_000)]
+    data = parquet(
+        {"url": urls, "path": [f"p/{n}" for n in range(12_000)], "mirrors": [[url] for url in urls]}
+    )
+    assert len(frozen(data, "-")) == 12_000
+    assert max(rows) == parquet_table.BATCH_ROWS
+    assert len(rows) < 30

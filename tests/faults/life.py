@@ -236,10 +236,10 @@ class _Life:
             if self.world.processes == 1:
                 volume.stage(own)
             else:
-                tasks = range(self.world.processes)
-                volumes = [Directory(self.disk.root, f"{own}/t{task}") for task in tasks]
-                for other in volumes:
-                    stack.callback(self._close, other)
+                volumes = []
+                for task in range(self.world.processes):
+                    volumes.append(Directory(self.disk.root, f"{own}/t{task}"))
+                    stack.callback(self._close, volumes[-1])
             for staged in volumes:
                 stack.callback(staged.unstage)
             yield volumes

@@ -53,28 +53,28 @@ def cut_shares(sizes: Sequence[int], host_of: Sequence[int], *, pace: Pace, slot
 
     ``sizes`` are bytes, -1 for unknown, which counts as the mean.
     """
-    known = [size for size in sizes if size >= 0]
-    mean = sum(known) / len(known) if known else 1.0
-    costs = [int(MICRO * pace.cost_s(1, size if size >= 0 else mean)) for size in sizes]
+    known = sum(size >= 0 for size in sizes)
+    mean = sum(size for size in sizes if size >= 0) / known if known else 1.0
+    costs = array("q", (int(MICRO * pace.cost_s(1, size if size >= 0 else mean)) for size in sizes))
     target = int(MICRO * choose_target_s(sum(costs) / MICRO, slots))
-    by_host: dict[int, list[int]] = {}
-    shares: list[list[int]] = []
+    by_host: dict[int, array[int]] = {}
+    shares: list[array[int]] = []
     for entry, cost in enumerate(costs):
         if cost >= target:
-            shares.append([entry])
+            shares.append(array("I", [entry]))
         else:
-            by_host.setdefault(host_of[entry], []).append(entry)
-    small: list[list[int]] = []
+            by_host.setdefault(host_of[entry], array("I")).append(entry)
+    small: list[array[int]] = []
     for entries in by_host.values():
         queues = count_shares(sum(costs[entry] for entry in entries), len(entries), target)
         if queues == 1:
             small.append(entries)
             continue
-        shares += deal_out(entries, [costs[entry] for entry in entries], queues)
+        shares += deal_out(entries, array("q", (costs[entry] for entry in entries)), queues)
     loads = [sum(costs[entry] for entry in entries) for entries in small]
     queues = count_shares(sum(loads), sum(map(len, small)), target)
-    for hosts in deal_out(list(range(len(small))), loads, queues) if small else []:
-        shares.append([entry for host in hosts for entry in small[host]])
+    for hosts in deal_out(range(len(small)), loads, queues) if small else []:
+        shares.append(array("I", (entry for host in hosts for entry in small[host])))
     filled = [(sum(costs[entry] for entry in entries), entries) for entries in shares if entries]
     filled.sort(key=lambda pair: pair[0], reverse=True)
     share_of = array("I", bytes(4 * len(sizes)))
@@ -132,9 +132,9 @@ def count_shares(cost: int, files: int, target: int) -> int:
     return max(1, round(cost / target), -(-files // MOST_FILES))
 
 
-def deal_out(items: Sequence[int], costs: Sequence[int], queues: int) -> list[list[int]]:
+def deal_out(items: Sequence[int], costs: Sequence[int], queues: int) -> "list[array[int]]":
     """The items of each queue, with queues as even as their costs allow."""
-    hands: list[list[int]] = [[] for _ in range(queues)]
+    hands: list[array[int]] = [array("I") for _ in range(queues)]
     for item, queue in zip(items, spread(costs, queues), strict=True):
         hands[queue].append(item)
     return hands

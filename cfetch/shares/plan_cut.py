@@ -1,5 +1,6 @@
 """A plan that this machine has frozen, cut into the shares of all that a run still has to bring."""
 
+from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -27,9 +28,10 @@ class PlanCut(NamedTuple):
 def cut_plan(plan: Plan, account: Account, *, pace: Pace, slots: int, per_host: int | None) -> PlanCut:
     """Cut all entries that are not in the account. Raises LocalFault."""
     left: Sequence[int] = range(len(plan))
+    sizes, hosts = plan.sizes, plan.host_of
     if account:
-        left = [index for index in left if plan.entry(index).id not in account]
-    sizes, hosts = [plan.sizes[i] for i in left], [plan.host_of[i] for i in left]
+        left = array("I", (index for index in left if plan.entry(index).id not in account))
+        sizes, hosts = [sizes[index] for index in left], [hosts[index] for index in left]
     cut = cut_shares(sizes, hosts, pace=pace, slots=slots)
     notes = []
     if left:

@@ -93,7 +93,7 @@ def test_the_same_as_by_one_process(tmp_path, workers, failing):
     assert not any(is_alive(member.pid) for member in workers)
 
 
-def test_a_process_that_is_killed_is_replaced(tmp_path, workers):
+def test_c92_a_process_that_is_killed_is_replaced(tmp_path, workers):
     """Its successor goes on where its parts end, and asks for nothing that stands."""
     held = "0.big"
     files = {held: Synthetic(held, 4 << 20)} | FILES
@@ -202,7 +202,7 @@ def test_what_several_processes_cannot_share_is_brought_by_one(tmp_path, workers
     assert (workers, tree(tmp_path / "to")) == ([], whole(FILES))
 
 
-def test_no_secret_is_in_the_arguments_or_the_environment_of_a_process(tmp_path, workers):
+def test_c109_no_secret_is_in_the_arguments_or_the_environment_of_a_process(tmp_path, workers):
     """Signed links and headers go through the pipe."""
     with served(FILES) as origin:
         rows = [{"url": f"{name}?signature=s3cr3t", "path": name} for name in NAMES]
@@ -232,7 +232,7 @@ def wait_for_parts(scene, process):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_to_all_processes_ends_the_run_in_good_order(scene, number):
+def test_c101_a_signal_to_all_processes_ends_the_run_in_good_order(scene, number):
     """As Ctrl-C does: exit code and words of one process, records of what was cut off, and no child stays."""
     process = started(command(scene, "--processes", "2", "--json"), start_new_session=True)
     wait_for_parts(scene, process)
@@ -266,7 +266,7 @@ def test_children_leave_when_their_parent_is_killed(scene):
     assert scene.finish(mitigation=False) == scene.job.total_bytes - sum(left) - stands
 
 
-def test_killed_at_random(tmp_path):
+def test_c92_killed_at_random(tmp_path):
     """One round of ``benchmarks/processes_soak.py``, with a small set."""
     report = soak(tmp_path, rounds=1, seed=2, large=8, small=100, twice=1.0)
     assert report.wrong == []

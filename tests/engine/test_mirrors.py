@@ -174,3 +174,26 @@ def test_bytes_of_a_lying_mirror_are_not_the_good_sources_fault(tmp_path):
         ("a", None, None),
     ]
     assert outcome.tree == {"a": BODY}
+
+
+def test_a_place_at_the_mirror_is_taken_as_soon_as_it_is_free(tmp_path):
+    """The own host is busy for 100 s more, the mirror's for ten: then the entry begins, there."""
+    long, short = BODY * 2, BODY + b"x"
+    scripts = {
+        "a": Reply(body=long, rate_bps=len(long) / 100),
+        "c": Reply(body=short, rate_bps=len(short) / 10),
+        "b": Reply(body=BODY),
+        "m1/b": Reply(body=BODY),
+    }
+    entries = [
+        entry_of(0, "a", long, digest=True),
+        entry_of(1, "c", short, digest=True, host="m1.test"),
+        mirrored(2, "b"),
+    ]
+    outcome = drive(tmp_path, scripts, entries, per_host=1, mitigation=False)
+    assert outcome.tree == {"a": long, "b": BODY, "c": short}
+    assert [(asked.path, asked.t_s) for asked in outcome.transport.opens] == [
+        ("a", 0.0),
+        ("c", 0.0),
+        ("m1/b", pytest.approx(10.0)),
+    ]

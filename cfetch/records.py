@@ -4,7 +4,7 @@ Times ``…_s`` are seconds since the run's start on the monotonic clock, sizes 
 No record carries a URL, a header or a token. ``id`` is the entry's index in its manifest.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -16,6 +16,10 @@ NOT_DECODED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for bytes that are no document: of another shape, not UTF-8, nested thousands deep."""
 
 
+Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+"""An integer of a document. One of hundreds of digits is damage, and no float can be made of it."""
+
+
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One attempt at an entry, as in the metrics file. ``samples`` are (seconds, bytes so far).
 
@@ -24,26 +28,26 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     ``saved_s`` and ``wasted_bytes`` are the verdict on a cancelled attempt (``report.saved_time``).
     """
 
-    n: int
+    n: Int64
     start_s: float
     first_byte_s: float | None
     end_s: float
-    from_byte: int
-    bytes: int
-    http_status: int | None
+    from_byte: Int64
+    bytes: Int64
+    http_status: Int64 | None
     outcome: Outcome
     error: str | None
     peer: str | None
     median_bps: float | None
     expected_s: float | None
-    samples: list[tuple[float, int]]
+    samples: list[tuple[float, Int64]]
     mirror: str | None = None  # the host, where it was not the entry's own
     projected_s: float | None = None  # when it would have ended, had it not been cancelled
-    to_byte: int | None = None
+    to_byte: Int64 | None = None
     helper: bool = False
     held_s: float | None = None
     saved_s: float | None = None
-    wasted_bytes: int | None = None
+    wasted_bytes: Int64 | None = None
 
 
 class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,12 +55,12 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: str = "cfetch.file/1"
     instant: str
-    id: int
-    offset: int
+    id: Int64
+    offset: Int64
     path: str
     host: str
-    size_bytes: int | None
-    bytes: int
+    size_bytes: Int64 | None
+    bytes: Int64
     status: Status
     verified: str
     volume: str
@@ -64,7 +68,7 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
     start_s: float
     end_s: float
     rate_bps: float
-    stragglers: int
+    stragglers: Int64
     attempts: list[AttemptRecord]
     error_kind: str | None = None
     error: str | None = None
@@ -89,10 +93,10 @@ class EventRecord(
     t_s: float
     host: str | None = None
     volume: str | None = None
-    id: int | None = None
+    id: Int64 | None = None
     path: str | None = None
-    places: int | None = None
-    before: int | None = None
+    places: Int64 | None = None
+    before: Int64 | None = None
     seconds: float | None = None
     reason: str | None = None
 
@@ -109,17 +113,17 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     bound: str = "nothing"
     seconds: float = 0.0
     idle_places: float = 0.0
-    files: int = 0
-    id: int | None = None
+    files: Int64 = 0
+    id: Int64 | None = None
     path: str | None = None
     host: str | None = None
     volume: str | None = None
-    size_bytes: int | None = None
+    size_bytes: Int64 | None = None
     rate_bps: float | None = None
     usual_bps: float | None = None
-    fresh: int = 0
-    helpers: int = 0
-    limit: int | None = None
+    fresh: Int64 = 0
+    helpers: Int64 = 0
+    limit: Int64 | None = None
     reason: str | None = None
 
 
@@ -134,19 +138,19 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", t
     instant: str
     t_s: float
     status: Literal["completed", "partial", "failed", "interrupted"]
-    exit_code: int
-    done: int
-    skipped: int
-    failed: int
-    cancelled: int
-    bytes: int
-    wasted_bytes: int
-    retries: int
-    stragglers: int
+    exit_code: Int64
+    done: Int64
+    skipped: Int64
+    failed: Int64
+    cancelled: Int64
+    bytes: Int64
+    wasted_bytes: Int64
+    retries: Int64
+    stragglers: Int64
     saved_s: float
     policy: str
-    places: int
-    most: int = 0
+    places: Int64
+    most: Int64 = 0
     widths: dict[str, int]
     tail: Tail
 

@@ -19,7 +19,7 @@ import msgspec
 
 from cfetch.errors import LocalFault, UsageError
 from cfetch.events import EntryFinished, Event, RunExplained, RunFinished, RunStarted
-from cfetch.records import NOT_DECODED, EndRecord, EventRecord, FileRecord
+from cfetch.records import NOT_DECODED, EndRecord, EventRecord, FileRecord, Int64
 from cfetch.report.event_records import make_event_record
 from cfetch.secret import printable
 
@@ -37,10 +37,10 @@ class RunHeader(msgspec.Struct, frozen=True, kw_only=True):
     wall_start: str
     version: str
     host: str
-    files: int = 0
-    bytes_known: int = 0
-    sizes_unknown: int = 0
-    concurrency: int = 0
+    files: Int64 = 0
+    bytes_known: Int64 = 0
+    sizes_unknown: Int64 = 0
+    concurrency: Int64 = 0
     destination: str = ""
     settings: dict[str, object]
 

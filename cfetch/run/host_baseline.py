@@ -29,7 +29,7 @@ def read_baseline(state: Path) -> tuple[Knowledge, str | None]:
         return _read(path), None
     except FileNotFoundError:
         return NOTHING, None
-    except (OSError, ValueError, RecursionError) as error:  # the last: nested thousands deep
+    except (OSError, ValueError, RecursionError, OverflowError) as error:  # nested thousands deep; 1e400
         why = (error.strerror if isinstance(error, OSError) else None) or _NOT_OURS
         return NOTHING, f"{printable(str(path), 1000)} is not used: {why}. This run learns anew"
 

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import stat
 
 import pytest
@@ -202,3 +203,14 @@ def test_a_line_without_end(tmp_path, monkeypatch):
     path.write_bytes(b"{" * 5000)
     with pytest.raises(UsageError, match="longer than 1000 bytes"):
         list(read_metrics([path]))
+
+
+@pytest.mark.parametrize("key", ["size_bytes", "bytes", "n", "from_byte"])
+def test_a_number_of_hundreds_of_digits(tmp_path, key):
+    """Such a number is damage: no arithmetic could take it."""
+    path = tmp_path / "m.jsonl"
+    write(path, started(), *finished(record(0, 100, attempt())))
+    text = re.sub(rf'"{key}":[0-9]+', f'"{key}":1{"0" * 400}', path.read_text())
+    path.write_text(text + "\n")
+    with pytest.raises(UsageError, match="not cfetch metrics"):
+        list(next(read_metrics([path])).records)

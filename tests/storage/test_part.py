@@ -4,6 +4,7 @@ import asyncio
 import errno
 import hashlib
 import os
+import shutil
 import stat
 
 import pytest
@@ -105,6 +106,29 @@ def test_a_part_of_a_disk_that_was_given_up_gets_no_name(volume, root):
         part.publish()
     assert tree(root) == {}
     part.discard()
+
+
+def test_a_name_is_taken_back_where_its_directory_has_gone(volume, root):
+    """There is nothing to take back, and the directory is not made again for that."""
+    part = part_of(volume, "d/a")
+    part.write(DATA)
+    part.publish()
+    shutil.rmtree(root / "d")
+    with pytest.raises(LocalFault, match="cannot remove d/a again"):
+        part.unpublish()
+    assert not (root / "d").exists()
+
+
+@pytest.mark.parametrize("digest", [False, True])
+def test_whose_part_it_is(volume, root, digest):
+    """Under a hash the bytes may come from any link; without one they are those of their own link only."""
+    names = []
+    for host in ("one.test", "two.test"):
+        part = part_of(volume, digest=digest, host=host)
+        part.write(b"x")
+        names += staged(root)
+        part.discard()
+    assert (names[0] == names[1]) is digest
 
 
 def test_92_a_note_goes_before_the_bytes_it_tells_of(volume, root, monkeypatch):

@@ -45,10 +45,11 @@ from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.fields import FieldError
 from cfetch.manifest.plan import FILE_NAME, load_plan
 from cfetch.manifest.writing import TARGETS, survey
+from cfetch.report.analysis import analyse
 from cfetch.report.metrics import RunHeader, read_metrics
 from cfetch.run.host_baseline import NAME as BASELINE
 from cfetch.run.host_baseline import read_baseline
-from cfetch.secret import SecretUrl
+from cfetch.secret import SecretUrl, encode_json
 from cfetch.spark.tables.chunks import cut_chunks, read_lines
 from cfetch.storage.resume import Note, encode_note, fits, note_for, read_note
 from cfetch.straggler.knowledge import HostKnowledge, Knowledge
@@ -405,6 +406,7 @@ def _judge_metrics(data: bytes) -> bool:
         runs = [(run.header, list(run.records)) for run in read_metrics([path])]
     except CfetchError:
         return False
+    encode_json(analyse(read_metrics([path])))
     lines = b"".join(msgspec.json.encode(part) + b"\n" for header, rest in runs for part in (header, *rest))
     _same(runs, [(run.header, list(run.records)) for run in read_metrics([_put("again.jsonl", lines)])])
     return bool(runs)

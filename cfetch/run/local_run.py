@@ -15,6 +15,7 @@ from cfetch.run.frame import Guard, Run
 from cfetch.run.volumes import Volumes
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.wire.http import HttpTransport, Transport
+from cfetch.wire.loop import make_loop
 from cfetch.wire.network import Network
 from cfetch.wire.refresh import UrlRefresher
 
@@ -45,7 +46,7 @@ class LocalEngine:
         self._settings = settings
         self._network = network
         self._refresher = refresher
-        self._runner = asyncio.Runner()
+        self._runner = asyncio.Runner(loop_factory=make_loop)
         self._orders: deque[_Order] = deque()  # of other threads and signal handlers
         self._wake: Callable[[], object] | None = None
         self._lost_by: CfetchError | None = None

@@ -46,6 +46,7 @@ from cfetch.storage.files import STATE_NAME, local_fault
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.timeline.attempts import ATTEMPTS
 from cfetch.wire.http import HttpTransport
+from cfetch.wire.loop import make_loop
 from cfetch.wire.network import make_network
 
 IDLE_S = 15.0  # what an idle connection is kept for
@@ -157,7 +158,8 @@ def bring_share(spec: RunSpec, share: Share, copy: TaskCopy) -> ShareOutcome:
     reporter = _Reporter(spec, copy)
     if reporter.is_over():
         return reporter.outcome()
-    fault, learned = asyncio.run(_run_pool(spec, share, copy, reporter))
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        fault, learned = runner.run(_run_pool(spec, share, copy, reporter))
     reporter.leave_last(len(share.entries), fault)
     if fault is not None and not reporter.is_over():
         raise fault

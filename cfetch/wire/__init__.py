@@ -19,6 +19,7 @@ Read in this order::
     rate.py             ``--limit-rate``: turns of reading, for all attempts together and for each host
     refresh.py          fresh links, for all entries that expire at once with one question
     listener.py         the end of the project's own servers: no connection stays open unseen
+    loop.py             the event loop of a download: uvloop where it is installed
     document.py         small questions repeated until they are answered: documents, an API's pages, sizes
 
 When it fails: every method raises a ``SourceError`` whose type says whether another try can help, and

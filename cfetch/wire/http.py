@@ -180,10 +180,10 @@ class HttpTransport:
             connection = await self._connect(origin, fresh)
             try:
                 request = origin.make_request(method, target, headers)
-            except ValueError:
+                reply = Exchange(connection, request, has_body=method != "HEAD")
+            except Exception:
                 connection.close()
                 raise
-            reply = Exchange(connection, request, has_body=method != "HEAD")
             try:
                 await reply.wait_for_head()
             except (aiohttp.ServerDisconnectedError, OSError):

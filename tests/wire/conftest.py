@@ -1,9 +1,15 @@
-"""What the tests of the network need made once."""
+"""What the tests of the network need made once, and the event loop that they run in."""
 
+import asyncio
+import os
 from typing import Any
 
 import pytest
 import trustme
+import uvloop
+
+if os.environ.get("TEST_LOOP") == "uvloop":  # the gate runs the tests of the wire in both loops
+    asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
 
 
 @pytest.fixture(scope="module")

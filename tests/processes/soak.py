@@ -137,7 +137,6 @@ def _play_round(scene: Scene, dice: random.Random, report: Report) -> tuple[int,
             for pid in victims:
                 with suppress(OSError):
                     os.kill(pid, signal.SIGSTOP)
-                    unread_bytes += count_unread(pid)
             if is_parents_turn:
                 process.kill()
                 orphans = workers
@@ -146,6 +145,7 @@ def _play_round(scene: Scene, dice: random.Random, report: Report) -> tuple[int,
                 report.workers_killed += 1
             for pid in victims:
                 with suppress(OSError):
+                    unread_bytes += count_unread(pid)  # at the last moment: the origin goes on sending
                     os.kill(pid, signal.SIGCONT if is_parents_turn else signal.SIGKILL)
             if is_parents_turn:
                 break

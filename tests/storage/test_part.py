@@ -131,6 +131,17 @@ def test_whose_part_it_is(volume, root, digest):
     assert (names[0] == names[1]) is digest
 
 
+@pytest.mark.parametrize("renews", [False, True])
+def test_a_note_is_not_written_through_a_symlink(volume, root, tmp_path, renews):
+    """Whoever may write into the state directory must not choose which file we overwrite."""
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"x")
+    (root / ".cfetch/attempts/i/0" / ("p.note.next" if renews else "p.note")).symlink_to(precious)
+    with pytest.raises(LocalFault, match="cannot note a part file"):
+        volume.staging.note_part("p", b"note", renews=renews)
+    assert precious.read_bytes() == b"x"
+
+
 def test_92_a_note_goes_before_the_bytes_it_tells_of(volume, root, monkeypatch):
     """Else the next reply's bytes would be gone on with under an ETag that is not theirs."""
     part = part_of(volume)

@@ -84,6 +84,7 @@ REPLIES = [
     (reply(b"", status="204 No", length=False), b"", True),
     (reply(b"", "Content-Length: 9", status="304 Not", length=False), b"", True),
     (b"HTTP/1.1 100 C\r\nX-Early: 1\r\n\r\nHTTP/1.1 103\r\nLink: x\r\n\r\n" + reply(b"body"), b"body", True),
+    (b"HTTP/1.1 103 H\r\n" + b"X-Early: 1\r\n" * 100 + b"\r\n" + reply(b"a", *["X: y"] * 100), b"a", True),
     (CHUNKED + b"1\r\na\r\n02;x=y\r\nbc\r\n0\r\nX-Late: 1\r\n\r\n", b"abc", True),
     (b"HTTP/1.1 200 OK\nContent-Length: 1\nX-A:\n\na", b"a", True),
     (reply(b"a", "X-Folded: a\r\n b", "X-Space: \t b \t"), b"a", True),
@@ -137,6 +138,14 @@ async def test_1_the_end_of_the_connection_ends_no_other_body(head):
 async def test_11_what_comes_behind_a_reply_ends_its_connection(behind, body):
     """What is no HTTP is not accepted either."""
     assert (await play([reply(b"abc") + behind]))[2:] == (body, False)
+
+
+async def test_11_what_comes_together_with_bytes_that_are_no_http_is_not_trusted():
+    """The body may be whole by its length, but the server has lost count."""
+    wire = Wire()
+    answer = wire.ask()
+    wire.send(reply(b"abc") + b"more")
+    assert answer.read_buffered() == b""
 
 
 async def test_11_what_comes_unasked_ends_its_connection():
@@ -235,6 +244,21 @@ async def test_50_an_idle_connection_that_was_closed_meanwhile_costs_no_attempt(
         with pytest.raises(Transient, match="closed the connection"):
             await transport.open(SecretUrl(server.url), {}, {}, fresh=False, method="POST")
     assert server.fields(-1)["content-length"] == "0"
+
+
+async def test_who_stops_waiting_for_a_reply_leaves_no_connection(transport):
+    """Its answer may still come, and would be the next one's."""
+    async with RawServer(b"") as server:
+        waiting = asyncio.create_task(transport.open(SecretUrl(server.url), {}, {}, fresh=False))
+        while not server.heads:
+            await asyncio.sleep(0.001)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert not transport._connector._acquired
+        async with asyncio.timeout(60):
+            while not server.ended:
+                await asyncio.sleep(0.001)
 
 
 async def test_a_new_connection_that_is_closed_without_a_word_is_a_failed_attempt(transport):

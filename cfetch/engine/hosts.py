@@ -27,7 +27,7 @@ FAIR_BYTES = 64 << 10  # fewer tell the latency, not the speed, and are no sign 
 SPEED_WEIGHT = 0.3  # of the newest sample; a mirror that slows down is left after a few files
 UNAVAILABLE = 503  # a 429 is about the client, and so about all that it asks for
 LEAST_CROWD = 8  # places, of which one is kept at first for help with a file under way:
-KEPT_S = 0.4  # that shows whether a later request for the same object is faster
+KEPT_S = 1.5  # that shows whether a later request is faster. No longer than until an attempt has ended
 MAX_KEPT = 4096  # hosts without trouble: a plan with a million hosts must not remember them all
 
 
@@ -157,13 +157,17 @@ class Hosts:
             return now_s
         if host.running >= host.places:
             return float("inf")
-        if self._keeps_one and not helps and LEAST_CROWD <= host.places == host.running + 1:
+        if self._is_place_kept(host) and not helps:
             if len(self._kept_until_s) > MAX_KEPT:
                 self._kept_until_s.clear()
             kept_until_s = self._kept_until_s.setdefault(name, now_s + KEPT_S)
             if now_s < kept_until_s:
                 return kept_until_s
         return max(host.breaker.opens_s(now_s), host.held_until_s)
+
+    def _is_place_kept(self, host: _Host) -> bool:
+        """Whether the only free place may be kept: no attempt at the host has ended yet."""
+        return self._keeps_one and not host.brought_bytes and LEAST_CROWD <= host.places == host.running + 1
 
     def free(self, name: str) -> int:
         """The number of free places at ``name``."""

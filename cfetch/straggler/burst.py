@@ -12,7 +12,8 @@ from cfetch.straggler.cures import MUCH, Pace, Reply
 from cfetch.straggler.fresh import middle
 
 LEAST_FALLEN = 3  # attempts that became slow: two may do so after the same bytes by chance
-ALIKE = 0.2  # the byte is read off windows of 0.3 s
+ALIKE = 0.2  # who has brought so much more would be seen to be slow, in windows of 0.3 s
+NEAR = 0.06  # so far from the middle one; losses of packets fall anywhere
 EXACT = 0.03  # it is never known better
 MOST = 0.8  # of those beyond the byte are slow; a few more or less say nothing
 LEAST_CHUNK_BYTES = 256 << 10  # a smaller range is mostly latency
@@ -95,7 +96,7 @@ def _find_fall(paces: list[Pace]) -> int | None:
     if len(fell) < LEAST_FALLEN:
         return None
     usual = middle(fell)
-    near = sorted(size_bytes for size_bytes in fell if abs(size_bytes - usual) <= ALIKE * usual)
+    near = sorted(size_bytes for size_bytes in fell if abs(size_bytes - usual) <= NEAR * usual)
     range_bytes = max(EXACT * usual, near[-1] - near[0])
     fast = [pace.received for pace in paces if pace.fell_bytes is None]
     beyond = sum(received > (1 + ALIKE) * usual for received in fast)

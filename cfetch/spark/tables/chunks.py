@@ -176,8 +176,8 @@ def parse_start(header: RunHeader) -> datetime:
         raise ValueError("a number in the run header is out of range")
     try:
         start = datetime.fromisoformat(header.wall_start)
-    except ValueError:
-        start = None
-    if start is None or start.tzinfo is None:
-        raise ValueError("wall_start is no time with a time zone, such as 2026-01-01T00:00:00Z")
-    return start.astimezone(UTC)
+        if start.tzinfo is not None:
+            return start.astimezone(UTC)
+    except (ValueError, OverflowError):  # the last: in the year 1, east of Greenwich
+        pass
+    raise ValueError("wall_start is no time with a time zone, such as 2026-01-01T00:00:00Z")

@@ -172,8 +172,8 @@ def parse_start(header: RunHeader) -> datetime:
     Raises:
         ValueError: the header does not say it, or has numbers that no table takes.
     """
-    if max(header.files, header.bytes_known, header.sizes_unknown, header.concurrency << 32) >= 1 << 63:
-        raise ValueError("a number in the run header is out of range")
+    if header.concurrency >= 1 << 31:
+        raise ValueError("the concurrency in the run header is out of range")
     try:
         start = datetime.fromisoformat(header.wall_start)
         if start.tzinfo is not None:

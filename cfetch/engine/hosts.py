@@ -272,15 +272,16 @@ class Hosts:
         if isinstance(error, Transient) and received < FAIR_BYTES:
             return self._note_failure(name, host, now_s)
         if error is None:
-            host.refusals.note_end()
             host.clear_refusal()
         host.answered = True
         host.trouble_s = None
         host.throttled = host.too_long = 0
         self._close_breaker(name, host)
         host.window = min(float(self._most), host.window + 1.0 / host.window)
-        if error is None and host.width is not None:
-            host.width.note_end()
+        if error is None:
+            host.refusals.note_end()
+            if host.width is not None:
+                host.width.note_end()
         return None
 
     def note_hanging(self, name: str, now_s: float, served: int) -> None:

@@ -24,6 +24,7 @@ MAX_HEADERS = 128
 # The parser keeps no more than that.
 MAX_BARE_BYTES = 128 << 10
 LARGE_BYTES = 64 << 10  # pieces of this size are handed on as they are, smaller ones together
+MANY_PIECES = 64  # each costs some 50 bytes besides its own: a chunk may have a single byte
 
 
 class PooledConnection(asyncio.BufferedProtocol):
@@ -228,9 +229,13 @@ class Exchange:
             return first[:most]
         if most >= 0 or len(first) >= LARGE_BYTES or len(self._parts) == 1:
             return self._parts.popleft()
+        self._join_pieces()
+        return self._parts.popleft()
+
+    def _join_pieces(self) -> None:
         data = b"".join(self._parts)
         self._parts.clear()
-        return data
+        self._parts.append(data)
 
     async def _wait(self) -> None:
         self._waiter = asyncio.get_running_loop().create_future()
@@ -345,6 +350,8 @@ class Exchange:
             return
         self._bare_bytes = 0
         self._parts.append(body)
+        if len(self._parts) > MANY_PIECES:
+            self._join_pieces()
         self._buffered_bytes += len(body)
         self._wire.coming_bytes += len(body)
 

@@ -145,7 +145,7 @@ def test_bad_lines_are_told_with_their_reasons(tmp_path):
         assert told == [
             (1, None, "no run header (schema cfetch.run/1) comes before it"),
             (5, "i1", "Object missing required field `schema`"),
-            (6, "i1", "a number or a text in it is out of range"),
+            (6, "i1", "Expected `int` <= 9223372036854775807 - at `$.bytes`"),
             (7, "i1", "its instant is not the one of its run's header"),
         ]
         assert (found.rejected, found.files, found.runs[0].rejected, found.runs[0].complete) == (

@@ -229,13 +229,16 @@ class Exchange:
             return first[:most]
         if most >= 0 or len(first) >= LARGE_BYTES or len(self._parts) == 1:
             return self._parts.popleft()
-        self._join_pieces()
-        return self._parts.popleft()
-
-    def _join_pieces(self) -> None:
         data = b"".join(self._parts)
         self._parts.clear()
-        self._parts.append(data)
+        return data
+
+    def _join_last(self) -> None:
+        """Join the small pieces that came last."""
+        small: deque[bytes] = deque()
+        while self._parts and len(self._parts[-1]) < LARGE_BYTES:
+            small.appendleft(self._parts.pop())
+        self._parts.append(b"".join(small))
 
     async def _wait(self) -> None:
         self._waiter = asyncio.get_running_loop().create_future()
@@ -351,7 +354,7 @@ class Exchange:
         self._bare_bytes = 0
         self._parts.append(body)
         if len(self._parts) > MANY_PIECES:
-            self._join_pieces()
+            self._join_last()
         self._buffered_bytes += len(body)
         self._wire.coming_bytes += len(body)
 

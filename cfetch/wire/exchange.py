@@ -24,6 +24,8 @@ MAX_HEADERS = 128
 # The parser keeps no more than that.
 MAX_BARE_BYTES = 128 << 10
 LARGE_BYTES = 64 << 10  # pieces of this size are handed on as they are, smaller ones together
+    64 << 10
+)  # pieces of this size are handed on as they are, smaller ones together until they have it
 MANY_PIECES = 64  # each costs some 50 bytes besides its own: a chunk may have a single byte
 
 
@@ -229,9 +231,11 @@ class Exchange:
             return first[:most]
         if most >= 0 or len(first) >= LARGE_BYTES or len(self._parts) == 1:
             return self._parts.popleft()
-        data = b"".join(self._parts)
-        self._parts.clear()
-        return data
+        pieces, size_bytes = [], 0
+        while self._parts and size_bytes < LARGE_BYTES:
+            pieces.append(self._parts.popleft())
+            size_bytes += len(pieces[-1])
+        return b"".join(pieces)
 
     def _join_last(self) -> None:
         """Join the small pieces that came last."""

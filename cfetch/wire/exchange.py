@@ -24,8 +24,6 @@ MAX_HEADERS = 128
 # The parser keeps no more than that.
 MAX_BARE_BYTES = 128 << 10
 LARGE_BYTES = 64 << 10  # pieces of this size are handed on as they are, smaller ones together
-    64 << 10
-)  # pieces of this size are handed on as they are, smaller ones together until they have it
 MANY_PIECES = 64  # each costs some 50 bytes besides its own: a chunk may have a single byte
 
 

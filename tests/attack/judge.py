@@ -11,7 +11,7 @@ from tests.attack.life import Life
 from tests.attack.world import File, Version, World, body_of
 from tests.conditions.runner import CONTROLS, secrets_in
 
-__all__ = ["CANARY", "Breach", "Judge"]
+__all__ = ["CANARY", "MAX_PEAK_BYTES", "Breach", "Judge"]
 
 CANARY = b"not yours"
 MAX_PEAK_BYTES = 256 << 20

@@ -58,17 +58,22 @@ class _Process:
 
     def send_to_child(self, number) -> bool:
         """Whether there was one."""
-        pid = self.process.pid
         with contextlib.suppress(OSError):
-            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            children = self._list_children()
             if children:
-                os.kill(int(children[0]), number)
+                os.kill(children[0], number)
                 return True
         return False
+
+    def _list_children(self) -> list[int]:
+        """Their process numbers; OSError if the process has ended."""
+        pid = self.process.pid
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
     async def wait(self) -> bool:
         """Whether it ended in time."""
         while time.monotonic() - self._began_s < LIMIT_S:
+            self._measure_peak()
             if self._reap(os.WNOHANG):
                 return True
             await asyncio.sleep(0.01)
@@ -76,12 +81,21 @@ class _Process:
         self._reap(0)
         return False
 
+    def _measure_peak(self):
+        """Keep the most memory that the process or a child of it has had.
+
+        The kernel's account at the end, ``ru_maxrss``, has the memory of the tests' own process in it: it is
+        kept from before the command was executed.
+        """
+        with contextlib.suppress(OSError):
+            for pid in (self.process.pid, *self._list_children()):
+                self.peak_bytes = max(self.peak_bytes, _read_peak_bytes(pid))
+
     def _reap(self, flags) -> bool:
-        pid, status, usage = os.wait4(self.process.pid, flags)
+        pid, status = os.waitpid(self.process.pid, flags)
         if not pid:
             return False
         self.process.returncode = os.waitstatus_to_exitcode(status)
-        self.peak_bytes = usage.ru_maxrss * 1024
         return True
 
     def life(self, *, hung, signalled="", paused=False, rival=False) -> Life:
@@ -90,6 +104,12 @@ class _Process:
             self.process.returncode, out, said, time.monotonic() - self._began_s, self.peak_bytes,
             hung, signalled, paused, rival,
         )  # fmt: skip
+
+
+def _read_peak_bytes(pid) -> int:
+    """0 when it has ended."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
 
 
 async def live(words, folder, servers, ending, *, fsize=0) -> list[Life]:

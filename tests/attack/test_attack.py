@@ -3,7 +3,9 @@
 The long one: ``scripts/attack``.
 """
 
+import asyncio
 import json
+import mmap
 import os
 import signal
 
@@ -11,8 +13,8 @@ import msgspec
 import pytest
 
 from tests.attack.battle import fight
-from tests.attack.judge import CANARY, Judge
-from tests.attack.life import Life
+from tests.attack.judge import CANARY, MAX_PEAK_BYTES, Judge
+from tests.attack.life import Life, live
 from tests.attack.replies import FAULTS
 from tests.attack.shrink import shrink
 from tests.attack.world import Ending, File, Version, World, body_of, draw_world
@@ -169,6 +171,16 @@ def test_what_is_wrong_with_a_life_is_noticed(scene, bad, kind):
     assert kinds(judge) == set()
     judge.judge_life(bad, calm=True)
     assert kinds(judge) == {kind}
+
+
+def test_the_memory_of_a_life_is_its_own(tmp_path):
+    """The process that starts it holds 800 MB."""
+    with mmap.mmap(-1, 800_000_000) as held:
+        for page in range(0, len(held), mmap.PAGESIZE):
+            held[page] = 1
+        (alone,) = asyncio.run(live(["--version"], tmp_path, None, Ending()))
+    assert alone.code == 0
+    assert 1 << 20 < alone.peak_bytes < MAX_PEAK_BYTES
 
 
 def ended(roots, code=0, *, statuses=("done", "skipped"), verified="sha256", **counts):

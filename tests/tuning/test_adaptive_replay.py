@@ -59,6 +59,28 @@ def waves(seed, *last_s):
     return [USUAL_S + (n * 7 + seed * 3) % 5 for n in range(6 * WORKERS)] + list(last_s)
 
 
+def shorten(records, factor):
+    """The files of a world in which all takes ``factor`` times as long: a replay costs what its run lasts."""
+    shorter = []
+    for entry in records:
+        tries = [scale(tried, factor) for tried in entry.attempts]
+        shorter.append(
+            msgspec.structs.replace(entry, attempts=tries, start_s=tries[0].start_s, end_s=tries[-1].end_s)
+        )
+    return shorter
+
+
+def scale(tried, factor):
+    first_s = tried.first_byte_s
+    return msgspec.structs.replace(
+        tried,
+        start_s=tried.start_s * factor,
+        first_byte_s=None if first_s is None else first_s * factor,
+        end_s=tried.end_s * factor,
+        samples=[(sampled_s * factor, received) for sampled_s, received in tried.samples],
+    )
+
+
 def run_tune(*paths, **options):
     return tune(TuneOptions(metrics=tuple(paths), **options), SystemClock())
 
@@ -154,7 +176,12 @@ def test_a_silent_attempt_ends_by_the_stall_rule():
 def test_runs_under_the_adaptive_policy_are_tuned_for_it(tmp_path):
     """The values that are better are for the policy that the runs had, and the file chooses no other."""
     paths = [
-        write(tmp_path / f"{seed}.jsonl", lay_out(waves(seed, 165.0)), mitigation=False, segments=1)
+        write(
+            tmp_path / f"{seed}.jsonl",
+            shorten(lay_out(waves(seed, 165.0)), 0.2),
+            mitigation=False,
+            segments=1,
+        )
         for seed in range(5)
     ]
     grid = tmp_path / "grid.yaml"
@@ -180,7 +207,8 @@ def run_command(*arguments):
 def test_what_makes_no_difference_is_left_alone(tmp_path):
     """Nothing is written, and the command says why."""
     paths = [
-        write(tmp_path / f"{seed}.jsonl", lay_out(waves(seed, USUAL_S + 5), rescued)) for seed in range(5)
+        write(tmp_path / f"{seed}.jsonl", shorten(lay_out(waves(seed, USUAL_S + 5), rescued), 0.2))
+        for seed in range(5)
     ]
     out = tmp_path / "tuned.yaml"
     done = run_command(*paths, "--out", out)
@@ -194,13 +222,8 @@ def test_what_makes_no_difference_is_left_alone(tmp_path):
 
 def test_the_formula_is_held_against_what_was_really_run(tmp_path):
     """It would have waited for its padding, so its best values are none to change the policy for."""
-
-    def small(number, begin_s, end_s):
-        tries = rescued(number, begin_s, end_s)
-        return tuple(scale(one, 0.02) for one in tries)
-
     paths = [
-        write(tmp_path / f"{seed}.jsonl", scale_records(lay_out(waves(seed, USUAL_S + 5), small)))
+        write(tmp_path / f"{seed}.jsonl", shorten(lay_out(waves(seed, USUAL_S + 5), rescued), 0.02))
         for seed in range(5)
     ]
     tuning = run_tune(*paths, policy="cloudfetch")
@@ -208,26 +231,6 @@ def test_the_formula_is_held_against_what_was_really_run(tmp_path):
     assert tuning.choice.recorded.mean > 1
     assert "times as long as they did" in tuning.leave
     assert [run.replayed_s for run in tuning.runs] == [None] * 5
-
-
-def scale(tried, factor):
-    """The attempt in a world that is so much faster."""
-    first_s = tried.first_byte_s
-    return msgspec.structs.replace(
-        tried,
-        start_s=tried.start_s * factor,
-        first_byte_s=None if first_s is None else first_s * factor,
-        end_s=tried.end_s * factor,
-        samples=[(sampled_s * factor, received) for sampled_s, received in tried.samples],
-    )
-
-
-def scale_records(records):
-    """The files' own times, which ``scale`` has made of their attempts'."""
-    return [
-        msgspec.structs.replace(entry, start_s=entry.attempts[0].start_s, end_s=entry.attempts[-1].end_s)
-        for entry in records
-    ]
 
 
 @pytest.mark.parametrize(
@@ -239,7 +242,7 @@ def scale_records(records):
 )
 def test_a_run_that_the_replay_cannot_tell_is_left_out(tmp_path, change, reason):
     """Another policy's, and one in which the policy did not do what it does."""
-    records = lay_out(waves(0, 1000.0))
+    records = shorten(lay_out(waves(0, 1000.0)), 0.2)
     path = write(tmp_path / "odd.jsonl", records, **change)
     with pytest.raises(UsageError, match="0 runs with 10 finished files are too few") as caught:
         run_tune(path, policy="adaptive")
@@ -248,11 +251,7 @@ def test_a_run_that_the_replay_cannot_tell_is_left_out(tmp_path, change, reason)
 
 def test_runs_of_a_few_seconds_are_left_out(tmp_path):
     """Equal ones differ by more than a setting changes; the formula's replay takes them as before."""
-    records = [
-        msgspec.structs.replace(entry, attempts=[scale(tried, 0.005) for tried in entry.attempts])
-        for entry in lay_out(waves(0, 100.0))
-    ]
-    path = write(tmp_path / "short.jsonl", scale_records(records))
+    path = write(tmp_path / "short.jsonl", shorten(lay_out(waves(0, 100.0)), 0.005))
     with pytest.raises(UsageError, match=r"took 3\.\d s; equal runs of under 5 s differ"):
         run_tune(path, policy="adaptive")
     with pytest.raises(UsageError) as caught:
@@ -265,7 +264,7 @@ def test_how_much_equal_runs_differ_is_said(tmp_path):
     paths = [
         write(
             tmp_path / f"{n}.jsonl",
-            lay_out([lasting_s * (1 + n / 10) for lasting_s in waves(n, 900.0)]),
+            shorten(lay_out(waves(n, 900.0)), 0.1 + n / 100),
             mitigation=False,
         )
         for n in range(4)

@@ -307,12 +307,14 @@ def test_progress_is_told_every_two_seconds(tmp_path):
             return self.now_s
 
     paths = tuple(write_run(tmp_path / f"{seed}.jsonl", seed) for seed in range(5))
+    grid = tmp_path / "grid.yaml"
+    grid.write_text("multiplier: 3\n")
     lines: list[str] = []
-    tune(TuneOptions(metrics=paths), Steps(1.5), lines.append)
+    tune(TuneOptions(metrics=paths, grid=grid, policy="cloudfetch"), Steps(1.5), lines.append)
     assert lines[0] == "300 files read and replayed"
     assert 1 <= len(lines) <= 3
     lines.clear()
-    tune(TuneOptions(metrics=paths), Steps(0.1), lines.append)
+    tune(TuneOptions(metrics=paths, grid=grid, policy="cloudfetch"), Steps(0.1), lines.append)
     assert lines == []
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
 import msgspec
 
@@ -20,6 +21,7 @@ from cfetch.app.download import prepare
 from cfetch.bench.content import Content, Synthetic, pieces
 from cfetch.bench.origin import Origin
 from cfetch.config.settings import Settings
+from cfetch.timeline import lock
 
 __all__ = ["CALLS", "FILES", "Children", "Job", "Killed", "Point", "Scene", "can_trace", "serving"]
 
@@ -37,6 +39,7 @@ _FOR_A_DAY = re.compile(
     r"plans/([.]?[0-9TZ]+-[0-9a-f]+)(/.*)?|lock[.].*|.*/[.].*[.]tmp"
 )  # of runs that died: timeline.clean
 TIMEOUT_S = 120
+EXPIRY_S = 1.0  # of a lock whose maker was killed before it wrote its name there; runs here are never stopped
 
 
 class Weak(msgspec.Struct, frozen=True):
@@ -211,7 +214,7 @@ class Scene:
 
     def points(self, calls: tuple[str, ...] = CALLS) -> list[Point]:
         """Every call of an undisturbed run from its first at the destination on."""
-        self.run()  # the first of all may compile modules, whose calls no later run repeats
+        self.run()  # it compiles and names the modules, so that no later run loads any
         shutil.rmtree(self.to)
         done = self.traced(calls=calls)
         assert done.code == 0, done.said
@@ -234,7 +237,10 @@ class Scene:
     def finish(self, *, tidy: bool = True, mitigation: bool = True) -> int:
         """Run the job to its end in this process; the bytes fetched. ``tidy``: nothing else may be left."""
         settings = Settings(to=(str(self.to),), durability=self.durability, quiet=True, mitigation=mitigation)
-        with prepare(str(self.manifest), settings, env={}) as prepared:
+        with (
+            patch.object(lock, "EXPIRY_S", EXPIRY_S),
+            prepare(str(self.manifest), settings, env={}) as prepared,
+        ):
             summary = prepared.run(lambda _: None)
         assert summary is not None
         assert summary.exit_code == 0, summary.failures

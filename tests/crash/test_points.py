@@ -4,6 +4,7 @@ The suite takes a sample; ``-m slow`` and ``benchmarks/crash_points.py`` take ev
 """
 
 import random
+import re
 
 import pytest
 
@@ -77,3 +78,11 @@ def test_c92_files_that_wait_for_their_group_are_not_fetched_again(tmp_path, chi
         assert killed.held_bytes == scene.job.total_bytes
         assert list(tmp_path.rglob("*.note")) == []
         assert scene.finish() == 0
+
+
+def test_no_call_at_the_destination_loads_the_program(tmp_path, url, children):
+    """A disk that fails under the interpreter is none that a download can report."""
+    points = Scene(tmp_path, url, children).points()
+    assert [
+        point for point in points if re.search(r'[.]pyc?["> ]|[.]so["> ]|site-packages', point.line)
+    ] == []

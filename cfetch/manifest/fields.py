@@ -122,7 +122,10 @@ def _parse_moment(text: str) -> float:
         raise FieldError("it is not an ISO 8601 date and time such as 2026-01-01T00:00:00Z") from None
     if moment.tzinfo is None:
         raise FieldError("it has no time zone; add Z for UTC")
-    return moment.timestamp()
+    seconds = moment.timestamp()
+    if seconds < 0:
+        raise FieldError("it is not a time since 1970")
+    return seconds
 
 
 CHECKS: dict[str, tuple[str, Callable[[object], object]]] = {

@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
+import msgspec
+
 from cfetch.clock import RunClock
 from cfetch.errors import Expired, RangeRefused, Refused, SourceError, Transient
 from cfetch.manifest.entry import Digest, Entry
@@ -351,13 +353,15 @@ async def fetch(
         if cure.warms:
             await _warm(transport, url, secrets, fresh=fresh)
             fresh = False
-        has_more = True
+        has_more, chunk_bytes = True, cure.chunk_bytes
         while has_more:
-            asked = _choose_range(attempt, part, cure.chunk_bytes)
+            asked = _choose_range(attempt, part, chunk_bytes)
             response = attempt.reply.response = await _open(transport, url, asked, secrets, fresh, cure)
             attempt.reply.carried_bytes = response.carried_bytes
             has_more = await _take_reply(attempt, part, response, asked, digest, read_of, clock)
             fresh = False
+            if not attempt.resumable:
+                chunk_bytes = 0  # nothing would prove that two replies are of one version
     finally:
         part.release_segment()
 
@@ -376,9 +380,9 @@ def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int) -> Asked:
     """What to ask for next: the rest, or as much of it as the host is best asked for at a time."""
     segment = part.segment
     start, end = (part.position, None) if segment is None else (segment.position, segment.end)
-    if chunk_bytes:
-        known = attempt.size_bytes if end is None else end
-        end = start + chunk_bytes if known is None else min(start + chunk_bytes, known)
+    known = attempt.size_bytes if end is None else end
+    if chunk_bytes and (known is None or known - start > chunk_bytes):
+        end = start + chunk_bytes
     return Asked(
         from_byte=start,
         end_byte=end,
@@ -417,6 +421,9 @@ async def _take_reply(
     limit = None
     try:
         limit = _accept(attempt, response, part, asked, digest, clock)
+        if part.segment is None and limit != attempt.size_bytes and not attempt.resumable:
+            response.close()
+            return True
         end = await _receive(attempt, part, read_of(response), limit, clock)
         if end is None:
             response.close()
@@ -442,6 +449,8 @@ def _accept(
     attempt: Attempt, response: Response, part: Sink, asked: Asked, digest: Digest | None, clock: RunClock
 ) -> int | None:
     """Judge the reply and make ``part`` ready for it; where its body ends in the file, if that is known."""
+    if response.status == 200 and part.segment is None and not attempt.received:
+        asked = msgspec.structs.replace(asked, end_byte=None)  # nobody else brings the rest
     verdict = attempt.reply.verdict = judge(response.status, response.headers, asked)
     if verdict.action is not Action.ACCEPT:
         raise _error_of(verdict, response, part, clock)
@@ -521,7 +530,7 @@ def salvage(attempt: Attempt, part: Sink, limit: int | None, now_s: float) -> No
 def _check_end(attempt: Attempt, part: Sink, asked: Asked, end: int, limit: int | None) -> bool:
     """Raise unless the body ended where it should; whether more is to be asked for.
 
-    Of a range a server may send less than it was asked for, but no crumbs.
+    Of a segment a server may send less than it was asked for, but no crumbs.
     """
     segment, size_bytes = part.segment, attempt.size_bytes
     is_whole = segment is not None and not segment.left_bytes
@@ -532,7 +541,9 @@ def _check_end(attempt: Attempt, part: Sink, asked: Asked, end: int, limit: int 
         raise Transient(f"the server sent only {attempt.received} bytes of what it was asked for")
     if segment is not None and end != asked.end_byte:
         return False  # another request may bring the rest
-    return has_more and attempt.resumable
+    if has_more and end != asked.end_byte:  # it might go on so, a byte a request
+        raise Transient(f"the server sent a range up to byte {end} where byte {asked.end_byte} was asked for")
+    return has_more
 
 
 def _error_of(verdict: Verdict, response: Response, part: Sink, clock: RunClock) -> SourceError:

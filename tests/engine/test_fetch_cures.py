@@ -6,7 +6,7 @@ import pytest
 
 from cfetch.clock import RunClock, SystemClock
 from cfetch.engine.attempt import Assignment, Attempt, fetch
-from cfetch.errors import RangeRefused
+from cfetch.errors import RangeRefused, Transient
 from cfetch.secret import SecretUrl
 from cfetch.storage.directory import Directory
 from cfetch.storage.part import Part
@@ -43,7 +43,8 @@ def new_part(tmp_path):
 
 
 def partial(start, end, *, tag=TAG):
-    fields = (f"ETag: {tag}", f"Content-Range: bytes {start}-{end - 1}/{SIZE}")
+    etag = () if tag is None else (f"ETag: {tag}",)
+    fields = (*etag, f"Content-Range: bytes {start}-{end - 1}/{SIZE}")
     return reply(DATA[start:end], *fields, status="206 Partial Content")
 
 
@@ -68,7 +69,8 @@ async def test_a_file_is_asked_for_in_ranges_one_after_the_other(new_part, trans
         run = await bring(
             part := new_part(), server, transport, Cure(chunk_bytes=300_000), size_bytes=size_bytes
         )
-        assert [server.fields(n)["range"] for n in range(3)] == [f"bytes={a}-{b - 1}" for a, b in cuts]
+        ranges = ["bytes=0-299999", "bytes=300000-599999", "bytes=600000-"]  # the rest needs no end
+        assert [server.fields(n)["range"] for n in range(3)] == ranges
         assert [server.fields(n).get("if-range") for n in range(3)] == [None, TAG, TAG]
         assert (len(server.heads), server.connections) == (3, 1)
     assert (run.from_byte, run.received, part.position) == (0, SIZE, SIZE)
@@ -81,6 +83,54 @@ async def test_ranges_of_different_versions_are_not_joined(new_part, transport):
         with pytest.raises(RangeRefused):
             await bring(part := new_part(), server, transport, Cure(chunk_bytes=300_000))
     assert part.position == 0
+
+
+@pytest.mark.parametrize("size_bytes", [SIZE, None])
+@pytest.mark.parametrize("tag", [None, 'W/"v1"'])
+async def test_a_file_that_nothing_identifies_is_asked_for_as_a_whole(new_part, transport, tag, size_bytes):
+    """Its ranges might be of two versions; the first one alone is not the file."""
+    async with RawServer(partial(0, 300_000, tag=tag), reply(DATA), then=("keep", "keep")) as server:
+        cure = Cure(chunk_bytes=300_000)
+        run = await bring(part := new_part(), server, transport, cure, size_bytes=size_bytes)
+        assert [server.fields(n).get("range") for n in range(len(server.heads))] == ["bytes=0-299999", None]
+    assert (run.received, part.position, part.verify(SIZE, None)) == (SIZE, SIZE, "size")
+
+
+@pytest.mark.parametrize("size_bytes", [SIZE, None])
+async def test_a_server_without_ranges_is_taken_at_its_word(new_part, transport, size_bytes):
+    """It sends the whole file where the beginning was asked for."""
+    async with RawServer(WHOLE) as server:
+        cure = Cure(chunk_bytes=300_000)
+        run = await bring(part := new_part(), server, transport, cure, size_bytes=size_bytes)
+        assert len(server.heads) == 1
+    assert (run.received, part.position, part.verify(SIZE, None)) == (SIZE, SIZE, "size")
+
+
+@pytest.mark.parametrize("second", [WHOLE, reply(b"other", 'ETag: "v2"')])
+async def test_a_whole_file_behind_a_range_is_another_version(new_part, transport, second):
+    """It is refused, and the part is empty."""
+    async with RawServer(partial(0, 300_000), second) as server:
+        with pytest.raises(RangeRefused):
+            await bring(part := new_part(), server, transport, Cure(chunk_bytes=300_000))
+    assert part.position == 0
+
+
+async def test_crumbs_of_a_range_are_no_way_to_bring_a_file(new_part, transport):
+    """Such a server would be asked once for each byte."""
+    async with RawServer(partial(0, 300_000), partial(300_000, 300_001)) as server:
+        with pytest.raises(Transient, match="up to byte 300001"):
+            await bring(part := new_part(), server, transport, Cure(chunk_bytes=300_000))
+        assert len(server.heads) == 2
+    assert part.position == 300_001
+
+
+async def test_a_file_not_larger_than_a_range_is_asked_for_as_ever(new_part, transport):
+    """No range ends before the first byte of an empty file."""
+    async with RawServer(reply(b"", f"ETag: {TAG}"), WHOLE) as server:
+        await bring(empty := new_part(), server, transport, Cure(chunk_bytes=SIZE), size_bytes=0)
+        await bring(part := new_part(), server, transport, Cure(chunk_bytes=SIZE))
+        assert all("range" not in server.fields(n) for n in range(2))
+    assert (empty.position, part.position) == (0, SIZE)
 
 
 async def test_a_cold_object_is_asked_for_one_byte_first(new_part, transport):

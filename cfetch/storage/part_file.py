@@ -29,7 +29,6 @@ class PartFile:
     __slots__ = (
         "_entry",
         "_identity",
-        "_in_place",
         "_is_discarded",
         "_is_made",
         "_is_noted",
@@ -49,7 +48,6 @@ class PartFile:
         self._name = ""  # no name until there is a file: most entries of a second run need none
         self._is_made = False  # whether it is in the staging directory
         self._is_noted = False  # whether a note is beside it
-        self._in_place = False  # whether it has the name of a part in ranges
         self._is_discarded = False
         self.fd = -1
         self.lost = False
@@ -61,6 +59,11 @@ class PartFile:
         if self._identity is None:
             self._identity = identity(self._entry.url)
         return self._identity
+
+    @property
+    def _in_place(self) -> bool:
+        """Whether it is in ranges, which its name tells."""
+        return self._name.startswith(IN_RANGES)
 
     def _own_name(self) -> str:
         link = self.identity if self._entry.digest is None else None
@@ -134,7 +137,7 @@ class PartFile:
                 self._volume.staging.note_part(name, note, renews=True)
             self._volume.staging.rename_part(before, name)
             was_noted, self._is_noted = self._is_noted, note is not None
-            self._name, self._in_place = name, True
+            self._name = name
             self.close()  # it was open for appending, perhaps
             if was_noted:
                 self._volume.staging.forget_note(before)
@@ -150,7 +153,7 @@ class PartFile:
                 self._open()
             before, name = self._name, self._own_name()
             self._volume.staging.rename_part(before, name)
-            self._name, self._in_place = name, False
+            self._name = name
             if self._is_noted:
                 self._is_noted = False
                 self._volume.staging.forget_note(before)
@@ -166,7 +169,7 @@ class PartFile:
             if self._in_place:
                 self.close()
                 self._volume.staging.discard_part(self._name)
-                self._is_made = self._in_place = False
+                self._is_made = False
                 return
             if self.fd < 0:
                 self._open()
@@ -244,7 +247,6 @@ class PartFile:
             return False
         self.fd = descriptor
         self._is_made = True
-        self._in_place = is_in_ranges
         self._is_noted = bool(leftover.note)
         return True
 

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from cfetch.errors import VolumeFault
 from cfetch.storage import disk as disk_module
 from cfetch.storage.directory import Directory
+from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.disk import MOST_UNWRITTEN_BYTES, GuardedDisk
 from cfetch.storage.part import Part
 from tests.engine.drive import entry_of
@@ -165,6 +167,39 @@ async def test_what_was_abandoned_fails_at_once_and_is_undone_when_it_comes_back
         await disk.call(lambda: None)
         assert not disk.is_stuck
     assert (seen, undone) == (["tidy", "new"], ["late"])
+
+
+@pytest.mark.parametrize("stands", [True, False])
+async def test_a_file_that_is_opened_too_late_is_closed(tmp_path, monkeypatch, stands):
+    """The disk was abandoned in between: nobody reads the file, and a run may meet that a thousand times."""
+    volume = Directory(tmp_path, "attempts/i/0")
+    entry = entry_of(0, "a", b"abc", digest=True)
+    (tmp_path / "a").write_bytes(b"abc")
+    real, hanging = volume.open_existing, Hanging()
+    opened: list[int | None] = []
+
+    def open_late(path):
+        hanging()
+        if not stands:
+            (tmp_path / "a").unlink()
+        opened.append(real(path))
+        return opened[-1]
+
+    monkeypatch.setattr(volume, "open_existing", open_late)
+    async with a_disk(hanging) as disk:
+        verifying = asyncio.ensure_future(
+            DirectoryVolume(volume, durable=False, disk=disk).verify_existing(entry)
+        )
+        await begun(hanging)
+        disk.abandon("v is gone")
+        with pytest.raises(VolumeFault, match="v is gone"):
+            await asyncio.wait_for(verifying, SOON_S)
+        hanging.let_go.set()
+        await asyncio.wait_for(disk.call(lambda: None), SOON_S)
+        assert [descriptor is not None for descriptor in opened] == [stands]
+        files = {str(link.resolve()) for link in Path("/proc/self/fd").iterdir()}
+        assert str(tmp_path / "a") not in files
+    volume.close()
 
 
 async def test_what_was_abandoned_beside_the_others():

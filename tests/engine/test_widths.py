@@ -5,9 +5,11 @@ import itertools
 
 import pytest
 
-from cfetch.clock import VirtualClock
+from cfetch.bench.network import Network
+from cfetch.bench.simulation.transport import SimTransport
+from cfetch.clock import RunClock, VirtualClock
 from cfetch.events import SlowdownOver, SlowdownSeen, WidthChanged
-from tests.engine.drive import drive
+from tests.engine.drive import drive, entry_of
 from tests.engine.fake import FakeTransport, Reply
 
 BODY = b"x" * 1000
@@ -170,3 +172,47 @@ def test_after_two_silent_connections_a_proven_one_is_taken(tmp_path):
     assert set(outcome.statuses) == {"done"}
     assert [asked.fresh for asked in outcome.transport.of("hanging")] == [False, True, False]
     assert outcome.elapsed_s < 30  # the stall rule alone would take twice as long
+
+
+class TwoSeats:
+    """The simulator's network: two connections are served at a time, others wait until one of them closes.
+
+    ``asked``: the number of each request's file, and whether it was to have a fresh connection.
+    """
+
+    def __init__(self, files):
+        self._sizes = [100_000] * files
+        self._wire = None
+        self.asked = []
+
+    async def open(self, url, headers, secrets, *, fresh, method="GET"):
+        if self._wire is None:  # its clock is that of the loop
+            network = Network(rate_bps=1e5, latency_s=0.01, connections=2)
+            self._wire = SimTransport(network, 1, self._sizes, clock=RunClock(VirtualClock()))
+        self.asked.append((int(url.reveal().rpartition("/")[2]), fresh))
+        return await self._wire.open(url, headers, secrets, fresh=fresh, method=method)
+
+
+def test_requests_that_wait_in_line_come_over_connections_that_are_served(tmp_path):
+    """Two of four are; the others' files are asked for again, and the host gets fewer places."""
+    entries = [entry_of(n, str(n), bytes(100_000), host="0") for n in range(100)]
+    server = TwoSeats(len(entries))
+    outcome = drive(
+        tmp_path,
+        {},
+        entries,
+        transport=server,
+        policy="adaptive",
+        concurrency=4,
+        max_concurrency=4,
+        segments=1,
+    )
+    assert set(outcome.statuses) == {"done"}
+    assert set(outcome.tree.values()) == {bytes(100_000)}
+    for waited in (2, 3):
+        tries = [attempt.outcome for attempt in outcome.records[str(waited)].attempts]
+        assert tries == ["straggler", "straggler", "done"]
+        assert [fresh for number, fresh in server.asked if number == waited] == [False, True, False]
+    told = [(change.before, change.places, change.reason) for change in outcome.of(WidthChanged)]
+    reason = "new connections hang while others are served"
+    assert told == [(4, 3, reason), (3, 2, reason)]

@@ -3,7 +3,6 @@
 import asyncio
 from contextlib import asynccontextmanager
 
-from cfetch.events import WidthChanged
 from tests.engine.drive import entry_of, tree
 from tests.engine.test_pool_wire import fetched
 
@@ -11,15 +10,14 @@ BLOCK = 16 << 10
 
 
 class Server:
-    """Has files of ``size`` bytes, and serves ``most`` connections at a time; others wait unread.
+    """Has files of ``size`` bytes.
 
     ``pace(server, path, position)`` is awaited before each block. ``asked``: path, connection, position.
     """
 
-    def __init__(self, size, pace, most=1000):
+    def __init__(self, size, pace):
         self.body = bytes(n % 251 for n in range(size))
         self.pace = pace
-        self.seats = asyncio.Semaphore(most)
         self.asked = []
         self.accepted = self.answering = self.most_answering = 0
 
@@ -37,9 +35,8 @@ class Server:
         self.accepted += 1
         number = self.accepted
         try:
-            async with self.seats:
-                while True:
-                    await self._answer((await reader.readuntil(b"\r\n\r\n")).decode(), number, writer)
+            while True:
+                await self._answer((await reader.readuntil(b"\r\n\r\n")).decode(), number, writer)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
@@ -88,24 +85,6 @@ async def test_a_run_grows_while_its_server_bears_more(tmp_path):
         records, _ = await fetched(tmp_path, entries, **options)
     assert are_right(server, tmp_path, records)
     assert server.most_answering == 4
-
-
-async def test_requests_that_wait_in_line_come_over_connections_that_are_served(tmp_path):
-    """Two of four are; the others' files are asked for again, and the host gets fewer places."""
-
-    async def pace(server, *_):
-        if not {"f0", "f1", "f2", "f3"} <= {path for path, *_ in server.asked}:
-            await asyncio.sleep(0.02)
-
-    server = Server(4 * BLOCK, pace, most=2)
-    options = {"concurrency": 4, "max_concurrency": 4, "segments": 1}
-    async with server.serving(600) as entries:
-        records, events = await fetched(tmp_path, entries, **options)
-    assert are_right(server, tmp_path, records)
-    again = [record for record in records.values() if len(record.attempts) > 1]
-    assert {attempt.outcome for record in again for attempt in record.attempts} == {"straggler", "done"}
-    first, *_ = (event for event in events if isinstance(event, WidthChanged))
-    assert (first.places, first.reason) == (3, "new connections hang while others are served")
 
 
 async def test_a_file_on_a_crawling_connection_goes_on_over_another(tmp_path):

@@ -38,5 +38,7 @@ if __name__ == "__main__":
     ctypes.CDLL(None).prctl(PR_SET_PTRACER, ctypes.c_ulong(2**64 - 1), 0, 0, 0)
     threading.Thread(target=tell, args=(Path(sys.argv[1]),), daemon=True).start()
     sys.argv = ["cfetch", *sys.argv[2:]]
+    # uvloop's threads wake the loop by write(2), and uvloop aborts where that fails
+    sys.modules["uvloop"] = None  # type: ignore[assignment]
     os.environ["COLUMNS"] = "200"
     main()

@@ -140,7 +140,6 @@ class VolumeWatch:
             self._emit(BreakerClosed(t_s=self._clock.now(), volume=self._volumes[volume_index].name))
 
     def _emit_paused(self, volume_index: int) -> None:
-        view = self._placer.view(volume_index)
-        if view.breaker is Position.OPEN:
-            self._out_of_use.add(volume_index)
-            self._emit(volume_paused(self._clock.now(), self._volumes[volume_index].name, view))
+        self._out_of_use.add(volume_index)
+        name, view = self._volumes[volume_index].name, self._placer.view(volume_index)
+        self._emit(volume_paused(self._clock.now(), name, view))

@@ -18,9 +18,9 @@ LEAST_WARMED = 8  # replies after which it must have shown that warming helps
 class Cold:
     """The one host. ``warms``: they are first asked for a byte; ``rate_bps``: of later requests."""
 
-    def __init__(self, *, warms: bool = False) -> None:
+    def __init__(self, rate_bps: float = 0.0, *, warms: bool = False) -> None:
         self.warms = warms
-        self.rate_bps = 0.0
+        self.rate_bps = rate_bps
         self._firsts: deque[float] = deque(maxlen=RECENT)
         self._warmed: deque[float] = deque(maxlen=LEAST_WARMED)
         self._is_refuted = False

@@ -22,7 +22,8 @@ class HostKnowledge(msgspec.Struct, frozen=True):
     ``spread`` is the sigma of the natural logarithm of measured over predicted durations. ``weight``: the
     number of files behind it, less for older ones. ``wall_s``: when it was learned, in seconds since 1970
     UTC. ``chunk_bytes``, ``warms`` and ``retire_bytes`` say how it is best asked (``Cure``), as a run has
-    found at ``cured_wall_s``.
+    found at ``cured_wall_s``; ``cured_bps`` is the rate of the witness that spoke for the last two, by which
+    the next run sees whether they still help.
     """
 
     latency_s: float
@@ -34,6 +35,7 @@ class HostKnowledge(msgspec.Struct, frozen=True):
     warms: bool = False
     retire_bytes: int = 0
     cured_wall_s: float = 0.0
+    cured_bps: float = 0.0
 
 
 class Knowledge(msgspec.Struct, frozen=True):
@@ -57,6 +59,7 @@ def is_sound(host: HostKnowledge) -> bool:
         and host.weight >= 0
         and 0 <= host.chunk_bytes <= MOST_CURE_BYTES
         and 0 <= host.retire_bytes <= MOST_CURE_BYTES
+        and 0 <= host.cured_bps <= MOST_BPS
     )
 
 
@@ -103,4 +106,5 @@ def _merge_hosts(before: HostKnowledge, host: HostKnowledge) -> HostKnowledge:
         warms=host.warms,
         retire_bytes=host.retire_bytes,
         cured_wall_s=host.cured_wall_s,
+        cured_bps=host.cured_bps,
     )

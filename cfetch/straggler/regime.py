@@ -34,9 +34,10 @@ class Regime:
     def __init__(self, known: HostKnowledge | None = None) -> None:
         self._known = known
         chunk_bytes, warms, retire_bytes = _cure_of(known)
+        rate_bps = 0.0 if known is None else known.cured_bps
         self.bursts = Bursts(chunk_bytes)
-        self.cold = Cold(warms=warms)
-        self.wear = Wear(retire_bytes)
+        self.cold = Cold(rate_bps, warms=warms)
+        self.wear = Wear(retire_bytes, rate_bps)
 
     def add_cure(self, learned: HostKnowledge) -> HostKnowledge:
         """Add how the host is best asked to what was learned of it."""
@@ -49,6 +50,7 @@ class Regime:
             chunk_bytes=cure[0],
             warms=cure[1],
             retire_bytes=cure[2],
+            cured_bps=self.wear.rate_bps if self.wear.retire_bytes else self.cold.rate_bps,
             cured_wall_s=self._known.cured_wall_s if is_old and self._known is not None else learned.wall_s,
         )
 

@@ -3,7 +3,8 @@
 Replies over new connections tell the usual rate. Where replies over connections in use become clearly slower
 than that, one attempt at a time gets a new connection, as a witness. If two in a row are clearly faster than
 what comes over old connections meanwhile, a connection is left once it has brought as much as the first slow
-one.
+one. If replies then are clearly slower than the witnesses were, that is given up, until new witnesses speak
+for it.
 """
 
 import math
@@ -17,6 +18,7 @@ LEAST_REPLIES = 8  # that tell a rate
 SLOWER, FASTER = 2 / 3, 1.5  # than new connections; than old ones
 HIGH = 0.75  # quantile of the old ones: some are not worn yet
 WITNESSES = 2  # in a row
+LEAST_CURED = 16  # replies after which it must have shown that leaving connections helps
 FIRST_WAIT_S, MOST_WAIT_S = 1.0, 60.0  # after a witness that was not faster
 LOW = (
     1 / 16
@@ -25,24 +27,32 @@ LEAST_RETIRE_BYTES = 256 << 10  # a connection that brings less is not worth its
 
 
 class Wear:
-    """The replies of one host. ``retire_bytes``: where a connection is left; 0: nowhere."""
+    """The replies of one host.
 
-    def __init__(self, retire_bytes: int = 0) -> None:
+    ``retire_bytes``: where a connection is left; 0: nowhere. ``rate_bps`` is the witnesses' then.
+    """
+
+    def __init__(self, retire_bytes: int = 0, rate_bps: float = 0.0) -> None:
         self.retire_bytes = retire_bytes
+        self.rate_bps = rate_bps
+        self._since_s = -math.inf
+        self._cured: deque[float] = deque(maxlen=LEAST_CURED)
         self._new: deque[float] = deque(maxlen=RECENT)
         self._old: deque[Reply] = deque(maxlen=RECENT)
-        self._faster = 0
+        self._faster: list[float] = []  # witnesses
         self._next_s = -math.inf
         self._wait_s = FIRST_WAIT_S
 
     def note(self, reply: Reply, paces: list[Pace]) -> None:
         """Note a first reply of an object; ``paces`` of the attempts under way when it ended."""
+        if self.retire_bytes:
+            self._doubt(reply)
+        elif not reply.carried_bytes and self._is_slow():
+            self._hear(reply, [pace.rate_bps for pace in paces if pace.carried_bytes])
         if reply.carried_bytes:
             self._old.append(reply)
-            return
-        if not self.retire_bytes and self._is_slow():
-            self._hear(reply, [pace.rate_bps for pace in paces if pace.carried_bytes])
-        self._new.append(reply.rate_bps)
+        else:
+            self._new.append(reply.rate_bps)
 
     def wants_witness(self, now_s: float) -> bool:
         """Whether the next attempt is to have a new connection; ask once for each attempt."""
@@ -60,12 +70,28 @@ class Wear:
     def _hear(self, witness: Reply, running_bps: list[float]) -> None:
         meanwhile = [reply.rate_bps for reply in self._old if reply.end_s > witness.began_s] + running_bps
         if not meanwhile or witness.rate_bps < FASTER * quantile(meanwhile, HIGH):
-            self._faster = 0
-            self._next_s = witness.end_s + self._wait_s
-            self._wait_s = min(2 * self._wait_s, MOST_WAIT_S)
+            self._wait(witness.end_s)
             return
-        self._faster += 1
+        self._faster.append(witness.rate_bps)
         self._next_s = -math.inf
         slow = [reply.carried_bytes for reply in self._old if FASTER * reply.rate_bps < witness.rate_bps]
-        if self._faster >= WITNESSES and slow:
+        if len(self._faster) >= WITNESSES and slow:
             self.retire_bytes = max(LEAST_RETIRE_BYTES, int(quantile([*slow], LOW)))
+            self.rate_bps, self._since_s = min(self._faster), witness.end_s
+
+    def _doubt(self, reply: Reply) -> None:
+        """Give the cure up if it does not bring what the witnesses have promised."""
+        if reply.began_s < self._since_s or reply.carried_bytes >= self.retire_bytes:
+            return
+        self._cured.append(reply.rate_bps)
+        if len(self._cured) == LEAST_CURED and FASTER * middle(self._cured) < self.rate_bps:
+            self.retire_bytes, self.rate_bps = 0, 0.0
+            self._cured.clear()
+            self._old.clear()
+            self._wait(reply.end_s)
+
+    def _wait(self, now_s: float) -> None:
+        """Begin anew, with the next witness after a while."""
+        self._faster.clear()
+        self._next_s = now_s + self._wait_s
+        self._wait_s = min(2 * self._wait_s, MOST_WAIT_S)

@@ -174,6 +174,28 @@ class TestWear:
         assert wear.retire_bytes == 4 * MIB
         assert not wear.wants_witness(9.0)
 
+    def test_a_cure_that_does_not_help_is_given_up_until_others_speak_for_it(self):
+        wear = self.worn()
+        for end_s in (2.3, 2.6):
+            wear.note(reply(4 * MIB, began=1.9, end=end_s), [])
+        for _ in range(20):
+            wear.note(reply(2 * MIB, began=2.5, end=3.0), [])  # asked before that
+            wear.note(reply(2 * MIB, carried=5 * MIB, began=2.7, end=3.0), [])  # over a worn one
+            wear.note(reply(3 * MIB, carried=MIB, began=2.7, end=3.0), [])  # clearly faster than before
+        for n in range(20):
+            assert wear.retire_bytes == (4 * MIB if n < 9 else 0)
+            wear.note(reply(2 * MIB, carried=n % 2 * MIB, began=2.7, end=4.0), [])
+        assert wear.rate_bps == 0.0
+        for _ in range(64):
+            wear.note(reply(4 * MIB), [])
+        for _ in range(8):
+            wear.note(reply(2 * MIB, carried=4 * MIB, began=4.0, end=5.0), [])
+        assert not wear.wants_witness(4.9)
+        assert wear.wants_witness(5.0)
+        for end_s in (5.3, 5.6):
+            wear.note(reply(4 * MIB, began=4.9, end=end_s), [])
+        assert wear.retire_bytes == MIB
+
     def test_a_witness_that_is_not_faster_makes_the_next_rarer(self):
         wear = self.worn()
         assert wear.wants_witness(2.0)
@@ -232,6 +254,27 @@ def test_a_cure_is_remembered_for_a_week_since_it_was_found():
     assert (both.chunk_bytes, both.cured_wall_s) == (MIB, 0.0)
     assert age_knowledge(Knowledge(hosts={"h": both}), 7 * DAY_S).hosts["h"].chunk_bytes == MIB
     assert age_knowledge(Knowledge(hosts={"h": both}), 7.1 * DAY_S).hosts["h"].chunk_bytes == 0
+
+
+def test_the_next_run_sees_whether_a_cure_still_helps():
+    """By the rate of the witness that has spoken for it."""
+    facts = HostKnowledge(0.1, 1e6, 0.2, 200.0, 0.0)
+    cold, worn = Regime(), Regime()
+    cold.cold.hear(4 * MIB, [*TestCold.SLOW])
+    worn.wear = TestWear.worn()
+    for end_s in (2.3, 2.6):
+        worn.note_reply(reply(4 * MIB, began=1.9, end=end_s), [])
+    for found, asks in ((cold, 2), (worn, 1)):
+        learned = found.add_cure(facts)
+        assert learned.cured_bps == 4 * MIB
+        assert not is_sound(msgspec.structs.replace(learned, cured_bps=-1.0))
+        merged = merge_knowledge(Knowledge(hosts={"h": facts}), Knowledge(hosts={"h": learned}), 0.0)
+        later = Regime(merged.hosts["h"])
+        assert later.choose_cure(0.0, is_first=True) != NO_CURE
+        for _ in range(16):
+            later.note_reply(reply(MIB, asks=asks), [])
+        assert later.choose_cure(0.0, is_first=True) == NO_CURE
+        assert later.add_cure(facts) == facts
 
 
 def test_an_old_file_is_read_and_sizes_that_nobody_measured_are_not():

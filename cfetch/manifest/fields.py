@@ -123,8 +123,8 @@ def _parse_moment(text: str) -> float:
     if moment.tzinfo is None:
         raise FieldError("it has no time zone; add Z for UTC")
     seconds = moment.timestamp()
-    if seconds < 0:
-        raise FieldError("it is not a time since 1970")
+    if not 0 <= seconds < MILLISECONDS_FROM:
+        raise FieldError("it is not a time between 1970 and the year 5138")
     return seconds
 
 

@@ -22,7 +22,6 @@ from cfetch.manifest.rows import KEYS
 from cfetch.manifest.urls import UrlError, last_segment
 from cfetch.secret import printable
 
-_LAST_ISO_S = 253_402_300_800.0  # the year 10000, which ISO 8601 and Python do not have
 _ARIA2_TYPES = {ours: theirs for theirs, ours in CHECKSUM_TYPES.items()}
 
 
@@ -121,7 +120,7 @@ def _merge_headers(headers: Headers, own: Headers) -> dict[str, str]:
 
 
 def _format_moment(seconds: float) -> str | float:
-    if seconds.is_integer() and seconds < _LAST_ISO_S:
+    if seconds.is_integer():
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return seconds
 

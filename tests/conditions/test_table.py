@@ -1,6 +1,5 @@
 """docs/conditions.md is true: every condition once, every test and every case is there, the sum is right."""
 
-import ast
 import re
 from pathlib import Path
 
@@ -23,9 +22,8 @@ REASONS = ("not yet: ", "not applicable: ", "falls short: ")
 
 def functions(path):
     """The names of the tests in a file."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return {node.name for node in ast.walk(tree) if isinstance(node, kinds) and node.name.startswith("test_")}
+    text = path.read_text(encoding="utf-8")
+    return set(re.findall(r"^ *(?:async )?def (test_\w+)", text, re.MULTILINE))
 
 
 TESTS_OF = {str(path.relative_to(TESTS)): functions(path) for path in TESTS.rglob("test_*.py")}

@@ -80,7 +80,7 @@ def test_one_query_at_a_time_and_one_feed(pull, served):
 def test_a_query_follows_a_feed_whose_ranges_split(spark, served, tmp_path):
     """It stops when nothing is new, and goes on from there."""
     register(spark)
-    served.write({f"d/{n}": f"{n}" * (n + 1) for n in range(20)})
+    served.write({f"d/{n}": f"{n}" * (n + 1) for n in range(12)})
 
     def run():
         rows = []
@@ -97,7 +97,7 @@ def test_a_query_follows_a_feed_whose_ranges_split(spark, served, tmp_path):
         return [sorted(one) for one in rows if one]
 
     first = run()
-    assert sorted(path for one in first for path in one) == sorted(f"d/{n}" for n in range(20))
+    assert sorted(path for one in first for path in one) == sorted(f"d/{n}" for n in range(12))
     assert max(map(len, first)) <= 8
     served.split()
     served.write({"d/3": "new", "e": "new"})

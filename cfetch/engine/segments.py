@@ -76,8 +76,6 @@ class Segments:
             for flight in self._flights
             if (candidate := self._candidate_of(flight, now_s)) is not None
         ]
-        if not candidates or not idle:
-            return helpers
         splits = choose(
             candidates,
             idle=idle,

@@ -3,8 +3,9 @@
 Measured with 20,000 files of 16 KiB (``benchmarks/processes_cost.py``): a file costs one process 320 µs of
 processor time; of several, the child that brings it 355 and their parent 26, and a child 0.45 s before its
 first file. By these figures two processes with a core each are 1.5 times as fast with 20,000 files, and begin
-to pay at some 3,500; where the cores have other work, such as the server's, they only cost more. A run of
-large files, or one to a distant server, does not wait for a processor.
+to pay at some 3,500; where the cores have other work, such as the server's, they only cost more. More than
+two were not measured; with thirteen, their parent would be busy all the time (355 / 26). A run of large
+files, or one to a distant server, does not wait for a processor.
 """
 
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from cfetch.config.settings import Settings
 
 LEAST_FILES = 20_000  # for each process: then starting it is a tenth of its work
 MOST_FILES = 1_000_000  # to cut a plan into shares takes time and memory by the entry: docs/scale.md
+LEAST_AT_ONCE = 4  # downloads for each: attempts are judged by others beside them, and idle ones help
 SMALL_BYTES = 1 << 20  # on average; of larger files the bytes are the work, and one process has enough hands
 CORES_PER_PROCESS = (
     2  # the other one is for the kernel's network, hashes, flushes, and all else that runs here
@@ -37,4 +39,4 @@ def _count_paying(work: Work, settings: Settings, cores: int) -> int:
     is_small = work.known_bytes <= SMALL_BYTES * work.files
     if is_bounded or not is_small or work.files > MOST_FILES:
         return 1
-    return min(cores // CORES_PER_PROCESS, work.files // LEAST_FILES)
+    return min(cores // CORES_PER_PROCESS, work.files // LEAST_FILES, settings.concurrency // LEAST_AT_ONCE)

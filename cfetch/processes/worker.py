@@ -31,9 +31,7 @@ class Worker:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._orders, self._answers = self._process.stdin, self._process.stdout
-        with suppress(OSError):  # it has died: no answer will come
-            self._orders.write(json.dumps(sys.path).encode() + b"\n")
-            write_message(self._orders, spec)
+        self._spec: RunSpec | None = spec  # until it is told
 
     @property
     def pid(self) -> int:
@@ -43,6 +41,10 @@ class Worker:
     def bring(self, order: Order) -> Answer | None:
         """Wait until the child has carried the order out; None: it has died."""
         try:
+            if self._spec is not None:
+                self._orders.write(json.dumps(sys.path).encode() + b"\n")
+                write_message(self._orders, self._spec)
+                self._spec = None
             write_message(self._orders, order)
         except OSError:
             return None

@@ -1,4 +1,4 @@
-"""How a plan is cut into shares for Spark's tasks, by the seconds that each is expected to take. Pure.
+"""How a plan is cut into shares for tasks, by the seconds that each is expected to take. Pure.
 
 Seconds, and not bytes: a million small files and one huge file are both slow. All files of a host go into one
 share where one task can bear them, and several small hosts go into one share; then one task alone keeps the

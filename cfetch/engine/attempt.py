@@ -381,8 +381,8 @@ def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int) -> Asked:
     segment = part.segment
     start, end = (part.position, None) if segment is None else (segment.position, segment.end)
     known = attempt.size_bytes if end is None else end
-    if chunk_bytes and (known is None or known - start > chunk_bytes):
-        end = start + chunk_bytes
+    if chunk_bytes and (attempt.received or known is None or known - start > chunk_bytes):
+        end = start + chunk_bytes if known is None else min(start + chunk_bytes, known)
     return Asked(
         from_byte=start,
         end_byte=end,

@@ -69,8 +69,7 @@ async def test_a_file_is_asked_for_in_ranges_one_after_the_other(new_part, trans
         run = await bring(
             part := new_part(), server, transport, Cure(chunk_bytes=300_000), size_bytes=size_bytes
         )
-        ranges = ["bytes=0-299999", "bytes=300000-599999", "bytes=600000-"]  # the rest needs no end
-        assert [server.fields(n)["range"] for n in range(3)] == ranges
+        assert [server.fields(n)["range"] for n in range(3)] == [f"bytes={a}-{b - 1}" for a, b in cuts]
         assert [server.fields(n).get("if-range") for n in range(3)] == [None, TAG, TAG]
         assert (len(server.heads), server.connections) == (3, 1)
     assert (run.from_byte, run.received, part.position) == (0, SIZE, SIZE)
@@ -106,12 +105,17 @@ async def test_a_server_without_ranges_is_taken_at_its_word(new_part, transport,
     assert (run.received, part.position, part.verify(SIZE, None)) == (SIZE, SIZE, "size")
 
 
-@pytest.mark.parametrize("second", [WHOLE, reply(b"other", 'ETag: "v2"')])
-async def test_a_whole_file_behind_a_range_is_another_version(new_part, transport, second):
-    """It is refused, and the part is empty."""
-    async with RawServer(partial(0, 300_000), second) as server:
+@pytest.mark.parametrize("size_bytes", [SIZE, None])
+@pytest.mark.parametrize("chunk_bytes", [300_000, 400_000], ids=["others follow", "the last"])
+@pytest.mark.parametrize("second", [WHOLE, reply(b"other", 'ETag: "v2"')], ids=["as long", "shorter"])
+async def test_a_whole_file_behind_a_range_is_another_version(
+    new_part, transport, second, chunk_bytes, size_bytes
+):
+    """It is refused, and the part is empty; the size of the old version is not held against it."""
+    async with RawServer(partial(0, chunk_bytes), second) as server:
         with pytest.raises(RangeRefused):
-            await bring(part := new_part(), server, transport, Cure(chunk_bytes=300_000))
+            cure = Cure(chunk_bytes=chunk_bytes)
+            await bring(part := new_part(), server, transport, cure, size_bytes=size_bytes)
     assert part.position == 0
 
 

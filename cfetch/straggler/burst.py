@@ -44,8 +44,8 @@ class Bursts:
             self._doubt(paces, now_s)
             return None
         size_bytes = _find_fall(paces)
-        if size_bytes is None:
-            return None
+        if size_bytes is None or not any(pace.is_free for pace in paces):
+            return None  # what nothing identifies cannot be asked for in ranges
         slow_bps = middle([pace.rate_bps for pace in paces if pace.fell_bytes is not None])
         within = [pace.rate_bps for pace in paces if pace.received < size_bytes]
         if not within:

@@ -112,9 +112,9 @@ async def test_a_whole_file_behind_a_range_is_another_version(
     new_part, transport, second, chunk_bytes, size_bytes
 ):
     """It is refused, and the part is empty; the size of the old version is not held against it."""
+    cure = Cure(chunk_bytes=chunk_bytes)
     async with RawServer(partial(0, chunk_bytes), second) as server:
         with pytest.raises(RangeRefused):
-            cure = Cure(chunk_bytes=chunk_bytes)
             await bring(part := new_part(), server, transport, cure, size_bytes=size_bytes)
     assert part.position == 0
 

@@ -62,6 +62,7 @@ class TestBursts:
             [*map(fallen, range(4)), *(pace(n, 2 * MIB, received=9 * MIB) for n in (7, 8))],  # not all beyond
             [*map(fallen, range(3)), *(pace(n, 2 * MIB, received=2 * MIB) for n in range(4, 9))],  # undecided
             [fallen(n, 100 * KIB) for n in range(4)] + [pace(9, 2 * MIB, received=0)],  # mere latency
+            [*(fallen(n, free=False) for n in range(4)), pace(9, 2 * MIB, free=False)],  # no ranges
         ],
     )
     def test_anything_less_is_no_evidence(self, paces):

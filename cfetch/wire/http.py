@@ -247,8 +247,10 @@ class _Origin:
             proxy=None if proxy is None else yarl.URL(proxy.reveal(), encoded=True),
             loop=asyncio.get_running_loop(),
         )
-        # A proxy is asked for the whole URL, but a tunnel leads to the server.
-        self._prefix = "" if proxy is None or self.request.is_ssl() else url.rstrip("/")
+        # A proxy is asked for the whole URL, without its login, since it may log it. A tunnel needs none.
+        scheme, _, authority = url.partition("://")
+        host = authority.rpartition("@")[2]
+        self._prefix = "" if proxy is None or self.request.is_ssl() else f"{scheme}://{host}"
         self._lines: dict[str, str] = {}
 
     def make_request(self, method: str, target: str, headers: Mapping[str, str]) -> bytes:

@@ -45,6 +45,16 @@ async def test_c63_http_through_a_proxy_asks_for_the_whole_url(fresh):
     assert LOGIN not in server.heads[0]
 
 
+async def test_c63_a_login_in_the_url_is_no_part_of_what_a_proxy_is_asked_for():
+    """Proxies log the URL (RFC 9110 4.2.4 forbids it there); the server gets it as a header."""
+    async with RawServer(reply(b"x")) as server, Proxy(server.port) as proxy:
+        url = f"http://user:{CANARY}@far.test:80/a"
+        assert await ask(url, proxy=f"http://127.0.0.1:{proxy.port}") == (200, b"x")
+    assert proxy.line() == "GET http://far.test:80/a HTTP/1.1"
+    assert server.fields()["authorization"] == f"Basic {LOGIN}"
+    assert CANARY not in proxy.heads[0]
+
+
 @pytest.mark.parametrize("fresh", [False, True])
 async def test_c63_https_through_a_proxy_is_a_tunnel(authority, fresh):
     """The proxy learns host and port, and nothing of the URL; the certificate is the target's."""

@@ -422,17 +422,21 @@ class Prepared:
         )
         directory = self._state / "plans"
         try:
-            with ExitStack() as unused:
-                unused.callback(shutil.rmtree, directory / self._instant, ignore_errors=True)
+            with ExitStack() as stack:
+                stack.callback(self._tidy_unless_scheduled, table)
                 self._lay_down(directory / self._instant)  # first: whoever finds the plan finds its manifest
                 instant = schedule(table, self._instant, record)
-                if instant == self._instant:
-                    unused.pop_all()
-                else:
+                if instant != self._instant:
                     self._lay_down_anew(table, instant)
         except OSError as error:
             raise local_fault(error, f"cannot keep the plan in {directory}") from None
         return instant
+
+    def _tidy_unless_scheduled(self, table: Table) -> None:
+        """Remove the frozen manifest, unless the plan is on the timeline: an error may come after that."""
+        with suppress(OSError, LocalFault):
+            if table.store.entry(self._instant) is None:
+                shutil.rmtree(self._state / "plans" / self._instant, ignore_errors=True)
 
     def _lay_down_anew(self, table: Table, instant: str) -> None:
         """The same plan with links that were signed anew; none if it is being completed and tidied up now."""

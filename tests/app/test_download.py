@@ -18,6 +18,7 @@ from cfetch.bench.origin import Origin
 from cfetch.errors import LocalFault
 from cfetch.report.metrics import MetricsFile
 from cfetch.storage.directory import Directory
+from cfetch.timeline.execution import schedule
 from tests.engine.drive import tree
 
 CANARY = "CANARY0123456789"
@@ -398,6 +399,20 @@ def test_a_plan_that_cannot_be_scheduled_leaves_no_links_behind(in_place, tmp_pa
     with prepare(path, settings, env={}) as prepared, pytest.raises(LocalFault, match="No space"):
         prepared.schedule()
     assert not [path for path in (tmp_path / "to").rglob("*") if "plans" in path.parts and path.is_file()]
+
+
+def test_a_plan_that_stands_on_the_timeline_keeps_its_manifest(in_place, tmp_path, monkeypatch):
+    """Whoever finds it needs that, also where the disk fails right after it was put there."""
+
+    def fail(table, *plan):
+        schedule(table, *plan)
+        raise LocalFault("cannot schedule the plan: Input/output error")
+
+    path, settings = in_place
+    monkeypatch.setattr("cfetch.app.download.schedule", fail)
+    with prepare(path, settings, env={}) as prepared, pytest.raises(LocalFault, match="Input"):
+        prepared.schedule()
+    assert len(list((tmp_path / "to/.cfetch/plans").iterdir())) == 1
 
 
 def test_an_error_of_the_run_is_not_taken_for_the_manifests(in_place):

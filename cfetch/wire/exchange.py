@@ -200,17 +200,19 @@ class Exchange:
             if self._is_over:
                 return b""
             await self._wait()
-        data = self._take(most)
-        self._buffered_bytes -= len(data)
-        if self._is_paused and self._buffered_bytes < self._wire.ahead_bytes:
-            self._resume()
-        return data
+        return self._note_taken(self._take(most))
 
     def read_buffered(self) -> bytes:
         """Read what has arrived, as ``Response`` says."""
         data = b"".join(self._parts)
         self._parts.clear()
-        self._buffered_bytes = 0
+        return self._note_taken(data)
+
+    def _note_taken(self, data: bytes) -> bytes:
+        """Let the connection read on where so little waits for the reader now."""
+        self._buffered_bytes -= len(data)
+        if self._is_paused and self._buffered_bytes < self._wire.ahead_bytes:
+            self._resume()
         return data
 
     def retire(self) -> None:

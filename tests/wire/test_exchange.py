@@ -195,6 +195,15 @@ async def test_who_reads_slowly_is_not_buried():
     assert reply._buffered_bytes < wire.protocol.ahead_bytes
 
 
+async def test_reading_goes_on_when_all_that_waited_was_taken_without_waiting():
+    """Else a reader that waits afterwards would wait for ever."""
+    wire = Wire()
+    reply = wire.ask()
+    wire.send(OK + b"Content-Length: 9000000\r\n\r\n" + bytes(wire.protocol.ahead_bytes))
+    assert len(reply.read_buffered()) == wire.protocol.ahead_bytes
+    assert wire.calls == [b"GET", "pause", "resume"]
+
+
 async def test_a_connection_that_paused_is_kept_reading():
     """A body whose end has come in a pause: the next reply must be heard."""
     wire = Wire()

@@ -7,7 +7,14 @@ import pytest
 
 from cfetch.errors import Refused, SourceError, Transient
 from cfetch.secret import SecretUrl
-from cfetch.wire.exchange import LARGE_BYTES, MAX_BARE_BYTES, MAX_HEADERS, Exchange, PooledConnection
+from cfetch.wire.exchange import (
+    LARGE_BYTES,
+    MANY_PIECES,
+    MAX_BARE_BYTES,
+    MAX_HEADERS,
+    Exchange,
+    PooledConnection,
+)
 from cfetch.wire.http import HttpTransport
 from tests.wire.raw_server import RawServer, reply
 
@@ -222,6 +229,41 @@ async def test_small_pieces_come_together_and_large_ones_as_they_are():
     large = b"%x\r\n" % LARGE_BYTES + bytes(LARGE_BYTES) + b"\r\n"
     wire.send(CHUNKED + large + large + b"1\r\na\r\n" * 1000 + b"0\r\n\r\n")
     assert [len(await reply.read()) for _ in range(4)] == [LARGE_BYTES, LARGE_BYTES, 1000, 0]
+
+
+async def test_31_a_body_may_be_longer_than_what_is_no_body():
+    """Each byte of it begins the count anew; its many small pieces are joined in their order."""
+    wire = Wire(ahead_bytes=1 << 20)
+    reply = wire.ask()
+    wire.send(CHUNKED)
+    body = b""
+    for n in range(3 * MAX_BARE_BYTES // 1000):
+        piece = b"%1000d" % n
+        wire.send(b"3e8\r\n" + piece + b"\r\n")
+        body += piece
+        assert len(reply._parts) <= MANY_PIECES + len(body) // LARGE_BYTES
+    assert wire.kept is None
+    wire.send(b"0\r\n\r\n")
+    assert wire.kept is True
+    assert reply.read_buffered() == body
+
+
+async def test_a_read_of_so_many_bytes_leaves_the_rest():
+    """Under a rate limit."""
+    wire = Wire()
+    answer = wire.ask()
+    wire.send(reply(b"abcdef"))
+    assert [await answer.read(n) for n in (4, 1, 9, 9)] == [b"abcd", b"e", b"f", b""]
+
+
+async def test_a_connection_that_is_retired_is_let_go():
+    """The reply comes to its end first."""
+    wire = Wire()
+    answer = wire.ask()
+    wire.send(reply(b"abc")[:-1])
+    answer.retire()
+    wire.send(b"c")
+    assert (answer.read_buffered(), wire.kept) == (b"abc", False)
 
 
 @pytest.fixture

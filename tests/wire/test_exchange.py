@@ -103,7 +103,9 @@ REPLIES = [
     (OK + b"Content-Length: 1\r\nContent-Length: 1\r\n\r\na", "no reply", False),
     (OK + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", "no reply", False),
     (OK + b"X-A: a\0b\r\n\r\n", "no reply", False),
+    (reply(b"a", *["X: y"] * (MAX_HEADERS - 1)), b"a", True),
     (OK + b"X: y\r\n" * (MAX_HEADERS + 1) + b"\r\n", "no reply", False),
+    (OK + b"X" * 9_000 + b": " + b"y" * 9_000 + b"\r\n\r\n", "no reply", False),
     (OK + b"X: " + b"y" * 17_000 + b"\r\n\r\n", "no reply", False),
     (b"HTTP/1.1 000 OK\r\n\r\n", "no reply", False),
     (b"SSH-2.0\r\n", "no reply", False),
@@ -367,3 +369,43 @@ async def test_a_plan_of_many_hosts_keeps_little_of_each(transport, monkeypatch)
             await transport.open(SecretUrl(server.url), {}, {}, fresh=False)
             assert len(transport._origins) == 1
     assert len(one.heads) == 2
+
+
+@pytest.mark.parametrize(("uses", "came", "is_stale"), [(1, b"", True), (1, b"H", False), (0, b"", False)])
+async def test_50_only_a_used_connection_without_a_byte_is_stale(uses, came, is_stale):
+    """A server that has answered, if only in part, may have done what it was asked for."""
+    wire = Wire()
+    for _ in range(uses):
+        wire.ask()
+        wire.send(reply(b"a"))
+    failed = wire.ask()
+    if came:
+        wire.send(came)
+    wire.protocol.connection_lost(None)
+    assert failed.may_be_stale() is is_stale
+
+
+async def test_what_a_connection_has_carried_is_counted_reply_by_reply():
+    """Each reply knows the bytes of the bodies before its own."""
+    wire = Wire()
+    carried = []
+    for size in (3, 5, 0):
+        carried.append(wire.ask().carried_bytes)
+        wire.send(reply(bytes(size)))
+    assert carried == [0, 3, 8]
+
+
+async def test_a_body_pauses_as_often_as_its_reader_falls_behind():
+    """Each pause ends when little waits again, and not before."""
+    wire = Wire()
+    slow = wire.ask()
+    ahead = wire.protocol.ahead_bytes
+    wire.send(OK + b"Content-Length: 9000000\r\n\r\n" + bytes(ahead))
+    for _ in range(2):
+        wire.send(b"x")
+        await slow.read(1)
+        assert wire.calls[-1] == "pause"  # as much waits as may
+        await slow.read(1)
+        assert wire.calls[-1] == "resume"
+        wire.send(b"x")
+    assert wire.calls == [b"GET", "pause", "resume", "pause", "resume", "pause"]

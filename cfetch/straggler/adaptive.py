@@ -136,7 +136,7 @@ class Adaptive:
         if key >= 0:
             self._entries.finish(key)
         first_s = None if first_byte_s is None else max(first_byte_s - attempt.began_s, 0.0)
-        self._feedback.note_finish(key, now_s, first_s)
+        self._feedback.note_finish(key, now_s, first_s, is_proven=carried_bytes > 0)
         self._budget.note_finish(now_s, size_bytes or 0)
         if attempt.is_fresh:
             slow = self._bars.is_exceeded(attempt, now_s)
@@ -275,9 +275,10 @@ class Adaptive:
         self._median.add(size_bytes / duration_s)
         fresh_s = self.fresh_s(attempt.host, size_bytes)
         if fresh_s is None or duration_s <= self._bars.multiplier * fresh_s:
-            self._court.add_witness(attempt.host, attempt.start_s)
+            self._court.add_witness(attempt.host, attempt.start_s, duration_s)
         first_s = None if first_s is None else min(first_s, duration_s)
-        self._fresh.add(attempt.host, Sample(size_bytes, duration_s, first_s, end_s))
+        if self._fresh.add(attempt.host, Sample(size_bytes, duration_s, first_s, end_s)):
+            self._watch.expect_news()
 
     def _end(self, key: int) -> JudgedAttempt | None:
         """Take the attempt out of the live ones; None where there is none."""

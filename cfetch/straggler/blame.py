@@ -35,6 +35,7 @@ class Suspect(NamedTuple):
     seen_s: float
     confirm_s: float
     is_free: bool = True
+    crawls: bool = False
 
 
 class Crowd(NamedTuple):
@@ -89,7 +90,7 @@ def rule(suspects: Iterable[Suspect], crowd: Crowd, now_s: float) -> Ruling:
     """
     began_s = sorted(crowd.began_s)
     accused: list[
-        tuple[Suspect, int, float]
+        tuple[Suspect, int, float, float]
     ] = []  # with its witnesses, and how many accused each of them clears
     excused: list[Suspect] = []
     by_others: dict[int, tuple[float, int, int]] = {}
@@ -99,17 +100,17 @@ def rule(suspects: Iterable[Suspect], crowd: Crowd, now_s: float) -> Ruling:
             pace = crowd.network(others)
             by_others[others] = pace, others + crowd.witnesses(pace), others + crowd.witnesses(1.0)
         pace, witnesses, normal = by_others[others]
-        if suspect.excuse <= CRAWLS and normal >= A_QUARTER * (len(crowd.paces) + others):
-            accused.append((suspect, normal, 1 / A_QUARTER - 1))
+        if (suspect.crawls or suspect.excuse <= CRAWLS) and normal >= A_QUARTER * (len(crowd.paces) + others):
+            accused.append((suspect, normal, 1 / A_QUARTER - 1, 0.0 if suspect.crawls else HOLD_S))
         elif pace > suspect.excuse:
-            accused.append((suspect, witnesses, 1))
+            accused.append((suspect, witnesses, 1, HOLD_S))
         else:
             excused.append(suspect)
     guilty: list[int] = []
     doubtful: list[Suspect] = []
-    for suspect, witnesses, each in accused:
+    for suspect, witnesses, each, hold_s in accused:
         seen_for_s = now_s - suspect.seen_s
-        waited = seen_for_s >= HOLD_S
+        waited = seen_for_s >= hold_s
         if seen_for_s < suspect.confirm_s:
             continue
         if witnesses >= CLEAR * len(accused) or (

@@ -9,19 +9,21 @@ import math
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 
-from cfetch.straggler.blame import NORMAL, Crowd, Suspect, Trials, rule
+from cfetch.straggler.blame import CRAWLS, NORMAL, Crowd, Suspect, Trials, rule
 from cfetch.straggler.entries import Entries
 from cfetch.straggler.fresh import MOST_HOSTS
 from cfetch.straggler.policy import Live
 from cfetch.straggler.watch import REFIT_S, TICK_S, JudgedAttempt, Watch
 
 MANY = 64  # excused attempts; while so many are excused, they are not judged at every check
+CRAWLS_S = 0.6  # since the first byte: two of the shortest windows tell whether it gets to speed
 LATELY_S = 1.0  # the short window: an attempt that is slow by it was slow for most of that time
 SLOW_FROM_START = 0.25  # of the usual pace on average: it was slow long before a change of the network
 SETTLE_SHARE = 0.1  # of the normal duration: the start of a download that takes a minute says little
 MOST_SETTLE_S = 3.0  # the longest window is over by then, so waiting longer would show nothing more
 CONFIRM_SHARE = 0.02  # of the normal duration: a minute's download may pause for a second
 MOST_CONFIRM_S = 2.0  # with the windows, this allows five seconds of silence at most
+MOST_OF_IT = 0.75  # of a file's duration
 RECENT_NORMAL = 256  # files of a host that ended normally of late: witnesses
 
 
@@ -40,14 +42,18 @@ class Court:
         self.is_general = False  # most attempts of a host are slow, at the last look
         self.tried: list[int] = []  # of the keys of the last look: to see whether a fresh attempt is faster
 
-    def add_witness(self, host: str, start_s: float) -> None:
-        """A file of ``host`` that began at ``start_s`` has ended normally."""
+    def add_witness(self, host: str, start_s: float, duration_s: float) -> None:
+        """A file of ``host`` that began at ``start_s`` has ended normally after ``duration_s``.
+
+        It is a witness for a time that has at least ``MOST_OF_IT``: had the network been slow then, its end
+        would not have been normal.
+        """
         normal = self._normal.get(host)
         if normal is None:
             if len(self._normal) >= MOST_HOSTS:
                 del self._normal[next(iter(self._normal))]
             normal = self._normal[host] = deque(maxlen=RECENT_NORMAL)
-        normal.append(start_s)
+        normal.append(start_s + (1.0 - MOST_OF_IT) * duration_s)
 
     def rule(self, own_s: float, attempts: Iterable[Live]) -> tuple[list[int], str | None]:
         """Keys of the attempts to be broken off, and in words why others that are too slow are left alone."""
@@ -102,7 +108,9 @@ class Court:
         confirm_s = min(CONFIRM_SHARE * normal_s - TICK_S, MOST_CONFIRM_S)
         excuse = max(fresh_s / left_s, settle_s / age_s)
         is_free = seen.resumable and not attempt.immune
-        return Suspect(attempt.key, excuse, since_s, began_s, confirm_s, is_free)
+        flows_s = age_s - (attempt.first_s or 0.0)
+        crawls = flows_s >= CRAWLS_S and seen.received * terms.pace_s < flows_s * CRAWLS / 2
+        return Suspect(attempt.key, excuse, since_s, began_s, confirm_s, is_free, crawls)
 
     def _runs_well(self, key: int | None) -> bool:
         """Whether the entry has ended or the attempt has its usual pace."""

@@ -32,22 +32,42 @@ class _Foretold(NamedTuple):
     waited_s: float
 
 
+class _Silence:
+    """A host where entries waited for a first byte a second time: ``first`` and ``scout`` are two of them.
+
+    ``hangs``: it does not serve fresh connections.
+    """
+
+    __slots__ = ("first", "hangs", "patience_s", "scout")
+
+    def __init__(self) -> None:
+        self.patience_s = 0.0
+        self.first: int | None = None
+        self.scout: int | None = None
+        self.hangs = False
+
+
 class Feedback:
     """Compares each mitigated entry's end with what was foretold of it. ``leniency`` multiplies the bar.
 
     Nobody knows when a silent attempt would have ended. Its cancellation was in vain if the file's last
     attempt waited at least as long for its first byte: then the object is cold, not the connection slow. Cold
     objects are a matter of their host, so each host has its own patience with silence.
+
+    A host that serves so many connections and no more looks alike: there each fresh connection is silent. So
+    where several entries wait a second time, one of them, the scout, is cancelled once more, and goes on over
+    a connection that is proven. If it is answered sooner, the connections hang, and patience is of no use.
     """
 
     def __init__(self) -> None:
         self.leniency = 1.0
         self._foretold: dict[int, _Foretold] = {}
-        self._patience_s: dict[str, float] = {}
+        self._silences: dict[str, _Silence] = {}
 
-    def patience_s(self, host: str) -> float:
-        """Seconds of silence for which no attempt at ``host`` is cancelled."""
-        return self._patience_s.get(host, 0.0)
+    def patience_s(self, host: str, key: int | None = None) -> float:
+        """Seconds of silence for which no attempt at ``host`` is cancelled; the scout ``key`` is."""
+        silence = self._silences.get(host)
+        return 0.0 if silence is None or (key is not None and silence.scout == key) else silence.patience_s
 
     def note_mitigation(self, key: int, host: str, projected_s: float | None, waited_s: float) -> None:
         """Note when a cancelled attempt would have ended (None: it was silent); an entry's first counts."""
@@ -56,12 +76,31 @@ class Feedback:
     def note_silence(self, key: int, waited_s: float) -> None:
         """Note an attempt without a first byte: a verdict, if its entry was mitigated for less silence."""
         foretold = self._foretold.get(key)
-        if foretold is not None and foretold.projected_s is None and waited_s >= foretold.waited_s:
-            self._wait(foretold.host, min(waited_s, SURE_S))
+        if foretold is None or foretold.projected_s is not None or waited_s < foretold.waited_s:
+            return
+        silence = self._silence_of(foretold.host)
+        if silence.hangs:
+            return
+        if silence.first is None:
+            silence.first = key
+        elif silence.scout is None and silence.first != key:
+            silence.scout = key
+        silence.patience_s = max(silence.patience_s, LONGER * min(waited_s, SURE_S))
 
-    def note_finish(self, key: int, now_s: float, first_s: float | None) -> None:
+    def note_answer(self, key: int, first_s: float, *, is_proven: bool) -> None:
+        """Note the first byte of an attempt; ``is_proven``: its connection has brought bytes before."""
+        foretold = self._foretold.get(key)
+        silence = None if foretold is None else self._silences.get(foretold.host)
+        if foretold is None or silence is None or silence.scout != key:
+            return
+        if is_proven and first_s < foretold.waited_s:
+            silence.hangs, silence.patience_s = True, 0.0
+
+    def note_finish(self, key: int, now_s: float, first_s: float | None, *, is_proven: bool = False) -> None:
         """An entry has come, its first byte after ``first_s``; if it was mitigated, this is the verdict."""
-        foretold = self._foretold.pop(key, None)
+        if first_s is not None:
+            self.note_answer(key, first_s, is_proven=is_proven)
+        foretold = self._end(key)
         if foretold is None:
             return
         if foretold.projected_s is None:
@@ -72,20 +111,33 @@ class Feedback:
             self.leniency = max(self.leniency - BETTER, LOWEST)
 
     def _judge_silence(self, foretold: _Foretold, first_s: float | None) -> None:
-        host, patience_s = foretold.host, self.patience_s(foretold.host)
+        silence = self._silence_of(foretold.host)
         if first_s is not None and first_s >= foretold.waited_s:
-            self._wait(host, first_s)
-        elif patience_s:
-            self._patience_s[host] = WEARS_OFF * patience_s
+            silence.hangs = False
+            silence.patience_s = max(silence.patience_s, LONGER * first_s)
+        else:
+            silence.patience_s *= WEARS_OFF
 
-    def _wait(self, host: str, silent_s: float) -> None:
-        if host not in self._patience_s and len(self._patience_s) >= MOST_HOSTS:
-            del self._patience_s[next(iter(self._patience_s))]
-        self._patience_s[host] = max(self.patience_s(host), LONGER * silent_s)
+    def _silence_of(self, host: str) -> _Silence:
+        silence = self._silences.get(host)
+        if silence is None:
+            if len(self._silences) >= MOST_HOSTS:
+                del self._silences[next(iter(self._silences))]
+            silence = self._silences[host] = _Silence()
+        return silence
+
+    def _end(self, key: int) -> _Foretold | None:
+        foretold = self._foretold.pop(key, None)
+        silence = None if foretold is None else self._silences.get(foretold.host)
+        if silence is not None and silence.first == key:
+            silence.first = None
+        if silence is not None and silence.scout == key:
+            silence.scout = None
+        return foretold
 
     def note_failure(self, key: int) -> None:
         """An entry was given up: no verdict."""
-        self._foretold.pop(key, None)
+        self._end(key)
 
 
 class Budget:

@@ -115,8 +115,11 @@ class Fresh:
         self._running: dict[str, Fit] = {}
         self._merged: Fit | None = None
 
-    def add(self, host: str, sample: Sample) -> None:
-        """A file came from ``host``; ``size_bytes`` is above 0."""
+    def add(self, host: str, sample: Sample) -> bool:
+        """A file came from ``host``; ``size_bytes`` is above 0.
+
+        Returns whether from now on its own files say what is normal.
+        """
         samples = self._hosts.get(host)
         if samples is None:
             if len(self._hosts) >= MOST_HOSTS:
@@ -126,6 +129,7 @@ class Fresh:
         if self._kept > MOST_SAMPLES:
             self._forget_one()
         self._all.add(sample)
+        return samples.seen == LEAST
 
     def _forget_one(self) -> None:
         samples = self._hosts.pop(next(iter(self._hosts)))

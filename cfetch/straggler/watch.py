@@ -89,13 +89,17 @@ class Bars:
         """The facts that decide the attempt's terms: with the same facts the terms are the same."""
         size_bytes = attempt.size_bytes
         fit = self.fresh.of(attempt.host, size_bytes) if size_bytes else None
-        return fit, size_bytes, self.feedback.leniency, self.feedback.patience_s(attempt.host)
+        return fit, size_bytes, self.feedback.leniency, self.patience_s(attempt)
+
+    def patience_s(self, attempt: JudgedAttempt) -> float:
+        """Seconds of silence for which the attempt is not cancelled."""
+        return self.feedback.patience_s(attempt.host, attempt.key)
 
     def terms(self, attempt: JudgedAttempt, fit: Fit, size_bytes: float) -> Terms:
         """The terms for ``size_bytes``, longer for an entry that was rescued and for a cold host."""
         patience = patience_with(min(attempt.mitigations, MOST_DOUBLINGS))
         terms = terms_of(fit, size_bytes, self.multiplier, self.feedback.leniency * patience)
-        return terms._replace(silent_s=max(terms.silent_s, self.feedback.patience_s(attempt.host)))
+        return terms._replace(silent_s=max(terms.silent_s, self.patience_s(attempt)))
 
     def expected_s(self, attempt: JudgedAttempt) -> float | None:
         """Seconds after which the whole attempt counts as slow; None while nothing is known of its host."""
@@ -129,6 +133,10 @@ class Watch:
     def expect_change(self) -> None:
         """An attempt began or ended: the next look goes over all of them."""
         self._is_young = True
+
+    def expect_news(self) -> None:
+        """What is normal for a host is known now: make the bars anew at the next look."""
+        self._refit_s = -math.inf
 
     def look(
         self, now_s: float, own_s: float, attempts: Collection[Live], live: Mapping[int, JudgedAttempt]
@@ -295,7 +303,7 @@ class Watch:
                 continue
             if attempt.first_s is None:
                 self._is_young = True
-                self._note_first_byte(attempt, seen.first_byte_s, own_s)
+                self._note_first_byte(attempt, seen, own_s)
             self._slots.append(attempt.slot)
             watched.append(seen)
         return watched
@@ -309,13 +317,14 @@ class Watch:
         self._watched[attempt.slot] = attempt
         self.judge(attempt)
 
-    def _note_first_byte(self, attempt: JudgedAttempt, first_byte_s: float | None, own_s: float) -> None:
+    def _note_first_byte(self, attempt: JudgedAttempt, seen: Live, own_s: float) -> None:
         assert self._evidence is not None
         assert attempt.slot is not None
-        if first_byte_s is None:
+        if seen.first_byte_s is None:
             self._bars.feedback.note_silence(attempt.key, own_s - attempt.start_s)
             return
-        attempt.first_s = max(first_byte_s - attempt.began_s, 0.0)
+        attempt.first_s = max(seen.first_byte_s - attempt.began_s, 0.0)
+        self._bars.feedback.note_answer(attempt.key, attempt.first_s, is_proven=seen.carried_bytes > 0)
         self._evidence.flows(attempt.slot, attempt.start_s + attempt.first_s)
 
     def _learn_from_running(

@@ -333,7 +333,8 @@ def test_options_that_do_not_go_together_are_refused(options, message):
 @pytest.mark.parametrize(
     ("network", "ratio"),
     [
-        ("eight-connections", 1.4),
+        ("eight-connections", 1.1),
+        ("slow-sixty-percent", 1.2),
         ("unknown-sizes", 1.15),
         ("slow-thirty-percent", 1.2),
         ("many-connections", 1.3),

@@ -79,6 +79,13 @@ def test_three_quarters_that_crawl_are_to_blame_while_the_others_are_normal(slow
     assert rule(early, crowd(paces), NOW).guilty == []
 
 
+def test_who_has_crawled_from_its_beginning_is_not_held_while_a_quarter_is_normal():
+    """No change of the network makes some slow for all of their time, and leaves others normal."""
+    crawling = [suspect(key, excuse=0.8)._replace(crawls=True) for key in range(12)]
+    assert rule(crawling, crowd([0.05] * 12 + [1.0] * 4), NOW).guilty == [*range(12)]
+    assert rule(crawling, crowd([0.05] * 13 + [1.0] * 3), NOW).guilty == []
+
+
 def test_where_too_few_do_well_one_is_tried():
     """The one that has been slow for longest; the others wait for what it tells."""
     suspects = [suspect(key, seen_s=NOW - HOLD_S - key) for key in range(3)]

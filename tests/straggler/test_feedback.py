@@ -56,6 +56,47 @@ def test_a_second_wait_as_long_as_the_first_is_a_verdict_before_its_end():
     assert feedback.patience_s("h") == 3.0
 
 
+def wait_twice(*keys):
+    feedback = Feedback()
+    for key in keys:
+        feedback.note_mitigation(key, "h", None, 1.0)
+    for key in keys:
+        feedback.note_silence(key, 1.0)
+    return feedback
+
+
+def test_of_two_that_wait_a_second_time_one_is_the_scout():
+    """The others are waited for; and so is one that waits alone."""
+    assert [wait_twice(1, 2, 3).patience_s("h", key) for key in (1, 2, 3)] == [1.5, 0.0, 1.5]
+    alone = wait_twice(1)
+    alone.note_silence(1, 1.1)
+    assert alone.patience_s("h", 1) > 0
+
+
+@pytest.mark.parametrize(
+    ("key", "first_s", "is_proven", "patience_s"),
+    [(2, 0.1, True, 0.0), (2, 0.1, False, 1.5), (2, 1.0, True, 1.5), (1, 0.1, True, 1.5)],
+)
+def test_a_scout_that_is_answered_over_a_proven_connection_ends_the_patience(
+    key, first_s, is_proven, patience_s
+):
+    """Fresh connections hang there. A late answer, or one over a fresh connection, tells nothing of that."""
+    feedback = wait_twice(1, 2, 3)
+    feedback.note_answer(key, first_s, is_proven=is_proven)
+    assert feedback.patience_s("h", 3) == patience_s
+    feedback.note_silence(3, 1.2)
+    assert (feedback.patience_s("h", 3) > 0) is (patience_s > 0)
+
+
+def test_a_late_answer_over_a_fresh_connection_brings_the_patience_back():
+    """So the host does serve them, and its objects are cold."""
+    feedback = wait_twice(1, 2, 3)
+    feedback.note_finish(2, 9.0, 0.1, is_proven=True)
+    assert feedback.patience_s("h") == 0.0
+    feedback.note_finish(3, 9.0, 4.0)
+    assert feedback.patience_s("h") == 6.0
+
+
 def test_hosts_with_cold_objects_are_forgotten_one_by_one():
     """The one that was met first."""
     feedback = Feedback()

@@ -24,7 +24,8 @@ Read in this order::
 
 ::
 
-    durable publishing:  flush the group's parts (syncfs) -> rename each -> report the group before as done
+    durable publishing:  write small files that came whole, 64 at a time, to parts
+                         flush the group's parts (syncfs) -> rename each -> report the group before as done
                          the last flush comes before the run ends
 
 When it fails: kill -9 leaves parts, never half a file. A part with a hash in the manifest proves itself in

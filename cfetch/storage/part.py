@@ -70,6 +70,10 @@ class PartNotes:
         self.is_mirrored = self.is_noted = False
         self.unnoted_bytes = 0
 
+    def leave_out_mirror(self, validator: str | None) -> str | None:
+        """The validator that says something in a later run; None: it is a mirror's, or there is none."""
+        return None if self.is_mirrored else validator
+
     def note_source(self, validator: str | None) -> None:
         """Note the ETag under which bytes in order came, if there was one and no hash will prove them."""
         if validator is None or self.is_mirrored or self._entry.digest is not None:
@@ -80,7 +84,7 @@ class PartNotes:
 
     def encode_ranges(self, ranges: HeldRanges, validator: str | None) -> bytes | None:
         """The note of a part in ranges; None: a later run could not go on with it."""
-        own_validator = None if self.is_mirrored else validator
+        own_validator = self.leave_out_mirror(validator)
         if self._entry.digest is None and own_validator is None:
             return None
         held = ranges.held[:MOST_NOTED]
@@ -310,16 +314,18 @@ class Part:
         """
         self._disk.do(self._file.close)
 
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether all of it waits for ``finish`` to be written; never of a part that a thread writes."""
+        return self._disk.is_prompt and self._file.is_in_memory
+
     def finish(self) -> None:
         """Note that the part is whole and verified. Raises LocalFault.
 
         If only its size vouches for it, its source is noted on the file: see ``directory.set_source``.
         """
         self.check()
-        self._disk.do(self._finish)
-
-    def _finish(self) -> None:
-        self._file.finish(None if self._notes.is_mirrored else self.validator)
+        self._disk.do(self._file.finish, self._notes.leave_out_mirror(self.validator))
 
     def publish(self) -> None:
         """Give the verified part its final name. A step: called where the disk carries steps out.
@@ -327,7 +333,7 @@ class Part:
         Raises LocalFault, Blocked.
         """
         self._file.check()
-        self._finish()
+        self._file.finish(self._notes.leave_out_mirror(self.validator))
         self.check()  # other parts of its batch may have been published before the disk was given up
         self._file.publish()
 

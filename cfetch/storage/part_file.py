@@ -3,6 +3,10 @@
 A part in order is appended to, and its length tells how much is held. A part in ranges is written in place,
 and its length tells nothing: before the first byte out of order the file gets another kind of name (see
 ``in_ranges`` in ``resume.py``) and a note that says what is held. When all is there, it gets its old name.
+
+The body of a small file that came in one piece stays in memory until ``finish``, or until another step needs
+the file. Such files are written one after the other, which takes the system half the time of writing each
+between the work for two requests.
 """
 
 import contextlib
@@ -16,6 +20,8 @@ from cfetch.storage.directory import Directory, Source, set_source
 from cfetch.storage.files import volume_fault
 from cfetch.storage.resume import IN_RANGES, identity, in_ranges, part_name
 from cfetch.storage.staging import Leftover, boot_id
+
+SMALL_BYTES = 64 << 10  # of a body that may stay in memory; a larger one gains nothing by it
 
 
 class PartFile:
@@ -34,6 +40,7 @@ class PartFile:
         "_is_noted",
         "_name",
         "_raises",
+        "_unwritten",
         "_volume",
         "fault",
         "fd",
@@ -49,6 +56,7 @@ class PartFile:
         self._is_made = False  # whether it is in the staging directory
         self._is_noted = False  # whether a note is beside it
         self._is_discarded = False
+        self._unwritten = b""  # the whole of a small file
         self.fd = -1
         self.lost = False
         self.fault: LocalFault | None = None
@@ -85,6 +93,19 @@ class PartFile:
         self._name = self._own_name()
         self.fd = self._volume.staging.create_part(self._name)
         self._is_made = True
+        if self._unwritten:
+            self._write(self._unwritten)
+            self._unwritten = b""
+
+    def _write(self, data: bytes) -> None:
+        written = os.write(self.fd, data)
+        while written < len(data):  # a nearly full disk takes a part of it first
+            written += os.write(self.fd, memoryview(data)[written:])
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether the file is whole, and not written."""
+        return bool(self._unwritten)
 
     def append(self, data: bytes) -> None:
         """Append bytes."""
@@ -92,10 +113,12 @@ class PartFile:
             return
         try:
             if self.fd < 0:
+                is_whole = len(data) == self._entry.size_bytes and len(data) <= SMALL_BYTES
+                if is_whole and not self._is_made and not self._unwritten:
+                    self._unwritten = data
+                    return
                 self._open()
-            written = os.write(self.fd, data)
-            while written < len(data):  # a nearly full disk takes a part of it first
-                written += os.write(self.fd, memoryview(data)[written:])
+            self._write(data)
         except (OSError, LocalFault) as error:
             self._note_failure(error, "write")
 
@@ -141,8 +164,8 @@ class PartFile:
             self.close()  # it was open for appending, perhaps
             if was_noted:
                 self._volume.staging.forget_note(before)
-        except LocalFault as fault:
-            self._note_failure(fault)
+        except (OSError, LocalFault) as error:
+            self._note_failure(error, "write")
 
     def join_ranges(self) -> None:
         """Give a part in ranges that is whole its old name: its length is right again."""
@@ -170,6 +193,9 @@ class PartFile:
                 self.close()
                 self._volume.staging.discard_part(self._name)
                 self._is_made = False
+                return
+            self._unwritten = b""
+            if not self._is_made:
                 return
             if self.fd < 0:
                 self._open()
@@ -200,8 +226,8 @@ class PartFile:
         try:
             if not self._is_made:
                 self._open()
-        except LocalFault as fault:
-            self._note_failure(fault)
+        except (OSError, LocalFault) as error:
+            self._note_failure(error, "write")
             return
         if self.fd >= 0 and self._entry.digest is None:
             set_source(self.fd, Source.of(self.identity, validator))
@@ -229,6 +255,7 @@ class PartFile:
     def remove(self) -> None:
         """Remove what is there, as far as that can be done."""
         self._is_discarded = True
+        self._unwritten = b""
         with contextlib.suppress(LocalFault):
             self.close()
         with contextlib.suppress(LocalFault):

@@ -64,6 +64,65 @@ def test_88_short_writes_are_completed(volume, monkeypatch):
     assert tree(volume.root) == {"a": DATA}
 
 
+def test_a_small_file_that_came_whole_is_written_when_it_is_finished(volume, root):
+    """Until then it costs no system call, and nothing of it has to be tidied up."""
+    part, dropped = part_of(volume, "a"), part_of(volume, "b", 1)
+    part.write(DATA)
+    dropped.write(DATA)
+    assert part.is_in_memory
+    assert staged(root) == []
+    dropped.discard()
+    part.finish()
+    assert not part.is_in_memory
+    assert len(staged(root)) == 1
+    part.publish()
+    assert tree(root) == {"a": DATA}
+    assert staged(root) == []
+
+
+def test_bytes_that_follow_a_whole_file_come_after_it(volume, root):
+    """A server that sends too much: nothing is lost or put in another order."""
+    part = part_of(volume)
+    part.write(DATA)
+    part.write(b"more")
+    (name,) = staged(root)
+    assert (root / ".cfetch/attempts/i/0" / name).read_bytes() == DATA + b"more"
+    with pytest.raises(Corrupt):
+        part.verify(len(DATA), None)
+    part.discard()
+
+
+def test_a_whole_file_that_is_begun_anew_is_forgotten(volume):
+    """A body of the right size and the wrong hash is in no file, before its successor or in place of it."""
+    digest = Digest("sha256", hashlib.sha256(DATA).hexdigest())
+    part = part_of(volume, digest=True)
+    part.write(bytes(len(DATA)))
+    with pytest.raises(Corrupt):
+        part.verify(len(DATA), digest)
+    part.write(DATA[:9])
+    part.write(DATA[9:])
+    assert part.verify(len(DATA), digest) == "sha256"
+    part.publish()
+    assert tree(volume.root) == {"a": DATA}
+
+
+def test_87_a_disk_that_is_full_when_a_whole_file_is_written(volume, root, monkeypatch):
+    """The fault names the file, and what was written of it is removed."""
+    part = part_of(volume, "deep/name")
+    part.write(DATA)
+
+    def write(fd, data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(LocalFault, match="cannot write deep/name: No space left on device"):
+        part.finish()
+    monkeypatch.undo()
+    part.discard()
+    assert tree(root) == {}
+    assert staged(root) == []
+
+
 def test_87_a_full_disk_names_cause_and_remedy(volume, monkeypatch):
     """ENOSPC from the real device, in the middle of a body."""
     part = part_of(volume, "deep/name")
@@ -321,8 +380,10 @@ def test_the_state_directory_must_not_be_a_symlink(tmp_path):
 def test_a_part_of_another_owner_is_not_written_to(volume, root):
     """A name that exists in staging is never opened, whoever made it."""
     part_of(volume).write(b"other")
+    part = part_of(volume)
+    part.write(DATA)
     with pytest.raises(LocalFault, match="File exists"):
-        part_of(volume).write(DATA)
+        part.finish()
     (name,) = staged(root)
     assert (root / ".cfetch/attempts/i/0" / name).read_bytes() == b"other"
     volume.staging.discard_part(name)

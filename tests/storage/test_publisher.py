@@ -32,10 +32,13 @@ class Volume:
 class Part:
     """A verified part that notes what is done with it."""
 
-    def __init__(self, name, log, position=10, error=None):
+    def __init__(self, name, log, position=10, error=None, *, in_memory=False, full=False):
         self.name, self.log, self.position, self.error = name, log, position, error
+        self.is_in_memory, self.full = in_memory, full
 
     def finish(self):
+        if self.full:
+            raise LocalFault("the disk is full")
         self.log.append(f"finish {self.name}")
 
     def publish(self):
@@ -87,6 +90,42 @@ def test_c93_bytes_are_flushed_before_names_and_names_before_anybody_is_told():
         "ended a None",
         "ended b None",
     ]
+
+
+def test_files_in_memory_are_written_many_at_a_time():
+    """Written one after the other they cost half; none waits for more of them than a group."""
+    written = []
+
+    async def steps(committer, add):
+        for number in range(module.WRITTEN_FILES):
+            written.append(len(committer._pending))
+            add(str(number), in_memory=True)
+        written.append(len(committer._pending))
+
+    log = commit(steps)
+    assert written == [*[0] * module.WRITTEN_FILES, module.WRITTEN_FILES]
+    assert log.index("flush") == module.WRITTEN_FILES
+
+
+def test_a_file_in_memory_is_written_before_the_flush_that_covers_it():
+    """However few there are: the flush that comes first would not cover what is written later."""
+
+    async def steps(committer, add):
+        add("a", in_memory=True)
+
+    assert commit(steps) == ["finish a", "flush", "publish a", "flush", "ended a None"]
+
+
+def test_87_a_file_in_memory_for_which_there_is_no_room():
+    """It is told, and the others of its group go on."""
+
+    async def steps(committer, add):
+        add("a", in_memory=True, full=True)
+        add("b", in_memory=True)
+
+    log = commit(steps)
+    assert log[:3] == ["discard a", "ended a the disk is full", "finish b"]
+    assert log[-1] == "ended b None"
 
 
 def test_without_durability_names_are_given_at_once():

@@ -15,7 +15,7 @@ State = Literal["ok", "slow", "straggler", "retrying", "last try", "segment"]
 Breaker = Literal["closed", "open", "half-open"]
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True, gc=False):
     """Something that happened at ``t_s``."""
 
     t_s: float

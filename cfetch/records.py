@@ -20,7 +20,7 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 """An integer of a document. One of hundreds of digits is damage, and no float can be made of it."""
 
 
-class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One attempt at an entry, as in the metrics file. ``samples`` are (seconds, bytes so far).
 
     ``helper``: an attempt at a further segment, beside the entry's own. ``to_byte``: the end of its range,
@@ -50,7 +50,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     wasted_bytes: Int64 | None = None
 
 
-class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
+class FileRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The whole history of one entry: a line of the metrics file (``cfetch.file/1``)."""
 
     schema: str = "cfetch.file/1"

@@ -83,7 +83,7 @@ class View:
         self.stopping: str | None = None
         self.notes: deque[Note] = deque(maxlen=NOTES)
         self.fallback_at: FallbackTriggered | None = None
-        self._counts = Counts()
+        self._counts = Counts()  # without entries that are done
         self._recent: deque[tuple[float, int]] = deque()  # (t_s, bytes received), the last RATE_WINDOW_S
         self._seconds: deque[float] = deque(
             [0.0], maxlen=MINUTE_S + 1
@@ -92,11 +92,14 @@ class View:
 
     def apply(self, event: Event) -> None:
         """Update the state by one event."""
+        if isinstance(event, EntryFinished):
+            if event.record.status != "done":  # those are nearly all, and Progress counts them
+                self._counts.add(event.record)
+                self._note_failure(event.t_s, event.record)
+            return
         self._counts.of(event)
         self.hosts.apply(event)
-        if isinstance(event, EntryFinished):
-            self._note_failure(event.t_s, event.record)
-        elif isinstance(event, Progress):
+        if isinstance(event, Progress):
             self._measure(event)
             self.progress = event
         elif isinstance(event, RunStarted):

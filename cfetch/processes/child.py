@@ -17,6 +17,7 @@ import msgspec
 
 from cfetch.errors import CfetchError, LocalFault
 from cfetch.processes.messages import Answer, Order, read_message, write_message
+from cfetch.run.collector import collect_seldom
 from cfetch.run.signals import HANDLED_SIGNALS
 from cfetch.shares.task import RunSpec, Share, TaskCopy, bring_share
 from cfetch.straggler.knowledge import merge_knowledge
@@ -27,7 +28,8 @@ def main() -> None:
     _leave_signals_to_parent()
     orders, answers = _take_pipes()
     try:
-        _serve(orders, answers)
+        with collect_seldom():
+            _serve(orders, answers)
     except Exception as bug:  # noqa: BLE001 - its text may hold a secret, so only places are shown
         print(f"cfetch: a bug in cfetch, {type(bug).__name__}, at:", file=sys.stderr)
         for frame in traceback.extract_tb(bug.__traceback__):

@@ -29,13 +29,23 @@ from cfetch.clock import Clock, RunClock
 from cfetch.config.settings import Settings
 from cfetch.config.units import duration_text
 from cfetch.errors import CfetchError, DeadlinePassed, Interrupted, LocalFault
-from cfetch.events import Event, Listener, RunExplained, RunFinished, RunStarted, RunStopping, fan_out
+from cfetch.events import (
+    AttemptStarted,
+    Event,
+    Listener,
+    RunExplained,
+    RunFinished,
+    RunStarted,
+    RunStopping,
+    fan_out,
+)
 from cfetch.manifest.entries import Frozen
 from cfetch.records import Summary
 from cfetch.report.counts import LiveCounts
 from cfetch.report.metrics import MetricsFile
 from cfetch.report.summary import Tally
 from cfetch.report.tracing import tracing_listener
+from cfetch.run.collector import collect_seldom
 from cfetch.run.signals import listen
 from cfetch.straggler.knowledge import Knowledge
 
@@ -125,17 +135,19 @@ class Frame:
             LocalFault: it cannot begin.
         """
         tally, tracing = Tally(), tracing_listener()
-        emit_all = fan_out(*(member for member in (tally, metrics, tracing, listener) if member is not None))
+        keep = fan_out(*(member for member in (tally, metrics, tracing) if member is not None))
 
         def emit(event: Event) -> None:
             try:
-                emit_all(event)
+                if not isinstance(event, AttemptStarted):  # there are as many as files, and nobody keeps them
+                    keep(event)
+                listener(event)
             except LocalFault as fault:  # the metrics file cannot grow any more
                 self._error = self._error or fault
                 self._engine.stop(str(fault))
 
         try:
-            with listen(self._interrupt), self._engine.open():
+            with listen(self._interrupt), self._engine.open(), collect_seldom():
                 run = Run(guard, emit, tally.live, RunClock(self._clock))
                 emit(self._make_start_event(guard.instant))
                 with self._end_at_deadline():

@@ -66,8 +66,10 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def set_source(descriptor: int, source: Source) -> None:
     """Write it on an open file, if the file system has extended attributes."""
-    with suppress(OSError, AttributeError):  # some systems have no such call
+    try:
         os.setxattr(descriptor, ATTRIBUTE, msgspec.json.encode(source))
+    except (OSError, AttributeError):  # some systems have no such call
+        return
 
 
 def source_of(descriptor: int) -> Source | None:

@@ -63,7 +63,7 @@ class Publisher:
         self._unwritten.append(pending)
         self._work.set()
         # hundreds of parts may be pending, and descriptors are few
-        if len(self._unwritten) >= WRITTEN_FILES or not all(part.is_in_memory for part in parts):
+        if len(self._unwritten) >= WRITTEN_FILES or len(parts) != 1 or not parts[0].is_in_memory:
             self._write_parts()
 
     def _write_parts(self) -> None:

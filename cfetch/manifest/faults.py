@@ -4,6 +4,8 @@ A fault of one row is added and reading goes on. A fault of the document's own g
 raised as ``BrokenDocumentError`` and becomes the last fault.
 """
 
+from collections.abc import Callable
+
 from cfetch.errors import ManifestError, Problem
 
 MAX_KEPT = (
@@ -20,15 +22,19 @@ class BrokenDocumentError(Exception):
 
 
 class Faults:
-    """Counts every fault and keeps the first ``MAX_KEPT``."""
+    """Counts every fault and keeps the first ``MAX_KEPT``; ``report`` gets each one, if given."""
 
-    def __init__(self) -> None:
+    def __init__(self, report: Callable[[int, str], None] | None = None) -> None:
         self.total = 0
+        self.skipped = 0
         self._kept: list[Problem] = []
+        self._report = report
 
     def add(self, line: int, message: str) -> None:
         """Note one fault; ``message`` holds no URL's query, no userinfo and no header value."""
         self.total += 1
+        if self._report is not None:
+            self._report(line, message)
         if len(self._kept) < MAX_KEPT:
             self._kept.append(Problem(line, message))
 
@@ -36,6 +42,12 @@ class Faults:
         """Note where reading ended; it is always kept, for the rest of the faults are unknown after it."""
         del self._kept[MAX_KEPT - 1 :]
         self.add(error.line, f"{error}; what follows was not read")
+
+    def forgive(self) -> None:
+        """Let the faults so far pass: they are of rows that are skipped."""
+        self.skipped += self.total
+        self.total = 0
+        self._kept.clear()
 
     def raise_if_any(self, name: str) -> None:
         """Raises: ManifestError: with all kept faults in the order of their lines."""

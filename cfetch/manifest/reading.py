@@ -6,9 +6,10 @@ document whose own grammar is broken does, for nobody can say where its next row
 entries, as collisions of paths do, comes later: ``plan.freeze``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
+from cfetch.config.reading import ReadingOptions
 from cfetch.errors import UsageError
 from cfetch.manifest.compressed import open_decompressed
 from cfetch.manifest.entry import Entry
@@ -18,6 +19,9 @@ from cfetch.manifest.rows import Document, check_row
 from cfetch.manifest.source import FetchChunk, Source
 from cfetch.manifest.urls import UrlError, resolve_url
 
+STANDARD = ReadingOptions()
+LOOKED_AT = 1000  # entries at the beginning, where byte ranges show themselves
+
 
 class Reading:
     """One walk over a manifest. Iterating yields the entries without faults; the rest is in ``faults``.
@@ -25,21 +29,71 @@ class Reading:
     ``document`` is complete after the walk.
     """
 
-    def __init__(self, source: Source, format: str | None, base_url: str | None = None) -> None:  # noqa: A002 - the public word
-        """Raises: UsageError: an unknown format, or an invalid ``base_url``."""
+    def __init__(
+        self,
+        source: Source,
+        format: str | None,  # noqa: A002 - the public word
+        base_url: str | None = None,
+        *,
+        options: ReadingOptions = STANDARD,
+        report: Callable[[int, str], None] | None = None,
+    ) -> None:
+        """``report`` gets each fault where ``options`` skip faulty rows.
+
+        Raises:
+            UsageError: an unknown format, an invalid ``base_url``, or options that contradict each other.
+        """
         self._source = source
-        self._reader = reader_for(source, format)
-        self.document = Document(given_base_url=None if base_url is None else check_base_url(base_url))
-        self.faults = Faults()
+        self._reader = reader_for(source, format, options)
+        self.document = Document(
+            given_base_url=None if base_url is None else check_base_url(base_url),
+            own_url=source.own_url,
+            options=options,
+        )
+        self._skips = options.bad_rows == "skip"
+        self.faults = Faults(report if self._skips else None)
 
     def __iter__(self) -> Iterator[Entry]:
+        good = 0
+        ranges = RangeSuspicion()
         try:
             for index, row in enumerate(self._reader(self._source, self.document, self.faults)):
                 entry = check_row(row, index, self.document, self.faults)
                 if entry is not None:
+                    good += 1
+                    if good <= LOOKED_AT:
+                        ranges.add(entry)
                     yield entry
         except BrokenDocumentError as error:
             self.faults.note_break(error)
+            return
+        self.document.notes.extend(ranges.notes())
+        if self._skips and good:
+            self.faults.forgive()
+
+
+class RangeSuspicion:
+    """Entries that seem to want a part of one file each: one URL with many offsets."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[str, int] = {}
+        self._rows = 0
+
+    def add(self, entry: Entry) -> None:
+        """Look at one entry."""
+        if entry.offset is not None:
+            first = self._offsets.setdefault(entry.url.value, entry.offset)
+            self._rows += first != entry.offset
+
+    def notes(self) -> list[str]:
+        """What a person should know; nothing where no URL has two offsets."""
+        if not self._rows:
+            return []
+        note = (
+            f"{self._rows} rows state another offset in a URL of an earlier row: they look like byte ranges, "
+            "but each fetches the whole file, for offset is only the position in the result"
+        )
+        return [note]
 
 
 def read_entries(
@@ -49,6 +103,7 @@ def read_entries(
     format: str | None = None,  # noqa: A002
     fetch_chunk: FetchChunk | None = None,
     base_url: str | None = None,
+    options: ReadingOptions = STANDARD,
 ) -> Iterator[Entry]:
     """The entries of a manifest, one by one, without the checks that need all of them (see ``freeze``).
 
@@ -58,6 +113,7 @@ def read_entries(
         format: a name from ``READERS`` in ``formats/detection.py``; None detects it.
         fetch_chunk: asks for further links of a SQL statement.
         base_url: what relative URLs are joined to; outweighs the document's own.
+        options: which columns are what, and how files are named.
 
     Raises:
         ManifestError: after the last entry, with all faults.
@@ -65,7 +121,7 @@ def read_entries(
         LocalFault: ``source`` cannot be read.
     """
     with open_decompressed(source, name) as plain:
-        reading = Reading(Source(plain, name, fetch_chunk), format, base_url)
+        reading = Reading(Source(plain, name, fetch_chunk), format, base_url, options=options)
         yield from reading
     reading.faults.raise_if_any(name)
 

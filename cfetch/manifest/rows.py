@@ -4,16 +4,19 @@ A reader only finds rows; it never judges them. ``null`` means that a key was no
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
+from cfetch.config.reading import ReadingOptions
+from cfetch.manifest.columns import Columns
 from cfetch.manifest.digests import choose_stronger, needs_library
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import CHECKS, FieldError, Headers, check_headers, check_path
+from cfetch.manifest.names import choose_path
 from cfetch.manifest.strict_json import kind_of, quoted_key
-from cfetch.manifest.urls import UrlError, last_segment, resolve_url
+from cfetch.manifest.urls import UrlError, encode_url, resolve_url
 from cfetch.secret import SecretUrl
 
 KEYS = ("url", *CHECKS, "mirrors")
@@ -39,14 +42,23 @@ class Row(NamedTuple):
 class Document:
     """What holds for all entries.
 
-    ``given_base_url`` is the caller's and outweighs the document's own. ``look_ahead`` finds a ``base_url``
-    that stands behind the entries.
+    ``given_base_url`` is the caller's and outweighs the document's own, ``own_url`` is where the document was
+    had and counts if there is no other. ``look_ahead`` finds a ``base_url`` that stands behind the entries.
+    ``options`` are a person's for a list of any kind; without them rows state the native keys, and URLs are
+    not encoded. ``notes`` are for that person.
     """
 
     base_url: str | None = None
     headers: Headers = ()
     look_ahead: Callable[[], str | None] | None = None
     given_base_url: str | None = None
+    own_url: str | None = None
+    options: ReadingOptions | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def make_columns(self) -> Columns:
+        """What chooses the columns of a table. Raises UsageError: the options contradict each other."""
+        return Columns(self.options or ReadingOptions(), KEYS)
 
     def base(self) -> str | None:
         """The base URL, looked for once and only when a relative URL asks for it."""
@@ -55,7 +67,7 @@ class Document:
         if self.base_url is None and self.look_ahead is not None:
             find, self.look_ahead = self.look_ahead, None
             self.base_url = find()
-        return self.base_url
+        return self.own_url if self.base_url is None else self.base_url
 
     def take(self, key: str, value: object, line: int, faults: Faults) -> None:
         """Take one of ``HEADER_KEYS``."""
@@ -110,7 +122,7 @@ def check_row(row: Row, index: int, document: Document, faults: Faults) -> Entry
     if "url" not in fields:
         faults.add(row.line, f"{label}url: it is missing; an entry needs one")
     elif "url" in values and fields.get("path") is None:
-        _set_default_path(values, label, row.line, faults)
+        _set_default_path(values, index, label, row.line, document, faults)
     if "digest" in values and (missing := needs_library(values["digest"].algorithm)):
         faults.add(row.line, label + missing)
     if faults.total != before:
@@ -121,7 +133,13 @@ def check_row(row: Row, index: int, document: Document, faults: Faults) -> Entry
 def _check_url(value: object, document: Document | None) -> str:
     if type(value) is not str:
         raise FieldError(f"it must be a string, not {kind_of(value)}")
-    return resolve_url(value, document.base if document else _find_no_base)
+    find_base = document.base if document else _find_no_base
+    try:
+        return resolve_url(value, find_base)
+    except UrlError:
+        if document is None or document.options is None or (encoded := encode_url(value)) == value:
+            raise
+    return resolve_url(encoded, find_base)
 
 
 def _find_no_base() -> None:
@@ -136,8 +154,12 @@ def _check_mirrors(value: object, document: Document) -> tuple[SecretUrl, ...]:
     return tuple(SecretUrl(_check_url(url, document)) for url in value)
 
 
-def _set_default_path(values: dict[str, Any], label: str, line: int, faults: Faults) -> None:
+def _set_default_path(
+    values: dict[str, Any], index: int, label: str, line: int, document: Document, faults: Faults
+) -> None:
+    name_by = document.options.name_by if document.options else "last"
     try:
-        values["path"] = check_path(last_segment(values["url"].value))
+        values["path"] = check_path(choose_path(values["url"].value, index, name_by))
     except (FieldError, UrlError) as error:
-        faults.add(line, f"{label}path: it is not given, and {error}; state path")
+        remedy = " or name files by --name-by row or hash" if document.options else ""
+        faults.add(line, f"{label}path: it is not given, and {error}; state path{remedy}")

@@ -27,6 +27,7 @@ class Source:
 
     For a SQL statement's reply also the way to its further chunks. It may be a part: bytes [``begin``,
     ``end``), which begin with line ``line`` and end with a whole one; of a Parquet table, ``row_groups``.
+    ``own_url`` is where it was had, if from a server.
     """
 
     file: BinaryIO
@@ -37,6 +38,7 @@ class Source:
     end: int | None = None
     line: int = 1
     row_groups: range | None = None
+    own_url: str | None = None
 
     def read(self, position: int, size_bytes: int) -> bytes:
         """At most ``size_bytes`` bytes from ``position``.

@@ -75,6 +75,6 @@ def decode_text(text: str, line: int) -> Any:  # noqa: ANN401 - JSON is any valu
         return DECODER.decode(text)
     except json.JSONDecodeError as error:
         where = line + text.count("\n", 0, error.pos)
-        raise BrokenDocumentError(where, f"it is not JSON: {error.msg} at character {error.pos}") from None
+        raise BrokenDocumentError(where, f"it is not JSON: {error.msg} at column {error.colno}") from None
     except RecursionError:
         raise BrokenDocumentError(line, NESTED_TOO_DEEP) from None

@@ -79,6 +79,11 @@ _SIGNATURES = (
 )
 
 
+_PARTS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<host>[^/?#:]*)(?P<rest>.*)\Z", re.DOTALL)
+_TO_ENCODE = re.compile("[ \u00a0-\ud7ff\ue000-\U0010ffff]+")
+_SIGNED = re.compile(r"[?&][^=&#]*(?:sig|token|credential|policy|hmac|expires)[^=&#]*=", re.IGNORECASE)
+
+
 class UrlError(ValueError):
     """A URL that a manifest may not state; the message says why, without the URL."""
 
@@ -129,7 +134,12 @@ def last_segment(url: str) -> str:
         UrlError: there is none, or it decodes to something with a slash or to bytes that are not UTF-8.
     """
     match = _ABSOLUTE.match(url)
-    name = (match["path"] or "").rpartition("/")[2] if match else ""
+    return decode_last_segment((match["path"] or "") if match else "")
+
+
+def decode_last_segment(url: str) -> str:
+    """The same of a URL that may be relative. Raises as ``last_segment``."""
+    name = url.partition("#")[0].partition("?")[0].rpartition("/")[2]
     if "%" in name:
         try:
             name = unquote(name, errors="strict")
@@ -140,6 +150,27 @@ def last_segment(url: str) -> str:
     if "/" in name:
         raise UrlError("the url's last segment decodes to a name with a slash")
     return name
+
+
+def encode_url(text: str) -> str:
+    """``text`` with spaces and characters outside ASCII encoded as a browser does, where nothing is signed.
+
+    A URL whose query looks signed stays as it is, for its signature is over one way to encode it. So do
+    characters that no encoding mends, such as a control character.
+    """
+    if _SIGNED.search(text):
+        return text
+    text = text.strip(" ")
+    match = _PARTS.match(text)
+    scheme, host, rest = (match["scheme"], match["host"], match["rest"]) if match else ("", "", text)
+    if not host.isascii():
+        import idna
+
+        try:
+            host = idna.encode(host, uts46=True).decode()
+        except idna.IDNAError:
+            return text
+    return scheme + host + _TO_ENCODE.sub(lambda found: quote(found[0], safe=""), rest)
 
 
 def make_relative_url(path: str) -> str:

@@ -87,12 +87,12 @@ def test_bad_value(error_of, key, value):
         ("http://[::g]/a", "host"),
         ("http://[1:2]/a", "IPv6"),
         ("http://h%2f/a", "host"),
-        ("http://h/a b", "whitespace"),
+        ("http://h/a b?sig=1", "whitespace"),
         ("http://h/a\n", "control"),
-        (" http://h/a", "whitespace"),
+        (" http://h/a?X-Token=1", "whitespace"),
         ("http://h/\0", "control"),
-        ("http://hé/a", "ASCII"),
-        ("http://h/é", "ASCII"),
+        ("http://hé/a?Signature=1", "ASCII"),
+        ("http://h/é?a=1&x-amz-credential=2", "ASCII"),
         ("http://h/\ud800", "ASCII"),
     ],
 )
@@ -277,7 +277,6 @@ def test_only_so_many_are_kept(error_of):
     ("text", "line"),
     [
         ("", 1),
-        ("[]", 1),
         ("{", 1),
         ('{"files":[\n{"url":"http://h/a"},\n]}', 3),
         ('{"files":[\n{"url":"http://h/a"}\n{"url":"http://h/b"}]}', 3),
@@ -368,7 +367,7 @@ def test_not_a_number(error_of, literal):
 def test_huge_row(error_of, name):
     """A row over the cap is a fault; in line formats the lines after it are still read."""
     row = '{"url":"http://h/' + "a" * 2 * MAX_ROW_CHARS + '"}'
-    text = {"m.json": '{"files":[\n' + row + "]}", "m.csv": f"url\n{row}\nhttp://h/a b"}.get(
+    text = {"m.json": '{"files":[\n' + row + "]}", "m.csv": f"url\n{row}\nhttp://h/a\tb"}.get(
         name, f"{row}\nnope"
     )
     error = error_of(text, name)
@@ -425,7 +424,7 @@ def test_endless_line_needs_little_memory():
     [
         ("m.txt", f"http://h/?x={CANARY}\nhttp://{CANARY}@h/a\nhttp://h/a b?{CANARY}\n"),
         ("m.txt", f"rel?{CANARY}\nftp://h/?{CANARY}\nhttp://h:{CANARY}/\nhttp://h\\{CANARY}"),
-        ("m.csv", f"http://h/a?sig={CANARY}\nhttp://h/b?sig={CANARY}\n"),
+        ("m.csv", f"http://h/a?sig={CANARY},http://h/b?sig={CANARY}\n"),
         ("m.csv", f'url,size,headers\nhttp://h/a,{CANARY},"{{""X"": ""{CANARY}\\n""}}"\n'),
         ("m.json", one(size=CANARY, offset=[CANARY], headers={"Range": CANARY, "X": CANARY + "\n"})),
         ("m.json", one(headers={"X y " + CANARY + "=": "v"})),

@@ -13,6 +13,7 @@ from cfetch.manifest.strict_json import Misfit
 
 _LINE = re.compile(r"(?P<url>\S+)[ \t]+(?P<length>\S+)[ \t]+(?P<path>[^ \t].*)\Z")
 _LENGTH = re.compile(r"[0-9]{1,20}\Z")
+_HASH = re.compile(r"(?:[0-9A-Fa-f]{32}|[0-9A-Fa-f]{40}|[0-9A-Fa-f]{64}|[0-9A-Fa-f]{128})[ \t]*\Z")
 _ENCODED = re.compile("%(0[Dd]|0[Aa]|25)")
 
 
@@ -32,6 +33,12 @@ def read_bagit_fetch(source: Source, document: Document, faults: Faults) -> Iter
         match = _LINE.match(text)
         if match is None:
             faults.add(line, "it is not a line of fetch.txt: a URL, its length or -, and a path")
+            continue
+        if _HASH.match(match["path"]):
+            faults.add(
+                line,
+                "its third field is a hash and no path; put a first row with names above: url,size,sha256",
+            )
             continue
         path = _ENCODED.sub(lambda escape: chr(int(escape[1], 16)), match["path"])
         yield Row(line, {"url": match["url"], "size": _size(match["length"]), "path": path})

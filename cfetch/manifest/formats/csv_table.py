@@ -1,39 +1,121 @@
-"""CSV (RFC 4180): the first row names the columns by the native keys; an empty cell is a key not given.
+"""Tables as text: CSV (RFC 4180), and cells set apart by tabs, semicolons or bars.
 
-``headers`` and ``mirrors`` cells hold JSON; ``size`` and ``offset`` cells hold digits.
+The first row names the columns: native keys, or those of somebody else's table (``manifest/columns.py``). A
+table without such a row is read where one cell of its first row is a URL: its columns are numbered from 1. An
+empty cell is a key not given. ``headers`` and ``mirrors`` cells hold JSON; ``size`` and ``offset`` cells hold
+digits. Between tabs a quote is a character like others, unless it surrounds the whole cell.
 """
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from cfetch.manifest.faults import MAX_KEPT, BrokenDocumentError, Faults
-from cfetch.manifest.rows import KEYS, Document, Row, describe_unknown_key
+from cfetch.manifest.columns import MAX_COLUMNS, ColumnError, Columns, is_url_name
+from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
 from cfetch.manifest.strict_json import Misfit, decode_text
 
+DELIMITERS = ",\t;|"
 _NUMBER = re.compile(r"[0-9]{1,20}\Z")
 _DECIMAL = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,30})?(?:e[+-]?[0-9]{1,3})?\Z")
+_URL = re.compile(r"https?://[!-~]", re.IGNORECASE)
 
 
-def read_csv(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_csv(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows; one with too many or too few cells is a fault."""
-    rows = _records(source, faults)
-    columns = next(rows, (1, []))[1]
-    if not _columns_are_known(columns, faults):
+    columns = document.make_columns()
+    first_line = next(source.lines(Faults()), (1, ""))[1]
+    delimiter = choose_delimiter(first_line, document)
+    rows = _records(source, faults, delimiter)
+    line, names = next(rows, (1, []))
+    if not names:
         return
-    for line, cells in rows:
-        if len(cells) != len(columns):
-            faults.add(
-                line, f"the row has {len(cells)} cells, but the first row names {len(columns)} columns"
-            )
+    numbered = find_url_cell(names)
+    try:
+        if len(names) > MAX_COLUMNS:
+            raise ColumnError(f"it has more than {MAX_COLUMNS} columns")
+        if numbered is not None:
+            keys = _choose_numbered(names, numbered, columns)
+            document.notes.append("the first row is an entry: no row names the columns")
         else:
-            given = zip(columns, cells, strict=True)
-            yield Row(line, {column: _value(column, cell) for column, cell in given if cell})
+            keys = _choose_named(names, columns)
+    except ColumnError as error:
+        faults.add(line, str(error))
+        return
+    document.notes.extend(columns.notes())
+    if numbered is not None:
+        yield Row(
+            line, {key: _value(key, cell) for key, cell in zip(keys, names, strict=True) if key and cell}
+        )
+    for line, cells in rows:
+        if len(cells) != len(keys):
+            faults.add(line, f"the row has {len(cells)} cells, but the first row names {len(keys)} columns")
+        else:
+            given = zip(keys, cells, strict=True)
+            yield Row(line, {key: _value(key, cell) for key, cell in given if key and cell})
 
 
-def _records(source: Source, faults: Faults) -> Iterator[tuple[int, list[str]]]:
+def choose_delimiter(first_line: str, document: Document) -> str:
+    """The one that makes a column of URLs of the first line; a comma where none or several do."""
+    wanted = document.options.url_column if document.options else None
+    fitting = []
+    for delimiter in DELIMITERS:
+        cells = split_line(first_line, delimiter)
+        if len(cells) > 1 and (wanted in cells or has_url_column(cells) or find_url_cell(cells) is not None):
+            fitting.append(delimiter)
+    if len(fitting) == 1:
+        return fitting[0]
+    counts = {delimiter: first_line.count(delimiter) for delimiter in DELIMITERS}
+    most = max(DELIMITERS, key=lambda delimiter: counts[delimiter])
+    return most if counts[most] and not fitting else ","
+
+
+def split_line(line: str, delimiter: str) -> list[str]:
+    """The cells of a first line, for a look at it."""
+    try:
+        return next(csv.reader([line[:MAX_ROW_CHARS]], delimiter=delimiter), [])
+    except csv.Error:
+        return []
+
+
+def has_url_column(cells: Sequence[str]) -> bool:
+    """Whether a cell names a column of URLs."""
+    return any(is_url_name(cell) for cell in cells)
+
+
+def find_url_cell(cells: Sequence[str]) -> int | None:
+    """The place of the only cell that is a URL in a first row that names no column; None without one."""
+    if has_url_column(cells):
+        return None
+    urls = [place for place, cell in enumerate(cells) if _URL.match(cell.strip())]
+    return urls[0] if len(urls) == 1 else None
+
+
+def _choose_numbered(names: Sequence[str], url_place: int, columns: Columns) -> list[str | None]:
+    numbers = [str(place + 1) for place in range(len(names))]
+    if not columns.options.names_columns:
+        columns.left_out = {number: None for place, number in enumerate(numbers) if place != url_place}
+        return ["url" if place == url_place else None for place in range(len(names))]
+    chosen = columns.choose(numbers)
+    return [chosen.get(number) for number in numbers]
+
+
+def _choose_named(names: Sequence[str], columns: Columns) -> list[str | None]:
+    chosen = columns.choose(list(dict.fromkeys(names)))
+    for place, name in enumerate(names):
+        if name in chosen and name in names[:place]:
+            raise ColumnError(f"column {place + 1}: {chosen[name]!r} is named twice")
+    return [chosen.get(name) for name in names]
+
+
+def _records(source: Source, faults: Faults, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Each record with the line that it begins on."""
+    if delimiter == "\t":
+        for number, text in source.lines(faults):
+            if text:
+                yield number, [_unquote(cell) for cell in text.split("\t")]
+        return
     line_number = chars = 0
 
     def lines() -> Iterator[str]:
@@ -46,7 +128,7 @@ def _records(source: Source, faults: Faults) -> Iterator[tuple[int, list[str]]]:
                 )
             yield text + "\n"
 
-    parser = csv.reader(lines(), strict=True)
+    parser = csv.reader(lines(), strict=True, delimiter=delimiter)
     while True:
         start, chars = line_number + 1, 0
         try:
@@ -60,18 +142,10 @@ def _records(source: Source, faults: Faults) -> Iterator[tuple[int, list[str]]]:
                 yield start, cells
 
 
-def _columns_are_known(columns: list[str], faults: Faults) -> bool:
-    before = faults.total
-    for position, column in enumerate(columns):
-        if faults.total - before >= MAX_KEPT:  # to look for what is meant takes time
-            break
-        if column not in KEYS:
-            faults.add(1, f"column {position + 1}: {describe_unknown_key(column, KEYS)}")
-        elif column in columns[:position]:
-            faults.add(1, f"column {position + 1}: {column!r} is named twice")
-    if columns and "url" not in columns:
-        faults.add(1, "the first row must name the columns, url among them")
-    return faults.total == before
+def _unquote(cell: str) -> str:
+    if len(cell) > 1 and cell[0] == '"' == cell[-1]:
+        return cell[1:-1].replace('""', '"')
+    return cell
 
 
 def _value(column: str, cell: str) -> object:

@@ -1,44 +1,89 @@
 """The seam between formats and the rest: a name, how to know it, and a reader that yields rows.
 
 What the content begins with decides where it can, for endings lie; the file's ending decides what is left.
+Where two readings are possible, neither is taken: the user names the format.
 """
 
 import re
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 
+from cfetch.config.reading import ReadingOptions
 from cfetch.errors import UsageError
 from cfetch.manifest.compressed import ENDINGS as COMPRESSED
-from cfetch.manifest.faults import Faults
+from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.formats.annex_batch import is_annex_line, read_annex_batch
 from cfetch.manifest.formats.aria2_input import looks_like_aria2, read_aria2_input
 from cfetch.manifest.formats.bagit_fetch import is_fetch_line, read_bagit_fetch
 from cfetch.manifest.formats.checksum_list import is_checksum_line, read_checksum_list
-from cfetch.manifest.formats.csv_table import read_csv
+from cfetch.manifest.formats.croissant import read_croissant
+from cfetch.manifest.formats.csv_table import DELIMITERS, find_url_cell, has_url_column, read_csv, split_line
+from cfetch.manifest.formats.curl_config import is_url_option, read_curl_config
+from cfetch.manifest.formats.datapackage import read_datapackage
+from cfetch.manifest.formats.dataverse import read_dataverse
+from cfetch.manifest.formats.ena_report import is_report_head, read_ena_report
+from cfetch.manifest.formats.figshare import read_figshare
+from cfetch.manifest.formats.github_release import read_github_release
+from cfetch.manifest.formats.html_index import is_directory_index, read_html_index
+from cfetch.manifest.formats.huggingface_tree import read_huggingface_tree
 from cfetch.manifest.formats.json_document import read_json
 from cfetch.manifest.formats.json_lines import read_json_lines
 from cfetch.manifest.formats.metalink import read_metalink
+from cfetch.manifest.formats.not_lists import MESSAGES, find_kind
+from cfetch.manifest.formats.package_index import read_package_index
 from cfetch.manifest.formats.parquet_table import MAGIC, read_parquet
+from cfetch.manifest.formats.pooch_registry import is_registry_line, read_pooch_registry
+from cfetch.manifest.formats.rclone_lsjson import read_rclone_lsjson
+from cfetch.manifest.formats.ro_crate import read_ro_crate
+from cfetch.manifest.formats.s3_listing import (
+    is_inventory_line,
+    is_listing_line,
+    read_s3_inventory,
+    read_s3_listing,
+)
+from cfetch.manifest.formats.sitemap import read_sitemap
 from cfetch.manifest.formats.sql_statement import read_sql_statement
+from cfetch.manifest.formats.stac import read_stac
 from cfetch.manifest.formats.tsv_http_data import FIRST_LINE, read_tsv_http_data
 from cfetch.manifest.formats.url_list import read_url_list
+from cfetch.manifest.formats.zenodo import read_zenodo
 from cfetch.manifest.rows import Document, Row
-from cfetch.manifest.source import Source
+from cfetch.manifest.source import HEAD_BYTES, Source
 
 Reader = Callable[[Source, Document, Faults], Iterator[Row]]
 """Yields rows, tells the document what holds for all of them, adds faults; raises ``BrokenDocumentError``."""
 
 READERS: dict[str, Reader] = {
+    "annex": read_annex_batch,
     "aria2": read_aria2_input,
+    "aws-s3-ls": read_s3_listing,
     "bagit": read_bagit_fetch,
+    "croissant": read_croissant,
     "csv": read_csv,
+    "curl": read_curl_config,
     "databricks-sql": read_sql_statement,
+    "datapackage": read_datapackage,
+    "dataverse": read_dataverse,
+    "ena": read_ena_report,
+    "figshare": read_figshare,
+    "github-release": read_github_release,
+    "html-index": read_html_index,
+    "huggingface-tree": read_huggingface_tree,
     "json": read_json,
     "jsonl": read_json_lines,
     "metalink": read_metalink,
+    "package-index": read_package_index,
     "parquet": read_parquet,
+    "pooch": read_pooch_registry,
+    "rclone-lsjson": read_rclone_lsjson,
+    "ro-crate": read_ro_crate,
+    "s3-inventory": read_s3_inventory,
     "sha256sum": read_checksum_list,
+    "sitemap": read_sitemap,
+    "stac": read_stac,
     "tsv-http-data": read_tsv_http_data,
     "urls": read_url_list,
+    "zenodo": read_zenodo,
 }
 
 _ENDINGS = {
@@ -53,42 +98,100 @@ _ENDINGS = {
     ".sha1": "sha256sum",
     ".sha256": "sha256sum",
     ".sha512": "sha256sum",
+    ".tsv": "csv",
     ".txt": "urls",
 }
 
 _LEXEME = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}:]')
 _SQL_KEYS = {"external_links", "statement_id", "result"}
+_KNOWN_OBJECTS: tuple[tuple[str, tuple[frozenset[str], ...]], ...] = tuple(
+    (name, tuple(frozenset(keys.split()) for keys in signs))
+    for name, signs in (
+        ("zenodo", ("conceptrecid", "conceptdoi", "recid files", "entries enabled")),
+        ("figshare", ("figshare_url", "url_public_api", "computed_md5 download_url")),
+        ("github-release", ("assets_url upload_url", "assets tag_name")),
+        ("package-index", ("meta files",)),
+        ("stac", ("stac_version", "type features")),
+        ("ro-crate", ("@context @graph",)),
+        ("croissant", ("@context distribution",)),
+        ("datapackage", ("resources",)),
+        ("dataverse", ("status data",)),
+        ("huggingface-tree", ("type oid path",)),
+        ("rclone-lsjson", ("Path Name IsDir",)),
+    )
+)
+"""A format and the keys of its object, or of the objects of its array: any of the sets."""
+
+_HTML = re.compile(
+    r"(?:<\?xml[^>]{0,200}>|<!--[^>]{0,1000}-->|\s){0,4}<(?:!doctype\s+html|html|head|body|h1|pre)\b",
+    re.IGNORECASE,
+)
+_SITEMAP = re.compile(r"<(?:urlset|sitemapindex)\b")
+_LOOKED_AT = 20  # lines, for what one line does not tell
 
 
-def reader_for(source: Source, name: str | None) -> Reader:
+def reader_for(source: Source, name: str | None, options: ReadingOptions | None = None) -> Reader:
     """The reader of that format, or of the detected one.
 
     Raises:
         UsageError: there is no format of that name.
     """
-    name = name or detect_format(source)
+    name = name or (options.from_format if options else None) or detect_format(source, options)
+    if name in MESSAGES or name == AMBIGUOUS:
+        return _make_refusal(name)
     if name not in READERS:
         raise UsageError(f"no manifest format is called {name!r}; known are {', '.join(sorted(READERS))}")
     return READERS[name]
 
 
-def detect_format(source: Source) -> str:
-    """The name of the format that ``source`` seems to have."""
-    if source.read(0, len(MAGIC)) == MAGIC:
+AMBIGUOUS = "url-and-more"
+
+
+def _make_refusal(name: str) -> Reader:
+    message = MESSAGES.get(name) or (
+        "its lines are a URL, a space and more, which may be a path or belong to the URL; say which by "
+        "--from-format annex or --from-format urls"
+    )
+
+    def refuse(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+        raise BrokenDocumentError(0, message)
+
+    return refuse
+
+
+def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
+    """The name of the format that ``source`` seems to have, also of one that cfetch refuses."""
+    start = source.read(0, HEAD_BYTES)
+    if start.startswith(MAGIC):
         return "parquet"
+    if kind := find_kind(start):
+        return kind
     head = source.head().lstrip("\ufeff \t\r\n")
     ending = _ENDINGS.get(_suffix(source.name), "")
     if head.startswith("{"):
         return _json_kind(head, ending)
     if head.startswith("["):
-        return "json"
+        return _known_object(_first_object(head)[0]) or "json"
     if head.startswith("<"):
-        return "metalink"
+        return _markup_kind(head)
     if head.startswith(FIRST_LINE):
         return "tsv-http-data"
-    lines = (line.rstrip("\r") for line in head.split("\n"))
-    first = next((line for line in lines if line and line[0] != "#"), "")
-    return _kind_of_lines(first, head) or ending or ("csv" if _has_url_column(first) else "urls")
+    lines = [line.rstrip("\r") for line in head.split("\n")]
+    content = [line for line in lines if line and line[0] != "#"][:_LOOKED_AT]
+    first = content[0] if content else ""
+    return (
+        _kind_of_lines(first, head)
+        or _kind_of_table(first, ending, options)
+        or (AMBIGUOUS if content and all(map(is_annex_line, content)) and ending != "csv" else "")
+        or ending
+        or "urls"
+    )
+
+
+def _markup_kind(head: str) -> str:
+    if _HTML.match(head):
+        return "html-index" if is_directory_index(head) else "html"
+    return "sitemap" if _SITEMAP.search(head) else "metalink"
 
 
 def _suffix(name: str) -> str:
@@ -105,28 +208,57 @@ def _kind_of_lines(first: str, head: str) -> str:
         return "aria2"
     if is_fetch_line(first):
         return "bagit"
+    if is_registry_line(first):
+        return "pooch"
+    if is_url_option(first):
+        return "curl"
+    if is_listing_line(first):
+        return "aws-s3-ls"
+    if is_inventory_line(first):
+        return "s3-inventory"
+    if is_report_head(first):
+        return "ena"
     return ""
 
 
-def _has_url_column(first: str) -> bool:
-    return "url" in [cell.strip('" ') for cell in first.split(",")]
+def _kind_of_table(first: str, ending: str, options: ReadingOptions | None) -> str:
+    """``csv`` where the first line names a column of URLs, or one of its cells between tabs is one."""
+    if options is not None and options.url_column is not None:
+        return "csv"
+    if ending == "csv":
+        return "csv"
+    for delimiter in DELIMITERS:
+        cells = split_line(first, delimiter)
+        if has_url_column(cells) and "://" not in first:
+            return "csv"
+        if "url" in [cell.strip() for cell in cells] and delimiter == ",":
+            return "csv"
+        if delimiter == "\t" and len(cells) > 1 and find_url_cell(cells) is not None:
+            return "csv"
+    return ""
 
 
 def _json_kind(head: str, ending: str) -> str:
     keys, end = _first_object(head)
     if keys & _SQL_KEYS and "files" not in keys:
         return "databricks-sql"
+    if known := _known_object(keys):
+        return known
     if "files" in keys:
         return "json"
     is_lines = "url" in keys or ending == "jsonl" or (end is not None and head[end:].strip())
     return "jsonl" if is_lines else "json"
 
 
+def _known_object(keys: set[str]) -> str:
+    return next((name for name, signs in _KNOWN_OBJECTS if any(sign <= keys for sign in signs)), "")
+
+
 def _first_object(head: str) -> tuple[set[str], int | None]:
     """The keys of the first object that ``head`` shows, and where it ends if it does."""
     keys: set[str] = set()
     depth, last = 0, ""
-    for match in _LEXEME.finditer(head):
+    for match in _LEXEME.finditer(head, 1 if head.startswith("[") else 0):
         lexeme = match.group()
         if lexeme in "{[":
             depth += 1

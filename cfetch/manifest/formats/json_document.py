@@ -1,4 +1,6 @@
-"""The native format: one JSON document, ``{"version": 1, "base_url": …, "headers": {…}, "files": […]}``.
+"""JSON: the native document, ``{"version": 1, "base_url": …, "headers": {…}, "files": […]}``, or an array.
+
+An array holds the entries alone: objects with foreign keys too (``manifest/columns.py``), or URLs.
 
 The document is never in memory as a whole: a window slides over it, and each element of ``files`` is decoded
 as soon as the window holds it. The keys may stand in any order.
@@ -6,9 +8,10 @@ as soon as the window holds it. The keys may stand in any order.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from cfetch.manifest.columns import ColumnError
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.rows import HEADER_KEYS, Document, Row, describe_unknown_key
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
@@ -19,9 +22,12 @@ _TOP_KEYS = (*HEADER_KEYS, "files")
 
 
 def read_json(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
-    """The rows of ``files``."""
-    document.look_ahead = lambda: _find_base_url(source)
+    """The rows of ``files``, or of the array that the document is."""
     window = _Window(source)
+    if window.peek() == "[":
+        yield from rename_rows(read_elements(source), document, faults)
+        return
+    document.look_ahead = lambda: _find_base_url(source)
     window.expect("{")
     seen: set[str] = set()
     while window.peek() != "}" or seen:  # after a comma, "}" is read as a key and refused
@@ -34,7 +40,9 @@ def read_json(source: Source, document: Document, faults: Faults) -> Iterator[Ro
             faults.add(line, f"the key {quoted_key(key)} is given twice")
         seen.add(key)
         if key == "files" and window.peek() == "[":
-            yield from _elements(window)
+            rows = _elements(window, "files")
+            own_keys = document.options is None or not document.options.names_columns
+            yield from rows if own_keys else rename_rows(rows, document, faults)
         else:
             window.peek()
             _take(key, window.value(), line, document, faults)
@@ -57,14 +65,34 @@ def _take(key: str, value: object, line: int, document: Document, faults: Faults
         faults.add(line, describe_unknown_key(key, _TOP_KEYS))
 
 
-def _elements(window: "_Window") -> Iterator[Row]:
+def read_elements(source: Source) -> Iterator[Row]:
+    """The elements of a document that is an array. Raises BrokenDocumentError: it is none."""
+    window = _Window(source)
+    yield from _elements(window, "rows")
+    if window.peek():
+        raise BrokenDocumentError(window.line(), "there is text after the document's end")
+
+
+def rename_rows(rows: Iterable[Row], document: Document, faults: Faults) -> Iterator[Row]:
+    """The rows with native keys only; a row that is a text is a URL. What was left out goes to the notes."""
+    columns = document.make_columns()
+    for row in rows:
+        fields = {"url": row.fields} if type(row.fields) is str else row.fields
+        try:
+            yield row._replace(fields=columns.rename(fields))
+        except ColumnError as error:
+            faults.add(row.line, str(error))
+    document.notes.extend(columns.notes())
+
+
+def _elements(window: "_Window", array: str) -> Iterator[Row]:
     window.expect("[")
     if window.peek() == "]":
         window.expect("]")
         return
     while True:
         window.peek()
-        yield Row(window.line(), window.value(), "files")
+        yield Row(window.line(), window.value(), array)
         if window.peek() != ",":
             break
         window.pos += 1
@@ -91,6 +119,7 @@ class _Window:
         self._line = 1
         self._counted = 0
         self._dropped = 0
+        self._line_begin = 0  # in characters of the document, of the line that the window begins in
         self.pos = 0
 
     def line(self) -> int:
@@ -133,8 +162,9 @@ class _Window:
             try:
                 value, end = DECODER.raw_decode(self._text, self.pos)
             except json.JSONDecodeError as error:
+                broken = self._make_broken_error(error.pos, f"it is not JSON: {error.msg}")
                 if self._too_long(len(self._text)) or not self._more():
-                    raise self._make_broken_error(error.pos, f"it is not JSON: {error.msg}") from None
+                    raise broken from None
             except RecursionError:
                 raise self._make_broken_error(self.pos, NESTED_TOO_DEEP) from None
             else:
@@ -153,6 +183,7 @@ class _Window:
     def _more(self) -> bool:
         """Let go of what was read, and at least double what is left, so that a long value costs no square."""
         self.line()
+        self._line_begin = self._find_line_begin(self.pos)
         self._text = self._text[self.pos :]
         self._dropped += self.pos
         self.pos = self._counted = 0
@@ -166,4 +197,12 @@ class _Window:
 
     def _make_broken_error(self, pos: int, message: str) -> BrokenDocumentError:
         line = self.line() + self._text.count("\n", self.pos, pos)
-        return BrokenDocumentError(line, f"{message} (character {self._dropped + pos + 1} of the document)")
+        place = self._dropped + pos
+        column = place - self._find_line_begin(pos) + 1
+        return BrokenDocumentError(
+            line, f"{message} (column {column}, character {place + 1} of the document)"
+        )
+
+    def _find_line_begin(self, pos: int) -> int:
+        line_end = self._text.rfind("\n", 0, pos)
+        return self._line_begin if line_end < 0 else self._dropped + line_end + 1

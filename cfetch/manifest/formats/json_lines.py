@@ -1,4 +1,4 @@
-"""JSON Lines: on each line one object with the keys of the native format's ``files``.
+"""JSON Lines: on each line one object with the keys of the native format's ``files``, or with foreign ones.
 
 The first line may be a header instead: an object with ``version`` or ``base_url`` and without ``url``. It may
 have ``headers`` too, and holds for all lines.
@@ -7,6 +7,7 @@ have ``headers`` too, and holds for all lines.
 from collections.abc import Iterator
 
 from cfetch.manifest.faults import MAX_KEPT, BrokenDocumentError, Faults
+from cfetch.manifest.formats.json_document import rename_rows
 from cfetch.manifest.rows import HEADER_KEYS, Document, Row, describe_unknown_key
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import decode_text
@@ -14,6 +15,11 @@ from cfetch.manifest.strict_json import decode_text
 
 def read_json_lines(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows; blank lines are left out, and a line that is not JSON is a fault of that line alone."""
+    rows = _find_rows(source, document, faults)
+    yield from rows if document.options is None else rename_rows(rows, document, faults)
+
+
+def _find_rows(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     first = source.begin == 0
     for line, text in source.lines(faults):
         if not text or text.isspace():

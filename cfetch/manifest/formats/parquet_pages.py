@@ -9,7 +9,7 @@ Format: parquet-format, ``parquet.thrift`` (PageHeader), in Thrift's compact pro
 
 import os
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO, NamedTuple
@@ -139,8 +139,9 @@ def measure_pages(
     file: BinaryIO,
     groups: Iterable[int],
     find_longest: Callable[[str, int], int],
+    columns: Collection[str],
 ) -> Measure:
-    """Walk over the page headers of the row groups ``groups``; ``schema`` is the ``ParquetFile``'s.
+    """Walk over the page headers of ``columns`` in ``groups``; ``schema`` is the ``ParquetFile``'s.
 
     ``find_longest``: the bytes of the longest value in the dictionary of a column of a row group.
 
@@ -160,6 +161,8 @@ def measure_pages(
             raise BrokenDocumentError(0, "it is not a Parquet table (a row group lacks a column)")
         row_bytes = 0
         for leaf, chunk in zip(leaves, group.chunks, strict=True):
+            if leaf.path.partition(".")[0] not in columns:  # nobody reads it
+                continue
             column = _Column()
             for page in _read_pages(file, chunk, sums.size_bytes):
                 column.add(page)

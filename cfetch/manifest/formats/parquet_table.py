@@ -1,29 +1,32 @@
-"""Parquet: the columns are the native keys, a null is a key not given. Faults name the row, counted from 0.
+"""Parquet: the columns are the native keys or foreign ones, and only those that are wanted are read.
+
+``manifest/columns.py`` chooses them. A null is a key not given. Faults name the row, counted from 0.
 
 ``headers`` may be a map, a struct or JSON in a string; ``mirrors`` a list or JSON in a string; ``expires_at``
 a timestamp with a time zone too. Rows come in small batches, however large the row groups are. Nothing
 becomes a Python object before ``parquet_pages`` has measured it and its bytes are counted in Arrow.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cfetch.errors import UsageError
+from cfetch.manifest.columns import ColumnError
 from cfetch.manifest.compressed import FREE_BYTES, MAX_RATIO
 from cfetch.manifest.digests import missing_library
-from cfetch.manifest.faults import MAX_KEPT, BrokenDocumentError, Faults
+from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.csv_table import json_cell
 from cfetch.manifest.formats.parquet_pages import BATCH_BYTES, MAX_COLUMNS, measure_pages, refuse_bomb
-from cfetch.manifest.rows import KEYS, Document, Row, describe_unknown_key
+from cfetch.manifest.rows import KEYS, Document, Row
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
-from cfetch.manifest.strict_json import Misfit
+from cfetch.manifest.strict_json import Misfit, quoted_key
 
 MAGIC = b"PAR1"
 BATCH_ROWS = 512
 CELL_BYTES = 8  # of a cell that is no text, and of each value of a list
 
 
-def read_parquet(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_parquet(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows.
 
     Raises:
@@ -37,7 +40,8 @@ def read_parquet(source: Source, document: Document, faults: Faults) -> Iterator
     try:
         table = pq.ParquetFile(source.file, pre_buffer=False)
         metadata = table.metadata
-        if not _columns_are_known(table.schema_arrow, metadata.num_columns, faults):
+        keys = _choose_columns(table.schema_arrow, metadata.num_columns, document, faults)
+        if not keys:
             return
         groups = list(range(metadata.num_row_groups) if source.row_groups is None else source.row_groups)
 
@@ -45,16 +49,19 @@ def read_parquet(source: Source, document: Document, faults: Faults) -> Iterator
             own = pq.ParquetFile(source.file, metadata=metadata, read_dictionary=[column], pre_buffer=False)
             return _find_longest(own, column, group)
 
-        measure = measure_pages(table.schema, source.file, groups, find_longest)
+        measure = measure_pages(table.schema, source.file, groups, find_longest, set(keys))
         if measure.as_dictionary:
             dictionaries = list(measure.as_dictionary)
             table = pq.ParquetFile(
                 source.file, metadata=metadata, read_dictionary=dictionaries, pre_buffer=False
             )
         most_rows = max(1, min(BATCH_ROWS, BATCH_BYTES // measure.row_bytes))
-        batches = table.iter_batches(batch_size=most_rows, row_groups=groups, use_threads=False)
+        batches = table.iter_batches(
+            batch_size=most_rows, row_groups=groups, columns=list(keys), use_threads=False
+        )
+        kinds = [table.schema_arrow.field(column).type for column in keys]
         yield from _read_batches(
-            batches, source.file.seek(0, 2), has_dictionaries=_has_dictionaries(table.schema_arrow)
+            batches, source.file.seek(0, 2), keys, has_dictionaries=_has_dictionaries(kinds)
         )
     except (pa.ArrowException, OSError, ValueError) as error:
         raise BrokenDocumentError(0, f"it is not a Parquet table ({type(error).__name__})") from None
@@ -76,15 +83,22 @@ def _find_longest(table: Any, column: str, group: int) -> int:  # noqa: ANN401 -
     return longest
 
 
-def _has_dictionaries(schema: Any) -> bool:  # noqa: ANN401
+def _has_dictionaries(kinds: Sequence[Any]) -> bool:
     """Whether a batch may hold one value for many rows."""
-    return "dictionary<" in " ".join(str(column.type) for column in schema)
+    return "dictionary<" in " ".join(map(str, kinds))
 
 
-def _read_batches(batches: Any, size_bytes: int, *, has_dictionaries: bool) -> Iterator[Row]:  # noqa: ANN401
+def _read_batches(
+    batches: Any,  # noqa: ANN401
+    size_bytes: int,
+    keys: Mapping[str, str],
+    *,
+    has_dictionaries: bool,
+) -> Iterator[Row]:
+    """The rows by native keys; ``keys`` has the key of each column."""
     text_bytes = 0
     for batch in batches:
-        names = batch.schema.names
+        names = [keys[name] for name in batch.schema.names]
         is_small = not has_dictionaries and batch.nbytes <= MAX_ROW_CHARS  # then all of its rows are
         widths = [batch.nbytes] if is_small else _row_widths(batch)
         pieces = [(0, len(batch))] if is_small else _cut_batch(widths)
@@ -99,7 +113,7 @@ def _read_batches(batches: Any, size_bytes: int, *, has_dictionaries: bool) -> I
                     f"its rows hold more than {FREE_BYTES} bytes and {MAX_RATIO} times its own size"
                 )
             piece = batch.slice(begin, end - begin)
-            columns = [_values(name, piece.column(name)) for name in names]
+            columns = [_values(name, piece.column(place)) for place, name in enumerate(names)]
             for cells in zip(*columns, strict=True):
                 fields = {name: _value(name, cell) for name, cell in zip(names, cells, strict=True)}
                 yield Row(0, fields, "rows")
@@ -173,22 +187,31 @@ def _list_widths(column: Any, values: Any) -> Any:  # noqa: ANN401
     return pc.fill_null(pc.subtract(ends.slice(1), ends.slice(0, len(column))), 0)
 
 
-def _columns_are_known(schema: Any, leaves: int, faults: Faults) -> bool:  # noqa: ANN401
+def _choose_columns(
+    schema: Any,  # noqa: ANN401
+    leaves: int,
+    document: Document,
+    faults: Faults,
+) -> dict[str, str]:
+    """Column -> native key, for those that are read; empty if there are faults."""
     if leaves > MAX_COLUMNS:
         raise BrokenDocumentError(0, f"it has more than {MAX_COLUMNS} columns; known are {', '.join(KEYS)}")
+    columns = document.make_columns()
+    try:
+        keys = columns.choose(list(dict.fromkeys(schema.names)))
+    except ColumnError as error:
+        faults.add(0, str(error))
+        return {}
     before = faults.total
-    for column in schema:
-        if faults.total - before >= MAX_KEPT:
-            break
-        if column.name not in KEYS:
-            faults.add(0, describe_unknown_key(column.name, KEYS))
-        elif schema.names.count(column.name) > 1:
-            faults.add(0, f"the column {column.name!r} is there twice")
-        elif not _is_readable(column.name, column.type):
-            faults.add(0, f"the column {column.name!r} is of a type that it cannot have")
-    if "url" not in schema.names:
-        faults.add(0, "the column url is missing; the columns are named by the native keys")
-    return faults.total == before
+    for name, key in keys.items():
+        if schema.names.count(name) > 1:
+            faults.add(0, f"the column {quoted_key(name)} is there twice")
+        elif "." in name:  # pyarrow takes it for a field of a struct
+            faults.add(0, f"the column {quoted_key(name)} has a full stop in its name; rename it")
+        elif not _is_readable(key, schema.field(name).type):
+            faults.add(0, f"the column {quoted_key(name)} is of a type that it cannot have as {key}")
+    document.notes.extend(columns.notes())
+    return {} if faults.total != before else keys
 
 
 def _is_text(kind: Any) -> bool:  # noqa: ANN401

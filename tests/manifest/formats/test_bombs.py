@@ -21,7 +21,7 @@ WORDS = {
     "wide_values": "of a type that it cannot have",
     "columns": "more than 1000 columns",
     "csv_record": "a row is longer than",
-    "csv_columns": "unknown key",
+    "csv_columns": "more than 1000 columns",
     "metalink_sources": "a file has more than",
     "aria2_headers": "one download has more than",
     "aria2_blanks": "",

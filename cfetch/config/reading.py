@@ -1,0 +1,31 @@
+"""How a manifest is read, as a value of its own: the room of manifests never sees other rooms' options.
+
+``Settings.reading`` makes it; a caller without settings takes the default.
+"""
+
+import msgspec
+
+NAMES = ("last", "url-path", "row", "hash")
+"""How a file is named whose path the manifest does not state: see ``manifest/names.py``."""
+
+BAD_ROWS = ("fail", "skip")
+
+
+class ReadingOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which columns of a table are what, how files are named, and whether a faulty row ends everything.
+
+    A column named ``none`` means that the table has no such column. ``hash_column`` is ALGORITHM=COLUMN.
+    """
+
+    from_format: str | None = None
+    url_column: str | None = None
+    path_column: str | None = None
+    size_column: str | None = None
+    hash_column: str | None = None
+    name_by: str = "last"
+    bad_rows: str = "fail"
+
+    @property
+    def names_columns(self) -> bool:
+        """Whether the user has named a column."""
+        return any((self.url_column, self.path_column, self.size_column, self.hash_column))

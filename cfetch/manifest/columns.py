@@ -1,0 +1,222 @@
+"""Which column of somebody else's table is what: found by its name, or named by the user.
+
+A table of URLs has columns that cfetch does not know: they are left out, and a note says so. Nothing is
+guessed: where two columns may hold the URLs, or where a name looks like a slip of a known one, the table is
+refused and the message names the option that decides.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from cfetch.config.reading import ReadingOptions
+from cfetch.errors import UsageError
+from cfetch.manifest.digests import HEX_DIGITS
+from cfetch.manifest.strict_json import quoted_key
+
+NO_COLUMN = "none"
+MAX_REMEMBERED = 1000  # sets of keys; rows of JSON may each have another
+MAX_NAME_CHARS = 10_000  # of one set of keys that is remembered
+MAX_COLUMNS = 1000
+SHOWN_COLUMNS = 12
+
+_URL_NAMES = frozenset(
+    (
+        *("url", "urls", "link", "href", "uri", "src"),
+        *(
+            "image_url",
+            "img_url",
+            "file_url",
+            "media_url",
+            "video_url",
+            "audio_url",
+            "content_url",
+            "contenturl",
+        ),
+        *("download_url", "downloadurl", "browser_download_url", "download_link", "download_path"),
+    )
+)
+_PATH_NAMES = frozenset(["filename", "file_name", "filepath", "file_path"])
+_HASH_NAMES = {f"{name}sum": name for name in ("md5", "sha1", "sha256", "sha512")}
+_NO_SLIPS = frozenset({"site", "side", "bath", "math"})  # a letter from a key, and words of their own
+_RANGE_NAMES = (
+    ("offset", "length"),
+    ("warc_record_offset", "warc_record_length"),
+)
+
+
+class ColumnError(ValueError):
+    """A table whose columns cannot be told; the message says which option decides."""
+
+
+def is_url_name(name: str) -> bool:
+    """Whether a column of this name holds the URLs."""
+    return _fold(name) in _URL_NAMES
+
+
+class Columns:
+    """The columns of one manifest. ``known``: the native keys."""
+
+    def __init__(self, options: ReadingOptions, known: Iterable[str]) -> None:
+        """Raises: UsageError: an option names a hash that cfetch does not know, or a column twice."""
+        self.options = options
+        self.left_out: dict[str, None] = {}
+        self.read_as: dict[str, str] = {}
+        self._known = frozenset(known)
+        self._named = _named_columns(options)
+        self._remembered: dict[tuple[str, ...], dict[str, str] | None] = {}
+
+    def choose(self, names: Sequence[str]) -> dict[str, str]:
+        """Column -> native key, for the columns that are read.
+
+        Raises:
+            ColumnError: there is no column of URLs, or a name may mean two things.
+        """
+        _refuse_ranges(names, self.options)
+        chosen = self._choose_named(names)
+        taken = set(chosen.values())
+        none = {key for key, column in self._named.items() if column == NO_COLUMN}
+        for name in names:
+            key = name if name in self._known else self._key_of(name)
+            if name in chosen or key is None or key in none or key == "url":
+                continue
+            if key not in taken:
+                chosen[name] = key
+                taken.add(key)
+            elif key not in self._named:
+                raise ColumnError(f"two columns may hold {key}; name one of them, or rename the other")
+        if "url" not in taken:
+            chosen[_find_url_column(names)] = "url"
+        for name in names:
+            if name not in chosen:
+                self._leave_out(name, taken | none)
+            elif name != chosen[name]:
+                self.read_as[quoted_key(name)] = chosen[name]
+        return chosen
+
+    def rename(self, fields: object) -> object:
+        """A row of JSON with the native keys; as it is where it has no others.
+
+        Raises:
+            ColumnError: as ``choose``.
+        """
+        if type(fields) is not dict or len(fields) > MAX_COLUMNS:
+            return fields  # which no check accepts
+        names = tuple(fields)
+        try:
+            chosen = self._remembered[names]
+        except KeyError:
+            is_plain = not self.options.names_columns and "url" in fields and self._known.issuperset(names)
+            chosen = None if is_plain else self.choose(names)
+            if len(self._remembered) < MAX_REMEMBERED and sum(map(len, names)) < MAX_NAME_CHARS:
+                self._remembered[names] = chosen
+        if chosen is None:
+            return fields
+        return {key: fields[name] for name, key in chosen.items()}
+
+    def notes(self) -> list[str]:
+        """What a person should know of the columns; nothing where all are the native ones."""
+        notes = [f"column {name} is read as {key}" for name, key in self.read_as.items()]
+        if self.left_out:
+            names = list(self.left_out)
+            more = f" and {len(names) - SHOWN_COLUMNS} more" if len(names) > SHOWN_COLUMNS else ""
+            shown = ", ".join(names[:SHOWN_COLUMNS])
+            notes.append(f"columns that are left out: {shown}{more}")
+        return notes
+
+    def _key_of(self, name: str) -> str | None:
+        folded = _fold(name)
+        if folded in self._known:
+            return folded
+        return "path" if folded in _PATH_NAMES else _HASH_NAMES.get(folded)
+
+    def _choose_named(self, names: Sequence[str]) -> dict[str, str]:
+        chosen = {}
+        for key, column in self._named.items():
+            if column == NO_COLUMN and key != "url":
+                continue
+            if column not in names:
+                raise ColumnError(
+                    f"there is no column {quoted_key(column)} for {key}; there are {_list_names(names)}"
+                )
+            chosen[column] = key
+        return chosen
+
+    def _leave_out(self, name: str, taken: set[str]) -> None:
+        folded = _fold(name)
+        for key in sorted(self._known - taken):
+            if folded not in _NO_SLIPS and _is_slip(folded, key):
+                option = f"--{key}-column" if key in ("path", "size") else f"--hash-column {key}=NAME"
+                way = f"; else say {option}" if key in ("path", "size") or key in HEX_DIGITS else ""
+                none = f" ({option} none: it is not)" if key in ("path", "size") else ""
+                raise ColumnError(f"unknown key {quoted_key(name)}; is it {key!r}? Then rename it{way}{none}")
+        if len(self.left_out) < MAX_REMEMBERED:
+            self.left_out[quoted_key(name)] = None
+
+
+def _named_columns(options: ReadingOptions) -> dict[str, str]:
+    """Native key -> the column that the user has named for it."""
+    named = {
+        key: column
+        for key, column in (
+            ("url", options.url_column),
+            ("path", options.path_column),
+            ("size", options.size_column),
+        )
+        if column
+    }
+    if options.hash_column:
+        algorithm, equals, column = options.hash_column.partition("=")
+        if algorithm not in HEX_DIGITS or not equals or not column:
+            raise UsageError(
+                f"--hash-column is ALGORITHM=COLUMN, such as sha256=digest; cfetch knows "
+                f"{', '.join(HEX_DIGITS)}"
+            )
+        named[algorithm] = column
+    columns = [column for column in named.values() if column != NO_COLUMN]
+    if len(set(columns)) < len(columns):
+        raise UsageError("one column is named for two things")
+    return named
+
+
+def _find_url_column(names: Sequence[str]) -> str:
+    candidates = [name for name in names if is_url_name(name)]
+    if len(candidates) == 1:
+        return candidates[0]
+    if candidates:
+        raise ColumnError(
+            f"{len(candidates)} columns may hold the URLs: {_list_names(candidates)}; "
+            "name one with --url-column"
+        )
+    raise ColumnError(
+        "the column url is missing: the columns must have url among them, or name the column that has the "
+        f"URLs with --url-column; there are {_list_names(names)}"
+    )
+
+
+def _refuse_ranges(names: Sequence[str], options: ReadingOptions) -> None:
+    folded = {_fold(name) for name in names}
+    for offset, length in _RANGE_NAMES:
+        if offset in folded and length in folded and options.url_column is None:
+            raise ColumnError(
+                f"{offset} and {length} together look like byte ranges of files, such as records of a WARC "
+                "file, and cfetch fetches whole files only; --url-column NAME fetches the whole files"
+            )
+
+
+def _list_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN_COLUMNS} more" if len(names) > SHOWN_COLUMNS else ""
+    return ", ".join(map(quoted_key, names[:SHOWN_COLUMNS])) + more
+
+
+def _fold(name: str) -> str:
+    return name.strip().casefold().replace(" ", "_").replace("-", "_")
+
+
+def _is_slip(name: str, key: str) -> bool:
+    """Whether ``name`` is ``key`` with two letters swapped, or one letter wrong, lacking or too many."""
+    if abs(len(name) - len(key)) > 1 or len(name) < 3:
+        return False
+    if len(name) == len(key):
+        wrong = [place for place in range(len(key)) if name[place] != key[place]]
+        return len(wrong) <= 1 or sorted(name) == sorted(key)
+    longer, shorter = sorted((name, key), key=len, reverse=True)
+    return any(longer[:place] + longer[place + 1 :] == shorter for place in range(len(longer)))

@@ -1,0 +1,107 @@
+"""Files of ``curl --config``: ``url``, ``output``, ``header``, ``user-agent`` and ``referer``.
+
+``next`` ends what holds for the URLs before it. Options that a request needs and cfetch has not are refused,
+all others tune curl and are left out.
+"""
+
+import re
+from collections.abc import Iterator
+
+from cfetch.manifest.faults import Faults
+from cfetch.manifest.rows import Document, Row
+from cfetch.manifest.source import Source
+
+_OPTION = re.compile(
+    r"[ \t]*(?:--?)?(?P<name>[A-Za-z][A-Za-z0-9-]*)(?:[ \t]*[=:][ \t]*|[ \t]+|\Z)(?P<value>.*)\Z"
+)
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_ESCAPE = re.compile(r"\\(.)")
+_ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "v": "\v"}
+_SHORT = {
+    "o": "output",
+    "H": "header",
+    "A": "user-agent",
+    "e": "referer",
+    "u": "user",
+    "b": "cookie",
+    "d": "data",
+}
+_HEADERS = {"user-agent": "User-Agent", "referer": "Referer"}
+_NEEDED = frozenset(
+    (
+        *("user", "cookie", "data", "data-binary", "data-raw", "form", "request", "upload-file"),
+        *("cert", "key", "oauth2-bearer"),
+    )
+)
+_FIRST = re.compile(r"[ \t]*(?:--)?url[ \t]*(?:[=:][ \t]*|[ \t])\"?[^ \t]", re.IGNORECASE)
+
+
+def is_url_option(line: str) -> bool:
+    """Whether a line is curl's ``url = …``."""
+    return _FIRST.match(line) is not None and "://" in line
+
+
+class _Section:
+    """What stands between two ``next``."""
+
+    def __init__(self) -> None:
+        self.line = 0
+        self.urls = 0
+        self.url: str | None = None
+        self.output: str | None = None
+        self.headers: dict[str, object] = {}
+
+    def take_row(self) -> Iterator[Row]:
+        if self.url is not None:
+            yield Row(
+                self.line, {"url": self.url, "path": self.output, "headers": dict(self.headers) or None}
+            )
+        self.url = self.output = None
+
+
+def read_curl_config(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+    """The rows, each with the line of its URL."""
+    section = _Section()
+    for line, text in source.lines(faults):
+        if not text or text.isspace() or text.lstrip(" \t")[0] == "#":
+            continue
+        match = _OPTION.match(text)
+        if match is None:
+            faults.add(line, "it is not an option of curl: a name and its value")
+            continue
+        name = _SHORT.get(match["name"], match["name"])
+        if name == "next":
+            yield from section.take_row()
+            section = _Section()
+        elif name == "url":
+            yield from section.take_row()
+            section.line, section.url, section.urls = line, _value(match["value"]), section.urls + 1
+        else:
+            _take_option(section, name, _value(match["value"]), line, faults)
+    yield from section.take_row()
+
+
+def _take_option(section: _Section, name: str, value: str, line: int, faults: Faults) -> None:
+    if name in _NEEDED:
+        faults.add(line, f"{name}: cfetch has no such option; state what the request needs as a header")
+    elif name == "output":
+        if section.url is None or section.output is not None:
+            faults.add(line, "output: it must follow the URL that it belongs to")
+        section.output = value.removeprefix("./")
+    elif name == "header" or name in _HEADERS:
+        if section.urls > 1:
+            faults.add(line, f"{name}: it follows several URLs; put it before them, or next between them")
+        key, _, content = (_HEADERS[name], "", value) if name in _HEADERS else value.partition(":")
+        if name == "header" and not content and key.endswith(";"):  # curl's way to send an empty one
+            key = key[:-1]
+        if len(section.headers) < 100 and key not in section.headers:
+            section.headers[key.strip()] = content.strip(" \t")
+        else:
+            faults.add(line, f"{name}: it is given twice, or too often")
+
+
+def _value(text: str) -> str:
+    match = _QUOTED.match(text)
+    if match is None:
+        return text.partition(" ")[0].rstrip("\t")
+    return _ESCAPE.sub(lambda escape: _ESCAPED.get(escape[1], escape[1]), match[1])

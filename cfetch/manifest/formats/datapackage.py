@@ -1,0 +1,29 @@
+"""``datapackage.json`` (Frictionless Data): the resources that are files."""
+
+import re
+from collections.abc import Iterator
+
+from cfetch.manifest.faults import Faults
+from cfetch.manifest.formats.whole_json import hash_fields, list_objects, load_json
+from cfetch.manifest.rows import Document, Row
+from cfetch.manifest.source import Source
+from cfetch.manifest.urls import make_relative_url
+
+_MD5 = re.compile(r"[0-9A-Fa-f]{32}\Z")
+_ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def read_datapackage(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+    """The rows: ``url``, ``path`` of a relative one, ``size`` and a hash; a resource may have several."""
+    for resource in list_objects(load_json(source, "the package"), "resources"):
+        stated = resource.get("path", resource.get("url"))
+        paths = stated if isinstance(stated, list) else [stated] if stated is not None else []
+        about: dict[str, object] = {}
+        if len(paths) == 1:  # else they are of all files together
+            text = resource.get("hash")
+            digest = {"md5": text} if isinstance(text, str) and _MD5.match(text) else hash_fields(text)
+            about = {"size": resource.get("bytes"), **digest}
+        for path in paths:
+            is_relative = isinstance(path, str) and not _ABSOLUTE.match(path)
+            place = {"url": make_relative_url(path), "path": path} if is_relative else {"url": path}
+            yield Row(0, place | about, "resources")

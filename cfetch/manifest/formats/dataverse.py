@@ -1,0 +1,40 @@
+"""A dataset of a Dataverse: ``/api/datasets/:persistentId/?persistentId=doi:…``, or its ``versions/…/files``.
+
+URLs are relative to the installation. A table that Dataverse has converted is fetched as it was uploaded, for
+its hash is that file's.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from cfetch.manifest.faults import Faults
+from cfetch.manifest.formats.whole_json import get_object, hash_fields, list_objects, load_object
+from cfetch.manifest.rows import Document, Row
+from cfetch.manifest.source import Source
+
+
+def read_dataverse(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+    """The rows: ``url``, ``path``, ``size`` and a hash."""
+    data = load_object(source, "the dataset").get("data")
+    version = get_object(data, "latestVersion") or data
+    for file in list_objects(version, None if isinstance(version, list) else "files"):
+        yield Row(0, _fields(file, get_object(file, "dataFile")), "files")
+
+
+def _fields(file: dict[str, Any], data_file: dict[str, Any]) -> dict[str, object]:
+    is_converted = "originalFileFormat" in data_file
+    name = data_file.get("originalFileName" if is_converted else "filename") or file.get("label")
+    directory = file.get("directoryLabel")
+    number = data_file.get("id")
+    checksum = get_object(data_file, "checksum")
+    return {
+        "url": f"/api/access/datafile/{number}{'?format=original' if is_converted else ''}"
+        if isinstance(number, int)
+        else None,
+        "path": f"{directory}/{name}" if isinstance(directory, str) and directory else name,
+        "size": data_file.get("originalFileSize" if is_converted else "filesize"),
+        **(
+            hash_fields(f"{checksum.get('type')}:{checksum.get('value')}")
+            or ({"md5": data_file["md5"]} if data_file.get("md5") else {})
+        ),
+    }

@@ -1,0 +1,59 @@
+"""A file report of the European Nucleotide Archive: lists of addresses, sizes and MD5 with ``;`` in a cell.
+
+The columns are ``fastq_ftp``, ``fastq_md5`` and ``fastq_bytes``, or the same of ``submitted``, ``sra`` or
+``bam``. The addresses have no scheme; the archive serves them by https.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.rows import Document, Row
+from cfetch.manifest.source import Source
+from cfetch.manifest.strict_json import Misfit
+
+KINDS = ("fastq", "submitted", "sra", "bam")
+_DIGITS = re.compile(r"[0-9]{1,20}\Z")
+
+
+def is_report_head(line: str) -> bool:
+    """Whether the first line names the columns of such a report."""
+    return bool(set(line.split("\t")) & {f"{kind}_ftp" for kind in KINDS})
+
+
+def read_ena_report(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+    """The rows: ``url``, ``size`` and ``md5``, one for each file of a run."""
+    lines = source.lines(faults)
+    columns = next(lines, (1, ""))[1].split("\t")
+    wanted = document.options.url_column if document.options else None
+    kind = _choose_kind(columns, wanted)
+    for line, text in lines:
+        if not text:
+            continue
+        cells = dict(zip(columns, text.split("\t"), strict=False))
+        files = _split(cells.get(f"{kind}_ftp"))
+        sizes, hashes = (_split(cells.get(f"{kind}_{part}")) for part in ("bytes", "md5"))
+        if any(len(parts) not in (0, len(files)) for parts in (sizes, hashes)):
+            faults.add(line, f"{kind}: it names {len(files)} files, {len(sizes)} sizes and {len(hashes)} MD5")
+            continue
+        for place, file in enumerate(files):
+            fields: dict[str, object] = {"url": "https://" + file.removeprefix("ftp://")}
+            if sizes:
+                fields["size"] = int(sizes[place]) if _DIGITS.match(sizes[place]) else Misfit("no digits")
+            if hashes:
+                fields["md5"] = hashes[place]
+            yield Row(line, fields)
+
+
+def _choose_kind(columns: Sequence[str], wanted: str | None) -> str:
+    kinds = [kind for kind in KINDS if f"{kind}_ftp" in columns]
+    if wanted is not None:
+        kinds = [kind for kind in kinds if wanted == f"{kind}_ftp"]
+    if len(kinds) != 1:
+        shown = ", ".join(f"{kind}_ftp" for kind in KINDS if f"{kind}_ftp" in columns)
+        raise BrokenDocumentError(1, f"name one of its columns with --url-column: {shown or 'it has none'}")
+    return kinds[0]
+
+
+def _split(cell: str | None) -> list[str]:
+    return [part for part in (cell or "").split(";") if part]

@@ -1,0 +1,25 @@
+"""An article of figshare, ``/v2/articles/ID``, or its list of files, ``/v2/articles/ID/files``."""
+
+from collections.abc import Iterator
+
+from cfetch.manifest.faults import Faults
+from cfetch.manifest.formats.whole_json import list_objects, load_json
+from cfetch.manifest.rows import Document, Row
+from cfetch.manifest.source import Source
+
+
+def read_figshare(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+    """The rows: ``url``, ``path``, ``size`` and ``md5``. A mere link to elsewhere has no size."""
+    article = load_json(source, "the article")
+    for file in list_objects(article, None if isinstance(article, list) else "files"):
+        is_link = file.get("is_link_only") is True
+        yield Row(
+            0,
+            {
+                "url": file.get("download_url"),
+                "path": file.get("name"),
+                "size": None if is_link else file.get("size"),
+                "md5": None if is_link else file.get("computed_md5") or file.get("supplied_md5") or None,
+            },
+            "files",
+        )

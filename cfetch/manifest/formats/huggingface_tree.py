@@ -1,0 +1,36 @@
+"""The tree of a Hugging Face repository: ``/api/datasets/OWNER/NAME/tree/REVISION?recursive=true``.
+
+URLs are relative to the repository's ``resolve`` address, which the tree's own address tells.
+"""
+
+import re
+from collections.abc import Iterator
+
+from cfetch.manifest.faults import Faults
+from cfetch.manifest.formats.whole_json import get_object, list_objects, load_json
+from cfetch.manifest.rows import Document, Row
+from cfetch.manifest.source import Source
+from cfetch.manifest.urls import make_relative_url
+
+PAGE = 1000  # entries of one answer; a longer tree goes on in another one
+_TREE = re.compile(
+    r"(?P<host>https?://[^/]+)/api/(?P<kind>datasets|spaces|models)/(?P<name>[^?]+)/tree/(?P<revision>[^/?]+)"
+)
+
+
+def read_huggingface_tree(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+    """The rows: ``url``, ``path``, ``size``, and ``sha256`` of large files."""
+    match = _TREE.match(source.own_url or "")
+    if match:
+        kind = "" if match["kind"] == "models" else f"{match['kind']}/"
+        document.base_url = f"{match['host']}/{kind}{match['name']}/resolve/{match['revision']}/"
+    entries = list(list_objects(load_json(source, "the tree")))
+    if len(entries) == PAGE:
+        document.notes.append(f"the tree has {PAGE} entries, as many as one answer holds: it may go on")
+    for entry in entries:
+        path = entry.get("path")
+        if entry.get("type") != "file" or not isinstance(path, str):
+            continue
+        large = get_object(entry, "lfs")
+        fields = {"url": make_relative_url(path), "path": path, "size": large.get("size", entry.get("size"))}
+        yield Row(0, fields | {"sha256": large.get("oid")}, "files")

@@ -1,0 +1,47 @@
+"""Files that people give as a manifest and that are none: what each is, and the way out.
+
+A format of this table is refused by name, so that a person learns more than where the first odd byte stands.
+"""
+
+import re
+
+_TORRENT = re.compile(
+    rb"d[0-9]{1,2}:(?:announce|announce-list|comment|created by|creation date|info|url-list)"
+)
+_BINARIES = (
+    (b"PK\x03\x04", "zip"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+    (b"\xfd7zXZ\x00", "xz"),
+    (b"BZh", "bzip2"),
+    (b"\x1f\x8b", "compressed"),
+    (b"\x28\xb5\x2f\xfd", "compressed"),
+    (b"7z\xbc\xaf\x27\x1c", "zip"),
+)
+
+MESSAGES = {
+    "torrent": (
+        "it is a torrent, and cfetch speaks http only; if it has web seeds, give their URLs as a list, and "
+        "otherwise use a BitTorrent client"
+    ),
+    "zip": "it is an archive; unpack it, and give the list that is in it",
+    "xz": "it is compressed by xz; give it as xz -dc FILE | cfetch … -",
+    "bzip2": "it is compressed by bzip2; give it as bzip2 -dc FILE | cfetch … -",
+    "compressed": "it is compressed twice; undo one of the two yourself",
+    "utf-16": "it is UTF-16; save it as UTF-8, for example by iconv -f UTF-16 -t UTF-8 FILE",
+    "html": (
+        "it is an HTML page and no list: perhaps a login, an error, or the page about a file; save the links "
+        "that you want one a line"
+    ),
+    "binary": "it is some file and no list of files; to fetch one file, put its URL on a line of its own",
+}
+
+
+def find_kind(start: bytes) -> str:
+    """The kind of a file that begins so; empty if it may be a list."""
+    if _TORRENT.match(start):
+        return "torrent"
+    for magic, kind in _BINARIES:
+        if start.startswith(magic):
+            return kind
+    return "binary" if b"\0" in start else ""

@@ -1,0 +1,43 @@
+"""A registry of pooch: ``NAME HASH`` or ``NAME HASH URL`` on each line, the hash SHA-256 or ``md5:…``."""
+
+import re
+import shlex
+from collections.abc import Iterator
+
+from cfetch.manifest.digests import HEX_DIGITS
+from cfetch.manifest.faults import Faults
+from cfetch.manifest.rows import Document, Row
+from cfetch.manifest.source import Source
+from cfetch.manifest.urls import make_relative_url
+
+_LINE = re.compile(
+    r"(?P<name>\"[^\"]+\"|'[^']+'|[^ \t\"']+)[ \t]+(?:(?P<algorithm>md5|sha1|sha256|sha512):)?"
+    r"(?P<hex>[0-9A-Fa-f]{32,128})(?:[ \t]+(?P<url>[A-Za-z]+://[^ \t]+))?[ \t]*\Z"
+)
+
+
+def is_registry_line(line: str) -> bool:
+    """Whether a line looks like one of these; in a checksum list the hash stands first."""
+    match = _LINE.match(line)
+    return match is not None and "://" not in match["name"] and _algorithm(match) is not None
+
+
+def read_pooch_registry(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+    """The rows: ``url``, ``path`` and the hash."""
+    for line, text in source.lines(faults):
+        if not text or text.isspace() or text[0] == "#":
+            continue
+        match = _LINE.match(text)
+        algorithm = _algorithm(match) if match else None
+        if match is None or algorithm is None:
+            faults.add(line, "it is not a line of a registry: a name, a hash and perhaps a URL")
+            continue
+        name = shlex.split(match["name"])[0] if match["name"][0] in "\"'" else match["name"]
+        yield Row(
+            line, {"url": match["url"] or make_relative_url(name), "path": name, algorithm: match["hex"]}
+        )
+
+
+def _algorithm(match: re.Match[str]) -> str | None:
+    name = match["algorithm"] or "sha256"
+    return name if len(match["hex"]) == HEX_DIGITS[name] else None

@@ -1,0 +1,90 @@
+"""Listings of a bucket: ``aws s3 ls --recursive``, and the CSV files of an S3 inventory.
+
+The first names no bucket, so its keys are relative to a base URL. An inventory names it: without a base URL
+its rows are ``s3://bucket/key``. Only current versions count. ETags are no hashes: of large or encrypted
+objects they are something else.
+"""
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from urllib.parse import unquote_plus
+
+from cfetch.manifest.faults import Faults
+from cfetch.manifest.rows import Document, Row
+from cfetch.manifest.source import Source
+from cfetch.manifest.urls import make_relative_url
+
+_LS_LINE = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2} +(?P<size>[0-9]{1,20}) (?P<key>.+)\Z"
+)
+_LS_REST = re.compile(r" *(?:PRE .*|Total (?:Objects|Size): .*)?\Z")
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\Z")
+_MODIFIED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z\Z")
+_DIGITS = re.compile(r"[0-9]{1,20}\Z")
+_FLAGS = ("true", "false")
+
+
+def is_listing_line(line: str) -> bool:
+    """Whether a line is one of ``aws s3 ls``."""
+    return _LS_LINE.match(line) is not None or line.lstrip(" ").startswith("PRE ")
+
+
+def is_inventory_line(line: str) -> bool:
+    """Whether a line is a row of an inventory: each cell quoted, a bucket, a key, a size and a time."""
+    return line.startswith('"') and _find_size(_split(line)) is not None
+
+
+def read_s3_listing(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+    """The rows: ``url``, ``path`` and ``size``."""
+    prefixes = 0
+    for line, text in source.lines(faults):
+        match = _LS_LINE.match(text)
+        if match is None:
+            prefixes += text.lstrip(" ").startswith("PRE ")
+            if not _LS_REST.match(text):
+                faults.add(line, "it is not a line of aws s3 ls: a date, a time, a size and a key")
+        elif not match["key"].endswith("/"):  # the mark of an empty directory
+            yield Row(
+                line,
+                {"url": make_relative_url(match["key"]), "path": match["key"], "size": int(match["size"])},
+            )
+    if prefixes:
+        document.notes.append(f"{prefixes} prefixes are left out; list the bucket with --recursive")
+
+
+def read_s3_inventory(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+    """The rows: ``url``, ``path`` and ``size``."""
+    for line, text in source.lines(faults):
+        if not text:
+            continue
+        cells = _split(text)
+        place = _find_size(cells)
+        if place is None:
+            faults.add(line, "it is not a row of an S3 inventory: a bucket, a key, a size and a time")
+            continue
+        flags = [cell for cell in cells[2:place] if cell in _FLAGS]
+        key = unquote_plus(cells[1])
+        if (flags and (flags[0] == "false" or flags[1:2] == ["true"])) or key.endswith("/"):
+            continue
+        url = make_relative_url(key)
+        if document.base() is None:
+            url = f"s3://{cells[0]}/{url}"
+        yield Row(line, {"url": url, "path": key, "size": int(cells[place])})
+
+
+def _split(line: str) -> list[str]:
+    try:
+        return next(csv.reader([line], strict=True), [])
+    except csv.Error:
+        return []
+
+
+def _find_size(cells: Sequence[str]) -> int | None:
+    """The place of the size, which stands before the time of the last change."""
+    if len(cells) < 4 or not _BUCKET.match(cells[0]):
+        return None
+    for place in range(2, len(cells) - 1):
+        if _DIGITS.match(cells[place]) and _MODIFIED.match(cells[place + 1]):
+            return place
+    return None

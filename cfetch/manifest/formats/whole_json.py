@@ -1,0 +1,60 @@
+"""What the readers of other programs' JSON share: one document about one data set, read as a whole."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from cfetch.manifest.digests import HEX_DIGITS
+from cfetch.manifest.faults import BrokenDocumentError
+from cfetch.manifest.source import Source
+from cfetch.manifest.strict_json import Misfit, decode_text, kind_of
+
+MAX_DOCUMENT_BYTES = 16 << 20  # 30,000 files described at length; as Python objects ten times as much
+
+
+def load_text(source: Source, what: str) -> str:
+    """The whole text. Raises BrokenDocumentError: it is longer than ``MAX_DOCUMENT_BYTES``, or not UTF-8."""
+    pieces, chars = [], 0
+    for piece in source.texts():
+        chars += len(piece)
+        if chars > MAX_DOCUMENT_BYTES:
+            raise BrokenDocumentError(0, f"{what} is longer than {MAX_DOCUMENT_BYTES} characters")
+        pieces.append(piece)
+    return "".join(pieces)
+
+
+def load_json(source: Source, what: str) -> Any:  # noqa: ANN401 - JSON is any value
+    """The whole document; ``what`` is what messages call it. Raises BrokenDocumentError: it is not JSON."""
+    document = decode_text(load_text(source, what), 1)
+    if isinstance(document, Misfit):
+        raise BrokenDocumentError(1, f"{what} is {document.reason}")
+    return document
+
+
+def load_object(source: Source, what: str) -> dict[str, Any]:
+    """The same of a document that is an object. Raises BrokenDocumentError: it is none."""
+    document = load_json(source, what)
+    if not isinstance(document, dict):
+        raise BrokenDocumentError(1, f"{what} must be an object, not {kind_of(document)}")
+    return document
+
+
+def get_object(holder: object, *keys: str) -> dict[str, Any]:
+    """The object under a path of keys; empty where there is none."""
+    for key in keys:
+        holder = holder.get(key) if isinstance(holder, dict) else None
+    return holder if isinstance(holder, dict) else {}
+
+
+def list_objects(holder: object, key: str | None = None) -> Iterator[dict[str, Any]]:
+    """The objects of the array that ``holder`` is, or has under ``key``; what is no object is left out."""
+    array = holder if key is None else holder.get(key) if isinstance(holder, dict) else None
+    return (element for element in (array if isinstance(array, list) else ()) if isinstance(element, dict))
+
+
+def hash_fields(text: object) -> dict[str, object]:
+    """``sha256:…`` as a row's field; empty for another algorithm, or where it is no such text."""
+    if not isinstance(text, str):
+        return {}
+    algorithm, _, digits = text.partition(":")
+    algorithm = algorithm.lower().replace("-", "")
+    return {algorithm: digits} if algorithm in HEX_DIGITS else {}

@@ -1,0 +1,54 @@
+"""The path of an entry whose manifest states none, by the rule that the user has chosen.
+
+``last`` is the last segment of the URL's path. ``url-path`` keeps its directories too. ``row`` is the row's
+number, in directories of 10,000, and ``hash`` the SHA-256 of the URL without its signature, in 256
+directories; both keep the ending.
+"""
+
+import re
+from hashlib import sha256
+from urllib.parse import unquote, urlsplit
+
+from cfetch.manifest.urls import UrlError, last_segment, strip_signature
+
+ROWS_PER_DIRECTORY = 10_000
+_ENDING = re.compile(r"\.[A-Za-z0-9]{1,10}(?:\.(?:gz|bz2|xz|zst))?\Z")
+
+
+def choose_path(url: str, index: int, name_by: str) -> str:
+    """The path, not yet checked, of entry ``index``.
+
+    Raises:
+        UrlError: the URL has no such name.
+    """
+    if name_by == "last":
+        return last_segment(url)
+    path = urlsplit(url).path
+    if name_by == "url-path":
+        return decode_path(path)
+    ending = _ENDING.search(path)
+    suffix = ending[0].lower() if ending else ""
+    if name_by == "row":
+        return f"{index // ROWS_PER_DIRECTORY:05d}/{index:09d}{suffix}"
+    digits = sha256(strip_signature(url).encode()).hexdigest()
+    return f"{digits[:2]}/{digits[:40]}{suffix}"
+
+
+def decode_path(path: str) -> str:
+    """The path of a URL as a relative path: each segment is percent-decoded once.
+
+    Raises:
+        UrlError: a segment decodes to a slash or to bytes that are not UTF-8, or the last one is empty.
+    """
+    segments = []
+    for segment in path.lstrip("/").split("/"):
+        try:
+            name = unquote(segment, errors="strict")
+        except UnicodeDecodeError:
+            raise UrlError("a segment of the url's path does not decode to UTF-8") from None
+        if "/" in name:
+            raise UrlError("a segment of the url's path decodes to a name with a slash")
+        segments.append(name)
+    if not segments[-1]:
+        raise UrlError("the url's path ends without a file name")
+    return "/".join(segments)

@@ -20,6 +20,7 @@ import msgspec
 from cfetch.app.engine_plan import EnginePlan, frozen_by_spark, frozen_here, load
 from cfetch.app.engines import Surroundings, check_for_spark, choose_engine
 from cfetch.clock import Clock, SystemClock
+from cfetch.config.reading import ReadingOptions
 from cfetch.config.settings import Settings
 from cfetch.errors import Blocked, ConfigError, Held, LocalFault, UsageError
 from cfetch.events import Listener, PlanWaiting, RunNoted
@@ -27,15 +28,17 @@ from cfetch.manifest.entries import Frozen
 from cfetch.manifest.entry import Entry as ManifestEntry
 from cfetch.manifest.formats.sql_statement import statement_id_of
 from cfetch.manifest.plan import Plan, freeze, freeze_entries
+from cfetch.manifest.reading import STANDARD
 from cfetch.manifest.source import FetchChunk
 from cfetch.records import NOT_DECODED, Summary
 from cfetch.report.metrics import MetricsFile, failed_paths
 from cfetch.report.plan_view import Preview, Scheduled
 from cfetch.run.directories import is_shared, own_directory, places, timeline
 from cfetch.run.frame import Frame
-from cfetch.run.fresh_links import Renewal, StatementApi
+from cfetch.run.fresh_links import ManifestRef, Renewal, StatementApi
 from cfetch.run.host_baseline import keep_baseline, read_baseline
-from cfetch.run.open_manifest import is_url, open_manifest, shown_name
+from cfetch.run.open_manifest import is_url, open_manifest, refuse_empty, shown_name
+from cfetch.run.rejected_rows import RejectedRows
 from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
 from cfetch.storage.descriptors import reserve_descriptors
@@ -60,6 +63,7 @@ class _ManifestRef(msgspec.Struct, frozen=True, kw_only=True):
     manifest: str
     statement: str | None = None
     base_url: str | None = None
+    options: ReadingOptions = STANDARD
 
 
 @contextmanager
@@ -97,7 +101,7 @@ def prepare(
         if source is not None:
             fetch_chunk = api.blocking(statement) if statement else None
             plan = frozen_here(
-                _freeze_manifest(stack, source, name, directory, fetch_chunk, progress, settings)
+                _freeze_manifest(stack, source, manifest, directory, fetch_chunk, progress, settings)
             )
         else:
             from cfetch.spark.prepare.large import prepare_on_spark
@@ -108,9 +112,15 @@ def prepare(
                 prepare_on_spark(stack, manifest, name, settings, directory / "prepared", rejected, progress)
             )
         _check_room(plan.frozen, volumes)
-        origin = _ManifestRef(manifest=manifest, statement=statement, base_url=settings.base_url)
-        renewal = Renewal(manifest, statement, settings.base_url, api, stack)
+        origin = _ManifestRef(
+            manifest=manifest, statement=statement, base_url=settings.base_url, options=settings.reading
+        )
+        renewal = Renewal(_renewal_ref(origin), api, stack)
         yield Prepared(instant, plan, volumes, settings, clock, network, renewal, origin=origin)
+
+
+def _renewal_ref(origin: _ManifestRef) -> ManifestRef:
+    return ManifestRef(origin.manifest, origin.statement, origin.base_url, origin.options)
 
 
 def _fit_descriptors(settings: Settings, volumes: int) -> Settings:
@@ -134,8 +144,9 @@ def prepare_entries(
         directory = own_directory(stack, destinations.state, instant)
         plan = frozen_here(stack.enter_context(freeze_entries(entries, name=name, directory=directory)))
         _check_room(plan.frozen, volumes)
-        renewal = Renewal(name, None, None, StatementApi(settings.statement_host, env, network, clock), stack)
         origin = _ManifestRef(manifest=name)
+        api = StatementApi(settings.statement_host, env, network, clock)
+        renewal = Renewal(_renewal_ref(origin), api, stack)
         yield Prepared(instant, plan, volumes, settings, clock, network, renewal, origin=origin)
 
 
@@ -167,28 +178,36 @@ def _is_for_spark(manifest: str, settings: Settings) -> bool:
 def _freeze_manifest(
     stack: ExitStack,
     source: BinaryIO,
-    name: str,
+    manifest: str,
     directory: Path,
     fetch_chunk: FetchChunk | None,
     progress: Callable[[int], None] | None,
     settings: Settings,
 ) -> Plan:
     failed = failed_paths(Path(settings.failed_from)) if settings.failed_from else None
+    rejected = stack.enter_context(
+        RejectedRows(places(settings).state / "rejected" / f"{directory.name.lstrip('.')}.jsonl")
+    )
     plan = freeze(
         source,
-        name=name,
+        name=shown_name(manifest),
         directory=directory,
         fetch_chunk=fetch_chunk,
         progress=progress,
         base_url=settings.base_url,
+        own_url=manifest if is_url(manifest) else None,
+        options=settings.reading,
+        report=rejected.add,
         only=failed,
     )
     stack.enter_context(plan)
+    plan.notes += rejected.notes()
     if failed and not len(plan):
         raise ConfigError(
             f"failed_from is {settings.failed_from}, which names {len(failed)} failed files, but the "
             "manifest has none of them; give the metrics of a run over this manifest"
         )
+    refuse_empty(plan, allowed=settings.allow_empty or failed is not None)
     return plan
 
 
@@ -221,7 +240,7 @@ def prepare_planned(
         volumes = _open_volumes(stack, settings)
         _check_room(plan.frozen, volumes)
         api = StatementApi(settings.statement_host, env, network, clock)
-        renewal = Renewal(origin.manifest, origin.statement, origin.base_url, api, stack)
+        renewal = Renewal(_renewal_ref(origin), api, stack)
         yield Prepared(instant, plan, volumes, settings, clock, network, renewal)
 
 
@@ -296,6 +315,12 @@ class Prepared:
         self._renewal = renewal
         self._origin = origin
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a person should know of the manifest that was read just now."""
+        here = self._for_engines.here
+        return () if here is None else here.notes
+
     def preview(self) -> Preview:
         """What a run would do."""
         return Preview(
@@ -311,6 +336,7 @@ class Prepared:
             destination=_join_roots(self._volumes.roots),
             free_bytes=self._volumes.free_bytes(),
             volumes=self._volumes.rooms() if len(self._volumes.roots) > 1 else {},
+            notes=list(self.notes),
         )
 
     def _in_place(self) -> int:

@@ -16,11 +16,12 @@ from pathlib import Path
 import msgspec
 
 from cfetch.clock import Clock, SystemClock
+from cfetch.config.reading import ReadingOptions
 from cfetch.errors import SourceError
 from cfetch.manifest.entry import Digest, Entry, UnsafePathError, safe_path
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.plan import Plan
-from cfetch.manifest.reading import check_base_url
+from cfetch.manifest.reading import STANDARD, check_base_url
 from cfetch.manifest.urls import make_relative_url
 from cfetch.manifest.writing import TARGETS, Survey, survey
 from cfetch.run.open_manifest import CONNECT_TIMEOUT_S, freeze_manifest
@@ -43,6 +44,8 @@ def build_from_list(
     output: Path | None,
     *,
     base_url: str | None = None,
+    options: ReadingOptions = STANDARD,
+    allow_empty: bool = True,
     probing: bool = True,
     network: Network = DIRECT,
     advance: Advance,
@@ -57,7 +60,9 @@ def build_from_list(
         UsageError: the list cannot be had or has faults.
         LocalFault: ``output`` cannot be written.
     """
-    with freeze_manifest(manifest, base_url=base_url, network=network) as plan:
+    with freeze_manifest(
+        manifest, base_url=base_url, options=options, allow_empty=allow_empty, network=network
+    ) as plan:
         sizes = array("q", plan.sizes)
         failed = asyncio.run(_probe_all(plan, sizes, network, advance, emit_line)) if probing else 0
         contents = survey(_fill_sizes(plan, sizes), plan.headers)

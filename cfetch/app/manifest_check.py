@@ -6,9 +6,11 @@ from pathlib import Path
 
 import msgspec
 
+from cfetch.config.reading import ReadingOptions
 from cfetch.errors import UsageError
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
+from cfetch.manifest.reading import STANDARD
 from cfetch.manifest.writing import TARGETS, list_left_out, survey
 from cfetch.run.open_manifest import freeze_manifest
 from cfetch.secret import printable
@@ -22,6 +24,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """What a manifest without faults holds (``cfetch.manifest/1``).
 
     ``expires_at`` is when the first link ends; ``digest`` is the same for manifests that state the same.
+    ``skipped`` counts the faults of rows that were left out, and ``notes`` are for a person.
     """
 
     schema: str = "cfetch.manifest/1"
@@ -33,10 +36,18 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     hosts: dict[str, int]
     expires_at: str | None
     digest: str
+    skipped: int = 0
+    notes: list[str] = []
 
 
 def check(
-    manifest: str, *, base_url: str | None, progress: Progress | None = None, network: Network = DIRECT
+    manifest: str,
+    *,
+    base_url: str | None,
+    options: ReadingOptions = STANDARD,
+    allow_empty: bool = True,
+    progress: Progress | None = None,
+    network: Network = DIRECT,
 ) -> Checked:
     """Validate a manifest as a download would. ``manifest`` is a path, an http(s) URL, or ``-``.
 
@@ -44,7 +55,14 @@ def check(
         ManifestError: with all faults.
         UsageError: it cannot be had.
     """
-    with freeze_manifest(manifest, base_url=base_url, progress=progress, network=network) as plan:
+    with freeze_manifest(
+        manifest,
+        base_url=base_url,
+        options=options,
+        allow_empty=allow_empty,
+        progress=progress,
+        network=network,
+    ) as plan:
         files = [0] * len(plan.hosts)
         for host in plan.host_of:
             files[host] += 1
@@ -57,6 +75,8 @@ def check(
             hosts={printable(host): number for host, number in zip(plan.hosts, files, strict=True)},
             expires_at=None if plan.expires_at is None else _format_moment(plan.expires_at),
             digest=plan.digest,
+            skipped=plan.skipped,
+            notes=list(plan.notes),
         )
 
 
@@ -66,6 +86,8 @@ def convert(
     output: Path | None,
     *,
     base_url: str | None = None,
+    options: ReadingOptions = STANDARD,
+    allow_empty: bool = True,
     progress: Progress | None = None,
     network: Network = DIRECT,
 ) -> list[str]:
@@ -82,7 +104,14 @@ def convert(
         raise UsageError(
             f"cfetch writes no format called {to_format!r}; it writes {', '.join(sorted(TARGETS))}"
         )
-    with freeze_manifest(manifest, base_url=base_url, progress=progress, network=network) as plan:
+    with freeze_manifest(
+        manifest,
+        base_url=base_url,
+        options=options,
+        allow_empty=allow_empty,
+        progress=progress,
+        network=network,
+    ) as plan:
         contents = survey(_entries(plan), plan.headers)
         with open_output(output, private=contents.has_secrets) as out:
             target.write(_entries(plan), contents, out)

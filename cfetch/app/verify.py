@@ -17,8 +17,10 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from cfetch.config.reading import ReadingOptions
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
+from cfetch.manifest.reading import STANDARD
 from cfetch.run.open_manifest import freeze_manifest, is_url
 from cfetch.storage.tree import ReadOnlyTree, Stopped
 from cfetch.wire.network import DIRECT, Network
@@ -222,6 +224,8 @@ def open_verification(
     to: Sequence[Path],
     *,
     quick: bool = False,
+    options: ReadingOptions = STANDARD,
+    allow_empty: bool = True,
     progress: Callable[[int], None] | None = None,
     network: Network = DIRECT,
 ) -> Iterator[Verification]:
@@ -237,7 +241,14 @@ def open_verification(
     with ExitStack() as stack:
         trees = [stack.enter_context(ReadOnlyTree(root)) for root in to]
         plan = stack.enter_context(
-            freeze_manifest(manifest, base_url=NOWHERE, progress=progress, network=network)
+            freeze_manifest(
+                manifest,
+                base_url=NOWHERE,
+                options=options,
+                allow_empty=allow_empty,
+                progress=progress,
+                network=network,
+            )
         )
         ignored = [_find_path_within(manifest, root) for root in to]
         yield Verification(plan, trees, quick=quick, ignored=ignored)

@@ -100,7 +100,7 @@ def run(prepared: "Prepared", resolved: Resolved) -> "Summary | None":
         no_color=not settings.color,
         explain=settings.explain,
     ) as listener:
-        for note in resolved.notes:
+        for note in (*resolved.notes, *prepared.notes):
             listener(RunNoted(t_s=0.0, note=note))
         return prepared.run(listener)
 

@@ -1,15 +1,16 @@
 """``cfetch manifest build|check|convert``: make manifests, look into them, turn them into other formats."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cfetch.cli.options import JsonOption, with_network
+from cfetch.cli.options import JsonOption, with_reading
 
 if TYPE_CHECKING:
-    from cfetch.wire.network import Network
+    from cfetch.config.settings import Settings
 
 
 app = typer.Typer(
@@ -42,9 +43,9 @@ Output = Annotated[
 
 
 @app.command(no_args_is_help=True)
-@with_network
+@with_reading
 def check(
-    *, manifest: Manifest, base_url: BaseUrl = None, json: JsonOption = False, network: "Network"
+    *, manifest: Manifest, base_url: BaseUrl = None, json: JsonOption = False, settings: "Settings"
 ) -> None:
     """Check a manifest: name each fault with its line, or show what the manifest holds.
 
@@ -62,10 +63,18 @@ def check(
     from cfetch.dashboard.open import reading_lines
     from cfetch.errors import ManifestError
     from cfetch.secret import encode_json
+    from cfetch.wire.network import make_network
 
     try:
         progress = reading_lines(manifest.partition("?")[0])
-        overview = checked(manifest, base_url=base_url, progress=progress, network=network)
+        overview = checked(
+            manifest,
+            base_url=base_url,
+            options=settings.reading,
+            allow_empty=settings.allow_empty,
+            progress=progress,
+            network=make_network(settings.network, os.environ),
+        )
     except ManifestError as error:
         if json:
             faults = [{"line": line, "message": message} for line, message, _ in error.problems]
@@ -77,12 +86,14 @@ def check(
         return
     hosts = ", ".join(f"{host} ({files})" for host, files in list(overview.hosts.items())[:SHOWN_HOSTS])
     more = f" and {len(overview.hosts) - SHOWN_HOSTS} more" if len(overview.hosts) > SHOWN_HOSTS else ""
-    for name, value in (msgspec.structs.asdict(overview) | {"hosts": hosts + more}).items():
+    shown = msgspec.structs.asdict(overview) | {"hosts": hosts + more}
+    notes = shown.pop("notes")
+    for name, value in (*shown.items(), *(("note", note) for note in notes)):
         typer.echo(f"{name:>14}  {'-' if value is None else value}")
 
 
 @app.command(no_args_is_help=True)
-@with_network
+@with_reading
 def convert(
     *,
     manifest: Manifest,
@@ -96,7 +107,7 @@ def convert(
     ],
     base_url: BaseUrl = None,
     output: Output = None,
-    network: "Network",
+    settings: "Settings",
 ) -> None:
     """Convert a manifest to another format.
 
@@ -112,9 +123,19 @@ def convert(
     """
     from cfetch.app.manifest_check import convert as converted
     from cfetch.dashboard.open import reading_lines
+    from cfetch.wire.network import make_network
 
     progress = reading_lines(manifest.partition("?")[0])
-    lost = converted(manifest, to_format, output, base_url=base_url, progress=progress, network=network)
+    lost = converted(
+        manifest,
+        to_format,
+        output,
+        base_url=base_url,
+        options=settings.reading,
+        allow_empty=settings.allow_empty,
+        progress=progress,
+        network=make_network(settings.network, os.environ),
+    )
     if lost:
         print(
             f"cfetch: {to_format} has no place for some of it; left out: {'; '.join(lost)}", file=sys.stderr
@@ -122,7 +143,7 @@ def convert(
 
 
 @app.command(no_args_is_help=True)
-@with_network
+@with_reading
 def build(
     *,
     source: Annotated[
@@ -138,7 +159,7 @@ def build(
         bool, typer.Option(help="Ask the servers for the sizes that a list does not state.")
     ] = True,
     output: Output = None,
-    network: "Network",
+    settings: "Settings",
 ) -> None:
     """Build a manifest in JSON from a list of URLs, or from a directory.
 
@@ -153,6 +174,7 @@ def build(
     """
     from cfetch.app.manifest_build import build_from_list, build_from_tree
     from cfetch.dashboard.bar import progress_bar
+    from cfetch.wire.network import make_network
 
     def emit_line(line: str) -> None:
         print(f"cfetch: {line}", file=sys.stderr)
@@ -166,8 +188,10 @@ def build(
             source,
             output,
             base_url=base_url,
+            options=settings.reading,
+            allow_empty=settings.allow_empty,
             probing=probe,
-            network=network,
+            network=make_network(settings.network, os.environ),
             advance=advance,
             emit_line=emit_line,
         )

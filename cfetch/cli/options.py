@@ -22,6 +22,16 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on s
 
 _PANELS = {
     "Where": ("to", "base_url", "state", "metrics", "failed_from", "durability"),
+    "Manifest": (
+        "from_format",
+        "url_column",
+        "path_column",
+        "size_column",
+        "hash_column",
+        "name_by",
+        "bad_rows",
+        "allow_empty",
+    ),
     "Where it runs": ("engine", "spark_master", "processes"),
     "How fast": ("preset", "concurrency", "max_concurrency", "per_host", "limit_rate", "limit_rate_per_host"),
     "Volumes": ("placement", "batch_share", "write_timeout", "placement_deadline"),
@@ -52,12 +62,31 @@ _PANELS = {
     "Fresh links": ("refresh_command", "statement_host"),
     "Output": ("dry_run", "explain", "json", "quiet", "log_format", "color"),
 }
+READING = _PANELS["Manifest"]
+"""The options that only count where a manifest is read."""
+
 _DEFAULTS = Settings()
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
 _OF_ONE_RUN = {
-    *("metrics", "failed_from", "dry_run", "engine", "spark_master", "base_url", "statement_host", "deadline")
+    *(
+        "metrics",
+        "failed_from",
+        "dry_run",
+        "engine",
+        "spark_master",
+        "base_url",
+        "statement_host",
+        "deadline",
+    ),
+    *_PANELS["Manifest"],
 }
-_ONE_WAY = {"json", "quiet", "dry_run", "explain"}  # switches that nobody turns off on a command line
+_ONE_WAY = {
+    "json",
+    "quiet",
+    "dry_run",
+    "explain",
+    "allow_empty",
+}  # switches that nobody turns off on a command line
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -83,6 +112,11 @@ def with_network(command: Callable[..., None]) -> Callable[..., None]:
     return _extend(command, call, [*map(_parameter, names), _config_parameters()[0]])
 
 
+def with_reading(command: Callable[..., None]) -> Callable[..., None]:
+    """Append the flags for reading a manifest, and --config, to ``command(…, settings)``."""
+    return _with_settings_of(command, (*_PANELS["Manifest"], *_PANELS["Network"]))
+
+
 def with_timeline(command: Callable[..., None]) -> Callable[..., None]:
     """Append the flags of a timeline's place and guard, and --config, to ``command(…, settings)``."""
     return _with_settings_of(command, ("to", "state", *_PANELS["Guard"]))
@@ -92,7 +126,9 @@ def with_manifest(command: Callable[..., None]) -> Callable[..., None]:
     """Append the flags of a manifest and its destination, and --config, to ``command(…, settings)``."""
     more = ("statement_host", "dry_run", "json", "quiet")
     where = _PANELS["Where it runs"]
-    return _with_settings_of(command, ("to", "base_url", "state", *where, *_PANELS["Network"], *more))
+    return _with_settings_of(
+        command, ("to", "base_url", "state", *_PANELS["Manifest"], *where, *_PANELS["Network"], *more)
+    )
 
 
 def with_follow(command: Callable[..., None]) -> Callable[..., None]:

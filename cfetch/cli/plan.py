@@ -9,6 +9,7 @@ import typer
 
 from cfetch.cli import download as main_job
 from cfetch.cli.options import (
+    READING,
     JsonOption,
     config_document,
     seconds,
@@ -85,6 +86,8 @@ def schedule(
         if settings.dry_run:
             main_job.preview(prepared, settings)
             return
+        for note in () if settings.quiet else prepared.notes:
+            print(f"cfetch: {note}", file=sys.stderr)
         scheduled = prepared.schedule(removable=removable)
     _print(scheduled, [scheduled.instant], json=settings.json)
 
@@ -124,7 +127,7 @@ def run(
     from cfetch.app.download import pending
 
     settings = resolved.settings
-    for name in ("base_url", "failed_from"):
+    for name in ("base_url", "failed_from", *READING):
         if resolved.origins[name].startswith("--"):
             raise ConfigError(f"{name} is for reading a manifest; a plan is run as it was scheduled")
     if every and settings.metrics is not None:

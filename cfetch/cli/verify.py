@@ -1,5 +1,6 @@
 """``cfetch verify``: whether a tree is what its manifest says."""
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cfetch.cli.options import JsonOption, with_network
+from cfetch.cli.options import JsonOption, with_reading
 from cfetch.errors import ConfigError, UsageError
 from cfetch.secret import SecretUrl, encode_json, printable
 
 if TYPE_CHECKING:
     from cfetch.app.verify import Difference, Verification
-    from cfetch.wire.network import Network
+    from cfetch.config.settings import Settings
 
 
-@with_network
+@with_reading
 def verify(
     *,
     manifest: Annotated[
@@ -36,7 +37,7 @@ def verify(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Compare sizes only; do not hash.")] = False,
     json: JsonOption = False,
-    network: "Network",
+    settings: "Settings",
 ) -> None:
     """Hash the files of a directory and compare them with the manifest. Nothing is written.
 
@@ -59,11 +60,18 @@ def verify(
     from cfetch.app.verify import open_verification
     from cfetch.dashboard.bar import progress_bar
     from cfetch.dashboard.open import reading_lines
+    from cfetch.wire.network import make_network
 
     directories = _directories(to or ["."])
     progress = reading_lines(manifest.partition("?")[0])
     with open_verification(
-        manifest, directories, quick=quick, progress=progress, network=network
+        manifest,
+        directories,
+        quick=quick,
+        options=settings.reading,
+        allow_empty=settings.allow_empty,
+        progress=progress,
+        network=make_network(settings.network, os.environ),
     ) as comparison:
         files, size_bytes = comparison.files, comparison.total_bytes
         with progress_bar("verifying", files=files, size_bytes=size_bytes) as advance:

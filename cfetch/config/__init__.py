@@ -6,6 +6,7 @@
     layers.py       default < ``--preset`` < ``--config`` file < ``CFETCH_…`` < flag, with each value's origin
     document.py     a YAML file as plain text values: no types are guessed
     straggler.py    the options of the straggler room, with the names of the Databricks drivers too
+    reading.py      the options for reading a manifest: columns, names, faulty rows
     wire.py         the options of the wire: network and rate limits
     engine.py       the options of the engine's parts: widths, and placement on several volumes
 
@@ -22,7 +23,7 @@ no policy is named. ``Resolved.notes`` says so, and the command line prints it a
 
 Only use cases, and the pool with its monitor and its fetcher, see ``Settings`` as a whole. Other rooms and
 parts of the engine take frozen values of their own, which ``Settings`` composes (``Settings.straggler``,
-``network``, ``rates``, ``widths``, ``placing``); an import contract keeps it so.
+``reading``, ``network``, ``rates``, ``widths``, ``placing``); an import contract keeps it so.
 
 When it fails: ``ConfigError`` before anything is asked for or written; it names key, value and range, and
 nothing of a value that may hold a secret.

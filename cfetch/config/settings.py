@@ -23,6 +23,7 @@ from cfetch.config.kinds import (
     ratio,
     text,
 )
+from cfetch.config.reading import BAD_ROWS, NAMES, ReadingOptions
 from cfetch.config.straggler import StragglerConfig
 from cfetch.config.wire import NetworkOptions, RateLimits
 from cfetch.errors import ConfigError
@@ -52,6 +53,36 @@ class Settings:
     state: Annotated[
         str | None, text("DIR", "Where cfetch keeps its own files (default: DIR/.cfetch, the first DIR's).")
     ] = None
+    from_format: Annotated[
+        str | None,
+        text("FORMAT", "Read the manifest as this format, such as csv or urls (default: by its content)."),
+    ] = None
+    url_column: Annotated[
+        str | None, text("NAME", "The column of a table that holds the URLs (default: found by its name).")
+    ] = None
+    path_column: Annotated[
+        str | None, text("NAME", "The column that holds the files' paths; none if no column does.")
+    ] = None
+    size_column: Annotated[
+        str | None, text("NAME", "The column that holds the sizes in bytes; none if no column does.")
+    ] = None
+    hash_column: Annotated[
+        str | None, text("HASH=NAME", "The column that holds the hashes, such as sha256=digest.")
+    ] = None
+    name_by: Annotated[
+        str,
+        choice(
+            NAMES,
+            "How a file is named whose path the manifest does not state: by the last segment of its URL, by "
+            "the URL's whole path (url-path), or by the number of its row or the hash of its URL.",
+            "docs/manifests.md has an example of each",
+        ),
+    ] = "last"
+    bad_rows: Annotated[
+        str,
+        choice(BAD_ROWS, "End before the first byte if a row is faulty, or skip such rows and list them."),
+    ] = "fail"
+    allow_empty: Annotated[bool, flag("Take a manifest without entries for a success.")] = False
     preset: Annotated[
         str,
         choice(
@@ -396,6 +427,19 @@ class Settings:
     def rates(self) -> RateLimits:
         """How fast the wire may read."""
         return RateLimits(total_bps=self.limit_rate, per_host_bps=self.limit_rate_per_host)
+
+    @property
+    def reading(self) -> ReadingOptions:
+        """How the manifest is read."""
+        return ReadingOptions(
+            from_format=self.from_format,
+            url_column=self.url_column,
+            path_column=self.path_column,
+            size_column=self.size_column,
+            hash_column=self.hash_column,
+            name_by=self.name_by,
+            bad_rows=self.bad_rows,
+        )
 
     @property
     def network(self) -> NetworkOptions:

@@ -1,6 +1,6 @@
 """The lines of ``--dry-run`` for a person: how much there is to fetch, from where, and whether it fits."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from cfetch.report.format import count, duration, plural, size, sizes
@@ -25,6 +25,7 @@ def preview_lines(
     volumes: Mapping[str, int | None] = MappingProxyType({}),
     batches: int | None = None,
     floors: Mapping[str, float] = MappingProxyType({}),
+    notes: Sequence[str] = (),
     schema: str = "",  # noqa: ARG001 - the document's, and nothing for a person
 ) -> list[str]:
     """The preview as printable lines; the parameters are the fields of its document."""
@@ -38,7 +39,7 @@ def preview_lines(
         *(_volume_rows(volumes) or [("to", printable(destination, 1000)), ("free there", size(free_bytes))]),
     ]
     lines = [f"{name:>10}  {words}" for name, words in rows] if files else ["the manifest has no entries"]
-    return [*lines, "nothing was downloaded"]
+    return [*lines, *(f"{'note':>10}  {note}" for note in notes), "nothing was downloaded"]
 
 
 def _volume_rows(volumes: Mapping[str, int | None]) -> list[tuple[str, str]]:

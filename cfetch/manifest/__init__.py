@@ -1,6 +1,7 @@
 """Manifests: what to download. Readers find rows, one place checks them, ``freeze`` makes a plan of them.
 
-Nothing is repaired: a path, a URL or a number that is not as it has to be is a fault. All faults of a
+Nothing is repaired: a path or a number that is not as it has to be is a fault, and so is a URL, but for
+spaces and letters outside ASCII in one that is not signed. All faults of a
 manifest are named at once, with their lines, and then nothing is downloaded. No message holds a value,
 which may be a secret.
 
@@ -9,6 +10,7 @@ Read in this order::
     source.py  compressed.py     the bytes as strict UTF-8, a window at a time; gzip and zstd undone
     formats/                     one reader for each format: bytes to rows
     rows.py                      a row to an entry: the one place where rows become trusted
+    columns.py  names.py         which column of a foreign table is what; paths that no row states
     fields.py  strict_json.py    one check for each key; JSON without traps
     urls.py  digests.py          URLs and hashes as a manifest may state them
     entry.py                     ``Entry`` and ``SafePath``, as types that only a check can make

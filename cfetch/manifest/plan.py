@@ -13,6 +13,7 @@ from typing import BinaryIO, Self
 
 import msgspec
 
+from cfetch.config.reading import ReadingOptions
 from cfetch.errors import LocalFault
 from cfetch.manifest.collisions import compare_entries
 from cfetch.manifest.compressed import open_decompressed
@@ -20,7 +21,7 @@ from cfetch.manifest.entry import Entry
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.plan_file import PlanFile
-from cfetch.manifest.reading import Reading
+from cfetch.manifest.reading import STANDARD, Reading
 from cfetch.manifest.rows import Document
 from cfetch.manifest.source import FetchChunk, Source
 from cfetch.records import NOT_DECODED
@@ -41,14 +42,26 @@ class Plan:
     """A frozen manifest. ``plan.entry(i)`` is entry ``i``; sizes and hosts of all are in memory.
 
     ``headers`` go with every request, ``merged`` is how many repeated entries were dropped, ``source`` is the
-    manifest's name for messages. Close it, or use it in a ``with``.
+    manifest's name for messages. ``notes`` are for a person and ``skipped`` are faults of rows that were left
+    out, both of a manifest that was read just now. Close it, or use it in a ``with``.
     """
 
-    def __init__(self, file: PlanFile, *, source: str, headers: Headers, merged: int) -> None:
+    def __init__(
+        self,
+        file: PlanFile,
+        *,
+        source: str,
+        headers: Headers,
+        merged: int,
+        notes: Sequence[str] = (),
+        skipped: int = 0,
+    ) -> None:
         self._file = file
         self.source = source
         self.headers = headers
         self.merged = merged
+        self.notes = tuple(notes)
+        self.skipped = skipped
         self.hosts: tuple[str, ...] = tuple(file.hosts)
         self.digest: str = file.digest
         self.total_bytes: int = file.total_bytes
@@ -152,6 +165,9 @@ def freeze(
     fetch_chunk: FetchChunk | None = None,
     progress: Callable[[int], None] | None = None,
     base_url: str | None = None,
+    own_url: str | None = None,
+    options: ReadingOptions = STANDARD,
+    report: Callable[[int, str], None] | None = None,
     only: Collection[str] | None = None,
 ) -> Plan:
     """Validate a manifest and seal it in ``directory``.
@@ -164,6 +180,9 @@ def freeze(
         fetch_chunk: asks for further links of a SQL statement.
         progress: is told the number of entries read so far, every ``PROGRESS_ENTRIES``.
         base_url: what relative URLs are joined to; outweighs the document's own.
+        own_url: where the manifest was had; what relative URLs are joined to if nothing else is stated.
+        options: which columns are what, how files are named, and whether faulty rows are skipped.
+        report: gets the line and the reason of each fault, if such rows are skipped.
         only: the paths of the entries that the plan is to have; they keep their ids. None is all.
 
     Raises:
@@ -172,7 +191,8 @@ def freeze(
         LocalFault: ``source`` cannot be read or ``directory`` not be written.
     """
     with open_decompressed(source, name) as plain:
-        reading = Reading(Source(plain, name, fetch_chunk), format, base_url)
+        manifest = Source(plain, name, fetch_chunk, own_url=own_url)
+        reading = Reading(manifest, format, base_url, options=options, report=report)
         return _freeze(
             reading,
             reading.faults,
@@ -217,7 +237,14 @@ def _freeze(
         for file in files:
             file.discard()
         raise
-    return Plan(file, source=name, headers=document.headers, merged=merged)
+    return Plan(
+        file,
+        source=name,
+        headers=document.headers,
+        merged=merged,
+        notes=document.notes,
+        skipped=faults.skipped,
+    )
 
 
 def load_plan(directory: Path) -> Plan:

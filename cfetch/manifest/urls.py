@@ -170,7 +170,7 @@ def encode_url(text: str) -> str:
             host = idna.encode(host, uts46=True).decode()
         except idna.IDNAError:
             return text
-    return scheme + host + _TO_ENCODE.sub(lambda found: quote(found[0], safe=""), rest)
+    return scheme + host + _TO_ENCODE.sub(lambda match: quote(match[0], safe=""), rest)
 
 
 def make_relative_url(path: str) -> str:

@@ -47,6 +47,7 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     ``hosts``: files by host, the largest hosts only; ``more_hosts``: the number of others. ``volumes``: the
     free bytes of each, where there are several. For a manifest that Spark has prepared, ``batches`` is the
     number of tasks, and ``floors`` the seconds that the slowest hosts take with any number of executors.
+    ``notes`` say what a person should know of the manifest.
     """
 
     schema: str = "cfetch.preview/1"
@@ -62,6 +63,7 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     volumes: dict[str, int | None] = {}
     batches: int | None = None
     floors: dict[str, float] = {}
+    notes: list[str] = []
 
 
 class Previews(msgspec.Struct, frozen=True, kw_only=True):

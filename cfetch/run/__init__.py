@@ -3,6 +3,7 @@
     directories.py      where a run's files are: destinations, the state directory, the timeline
     volumes.py          the destinations opened, staged in, and made into volumes for the engine
     open_manifest.py    a manifest by its name: a path, a URL, standard input
+    rejected_rows.py    the faulty rows of a manifest that were skipped, in a file
     fresh_links.py      which ways to a fresh link this run has
     host_baseline.py    what earlier runs have learned about hosts: read before, merged after
     frame.py            what goes on round every engine, and the port that an engine keeps

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cfetch.clock import Clock
+from cfetch.config.reading import ReadingOptions
 from cfetch.errors import ConfigError
 from cfetch.manifest.plan import Plan, freeze
+from cfetch.manifest.reading import STANDARD
 from cfetch.run.open_manifest import is_url
 from cfetch.secret import SecretText, SecretUrl
 from cfetch.storage.files import local_fault
@@ -60,45 +62,34 @@ class StatementApi:
 
 
 class ManifestRef(NamedTuple):
-    """A manifest's name, the statement whose result it is, if any, and what its URLs are relative to."""
+    """A manifest's name, the statement whose result it is, if any, and how it is read."""
 
     manifest: str
     statement_id: str | None
     base_url: str | None
+    options: ReadingOptions = STANDARD
 
 
 class Renewal:
     """The ways to a fresh link that this run has."""
 
-    def __init__(
-        self,
-        manifest: str,
-        statement_id: str | None,
-        base_url: str | None,
-        api: StatementApi,
-        stack: ExitStack,
-    ) -> None:
-        self._manifest = manifest
-        self._statement_id = statement_id
-        self._base_url = base_url
+    def __init__(self, origin: ManifestRef, api: StatementApi, stack: ExitStack) -> None:
+        """``origin`` is what another process needs to make one like it."""
+        self.origin = origin
         self._api = api
         self._stack = stack
-
-    @property
-    def origin(self) -> ManifestRef:
-        """What another process needs to make one like it."""
-        return ManifestRef(self._manifest, self._statement_id, self._base_url)
 
     def refresher(self, command: str | None, transport: Transport, clock: Clock) -> UrlRefresher | None:
         """The user's command first, then the statement's API, then the manifest's own URL."""
         if command:
             return CommandRefresher(command)
-        chunks = self._api.chunks(self._statement_id, transport) if self._statement_id else None
+        origin = self.origin
+        chunks = self._api.chunks(origin.statement_id, transport) if origin.statement_id else None
         if chunks is not None:
             return StatementRefresher(chunks, clock)
-        if not is_url(self._manifest):
+        if not is_url(origin.manifest):
             return None
-        url = SecretUrl(self._manifest)
+        url = SecretUrl(origin.manifest)
 
         async def reread() -> Plan:
             try:
@@ -109,7 +100,9 @@ class Renewal:
                         spool,
                         name=str(url),
                         directory=Path(name),
-                        base_url=self._base_url,
+                        base_url=origin.base_url,
+                        own_url=origin.manifest,
+                        options=origin.options,
                     )
             except OSError as error:
                 raise local_fault(error, "cannot keep the manifest that was read again") from None

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from cfetch.clock import Clock, SystemClock
+from cfetch.config.reading import ReadingOptions
 from cfetch.errors import LocalFault, SourceError, UsageError
 from cfetch.manifest.plan import Plan, freeze
+from cfetch.manifest.reading import STANDARD
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.document import fetch_document
 from cfetch.wire.http import HttpTransport
@@ -69,8 +71,8 @@ def _refuse_empty(file: BinaryIO, manifest: str) -> None:
     if file.seek(0, os.SEEK_END) == 0:
         name = "standard input" if manifest == "-" else shown_name(manifest)
         raise UsageError(
-            f"{name} is empty; did the command that writes it fail? A manifest of no files is "
-            '{"version": 1, "files": []}'
+            f"{name} is empty; did the command that writes it fail? If there may be nothing to do, give "
+            '{"version": 1, "files": []} with --allow-empty'
         )
     file.seek(0)
 
@@ -94,11 +96,22 @@ async def _fetch(url: SecretUrl, sink: BinaryIO, clock: Clock, network: Network)
         await transport.close()
 
 
+def refuse_empty(plan: Plan, *, allowed: bool) -> None:
+    """A list that came out empty must not look like a good run either. Raises UsageError."""
+    if not allowed and not len(plan):
+        raise UsageError(
+            f"{plan.source} has no entries; did the command that writes it fail? If it may be empty, say "
+            "--allow-empty"
+        )
+
+
 @contextmanager
 def freeze_manifest(
     manifest: str,
     *,
     base_url: str | None = None,
+    options: ReadingOptions = STANDARD,
+    allow_empty: bool = True,
     progress: Callable[[int], None] | None = None,
     network: Network = DIRECT,
 ) -> Iterator[Plan]:
@@ -113,7 +126,14 @@ def freeze_manifest(
         tempfile.TemporaryDirectory(prefix="cfetch-") as directory,
     ):
         plan = freeze(
-            source, name=shown_name(manifest), directory=Path(directory), progress=progress, base_url=base_url
+            source,
+            name=shown_name(manifest),
+            directory=Path(directory),
+            progress=progress,
+            base_url=base_url,
+            own_url=manifest if is_url(manifest) else None,
+            options=options,
         )
         with plan:
+            refuse_empty(plan, allowed=allow_empty)
             yield plan

@@ -255,7 +255,7 @@ async def _run_pool(
     )
     beats = _make_beat_maker(spec, copy)
     stack = ExitStack()
-    renewal = Renewal(*spec.origin, StatementApi(settings.statement_host, spec.env, network, clock), stack)
+    renewal = Renewal(spec.origin, StatementApi(settings.statement_host, spec.env, network, clock), stack)
     try:
         volume.stage(str(directory.relative_to(Path(spec.root, STATE_NAME))))
         pool = Pool(

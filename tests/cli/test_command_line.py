@@ -202,9 +202,12 @@ def test_a_dry_run_for_people(job):
 
 
 def test_a_manifest_without_entries(tmp_path):
-    """Said in as many words, with no report to look at."""
+    """An error, since its maker may have failed; where it is allowed, said in as many words."""
     (tmp_path / "m.json").write_text('{"version": 1, "files": []}')
     done = cfetch("download", tmp_path / "m.json", "--to", tmp_path / "to")
+    assert (done.returncode, "m.json has no entries" in done.stderr) == (2, True)
+    assert cfetch("manifest", "check", tmp_path / "m.json").returncode == 2
+    done = cfetch("download", tmp_path / "m.json", "--to", tmp_path / "to", "--allow-empty")
     assert done.returncode == 0
     assert done.stderr.splitlines()[-1] == "done: the manifest has no entries"
 

@@ -6,11 +6,22 @@ goes on; where it cannot go on it raises ``BrokenDocumentError``.
 
     detection.py        names, readers, and how a format is recognised: by content first, then by ending
     json_document.py  json_lines.py     the native format: one document, or one object a line
-    csv_table.py  parquet_table.py      tables with the native keys as columns
+    csv_table.py  parquet_table.py      tables with the native keys as columns, or with foreign ones
     parquet_pages.py                    how much a Parquet table will take, before it is read
     url_list.py  checksum_list.py       a URL a line; ``sha256sum`` lists
     aria2_input.py  metalink.py         ``aria2c -i``; Metalink 4
     bagit_fetch.py  tsv_http_data.py    BagIt ``fetch.txt``; TsvHttpData-1.0
+    annex_batch.py  curl_config.py      ``git annex addurl``; ``curl --config``
+    pooch_registry.py  ena_report.py    pooch; file reports of the European Nucleotide Archive
+    s3_listing.py  rclone_lsjson.py     ``aws s3 ls``, S3 inventories; ``rclone lsjson``
+    whole_json.py                       what the readers of the next six lines share
+    zenodo.py  figshare.py  dataverse.py
+    github_release.py  package_index.py
+    stac.py  croissant.py
+    datapackage.py  ro_crate.py
+    huggingface_tree.py                 the tree of a repository
+    html_index.py  sitemap.py           a web server's listing of a directory; sitemaps
+    not_lists.py                        files that are no lists: what each is, and the way out
     sql_statement.py                    a Databricks SQL statement's reply; follows its chunks
 
 When it fails: faults carry line numbers and no values. Readers see a seekable window and keep memory

@@ -26,7 +26,7 @@ def read_csv(source: Source, document: Document, faults: Faults) -> Iterator[Row
     """The rows; one with too many or too few cells is a fault."""
     columns = document.make_columns()
     first_line = next(source.lines(Faults()), (1, ""))[1]
-    delimiter = choose_delimiter(first_line, document)
+    delimiter = _choose_delimiter(first_line, document)
     rows = _records(source, faults, delimiter)
     line, names = next(rows, (1, []))
     if not names:
@@ -56,7 +56,7 @@ def read_csv(source: Source, document: Document, faults: Faults) -> Iterator[Row
             yield Row(line, {key: _value(key, cell) for key, cell in given if key and cell})
 
 
-def choose_delimiter(first_line: str, document: Document) -> str:
+def _choose_delimiter(first_line: str, document: Document) -> str:
     """The one that makes a column of URLs of the first line; a comma where none or several do."""
     wanted = document.options.url_column if document.options else None
     fitting = []

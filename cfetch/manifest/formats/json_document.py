@@ -79,7 +79,8 @@ def rename_rows(rows: Iterable[Row], document: Document, faults: Faults) -> Iter
     for row in rows:
         fields = {"url": row.fields} if type(row.fields) is str else row.fields
         try:
-            yield row._replace(fields=columns.rename(fields))
+            renamed = columns.rename(fields)
+            yield row if renamed is row.fields else row._replace(fields=renamed)
         except ColumnError as error:
             faults.add(row.line, str(error))
     document.notes.extend(columns.notes())

@@ -63,7 +63,9 @@ def load_frame(manifest: str, options: Options, *, slots: int) -> Frame:
     """
     settings = options.settings
     network = make_network(settings.network, options.env)
-    with freeze_manifest(manifest, base_url=settings.base_url, network=network) as plan:
+    with freeze_manifest(
+        manifest, base_url=settings.base_url, options=settings.reading, network=network
+    ) as plan:
         directory = open_frame_directory(options, FRAMES, f"{__version__} {plan.digest}")
         spec = make_run_spec(options, directory, manifest, slots=slots)
         spec = msgspec.structs.replace(spec, headers=plan.headers)
@@ -104,7 +106,7 @@ def make_run_spec(options: Options, directory: Path, manifest: str, *, slots: in
         settings=options.settings,
         headers=(),
         env=options.env,
-        origin=ManifestRef(manifest, None, options.settings.base_url),
+        origin=ManifestRef(manifest, None, options.settings.base_url, options.settings.reading),
         instant=directory.name,
         epoch=EPOCH,
         root=str(options.root),

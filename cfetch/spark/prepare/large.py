@@ -75,6 +75,7 @@ def prepare_on_spark(
             sources,
             directory,
             base_url=settings.base_url,
+            options=settings.reading,
             slots=count_slots(spark),
             pace=Pace(concurrency=settings.concurrency),
             per_host=settings.per_host,

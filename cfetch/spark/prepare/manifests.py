@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
+from cfetch.config.reading import ReadingOptions
 from cfetch.errors import LocalFault, UsageError
 from cfetch.manifest.fields import Headers
-from cfetch.manifest.reading import check_base_url
+from cfetch.manifest.reading import STANDARD, check_base_url
 from cfetch.secret import printable
 from cfetch.shares.cut import Pace
 from cfetch.spark.job import find_task_fault
@@ -79,6 +80,7 @@ def prepare(
     directory: Path,
     *,
     base_url: str | None = None,
+    options: ReadingOptions = STANDARD,
     headers: Headers = (),
     slots: int,
     pace: Pace = Pace(),  # noqa: B008 - a tuple
@@ -93,6 +95,7 @@ def prepare(
         sources: see ``find_manifests``; JSON Lines and Parquet are read by several tasks, others by one.
         directory: is made, or is empty.
         base_url: what relative URLs are joined to; outweighs the documents' own.
+        options: which columns are what, and how files are named.
         headers: go with every request; a document's own outweigh them.
         slots: how many tasks download at a time.
         pace: what each of them is expected to do.
@@ -107,7 +110,10 @@ def prepare(
     from pyspark.errors import PySparkException
 
     base_url = None if base_url is None else check_base_url(base_url)
-    preparing = _Preparation(spark, sources, directory.absolute(), base_url, headers, slots, pace, per_host)
+    _check_options(options)
+    preparing = _Preparation(
+        spark, sources, directory.absolute(), base_url, options, headers, slots, pace, per_host
+    )
     stage = directory / "stage"
     with on_disk(directory):
         make_private(directory)
@@ -135,6 +141,18 @@ def prepare(
         shutil.rmtree(stage, ignore_errors=True)
 
 
+def _check_options(options: ReadingOptions) -> None:
+    if options.bad_rows != "fail":
+        raise UsageError(
+            "--bad-rows skip is for --engine local; Spark lists all faulty rows in a table instead"
+        )
+    if options.name_by == "row":
+        raise UsageError(
+            "--name-by row is for --engine local: Spark reads parts of a manifest, whose rows have no number "
+            "yet; name files by hash"
+        )
+
+
 class _StagedFile(NamedTuple):
     """A unit whose rows are staged: its number, how many rows, and the file that has them."""
 
@@ -152,6 +170,7 @@ class _Preparation:
         sources: Sequence[Path],
         directory: Path,
         base_url: str | None,
+        options: ReadingOptions,
         headers: Headers,
         slots: int,
         pace: Pace,
@@ -162,6 +181,7 @@ class _Preparation:
         self._directory = directory
         self._stage = directory / "stage"
         self._base_url = base_url
+        self._options = options
         self._headers = headers
         self._slots = slots
         self._pace = pace
@@ -187,7 +207,8 @@ class _Preparation:
 
     def _cut_units(self, unit_bytes: int) -> list[Unit]:
         cut = [
-            cut_units(number, path, self._base_url, unit_bytes) for number, path in enumerate(self._sources)
+            cut_units(number, path, self._base_url, unit_bytes, self._options)
+            for number, path in enumerate(self._sources)
         ]
         units = [msgspec.structs.replace(unit, number=number) for number, unit in enumerate(chain(*cut))]
         counted = [unit for unit in units if unit.end is not None]
@@ -205,7 +226,9 @@ class _Preparation:
     def _read_units(self, units: Sequence[Unit]) -> list[UnitReport]:
         """Stage all rows. The rest of a manifest that cannot be read to its end is left out."""
         rejected = self._directory / "rejected"
-        read = partial(read_unit, stage=self._stage, rejected=rejected, base_url=self._base_url)
+        read = partial(
+            read_unit, stage=self._stage, rejected=rejected, base_url=self._base_url, options=self._options
+        )
         rows = self._make_frame(
             _group_into_tasks(units, _unit_weight), partial(_report, read), "report binary"
         ).collect()

@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from cfetch.config.reading import ReadingOptions
 from cfetch.errors import CfetchError, LocalFault, ManifestError, UsageError
 from cfetch.manifest.compressed import is_compressed, open_decompressed
 from cfetch.manifest.entry import Entry, collision_key
@@ -23,6 +24,7 @@ from cfetch.manifest.formats.json_lines import read_json_lines
 from cfetch.manifest.formats.parquet_pages import read_row_groups
 from cfetch.manifest.formats.parquet_table import read_parquet
 from cfetch.manifest.plan_file import identity_of
+from cfetch.manifest.reading import STANDARD
 from cfetch.manifest.rows import Document, check_row
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import host_of
@@ -105,7 +107,9 @@ def open_rejects(path: Path, source: str = "") -> Iterator[Rejects]:
         yield Rejects(path, source, tables)
 
 
-def cut_units(source: int, path: Path, base_url: str | None, unit_bytes: int) -> list[Unit]:
+def cut_units(
+    source: int, path: Path, base_url: str | None, unit_bytes: int, options: ReadingOptions = STANDARD
+) -> list[Unit]:
     """The parts of one manifest. Only JSON Lines and Parquet are cut; what is compressed is not.
 
     Raises:
@@ -117,12 +121,14 @@ def cut_units(source: int, path: Path, base_url: str | None, unit_bytes: int) ->
             if whole.size_bytes <= unit_bytes or is_compressed(file.read(4)):
                 return [whole]
             source_file = Source(file, str(path))
-            whole = msgspec.structs.replace(whole, format=detect_format(source_file))
+            whole = msgspec.structs.replace(
+                whole, format=options.from_format or detect_format(source_file, options)
+            )
             try:
                 if whole.format == "jsonl":
                     return _cut_lines(whole, source_file, base_url, unit_bytes)
                 if whole.format == "parquet":
-                    return _cut_groups(whole, source_file, unit_bytes)
+                    return _cut_groups(whole, source_file, options, unit_bytes)
             except BrokenDocumentError:  # the task reports it
                 return [whole]
             return [whole]
@@ -157,9 +163,9 @@ def _find_line_end(file: BinaryIO, position: int, size_bytes: int) -> int:
     return file.tell()
 
 
-def _cut_groups(whole: Unit, source: Source, unit_bytes: int) -> list[Unit]:
+def _cut_groups(whole: Unit, source: Source, options: ReadingOptions, unit_bytes: int) -> list[Unit]:
     faults = Faults()
-    next(read_parquet(source, Document(), faults), None)
+    next(read_parquet(source, Document(options=options), faults), None)
     if faults.total:  # of the columns: reported once
         return [whole]
     units: list[Unit] = []
@@ -194,7 +200,9 @@ def _hash_key(path: str) -> int:
     return int.from_bytes(blake2b(path.encode(), digest_size=8).digest(), "little", signed=True)
 
 
-def read_unit(unit: Unit, stage: Path, rejected: Path, base_url: str | None) -> UnitReport:
+def read_unit(
+    unit: Unit, stage: Path, rejected: Path, base_url: str | None, options: ReadingOptions = STANDARD
+) -> UnitReport:
     """Check the rows of a unit, and leave ``entries-N`` and ``above-N``; ``rows-N`` if there are faults."""
     report = UnitReport(number=unit.number)
     name = f"{unit.number:08d}.parquet"
@@ -206,7 +214,7 @@ def read_unit(unit: Unit, stage: Path, rejected: Path, base_url: str | None) -> 
         ):
             staged = _EntryStage(report, entries, above)
             try:
-                for entry in _check_entries(unit, base_url, faults, report):
+                for entry in _check_entries(unit, base_url, options, faults, report):
                     staged.add(entry)
             except BrokenDocumentError as error:
                 report.broken = True
@@ -223,7 +231,9 @@ def read_unit(unit: Unit, stage: Path, rejected: Path, base_url: str | None) -> 
     return report
 
 
-def _check_entries(unit: Unit, base_url: str | None, faults: Faults, report: UnitReport) -> Iterator[Entry]:
+def _check_entries(
+    unit: Unit, base_url: str | None, options: ReadingOptions, faults: Faults, report: UnitReport
+) -> Iterator[Entry]:
     try:
         opened = Path(unit.path).open("rb")  # noqa: SIM115 - see the with
     except OSError as error:
@@ -234,8 +244,10 @@ def _check_entries(unit: Unit, base_url: str | None, faults: Faults, report: Uni
     with opened as file, open_decompressed(file, printable(unit.path)) as plain:
         groups = None if unit.groups is None else range(*unit.groups)
         part = Source(plain, unit.path, begin=unit.begin, end=unit.end, line=unit.line, row_groups=groups)
-        document = Document(base_url=unit.base_url, given_base_url=base_url)
-        for index, row in enumerate(reader_for(part, unit.format)(part, document, faults), unit.first):
+        document = Document(base_url=unit.base_url, given_base_url=base_url, options=options)
+        for index, row in enumerate(
+            reader_for(part, unit.format, options)(part, document, faults), unit.first
+        ):
             entry = check_row(row, index, document, faults)
             if entry is not None:
                 yield entry

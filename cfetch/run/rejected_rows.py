@@ -1,0 +1,45 @@
+"""The faulty rows of a manifest that is read with ``bad_rows`` skip, as a file of lines and reasons."""
+
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TextIO
+
+from cfetch.secret import encode_json, printable
+from cfetch.storage.files import local_fault, make_private
+
+
+class RejectedRows:
+    """One JSON object a line, ``{"line": …, "reason": …}``. The file is there if there was a fault."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: TextIO | None = None
+        self._rows = 0
+
+    def add(self, line: int, reason: str) -> None:
+        """Note one fault. Raises LocalFault."""
+        try:
+            if self._file is None:
+                make_private(self._path.parent)
+                self._file = self._path.open("w", encoding="utf-8")
+            self._file.write(encode_json({"line": line, "reason": reason}) + "\n")
+            self._rows += 1
+        except OSError as error:
+            raise local_fault(error, f"cannot write {printable(str(self._path))}") from None
+
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know, once all rows have been read."""
+        if self._file is None:
+            return ()
+        self._file.flush()
+        faults = "1 fault" if self._rows == 1 else f"{self._rows} faults"
+        return (f"rows with {faults} were skipped: {printable(str(self._path))}",)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            self._file.close()

@@ -36,6 +36,9 @@ _URL_NAMES = frozenset(
 )
 _PATH_NAMES = frozenset(["filename", "file_name", "filepath", "file_path"])
 _HASH_NAMES = {f"{name}sum": name for name in ("md5", "sha1", "sha256", "sha512")}
+_WATCHED = ("path", "size", *HEX_DIGITS)
+"""The keys whose loss nobody would see: a file would be named or verified otherwise."""
+
 _NO_SLIPS = frozenset({"site", "side", "bath", "math"})  # a letter from a key, and words of their own
 _RANGE_NAMES = (
     ("offset", "length"),
@@ -142,12 +145,13 @@ class Columns:
 
     def _leave_out(self, name: str, taken: set[str]) -> None:
         folded = _fold(name)
-        for key in sorted(self._known - taken):
-            if folded not in _NO_SLIPS and _is_slip(folded, key):
-                option = f"--{key}-column" if key in ("path", "size") else f"--hash-column {key}=NAME"
-                way = f"; else say {option}" if key in ("path", "size") or key in HEX_DIGITS else ""
-                none = f" ({option} none: it is not)" if key in ("path", "size") else ""
-                raise ColumnError(f"unknown key {quoted_key(name)}; is it {key!r}? Then rename it{way}{none}")
+        for key in (key for key in _WATCHED if key not in taken and folded not in _NO_SLIPS):
+            if _is_slip(folded, key):
+                option = f"--{key}-column " if key in ("path", "size") else f"--hash-column {key}="
+                raise ColumnError(
+                    f"unknown key {quoted_key(name)}; is it {key!r}? {option}NAME takes it as that, and "
+                    f"{option}none leaves it out"
+                )
         if len(self.left_out) < MAX_REMEMBERED:
             self.left_out[quoted_key(name)] = None
 

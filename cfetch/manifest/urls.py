@@ -187,7 +187,9 @@ def _join(text: str, find_base: Callable[[], str | None]) -> str:
         raise UrlError(_find_fault(text))
     base_url = find_base()
     if base_url is None:
-        raise UrlError("it is relative and there is no base_url; make it absolute or state base_url")
+        raise UrlError(
+            "it is relative and there is no base_url; make it absolute, or state base_url (or --base-url)"
+        )
     if _PLAIN_RELATIVE.match(text):  # the common case: a twentieth of urljoin's time, the same result
         stem = base_url.partition("#")[0].partition("?")[0]
         return (stem if stem.count("/") < 3 else stem.rpartition("/")[0]) + "/" + text

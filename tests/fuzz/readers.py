@@ -61,6 +61,7 @@ from cfetch.timeline.states import Entry as TimelineEntry
 from cfetch.timeline.store import Store
 from tests.hub.beats import attempt as active_attempt
 from tests.hub.beats import beat as hub_beat
+from tests.manifest.lists import find_samples
 from tests.report.records import attempt, record
 
 BASE = "http://base.example/d/"
@@ -266,9 +267,10 @@ def _manifests() -> Iterator[Reader]:
         "urls": [b"http://h/a?b=c\n# no\n\nhttps://h.example:8443/d%20e\n"],
         "parquet": _tables(),
     }
+    samples |= {name: some for name, some in find_samples().items() if name not in samples}
     for name, some in samples.items():
         yield Reader(f"manifest-{name}", some, _manifest_judge(name))
-    every = [sample for some in samples.values() for sample in some]
+    every = [sample for name, some in samples.items() if name != "annex" for sample in some]
     yield Reader("manifest-detected", every, _manifest_judge(None))
     yield Reader("manifest-gzip", [gzip.compress(some, mtime=0) for some in every], _manifest_judge(None))
     yield Reader("manifest-zstd", [_zstd(some) for some in every], _manifest_judge(None))

@@ -95,7 +95,9 @@ def find_url_cell(cells: Sequence[str]) -> int | None:
 def _choose_numbered(names: Sequence[str], url_place: int, columns: Columns) -> list[str | None]:
     numbers = [str(place + 1) for place in range(len(names))]
     if not columns.options.names_columns:
-        columns.left_out = {number: None for place, number in enumerate(numbers) if place != url_place}
+        columns.left_out = {
+            f"number {number}": None for place, number in enumerate(numbers) if place != url_place
+        }
         return ["url" if place == url_place else None for place in range(len(names))]
     chosen = columns.choose(numbers)
     return [chosen.get(number) for number in numbers]

@@ -47,7 +47,7 @@ def read_html_index(source: Source, document: Document, faults: Faults) -> Itera
         else:
             yield Row(line, {"url": name})
     if directories:
-        document.notes.append(f"{directories} directories of the index are left out")
+        document.notes.append(f"directories that the index names and that are left out: {directories}")
 
 
 def _name_within(link: str, place: str | None) -> str | None:

@@ -1,0 +1,789 @@
+"""Lists as people have them, as small samples of real shapes, and what cfetch does with each.
+
+As a program it prints the table of docs/manifests.md: ``python -m tests.manifest.lists``.
+"""
+
+import gzip
+import io
+import json
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cfetch.config.reading import ReadingOptions
+from cfetch.errors import ManifestError, UsageError
+from cfetch.manifest.compressed import open_decompressed
+from cfetch.manifest.formats.detection import detect_format
+from cfetch.manifest.reading import Reading
+from cfetch.manifest.source import Source
+
+SHA = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+MD5 = "098f6bcd4621d373cade4e832627b4f6"
+H = "https://h.example/"
+BASE = "https://h.example/d/"
+
+
+class Sample(NamedTuple):
+    """``paths``: those of the entries that it gives; ``refusal``: words of the message if it is refused."""
+
+    name: str
+    file: str
+    content: bytes
+    paths: tuple[str, ...] = ()
+    refusal: str = ""
+    flags: str = ""
+    own_url: str | None = None
+
+
+class Outcome(NamedTuple):
+    """What reading a sample came to."""
+
+    paths: tuple[str, ...]
+    urls: tuple[str, ...]
+    known: frozenset[str]
+    notes: tuple[str, ...]
+    faults: tuple[str, ...]
+
+
+def _text(*lines: str) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, indent=1).encode()
+
+
+def _parquet(**columns: Any) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file)
+    return file.getvalue()
+
+
+def _urls(*names: str) -> list[str]:
+    return [H + name for name in names]
+
+
+AB = ("a.jpg", "b.jpg")
+URLS = _urls(*AB)
+
+TABLES = [
+    Sample(
+        "LAION metadata (Parquet: URL, TEXT, WIDTH, …)",
+        "part-00000.parquet",
+        _parquet(URL=URLS, TEXT=["a", "b"], WIDTH=pa.array([512.0, 640.0]), similarity=pa.array([0.3, 0.4])),
+        AB,
+    ),
+    Sample(
+        "img2dataset input (Parquet: url, caption, width, height)",
+        "input.parquet",
+        _parquet(url=URLS, caption=["a", "b"], width=[1, 2], height=[1, 2]),
+        AB,
+    ),
+    Sample("Parquet with url alone", "m.parquet", _parquet(url=URLS), AB),
+    Sample(
+        "Parquet with a column of nested values",
+        "m.parquet",
+        _parquet(url=URLS, meta=[{"a": [1]}, {"a": [2]}]),
+        AB,
+    ),
+    Sample("CSV: image_url", "m.csv", _text("id,image_url", f"1,{URLS[0]}", f"2,{URLS[1]}"), AB),
+    Sample("CSV: url,label", "m.csv", _text("url,label", f"{URLS[0]},cat", f"{URLS[1]},dog"), AB),
+    Sample("CSV: URL in capitals", "m.csv", _text("URL", *URLS), AB),
+    Sample("CSV with semicolons", "m.csv", _text("url;label", f"{URLS[0]};cat", f"{URLS[1]};dog"), AB),
+    Sample(
+        "CSV: two columns of URLs",
+        "m.csv",
+        _text("image_url,video_url", ",".join(URLS)),
+        refusal="--url-column",
+    ),
+    Sample(
+        "the same with --url-column image_url",
+        "m.csv",
+        _text("image_url,video_url", ",".join(URLS)),
+        ("a.jpg",),
+        flags="--url-column image_url",
+    ),
+    Sample(
+        "CSV: address,where,digest",
+        "m.csv",
+        _text("address,where,digest", f"{URLS[0]},x/1.jpg,{SHA}"),
+        ("x/1.jpg",),
+        flags="--url-column address --path-column where --hash-column sha256=digest",
+    ),
+    Sample(
+        "CSV with a slip in a name (sha265)",
+        "m.csv",
+        _text("url,sha265", f"{URLS[0]},{SHA}"),
+        refusal="is it 'sha256'",
+    ),
+    Sample(
+        "CC3M, CC12M (TSV without names: caption, URL)",
+        "cc3m.tsv",
+        _text(f'a "red" boat\t{URLS[0]}', f"two dogs\t{URLS[1]}"),
+        AB,
+    ),
+    Sample("TSV: URL<tab>caption, named", "wit.tsv", _text("url\tcaption", f"{URLS[0]}\ta"), ("a.jpg",)),
+    Sample("JSON array of objects", "m.json", _json([{"url": url, "caption": "c"} for url in URLS]), AB),
+    Sample("JSON array of URLs", "m.json", _json(URLS), AB),
+    Sample(
+        "JSON Lines with other keys",
+        "m.jsonl",
+        _text(*(json.dumps({"image_url": url, "tags": ["x"]}) for url in URLS)),
+        AB,
+    ),
+    Sample(
+        "datasets-server rows, WebDataset index: JSON Lines with nested values",
+        "m.jsonl",
+        _text(json.dumps({"url": URLS[0], "meta": {"a": {"b": 1}}})),
+        ("a.jpg",),
+    ),
+]
+PLAIN = [
+    Sample("urls.txt", "urls.txt", _text(*URLS), AB),
+    Sample(
+        "urls.txt: blank lines, comments, CRLF, repeats",
+        "urls.txt",
+        f"# c\r\n\r\n{URLS[0]}\r\n{URLS[0]}\r\n".encode(),
+        ("a.jpg", "a.jpg"),
+    ),
+    Sample("urls.txt.gz", "urls.txt.gz", gzip.compress(_text(*URLS)), AB),
+    Sample(
+        "urls.txt: letters outside ASCII",
+        "urls.txt",
+        _text(H + "Zürich.jpg", "https://münchen.example/a b.jpg"),
+        ("Zürich.jpg", "a b.jpg"),
+    ),
+    Sample(
+        "the same, signed", "urls.txt", _text(H + "Zürich.jpg?X-Amz-Signature=1"), refusal="percent-encode"
+    ),
+    Sample(
+        "urls.txt: one broken line", "urls.txt", _text(URLS[0], "http://[broken", URLS[1]), refusal="host"
+    ),
+    Sample(
+        "the same with --bad-rows skip",
+        "urls.txt",
+        _text(URLS[0], "http://[broken", URLS[1]),
+        AB,
+        flags="--bad-rows skip",
+    ),
+    Sample(
+        "urls.txt: equal last segments, --name-by url-path",
+        "urls.txt",
+        _text(H + "x/1.bin", H + "y/1.bin"),
+        ("x/1.bin", "y/1.bin"),
+        flags="--name-by url-path",
+    ),
+    Sample(
+        "urls.txt: equal last segments, --name-by row",
+        "urls.txt",
+        _text(H + "x/1.bin", H + "y/1.bin"),
+        ("00000/000000000.bin", "00000/000000001.bin"),
+        flags="--name-by row",
+    ),
+    Sample("URLs that end in a slash", "urls.txt", _text(H + "dir/"), refusal="--name-by"),
+    Sample(
+        "get?file=a, get?file=b with --name-by hash",
+        "urls.txt",
+        _text(H + "get?file=a", H + "get?file=b"),
+        ("6f/6f6027386bdc5bdade71d29ae3ef91176f54503c", "a5/a571b2938bb3ab7327b8525ff260023f93ed4bb3"),
+        flags="--name-by hash",
+    ),
+    Sample(
+        "Hugging Face resolve links, --name-by url-path",
+        "urls.txt",
+        _text("https://huggingface.co/datasets/o/n/resolve/main/data/0.parquet?download=true"),
+        ("datasets/o/n/resolve/main/data/0.parquet",),
+        flags="--name-by url-path",
+    ),
+    Sample(
+        "presigned links (aws s3 presign in a loop)",
+        "urls.txt",
+        _text(H + "a.bin?X-Amz-Algorithm=A&X-Amz-Credential=C&X-Amz-Date=D&X-Amz-Signature=S"),
+        ("a.bin",),
+    ),
+    Sample(
+        "Common Crawl path list (warc.paths.gz)",
+        "warc.paths.gz",
+        gzip.compress(
+            _text(
+                "crawl-data/CC-MAIN-2024-10/segments/1/warc/a.warc.gz",
+                "crawl-data/CC-MAIN-2024-10/segments/2/warc/a.warc.gz",
+            )
+        ),
+        (
+            "crawl-data/CC-MAIN-2024-10/segments/1/warc/a.warc.gz",
+            "crawl-data/CC-MAIN-2024-10/segments/2/warc/a.warc.gz",
+        ),
+        flags="--base-url https://data.commoncrawl.org/",
+    ),
+    Sample(
+        "relative lines of a list that was had by http",
+        "list.txt",
+        _text("a.bin", "x/b.bin"),
+        ("a.bin", "x/b.bin"),
+        own_url=BASE + "list.txt",
+    ),
+    Sample("relative lines without a base", "list.txt", _text("a.bin"), refusal="base_url"),
+    Sample("empty file", "urls.txt", b""),
+    Sample("comments only", "urls.txt", _text("# nothing")),
+    Sample("s3://, gs://, ftp:// links", "urls.txt", _text("ftp://h.example/a.bin"), refusal="scheme"),
+    Sample(
+        "URL, size, SHA-256 set apart by spaces",
+        "urls.txt",
+        _text(f"{URLS[0]} 3000 {SHA}"),
+        refusal="its third field is a hash",
+    ),
+    Sample(
+        "Common Crawl index (url, warc_filename, offsets)",
+        "cc.csv",
+        _text("url,warc_filename,warc_record_offset,warc_record_length", f"{URLS[0]},a.warc.gz,5,6"),
+        refusal="byte ranges",
+    ),
+    Sample(
+        "rows of url, offset, length",
+        "m.jsonl",
+        _text(*(json.dumps({"url": H + "a.warc.gz", "offset": n, "length": 9}) for n in (0, 9))),
+        refusal="byte ranges",
+    ),
+]
+TOOLS = [
+    Sample(
+        "sha256sum list",
+        "SHA256SUMS",
+        _text(f"{SHA}  ./x/a.bin", f"{SHA} *b.bin"),
+        ("x/a.bin", "b.bin"),
+        flags=f"--base-url {BASE}",
+    ),
+    Sample("MD5SUMS had by http", "MD5SUMS", _text(f"{MD5}  a.bin"), ("a.bin",), own_url=BASE + "MD5SUMS"),
+    Sample(
+        "BSD checksums", "CHECKSUM", _text(f"SHA256 (a.bin) = {SHA}"), ("a.bin",), flags=f"--base-url {BASE}"
+    ),
+    Sample(
+        "rclone md5sum, hashsum",
+        "sums.md5",
+        _text(f"{MD5}  x/a.bin"),
+        ("x/a.bin",),
+        flags=f"--base-url {BASE}",
+    ),
+    Sample(
+        "aria2 input file",
+        "aria2.txt",
+        _text(URLS[0] + "\thttps://m.example/a.jpg", " out=x/a.jpg", f" checksum=sha-256={SHA}"),
+        ("x/a.jpg",),
+    ),
+    Sample(
+        "Metalink 4",
+        "m.meta4",
+        f'<metalink xmlns="urn:ietf:params:xml:ns:metalink"><file name="a.jpg"><size>5</size><url>{URLS[0]}</url></file></metalink>'.encode(),
+        ("a.jpg",),
+    ),
+    Sample("BagIt fetch.txt", "fetch.txt", _text(f"{URLS[0]} 12 data/a.jpg"), ("data/a.jpg",)),
+    Sample(
+        "TsvHttpData-1.0 (Storage Transfer Service)",
+        "m.tsv",
+        _text("TsvHttpData-1.0", f"{URLS[0]}\t5\tXUFAKrxLKna5cZ2REBfFkg=="),
+        ("a.jpg",),
+    ),
+    Sample(
+        "curl --config",
+        "all.conf",
+        _text(f'url = "{URLS[0]}"', 'output = "x/a.jpg"', "location", "next", f"url={URLS[1]}", "-o b.jpg"),
+        ("x/a.jpg", "b.jpg"),
+    ),
+    Sample(
+        "aws s3 ls --recursive",
+        "ls.txt",
+        _text(
+            "2024-01-02 03:04:05       1234 data/a b.bin",
+            "2024-01-02 03:04:05          0 data/",
+            "",
+            "Total Objects: 2",
+        ),
+        ("data/a b.bin",),
+        flags="--base-url https://b.s3.amazonaws.com/",
+    ),
+    Sample(
+        "S3 inventory (CSV)",
+        "inv.csv.gz",
+        gzip.compress(
+            _text(
+                '"bucket","data/a+b%281%29.bin","1234","2024-01-02T03:04:05.000Z","5eb63bbbe01eeed093cb22bb8f5acdc3","STANDARD"'
+            )
+        ),
+        ("data/a b(1).bin",),
+        flags="--base-url https://bucket.s3.amazonaws.com/",
+    ),
+    Sample(
+        "rclone lsjson -R --hash",
+        "ls.json",
+        _json(
+            [
+                {
+                    "Path": "x",
+                    "Name": "x",
+                    "Size": -1,
+                    "MimeType": "inode/directory",
+                    "ModTime": "2024-01-02T03:04:05Z",
+                    "IsDir": True,
+                },
+                {
+                    "Path": "x/a b.bin",
+                    "Name": "a b.bin",
+                    "Size": 5,
+                    "ModTime": "2024-01-02T03:04:05Z",
+                    "IsDir": False,
+                    "Hashes": {"md5": MD5},
+                },
+            ]
+        ),
+        ("x/a b.bin",),
+        flags=f"--base-url {BASE}",
+    ),
+    Sample(
+        "git annex addurl --batch --with-files",
+        "annex.txt",
+        _text(f"{URLS[0]} x/a b.jpg"),
+        ("x/a b.jpg",),
+        flags="--from-format annex",
+    ),
+    Sample(
+        "the same without --from-format", "annex.txt", _text(f"{URLS[0]} x/a b.jpg"), refusal="--from-format"
+    ),
+    Sample(
+        "DataLad addurls table",
+        "table.csv",
+        _text("subject,url,filename", f"s1,{URLS[0]},sub-01/a.jpg"),
+        ("sub-01/a.jpg",),
+    ),
+    Sample(
+        "pooch registry",
+        "registry.txt",
+        _text("# data", f"c137.csv {SHA}", f"cronen.csv md5:{MD5} {H}cronen.csv"),
+        ("c137.csv", "cronen.csv"),
+        flags=f"--base-url {BASE}",
+    ),
+]
+ARCHIVES = [
+    Sample(
+        "Databricks SQL statement",
+        "reply.json",
+        _json(
+            {
+                "statement_id": "s",
+                "status": {"state": "SUCCEEDED"},
+                "manifest": {"total_chunk_count": 1},
+                "result": {
+                    "external_links": [
+                        {"chunk_index": 0, "row_count": 1, "byte_count": 9, "external_link": H + "c0"}
+                    ]
+                },
+            }
+        ),
+        ("chunk-00000",),
+    ),
+    Sample(
+        "Zenodo record",
+        "record.json",
+        _json(
+            {
+                "created": "2024",
+                "conceptrecid": "1",
+                "files": [
+                    {
+                        "id": "f",
+                        "key": "a.zip",
+                        "size": 5,
+                        "checksum": f"md5:{MD5}",
+                        "links": {"self": "https://zenodo.org/api/records/2/files/a.zip/content"},
+                    }
+                ],
+                "metadata": {"title": "t"},
+            }
+        ),
+        ("a.zip",),
+    ),
+    Sample(
+        "InvenioRDM files",
+        "files.json",
+        _json(
+            {
+                "enabled": True,
+                "links": {},
+                "entries": [
+                    {
+                        "key": "a.zip",
+                        "checksum": f"md5:{MD5}",
+                        "size": 5,
+                        "links": {"content": H + "api/records/2/files/a.zip/content"},
+                    }
+                ],
+            }
+        ),
+        ("a.zip",),
+    ),
+    Sample(
+        "figshare article",
+        "article.json",
+        _json(
+            {
+                "files": [
+                    {
+                        "id": 1,
+                        "name": "a.csv",
+                        "size": 5,
+                        "is_link_only": False,
+                        "download_url": "https://ndownloader.figshare.com/files/1",
+                        "supplied_md5": "",
+                        "computed_md5": MD5,
+                    }
+                ],
+                "figshare_url": H,
+                "title": "t",
+            }
+        ),
+        ("a.csv",),
+    ),
+    Sample(
+        "figshare list of files",
+        "files.json",
+        _json(
+            [
+                {
+                    "id": 1,
+                    "name": "a.csv",
+                    "size": 5,
+                    "is_link_only": False,
+                    "download_url": "https://ndownloader.figshare.com/files/1",
+                    "supplied_md5": MD5,
+                    "computed_md5": MD5,
+                }
+            ]
+        ),
+        ("a.csv",),
+    ),
+    Sample(
+        "Dataverse dataset",
+        "dataset.json",
+        _json(
+            {
+                "status": "OK",
+                "data": {
+                    "id": 1,
+                    "latestVersion": {
+                        "files": [
+                            {
+                                "label": "a.tab",
+                                "directoryLabel": "x",
+                                "dataFile": {
+                                    "id": 7,
+                                    "filename": "a.tab",
+                                    "filesize": 9,
+                                    "originalFileFormat": "text/csv",
+                                    "originalFileName": "a.csv",
+                                    "originalFileSize": 5,
+                                    "md5": MD5,
+                                    "checksum": {"type": "MD5", "value": MD5},
+                                },
+                            }
+                        ]
+                    },
+                },
+            }
+        ),
+        ("x/a.csv",),
+        own_url="https://dataverse.example/api/datasets/:persistentId/?persistentId=doi:1",
+    ),
+    Sample(
+        "GitHub release",
+        "latest",
+        _json(
+            {
+                "url": H,
+                "assets_url": H,
+                "upload_url": H,
+                "tag_name": "v1",
+                "assets": [
+                    {
+                        "name": "a.tar.gz",
+                        "size": 5,
+                        "digest": f"sha256:{SHA}",
+                        "browser_download_url": "https://github.com/o/n/releases/download/v1/a.tar.gz",
+                    }
+                ],
+            }
+        ),
+        ("a.tar.gz",),
+    ),
+    Sample(
+        "PEP 691 index of a package",
+        "numpy",
+        _json(
+            {
+                "meta": {"api-version": "1.1"},
+                "name": "n",
+                "files": [
+                    {
+                        "filename": "n-1-py3-none-any.whl",
+                        "url": "../../f/n-1-py3-none-any.whl",
+                        "hashes": {"sha256": SHA},
+                        "size": 5,
+                        "yanked": False,
+                    }
+                ],
+            }
+        ),
+        ("n-1-py3-none-any.whl",),
+        own_url="https://index.example/simple/n/",
+    ),
+    Sample(
+        "STAC item",
+        "item.json",
+        _json(
+            {
+                "type": "Feature",
+                "stac_version": "1.0.0",
+                "id": "S2A",
+                "properties": {},
+                "assets": {
+                    "B01": {
+                        "href": "./B01.tif",
+                        "type": "image/tiff",
+                        "file:size": 5,
+                        "file:checksum": "1220" + SHA,
+                    }
+                },
+            }
+        ),
+        ("S2A/B01.tif",),
+        own_url=BASE + "item.json",
+    ),
+    Sample(
+        "STAC search",
+        "search.json",
+        _json(
+            {
+                "type": "FeatureCollection",
+                "features": [
+                    {"type": "Feature", "id": name, "assets": {"B01": {"href": f"{H}{name}/B01.tif"}}}
+                    for name in "xy"
+                ],
+            }
+        ),
+        ("x/B01.tif", "y/B01.tif"),
+    ),
+    Sample(
+        "STAC collection without assets",
+        "collection.json",
+        _json({"type": "Collection", "stac_version": "1.0.0", "id": "c", "links": []}),
+        refusal="/items",
+    ),
+    Sample(
+        "Croissant",
+        "croissant.json",
+        _json(
+            {
+                "@context": {"sc": "https://schema.org/"},
+                "@type": "sc:Dataset",
+                "distribution": [
+                    {
+                        "@type": "cr:FileObject",
+                        "@id": "a",
+                        "contentUrl": H + "a.csv",
+                        "contentSize": "5 B",
+                        "sha256": SHA,
+                    },
+                    {"@type": "cr:FileSet", "@id": "s", "containedIn": {"@id": "a"}, "includes": "*.csv"},
+                ],
+            }
+        ),
+        ("a.csv",),
+    ),
+    Sample(
+        "datapackage.json",
+        "datapackage.json",
+        _json(
+            {
+                "name": "p",
+                "resources": [
+                    {"name": "r", "path": "data/a b.csv", "bytes": 5, "hash": MD5},
+                    {"name": "i", "data": []},
+                ],
+            }
+        ),
+        ("data/a b.csv",),
+        own_url=BASE + "datapackage.json",
+    ),
+    Sample(
+        "RO-Crate",
+        "ro-crate-metadata.json",
+        _json(
+            {
+                "@context": "https://w3id.org/ro/crate/1.1/context",
+                "@graph": [
+                    {"@id": "./", "@type": "Dataset"},
+                    {"@id": "x/a%20b.csv", "@type": "File", "contentSize": "5"},
+                ],
+            }
+        ),
+        ("x/a b.csv",),
+        own_url=BASE + "ro-crate-metadata.json",
+    ),
+    Sample(
+        "Hugging Face tree",
+        "main",
+        _json(
+            [
+                {"type": "directory", "oid": "0", "size": 0, "path": "data"},
+                {
+                    "type": "file",
+                    "oid": "1",
+                    "size": 130,
+                    "lfs": {"oid": SHA, "size": 5, "pointerSize": 130},
+                    "path": "data/0.parquet",
+                },
+            ]
+        ),
+        ("data/0.parquet",),
+        own_url="https://huggingface.co/api/datasets/o/n/tree/main?recursive=true",
+    ),
+    Sample(
+        "ENA file report",
+        "report.tsv",
+        _text(
+            "run_accession\tfastq_ftp\tfastq_md5\tfastq_bytes",
+            f"ERR1\tftp.sra.ebi.ac.uk/v/ERR1_1.fastq.gz;ftp.sra.ebi.ac.uk/v/ERR1_2.fastq.gz\t{MD5};{MD5}\t5;6",
+        ),
+        ("ERR1_1.fastq.gz", "ERR1_2.fastq.gz"),
+    ),
+    Sample(
+        "ENA file report with several kinds",
+        "report.tsv",
+        _text("run_accession\tfastq_ftp\tsubmitted_ftp", "ERR1\th.example/a\th.example/b"),
+        refusal="--url-column",
+    ),
+    Sample(
+        "sitemap",
+        "sitemap.xml",
+        f'<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>{H}a.pdf?x=1&amp;y=2</loc></url></urlset>'.encode(),
+        ("a.pdf",),
+    ),
+    Sample(
+        "HTML index of a directory (Apache, nginx)",
+        "index.html",
+        _text(
+            "<html><head><title>Index of /d</title></head><body>",
+            '<a href="?C=N;O=D">Name</a> <a href="/">Parent</a> <a href="../">up</a>',
+            '<a href="x/">x/</a> <a href="a%20b.bin">a b.bin</a>',
+            "</body></html>",
+        ),
+        ("a b.bin",),
+        own_url=BASE,
+    ),
+]
+NO_LISTS = [
+    Sample(
+        "HTML page (a login, an error)",
+        "urls.txt",
+        b"<!DOCTYPE html><html><body>Sign in</body></html>",
+        refusal="it is an HTML page",
+    ),
+    Sample(
+        "torrent",
+        "a.torrent",
+        b"d8:announce20:http://t.example/ann4:infod6:lengthi5eee",
+        refusal="it is a torrent",
+    ),
+    Sample("magnet:, doi:, hf:// links", "urls.txt", _text("magnet:?xt=urn:btih:abc"), refusal="scheme"),
+    Sample(
+        "UTF-16 (saved by a spreadsheet)",
+        "urls.csv",
+        "url\nhttps://h.example/a\n".encode("utf-16"),
+        refusal="iconv",
+    ),
+    Sample("zip", "list.zip", b"PK\x03\x04\x14\x00\x00\x00", refusal="unpack it"),
+    Sample("xz", "list.xz", b"\xfd7zXZ\x00\x00\x04", refusal="xz -dc"),
+    Sample(
+        "the file itself (an image, a film)",
+        "film.mp4",
+        b"\x00\x00\x00\x18ftypmp42",
+        refusal="no list of files",
+    ),
+]
+GROUPS = {
+    "Tables": TABLES,
+    "Lists of URLs": PLAIN,
+    "Lists of other tools": TOOLS,
+    "Archives and catalogues": ARCHIVES,
+    "What is no list": NO_LISTS,
+}
+SAMPLES = [sample for group in GROUPS.values() for sample in group]
+
+
+def read(sample: Sample) -> Outcome:
+    """Read a sample as ``manifest check`` would, but for what needs all entries."""
+    flags = dict(zip(sample.flags.split()[::2], sample.flags.split()[1::2], strict=True))
+    base_url = flags.pop("--base-url", None)
+    options = ReadingOptions(**{flag[2:].replace("-", "_"): value for flag, value in flags.items()})
+    with open_decompressed(io.BytesIO(sample.content), sample.file) as plain:
+        source = Source(plain, sample.file, own_url=sample.own_url)
+        try:
+            reading = Reading(source, None, base_url, options=options)
+            entries = list(reading)
+        except UsageError as error:
+            return Outcome((), (), frozenset(), (), (str(error),))
+    faults: list[str] = []
+    if reading.faults.total:
+        try:
+            reading.faults.raise_if_any(sample.file)
+        except ManifestError as error:
+            faults = [problem.message for problem in error.problems]
+    known = {entry.digest.algorithm for entry in entries if entry.digest}
+    known |= {"size"} if any(entry.size_bytes is not None for entry in entries) else set()
+    return Outcome(
+        tuple(entry.path for entry in entries),
+        tuple(entry.url.reveal() for entry in entries),
+        frozenset(known),
+        tuple(reading.document.notes),
+        tuple(faults),
+    )
+
+
+def find_samples() -> dict[str, list[bytes]]:
+    """The samples that are read, by the name of their format."""
+    samples: dict[str, list[bytes]] = {}
+    for sample in SAMPLES:
+        if sample.refusal or not sample.paths:
+            continue
+        with open_decompressed(io.BytesIO(sample.content), sample.file) as plain:
+            name = "annex" if "annex" in sample.flags else detect_format(Source(plain, sample.file))
+            plain.seek(0)
+            samples.setdefault(name, []).append(plain.read())
+    return samples
+
+
+def describe(sample: Sample) -> str:
+    """What cfetch does with a sample, in a cell of the table."""
+    outcome = read(sample)
+    if outcome.faults:
+        return f"refused: {outcome.faults[0].removesuffix('; what follows was not read')}"
+    if not outcome.paths:
+        return "refused: it has no entries; `--allow-empty` takes it"
+    known = ", ".join(name for name in ("size", "sha256", "md5") if name in outcome.known)
+    how = f" with `{sample.flags}`" if sample.flags and "--" not in sample.name else ""
+    more = f" ({known})" if known else ""
+    return f"read{how} as `{outcome.paths[0]}`{more}" + "".join(f"; {note}" for note in outcome.notes)
+
+
+def make_table() -> str:
+    """The table of docs/manifests.md."""
+    lines = []
+    for title, samples in GROUPS.items():
+        lines += [f"### {title}", "", "| list | cfetch |", "|---|---|"]
+        lines += [f"| {sample.name} | {describe(sample).replace('|', chr(92) + '|')} |" for sample in samples]
+        lines.append("")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(make_table(), end="")

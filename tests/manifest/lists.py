@@ -275,7 +275,10 @@ TOOLS = [
     Sample(
         "Metalink 4",
         "m.meta4",
-        f'<metalink xmlns="urn:ietf:params:xml:ns:metalink"><file name="a.jpg"><size>5</size><url>{URLS[0]}</url></file></metalink>'.encode(),
+        _text(
+            '<metalink xmlns="urn:ietf:params:xml:ns:metalink"><file name="a.jpg"><size>5</size>',
+            f"<url>{URLS[0]}</url></file></metalink>",
+        ),
         ("a.jpg",),
     ),
     Sample("BagIt fetch.txt", "fetch.txt", _text(f"{URLS[0]} 12 data/a.jpg"), ("data/a.jpg",)),

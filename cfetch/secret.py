@@ -13,6 +13,7 @@ import msgspec
 _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\U000e0000-\U000e007f]"
 )
+_PLAIN_HOST = re.compile(r"[A-Za-z]+://([A-Za-z0-9._-]+(?::[0-9]+)?)(?=[/?#]|\Z)")
 
 
 def printable(text: str, limit: int = 200) -> str:
@@ -66,7 +67,8 @@ class SecretUrl(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     def host(self) -> str:
         """``host`` or ``host:port``, without userinfo; the unit of per-host limits."""
-        return urlsplit(self.value).netloc.rpartition("@")[2].lower()
+        plain = _PLAIN_HOST.match(self.value)  # nearly all have one, and it is asked of each file
+        return plain[1].lower() if plain else urlsplit(self.value).netloc.rpartition("@")[2].lower()
 
     def __str__(self) -> str:
         try:

@@ -244,8 +244,9 @@ class PartFile:
         """Give it its final name. Raises LocalFault, Blocked."""
         self._volume.publish(self._name, self._entry.path)
         self._is_made = False
-        with contextlib.suppress(LocalFault):  # a note without a part is useless, and does no harm
-            self._forget_note()
+        if self._is_noted:  # few are
+            with contextlib.suppress(LocalFault):  # a note without a part is useless, and does no harm
+                self._forget_note()
 
     def unpublish(self) -> None:
         """Take the final name away again. Raises LocalFault."""

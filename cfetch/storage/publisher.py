@@ -6,7 +6,8 @@ milliseconds however many files it covers, so parts are published in groups: one
 durable and, with them, the names of the group before, whose files are told to be done only then. Workers do
 not wait for it. Small files whose bytes are still in memory are written ``WRITTEN_FILES`` at a time.
 
-Not durable (``crash``): renamed at once. A killed process loses nothing by that; a power cut may.
+Not durable (``crash``): renamed as soon as they are written. A killed process loses nothing by that; a power
+cut may.
 """
 
 import asyncio
@@ -55,20 +56,20 @@ class Publisher:
 
     def add(self, parts: Sequence[Part], ended: Ended, record: BatchRecord | None = None) -> None:
         """Take over verified parts: all of them are published, or none; then the record is written."""
-        pending = _Pending(tuple(parts), ended, record)
-        if not self._durable and self._disk.is_prompt and record is None:
-            error = self._publish_parts(pending)
-            self._end(pending, error)
-            return
-        self._unwritten.append(pending)
+        self._unwritten.append(_Pending(tuple(parts), ended, record))
         self._work.set()
         # hundreds of parts may be pending, and descriptors are few
         if len(self._unwritten) >= WRITTEN_FILES or len(parts) != 1 or not parts[0].is_in_memory:
             self._write_parts()
 
     def _write_parts(self) -> None:
-        """Write what is still in memory, and close what is open."""
+        """Write what is still in memory, and close what is open; publish it where no flush comes before."""
         unwritten, self._unwritten = self._unwritten, []
+        if not self._durable and self._disk.is_prompt:
+            single = [pending for pending in unwritten if pending.record is None]
+            unwritten = [pending for pending in unwritten if pending.record is not None]
+            for pending, error in zip(single, self._publish_all(single), strict=True):
+                self._end(pending, error)
         for pending in unwritten:
             try:
                 for part in pending.parts:
@@ -102,7 +103,7 @@ class Publisher:
                     break
                 self._work.clear()
                 await self._work.wait()
-            if self._durable:
+            if self._durable or self._unwritten:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._full.wait(), GROUP_S)
             self._write_parts()

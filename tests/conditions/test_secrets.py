@@ -6,6 +6,7 @@ import json
 import stat
 import sys
 from dataclasses import replace
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given
@@ -41,6 +42,25 @@ def test_c105_what_a_url_shows():
         "https://h.test:8443/…/c.bin?<redacted 2 keys>"
     )
     assert f"{SecretText('x')!r} {SecretText('x')}" == "<redacted> <redacted>"
+
+
+@given(
+    st.sampled_from(["http://", "HTTPS://", "http:/", ""]), st.text("aZ0.:/@?#[]%-_ \t\n\u00e9", max_size=9)
+)
+def test_the_host_of_a_url_is_what_the_standard_library_says(scheme, rest):
+    """Also where the short way of telling it does not apply."""
+
+    def host_of(url):
+        return urlsplit(url).netloc.rpartition("@")[2].lower()
+
+    def ask(function, url):
+        try:
+            return function(url)
+        except ValueError:
+            return "refused"
+
+    url = scheme + rest
+    assert ask(lambda text: SecretUrl(text).host(), url) == ask(host_of, url)
 
 
 FLAGS = [

@@ -50,9 +50,9 @@ class Part:
         self.log.append(f"discard {self.name}")
 
 
-def commit(steps, *, durable=True, fails=()):
+def commit(steps, *, durable=True, fails=(), log=None):
     """Run ``steps(committer, part)``, drain, and tell in which order things happened."""
-    log: list[str] = []
+    log = [] if log is None else log
 
     async def main():
         import asyncio
@@ -131,6 +131,26 @@ def test_87_a_file_in_memory_for_which_there_is_no_room():
 def test_without_durability_names_are_given_at_once():
     """The death of the process alone loses nothing that was written."""
     assert commit(two, durable=False) == ["publish a", "ended a None", "publish b", "ended b None"]
+
+
+def test_without_durability_files_in_memory_get_their_names_when_they_are_written():
+    """Many at a time as well, and the rest when no more come; one that has an obstacle is told."""
+    named = []
+
+    async def steps(committer, add):
+        add("taken", in_memory=True, error=Blocked("a directory stands in its place"))
+        for number in range(module.WRITTEN_FILES - 1):
+            named.append(len(log))
+            add(str(number), in_memory=True)
+        named.append(len(log))
+        add("last", in_memory=True)
+        await VirtualClock().sleep(2 * module.GROUP_S)
+        assert log[-1] == "ended last None"
+
+    log: list[str] = []
+    commit(steps, durable=False, log=log)
+    assert named == [*[0] * (module.WRITTEN_FILES - 1), 2 * module.WRITTEN_FILES]
+    assert "ended taken a directory stands in its place" in log
 
 
 def test_a_group_that_cannot_be_flushed_is_never_published():

@@ -96,13 +96,13 @@ class Columns:
         return chosen
 
     def rename(self, fields: object) -> object:
-        """A row of JSON with the native keys; as it is where it has no others.
+        """A row of JSON with the native keys; as it is where it has no others. A text is a URL.
 
         Raises:
             ColumnError: as ``choose``.
         """
         if type(fields) is not dict or len(fields) > MAX_COLUMNS:
-            return fields  # which no check accepts
+            return {"url": fields} if type(fields) is str else fields  # which no check accepts
         names = tuple(fields)
         try:
             chosen = self._remembered[names]

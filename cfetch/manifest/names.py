@@ -9,20 +9,18 @@ import re
 from hashlib import sha256
 from urllib.parse import unquote, urlsplit
 
-from cfetch.manifest.urls import UrlError, last_segment, strip_signature
+from cfetch.manifest.urls import UrlError, strip_signature
 
 ROWS_PER_DIRECTORY = 10_000
 _ENDING = re.compile(r"\.[A-Za-z0-9]{1,10}(?:\.(?:gz|bz2|xz|zst))?\Z")
 
 
 def choose_path(url: str, index: int, name_by: str) -> str:
-    """The path, not yet checked, of entry ``index``.
+    """The path, not yet checked, of entry ``index``; by all rules but ``last``, which ``urls.py`` knows.
 
     Raises:
         UrlError: the URL has no such name.
     """
-    if name_by == "last":
-        return last_segment(url)
     path = urlsplit(url).path
     if name_by == "url-path":
         return decode_path(path)

@@ -16,7 +16,7 @@ from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import CHECKS, FieldError, Headers, check_headers, check_path
 from cfetch.manifest.names import choose_path
 from cfetch.manifest.strict_json import kind_of, quoted_key
-from cfetch.manifest.urls import UrlError, encode_url, resolve_url
+from cfetch.manifest.urls import UrlError, encode_url, last_segment, resolve_url
 from cfetch.secret import SecretUrl
 
 KEYS = ("url", *CHECKS, "mirrors")
@@ -157,9 +157,13 @@ def _check_mirrors(value: object, document: Document) -> tuple[SecretUrl, ...]:
 def _set_default_path(
     values: dict[str, Any], index: int, label: str, line: int, document: Document, faults: Faults
 ) -> None:
-    name_by = document.options.name_by if document.options else "last"
+    options = document.options
+    name_by = options.name_by if options is not None else "last"
     try:
-        values["path"] = check_path(choose_path(values["url"].value, index, name_by))
+        url = values["url"].value
+        values["path"] = check_path(
+            last_segment(url) if name_by == "last" else choose_path(url, index, name_by)
+        )
     except (FieldError, UrlError) as error:
-        remedy = " or name files by --name-by row or hash" if document.options else ""
+        remedy = " or name files by --name-by row or hash" if options is not None else ""
         faults.add(line, f"{label}path: it is not given, and {error}; state path{remedy}")

@@ -134,12 +134,15 @@ def last_segment(url: str) -> str:
         UrlError: there is none, or it decodes to something with a slash or to bytes that are not UTF-8.
     """
     match = _ABSOLUTE.match(url)
-    return decode_last_segment((match["path"] or "") if match else "")
+    return _decode_name((match["path"] or "").rpartition("/")[2] if match else "")
 
 
 def decode_last_segment(url: str) -> str:
     """The same of a URL that may be relative. Raises as ``last_segment``."""
-    name = url.partition("#")[0].partition("?")[0].rpartition("/")[2]
+    return _decode_name(url.partition("#")[0].partition("?")[0].rpartition("/")[2])
+
+
+def _decode_name(name: str) -> str:
     if "%" in name:
         try:
             name = unquote(name, errors="strict")

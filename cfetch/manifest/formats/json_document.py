@@ -77,9 +77,8 @@ def rename_rows(rows: Iterable[Row], document: Document, faults: Faults) -> Iter
     """The rows with native keys only; a row that is a text is a URL. What was left out goes to the notes."""
     columns = document.make_columns()
     for row in rows:
-        fields = {"url": row.fields} if type(row.fields) is str else row.fields
         try:
-            renamed = columns.rename(fields)
+            renamed = columns.rename(row.fields)
             yield row if renamed is row.fields else row._replace(fields=renamed)
         except ColumnError as error:
             faults.add(row.line, str(error))

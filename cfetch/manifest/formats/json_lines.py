@@ -6,8 +6,8 @@ have ``headers`` too, and holds for all lines.
 
 from collections.abc import Iterator
 
+from cfetch.manifest.columns import ColumnError
 from cfetch.manifest.faults import MAX_KEPT, BrokenDocumentError, Faults
-from cfetch.manifest.formats.json_document import rename_rows
 from cfetch.manifest.rows import HEADER_KEYS, Document, Row, describe_unknown_key
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import decode_text
@@ -15,25 +15,22 @@ from cfetch.manifest.strict_json import decode_text
 
 def read_json_lines(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows; blank lines are left out, and a line that is not JSON is a fault of that line alone."""
-    rows = _find_rows(source, document, faults)
-    yield from rows if document.options is None else rename_rows(rows, document, faults)
-
-
-def _find_rows(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+    columns = document.make_columns() if document.options is not None else None
     first = source.begin == 0
     for line, text in source.lines(faults):
         if not text or text.isspace():
             continue
         try:
             fields = decode_text(text, line)
-        except BrokenDocumentError as error:
-            faults.add(line, str(error))
-        else:
             if first and is_header(fields):
                 _take_header(fields, line, document, faults)
             else:
-                yield Row(line, fields)
+                yield Row(line, fields if columns is None else columns.rename(fields))
+        except (BrokenDocumentError, ColumnError) as error:
+            faults.add(line, str(error))
         first = False
+    if columns is not None:
+        document.notes.extend(columns.notes())
 
 
 def is_header(fields: object) -> bool:

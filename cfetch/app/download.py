@@ -10,7 +10,7 @@ same events.
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
@@ -27,7 +27,7 @@ from cfetch.events import Listener, PlanWaiting, RunNoted
 from cfetch.manifest.entries import Frozen
 from cfetch.manifest.entry import Entry as ManifestEntry
 from cfetch.manifest.formats.sql_statement import statement_id_of
-from cfetch.manifest.plan import Plan, freeze, freeze_entries
+from cfetch.manifest.plan import Part, Plan, freeze_entries, freeze_parts
 from cfetch.manifest.reading import STANDARD
 from cfetch.manifest.source import FetchChunk
 from cfetch.records import NOT_DECODED, Summary
@@ -37,7 +37,7 @@ from cfetch.run.directories import is_shared, own_directory, places, timeline
 from cfetch.run.frame import Frame
 from cfetch.run.fresh_links import ManifestRef, Renewal, StatementApi
 from cfetch.run.host_baseline import keep_baseline, read_baseline
-from cfetch.run.open_manifest import is_url, open_manifest, refuse_empty, shown_name
+from cfetch.run.open_manifest import expand_manifests, is_url, open_manifest, refuse_empty, shown_name
 from cfetch.run.rejected_rows import RejectedRows
 from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
@@ -71,15 +71,16 @@ def prepare(
     manifest: str,
     settings: Settings,
     *,
+    more: Sequence[str] = (),
     env: Mapping[str, str],
     clock: Clock | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator["Prepared"]:
     """Validate everything that can be validated before the first byte is asked for.
 
-    ``manifest`` is a path, an http(s) URL, or ``-`` for standard input; with ``engine`` spark, which prepares
-    large ones itself, a directory of manifests too. ``env`` may hold DATABRICKS_TOKEN; ``progress`` is told
-    how many entries have been read.
+    ``manifest`` is a path, an http(s) URL, ``-`` for standard input, a directory of manifests or a pattern;
+    ``more`` are further ones. With ``engine`` spark, a directory or a large one is prepared by Spark. ``env``
+    may hold DATABRICKS_TOKEN; ``progress`` is told how many entries have been read.
 
     Raises:
         UsageError: the manifest or a setting is wrong.
@@ -88,20 +89,25 @@ def prepare(
     clock = clock or SystemClock()
     instant = new_instant(clock.wall(), secrets.token_hex(2))
     destinations = places(settings)
-    by_spark = _is_for_spark(manifest, settings)
+    by_spark = not more and _is_for_spark(manifest, settings)
+    manifests = [manifest] if by_spark else expand_manifests([manifest, *more])
+    manifest = manifests[0] if len(manifests) == 1 else f"{len(manifests)} manifests"
     with ExitStack() as stack:
         settings = _fit_descriptors(settings, len(destinations.roots))
         network = make_network(settings.network, env)
         api = StatementApi(settings.statement_host, env, network, clock)
-        source = None if by_spark else stack.enter_context(open_manifest(manifest, clock, network=network))
+        source = None
+        if not by_spark and len(manifests) == 1:
+            source = stack.enter_context(open_manifest(manifest, clock, network=network))
         statement = None if source is None else statement_id_of(source)
         volumes = _open_volumes(stack, settings)  # before the plan: it refuses a symlink as state
         directory = own_directory(stack, destinations.state, instant)
         name = shown_name(manifest)
-        if source is not None:
+        if not by_spark:
+            parts = [_make_part(each, source, clock, network) for each in manifests]
             fetch_chunk = api.blocking(statement) if statement else None
             plan = frozen_here(
-                _freeze_manifest(stack, source, manifest, directory, fetch_chunk, progress, settings)
+                _freeze_manifest(stack, parts, name, directory, fetch_chunk, progress, settings)
             )
         else:
             from cfetch.spark.prepare.large import prepare_on_spark
@@ -117,6 +123,15 @@ def prepare(
         )
         renewal = Renewal(_renewal_ref(origin), api, stack)
         yield Prepared(instant, plan, volumes, settings, clock, network, renewal, origin=origin)
+
+
+def _make_part(manifest: str, source: BinaryIO | None, clock: Clock, network: Network) -> Part:
+    """``source`` is the manifest opened already."""
+
+    def reopen() -> AbstractContextManager[BinaryIO]:
+        return open_manifest(manifest, clock, network=network) if source is None else nullcontext(source)
+
+    return Part(shown_name(manifest), reopen, manifest if is_url(manifest) else None)
 
 
 def _renewal_ref(origin: _ManifestRef) -> ManifestRef:
@@ -161,10 +176,8 @@ def _is_for_spark(manifest: str, settings: Settings) -> bool:
     if manifest == "-" or is_url(manifest):
         return False
     path, is_spark = Path(manifest), settings.engine == "spark"
-    if path.is_dir():
+    if path.is_dir() and is_spark:
         shown = shown_name(manifest)
-        if not is_spark:
-            raise UsageError(f"{shown} is a directory, and a directory of manifests needs --engine spark")
         if settings.failed_from:
             raise ConfigError(f"failed_from is for one manifest, and {shown} is a directory; name one in it")
         return True
@@ -177,8 +190,8 @@ def _is_for_spark(manifest: str, settings: Settings) -> bool:
 
 def _freeze_manifest(
     stack: ExitStack,
-    source: BinaryIO,
-    manifest: str,
+    parts: Sequence[Part],
+    name: str,
     directory: Path,
     fetch_chunk: FetchChunk | None,
     progress: Callable[[int], None] | None,
@@ -188,14 +201,13 @@ def _freeze_manifest(
     rejected = stack.enter_context(
         RejectedRows(places(settings).state / "rejected" / f"{directory.name.lstrip('.')}.jsonl")
     )
-    plan = freeze(
-        source,
-        name=shown_name(manifest),
+    plan = freeze_parts(
+        parts,
+        name=name,
         directory=directory,
         fetch_chunk=fetch_chunk,
         progress=progress,
         base_url=settings.base_url,
-        own_url=manifest if is_url(manifest) else None,
         options=settings.reading,
         report=rejected.add,
         only=failed,

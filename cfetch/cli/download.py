@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 def download(
     *,
     ctx: typer.Context,
-    manifest: Annotated[
-        str | None,
+    manifests: Annotated[
+        list[str] | None,
         typer.Argument(
-            help="A path, an http(s) URL, or - for standard input; with --engine spark also a directory.",
-            metavar="MANIFEST",
+            help="A path, a directory of manifests, an http(s) URL, or - for standard input; or several.",
+            metavar="MANIFEST...",
             show_default=False,
         ),
     ] = None,
@@ -49,8 +49,9 @@ def download(
     if show_config:
         typer.echo(config_document(resolved) if settings.json else show(resolved))
         return
-    if manifest is None:
+    if not manifests:
         ctx.fail("Missing argument 'MANIFEST'.")
+    manifest, *more = manifests
     from cfetch.app.download import prepare
     from cfetch.dashboard.open import reading_lines
     from cfetch.report.plan_view import held_document
@@ -58,7 +59,7 @@ def download(
 
     shown = str(SecretUrl(manifest)) if "://" in manifest else manifest
     progress = reading_lines(shown, quiet=settings.quiet)
-    with prepare(manifest, settings, env=os.environ, progress=progress) as prepared:
+    with prepare(manifest, settings, more=more, env=os.environ, progress=progress) as prepared:
         if settings.dry_run:
             preview(prepared, settings)
             return

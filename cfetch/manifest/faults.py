@@ -27,6 +27,7 @@ class Faults:
     def __init__(self, report: Callable[[int, str], None] | None = None) -> None:
         self.total = 0
         self.skipped = 0
+        self.source: str | None = None  # which of several manifests is being read
         self._kept: list[Problem] = []
         self._report = report
 
@@ -34,9 +35,9 @@ class Faults:
         """Note one fault; ``message`` holds no URL's query, no userinfo and no header value."""
         self.total += 1
         if self._report is not None:
-            self._report(line, message)
+            self._report(line, message if self.source is None else f"{self.source}: {message}")
         if len(self._kept) < MAX_KEPT:
-            self._kept.append(Problem(line, message))
+            self._kept.append(Problem(line, message, self.source))
 
     def note_break(self, error: BrokenDocumentError) -> None:
         """Note where reading ended; it is always kept, for the rest of the faults are unknown after it."""
@@ -52,4 +53,8 @@ class Faults:
     def raise_if_any(self, name: str) -> None:
         """Raises: ManifestError: with all kept faults in the order of their lines."""
         if self.total:
-            raise ManifestError(name, tuple(sorted(self._kept, key=lambda problem: problem.line)), self.total)
+            raise ManifestError(
+                name,
+                tuple(sorted(self._kept, key=lambda problem: (problem.source or "", problem.line))),
+                self.total,
+            )

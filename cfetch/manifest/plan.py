@@ -7,9 +7,10 @@ that only case or Unicode form keeps apart, none that is a file where another ne
 
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO, NamedTuple, Self
 
 import msgspec
 
@@ -202,6 +203,66 @@ def freeze(
             progress=progress,
             only=only,
         )
+
+
+class Part(NamedTuple):
+    """One of several manifests: ``open`` gives it as a seekable binary file, the rest as for ``freeze``."""
+
+    name: str
+    open: Callable[[], AbstractContextManager[BinaryIO]]
+    own_url: str | None
+
+
+def freeze_parts(
+    parts: Sequence[Part],
+    *,
+    name: str,
+    directory: Path,
+    fetch_chunk: FetchChunk | None = None,
+    progress: Callable[[int], None] | None = None,
+    base_url: str | None = None,
+    options: ReadingOptions = STANDARD,
+    report: Callable[[int, str], None] | None = None,
+    only: Collection[str] | None = None,
+) -> Plan:
+    """Validate manifests as if they stood one behind the other. Arguments and errors as ``freeze``.
+
+    ``fetch_chunk`` is for a manifest that is alone.
+    """
+    if len(parts) == 1:
+        [part] = parts
+        with part.open() as source:
+            return freeze(
+                source,
+                name=name,
+                directory=directory,
+                fetch_chunk=fetch_chunk,
+                progress=progress,
+                base_url=base_url,
+                own_url=part.own_url,
+                options=options,
+                report=report,
+                only=only,
+            )
+    faults, document = Faults(report if options.bad_rows == "skip" else None), Document()
+
+    def read() -> Iterator[Entry]:
+        first = 0
+        for part in parts:
+            faults.source = part.name
+            with part.open() as source, open_decompressed(source, part.name) as plain:
+                manifest = Source(plain, part.name, own_url=part.own_url)
+                reading = Reading(manifest, None, base_url, options=options, first=first, faults=faults)
+                for entry in reading:  # a line alone does not say where it stands
+                    yield msgspec.structs.replace(entry, line=0)
+            if first and reading.document.headers != document.headers:
+                faults.add(0, "its headers are not those of the manifests before it; give it by itself")
+            document.headers = reading.document.headers
+            document.notes += [f"{part.name}: {note}" for note in reading.document.notes]
+            first = reading.rows
+        faults.source = None
+
+    return _freeze(read(), faults, document, name=name, directory=directory, progress=progress, only=only)
 
 
 def freeze_entries(entries: Iterable[Entry], *, name: str, directory: Path) -> Plan:

@@ -37,8 +37,12 @@ class Reading:
         *,
         options: ReadingOptions = STANDARD,
         report: Callable[[int, str], None] | None = None,
+        first: int = 0,
+        faults: Faults | None = None,
     ) -> None:
         """``report`` gets each fault where ``options`` skip faulty rows.
+
+        Of several manifests, ``first`` is the number of its first row, and ``faults`` are those of all.
 
         Raises:
             UsageError: an unknown format, an invalid ``base_url``, or options that contradict each other.
@@ -51,13 +55,16 @@ class Reading:
             options=options,
         )
         self._skips = options.bad_rows == "skip"
-        self.faults = Faults(report if self._skips else None)
+        self.rows = self._first = first
+        self.faults = faults or Faults(report if self._skips else None)
 
     def __iter__(self) -> Iterator[Entry]:
         good = 0
         ranges = RangeSuspicion()
         try:
-            for index, row in enumerate(self._reader(self._source, self.document, self.faults)):
+            rows = self._reader(self._source, self.document, self.faults)
+            for index, row in enumerate(rows, self._first):
+                self.rows = index + 1
                 entry = check_row(row, index, self.document, self.faults)
                 if entry is not None:
                     good += 1

@@ -1,12 +1,13 @@
 """A manifest by the name that a person gives it: a path, an http(s) URL, or ``-`` for standard input."""
 
 import asyncio
+import glob
 import os
 import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -94,6 +95,33 @@ async def _fetch(url: SecretUrl, sink: BinaryIO, clock: Clock, network: Network)
         await fetch_document(url, sink, transport=transport, clock=clock, jitter=random.random)
     finally:
         await transport.close()
+
+
+def expand_manifests(names: Sequence[str]) -> list[str]:
+    """Names of manifests: directories become the files directly in them, and patterns what they match.
+
+    What begins with a dot or an underscore is passed over, in the order of names.
+
+    Raises:
+        UsageError: a name stands for no manifest.
+    """
+    manifests: dict[str, None] = {}
+    for name in names:
+        path = Path(name)
+        if name == "-" or is_url(name) or path.is_file() or not (path.is_dir() or glob.has_magic(name)):
+            manifests[name] = None
+            continue
+        try:
+            within = path.iterdir() if path.is_dir() else map(Path, glob.iglob(name))  # noqa: PTH207 - it may be absolute
+            files = sorted(str(file) for file in within if file.name[0] not in "._" and file.is_file())
+        except OSError as error:
+            raise UsageError(f"cannot read {shown_name(name)}: {error.strerror}") from None
+        if not files:
+            raise UsageError(f"there are no manifests in {shown_name(name)}")
+        manifests |= dict.fromkeys(files)
+    if len(manifests) > 1 and "-" in manifests:
+        raise UsageError("standard input cannot be one of several manifests; give it by itself")
+    return list(manifests)
 
 
 def refuse_empty(plan: Plan, *, allowed: bool) -> None:

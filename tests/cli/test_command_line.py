@@ -121,7 +121,7 @@ def test_help_names_every_option_of_download():
     words = set(re.findall(r"^│ --(?:\[no-\])?([\w-]+)", text, re.MULTILINE))
     assert {name.replace("_", "-") for name in KINDS} <= words
     assert "--[no-]sequential-fallback " in text
-    assert "Usage: python -m cfetch download [OPTIONS] MANIFEST " in text
+    assert "Usage: python -m cfetch download [OPTIONS] MANIFEST... " in text
 
 
 def test_help_tells_exit_codes_and_examples():

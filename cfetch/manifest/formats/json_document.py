@@ -25,7 +25,7 @@ def read_json(source: Source, document: Document, faults: Faults) -> Iterator[Ro
     """The rows of ``files``, or of the array that the document is."""
     window = _Window(source)
     if window.peek() == "[":
-        yield from rename_rows(read_elements(source), document, faults)
+        yield from _rename_rows(read_elements(source), document, faults)
         return
     document.look_ahead = lambda: _find_base_url(source)
     window.expect("{")
@@ -42,7 +42,7 @@ def read_json(source: Source, document: Document, faults: Faults) -> Iterator[Ro
         if key == "files" and window.peek() == "[":
             rows = _elements(window, "files")
             own_keys = document.options is None or not document.options.names_columns
-            yield from rows if own_keys else rename_rows(rows, document, faults)
+            yield from rows if own_keys else _rename_rows(rows, document, faults)
         else:
             window.peek()
             _take(key, window.value(), line, document, faults)
@@ -73,7 +73,7 @@ def read_elements(source: Source) -> Iterator[Row]:
         raise BrokenDocumentError(window.line(), "there is text after the document's end")
 
 
-def rename_rows(rows: Iterable[Row], document: Document, faults: Faults) -> Iterator[Row]:
+def _rename_rows(rows: Iterable[Row], document: Document, faults: Faults) -> Iterator[Row]:
     """The rows with native keys only; a row that is a text is a URL. What was left out goes to the notes."""
     columns = document.make_columns()
     for row in rows:

@@ -156,7 +156,7 @@ def test_faults_are_told_and_kept_in_a_table(tmp_path):
 
 
 def test_what_one_machine_reads_stays_with_it(tmp_path, monkeypatch):
-    """Small files, and formats that are no tables; a directory needs Spark."""
+    """Small files, formats that are no tables, and directories where Spark is not asked for."""
     path = tmp_path / "m.jsonl"
     path.write_text('{"url": "http://h/x", "size": 1}\n' * 9)
     assert not large.is_large(path)
@@ -165,11 +165,11 @@ def test_what_one_machine_reads_stays_with_it(tmp_path, monkeypatch):
     assert not large.is_large(write_manifest(tmp_path / "m.json", type("O", (), {"url": "http://h/"}), FILES))
     assert not large.is_large(tmp_path / "none.jsonl")
     settings = Settings(to=(str(tmp_path / "to"),))
-    with (
-        pytest.raises(UsageError, match="a directory of manifests needs --engine spark"),
-        prepare(str(tmp_path), settings, env={}),
-    ):
-        pass
+    (tmp_path / "more").mkdir()
+    for name in ("a.txt", "b.txt", "_c"):
+        (tmp_path / "more" / name).write_text(f"http://h/{name}\n")
+    with prepare(str(tmp_path / "more"), settings, env={}) as prepared:
+        assert [entry.path for entry in prepared.plan.entries()] == ["a.txt", "b.txt"]
     spark = replace(settings, engine="spark")
     with (
         pytest.raises(ConfigError, match="failed_from is for one manifest"),

@@ -1,0 +1,183 @@
+"""What the options of reading do: columns, names, faulty rows, notes, several manifests."""
+
+import io
+import json
+from contextlib import nullcontext
+
+import pytest
+
+from cfetch.config.reading import ReadingOptions
+from cfetch.errors import ManifestError, UsageError
+from cfetch.manifest import freeze, read_entries
+from cfetch.manifest.plan import Part, freeze_parts
+from cfetch.manifest.urls import encode_url
+
+
+def paths(text, **options):
+    entries = read_entries(io.BytesIO(text.encode()), name="m", options=ReadingOptions(**options))
+    return [entry.path for entry in entries]
+
+
+def test_faulty_rows_are_reported_and_skipped(tmp_path):
+    """The good rows make the plan; each fault goes to the report with its line."""
+    reported = []
+    text = b"http://h/a\nhttp://[b\nhttp://h/c\nhttp://h:0/d\n"
+    options = ReadingOptions(bad_rows="skip")
+    with freeze(
+        io.BytesIO(text),
+        name="m",
+        directory=tmp_path,
+        options=options,
+        report=lambda *fault: reported.append(fault),
+    ) as plan:
+        assert [entry.path for entry in plan.entries()] == ["a", "c"]
+        assert plan.skipped == 2
+    assert [line for line, _ in reported] == [2, 4]
+
+
+@pytest.mark.parametrize("text", ["http://[b\n", '{"files": [{"url": "http://h/a"}, {"url": 7}, }'])
+def test_nothing_is_skipped_where_nothing_is_good_or_the_document_is_broken(text):
+    """A list without a single good row was misread, and nobody knows what follows a break."""
+    with pytest.raises(ManifestError):
+        paths(text, bad_rows="skip")
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "word"),
+    [
+        ("url,image_url", {}, "--url-column"),
+        ("url,SIZE,size", {}, "two columns may hold size"),
+        ("url,sizes", {}, "--size-column none"),
+        ("url,filename,file_name", {}, "two columns may hold path"),
+        ("a,b", {}, "--url-column"),
+        ("url,x", {"path_column": "y"}, "there is no column 'y'"),
+        ("url,offset,length", {}, "byte ranges"),
+    ],
+)
+def test_columns_that_may_mean_two_things_are_refused(columns, options, word):
+    """The message names the option that decides."""
+    with pytest.raises(ManifestError) as caught:
+        paths(f"{columns}\n", from_format="csv", **options)
+    assert word in caught.value.problems[0].message
+
+
+@pytest.mark.parametrize("hash_column", ["digest", "sha3=digest", "sha256="])
+def test_a_hash_column_says_which_hash(hash_column):
+    """Not even where its cells have as many digits as one."""
+    with pytest.raises(UsageError, match="sha256=digest"):
+        paths("url,digest\n", from_format="csv", hash_column=hash_column)
+
+
+def test_a_column_may_be_none():
+    """What the table calls a size need not be one."""
+    text = "url,size,path\nhttp://h/a,large,/x\n"
+    assert paths(text, size_column="none", path_column="none") == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("name_by", "expected"),
+    [
+        ("last", "1 .JPG"),
+        ("url-path", "x/1 .JPG"),
+        ("row", "00000/000000000.jpg"),
+        ("hash", ""),
+    ],
+)
+def test_names(name_by, expected):
+    """A file without a path is named by the rule."""
+    [path] = paths("https://h.example/x/1%20.JPG?k=1\n", name_by=name_by)
+    if name_by == "hash":
+        assert len(path) == len("00/") + 40 + len(".jpg")
+        assert path[:2] == path[3:5]
+    else:
+        assert path == expected
+
+
+@pytest.mark.parametrize("path", ["..%2F..%2Fetc", "x/%2e%2e/y", "%FF", "x/../../y"])
+def test_no_url_names_a_path_outside(path):
+    """The whole path of a URL is checked like one that a row states."""
+    with pytest.raises(ManifestError):
+        paths(f"http://h/{path}\n", name_by="url-path")
+
+
+def test_the_same_link_signed_anew_has_the_same_hash():
+    """Or a second run would bring everything again."""
+    signed = "http://h/a?X-Amz-Algorithm=A&X-Amz-Credential=C&X-Amz-Date={0}&X-Amz-Signature={0}\n"
+    assert paths(signed.format(1), name_by="hash") == paths(signed.format(2), name_by="hash")
+
+
+@pytest.mark.parametrize(
+    ("url", "encoded"),
+    [
+        ("http://h/a b?c=d e#f g", "http://h/a%20b?c=d%20e#f%20g"),
+        ("http://h/%20é", "http://h/%20%C3%A9"),
+        (" http://h/a ", "http://h/a"),
+        ("http://BÜCHER.example:80/ä", "http://xn--bcher-kva.example:80/%C3%A4"),
+        ("a ü", "a%20%C3%BC"),
+        ("http://h/ä?Signature=x", "http://h/ä?Signature=x"),
+        ("http://h/ä?a=1&X-Amz-Credential=x", "http://h/ä?a=1&X-Amz-Credential=x"),
+        ("http://h/\n", "http://h/\n"),
+        ("http://h/\ud800", "http://h/\ud800"),
+    ],
+)
+def test_urls_are_encoded_as_browsers_do(url, encoded):
+    """Only what no URL may hold, and nothing of a signed one."""
+    assert encode_url(url) == encoded
+
+
+def test_rows_that_look_like_ranges_are_told(tmp_path):
+    """They fetch the whole file each, and somebody may have meant parts."""
+    rows = "".join(
+        json.dumps({"url": "http://h/a.warc", "offset": n, "path": str(n)}) + "\n" for n in range(3)
+    )
+    with freeze(io.BytesIO(rows.encode()), name="m", directory=tmp_path) as plan:
+        [note] = plan.notes
+    assert note.startswith("2 rows state another offset")
+
+
+def part(name, text):
+    return Part(name, lambda: nullcontext(io.BytesIO(text.encode())), None)
+
+
+def test_several_manifests_are_one_plan(tmp_path):
+    """Of any formats, numbered through; repeats are merged."""
+    parts = [part("a.txt", "http://h/a\nhttp://h/b\n"), part("b.csv", "url,x\nhttp://h/b,1\nhttp://h/c,2\n")]
+    with freeze_parts(parts, name="2 manifests", directory=tmp_path) as plan:
+        assert [(entry.id, entry.path) for entry in plan.entries()] == [(0, "a"), (1, "b"), (2, "c")]
+        assert (plan.merged, plan.notes) == (1, ("b.csv: columns that are left out: 'x'",))
+
+
+def test_faults_of_several_manifests_name_the_manifest(tmp_path):
+    """A line alone would not say where."""
+    parts = [part("a.txt", "http://h/a\nnope:\n"), part("b.txt", "http://[\n")]
+    with pytest.raises(ManifestError) as caught:
+        freeze_parts(parts, name="2 manifests", directory=tmp_path)
+    assert [(problem.source, problem.line) for problem in caught.value.problems] == [
+        ("a.txt", 2),
+        ("b.txt", 1),
+    ]
+
+
+def test_headers_of_several_manifests_must_agree(tmp_path):
+    """Or those of one would go to the servers of another."""
+    other = json.dumps({"version": 1, "headers": {"X": "1"}, "files": [{"url": "http://h/b"}]})
+    with pytest.raises(ManifestError, match="its headers are not those"):
+        freeze_parts([part("a", "http://h/a\n"), part("b", other)], name="2 manifests", directory=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ('{\n "version": 1,\n "files": [\n  {"url": x}\n ]\n}\n', 4, 11),
+        ('[\n {"url": "http://h/a"},\n {"url": "http://h/b",}\n]\n', 3, 23),
+        ('{"version" 1}', 1, 12),
+    ],
+)
+@pytest.mark.parametrize("spaces", [0, 300_000])
+def test_an_error_in_json_has_its_true_line_and_column(text, line, column, spaces):
+    """Also behind the first window of the text, and where the rest of it has been read meanwhile."""
+    with pytest.raises(ManifestError) as caught:
+        paths("\n" * spaces + text, from_format="json")
+    [problem] = caught.value.problems
+    assert problem.line == line + spaces
+    assert f"(column {column}, character " in problem.message

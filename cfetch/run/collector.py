@@ -1,10 +1,13 @@
-"""How often Python looks for garbage in cycles while files are downloaded."""
+"""How often Python looks for garbage in cycles while files are downloaded.
+
+After every 700 objects, its own setting, the looks took 6 to 8 % of the processor time of small files.
+"""
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-OBJECTS = 20_000  # made since the last look; Python's own 700 cost a small file 6 % of its processor time
+OBJECTS = 50_000  # more than since the last look: all that waits for a flush, which each look would visit
 
 
 @contextmanager

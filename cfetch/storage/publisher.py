@@ -78,8 +78,9 @@ class Publisher:
                 self._end(pending, fault)
                 continue
             self._pending.append(pending)
-            self._pending_files += len(pending.parts)
-            self._pending_bytes += sum(part.position for part in pending.parts)
+            for part in pending.parts:
+                self._pending_files += 1
+                self._pending_bytes += part.position
         if self._pending_files >= GROUP_FILES or self._pending_bytes >= MAX_PENDING_BYTES:
             self._full.set()
 

@@ -1,36 +1,56 @@
 """Which entries want one and the same place on disk, found with twelve bytes a path instead of a set of them.
 
 Ten million paths in a set would take gigabytes. So every path, and every directory above one, is kept as a
-64-bit hash of its collision key, in one of 256 buckets, with a reference to its entry. Sorting a bucket
-brings equal hashes together: two entries with one key, or a file where another entry needs a directory. Equal
-hashes are only candidates, since hashes may be equal by accident: the caller reads those few entries again
-and ``compare_entries`` decides.
+64-bit hash of its collision key, in one of 256 buckets, with a reference to its entry. A bucket that has
+grown is moved to a temporary file. Two equal hashes in a bucket may be two entries with one key, or a file
+where another entry needs a directory. Equal hashes are only candidates, since hashes may be equal by
+accident: the caller reads those few entries again and ``compare_entries`` decides.
 """
 
+import tempfile
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import NamedTuple
+from pathlib import Path
+from typing import IO, NamedTuple
 
+from cfetch.errors import LocalFault
 from cfetch.manifest.entry import Entry, collision_key
 from cfetch.secret import printable
 
 BUCKETS = 256  # sorting one of them needs a 256th of the memory that sorting all would
 MAX_REMEMBERED = 4096  # directories; forgetting one costs twelve bytes when it comes again
+MOST_IN_MEMORY = 4096  # hashes of a bucket: 12 MiB for all buckets, and 48 KiB a write
+
+
+class _Bucket:
+    """Hashes and references in the order in which they came; ``pieces`` of them are in the file."""
+
+    __slots__ = ("hashes", "pieces", "references")
+
+    def __init__(self) -> None:
+        self.hashes = array("q")
+        self.references = array("I")
+        self.pieces: list[int] = []  # where each begins
 
 
 class PathIndex:
     """The paths of all entries by hash: ``add`` each, then ask for ``candidates``, or ``find`` one.
 
-    A reference is twice the entry's index, plus one where the entry lies *beneath* that path.
+    A reference is twice the entry's index, plus one where the entry lies *beneath* that path. Hashes that
+    are too many for the memory go to a file without a name in ``directory``.
+
+    Raises:
+        LocalFault: that file cannot be written or read.
     """
 
-    def __init__(self) -> None:
-        self._hashes = [array("q") for _ in range(BUCKETS)]
-        self._references = [array("I") for _ in range(BUCKETS)]
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._file: IO[bytes] | None = None
+        self._buckets = [_Bucket() for _ in range(BUCKETS)]
         self._remembered: set[str] = set()
-        self._sorted = False
+        self._sorted: dict[int, tuple[array[int], array[int]]] = {}  # buckets that ``find`` has looked into
 
     def add(self, path: str, index: int) -> None:
         """Note that entry ``index`` wants ``path``."""
@@ -46,17 +66,22 @@ class PathIndex:
 
     def find(self, path: str) -> list[int]:
         """The indexes of the entries that may have ``path``, or lie beneath it."""
-        self._sort()
         wanted = hash(collision_key(path))
-        hashes, references = self._hashes[wanted % BUCKETS], self._references[wanted % BUCKETS]
+        number = wanted % BUCKETS
+        if number not in self._sorted:
+            self._sorted[number] = _sort(*self._read(number))
+        hashes, references = self._sorted[number]
         first, end = bisect_left(hashes, wanted), bisect_right(hashes, wanted)
         return [reference // 2 for reference in references[first:end]]
 
     def candidates(self) -> Iterator[tuple[list[int], list[int]]]:
         """Groups that may collide: indexes of entries with one key, and of entries beneath that key."""
-        self._sort()
-        for hashes, references in zip(self._hashes, self._references, strict=True):
-            for _, group in groupby(zip(hashes, references, strict=True), lambda pair: pair[0]):
+        for number in range(BUCKETS):
+            unsorted = self._read(number)
+            if len(set(unsorted[0])) == len(unsorted[0]):  # nearly always, in a tenth of the time
+                continue
+            pairs = zip(*_sort(*unsorted), strict=True)
+            for _, group in groupby(pairs, lambda pair: pair[0]):
                 files: list[int] = []
                 beneath: list[int] = []
                 for _, reference in group:
@@ -64,22 +89,59 @@ class PathIndex:
                 if len(files) > 1 or (files and beneath):
                     yield files, beneath
 
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            self._file.close()
+
     def _add_reference(self, key: str, reference: int) -> None:
         hashed = hash(key)
-        self._hashes[hashed % BUCKETS].append(hashed)
-        self._references[hashed % BUCKETS].append(reference)
+        bucket = self._buckets[hashed % BUCKETS]
+        bucket.hashes.append(hashed)
+        bucket.references.append(reference)
+        if len(bucket.hashes) >= MOST_IN_MEMORY:
+            self._move_to_file(bucket)
 
-    def _sort(self) -> None:
-        if self._sorted:
-            return
-        for bucket in range(BUCKETS):
-            pairs = zip(self._hashes[bucket], self._references[bucket], strict=True)
-            joined = sorted(
-                hashed << 32 | reference for hashed, reference in pairs
-            )  # a third of tuples' memory
-            self._hashes[bucket] = array("q", (number >> 32 for number in joined))
-            self._references[bucket] = array("I", (number & 0xFFFFFFFF for number in joined))
-        self._sorted = True
+    def _move_to_file(self, bucket: _Bucket) -> None:
+        try:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(dir=self._directory, buffering=0)  # noqa: SIM115 - closed by ``close``
+            bucket.pieces.append(self._file.tell())
+            for column in (bucket.hashes, bucket.references):
+                data = memoryview(column).cast("B")
+                while data:
+                    data = data[self._file.write(data) :]
+        except OSError as error:
+            raise self._fault(error) from None
+        bucket.hashes, bucket.references = array("q"), array("I")
+
+    def _read(self, number: int) -> "tuple[array[int], array[int]]":
+        """All hashes of a bucket, and their references."""
+        bucket = self._buckets[number]
+        if self._file is None or not bucket.pieces:
+            return bucket.hashes, bucket.references
+        hashes, references = array("q"), array("I")
+        try:
+            for start in bucket.pieces:
+                self._file.seek(start)
+                hashes.fromfile(self._file, MOST_IN_MEMORY)
+                references.fromfile(self._file, MOST_IN_MEMORY)
+        except (OSError, EOFError) as error:
+            raise self._fault(error) from None
+        return hashes + bucket.hashes, references + bucket.references
+
+    def _fault(self, error: OSError | EOFError) -> LocalFault:
+        reason = getattr(error, "strerror", None) or "a file in it has become shorter"
+        return LocalFault(f"cannot keep the manifest's paths in {printable(str(self._directory))}: {reason}")
+
+
+def _sort(hashes: "array[int]", references: "array[int]") -> "tuple[array[int], array[int]]":
+    """By hash, and equal ones by reference. A number each, for pairs would take three times the memory."""
+    joined = sorted(hashed << 32 | reference for hashed, reference in zip(hashes, references, strict=True))
+    return (
+        array("q", (number >> 32 for number in joined)),
+        array("I", (number & 0xFFFFFFFF for number in joined)),
+    )
 
 
 class Collision(NamedTuple):

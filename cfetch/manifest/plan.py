@@ -6,6 +6,7 @@ that only case or Unicode form keeps apart, none that is a file where another ne
 """
 
 from array import array
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -85,10 +86,8 @@ class Plan:
     @property
     def host_files(self) -> dict[str, int]:
         """Files by host, in the order of their first entries."""
-        counts = [0] * len(self.hosts)
-        for host in self.host_of:
-            counts[host] += 1
-        return dict(zip(self.hosts, counts, strict=True))
+        counts = Counter(self.host_of)
+        return {host: counts[number] for number, host in enumerate(self.hosts)}
 
     @property
     def more_hosts(self) -> int:

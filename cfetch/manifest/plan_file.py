@@ -2,8 +2,8 @@
 
 The file is readable by its owner alone, for it holds signed URLs: msgpack records end to end, then where each
 begins (n + 1 times 8 bytes), what belongs to all of them (msgpack), and the numbers and the mark that end it.
-A file without that end was left by a crash and is none. In memory an entry takes 32 bytes: position, size,
-host and a hash of its path.
+A file without that end was left by a crash and is none. In memory an entry takes 7 bytes, and a few more
+where sizes and hosts need them: its record's length, its size and its host.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ import sys
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from operator import le
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
 
 import msgspec
@@ -32,6 +32,11 @@ _MARK = b"cfetch-1"
 UNKNOWN_SIZE = -1
 NO_BATCH = -1
 BUFFER_BYTES = 1 << 20  # a thousand records a write
+
+STRIDE = 64  # records between two whose positions are known; those between follow from their lengths
+POSITIONS_AT_ONCE = 1 << 13  # written or read: 64 KiB
+NARROWEST = {"lengths": "H", "sizes": "i", "host_of": "B"}
+WIDER = {"B": "H", "H": "I", "i": "q", "I": "Q"}
 
 AHEAD_BYTES = 64 << 10  # some 500 records, read at once while entries are asked for in their order
 
@@ -54,14 +59,16 @@ class PlanFile:
         self._begin()
 
     def _begin(self) -> None:
-        # what was read last: the index after it, and the bytes round it with the place where they begin
-        self._ahead: tuple[int, int, bytes] = (0, 0, b"")
+        # what was read last: the next index, where its record begins, and bytes with the place of the first
+        self._ahead: tuple[int, int, int, bytes] = (0, 0, 0, b"")
         self._digest = hashlib.sha256()
         self._host_numbers: dict[str, int] = {}
-        self._positions = array("q", [0])
-        self.paths = PathIndex()
-        self.sizes = array("q")
-        self.host_of = array("I")
+        self._positions = array("q")  # of every ``STRIDE``-th record
+        self._lengths = array(NARROWEST["lengths"])
+        self._end = 0  # of the records
+        self.paths = PathIndex(self.path.parent)
+        self.sizes = array(NARROWEST["sizes"])
+        self.host_of = array(NARROWEST["host_of"])
         self.batch_of: array[int] | None = None  # until an entry has one
         self._batch_numbers: dict[str, int] = {}
         self.names_mirrors = False
@@ -89,13 +96,20 @@ class PlanFile:
             self._file.write(record)
         except OSError as error:
             raise self._fault(error) from error
-        self._positions.append(self._positions[-1] + len(record))
+        self._place(len(record))
         self._note(entry)
+
+    def _place(self, size_bytes: int) -> None:
+        if len(self._lengths) % STRIDE == 0:
+            self._positions.append(self._end)
+        self._end += size_bytes
+        self._lengths = append(self._lengths, size_bytes)
 
     def _note(self, entry: Entry) -> None:
         self.paths.add(entry.path, len(self.sizes))
-        self.sizes.append(UNKNOWN_SIZE if entry.size_bytes is None else entry.size_bytes)
-        self.host_of.append(self._host_numbers.setdefault(host_of(entry.url.value), len(self._host_numbers)))
+        self.sizes = append(self.sizes, UNKNOWN_SIZE if entry.size_bytes is None else entry.size_bytes)
+        number = self._host_numbers.setdefault(host_of(entry.url.value), len(self._host_numbers))
+        self.host_of = append(self.host_of, number)
         self.names_mirrors = self.names_mirrors or bool(entry.mirrors)
         if entry.batch is not None and self.batch_of is None:
             self.batch_of = array("i", [NO_BATCH]) * (len(self.sizes) - 1)
@@ -116,12 +130,13 @@ class PlanFile:
 
     def end(self, about: bytes) -> None:
         """Write down where the entries are, and ``about`` all of them: now the file can be loaded."""
-        positions = array("q", self._positions)
-        if sys.byteorder == "big":
-            positions.byteswap()
         with self._writing():
             self._file.seek(0, os.SEEK_END)
-            self._file.write(positions.tobytes())
+            every = accumulate(self._lengths, initial=0)
+            while positions := array("q", islice(every, POSITIONS_AT_ONCE)):
+                if sys.byteorder == "big":
+                    positions.byteswap()
+                self._file.write(positions.tobytes())
             self._file.write(about + _END.pack(len(self), len(about), _MARK))
             self._file.flush()
 
@@ -140,7 +155,7 @@ class PlanFile:
             raise LocalFault(f"cannot read the plan in {path}: {error.strerror}") from None
         try:
             about = file._read_end()
-            for index in range(len(file._positions) - 1):
+            for index in range(len(file._lengths)):
                 file._note(file._record(index))
         except (OSError, struct.error, *NOT_DECODED) as error:
             file.close()
@@ -156,10 +171,18 @@ class PlanFile:
         start = end - about_bytes - 8 * (count + 1)
         if mark != _MARK or start < 0:
             raise struct.error
-        self._positions = array("q", os.pread(descriptor, 8 * (count + 1), start))
-        if sys.byteorder == "big":
-            self._positions.byteswap()
-        if not all(map(le, (0, *self._positions), (*self._positions, start))):
+        last: tuple[int, ...] = ()
+        for first in range(0, count + 1, POSITIONS_AT_ONCE):
+            wanted = min(POSITIONS_AT_ONCE, count + 1 - first)
+            positions = array("q", os.pread(descriptor, 8 * wanted, start + 8 * first))
+            if sys.byteorder == "big":
+                positions.byteswap()
+            for begin, next_begin in pairwise((*last, *positions)):
+                if next_begin < begin or (not last and positions[0]):
+                    raise struct.error
+                self._place(next_begin - begin)
+            last = (positions[-1],)
+        if self._end > start:
             raise struct.error
         return os.pread(descriptor, about_bytes, end - about_bytes)
 
@@ -174,13 +197,18 @@ class PlanFile:
         return self._record(index)
 
     def _record(self, index: int) -> Entry:
-        start, end = self._positions[index], self._positions[index + 1]
-        next_index, first, data = self._ahead
+        next_index, next_start, first, data = self._ahead
+        start = next_start if index == next_index else self._find_start(index)
+        end = start + self._lengths[index]
         if not first <= start <= end <= first + len(data):
             size_bytes = max(end - start, AHEAD_BYTES if index == next_index else 0)
             first, data = start, os.pread(self._file.fileno(), size_bytes, start)
-        self._ahead = index + 1, first, data
+        self._ahead = index + 1, end, first, data
         return _decoder.decode(data[start - first : end - first])
+
+    def _find_start(self, index: int) -> int:
+        known = index // STRIDE
+        return self._positions[known] + sum(self._lengths[known * STRIDE : index])
 
     def take_place_of(self, other: "PlanFile") -> None:
         """Move this file over the other one's, which is closed."""
@@ -202,6 +230,7 @@ class PlanFile:
 
     def close(self) -> None:
         """Let go of the file; it stays."""
+        self.paths.close()
         with suppress(OSError):  # all of it was written when it was sealed
             self._file.close()
 
@@ -220,6 +249,17 @@ class PlanFile:
 
     def _fault(self, error: OSError) -> LocalFault:
         return LocalFault(f"cannot write the plan to {self.path}: {error.strerror}")
+
+
+def append(column: "array[int]", number: int) -> "array[int]":
+    """The column with one number more; it is made wider when a number comes for which it is too narrow."""
+    while True:
+        try:
+            column.append(number)
+        except OverflowError:
+            column = array(WIDER[column.typecode], column)
+        else:
+            return column
 
 
 def identity_of(entry: Entry) -> bytes:

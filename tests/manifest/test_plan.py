@@ -216,9 +216,9 @@ def test_find_after_merging(frozen):
     assert [plan.find(f"f{i}") for i in range(2000)] == list(range(2000))
 
 
-def test_directories_are_kept_once():
+def test_directories_are_kept_once(tmp_path):
     """A directory costs memory once, not once for each entry in it."""
-    paths = PathIndex()
+    paths = PathIndex(tmp_path)
     for i in range(1000):
         paths.add(f"d/e/{i}", i)
     paths.add("d", 1000)

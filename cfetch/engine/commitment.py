@@ -37,6 +37,9 @@ class Commitment(Protocol):
     async def open(self, group: asyncio.TaskGroup) -> None:
         """Begin; the tasks of the volumes live in ``group``."""
 
+    async def end_standing(self) -> None:
+        """End, before anything is begun, the entries whose files are found in place without trouble."""
+
     async def close(self) -> None:
         """The workers have ended: wait until all that was given is published."""
 

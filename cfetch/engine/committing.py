@@ -45,7 +45,7 @@ def new_commitment(
             most_put_back=most_put_back,
             backwards=backwards,
         )
-        return Single(entries, volumes[0], schedule, ledger, switch)
+        return Single(entries, volumes[0], schedule, ledger, switch, outside.clock)
     from cfetch.engine.batches.arrivals import Arrivals
     from cfetch.engine.batches.batched import Batched
 

@@ -4,7 +4,8 @@ from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import CfetchError
 from cfetch.events import EntryFinished
-from cfetch.records import Status
+from cfetch.manifest.entry import Entry
+from cfetch.records import FileRecord, Status
 from cfetch.report.saved_time import add_verdicts
 from cfetch.straggler.policy import Policy
 
@@ -18,6 +19,29 @@ class Ledger:
         self._instant = outside.instant
         self._stall_timeout_s = stall_timeout_s
         self._emit = outside.emit
+
+    def skip(self, entry: Entry, host: str, verified: str, *, volume: str, now_s: float) -> None:
+        """Record an entry that was in place before anybody took it in hand."""
+        now_s = round(now_s, 6)
+        record = FileRecord(
+            instant=self._instant,
+            id=entry.id,
+            offset=entry.position,
+            path=entry.path,
+            host=host,
+            size_bytes=entry.size_bytes,
+            bytes=entry.size_bytes or 0,
+            status="skipped",
+            verified=verified,
+            volume=volume,
+            queued_s=0.0,
+            start_s=now_s,
+            end_s=now_s,
+            rate_bps=0.0,
+            stragglers=0,
+            attempts=[],
+        )
+        self._emit(EntryFinished(t_s=now_s, record=record))
 
     def finish(
         self,

@@ -82,11 +82,10 @@ class Pool:
         commitment, monitor = self._parts.commitment, self._parts.monitor
         async with asyncio.TaskGroup() as group:
             await commitment.open(group)
+            watching = [group.create_task(self._parts.monitor.tick())]
+            await commitment.end_standing()
             self._workers = [group.create_task(self._work(), name=f"worker {n}") for n in range(self._count)]
-            watching = [
-                group.create_task(self._parts.monitor.watch()),
-                group.create_task(self._parts.monitor.tick()),
-            ]
+            watching.append(group.create_task(self._parts.monitor.watch()))
             if self._workers:
                 await asyncio.wait(self._workers)
             await commitment.close()

@@ -150,6 +150,14 @@ class Schedule(Generic[Waiting]):
         self._new.restart(queue)
         return self._back.withdraw(queue)
 
+    def leave_out(self, ended: Sequence[int]) -> None:
+        """Drop the entries for which ``ended`` is true, before anything was handed out."""
+        self._new.leave_out(ended)
+        self._ready.clear()
+        self._stands = bytearray(len(self._stands))
+        for queue in range(len(self._stands)):
+            self.reopen(queue)
+
     def close(self, queue: int) -> None:
         """Hand out nothing of the queue any more; nothing of it was put back."""
         self._hold(queue)
@@ -239,6 +247,15 @@ class _NewEntries:
         self._next[queue] += 1
         self.count -= 1
 
+    def leave_out(self, ended: Sequence[int]) -> None:
+        """Drop the entries for which ``ended`` is true."""
+        kept = array("I")
+        for queue, (start, end) in enumerate(zip(self._start, self._end, strict=True)):
+            self._start[queue] = len(kept)
+            kept.extend(index for index in self._order[start:end] if not ended[index])
+            self._end[queue] = len(kept)
+        self._order, self._next, self.count = kept, self._start[:], len(kept)
+
     def restart(self, queue: int) -> None:
         """Make all entries of the queue new again."""
         self.count += self._next[queue] - self._start[queue]
@@ -320,9 +337,9 @@ class _PutBack(Generic[Waiting]):
 def order_by(rank_of: Callable[[int], int], indexes: range) -> "array[int]":
     """The indexes by rank, equals in the given order.
 
-    Each goes into one of many heaps between ranks that a sample has, and each heap is sorted by itself: all of
-    them as Python's numbers would take forty bytes each. Indexes of a sampled rank are equal, and stay as
-    they came.
+    Each goes into one of many heaps between ranks that a sample has, and each heap is sorted by itself: all
+    of them as Python's numbers would take forty bytes each. Indexes of a sampled rank are equal, and stay
+    as they came.
     """
     bounds = sorted({rank_of(index) for index in indexes[:: max(1, len(indexes) // SAMPLE)]})
     heaps = [array("I") for _ in range(2 * len(bounds) + 1)]

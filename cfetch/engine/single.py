@@ -4,9 +4,11 @@ import asyncio
 from functools import partial
 from typing import NoReturn
 
+from cfetch.clock import RunClock
 from cfetch.engine.ledger import Ledger
 from cfetch.engine.publishing import Publishing
 from cfetch.engine.schedule import Schedule
+from cfetch.engine.search import end_standing
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import CfetchError, LocalFault
@@ -27,12 +29,14 @@ class Single:
         schedule: Schedule[Transfer],
         ledger: Ledger,
         switch: StopSwitch,
+        clock: RunClock,
     ) -> None:
         self.schedule = schedule
         self._entries = entries
         self._volume = volume
         self._ledger = ledger
         self._switch = switch
+        self._clock = clock
         self._publishing = Publishing([volume], switch)
 
     @property
@@ -47,6 +51,12 @@ class Single:
         except LocalFault as fault:
             self._switch.fail(fault)
         self._publishing.start(group)
+
+    async def end_standing(self) -> None:
+        """End the entries whose files one look finds in place."""
+        await end_standing(
+            self._entries, self._volume, self.schedule, self._ledger, self._switch, self._clock
+        )
 
     async def close(self) -> None:
         """Publish what waits for it."""

@@ -46,6 +46,11 @@ class Counts(msgspec.Struct):
 
     def add(self, record: FileRecord) -> None:
         """Count an entry that has come to its end."""
+        if not record.attempts and record.status == "skipped":  # a run may consist of nothing else
+            self.skipped += 1
+            self.skipped_bytes += record.bytes
+            self.end_s = max(self.end_s, record.end_s)
+            return
         if record.status == "done":
             self.done += 1
             self.done_bytes += record.bytes

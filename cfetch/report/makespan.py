@@ -53,6 +53,8 @@ class Makespan:
 
     def add(self, record: FileRecord) -> None:
         """Take an entry that has come to its end."""
+        if not record.attempts:
+            return
         jobs = list_jobs(record)
         self._jobs += jobs
         if len(jobs) != 1 or len(record.attempts) != 1:

@@ -5,9 +5,11 @@ symlinks, so no manifest, no symlink and no later move of the directory makes cf
 are UTF-8 whatever the locale says.
 """
 
+import base64
 import errno
 import hashlib
 import os
+import re
 import stat
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
@@ -24,6 +26,8 @@ from cfetch.storage.staging import Leftover, Staging
 from cfetch.storage.volume import BATCHES
 
 ATTRIBUTE = "user.cfetch.source"
+SHORT_HASH = 22  # characters
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 _OBSTACLES = {
@@ -67,16 +71,48 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def set_source(descriptor: int, source: Source) -> None:
     """Write it on an open file, if the file system has extended attributes."""
     try:
-        os.setxattr(descriptor, ATTRIBUTE, msgspec.json.encode(source))
+        os.setxattr(descriptor, ATTRIBUTE, _encode_source(source))
     except (OSError, AttributeError):  # some systems have no such call
         return
 
 
 def source_of(descriptor: int) -> Source | None:
     """Read it from an open file; None if there is none, or if it is not ours."""
-    with suppress(OSError, AttributeError, *NOT_DECODED):
-        return msgspec.json.decode(os.getxattr(descriptor, ATTRIBUTE), type=Source)
+    with suppress(OSError, AttributeError):
+        return _decode_source(os.getxattr(descriptor, ATTRIBUTE))
     return None
+
+
+# An array of both, with hashes in base64, is 51 bytes. Up to 56 stand in an inode of ext4, which has 256
+# bytes; for more a file gets a block of its own, and to make that doubles the time of making a small file.
+# Files of earlier versions have an object, with hashes as they are.
+_PAIR = msgspec.json.Decoder(tuple[str, str | None])
+_OBJECT = msgspec.json.Decoder(Source)
+_HASH = re.compile(r"[0-9a-f]{32}")
+_PADDING = "=="  # of sixteen bytes in base64
+
+
+def _encode_source(source: Source) -> bytes:
+    return msgspec.json.encode((_shorten(source.identity), source.validator and _shorten(source.validator)))
+
+
+def _decode_source(text: bytes) -> Source | None:
+    with suppress(ValueError, *NOT_DECODED):
+        if text[:1] != b"[":
+            return _OBJECT.decode(text)
+        identity, validator = _PAIR.decode(text)
+        return Source(_lengthen(identity), validator and _lengthen(validator))
+    return None
+
+
+def _shorten(text: str) -> str:
+    if not _HASH.fullmatch(text):
+        return text
+    return base64.b64encode(bytes.fromhex(text)).decode().removesuffix(_PADDING)
+
+
+def _lengthen(text: str) -> str:
+    return text if len(text) != SHORT_HASH else base64.b64decode(text + _PADDING, validate=True).hex()
 
 
 class Directory:
@@ -91,6 +127,7 @@ class Directory:
     def __init__(self, root: Path, staging: str | None = None, *, share: int = 1) -> None:
         """``staging`` is made where it is missing: see ``stage``. ``share``: of so many volumes."""
         self.root = root
+        self._name = os.fsencode(root) + b"/"
         self._made_root = not root.exists()
         self.lost_writes = self._is_forsaken = False
         self.staging = Staging(root)
@@ -194,6 +231,35 @@ class Directory:
             what = f"cannot write the record of a batch to {self.root}"
             raise volume_fault(error, what, beneath=self._held.root_fd) from None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing stands here but what is cfetch's own."""
+        with suppress(OSError), os.scandir(self._held.root_fd) as entries:
+            return all(entry.name == STATE_NAME for entry in entries)
+        return False
+
+    def descriptor_of(self, parent: str) -> int:
+        """The directory's descriptor, which is good until the next directory is asked for.
+
+        Raises:
+            LocalFault: the root is not what it was.
+            OSError: it cannot be opened.
+        """
+        return self._held.directory(parent, create=False)
+
+    def read_source(self, path: SafePath) -> Source | None:
+        """Do as ``find_source`` within ``one_look``, by one system call instead of three.
+
+        The way goes by names, which have just been looked at, and nothing is written.
+        """
+        try:
+            text = os.getxattr(self._name + path.encode(), ATTRIBUTE, follow_symlinks=False)
+        except OSError as error:
+            return None if error.errno == errno.ENODATA else self.find_source(path)
+        except AttributeError:
+            return None
+        return _decode_source(text)
+
     def find_source(self, path: SafePath) -> Source | None:
         """The link that the file at ``path`` came from, as ``record`` has noted it.
 
@@ -201,8 +267,7 @@ class Directory:
         """
         with suppress(OSError), self._held.lock:
             parent, _, leaf = path.rpartition("/")
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            descriptor = os.open(leaf.encode(), flags, dir_fd=self._held.directory(parent, create=False))
+            descriptor = os.open(leaf.encode(), _FILE, dir_fd=self._held.directory(parent, create=False))
             try:
                 return source_of(descriptor)
             finally:

@@ -15,8 +15,9 @@ from cfetch.storage.directory import Directory
 from cfetch.storage.disk import Disk, GuardedDisk, InlineDisk
 from cfetch.storage.part import INLINE, Part, hash_and_close
 from cfetch.storage.publisher import Publisher
-from cfetch.storage.resume import BATCH, IN_RANGES, Note, fits, identity, part_name, read_note
+from cfetch.storage.resume import BATCH, IN_RANGES, Note, fits, part_name, read_note
 from cfetch.storage.staging import Leftover, boot_id
+from cfetch.storage.standing import BY_SIZE, came_from_its_link, find_standing
 from cfetch.storage.volume import BatchRecord, Ended
 
 
@@ -45,6 +46,15 @@ class DirectoryVolume:
             return False
         return self._volume.was_free(entry.path)
 
+    @property
+    def has_files(self) -> bool:
+        """Implements ``volume.Volume.has_files``; a disk that may hang is not asked in the event loop."""
+        return self._disk.is_prompt and not self._volume.is_empty
+
+    def find_standing(self, entries: Sequence[Entry]) -> Sequence[str | None]:
+        """Implements ``volume.Volume.find_standing``."""
+        return find_standing(self._volume, entries)
+
     async def verify_existing(self, entry: Entry) -> str | None:
         """Verify by hash if the manifest has one.
 
@@ -58,8 +68,7 @@ class DirectoryVolume:
             return None
         if entry.digest is None:
             source = await self._disk.call(lambda: self._volume.find_source(entry.path))
-            links = (entry.url, *entry.mirrors)
-            return "size" if source is None or source.identity in map(identity, links) else None
+            return BY_SIZE if came_from_its_link(source, entry) else None
         algorithm = entry.digest.algorithm
         descriptor = await self._disk.call(lambda: self._volume.open_existing(entry.path), undo=_close)
         if descriptor is None:

@@ -144,6 +144,12 @@ class ObjectStoreVolume:
         """Make a part. It begins no upload before the first whole piece."""
         return ObjectPart(self.bucket, entry)
 
+    has_files = False  # a store has to be asked for each file
+
+    def find_standing(self, entries: Sequence[Entry]) -> Sequence[str | None]:
+        """Tell nothing."""
+        return [None] * len(entries)
+
     def has_nothing_of(self, entry: Entry) -> bool:  # noqa: ARG002 - a store has to be asked
         """False: it says nothing."""
         return False

@@ -159,6 +159,16 @@ class Volume(Protocol):
         False says nothing: ``verify_existing`` and ``adopt_leftover`` are to be asked.
         """
 
+    @property
+    def has_files(self) -> bool:
+        """Whether files may stand here for which ``find_standing`` can tell something."""
+
+    def find_standing(self, entries: Sequence[Entry]) -> Sequence[str | None]:
+        """What vouches for the file under the name of each entry, where one look tells; at once.
+
+        None says nothing: ``verify_existing`` is to be asked.
+        """
+
     async def verify_existing(self, entry: Entry) -> str | None:
         """Verify the file under the entry's name. Returns what vouches for it, or None. Raises Blocked."""
 

@@ -209,8 +209,32 @@ def test_a_file_with_a_hash_tells_nothing(volume, root):
     assert volume.find_source(safe_path("a")) is None
 
 
+def test_a_source_fits_into_an_inode(tmp_path):
+    """Of ext4 by default; a file with a larger attribute takes a block more, and twice the time."""
+    source = Source.of("0123456789abcdef" * 2, '"v"')
+    with open(tmp_path / "a", "wb") as file:
+        set_source(file.fileno(), source)
+        assert source_of(file.fileno()) == source
+        assert len(os.getxattr(file.fileno(), ATTRIBUTE)) <= 56
+        earlier = b'{"identity":"%b","validator":"%b"}' % (
+            source.identity.encode(),
+            source.validator.encode(),
+        )
+        os.setxattr(file.fileno(), ATTRIBUTE, earlier)
+        assert source_of(file.fileno()) == source
+
+
 @pytest.mark.parametrize(
-    "raw", [b"", b"{", b'{"identity":1}', b'{"identity":"x","validator":null,"more":1}', b"\xff"]
+    "raw",
+    [
+        b"",
+        b"{",
+        b'{"identity":1}',
+        b'{"identity":"x","validator":null,"more":1}',
+        b"\xff",
+        b'["x"]',
+        b'["%b",null]' % (b"!" * 22),
+    ],
 )
 def test_a_record_that_is_not_ours_is_none(volume, root, raw):
     """Whoever wrote it."""

@@ -173,6 +173,12 @@ class SimVolume:
         """A new, empty one."""
         return SimPart(self._disk)
 
+    has_files = False
+
+    def find_standing(self, entries: Sequence[Entry]) -> Sequence[str | None]:
+        """Nothing is here before a run."""
+        return [None] * len(entries)
+
     def has_nothing_of(self, entry: Entry) -> bool:  # noqa: ARG002
         """Nothing is there."""
         return True

@@ -111,6 +111,9 @@ class Batched:
         self._tasks = [watching, placing]
         self._publishing.start(group)
 
+    async def end_standing(self) -> None:
+        """Leave that to the batches, which are looked for as a whole when their turn comes."""
+
     async def close(self) -> None:
         """Publish what waits for it; the volumes are watched meanwhile, as one may hang."""
         await self._publishing.finish()

@@ -1,0 +1,42 @@
+"""Before a run begins anything: the entries whose files stand in place already are ended, block after block.
+
+A worker could find that out for each entry by itself, as it does for what this search leaves to it. But then
+each entry would cost what an entry costs that is brought.
+"""
+
+from cfetch.clock import RunClock
+from cfetch.engine.ledger import Ledger
+from cfetch.engine.schedule import Schedule
+from cfetch.engine.stop_switch import StopSwitch
+from cfetch.engine.transfer import Transfer
+from cfetch.manifest.entries import Entries
+from cfetch.storage.volume import Volume
+
+BLOCK = 512  # entries; some milliseconds, for which nothing else is done
+
+
+async def end_standing(
+    entries: Entries,
+    volume: Volume,
+    schedule: Schedule[Transfer],
+    ledger: Ledger,
+    switch: StopSwitch,
+    clock: RunClock,
+) -> None:
+    """End what stands, in the manifest's order, and leave it out of the schedule."""
+    if not volume.has_files:
+        return
+    ended = bytearray(len(entries))
+    for first in range(0, len(entries), BLOCK):
+        if switch.is_stopping:
+            break
+        block = [entries.entry(index) for index in range(first, min(first + BLOCK, len(entries)))]
+        now_s = clock.now()
+        for index, vouched_for in enumerate(volume.find_standing(block), first):
+            if vouched_for is not None:
+                entry, host = block[index - first], entries.hosts[entries.host_of[index]]
+                volume.remove_leftovers(entry)
+                ledger.skip(entry, host, vouched_for, volume=volume.name, now_s=now_s)
+                ended[index] = 1
+        await clock.sleep(0)  # for signals, and for the view
+    schedule.leave_out(ended)

@@ -4,7 +4,7 @@ The engine asks servers through ``wire/``, writes through the volumes of ``stora
 who is too slow and ``placement/`` where batches go. It decides none of that itself, calls no dashboard, and
 emits events.
 
-    pool.py             workers, monitor and volumes' tasks in one task group
+    pool.py             workers, monitor, volumes' tasks; ``search.py``: first, what stands already
     composition.py      makes its parts; ``surroundings.py``: what they are given from outside
     dispatch.py         what a worker does next; without anything it waits in ``idle_workers.py``
     courier.py          an entry in a worker's hands; ``cancellation.py``: of entry or worker

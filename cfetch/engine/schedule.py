@@ -223,7 +223,7 @@ class _NewEntries:
     ) -> None:
         rank = _smallest_first if backwards else _largest_first
         self._rank_of: Callable[[int], int] = lambda index: rank(sizes[index])
-        by_size = order_by(self._rank_of, range(len(sizes))[:: -1 if backwards else 1])
+        by_size = _order_by(self._rank_of, range(len(sizes))[:: -1 if backwards else 1])
         self._next, self._end = _bounds(queue_of, queues)
         self._order = _deal_out(by_size, queue_of, self._next) if queues > 1 else by_size
         self._start = self._next[:]
@@ -334,8 +334,8 @@ class _PutBack(Generic[Waiting]):
             yield from queue
 
 
-def order_by(rank_of: Callable[[int], int], indexes: range) -> "array[int]":
-    """The indexes by rank, equals in the given order.
+def _order_by(rank_of: Callable[[int], int], indexes: range) -> "array[int]":
+    """Sort the indexes by rank, equals in the given order.
 
     Each goes into one of many heaps between ranks that a sample has, and each heap is sorted by itself: all
     of them as Python's numbers would take forty bytes each. Indexes of a sampled rank are equal, and stay

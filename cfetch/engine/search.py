@@ -24,7 +24,8 @@ async def end_standing(
     clock: RunClock,
 ) -> None:
     """End what stands, in the manifest's order, and leave it out of the schedule."""
-    if not volume.has_files:
+    search = volume.search
+    if search is None or not search.has_any():
         return
     ended = bytearray(len(entries))
     for first in range(0, len(entries), BLOCK):
@@ -32,7 +33,7 @@ async def end_standing(
             break
         block = [entries.entry(index) for index in range(first, min(first + BLOCK, len(entries)))]
         now_s = clock.now()
-        for index, vouched_for in enumerate(volume.find_standing(block), first):
+        for index, vouched_for in enumerate(search.find(block), first):
             if vouched_for is not None:
                 entry, host = block[index - first], entries.hosts[entries.host_of[index]]
                 volume.remove_leftovers(entry)

@@ -136,7 +136,7 @@ class PathIndex:
 
 
 def _sort(hashes: "array[int]", references: "array[int]") -> "tuple[array[int], array[int]]":
-    """By hash, and equal ones by reference. A number each, for pairs would take three times the memory."""
+    """Sort by hash, and equal ones by reference; by one number each, as pairs take three times the memory."""
     joined = sorted(hashed << 32 | reference for hashed, reference in zip(hashes, references, strict=True))
     return (
         array("q", (number >> 32 for number in joined)),

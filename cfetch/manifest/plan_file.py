@@ -44,6 +44,29 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Entry)
 
 
+class _Places:
+    """Where records begin that stand end to end: two bytes a record, if it has less than 64 KiB."""
+
+    __slots__ = ("_positions", "end", "lengths")
+
+    def __init__(self) -> None:
+        self._positions = array("q")  # of every ``STRIDE``-th record
+        self.lengths = array(NARROWEST["lengths"])
+        self.end = 0
+
+    def add(self, size_bytes: int) -> None:
+        """Note the next record."""
+        if len(self.lengths) % STRIDE == 0:
+            self._positions.append(self.end)
+        self.end += size_bytes
+        self.lengths = append(self.lengths, size_bytes)
+
+    def find_start(self, index: int) -> int:
+        """Where a record begins."""
+        known = index // STRIDE
+        return self._positions[known] + sum(self.lengths[known * STRIDE : index])
+
+
 class PlanFile:
     """Append entries, ``seal``, then read any of them. Entry ``i`` is the ``i``-th appended.
 
@@ -63,9 +86,7 @@ class PlanFile:
         self._ahead: tuple[int, int, int, bytes] = (0, 0, 0, b"")
         self._digest = hashlib.sha256()
         self._host_numbers: dict[str, int] = {}
-        self._positions = array("q")  # of every ``STRIDE``-th record
-        self._lengths = array(NARROWEST["lengths"])
-        self._end = 0  # of the records
+        self._places = _Places()
         self.paths = PathIndex(self.path.parent)
         self.sizes = array(NARROWEST["sizes"])
         self.host_of = array(NARROWEST["host_of"])
@@ -96,14 +117,8 @@ class PlanFile:
             self._file.write(record)
         except OSError as error:
             raise self._fault(error) from error
-        self._place(len(record))
+        self._places.add(len(record))
         self._note(entry)
-
-    def _place(self, size_bytes: int) -> None:
-        if len(self._lengths) % STRIDE == 0:
-            self._positions.append(self._end)
-        self._end += size_bytes
-        self._lengths = append(self._lengths, size_bytes)
 
     def _note(self, entry: Entry) -> None:
         self.paths.add(entry.path, len(self.sizes))
@@ -132,7 +147,7 @@ class PlanFile:
         """Write down where the entries are, and ``about`` all of them: now the file can be loaded."""
         with self._writing():
             self._file.seek(0, os.SEEK_END)
-            every = accumulate(self._lengths, initial=0)
+            every = accumulate(self._places.lengths, initial=0)
             while positions := array("q", islice(every, POSITIONS_AT_ONCE)):
                 if sys.byteorder == "big":
                     positions.byteswap()
@@ -155,7 +170,7 @@ class PlanFile:
             raise LocalFault(f"cannot read the plan in {path}: {error.strerror}") from None
         try:
             about = file._read_end()
-            for index in range(len(file._lengths)):
+            for index in range(len(file._places.lengths)):
                 file._note(file._record(index))
         except (OSError, struct.error, *NOT_DECODED) as error:
             file.close()
@@ -180,9 +195,9 @@ class PlanFile:
             for begin, next_begin in pairwise((*last, *positions)):
                 if next_begin < begin or (not last and positions[0]):
                     raise struct.error
-                self._place(next_begin - begin)
+                self._places.add(next_begin - begin)
             last = (positions[-1],)
-        if self._end > start:
+        if self._places.end > start:
             raise struct.error
         return os.pread(descriptor, about_bytes, end - about_bytes)
 
@@ -198,17 +213,13 @@ class PlanFile:
 
     def _record(self, index: int) -> Entry:
         next_index, next_start, first, data = self._ahead
-        start = next_start if index == next_index else self._find_start(index)
-        end = start + self._lengths[index]
+        start = next_start if index == next_index else self._places.find_start(index)
+        end = start + self._places.lengths[index]
         if not first <= start <= end <= first + len(data):
             size_bytes = max(end - start, AHEAD_BYTES if index == next_index else 0)
             first, data = start, os.pread(self._file.fileno(), size_bytes, start)
         self._ahead = index + 1, end, first, data
         return _decoder.decode(data[start - first : end - first])
-
-    def _find_start(self, index: int) -> int:
-        known = index // STRIDE
-        return self._positions[known] + sum(self._lengths[known * STRIDE : index])
 
     def take_place_of(self, other: "PlanFile") -> None:
         """Move this file over the other one's, which is closed."""

@@ -231,13 +231,6 @@ class Directory:
             what = f"cannot write the record of a batch to {self.root}"
             raise volume_fault(error, what, beneath=self._held.root_fd) from None
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing stands here but what is cfetch's own."""
-        with suppress(OSError), os.scandir(self._held.root_fd) as entries:
-            return all(entry.name == STATE_NAME for entry in entries)
-        return False
-
     def descriptor_of(self, parent: str) -> int:
         """The directory's descriptor, which is good until the next directory is asked for.
 

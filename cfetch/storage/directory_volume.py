@@ -17,8 +17,8 @@ from cfetch.storage.part import INLINE, Part, hash_and_close
 from cfetch.storage.publisher import Publisher
 from cfetch.storage.resume import BATCH, IN_RANGES, Note, fits, part_name, read_note
 from cfetch.storage.staging import Leftover, boot_id
-from cfetch.storage.standing import BY_SIZE, came_from_its_link, find_standing
-from cfetch.storage.volume import BatchRecord, Ended
+from cfetch.storage.standing import BY_SIZE, StandingFiles, came_from_its_link
+from cfetch.storage.volume import BatchRecord, Ended, Search
 
 
 class DirectoryVolume:
@@ -26,6 +26,7 @@ class DirectoryVolume:
 
     def __init__(self, volume: Directory, *, durable: bool, disk: InlineDisk | GuardedDisk = INLINE) -> None:
         self.name = str(volume.root)
+        self.search: Search | None = StandingFiles(volume) if disk.is_prompt else None
         self._volume = volume
         self._disk = disk
         self._publisher = Publisher(volume, durable=durable, disk=disk)
@@ -45,15 +46,6 @@ class DirectoryVolume:
         if not self._disk.is_prompt or (self._salvage is not None and self._salvage.has_parts):
             return False
         return self._volume.was_free(entry.path)
-
-    @property
-    def has_files(self) -> bool:
-        """Implements ``volume.Volume.has_files``; a disk that may hang is not asked in the event loop."""
-        return self._disk.is_prompt and not self._volume.is_empty
-
-    def find_standing(self, entries: Sequence[Entry]) -> Sequence[str | None]:
-        """Implements ``volume.Volume.find_standing``."""
-        return find_standing(self._volume, entries)
 
     async def verify_existing(self, entry: Entry) -> str | None:
         """Verify by hash if the manifest has one.

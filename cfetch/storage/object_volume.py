@@ -126,6 +126,7 @@ class ObjectStoreVolume:
     def __init__(
         self, store: ObjectStore, *, run_id: str, confirm: Callable[[], None], monotonic: Callable[[], float]
     ) -> None:
+        self.search: volume.Search | None = None
         self.name = printable(store.url)
         self.bucket = Bucket(store, run_id=run_id, confirm=confirm, monotonic=monotonic)
         self._store = store
@@ -143,12 +144,6 @@ class ObjectStoreVolume:
     def new_part(self, entry: Entry) -> ObjectPart:
         """Make a part. It begins no upload before the first whole piece."""
         return ObjectPart(self.bucket, entry)
-
-    has_files = False  # a store has to be asked for each file
-
-    def find_standing(self, entries: Sequence[Entry]) -> Sequence[str | None]:
-        """Tell nothing."""
-        return [None] * len(entries)
 
     def has_nothing_of(self, entry: Entry) -> bool:  # noqa: ARG002 - a store has to be asked
         """False: it says nothing."""

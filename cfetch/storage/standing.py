@@ -15,28 +15,38 @@ from operator import itemgetter
 from cfetch.errors import LocalFault
 from cfetch.manifest.entry import Entry
 from cfetch.storage.directory import Directory, Source
+from cfetch.storage.files import STATE_NAME
 from cfetch.storage.resume import identity
 
 BY_SIZE = "size"
 
 
-def find_standing(directory: Directory, entries: Sequence[Entry]) -> list[str | None]:
-    """What vouches for the file under the name of each entry, where one look tells; else None.
+class StandingFiles:
+    """Implements ``volume.Search`` for a directory on a disk that answers."""
 
-    None says nothing about the file.
-    """
-    vouched: list[str | None] = []
-    parents = ((entry.path.rpartition("/")[0], entry) for entry in entries)
-    with directory.one_look():
-        for parent, group in groupby(parents, itemgetter(0)):
-            together = [entry for _, entry in group]
-            try:
-                descriptor = directory.descriptor_of(parent)
-            except (OSError, LocalFault):
-                vouched += [None] * len(together)
-            else:
-                vouched += [_look_at(directory, descriptor, entry) for entry in together]
-    return vouched
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+
+    def has_any(self) -> bool:
+        """Whether anything stands there but what is cfetch's own."""
+        with suppress(OSError, LocalFault), os.scandir(self._directory.descriptor_of("")) as names:
+            return any(entry.name != STATE_NAME for entry in names)
+        return False
+
+    def find(self, entries: Sequence[Entry]) -> list[str | None]:
+        """What vouches for the file under the name of each entry, where one look tells; else None."""
+        vouched: list[str | None] = []
+        parents = ((entry.path.rpartition("/")[0], entry) for entry in entries)
+        with self._directory.one_look():
+            for parent, group in groupby(parents, itemgetter(0)):
+                together = [entry for _, entry in group]
+                try:
+                    descriptor = self._directory.descriptor_of(parent)
+                except (OSError, LocalFault):
+                    vouched += [None] * len(together)
+                else:
+                    vouched += [_look_at(self._directory, descriptor, entry) for entry in together]
+        return vouched
 
 
 def came_from_its_link(source: Source | None, entry: Entry) -> bool:

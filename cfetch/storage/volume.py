@@ -142,10 +142,27 @@ class Part(Sink, Protocol):
         """Remove what is there; harmless after it was published."""
 
 
+class Search(Protocol):
+    """Looks for many files at once, in the event loop."""
+
+    def has_any(self) -> bool:
+        """Whether there may be files at all."""
+
+    def find(self, entries: Sequence[Entry]) -> Sequence[str | None]:
+        """What vouches for the file under the name of each entry, where one look tells.
+
+        None says nothing: ``Volume.verify_existing`` is to be asked.
+        """
+
+
 class Volume(Protocol):
-    """The port. Its methods raise VolumeFault if the volume refuses, or does not answer."""
+    """The port. Its methods raise VolumeFault if the volume refuses, or does not answer.
+
+    ``search``: None where each file has to be asked for.
+    """
 
     name: str
+    search: Search | None
 
     async def open(self) -> None:
         """Look at what dead runs have left; once, before anything else."""
@@ -157,16 +174,6 @@ class Volume(Protocol):
         """Whether nothing of the entry was here before this run, neither a file nor a part; at once.
 
         False says nothing: ``verify_existing`` and ``adopt_leftover`` are to be asked.
-        """
-
-    @property
-    def has_files(self) -> bool:
-        """Whether files may stand here for which ``find_standing`` can tell something."""
-
-    def find_standing(self, entries: Sequence[Entry]) -> Sequence[str | None]:
-        """What vouches for the file under the name of each entry, where one look tells; at once.
-
-        None says nothing: ``verify_existing`` is to be asked.
         """
 
     async def verify_existing(self, entry: Entry) -> str | None:

@@ -1,5 +1,6 @@
 """What starts next: order, caps, holds, things put back, and a model that holds for any plan."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -257,3 +258,37 @@ def test_who_waits_for_another_try_is_left_too():
     assert index == 0
     assert [schedule.count_left(queue) for queue in (0, 1)] == [3, 1]
     assert (schedule.waiting, schedule.put_back) == (4, 1)
+
+
+@given(
+    sizes=st.lists(st.integers(-1, 30), max_size=60),
+    ended=st.sets(st.integers(0, 59)),
+    queues=st.integers(1, 4),
+)
+def test_what_was_left_out_is_not_handed_out_and_the_rest_as_before(sizes, ended, queues):
+    """By queue, the largest first, as if those that have ended had never been there."""
+    lanes = [index % queues for index in range(len(sizes))]
+    schedule, _ = schedule_of(sizes, lanes)
+    schedule.leave_out([index in ended for index in range(len(sizes))])
+    left = [index for index in range(len(sizes)) if index not in ended]
+    assert schedule.waiting == len(left)
+    taken = [schedule.take(0.0) for _ in left]
+    assert schedule.take(0.0) is None
+    for queue in range(queues):
+        mine = [index for index in left if lanes[index] == queue]
+        expected = sorted(mine, key=lambda index: -sizes[index] if sizes[index] >= 0 else -100)
+        assert [index for index in taken if lanes[index] == queue] == expected
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_the_order_of_many_is_that_of_few(monkeypatch, backwards):
+    """Whether a rank is in the sample or between two of it."""
+    sizes = [(number * 7919) % 1009 if number % 3 else 500 for number in range(5000)]
+    orders = []
+    for sample in (7, 10_000):
+        monkeypatch.setattr("cfetch.engine.schedule.SAMPLE", sample)
+        schedule: Schedule[str] = Schedule(sizes, [0] * 5000, 1, most_put_back=1, backwards=backwards)
+        orders.append([schedule.take(0.0, lambda *_: 0.0) for _ in sizes])
+    assert orders[0] == orders[1]
+    kept = range(5000)[:: -1 if backwards else 1]
+    assert orders[0] == sorted(kept, key=lambda index: sizes[index] if backwards else -sizes[index])

@@ -194,15 +194,19 @@ def test_collisions_are_told_with_the_other_faults(error_of):
     assert [problem.line for problem in error.problems] == [2, 3]
 
 
-def test_collisions_far_apart(error_of):
-    """Collisions are found among many entries and directories, wherever they stand."""
+@pytest.mark.parametrize("in_memory", [2, 4096])
+def test_collisions_far_apart(error_of, monkeypatch, in_memory):
+    """Collisions are found among many entries and directories, wherever the entries or hashes stand."""
+    monkeypatch.setattr("cfetch.manifest.collisions.MOST_IN_MEMORY", in_memory)
     paths = [f"d{i % 5000}/f{i}" for i in range(35_000)]
     error = error_of(document(*map(entry, [*paths, "d4321", paths[-1] + "/x", "D77/f77"])))
     assert [problem.line for problem in error.problems] == [35_002, 35_003, 35_004]
 
 
-def test_find(frozen):
-    """An entry is found by its exact path alone."""
+@pytest.mark.parametrize("in_memory", [2, 4096])
+def test_find(frozen, monkeypatch, in_memory):
+    """An entry is found by its exact path alone, whether its hash is in memory or in a file."""
+    monkeypatch.setattr("cfetch.manifest.collisions.MOST_IN_MEMORY", in_memory)
     plan = frozen(document(*(entry(f"d{i % 7}/f{i}") for i in range(1000))))
     assert [plan.find(f"d{i % 7}/f{i}") for i in range(1000)] == list(range(1000))
     assert [plan.find(path) for path in ("d1", "D1/F1", "d1/f2", "")] == [None] * 4
@@ -214,6 +218,27 @@ def test_find_after_merging(frozen):
     plan = frozen(document(*files, files[7]))
     assert plan.merged == 1
     assert [plan.find(f"f{i}") for i in range(2000)] == list(range(2000))
+
+
+def test_paths_that_cannot_be_kept_are_a_local_fault(tmp_path, monkeypatch):
+    """The message names the directory that is full, and nothing of the manifest."""
+    monkeypatch.setattr("cfetch.manifest.collisions.MOST_IN_MEMORY", 1)
+    with pytest.raises(LocalFault, match=r"the manifest's paths in .*gone: No such file"):
+        PathIndex(tmp_path / "gone").add("secret", 0)
+
+
+def test_an_entry_takes_a_few_bytes_of_memory(frozen):
+    """Columns are as narrow as their numbers permit, and become wider with the first that needs it."""
+    narrow = frozen(document(*(entry(f"{number}", size=number) for number in range(300))))
+    assert (narrow.sizes.itemsize, narrow.host_of.itemsize) == (4, 1)
+    rows = [{"url": f"http://h{number}/{number}", "size": number} for number in range(300)]
+    rows[7] |= {"size": 1 << 40}
+    rows[9] |= {"mirrors": ["http://m/" + "m" * 9000] * 8}  # a record of more than 64 KiB
+    wide = frozen(document(*rows))
+    assert (wide.sizes.itemsize, wide.host_of.itemsize) == (8, 2)
+    assert [made.size_bytes for made in wide.entries()] == [row["size"] for row in rows]
+    assert [wide.entry(index).id for index in (299, 0, 10, 9, 8, 128, 64)] == [299, 0, 10, 9, 8, 128, 64]
+    assert [wide.hosts[host] for host in wide.host_of] == [f"h{number}" for number in range(300)]
 
 
 def test_directories_are_kept_once(tmp_path):

@@ -155,6 +155,7 @@ class SimVolume:
     """
 
     def __init__(self, name: str, rate_bps: float = math.inf) -> None:
+        self.search: volume.Search | None = None
         self.name = name
         self.done_bytes = self.done_files = 0
         self.left_behind = 0
@@ -172,12 +173,6 @@ class SimVolume:
     def new_part(self, entry: Entry) -> volume.Part:  # noqa: ARG002
         """A new, empty one."""
         return SimPart(self._disk)
-
-    has_files = False
-
-    def find_standing(self, entries: Sequence[Entry]) -> Sequence[str | None]:
-        """Nothing is here before a run."""
-        return [None] * len(entries)
 
     def has_nothing_of(self, entry: Entry) -> bool:  # noqa: ARG002
         """Nothing is there."""

@@ -1,0 +1,66 @@
+"""What stands in place is found before anything is begun."""
+
+from cfetch.events import AttemptStarted, EntryFinished
+from tests.engine.drive import drive, entry_of
+from tests.engine.fake import Reply
+
+BODY = b"x" * 100
+
+
+def put_in_place(names):
+    """A function that puts their files into a destination."""
+
+    def put(root):
+        for name in names:
+            (root / name).parent.mkdir(exist_ok=True)
+            (root / name).write_bytes(BODY)
+
+    return put
+
+
+def test_only_what_is_missing_is_begun_and_only_then(tmp_path):
+    """The others are skipped in the manifest's order, with a whole record each."""
+    names = [f"d{number % 3}/{number}" for number in range(1200)]
+    missing = {names[5], names[1100]}
+    outcome = drive(
+        tmp_path,
+        dict.fromkeys(names, Reply(BODY)),
+        before=put_in_place([name for name in names if name not in missing]),
+    )
+    assert {record.path for record in outcome.all_records if record.status == "done"} == missing
+    skipped = [record for record in outcome.all_records if record.status == "skipped"]
+    assert [record.path for record in skipped] == [name for name in names if name not in missing]
+    first_begun = next(n for n, event in enumerate(outcome.events) if isinstance(event, AttemptStarted))
+    ended = sum(isinstance(event, EntryFinished) for event in outcome.events[:first_begun])
+    assert ended == len(skipped)
+    record = skipped[7]
+    assert (record.bytes, record.verified, record.host, record.attempts) == (100, "size", "origin.test", [])
+    assert record.volume == str(outcome.root)
+
+
+def test_what_one_look_does_not_tell_is_left_to_the_workers(tmp_path):
+    """A hash is computed, and what stands in the way fails its entry alone."""
+
+    def put(root):
+        put_in_place(["hashed", "wrong"])(root)
+        (root / "blocked").mkdir()
+
+    entries = [
+        entry_of(0, "hashed", BODY, digest=True),
+        entry_of(1, "wrong", BODY, size=99),
+        entry_of(2, "blocked", BODY),
+    ]
+    scripts = {"hashed": Reply(BODY), "wrong": Reply(BODY[:99]), "blocked": Reply(BODY)}
+    outcome = drive(tmp_path, scripts, entries, before=put)
+    assert outcome.statuses == ["failed", "skipped", "done"]
+    assert outcome.records["hashed"].verified == "sha256"
+
+
+def test_a_stop_ends_the_search(tmp_path):
+    """At the next block: what was not looked at has no record, and a later run looks at it."""
+    names = [str(number) for number in range(3000)]
+    outcome = drive(
+        tmp_path, dict.fromkeys(names, Reply(BODY)), before=put_in_place(names), stop_on=EntryFinished
+    )
+    assert 0 < len(outcome.all_records) < len(names)
+    assert set(outcome.statuses) == {"skipped"}

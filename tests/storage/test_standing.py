@@ -1,0 +1,101 @@
+"""Files that stand in place, found many at a time: what the one look says agrees with the careful one."""
+
+import os
+
+import pytest
+
+from cfetch.secret import SecretUrl
+from cfetch.storage.directory import Source, set_source
+from cfetch.storage.directory_volume import DirectoryVolume
+from cfetch.storage.resume import identity
+from cfetch.storage.standing import StandingFiles
+from tests.engine.drive import entry_of
+
+DATA = b"0123456789"
+
+
+@pytest.fixture
+def search(volume):
+    return StandingFiles(volume)
+
+
+def stand(root, path, data=DATA, link=None):
+    """Put a file there; ``link``: where it says that it came from."""
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_bytes(data)
+    if link is not None:
+        with open(root / path, "rb") as file:
+            set_source(file.fileno(), Source(identity(SecretUrl(link)), None))
+
+
+async def test_it_never_says_more_than_the_careful_look(volume, root, search):
+    """By size, kind, hash and link; for what it leaves open the careful look is asked."""
+    stand(root, "d/right")
+    stand(root, "d/short", DATA[1:])
+    stand(root, "d/hashed")
+    stand(root, "from/its-link", link="http://origin.test/from/its-link")
+    stand(root, "from/a-mirror", link="http://mirror.test/x")
+    stand(root, "from/elsewhere", link="http://elsewhere.test/x")
+    os.symlink("right", root / "d/symlink")
+    os.symlink("d", root / "through")
+    entries = [
+        entry_of(0, "d/right", DATA),
+        entry_of(1, "d/short", DATA),
+        entry_of(2, "d/hashed", DATA, digest=True),
+        entry_of(3, "d/right", DATA, size=False),
+        entry_of(4, "d/symlink", DATA),
+        entry_of(5, "through/right", DATA),
+        entry_of(6, "none/at/all", DATA),
+        entry_of(7, "from/its-link", DATA),
+        entry_of(8, "from/a-mirror", DATA, mirrors=(SecretUrl("http://mirror.test/x"),)),
+        entry_of(9, "from/elsewhere", DATA),
+        entry_of(10, "d/right", DATA),
+    ]
+    found = search.find(entries)
+    assert found == ["size"] + [None] * 6 + ["size", "size", None, "size"]
+    careful = DirectoryVolume(volume, durable=False)
+    for entry, vouched_for in zip(entries, found, strict=True):
+        if vouched_for is not None:
+            assert await careful.verify_existing(entry) == vouched_for
+
+
+def test_each_directory_is_looked_at_once(root, search, monkeypatch):
+    """However many files of it are looked for, two calls are made for each."""
+    for number in range(50):
+        stand(root, f"deep/er/{number}", link=f"http://origin.test/deep/er/{number}")
+    entries = [entry_of(number, f"deep/er/{number}", DATA) for number in range(50)]
+    calls = []
+
+    def count(real):
+        def call(*args, **how):
+            calls.append(real)
+            return real(*args, **how)
+
+        return call
+
+    for name in ("stat", "open", "getxattr"):
+        monkeypatch.setattr(os, name, count(getattr(os, name)))
+    assert search.find(entries) == ["size"] * 50
+    assert len(calls) <= 2 * 50 + 8
+
+
+def test_a_new_directory_has_nothing_to_look_for(root, search):
+    """What is cfetch's own does not count."""
+    assert (root / ".cfetch").exists()
+    assert not search.has_any()
+    stand(root, "a")
+    assert search.has_any()
+
+
+def test_a_system_that_refuses_attributes_by_name_is_asked_by_descriptor(root, search, monkeypatch):
+    """A file from elsewhere is not taken for good where one way fails."""
+    stand(root, "a", link="http://elsewhere.test/x")
+    real = os.getxattr
+
+    def refuse(name, *args, **how):
+        if not isinstance(name, int):
+            raise OSError(36, "File name too long")
+        return real(name, *args, **how)
+
+    monkeypatch.setattr(os, "getxattr", refuse)
+    assert search.find([entry_of(0, "a", DATA)]) == [None]

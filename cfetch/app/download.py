@@ -91,7 +91,7 @@ def prepare(
     destinations = places(settings)
     by_spark = not more and _is_for_spark(manifest, settings)
     manifests = [manifest] if by_spark else expand_manifests([manifest, *more])
-    manifest = manifests[0] if len(manifests) == 1 else f"{len(manifests)} manifests"
+    manifest = manifests[0] if len(manifests) == 1 else f"a list of {len(manifests)} manifests"
     with ExitStack() as stack:
         settings = _fit_descriptors(settings, len(destinations.roots))
         network = make_network(settings.network, env)

@@ -171,7 +171,12 @@ def compare_entries(same_key: Iterable[Entry], inner: Entry | None) -> Iterator[
                 yield position
             else:
                 shown = f"{printable(entry.path)!r} is stated twice with another url, size or hash"
-                yield Collision(other, entry, shown, "give one of them another path")
+                yield Collision(
+                    other,
+                    entry,
+                    shown,
+                    "give one of them another path, or name files by --name-by url-path, row or hash",
+                )
         elif outer is not entry and collision_key(outer.path) == collision_key(entry.path):
             shown = f"{printable(outer.path)!r} and {printable(entry.path)!r}"
             yield Collision(outer, entry, f"{shown} differ only in case or Unicode form", "rename one")

@@ -121,6 +121,27 @@ def statement_links():
     return b'{"external_links":[' + b"{}," * (8 << 20)
 
 
+def whole_document():
+    """Objects without content, of which as many as a document may have come into the memory at once."""
+    return b'{"files":[' + b"{}," * ((16 << 20) // 3 - 10) + b"{}]}"
+
+
+def longer_document():
+    return b'{"files":[' + b"{}," * (8 << 20)
+
+
+def unclosed_links():
+    return b"<title>Index of /</title>" + b"<a href='" * (1 << 20)
+
+
+def unclosed_locations():
+    return b"<urlset>" + b"<loc>" * (12 << 20)
+
+
+def csv_quotes():
+    return b'"a","b' * (4 << 20)
+
+
 def zeros():
     return _gzip(b"\0", 1 << 27)
 
@@ -136,6 +157,10 @@ FORMATS = {
     "bagit": [bagit_blanks],
     "jsonl": [json_keys, zeros],
     "databricks-sql": [statement_links],
+    "figshare": [whole_document, longer_document],
+    "html-index": [unclosed_links],
+    "sitemap": [unclosed_locations],
+    "s3-inventory": [csv_quotes],
 }  # fmt: skip
 
 

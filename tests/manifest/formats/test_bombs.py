@@ -28,6 +28,11 @@ WORDS = {
     "bagit_blanks": "it is not a line of fetch.txt",
     "json_keys": "more than 100 keys",
     "statement_links": "the reply is longer than",
+    "whole_document": "url: it must be a string, not null",
+    "longer_document": "longer than 16777216 characters",
+    "unclosed_links": "",
+    "unclosed_locations": "",
+    "csv_quotes": "the line is longer than",
     "zeros": "times its own size; decompress it yourself",
 }
 

@@ -23,6 +23,7 @@ from cfetch.spark.prepare.prepared import load_prepared
 from cfetch.spark.prepare.queues import GIANT, QUEUE, SMALL, Piece, choose_target, count_buckets, deal_pieces
 from cfetch.spark.prepare.rows import cut_units, drop_rows, read_unit
 
+REMEDY = "give one of them another path, or name files by --name-by url-path, row or hash"
 SMALL_UNIT = 4_000  # bytes: each manifest here is cut
 
 
@@ -249,7 +250,7 @@ def test_faults_are_those_of_one_machine(spark, tmp_path):
     y = write(folder / "y.jsonl", [clash[0] | {"url": "https://h/3"}])
     z = write(folder / "z.parquet", [clash[1] | {"path": "n1/clash"}])
     shown = "'n0/clash' is stated twice with another url, size or hash"
-    expected.append((str(y), 1, f"{shown}: {x} line 1 and {y} line 1; give one of them another path"))
+    expected.append((str(y), 1, f"{shown}: {x} line 1 and {y} line 1; {REMEDY}"))
     shown = "'N1/Clash' and 'n1/clash' differ only in case or Unicode form"
     expected.append((str(z), 0, f"{shown}: {x} line 2 and {z} entry 0 (counted from 0); rename one"))
     sources = find_manifests([folder])

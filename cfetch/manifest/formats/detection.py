@@ -108,19 +108,25 @@ _KNOWN_OBJECTS: tuple[tuple[str, tuple[frozenset[str], ...]], ...] = tuple(
     (name, tuple(frozenset(keys.split()) for keys in signs))
     for name, signs in (
         ("zenodo", ("conceptrecid", "conceptdoi", "recid files", "entries enabled")),
-        ("figshare", ("figshare_url", "url_public_api", "computed_md5 download_url")),
+        ("figshare", ("figshare_url", "url_public_api")),
         ("github-release", ("assets_url upload_url", "assets tag_name")),
         ("package-index", ("meta files",)),
         ("stac", ("stac_version", "type features")),
         ("ro-crate", ("@context @graph",)),
         ("croissant", ("@context distribution",)),
-        ("datapackage", ("resources",)),
         ("dataverse", ("status data",)),
-        ("huggingface-tree", ("type oid path",)),
-        ("rclone-lsjson", ("Path Name IsDir",)),
+        ("datapackage", ("resources",)),
     )
 )
-"""A format and the keys of its object, or of the objects of its array: any of the sets."""
+"""A format and the keys of the object that a document is: any of the sets."""
+
+_KNOWN_ARRAYS: tuple[tuple[str, tuple[frozenset[str], ...]], ...] = (
+    ("figshare", (frozenset({"computed_md5", "download_url"}),)),
+    ("github-release", (frozenset({"assets_url", "upload_url"}),)),
+    ("huggingface-tree", (frozenset({"type", "oid", "path"}),)),
+    ("rclone-lsjson", (frozenset({"Path", "Name", "IsDir"}),)),
+)
+"""The same of the objects of an array."""
 
 _HTML = re.compile(
     r"(?:<\?xml[^>]{0,200}>|<!--[^>]{0,1000}-->|\s){0,4}<(?:!doctype\s+html|html|head|body|h1|pre)\b",
@@ -171,7 +177,7 @@ def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
     if head.startswith("{"):
         return _json_kind(head, ending)
     if head.startswith("["):
-        return _known_object(_first_object(head)[0]) or "json"
+        return _find_known(_first_object(head)[0], _KNOWN_ARRAYS) or "json"
     if head.startswith("<"):
         return _markup_kind(head)
     if head.startswith(FIRST_LINE):
@@ -231,7 +237,7 @@ def _kind_of_table(first: str, ending: str, options: ReadingOptions | None) -> s
         cells = split_line(first, delimiter)
         if has_url_column(cells) and "://" not in first:
             return "csv"
-        if "url" in [cell.strip() for cell in cells] and delimiter == ",":
+        if "url" in [cell.strip() for cell in cells] and delimiter == "," and ending != "urls":
             return "csv"
         if delimiter == "\t" and len(cells) > 1 and find_url_cell(cells) is not None:
             return "csv"
@@ -242,16 +248,17 @@ def _json_kind(head: str, ending: str) -> str:
     keys, end = _first_object(head)
     if keys & _SQL_KEYS and "files" not in keys:
         return "databricks-sql"
-    if known := _known_object(keys):
+    is_alone = end is None or not head[end:].strip()
+    if is_alone and ending != "jsonl" and (known := _find_known(keys, _KNOWN_OBJECTS)):
         return known
     if "files" in keys:
         return "json"
-    is_lines = "url" in keys or ending == "jsonl" or (end is not None and head[end:].strip())
+    is_lines = "url" in keys or ending == "jsonl" or not is_alone
     return "jsonl" if is_lines else "json"
 
 
-def _known_object(keys: set[str]) -> str:
-    return next((name for name, signs in _KNOWN_OBJECTS if any(sign <= keys for sign in signs)), "")
+def _find_known(keys: set[str], known: tuple[tuple[str, tuple[frozenset[str], ...]], ...]) -> str:
+    return next((name for name, signs in known if any(sign <= keys for sign in signs)), "")
 
 
 def _first_object(head: str) -> tuple[set[str], int | None]:

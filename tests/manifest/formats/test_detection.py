@@ -144,6 +144,18 @@ def test_url_list(frozen):
         ("m.txt", "url\n", "csv"),
         ("-", "", "urls"),
         ("-", "[]", "json"),
+        ("-", '{"url":"http://h/a","resources":[]}\n{"url":"http://h/b"}', "jsonl"),
+        ("m.jsonl", '{"url":"http://h/a","status":1,"data":2}', "jsonl"),
+        ("-", '[{"url":"http://h/a","resources":[]}]', "json"),
+        ("-", '{"type":"file","oid":"1","path":"a","url":"http://h/a"}', "jsonl"),
+        ("m.txt", "http://h/a;b|c,url\n", "urls"),
+        ("-", "http://h/a b\nhttp://h/c\n", "urls"),
+        ("-", "http://h/a b\nhttp://h/c d\n", "url-and-more"),
+        ("-", "http://h/a\thttp://h/b\n", "aria2"),
+        ("-", "a\thttp://h/b\n", "csv"),
+        ("-", "<!doctype HTML><title>Index of /x</title>", "html-index"),
+        ("-", "<html><title>Sign in</title>", "html"),
+        ("-", "<metalink>", "metalink"),
     ],
 )
 def test_detection(name, content, kind):

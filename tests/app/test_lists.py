@@ -1,0 +1,94 @@
+"""Lists as people have them, downloaded by the command: where they were had, rows skipped, several lists."""
+
+import json
+
+import pytest
+
+from cfetch.bench.content import Content, Synthetic
+from cfetch.bench.faults import Fault
+from cfetch.bench.origin import Origin
+from tests.app.test_download import run
+from tests.engine.drive import tree
+
+FILES = {f"d/{name}": Synthetic(f"d/{name}", 100) for name in ("a.bin", "x/b.bin", "c.bin")}
+
+
+def bytes_of(*names):
+    return {path: bytes(FILES[name].read(0, 100)) for path, name in names}
+
+
+async def test_relative_lines_are_relative_to_the_lists_own_url(tmp_path):
+    """Also where links are renewed by reading it again; they keep their paths."""
+    versions = iter([b"a.bin?n=1\nx/b.bin\n", b"a.bin?n=2\nx/b.bin\n"])
+
+    class Renewing(dict[str, Content | bytes]):
+        """Another link at each reading."""
+
+        def get(self, key, default=None):
+            return next(versions) if key == "d/list.txt" else super().get(key, default)
+
+    async with Origin(Renewing(FILES), {"d/a.bin": Fault(kind="status", status=403)}) as origin:
+        ended = await run(f"{origin.url}d/list.txt", "--to", tmp_path / "to")
+        assert [request.query for request in origin.requests if request.path == "d/a.bin"] == ["n=1", "n=2"]
+    assert ended.code == 0, ended.err
+    assert tree(tmp_path / "to") == bytes_of(("a.bin", "d/a.bin"), ("x/b.bin", "d/x/b.bin"))
+
+
+async def test_faulty_rows_are_skipped_and_listed(tmp_path):
+    """The others come; the file in the state directory has the line and the reason, and no secret."""
+    async with Origin(FILES) as origin:
+        text = (
+            f"image_url,label\n{origin.url}d/a.bin,cat\nhttp://[x?sig=CANARY,dog\n{origin.url}d/c.bin,dog\n"
+        )
+        ended = await run("-", "--to", tmp_path / "to", "--bad-rows", "skip", stdin=text.encode())
+    assert ended.code == 0, ended.err
+    assert tree(tmp_path / "to") == bytes_of(("a.bin", "d/a.bin"), ("c.bin", "d/c.bin"))
+    [rejected] = (tmp_path / "to/.cfetch/rejected").iterdir()
+    [row] = map(json.loads, rejected.read_text().splitlines())
+    assert (row["line"], "host" in row["reason"]) == (3, True)
+    assert "CANARY" not in ended.err + rejected.read_text()
+    assert str(rejected) in ended.err
+    assert "columns that are left out: 'label'" in ended.err
+
+
+async def test_several_manifests_are_one_run(tmp_path):
+    """A file, a directory and a pattern, each in its own format."""
+    async with Origin(FILES) as origin:
+        (tmp_path / "lists").mkdir()
+        (tmp_path / "one.txt").write_text(f"{origin.url}d/a.bin\n")
+        (tmp_path / "lists/two.json").write_text(json.dumps([f"{origin.url}d/x/b.bin"]))
+        (tmp_path / "lists/.hidden").write_text("no list")
+        (tmp_path / "three.csv").write_text(f"link\n{origin.url}d/c.bin\n")
+        names = [tmp_path / "one.txt", tmp_path / "lists", tmp_path / "*.csv"]
+        ended = await run(*names, "--to", tmp_path / "to")
+    assert ended.code == 0, ended.err
+    assert sorted(tree(tmp_path / "to")) == ["a.bin", "b.bin", "c.bin"]
+
+
+@pytest.mark.parametrize(
+    ("names", "word"),
+    [
+        (["none/*.csv"], "there are no manifests in"),
+        (["a.txt", "-"], "standard input cannot be one of several"),
+        (["a.txt", "missing.txt"], "No such file"),
+    ],
+)
+async def test_a_name_that_stands_for_no_manifest(tmp_path, names, word):
+    """Nothing is downloaded of the others."""
+    (tmp_path / "a.txt").write_text("http://127.0.0.1:1/a\n")
+    paths = [name if name == "-" else tmp_path / name for name in names]
+    ended = await run(*paths, "--to", tmp_path / "to", stdin=b"")
+    assert ended.code == 2
+    assert word in ended.err
+    assert not (tmp_path / "to/a").exists()
+
+
+async def test_a_dry_run_shows_the_notes(tmp_path):
+    """Rows that look like byte ranges are told before anything is asked for."""
+    rows = "".join(
+        json.dumps({"url": "http://h/a.warc", "offset": n, "path": f"{n}"}) + "\n" for n in range(3)
+    )
+    ended = await run("-", "--to", tmp_path, "--dry-run", "--json", stdin=rows.encode())
+    assert ended.code == 0
+    [note] = ended.summary["notes"]
+    assert "byte ranges" in note

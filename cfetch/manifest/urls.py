@@ -27,6 +27,10 @@ _REASONS = tuple(
             "it holds characters outside ASCII; percent-encode them (and write the host as xn--…)",
         ),
         (r".*[^!-~]", "it holds whitespace or a control character; percent-encode it"),
+        (
+            r"(?:s3|gs|az|abfss?)://",
+            "its scheme is not http or https; give signed links, or the bucket's address as --base-url",
+        ),
         (r"(?![Hh][Tt][Tt][Pp][Ss]?:)", "its scheme is not http or https"),
         (r"[^:]+:(?!//[^/?#:])", "it has no host"),
         (r"[^:]+://[^/?#]*@", "it holds userinfo; put the credential into headers"),

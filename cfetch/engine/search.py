@@ -28,6 +28,7 @@ async def end_standing(
     if search is None or not search.has_any():
         return
     ended = bytearray(len(entries))
+    hosts, host_of = entries.hosts, entries.host_of
     for first in range(0, len(entries), BLOCK):
         if switch.is_stopping:
             break
@@ -35,9 +36,9 @@ async def end_standing(
         now_s = clock.now()
         for index, vouched_for in enumerate(search.find(block), first):
             if vouched_for is not None:
-                entry, host = block[index - first], entries.hosts[entries.host_of[index]]
+                entry = block[index - first]
                 volume.remove_leftovers(entry)
-                ledger.skip(entry, host, vouched_for, volume=volume.name, now_s=now_s)
+                ledger.skip(entry, hosts[host_of[index]], vouched_for, volume=volume.name, now_s=now_s)
                 ended[index] = 1
         await clock.sleep(0)  # for signals, and for the view
     schedule.leave_out(ended)

@@ -17,7 +17,7 @@ Read in this order::
     faults.py  reading.py        the faults, collected; all of this as one walk
     plan.py  collisions.py       ``freeze``: the checks that need all entries
     entries.py                   two ports: what an engine and what a use case ask of a frozen manifest
-    plan_file.py                 the entries sealed in a file; 32 bytes an entry stay in memory
+    plan_file.py                 the entries sealed in a file; 7 bytes an entry stay in memory
     writing.py                   manifests written, in our formats and in other tools'
 
 ::

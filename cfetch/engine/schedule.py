@@ -13,6 +13,7 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from typing import Generic, TypeVar
 
 NEVER = float("inf")
@@ -31,7 +32,8 @@ class Schedule(Generic[Waiting]):
         released: whether entries may be handed out from the start, or only queue by queue (``release``).
         backwards: smallest first, equals in reverse, so that a copy of a task begins at the other end.
 
-    Memory: 4 bytes an entry, 8 or 12 while it is made; 14 a queue. ``take`` costs O(log queues).
+    Memory: 4 bytes an entry, 8 while it is made if there are several queues; 14 a queue. ``take`` costs
+    O(log queues).
     """
 
     def __init__(
@@ -337,30 +339,38 @@ class _PutBack(Generic[Waiting]):
 def _order_by(rank_of: Callable[[int], int], indexes: range) -> "array[int]":
     """Sort the indexes by rank, equals in the given order.
 
-    Each goes into one of many heaps between ranks that a sample has, and each heap is sorted by itself: all
+    Each belongs to one of many heaps between ranks that a sample has, and each heap is sorted by itself: all
     of them as Python's numbers would take forty bytes each. Indexes of a sampled rank are equal, and stay
-    as they came.
+    as they came. The heaps are counted first, so that their places are known.
     """
     bounds = sorted({rank_of(index) for index in indexes[:: max(1, len(indexes) // SAMPLE)]})
-    heaps = [array("I") for _ in range(2 * len(bounds) + 1)]
-    last_rank, last_heap = None, heaps[0]
-    for index in indexes:
-        rank = rank_of(index)
+    counts = [0] * (2 * len(bounds) + 1)
+    for heap in _list_heaps(rank_of, indexes, bounds):
+        counts[heap] += 1
+    ends = list(accumulate(counts))
+    places = [end - count for end, count in zip(ends, counts, strict=True)]
+    order = array("I", [0]) * len(indexes)
+    for index, heap in zip(indexes, _list_heaps(rank_of, indexes, bounds), strict=True):
+        order[places[heap]] = index
+        places[heap] += 1
+    for end, count in zip(ends[::2], counts[::2], strict=True):
+        order[end - count : end] = array("I", sorted(order[end - count : end], key=rank_of))
+    return order
+
+
+def _list_heaps(rank_of: Callable[[int], int], indexes: range, bounds: Sequence[int]) -> Iterator[int]:
+    """Number the heap of each index: odd numbers are of ranks in ``bounds``, even ones of those between."""
+    last_rank, heap = None, 0
+    for rank in map(rank_of, indexes):
         if rank != last_rank:
             place = bisect_left(bounds, rank)
-            last_rank = rank
-            last_heap = heaps[2 * place + (place < len(bounds) and bounds[place] == rank)]
-        last_heap.append(index)
-    order = heaps[0][:0]
-    for place, heap in enumerate(heaps):
-        order.extend(heap if place % 2 else array("I", sorted(heap, key=rank_of)))
-        heaps[place] = order[:0]  # its memory is free for the order
-    return order
+            last_rank, heap = rank, 2 * place + (place < len(bounds) and bounds[place] == rank)
+        yield heap
 
 
 def _deal_out(by_size: "array[int]", queue_of: Sequence[int], starts: "array[int]") -> "array[int]":
     """The order by queues, each of which begins at its place in ``starts``."""
-    order, places = array("I", bytes(4 * len(by_size))), starts[:]
+    order, places = array("I", [0]) * len(by_size), starts[:]
     for index in by_size:
         queue = queue_of[index]
         order[places[queue]] = index

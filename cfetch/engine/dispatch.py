@@ -100,7 +100,7 @@ class Dispatch:
 
     def wake(self) -> None:
         """Wake a worker, as an entry may start now, or wake all at the end."""
-        self._schedule.reopen_shut()
+        self._schedule.reopen_all()
         self._idle.wake_all()
 
     def _take(self, waiting: int | Transfer, now_s: float) -> Transfer | None:

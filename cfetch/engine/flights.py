@@ -161,6 +161,15 @@ class Flights:
             received[attempt.assignment.host] += attempt.received
         return received
 
+    def count_silent(self, since_s: float) -> Counter[str]:
+        """Count by host the attempts that began before ``since_s`` and have not brought a byte."""
+        attempts = self._attempts.values()
+        return Counter(
+            attempt.assignment.host
+            for attempt in attempts
+            if not attempt.received and attempt.start_s < since_s
+        )
+
     def share(self, entry_id: int, ranges: HeldRanges) -> None:
         """Note that several attempts bring the entry from now on; ``ranges`` says which bytes are held."""
         self._shared[entry_id] = ranges

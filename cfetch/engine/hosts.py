@@ -15,6 +15,7 @@ thousand more.
 """
 
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import NamedTuple
 
 from cfetch.breaker import CLOSED, Position
@@ -28,6 +29,8 @@ SPEED_WEIGHT = 0.3  # of the newest sample; a mirror that slows down is left aft
 UNAVAILABLE = 503  # a 429 is about the client, and so about all that it asks for
 LEAST_CROWD = 8  # places, of which one is kept at first for help with a file under way:
 KEPT_S = 1.5  # that shows whether a later request is faster. No longer than until an attempt has ended
+NONE: Mapping[str, int] = {}
+EPISODE_S = 10.0  # connections that hang within this time do so for the same reason
 MAX_KEPT = 4096  # hosts without trouble: a plan with a million hosts must not remember them all
 
 
@@ -110,6 +113,7 @@ class Hosts:
         self._new_width = new_width
         self._keeps_one = keeps_one
         self._kept_until_s: dict[str, float] = {}
+        self._hung: dict[str, tuple[float, int]] = {}  # when connections hung, and how many were served
         self.changes: list[tuple[str, Change]] = []  # of widths; the caller that emits them clears it
         self.closed_breakers: list[str] = []  # of hosts in use again; likewise
         self._limits = limits
@@ -287,6 +291,12 @@ class Hosts:
     def note_hanging(self, name: str, now_s: float, served: int) -> None:
         """Note that a fresh connection to ``name`` hangs too, while ``served`` others bring bytes."""
         host = self._hosts[name]
+        last_s, before = self._hung.get(name, (-inf, 0))
+        if now_s <= last_s + EPISODE_S:
+            served = max(served, before)  # some of those may just wait for their next reply
+        if len(self._hung) > MAX_KEPT:
+            self._hung.clear()
+        self._hung[name] = now_s, served
         change = None if host.width is None else host.width.yield_place(now_s, served)
         if change is not None:
             host.is_capped = True
@@ -297,19 +307,32 @@ class Hosts:
         host = self._hosts.get(name)
         return host is not None and host.is_capped
 
-    def look(self, now_s: float, cpu_s: float, received: Mapping[str, int], *, calm: bool) -> bool:
+    def look(
+        self,
+        now_s: float,
+        cpu_s: float,
+        received: Mapping[str, int],
+        *,
+        calm: bool,
+        silent: Mapping[str, int] = NONE,
+        left_bytes: int = 0,
+    ) -> bool:
         """Call ``Width.look`` for all hosts. Returns whether one of them may have more places than before.
 
-        ``cpu_s``: processor time so far; ``received``: by host, the bytes of the attempts under way.
+        ``cpu_s``: processor time so far; ``received``: by host, the bytes of the attempts under way;
+        ``silent``: by host, how many of these have long waited for a first byte. ``left_bytes``: of the run.
         """
         rose = False
+        came = sum(host.brought_bytes for host in self._hosts.values()) + sum(received.values())
+        left_s = left_bytes * now_s / came if came else 0.0
         for name, host in self._hosts.items():
             if host.width is None or not host.running:
                 continue
             before = host.width.places
             brought = host.brought_bytes + received.get(name, 0)
             is_calm = calm and not host.throttled and host.window >= before
-            change = host.width.look(Reading(now_s, brought, host.running, cpu_s), calm=is_calm)
+            reading = Reading(now_s, brought, host.running, cpu_s, left_s, silent.get(name, 0))
+            change = host.width.look(reading, calm=is_calm)
             if change is not None:
                 self.changes.append((name, change))
             host.is_capped = host.is_capped or host.width.places < before

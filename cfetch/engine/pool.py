@@ -54,6 +54,8 @@ class Pool:
         backwards: bool = False,
     ) -> None:
         self._hosts_named = entries.hosts
+        self._total_bytes = sum(entries.sizes)  # those that are unknown count as -1, which is as good as 0
+        self._counts = counts
         self._clock = clock
         self._emit = emit
         self._policy = policy or _policy_of(settings, knowledge, clock)
@@ -142,7 +144,9 @@ class Pool:
     def _share_out(self) -> None:
         """Let hosts get other widths, and idle workers help attempts that have much left."""
         is_calm = self._clock.now() >= self._parts.monitor.slow_until_s
-        if look_at_widths(self._parts.hosts, self._parts.flights, self._emit, self._clock, is_calm=is_calm):
+        hosts, flights = self._parts.hosts, self._parts.flights
+        left_bytes = max(0, self._total_bytes - self._counts.ended.in_place_bytes - flights.bytes_active())
+        if look_at_widths(hosts, flights, self._emit, self._clock, is_calm=is_calm, left_bytes=left_bytes):
             self._parts.dispatch.wake()
         spare, segments = self._parts.dispatch.spare, self._parts.segments
         if spare > 0 and segments.helps_any and not self._parts.switch.is_stopping:

@@ -170,6 +170,12 @@ class Schedule(Generic[Waiting]):
         for queue in [*self._shut, *self._back.parked_queues()]:
             self.reopen(queue)
 
+    def reopen_all(self) -> None:
+        """Note that any host may have a place by now, also one that was to be looked at later."""
+        for _, queue in list(self._later):
+            self.reopen(queue)
+        self.reopen_shut()
+
     def drain(self) -> Iterator[Waiting]:
         """All that was put back, to be ended."""
         return self._back.drain()

@@ -6,7 +6,7 @@ at the same time, and the fresh one brings what lies beyond. Nothing is fetched 
 
 import math
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 MIN_SEGMENT_BYTES = 64 << 10  # the least that tells a rate; whether it is worth a request, the seconds say
 MIN_GAIN_S = 0.2  # of the projected end, beyond the cost of a request: rates are known no better
@@ -18,7 +18,7 @@ class Candidate(NamedTuple):
     """An attempt in flight that may be helped.
 
     ``left_bytes`` of its range are still to come, in ``remaining_s`` at its present rate; ``attempts`` bring
-    its entry just now.
+    its entry just now. ``sure_bytes``: what it brings until a fresh one begins, by all of its time so far.
     """
 
     key: int
@@ -26,6 +26,7 @@ class Candidate(NamedTuple):
     left_bytes: int
     remaining_s: float
     attempts: int
+    sure_bytes: int
 
 
 class Split(NamedTuple):
@@ -37,6 +38,32 @@ class Split(NamedTuple):
     key: int
     keeps_bytes: int
     fresh_attempts: int
+
+
+class Progress(Protocol):
+    """An attempt, by what has come."""
+
+    @property
+    def start_s(self) -> float:
+        """When it began."""
+
+    @property
+    def received(self) -> int:
+        """Bytes since then."""
+
+    @property
+    def first_byte_s(self) -> float | None:
+        """When the first one came."""
+
+
+def estimate_sure_bytes(attempt: Progress, now_s: float) -> int:
+    """The bytes that the attempt brings while a fresh one waits for its first, as it has waited itself.
+
+    Its rate is that over all of its time: a first piece that has just come tells of no other.
+    """
+    if attempt.first_byte_s is None:
+        return 0
+    return int(attempt.received * (attempt.first_byte_s - attempt.start_s) / (now_s - attempt.start_s))
 
 
 def choose(
@@ -81,6 +108,6 @@ def _split(candidate: Candidate, fresh_s: Callable[[str, int], float | None], mo
     if candidate.remaining_s - together_s < gain_s + latency_s:
         return None
     if whole_s is None and left <= CRUMBS * (n + 1) * MIN_SEGMENT_BYTES:
-        return Split(candidate.key, max(int(rate_bps * MIN_GAIN_S), 1), n)  # it may be slower than they are
+        return Split(candidate.key, max(candidate.sure_bytes, 1), n)  # it may be far slower than they are
     keeps_bytes = min(max(int(rate_bps * together_s), 1), left - n * min(MIN_SEGMENT_BYTES, left // (n + 1)))
     return Split(candidate.key, keeps_bytes, n)

@@ -14,7 +14,7 @@ from cfetch.engine.attempt import BreakOff
 from cfetch.engine.flights import Flight, Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.schedule import Schedule
-from cfetch.engine.segment_split import MIN_SEGMENT_BYTES, Candidate, Split, choose
+from cfetch.engine.segment_split import MIN_SEGMENT_BYTES, Candidate, Split, choose, estimate_sure_bytes
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import LocalFault
 from cfetch.storage.held_ranges import HeldRanges, Segment
@@ -22,6 +22,7 @@ from cfetch.straggler.policy import Policy
 
 MOST_FAILURES = 3  # failures of helpers of one entry, after which its server is asked for one range at a time
 BEGUN_BYTES = 64 << 10  # a server that sends less must not take the range from one that sends all
+MEASURED_S = 0.29  # one that brings bytes at a fair pace has time to show it: three looks
 YOUNG_S = 1.0  # an attempt that has brought nothing may still be connecting
 
 
@@ -168,7 +169,10 @@ class Segments:
         remaining_s = self._policy.remaining_s(attempt.key)
         if remaining_s is None:
             return None
-        if math.isinf(remaining_s) and now_s - attempt.start_s < YOUNG_S:
+        age_s = now_s - attempt.start_s
+        if math.isinf(remaining_s) and age_s < YOUNG_S:
+            return None
+        if attempt.received >= MIN_SEGMENT_BYTES and age_s < MEASURED_S:
             return None
         segment = self._segment_of(flight)
         if segment is None:
@@ -186,6 +190,7 @@ class Segments:
             left_bytes=planned_bytes,
             remaining_s=remaining_s * planned_bytes / left_bytes,
             attempts=1 + len(transfer.helpers.keys),
+            sure_bytes=estimate_sure_bytes(attempt, now_s),
         )
 
     def _segment_of(self, flight: Flight) -> Segment | None:

@@ -8,6 +8,8 @@ from cfetch.events import BreakerClosed, Listener, WidthChanged
 from cfetch.straggler.width import Width
 from cfetch.wire.retry import Limits
 
+SILENT_S = 0.5  # an attempt that has waited for so long for its first byte says nothing of its host's rate
+
 
 def hosts_of(widths: Widths, limits: Limits, *, splits: bool) -> Hosts:
     """The run's hosts. Each begins with ``concurrency`` places, or ``per_host``, which is never exceeded.
@@ -21,10 +23,13 @@ def hosts_of(widths: Widths, limits: Limits, *, splits: bool) -> Hosts:
     return Hosts(most, limits, new_width=lambda: Width(start, most), keeps_one=splits)
 
 
-def look_at_widths(hosts: Hosts, flights: Flights, emit: Listener, clock: RunClock, *, is_calm: bool) -> bool:
+def look_at_widths(
+    hosts: Hosts, flights: Flights, emit: Listener, clock: RunClock, *, is_calm: bool, left_bytes: int
+) -> bool:
     """Look at the width of all hosts, a few times a second, and emit changes and breakers that closed.
 
-    It runs in the thread that does the downloads. Returns whether more may start.
+    It runs in the thread that does the downloads. ``left_bytes``: of the run, as far as sizes are known.
+    Returns whether more may start.
     """
     now_s = clock.now()
     for host in hosts.closed_breakers:
@@ -32,7 +37,14 @@ def look_at_widths(hosts: Hosts, flights: Flights, emit: Listener, clock: RunClo
     hosts.closed_breakers.clear()
     if not hosts.has_widths:
         return False
-    rose = hosts.look(now_s, clock.cpu_s(), flights.received_by_host(), calm=is_calm)
+    rose = hosts.look(
+        now_s,
+        clock.cpu_s(),
+        flights.received_by_host(),
+        calm=is_calm,
+        silent=flights.count_silent(now_s - SILENT_S),
+        left_bytes=left_bytes,
+    )
     for host, change in hosts.changes:
         emit(
             WidthChanged(

@@ -16,7 +16,7 @@ from cfetch.straggler.policy import Live
 from cfetch.straggler.watch import REFIT_S, TICK_S, JudgedAttempt, Watch
 
 MANY = 64  # excused attempts; while so many are excused, they are not judged at every check
-CRAWLS_S = 0.6  # since the first byte: two of the shortest windows tell whether it gets to speed
+CRAWLS_S = 0.2  # after it can be judged at all: two windows tell whether it gets to speed
 LATELY_S = 1.0  # the short window: an attempt that is slow by it was slow for most of that time
 SLOW_FROM_START = 0.25  # of the usual pace on average: it was slow long before a change of the network
 SETTLE_SHARE = 0.1  # of the normal duration: the start of a download that takes a minute says little
@@ -108,8 +108,8 @@ class Court:
         confirm_s = min(CONFIRM_SHARE * normal_s - TICK_S, MOST_CONFIRM_S)
         excuse = max(fresh_s / left_s, settle_s / age_s)
         is_free = seen.resumable and not attempt.immune
-        flows_s = age_s - (attempt.first_s or 0.0)
-        crawls = flows_s >= CRAWLS_S and seen.received * terms.pace_s < flows_s * CRAWLS / 2
+        is_old = age_s >= terms.guard_s + CRAWLS_S
+        crawls = is_old and seen.received * terms.pace_s < age_s * CRAWLS / 2
         return Suspect(attempt.key, excuse, since_s, began_s, confirm_s, is_free, crawls)
 
     def _runs_well(self, key: int | None) -> bool:

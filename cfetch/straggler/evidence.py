@@ -56,6 +56,8 @@ class Evidence:
         """A slot for an attempt that started at ``start_s``; a call of ``judge`` follows."""
         if not self._free:
             self._grow()
+        if not self._times:  # a row in which nothing has come: so the first look tells a rate
+            self._row, self._times = 0, [start_s]
         slot = self._free.pop()
         self._ring[:, slot] = 0.0
         self._held[:, slot] = 0.0

@@ -11,7 +11,8 @@ more are tried, and no step up for which our own processor has no room.
 
 Below the start the places go only where the host becomes faster by it: then it was drowning. A step up that
 made it slower leads there. Where no step up is allowed a small step down is tried, as soon as what it can
-cost is a small share of the run.
+cost is a small share of the time that the run is expected to take. A host that was relieved is relieved
+further, at last place by place, until that no longer helps.
 """
 
 from typing import NamedTuple
@@ -34,6 +35,9 @@ MORE = 1.1  # of the places may be in use while a rate is measured
 HALF = 0.5  # a host that a step up has made slower is relieved quickly
 THREE_QUARTERS = 0.75  # a trial at a host of which nothing else is known must be cheap
 RELIEF = 0.2  # so much faster must a host be by a step down, if its places are fewer than at the start
+MOST_SILENT = 1 / 8  # of the attempts, while another number is tried
+MORE_RELIEF = 0.06  # by a further step: that it drowns is known; two places of seventeen bring so much
+SURE_PERIOD_S = 1.0  # for the rates by which it is first said that a host drowns
 PROBE_SHARE = 0.02  # of a run's time may be lost to such trials
 PROBE_S = 0.24  # about what one of them loses: a quarter of the places for the time of a quick period
 
@@ -50,13 +54,16 @@ class Reading(NamedTuple):
     """What is seen of a host, a few times a second.
 
     ``received``: bytes that have come from it since the run's start; ``running`` attempts now. ``cpu_s``:
-    processor time of the thread that runs the downloads; only differences mean anything.
+    processor time of the thread that runs the downloads; only differences mean anything. ``left_s``: how long
+    the run is expected to last from now on. ``silent``: those running that have long waited for a first byte.
     """
 
     now_s: float
     received: int
     running: int
     cpu_s: float = 0.0
+    left_s: float = 0.0
+    silent: int = 0
 
 
 class _Trial(NamedTuple):
@@ -65,6 +72,27 @@ class _Trial(NamedTuple):
     level: int
     rate_bps: float
     began_s: float
+
+
+class _Losses:
+    """What trials of fewer places than at the start have cost, as time of the run.
+
+    ``left_s``: what they still may; their share is of all the time that the run is expected to take.
+    """
+
+    def __init__(self) -> None:
+        self._first_s: float | None = None
+        self._last_s = 0.0
+        self._lost_s = 0.0
+        self.left_s = 0.0
+
+    def count(self, reading: Reading, places: int) -> None:
+        """Count the time since the last look: of so many ``places``, each of which brings the same."""
+        if self._first_s is None:
+            self._first_s = self._last_s = reading.now_s
+        self._lost_s += (reading.now_s - self._last_s) * max(0.0, 1.0 - reading.running / max(places, 1))
+        self._last_s = reading.now_s
+        self.left_s = PROBE_SHARE * (reading.now_s - self._first_s + reading.left_s) - self._lost_s
 
 
 class Width:
@@ -80,15 +108,15 @@ class Width:
         self._climbs = most > start  # no trial has failed yet
         self._drowns = False  # with more places it was slower
         self._is_relieved = False  # it has fewer than at the start because that was faster
+        self._is_fine = False  # relief goes on place by place
         self._trial: _Trial | None = None
         self._goes_down = False
         self._quiet_until_s = 0.0
         self._hold_s = FIRST_HOLD_S
         self._since: Reading | None = None  # at the start of the period
         self._ends = 0
-        self._first_s: float | None = None
-        self._last_s = 0.0
-        self._lost_s = 0.0  # by trials of fewer places than at the start, as time of the run
+        self._losses = _Losses()
+        self._usual_bps = 0.0  # in the last period without a trial
 
     def note_end(self) -> None:
         """An attempt completed."""
@@ -110,13 +138,15 @@ class Width:
 
     def look(self, reading: Reading, *, calm: bool) -> Change | None:
         """Look at the host, a few times a second. Not ``calm``: it throttles, or all attempts are slow."""
-        now_s, _, running, _ = reading
-        self._count_loss(now_s, running)
-        if not calm and self._trial is not None and self.places > self._trial.level:
-            self._end(now_s, self._trial.level, next_down=True)
+        now_s, running = reading.now_s, reading.running
+        trial = self._trial
+        is_cut = trial is not None and self.places < min(trial.level, self._start)
+        self._losses.count(reading, trial.level if trial is not None and is_cut else running)
+        if not calm and trial is not None and self.places > trial.level:
+            self._end(now_s, trial.level, next_down=True)
             self._suspect_drowning(now_s)
-        if self._trial is not None and self._costs_too_much(now_s):
-            self._end(now_s, self._trial.level, next_down=False)
+        if trial is not None and self._costs_too_much(trial):
+            self._end(now_s, trial.level, next_down=False)
         if running > MORE * self.places:  # those of a trial that is over have to end first
             self._since = None
             return None
@@ -132,34 +162,38 @@ class Width:
         since, elapsed_s = self._since, now_s - self._since.now_s
         came = reading.received - since.received
         large_steps = self._climbs or not calm or self._drowns or self.places < self._start
-        if not self._is_enough(elapsed_s, came, is_quick=large_steps):
+        least_s = DOUBLE_PERIOD_S if large_steps else PERIOD_S
+        calm = calm and reading.silent <= MOST_SILENT * running  # places for which nobody sends tell nothing
+        seems_relieved = elapsed_s > 0 and self._says_relief(came / elapsed_s)
+        if self._may_probe(calm=calm) or (seems_relieved and not self._drowns):
+            large_steps, least_s = True, SURE_PERIOD_S
+        if not self._is_enough(elapsed_s, came, least_s, is_quick=large_steps):
             return None
         self._since = None
         busy = (reading.cpu_s - since.cpu_s) / elapsed_s
         return self._judge_rate(now_s, came / elapsed_s, busy, calm=calm)
 
-    def _count_loss(self, now_s: float, running: int) -> None:
-        """Count the time that a trial of fewer places costs, if each place brings the same."""
-        if self._first_s is None:
-            self._first_s = self._last_s = now_s
-        if self._trial is not None and self.places < min(self._trial.level, self._start):
-            self._lost_s += (now_s - self._last_s) * max(0.0, 1.0 - running / self._trial.level)
-        self._last_s = now_s
+    def _may_probe(self, *, calm: bool) -> bool:
+        """Whether fewer places may be tried though nothing speaks for it."""
+        is_plain = self._trial is None and self.places == self._most == self._start
+        return calm and is_plain and self._losses.left_s >= PROBE_S
 
-    def _left_to_lose_s(self, now_s: float) -> float:
-        return PROBE_SHARE * (now_s - (self._first_s or 0.0)) - self._lost_s
-
-    def _costs_too_much(self, now_s: float) -> bool:
-        """Whether a trial of fewer places that nothing speaks for lasts too long: attempts end too slowly."""
+    def _says_relief(self, rate_bps: float) -> bool:
+        """Whether a trial of fewer places than at the start seems to help."""
         trial = self._trial
-        if trial is None or self._drowns or self.places >= min(trial.level, self._start):
-            return False
-        return self._left_to_lose_s(now_s) < 0
+        is_fewer = trial is not None and self.places < min(trial.level, self._start)
+        return trial is not None and is_fewer and rate_bps >= (1 + RELIEF) * trial.rate_bps
 
-    def _is_enough(self, elapsed_s: float, came: int, *, is_quick: bool) -> bool:
-        least_s, ends, size_bytes = PERIOD_S, ENDS_A_PLACE, BYTES_A_PLACE
+    def _costs_too_much(self, trial: _Trial) -> bool:
+        """Whether a trial of fewer places that nothing speaks for lasts too long: attempts end too slowly."""
+        if self._drowns or self.places >= min(trial.level, self._start):
+            return False
+        return self._since is None and self._losses.left_s < 0
+
+    def _is_enough(self, elapsed_s: float, came: int, least_s: float, *, is_quick: bool) -> bool:
+        ends, size_bytes = ENDS_A_PLACE, BYTES_A_PLACE
         if is_quick:
-            least_s, ends, size_bytes = DOUBLE_PERIOD_S, DOUBLE_ENDS_A_PLACE, DOUBLE_BYTES_A_PLACE
+            ends, size_bytes = DOUBLE_ENDS_A_PLACE, DOUBLE_BYTES_A_PLACE
         enough = self._ends >= ends * self.places or came >= size_bytes * self.places
         return elapsed_s >= least_s and (enough or elapsed_s > LONGEST_PERIOD_S)
 
@@ -172,8 +206,10 @@ class Width:
         if gain < self._least_gain(before.level, places):
             self._end(now_s, before.level, next_down=places > before.level)
             self._drowns = False
-            if places > before.level and gain < -RELIEF:
+            if places > before.level and gain < -RELIEF and not self._is_relieved:
                 self._suspect_drowning(now_s)
+            elif places < before.level and self._is_relieved:
+                self._refine(now_s, places)
             return None
         if gain > 0:
             more = f"{100 * gain:.0f} % more bytes a second"
@@ -182,12 +218,21 @@ class Width:
             reason = f"it is as fast with {places} as with {before.level} at a time"
         self._trial = None
         self._hold_s = FIRST_HOLD_S
-        if places < min(before.level, self._start):  # the network may have recovered by itself just then
-            self._climbs, self._goes_down, self._drowns = True, False, False
-            self._is_relieved = True
-            return Change(before.level, places, reason)
+        self._is_relieved = self._is_relieved and places < self._start
+        if places < min(before.level, self._start):
+            self._climbs, self._goes_down, self._drowns, self._is_relieved = False, True, True, True
         self._try(now_s, rate_bps, busy, calm=calm)  # on in the same direction, from what was just measured
         return Change(before.level, places, reason)
+
+    def _refine(self, now_s: float, places: int) -> None:
+        """Go on after a step down to ``places`` that was too much: first place by place, then up again.
+
+        Up at once, because the network may have recovered by itself at the first step.
+        """
+        self._is_fine = not self._is_fine and places < self.places - 1
+        self._drowns = self._goes_down = self._is_fine
+        self._hold_s = FIRST_HOLD_S
+        self._quiet_until_s = now_s + DOUBLE_SETTLE_S
 
     def _suspect_drowning(self, now_s: float) -> None:
         """Try fewer places soon: with more of them all became slow."""
@@ -197,11 +242,11 @@ class Width:
     def _least_gain(self, before: int, places: int) -> float:
         """How much the rate must have grown, so that a step from ``before`` to ``places`` stays."""
         if places < min(before, self._start):
-            return RELIEF
+            return MORE_RELIEF if self._is_relieved else RELIEF
         if places < before:
             return -WORTH * (before / places - 1)
         if self._is_relieved and places <= self._start:
-            return -RELIEF  # in doubt it gets back what it had
+            return -MORE_RELIEF  # in doubt it gets back what it had
         return (DOUBLE_WORTH if self._climbs else WORTH) * (places / before - 1)
 
     def _try(self, now_s: float, rate_bps: float, busy: float, *, calm: bool) -> None:
@@ -209,7 +254,8 @@ class Width:
         step = DOUBLE if self._climbs else STEP
         up = min(self._most, max(self.places + 1, int(self.places * step)))
         may_grow = calm and busy * (1.0 + self._least_gain(self.places, up)) <= 1.0
-        down = self._choose_fewer(now_s, calm=calm)
+        down = self._choose_fewer(rate_bps, calm=calm)
+        self._usual_bps = rate_bps
         if self._goes_down or up == self.places or not may_grow:
             self._goes_down = down < self.places
         if not may_grow and not self._goes_down:
@@ -221,14 +267,18 @@ class Width:
         self.places = places
         self._quiet_until_s = now_s + (DOUBLE_SETTLE_S if self._climbs or places < self._start else SETTLE_S)
 
-    def _choose_fewer(self, now_s: float, *, calm: bool) -> int:
+    def _choose_fewer(self, rate_bps: float, *, calm: bool) -> int:
         """The places of the next step down; as many as now if none is to be tried."""
         places, least = self.places, min(FLOOR, self._start)
         if self._start < places < self._most:
             return max(self._start, min(places - 1, int(places / STEP)))
         if self._drowns:
-            return max(least, int(places * (HALF if places >= self._start else THREE_QUARTERS)))
-        may_probe = calm and places == self._most == self._start and self._left_to_lose_s(now_s) >= PROBE_S
+            share = HALF if places >= self._start else THREE_QUARTERS
+            return max(least, places - 1 if self._is_fine else int(places * share))
+        is_steady = (
+            abs(rate_bps - self._usual_bps) <= RELIEF * self._usual_bps
+        )  # a rate that grows does so anyway
+        may_probe = is_steady and self._may_probe(calm=calm)
         return max(least, int(places * THREE_QUARTERS)) if may_probe else places
 
     def _end(self, now_s: float, level: int, *, next_down: bool) -> None:

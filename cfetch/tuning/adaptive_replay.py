@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cfetch.config.straggler import StragglerConfig
-from cfetch.engine.segment_split import Candidate, choose
+from cfetch.engine.segment_split import Candidate, choose, estimate_sure_bytes
 from cfetch.straggler.adaptive import Adaptive
 from cfetch.straggler.knowledge import NOTHING
 from cfetch.tuning.curves import Curve, RecordedFile, make_line
@@ -269,7 +269,7 @@ class _Play:
         candidates = [
             Candidate(
                 attempt.key, self._stage.files[attempt.file].host, attempt.wanted - attempt.received, left_s,
-                at_work[attempt.file],
+                at_work[attempt.file], estimate_sure_bytes(attempt, now_s),
             )
             for attempt in self._running.values()
             if attempt.resumable and attempt.received < attempt.wanted

@@ -374,3 +374,8 @@ def test_a_host_whose_new_connections_hang_gets_fewer_and_proven_ones():
     assert not hosts.is_capped("other")
     ((name, change),) = hosts.changes
     assert (name, change.places) == ("h", 15)
+    for _ in range(9):
+        hosts.note_hanging("h", 2.0, served=4)
+    assert places(hosts) == 7  # eight were served a moment ago: four of them wait for their next reply
+    hosts.note_hanging("h", 60.0, served=4)
+    assert places(hosts) == 6

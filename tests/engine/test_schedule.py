@@ -118,6 +118,16 @@ def test_an_entry_that_can_go_elsewhere_does_not_wait_for_its_host():
     assert schedule.take(0.0) == 1
 
 
+def test_a_queue_that_was_to_be_looked_at_later_is_looked_at_when_any_host_may_have_a_place():
+    """Its host got more places meanwhile."""
+    schedule, world = schedule_of([9, 8], held={0: 1.5})
+    assert schedule.take(0.0) is None
+    world.held.clear()
+    assert schedule.take(0.4) is None
+    schedule.reopen_all()
+    assert schedule.take(0.4) == 0
+
+
 def test_what_was_put_back_comes_when_due_and_before_new_entries():
     """Not a moment earlier, and each once."""
     schedule, _ = schedule_of([9, 8, 7])

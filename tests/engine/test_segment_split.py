@@ -1,12 +1,13 @@
 """What idle slots are best for, by hand-computed scenes."""
 
 import math
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cfetch.engine.segment_split import MIN_SEGMENT_BYTES, Candidate, Split, choose
+from cfetch.engine.segment_split import MIN_SEGMENT_BYTES, Candidate, Split, choose, estimate_sure_bytes
 
 MIB = 1 << 20
 
@@ -15,8 +16,8 @@ def fresh(latency_s=0.1, rate_bps=10 * MIB):
     return lambda _host, size_bytes: latency_s + size_bytes / rate_bps
 
 
-def stream(key=0, left=100 * MIB, remaining_s=10.0, streams=1):
-    return Candidate(key, "h", left, remaining_s, streams)
+def stream(key=0, left=100 * MIB, remaining_s=10.0, streams=1, sure=0):
+    return Candidate(key, "h", left, remaining_s, streams, sure)
 
 
 def choice(*streams, idle=1, fresh_s=None, most=8):
@@ -56,6 +57,22 @@ def test_before_anything_is_known_a_fresh_stream_is_like_this_one():
     """A single file at the start of a run: no sample, but it runs."""
     (found,) = choice(stream(), fresh_s=lambda _host, _size: None)
     assert found == Split(0, 50 * MIB, 1)
+
+
+class Seen(NamedTuple):
+    """An attempt that began at 10 s."""
+
+    received: int
+    first_byte_s: float | None
+    start_s: float = 10.0
+
+
+def test_a_small_file_of_an_unknown_server_keeps_hardly_more_than_has_come():
+    """A first piece may be all that comes for long: its own rate, its wait included, is what is sure."""
+    (split,) = choice(stream(left=MIB, sure=1300), idle=15, most=16, fresh_s=lambda _host, _size: None)
+    assert split == Split(0, 1300, 15)
+    assert estimate_sure_bytes(Seen(1460, 10.18), 10.2) == int(1460 * 0.18 / 0.2)
+    assert estimate_sure_bytes(Seen(0, None), 10.2) == 0
 
 
 @pytest.mark.parametrize(

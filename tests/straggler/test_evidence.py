@@ -37,6 +37,15 @@ def test_a_young_attempt_is_measured_from_its_first_byte():
     assert evidence.age_s(slot) == pytest.approx(1.0)
 
 
+def test_the_first_look_of_a_run_tells_a_rate():
+    """Nothing had come when the first attempt began."""
+    evidence = Evidence()
+    slot = evidence.watch(1.0)
+    evidence.flows(slot, 1.1)
+    evidence.observe(1.2, [slot], [50], [0.0])
+    assert evidence.rate_bps(LONG_S)[slot] == pytest.approx(500)
+
+
 def test_rates_hold_when_the_ring_is_full():
     """After many turns of the ring the windows are still the latest seconds."""
     evidence, slot = watched(lambda t: 100 * t * t, 3 * DEPTH / 10)

@@ -18,6 +18,8 @@ class Server:
         self.rate = rate
         self.now_s = 0.0
         self.busy = 0.0
+        self.left_s = 0.0
+        self.silent = 0
         self.received = 0.0
         self.changes = []
         self.seen = []
@@ -28,7 +30,8 @@ class Server:
             active = places if running is None else running
             self.now_s += 0.1
             self.received += 0.1 * self.rate(active)
-            reading = Reading(self.now_s, int(self.received), active, self.busy * self.now_s)
+            cpu_s = self.busy * self.now_s
+            reading = Reading(self.now_s, int(self.received), active, cpu_s, self.left_s, self.silent)
             change = self.width.look(reading, calm=calm)
             self.seen.append(self.width.places)
             if change is not None:
@@ -159,6 +162,55 @@ def test_a_host_that_drowns_from_the_start_is_found_where_no_more_are_allowed():
     server.run(20)
     assert server.changes[0][:2] == (16, 12)
     assert server.width.places in range(8, 11)
+
+
+@pytest.mark.parametrize(("left_s", "is_found"), [(60.0, True), (5.0, False)])
+def test_a_long_run_may_look_for_drowning_at_once(left_s, is_found):
+    """What the trial can cost is a small share of the whole run, not of the time that has gone by."""
+    server = Server(16, 16, lambda n: 4 * MIB * n * min(1.0, (8 / n) ** 2))
+    server.left_s = left_s
+    server.run(4)
+    assert (server.width.places < 16) is is_found
+
+
+@pytest.mark.parametrize(("silent", "places"), [(2, {12, 16}), (3, {16})])
+def test_while_attempts_wait_for_their_first_byte_no_other_number_is_tried(silent, places):
+    """Theirs are the places that a trial would take."""
+    server = Server(16, 16, lambda n: MIB * n)
+    server.left_s, server.silent = 60.0, silent
+    assert set(server.run(4).seen) == places
+
+
+def test_relief_goes_on_to_the_best_number_and_stays_there():
+    """By quarters, then place by place; and what is tried above it is given up."""
+    server = Server(16, 16, lambda n: 4 * MIB * n * min(1.0, (8 / n) ** 2))
+    server.left_s = 60.0
+    server.run(9)
+    assert server.width.places in {8, 9, 10}
+    server.run(60)
+    assert sum(server.seen[90:]) / 600 == pytest.approx(8, abs=0.3)
+
+
+def test_a_host_that_seemed_to_drown_gets_its_places_back():
+    """The network became faster by itself, just while fewer places were on trial."""
+    server = Server(16, 16, lambda n: MIB * n)
+    server.left_s = 60.0
+    server.run(2.4)
+    assert server.width.places == 12
+    server.rate = lambda n: 2 * MIB * n
+    server.run(8)
+    assert server.width.places == 16
+    assert sum(server.seen) / len(server.seen) > 13
+
+
+def test_a_rate_that_still_grows_is_no_base_for_a_trial_of_fewer():
+    """TCP begins slowly: whatever was tried then would seem to help."""
+    server = Server(16, 16, lambda n: MIB * n)
+    server.left_s = 60.0
+    for _ in range(6):
+        server.rate = lambda n, now_s=server.now_s: MIB * n * (1 + now_s)
+        server.run(1.0)
+    assert set(server.seen) == {16}
 
 
 @pytest.mark.parametrize("seconds", [12, 14, 16, 20, 30, 60, 600])

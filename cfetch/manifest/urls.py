@@ -200,7 +200,10 @@ def _join(text: str, find_base: Callable[[], str | None]) -> str:
     if _PLAIN_RELATIVE.match(text):  # the common case: a twentieth of urljoin's time, the same result
         stem = base_url.partition("#")[0].partition("?")[0]
         return (stem if stem.count("/") < 3 else stem.rpartition("/")[0]) + "/" + text
-    return urljoin(base_url, text)
+    try:
+        return urljoin(base_url, text)
+    except ValueError:  # //[…, without an IPv6 address
+        raise UrlError(_REASONS[-1][1]) from None
 
 
 def _check_ipv6(text: str) -> None:

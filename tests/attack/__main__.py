@@ -19,6 +19,7 @@ from tests.attack.battle import Story, fight
 from tests.attack.shrink import shrink
 from tests.attack.world import World, draw_world
 
+PROGRESS_S = 10.0
 SHRINK_S = 90.0
 MAX_SHRUNK = 2  # of each kind: the third tells nothing new
 
@@ -55,7 +56,7 @@ def show_one(story: Story) -> int:
 
 def campaign(seconds: float, first: int, rounds: int, *, as_json: bool) -> int:
     """Seed after seed."""
-    began_s = time.monotonic()
+    began_s = told_s = time.monotonic()
     counts: Counter[str] = Counter()
     faults: Counter[str] = Counter()
     disks: Counter[str] = Counter()
@@ -76,6 +77,13 @@ def campaign(seconds: float, first: int, rounds: int, *, as_json: bool) -> int:
             broken[kind] += 1
             report(world, story, may_shrink=broken[kind] <= MAX_SHRUNK)
         seed += 1
+        if time.monotonic() - told_s > PROGRESS_S:
+            told_s = time.monotonic()
+            print(
+                f"{told_s - began_s:.0f} s: {seed - first} worlds, {sum(broken.values())} broken",
+                file=sys.stderr,
+                flush=True,
+            )
     figures = {
         "rounds": seed - first,
         "elapsed_s": round(time.monotonic() - began_s),

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import functools
 import hashlib
 import json
@@ -53,6 +54,16 @@ def _tls() -> tuple[ssl.SSLContext, bytes]:
     return context, authority.cert_pem.bytes()
 
 
+def _write_garbage(path: Path, size_bytes: int) -> None:
+    """A file of the right size with wrong bytes, where the disk has room for it."""
+    try:
+        path.write_bytes(bytes(size_bytes))
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        path.unlink()
+
+
 class _Battle:
     def __init__(self, world: World, folder: Path):
         self._world, self._folder = world, folder
@@ -94,7 +105,7 @@ class _Battle:
                 elif file.prior is not None:
                     full.parent.mkdir(parents=True, exist_ok=True)
                     if file.prior == "garbage":
-                        full.write_bytes(bytes(file.versions[-1].size_bytes))
+                        _write_garbage(full, file.versions[-1].size_bytes)
                     elif file.prior == "directory":
                         full.mkdir()
                     else:

@@ -106,7 +106,7 @@ class _Files(xml.sax.ContentHandler):
 
     def startElementNS(self, name: Any, qname: Any, attrs: Any) -> None:  # noqa: ANN401, ARG002, N802 - the SAX interface
         self._heard_at = self.fed_chars
-        space, local = name
+        space, local = name if len(name) == 2 else (None, name[-1])  # a namespace may hold wide spaces
         tag = local if space == NAMESPACE else f"other:{local}"
         if not self.seen_root and tag != "metalink":
             raise self._make_broken_error(f"its root is not a metalink element of {NAMESPACE} (version 4)")

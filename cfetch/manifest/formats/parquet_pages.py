@@ -7,6 +7,7 @@ its encoding says, so these headers count here, and not the footer's sums, which
 Format: parquet-format, ``parquet.thrift`` (PageHeader), in Thrift's compact protocol.
 """
 
+import itertools
 import os
 import struct
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -131,7 +132,10 @@ def _make_group(fields: dict[int, Any]) -> RowGroup:
         if 0 < dictionary < begin:  # as Arrow does
             begin = dictionary
         chunks.append(Chunk(begin, about[7], about[5]))
-    return RowGroup(fields[3], fields[2], chunks)
+    group = RowGroup(fields[3], fields[2], chunks)
+    if any(type(number) is not int for number in (group.rows, group.plain_bytes, *itertools.chain(*chunks))):
+        raise TypeError("a field is no number")
+    return group
 
 
 def measure_pages(
@@ -243,7 +247,8 @@ def _read_pages(file: BinaryIO, chunk: Chunk, size_bytes: int) -> Iterator[dict[
 def _about(page: dict[int, Any]) -> dict[int, Any]:
     """The part of a page's header that is its type's own."""
     about = page.get(_KINDS.get(page[1], -1), {})
-    if type(about) is not dict or type(about.get(1, 0)) is not int or about.get(1, 0) < 0:
+    numbers = [about.get(field, 0) for field in (1, 2, 4)] if type(about) is dict else [None]
+    if any(type(number) is not int or number < 0 for number in numbers):  # values, nulls, encoding
         raise BrokenDocumentError(0, "it is not a Parquet table (a page without a number of values)")
     return about
 

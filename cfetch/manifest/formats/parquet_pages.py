@@ -247,8 +247,9 @@ def _read_pages(file: BinaryIO, chunk: Chunk, size_bytes: int) -> Iterator[dict[
 def _about(page: dict[int, Any]) -> dict[int, Any]:
     """The part of a page's header that is its type's own."""
     about = page.get(_KINDS.get(page[1], -1), {})
-    numbers = [about.get(field, 0) for field in (1, 2, 4)] if type(about) is dict else [None]
-    if any(type(number) is not int or number < 0 for number in numbers):  # values, nulls, encoding
+    if type(about) is not dict or any(
+        type(number := about.get(field, 0)) is not int or number < 0 for field in (1, 2, 4)
+    ):
         raise BrokenDocumentError(0, "it is not a Parquet table (a page without a number of values)")
     return about
 
